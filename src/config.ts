@@ -1,0 +1,143 @@
+// Environment -> frozen Config. All mistakes are told at once, each by the name of its setting.
+// SETTINGS is the one list of settings: the README's table and `wishmeter help` are checked against it.
+
+import { StartupError } from './errors.js';
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** How visit operations treat callers without a credential; see the contract's "Who may call". */
+export type VisitAccess = 'session' | 'open' | 'key';
+
+interface Setting<T> {
+  /** Shown where the setting is not given. */
+  readonly fallback: string;
+  /** One line for the README's table. */
+  readonly about: string;
+  /** Text -> value; throws a sentence that says what is right. */
+  readonly parse: (text: string) => T;
+}
+
+const setting = <T>(fallback: string, about: string, parse: (text: string) => T): Setting<T> => ({
+  fallback,
+  about,
+  parse,
+});
+
+function integer(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const n = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (!(n >= min && n <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
+    return n;
+  };
+}
+
+function oneOf<const T extends string>(...allowed: T[]): (text: string) => T {
+  return (text) => {
+    if (!allowed.includes(text as T)) throw new Error(`must be one of ${allowed.join(', ')}`);
+    return text as T;
+  };
+}
+
+function list(text: string): readonly string[] {
+  return Object.freeze(
+    text
+      .split(',')
+      .map((s) => s.trim())
+      .filter((s) => s !== ''),
+  );
+}
+
+function keyList(rule: (key: string) => boolean, sentence: string): (text: string) => readonly string[] {
+  return (text) => {
+    const keys = list(text);
+    if (keys.some((k) => k.length < 16 || !/^[\x21-\x7e]+$/.test(k) || !rule(k))) throw new Error(sentence);
+    return keys;
+  };
+}
+
+function urls(schemes: readonly string[]): (text: string) => readonly string[] {
+  return (text) => {
+    const found = list(text);
+    for (const u of found) {
+      if (!URL.canParse(u) || !schemes.includes(new URL(u).protocol)) {
+        throw new Error(`must be ${schemes.map((s) => `${s}//host`).join(' or ')}`);
+      }
+    }
+    return found;
+  };
+}
+
+function matching(pattern: RegExp, sentence: string): (text: string) => string {
+  return (text) => {
+    if (!pattern.test(text)) throw new Error(sentence);
+    return text;
+  };
+}
+
+const identifier = matching(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be letters, digits and _');
+
+export const SETTINGS = {
+  HOST: setting('0.0.0.0', 'address that `serve` listens on', (s) => s),
+  PORT: setting('8080', 'port that `serve` listens on; 0 takes a free one', integer(0, 65_535)),
+  BASE_PATH: setting(
+    '',
+    'stands before every path but `/healthz`, `/readyz`, `/metrics`',
+    matching(/^(\/[A-Za-z0-9._~-]+)*$/, 'must be empty or like /api/v1, without a slash at its end'),
+  ),
+  WORKERS: setting('1', '`serve` processes that `start` runs on the one port', integer(1, 256)),
+  API_KEYS: setting(
+    '',
+    'secret keys of servers, comma-separated; `start` makes one where none is given',
+    keyList((k) => !k.startsWith('pk_'), 'keys are 16 or more visible characters and do not begin with pk_'),
+  ),
+  VISIT_ACCESS: setting(
+    'session',
+    'what callers without a credential may do with visits: `session`, `open` or `key`',
+    oneOf<VisitAccess>('session', 'open', 'key'),
+  ),
+  REDIS_URL: setting(
+    '',
+    '`redis://` or `rediss://`; several, comma-separated, are a Redis Cluster; without it `start` runs its own',
+    urls(['redis:', 'rediss:']),
+  ),
+  REDIS_TIMEOUT_MS: setting('500', 'milliseconds until a request that Redis does not answer gets 503', integer(50, 900)),
+  KEY_PREFIX: setting('wm', 'begins every Redis key', matching(/^[A-Za-z0-9._-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 . _ -')),
+  BUCKETS: setting('16384', 'hashes that identities are spread over; fixed at the first start', integer(1, 1_048_576)),
+  EVENT_SHARDS: setting('1', 'streams that events are spread over; more only for a Redis Cluster', integer(1, 256)),
+  STREAM_HIGH_WATER: setting('1073741824', 'bytes of events waiting in one stream at which new ones get 503', integer(1, 1e15)),
+  CLICKHOUSE_URL: setting(
+    '',
+    '`http://user:password@host:8123` of ClickHouse; without it `start` runs its own',
+    (text) => urls(['http:', 'https:'])(text)[0] ?? '',
+  ),
+  CLICKHOUSE_DATABASE: setting('wishmeter', 'database that holds `events` and the views', identifier),
+  CLICKHOUSE_PORT: setting('8123', 'port of the embedded ClickHouse; 0 takes a free one', integer(0, 65_535)),
+  FLUSH_INTERVAL_MS: setting('1000', 'longest wait of an event in Redis before it goes to ClickHouse, in quiet times', integer(10, 60_000)),
+  DATA_DIR: setting('data', 'folder of the embedded databases and of the key that `start` makes', (s) => s),
+  LOG_LEVEL: setting(
+    'info',
+    'least severe log line written: `trace` to `fatal`, or `silent`',
+    oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
+  ),
+} as const;
+
+type Parsed = { readonly [K in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[K]['parse']> };
+
+export interface Config extends Parsed {}
+
+/** @throws StartupError that lists every setting that is wrong. */
+export function readConfig(env: Env): Config {
+  const config: Record<string, unknown> = {};
+  const mistakes: string[] = [];
+  for (const [name, { fallback, parse }] of Object.entries(SETTINGS)) {
+    const text = (env[name] ?? '').trim() || fallback;
+    try {
+      config[name] = parse(text);
+    } catch (error) {
+      // The value itself is not repeated: it may be a key.
+      mistakes.push(`${name} ${(error as Error).message}`);
+    }
+  }
+  if (mistakes.length > 0) throw new StartupError(`Wrong settings: ${mistakes.join('; ')}.`);
+  return Object.freeze(config) as unknown as Config;
+}
