@@ -1,0 +1,104 @@
+// Redis for tests: one server, or a cluster of three masters; each in a temp folder of its own that goes
+// with it. Any number may run side by side.
+
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { type Child, startChild } from '../../src/embedded/child.js';
+import { findRedis, freePort, type RedisSpec, startRedis, untilLoaded } from '../../src/embedded/redis.js';
+
+export interface TestRedis {
+  /** As REDIS_URL, one entry per node. */
+  readonly urls: readonly string[];
+  /** Pids of the servers, for kill -9 and SIGSTOP; undefined while one is down. */
+  readonly pids: readonly (number | undefined)[];
+  stop(): Promise<void>;
+}
+
+/** One Redis on a unix socket, with the settings that `wishmeter start` uses. */
+export async function startTestRedis(
+  spec: Partial<RedisSpec> = {},
+): Promise<TestRedis & { readonly url: string; readonly dir: string }> {
+  const dir = spec.dir ?? (await mkdtemp(join(tmpdir(), 'wm-redis-')));
+  const redis = await startRedis({ ...spec, dir });
+  return {
+    url: redis.url,
+    urls: [redis.url],
+    dir,
+    get pids() {
+      return [redis.pid];
+    },
+    async stop() {
+      await redis.stop();
+      if (spec.dir === undefined) await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+const MASTERS = 3;
+const SLOTS = 16_384;
+
+/** A Redis Cluster of three masters on free loopback ports, all slots assigned, ready for commands. */
+export async function startTestCluster(): Promise<TestRedis> {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-cluster-'));
+  const nodes = await Promise.all(Array.from({ length: MASTERS }, (_, i) => startNode(join(dir, String(i)))));
+  const clients = nodes.map(({ port }) => new Redis({ port, host: '127.0.0.1' }));
+  const [first, ...others] = clients;
+  await Promise.all(
+    clients.map((client, i) => {
+      const from = Math.ceil((i * SLOTS) / MASTERS);
+      const to = Math.ceil(((i + 1) * SLOTS) / MASTERS) - 1;
+      return client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
+    }),
+  );
+  await Promise.all(
+    others.map((client) =>
+      client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0, nodes[0]?.bus ?? 0),
+    ),
+  );
+  const knowsAll = async (client: Redis) => {
+    const info = String(await client.call('CLUSTER', 'INFO'));
+    return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${MASTERS}`);
+  };
+  while (!(await Promise.all(clients.map(knowsAll))).every(Boolean)) await sleep(20);
+  await first?.call('CLUSTER', 'SLOTS');
+  for (const client of clients) client.disconnect();
+  return {
+    urls: nodes.map(({ port }) => `redis://127.0.0.1:${port}`),
+    get pids() {
+      return nodes.map(({ child }) => child.pid);
+    },
+    async stop() {
+      await Promise.all(nodes.map(({ child }) => child.stop()));
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startNode(dir: string): Promise<{ port: number; bus: number; child: Child<void> }> {
+  await mkdir(dir, { recursive: true });
+  const [port, bus] = await Promise.all([freePort(), freePort()]);
+  const args = Object.entries({
+    dir: '.',
+    port: String(port),
+    bind: '127.0.0.1',
+    'cluster-enabled': 'yes',
+    'cluster-port': String(bus), // the default, port + 10,000, may be taken or past the last port
+    'cluster-node-timeout': '2000',
+    'cluster-require-full-coverage': 'yes',
+    appendonly: 'yes',
+    save: '',
+    'maxmemory-policy': 'noeviction',
+    'hash-max-listpack-entries': '512',
+    loglevel: 'warning',
+  }).flatMap(([name, value]) => [`--${name}`, value]);
+  const child = await startChild({
+    name: `Redis on ${port}`,
+    command: () => ({ file: findRedis(), args, cwd: dir }),
+    ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
+    output: 'tail',
+  });
+  return { port, bus, child };
+}
