@@ -1,0 +1,78 @@
+// From a name to its profile, and on to what is asked of that profile.
+//
+// An identity starts out with the profile id that is computed from its name (its own). Where it was linked
+// to another profile, the ledger says so and the question goes there: one more round trip, which a cache of
+// such links saves the next time. The cache may be stale, and need not know: the profile that it names has
+// the last word (it was merged away, or this session moved on), and says where to go.
+
+import { LRUCache } from 'lru-cache';
+import { ServiceError } from '../errors.js';
+import type { Batcher } from '../redis/batcher.js';
+import type { Entry, EntryKind, LedgerAnswer } from '../visits/ledger.js';
+import type { ProfileIds } from './profile-id.js';
+
+export interface Settled {
+  readonly profileId: string;
+  /** The count, where the entry asked for one; else 0. */
+  readonly count: number;
+  /** False only where a peek found no profile; `profileId` is then the one that the identity would get. */
+  readonly known: boolean;
+}
+
+/** Links that one process remembers; about 200 bytes each. */
+const CACHED_LINKS = 100_000;
+/** Merges and moves in a chain; more than a few would be a circle in the data. */
+const MAX_HOPS = 16;
+
+export class Identities {
+  readonly #ledger: Batcher<Entry, LedgerAnswer>;
+  readonly #profileIds: ProfileIds;
+  /** name -> profile, only for names whose profile is not their own */
+  readonly #links = new LRUCache<string, string>({ max: CACHED_LINKS });
+
+  constructor(ledger: Batcher<Entry, LedgerAnswer>, profileIds: ProfileIds) {
+    this.#ledger = ledger;
+    this.#profileIds = profileIds;
+  }
+
+  /** The profile that a name gets when it is first written, whether or not it was. */
+  ownProfile(name: string): string {
+    return this.#profileIds.of(name);
+  }
+
+  /** The profile that this process last saw for a name; may be stale. */
+  believed(name: string): string {
+    return this.#links.get(name) ?? this.#profileIds.of(name);
+  }
+
+  /** Enters something in the ledger for an identity, wherever its profile is. Creates what `kind` creates. */
+  async enter(kind: EntryKind, name: string, handle = ''): Promise<Settled> {
+    const own = this.#profileIds.of(name);
+    const linked = this.#links.size === 0 ? undefined : this.#links.get(name);
+    let profileId = linked ?? own;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const answer = await this.#ledger.run({ kind, name, profileId, own: profileId === own, handle });
+      if (typeof answer !== 'string' || answer === '') {
+        if (profileId !== (linked ?? own)) this.remember(name, profileId);
+        return { profileId, count: typeof answer === 'number' ? answer : 0, known: answer !== '' };
+      }
+      profileId = answer;
+    }
+    throw new ServiceError('internal');
+  }
+
+  /**
+   * As `enter`, but only where the identity has this very profile; undefined, and nothing done, otherwise.
+   */
+  async enterAt(profileId: string, kind: EntryKind, name: string, handle: string): Promise<Settled | undefined> {
+    const own = profileId === this.#profileIds.of(name);
+    const answer = await this.#ledger.run({ kind, name, profileId, own, handle });
+    if (typeof answer === 'string') return undefined;
+    return { profileId, count: answer ?? 0, known: true };
+  }
+
+  remember(name: string, profileId: string): void {
+    if (profileId !== this.#profileIds.of(name)) this.#links.set(name, profileId);
+    else if (this.#links.size > 0) this.#links.delete(name);
+  }
+}

@@ -1,0 +1,77 @@
+// What an identity is: the ids that are taken, how they are compared, and which fields come with them.
+// Ids are normalised here and nowhere else.
+
+import { createHash } from 'node:crypto';
+
+/** An identity as the rest of the program sees it: checked, trimmed and normalised. */
+export interface Identity {
+  readonly customerId: string | null;
+  readonly sessionId: string | null;
+  readonly device: string | null;
+  readonly locale: string | null;
+  readonly email: string | null;
+  readonly firstName: string | null;
+  readonly lastName: string | null;
+}
+
+/** Bytes of UTF-8 that an id or a product handle may have. */
+export const MAX_ID_BYTES = 255;
+
+// What broken clients send in place of an id. Each would pour many visitors into one profile.
+const JUNK = new Set([
+  'null',
+  'undefined',
+  'nan',
+  '0',
+  '-1',
+  'none',
+  'guest',
+  'anonymous',
+  '[object object]',
+  'true',
+  'false',
+]);
+const LONGEST_JUNK = Math.max(...Array.from(JUNK, (word) => word.length));
+
+const CONTROL = /\p{Cc}/u;
+const SHOPIFY_GID = /^gid:\/\/shopify\/[A-Za-z]+\/(\d+)$/;
+
+/** Whether a text has at most `max` bytes of UTF-8; most are known to without counting. */
+export function fitsBytes(text: string, max: number): boolean {
+  return text.length * 3 <= max || (text.length <= max && Buffer.byteLength(text) <= max);
+}
+
+/** Whether a text has no control characters and can be written as UTF-8 (no lone surrogates). */
+export function isPlainText(text: string): boolean {
+  return !CONTROL.test(text) && text.isWellFormed();
+}
+
+/** `gid://shopify/<Type>/<digits>` and the digits name the same thing: the digits. Others are taken as they are. */
+export function normaliseId(id: string): string {
+  const trimmed = id.trim();
+  if (!trimmed.startsWith('gid:')) return trimmed;
+  return SHOPIFY_GID.exec(trimmed)?.[1] ?? trimmed;
+}
+
+/** Whether a customer or session id may be taken. */
+export function isVisitorId(text: string): boolean {
+  const id = normaliseId(text);
+  return (
+    id !== '' &&
+    fitsBytes(id, MAX_ID_BYTES) &&
+    isPlainText(id) &&
+    !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()))
+  );
+}
+
+/** Longest field that keeps a Redis hash a listpack (hash-max-listpack-value). */
+const LISTPACK_VALUE_BYTES = 64;
+
+/**
+ * The name of an identity in Redis: `c:<customer>` or `s:<session>`. Long ids are hashed (`C:`, `S:`):
+ * one long field would turn the whole bucket from a listpack into a hash table.
+ */
+export function identityName(kind: 'c' | 's', id: string): string {
+  if (fitsBytes(id, LISTPACK_VALUE_BYTES - 2)) return `${kind}:${id}`;
+  return `${kind.toUpperCase()}:${createHash('sha256').update(id).digest('base64url')}`;
+}

@@ -1,0 +1,63 @@
+// Whose visit or event is it? One identity may carry a customer's id, a session's, or both.
+//
+//   one id                      that identity's profile
+//   both, from a trusted caller the two are linked first (the contract's table): see link.ts
+//   both, from anyone else      the customer's profile; nothing is linked
+//
+// Reading creates and links nothing.
+
+import { ServiceError } from '../errors.js';
+import type { EntryKind } from '../visits/ledger.js';
+import type { Identities, Settled } from './identities.js';
+import type { Linker } from './link.js';
+import { type Identity, identityName } from './rules.js';
+
+/** Rounds of linking before giving up: each lost round means that another server changed the same visitor. */
+const ROUNDS = 8;
+
+export class Visitors {
+  readonly #identities: Identities;
+  readonly #linker: Linker;
+
+  constructor(identities: Identities, linker: Linker) {
+    this.#identities = identities;
+    this.#linker = linker;
+  }
+
+  /** Counts, resets or resolves for a visitor; makes the profile where there is none. */
+  enter(kind: Exclude<EntryKind, 'read' | 'peek'>, who: Identity, mayLink: boolean, handle = ''): Promise<Settled> {
+    const { customerId, sessionId } = who;
+    if (customerId !== null && sessionId !== null && mayLink) {
+      return this.#enterLinked(kind, identityName('c', customerId), identityName('s', sessionId), handle);
+    }
+    return this.#identities.enter(kind, onlyName(who), handle);
+  }
+
+  /** The visitor's count of a product, and the profile id that it has or would get. */
+  async read(who: Identity, mayLink: boolean, handle: string): Promise<Settled> {
+    const { customerId, sessionId } = who;
+    if (customerId !== null && sessionId !== null && mayLink) {
+      const customer = identityName('c', customerId);
+      const session = identityName('s', sessionId);
+      if (await this.#linker.wouldAdopt(customer, session)) return this.#identities.enter('read', session, handle);
+      return this.#identities.enter('read', customer, handle);
+    }
+    return this.#identities.enter('read', onlyName(who), handle);
+  }
+
+  async #enterLinked(kind: EntryKind, customer: string, session: string, handle: string): Promise<Settled> {
+    let profileId = this.#identities.believed(session);
+    const areLinked = profileId === this.#identities.believed(customer);
+    for (let round = areLinked ? 0 : 1; round < ROUNDS; round++) {
+      if (round > 0) profileId = await this.#linker.link(customer, session);
+      // Entered in the session's name: were it some other customer's by now, the ledger would say so.
+      const settled = await this.#identities.enterAt(profileId, kind, session, handle);
+      if (settled !== undefined) return settled;
+    }
+    throw new ServiceError('unavailable');
+  }
+}
+
+function onlyName({ customerId, sessionId }: Identity): string {
+  return customerId !== null ? identityName('c', customerId) : identityName('s', sessionId as string);
+}

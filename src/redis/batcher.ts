@@ -1,0 +1,236 @@
+// One script call for all the operations of an event-loop turn, applied exactly once.
+//
+//   add ──▶ waiting ──▶ (end of the turn, a lane is free) ──▶ in flight ──▶ settled
+//              ▲                                                  │ connection lost: the same
+//              └── turn after turn while all lanes are busy       └─ batch again, same number
+//
+// A lane has one batch in flight. Batches of a lane are numbered; the script remembers the last number it
+// applied with its answer, so a batch whose reply was lost is sent again under its number and answers as
+// the first time, and a late copy of an older one is refused. While a lane waits, the next batch fills:
+// the busier Redis is, the larger the batches.
+//
+// On a cluster a batch may only touch one slot: operations are grouped by hash tag, one lane per tag.
+// On a single server everything is one group with a few lanes.
+//
+// Nothing waits longer than the timeout: then its promise is rejected with `unavailable`, and the
+// deadline that the batch carries keeps a server that wakes up later from applying it.
+
+import { randomBytes } from 'node:crypto';
+import { LUA, ServiceError } from '../errors.js';
+import type { RedisClient } from './client.js';
+import type { RedisClock } from './clock.js';
+import { isNoScript, type Script, type ScriptArg } from './scripts.js';
+
+/** How the operations of one script are laid out. The first key and the first three arguments are the batcher's. */
+export interface BatchFormat<Op, Answer> {
+  readonly script: Script;
+  /** Hash tag of the slot that the operation's keys live in. */
+  tag(op: Op): string;
+  /** Whether the operation changes anything; a batch of reads needs no record. */
+  writes(op: Op): boolean;
+  /** Pushes the keys and arguments of a batch. */
+  encode(ops: readonly Op[], keys: string[], args: ScriptArg[]): void;
+  /** The script's reply -> one answer per operation, in order. An Error rejects its operation. */
+  decode(ops: readonly Op[], reply: unknown): readonly (Answer | Error)[];
+}
+
+export interface BatcherOptions {
+  readonly client: RedisClient;
+  readonly clock: RedisClock;
+  /** Key of a lane's record. */
+  laneKey(tag: string, lane: string): string;
+  readonly isCluster: boolean;
+  /** Milliseconds until an operation without an answer is rejected. */
+  readonly timeoutMs: number;
+  /** Operations waiting or in flight at which new ones are refused. */
+  readonly maxPending: number;
+  /** Told of each settled batch: operations in it, milliseconds until Redis answered. */
+  readonly onBatch?: (size: number, ms: number) => void;
+}
+
+const LANES_PER_GROUP = 4;
+const MAX_BATCH = 512;
+/** Seconds; far beyond any timeout, so that no copy of a batch can outlive its record. */
+const LANE_MEMORY_S = 60;
+
+interface Waiting<Op, Answer> {
+  readonly op: Op;
+  readonly deadline: number;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface Group<Op, Answer> {
+  readonly tag: string;
+  waiting: Waiting<Op, Answer>[];
+  freeLanes: string[];
+  busy: number;
+}
+
+export class Batcher<Op, Answer> {
+  readonly #format: BatchFormat<Op, Answer>;
+  readonly #options: BatcherOptions;
+  readonly #groups = new Map<string, Group<Op, Answer>>();
+  // Unique over restarts: a lane's numbers must never be met by another process's.
+  readonly #id = randomBytes(6).toString('base64url');
+  #sequence = 0;
+  #pending = 0;
+  #turnScheduled = false;
+  #closed = false;
+  #onIdle: (() => void) | undefined;
+
+  constructor(format: BatchFormat<Op, Answer>, options: BatcherOptions) {
+    this.#format = format;
+    this.#options = options;
+  }
+
+  /** Operations waiting or in flight. */
+  get pending(): number {
+    return this.#pending;
+  }
+
+  /** @throws ServiceError `unavailable` (no answer in time), `overloaded` (too much waiting), or what `decode` gave. */
+  run(op: Op): Promise<Answer> {
+    if (this.#closed) return Promise.reject(new ServiceError('unavailable'));
+    if (this.#pending >= this.#options.maxPending) return Promise.reject(new ServiceError('overloaded'));
+    this.#pending++;
+    const tag = this.#options.isCluster ? this.#format.tag(op) : 'lanes';
+    let group = this.#groups.get(tag);
+    if (group === undefined) {
+      const lanes = this.#options.isCluster ? 1 : LANES_PER_GROUP;
+      const freeLanes = Array.from({ length: lanes }, (_, lane) => `${this.#id}${lane}`);
+      group = { tag, waiting: [], freeLanes, busy: 0 };
+      this.#groups.set(tag, group);
+    }
+    const { waiting } = group;
+    if (!this.#turnScheduled) {
+      this.#turnScheduled = true;
+      setImmediate(this.#endOfTurn);
+    }
+    return new Promise((resolve, reject) => {
+      waiting.push({ op, deadline: performance.now() + this.#options.timeoutMs, resolve, reject });
+    });
+  }
+
+  /** Refuses new operations and resolves when those under way are settled. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#pending === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  readonly #endOfTurn = (): void => {
+    this.#turnScheduled = false;
+    for (const group of this.#groups.values()) this.#sendWaiting(group);
+  };
+
+  #sendWaiting(group: Group<Op, Answer>): void {
+    this.#dropLate(group);
+    while (group.waiting.length > 0 && group.freeLanes.length > 0) {
+      const lane = group.freeLanes.pop() as string;
+      const batch =
+        group.waiting.length <= MAX_BATCH ? group.waiting : group.waiting.slice(0, MAX_BATCH);
+      group.waiting = group.waiting.length <= MAX_BATCH ? [] : group.waiting.slice(MAX_BATCH);
+      group.busy++;
+      void this.#send(group, lane, batch);
+    }
+    // Tags of a cluster are many; an idle one is made anew when it is needed.
+    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.tag);
+  }
+
+  /** What waited for a lane until its deadline is refused without being sent. */
+  #dropLate(group: Group<Op, Answer>): void {
+    const now = performance.now();
+    let late = 0;
+    for (const { deadline, reject } of group.waiting) {
+      if (deadline > now) break;
+      reject(new ServiceError('unavailable'));
+      late++;
+    }
+    if (late > 0) {
+      group.waiting = group.waiting.slice(late);
+      this.#pending -= late;
+    }
+  }
+
+  async #send(group: Group<Op, Answer>, lane: string, batch: Waiting<Op, Answer>[]): Promise<void> {
+    const { clock, onBatch } = this.#options;
+    const started = performance.now();
+    const ops = batch.map((w) => w.op);
+    const deadline = (batch[0] as Waiting<Op, Answer>).deadline;
+    try {
+      const sequence = ops.some(this.#format.writes) ? ++this.#sequence : 0;
+      const keys = [this.#options.laneKey(group.tag, lane)];
+      const args: ScriptArg[] = [sequence, Math.floor(clock.now() + deadline - started), LANE_MEMORY_S];
+      this.#format.encode(ops, keys, args);
+      const reply = await this.#callUntilAnswered(keys, args, deadline);
+      onBatch?.(ops.length, performance.now() - started);
+      const answers = this.#format.decode(ops, reply);
+      for (let i = 0; i < batch.length; i++) {
+        const answer = answers[i] as Answer | Error;
+        const { resolve, reject } = batch[i] as Waiting<Op, Answer>;
+        if (answer instanceof Error) reject(answer);
+        else resolve(answer);
+      }
+    } catch (error) {
+      for (const { reject } of batch) reject(error as Error);
+    } finally {
+      this.#pending -= batch.length;
+      group.busy--;
+      group.freeLanes.push(lane);
+      this.#sendWaiting(group);
+      if (this.#pending === 0) this.#onIdle?.();
+    }
+  }
+
+  /** Sends the same call until Redis answers it or the deadline (of our monotonic clock) is past. */
+  async #callUntilAnswered(keys: string[], args: ScriptArg[], deadline: number): Promise<unknown> {
+    const { client, clock } = this.#options;
+    const { script } = this.#format;
+    let full = false;
+    let remeasured = false;
+    for (;;) {
+      try {
+        const reply = full
+          ? await client.eval(script.source, keys.length, ...keys, ...args)
+          : await client.evalsha(script.sha, keys.length, ...keys, ...args);
+        if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
+        if (reply !== LUA.EXPIRED) return reply;
+        // Either we were slow, or a clock jumped since it was measured: that can be told apart once.
+        if (remeasured || performance.now() >= deadline) throw new ServiceError('unavailable');
+        remeasured = true;
+        await clock.measure(client);
+        args[1] = Math.floor(clock.now() + deadline - performance.now());
+      } catch (error) {
+        if (error instanceof ServiceError) throw error;
+        if (isNoScript(error)) {
+          full = true;
+          continue;
+        }
+        if (!mayBeSentAgain(error as Error) || !(await ready(client, deadline))) {
+          throw new ServiceError('unavailable');
+        }
+      }
+    }
+  }
+}
+
+/** Whether the failure says nothing about the command itself: the connection or the node went away under it. */
+function mayBeSentAgain(error: Error): boolean {
+  return (
+    !/^[A-Z]+ /.test(error.message) || /^(LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|READONLY|MOVED|ASK) /.test(error.message)
+  );
+}
+
+const READY_POLL_MS = 5;
+
+/** Waits until the client is connected; false where the deadline comes first. */
+async function ready(client: RedisClient, deadline: number): Promise<boolean> {
+  do {
+    await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
+    if (performance.now() >= deadline) return false;
+  } while (client.status !== 'ready');
+  return true;
+}

@@ -1,0 +1,49 @@
+// What is drawn once for a deployment and then fixed: bucket count, salt, schema version of the keys.
+
+import { randomBytes } from 'node:crypto';
+import { StartupError } from '../errors.js';
+import type { RedisClient } from './client.js';
+import type { Keys } from './keys.js';
+import { loadScript, runScript } from './scripts.js';
+
+/** Raised when keys change their meaning. A program refuses data that is newer than it knows. */
+export const SCHEMA = 1;
+
+export interface Deployment {
+  readonly buckets: number;
+  /** Hexadecimal, 32 bytes; secret. */
+  readonly salt: string;
+  /** Streams that may hold events: the largest EVENT_SHARDS ever used. */
+  readonly shards: number;
+}
+
+const OPEN = loadScript('open');
+
+/** @throws StartupError where the data is newer than the program or was made with another bucket count. */
+export async function openDeployment(
+  client: RedisClient,
+  keys: Keys,
+  wanted: { readonly buckets: number; readonly eventShards: number },
+): Promise<Deployment> {
+  await refuseHalfACluster(client);
+  const fresh = randomBytes(32).toString('hex');
+  const reply = (await runScript(client, OPEN, [keys.meta], [SCHEMA, wanted.buckets, wanted.eventShards, fresh])) as string[];
+  const [schema, buckets, shards] = reply.slice(0, 3).map(Number) as [number, number, number];
+  if (schema > SCHEMA) {
+    throw new StartupError(
+      `Redis holds data of schema ${schema}, and this program knows ${SCHEMA}: start a newer version.`,
+    );
+  }
+  if (buckets !== wanted.buckets) {
+    throw new StartupError(`BUCKETS is ${wanted.buckets}, but this data was made with ${buckets}, which can't change.`);
+  }
+  return { buckets, shards, salt: reply[3] as string };
+}
+
+/** One URL of a cluster would look fine until the first key of another node. */
+async function refuseHalfACluster(client: RedisClient): Promise<void> {
+  if (client.isCluster) return;
+  if (/^cluster_enabled:1/m.test(await client.info('cluster'))) {
+    throw new StartupError('REDIS_URL names one node of a Redis Cluster: list two or more of its nodes, comma-separated.');
+  }
+}

@@ -1,0 +1,52 @@
+// The one place that knows how keys are spelled. Every key has one hash tag, so that all of it runs
+// unchanged on Redis Cluster; scripts get finished keys and never build one.
+//
+// A profile id is `<bucket>.<hash>`: its keys carry the bucket as the hash tag and only the hash
+// after it, in short words. There are millions of `v` keys, and 16 bytes of each were spelling.
+
+export interface Keys {
+  /** hash: bucket count, profile salt, schema version */
+  readonly meta: string;
+  /** hash: app settings */
+  readonly settings: string;
+  /** hash: `s:<session>` / `c:<customer>` -> profile id, for the identities of one bucket */
+  ids(bucket: string): string;
+  /** hash: owner, e-mail, names, device, locale, timestamps */
+  profile(profileId: string): string;
+  /** hash: product handle -> count; a string, naming the new profile, once the profile was merged away */
+  visits(profileId: string): string;
+  /** hash: identity -> profile, for the sessions that left this profile for another one */
+  moved(profileId: string): string;
+  /** string: the last batch that one lane of one process applied in one slot; see lua/ */
+  lane(tag: string, lane: string): string;
+  /** stream: shard k of the events */
+  events(shard: number): string;
+  /** hash: epoch, owner, manifest of the batch in flight, pending events and bytes of shard k */
+  eventsState(shard: number): string;
+  /** stream: dead letters of shard k */
+  eventsDead(shard: number): string;
+}
+
+/** The bucket (also the hash tag) of a profile: what stands before its first dot. */
+export function bucketOf(profileId: string): string {
+  return profileId.slice(0, profileId.indexOf('.'));
+}
+
+export function createKeys(prefix: string): Keys {
+  const ofProfile = (kind: string) => (profileId: string) => {
+    const dot = profileId.indexOf('.');
+    return `${prefix}:{${profileId.slice(0, dot)}}:${kind}:${profileId.slice(dot + 1)}`;
+  };
+  return {
+    meta: `${prefix}:meta`,
+    settings: `${prefix}:settings`,
+    ids: (bucket) => `${prefix}:{${bucket}}:ids`,
+    profile: ofProfile('p'),
+    visits: ofProfile('v'),
+    moved: ofProfile('m'),
+    lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
+    events: (shard) => `${prefix}:{e${shard}}:events`,
+    eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,
+    eventsDead: (shard) => `${prefix}:{e${shard}}:events:dead`,
+  };
+}

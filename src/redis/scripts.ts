@@ -1,0 +1,42 @@
+// Loads lua/*.lua and runs them by SHA. A server that has lost its script cache (restart, SCRIPT FLUSH,
+// a new cluster node) answers NOSCRIPT before anything ran; the script then goes along once in full.
+
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { RedisClient } from './client.js';
+
+export interface Script {
+  readonly name: string;
+  readonly source: string;
+  readonly sha: string;
+}
+
+export type ScriptArg = string | number | Buffer;
+
+// dist/src/redis/ -> the project's root; lua/ is not compiled.
+const LUA_DIR = new URL('../../../lua/', import.meta.url);
+
+/** @throws where lua/<name>.lua does not exist. */
+export function loadScript(name: string): Script {
+  const source = readFileSync(new URL(`${name}.lua`, LUA_DIR), 'utf8');
+  return { name, source, sha: createHash('sha1').update(source).digest('hex') };
+}
+
+export function isNoScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT');
+}
+
+/** Runs a script; a first key is needed on a cluster, where it names the slot. */
+export async function runScript(
+  client: RedisClient,
+  script: Script,
+  keys: readonly string[],
+  args: readonly ScriptArg[],
+): Promise<unknown> {
+  try {
+    return await client.evalsha(script.sha, keys.length, ...keys, ...args);
+  } catch (error) {
+    if (!isNoScript(error)) throw error;
+    return await client.eval(script.source, keys.length, ...keys, ...args);
+  }
+}

@@ -1,0 +1,94 @@
+// Redis as the rest of the program uses it: one connection, its clock, the deployment's keys, and
+// single script calls that fail as the contract says. Calls made through `run` must be safe to repeat;
+// what must not be repeated goes through a Batcher.
+
+import { ServiceError, StartupError } from '../errors.js';
+import { connectRedis, type RedisClient, type RedisConnection } from './client.js';
+import { RedisClock } from './clock.js';
+import { type Deployment, openDeployment } from './deployment.js';
+import { createKeys, type Keys } from './keys.js';
+import { runScript, type Script, type ScriptArg } from './scripts.js';
+import { type BatchFormat, Batcher } from './batcher.js';
+
+export interface StoreOptions extends RedisConnection {
+  readonly keyPrefix: string;
+  readonly buckets: number;
+  readonly eventShards: number;
+  readonly onError: (error: Error) => void;
+}
+
+/** Operations waiting or in flight, per batcher, at which requests get 503. About 2 KB each. */
+const MAX_PENDING = 20_000;
+
+export class Store {
+  readonly client: RedisClient;
+  readonly keys: Keys;
+  readonly deployment: Deployment;
+  readonly isCluster: boolean;
+  readonly #clock: RedisClock;
+  readonly #timeoutMs: number;
+
+  private constructor(client: RedisClient, keys: Keys, deployment: Deployment, clock: RedisClock, options: StoreOptions) {
+    this.client = client;
+    this.keys = keys;
+    this.deployment = deployment;
+    this.isCluster = options.urls.length > 1;
+    this.#clock = clock;
+    this.#timeoutMs = options.timeoutMs;
+  }
+
+  /** @throws StartupError where Redis does not answer, or holds a deployment that this program can't serve. */
+  static async open(options: StoreOptions): Promise<Store> {
+    let client: RedisClient;
+    try {
+      client = await connectRedis(options, options.onError);
+    } catch (error) {
+      throw new StartupError(`Redis does not answer: ${(error as Error).message}.`);
+    }
+    try {
+      const keys = createKeys(options.keyPrefix);
+      const deployment = await openDeployment(client, keys, options);
+      const clock = new RedisClock();
+      await clock.measure(client);
+      // Another server (after a failover) has another clock.
+      client.on('ready', () => clock.measure(client).catch(options.onError));
+      return new Store(client, keys, deployment, clock, options);
+    } catch (error) {
+      client.disconnect();
+      throw error;
+    }
+  }
+
+  /** @throws ServiceError `unavailable` where Redis does not answer or refuses. */
+  async run(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
+    try {
+      return await runScript(this.client, script, keys, args);
+    } catch {
+      throw new ServiceError('unavailable');
+    }
+  }
+
+  batcher<Op, Answer>(
+    format: BatchFormat<Op, Answer>,
+    onBatch?: (size: number, ms: number) => void,
+  ): Batcher<Op, Answer> {
+    return new Batcher(format, {
+      client: this.client,
+      clock: this.#clock,
+      laneKey: this.keys.lane,
+      isCluster: this.isCluster,
+      timeoutMs: this.#timeoutMs,
+      maxPending: MAX_PENDING,
+      ...(onBatch ? { onBatch } : {}),
+    });
+  }
+
+  /** @throws where Redis does not answer in time. */
+  async ping(): Promise<void> {
+    await this.client.hget(this.keys.meta, 'schema');
+  }
+
+  close(): void {
+    this.client.disconnect();
+  }
+}

@@ -1,0 +1,55 @@
+// The ledger: who is which profile and how often they looked at what, all of it through lua/visits.lua,
+// one call per event-loop turn. It follows nothing: where an identity turns out to have another profile,
+// it says so and whoever asked asks again there (src/identity/identities.ts).
+
+import type { Keys } from '../redis/keys.js';
+import { bucketOf } from '../redis/keys.js';
+import type { BatchFormat } from '../redis/batcher.js';
+import { loadScript } from '../redis/scripts.js';
+
+export type EntryKind = 'visit' | 'visitAndCount' | 'read' | 'reset' | 'resolve' | 'peek';
+
+export interface Entry {
+  readonly kind: EntryKind;
+  /** `c:<customer>` or `s:<session>` */
+  readonly name: string;
+  /** The profile that the identity is believed to have. */
+  readonly profileId: string;
+  /** Whether that profile is the identity's own (same bucket: its mapping is checked, and made where missing). */
+  readonly own: boolean;
+  /** Empty for `resolve` and `peek`. */
+  readonly handle: string;
+}
+
+/** The id of the profile to ask instead (nothing was done; empty: the identity has none), or the count where one was asked for. */
+export type LedgerAnswer = string | number | undefined;
+
+const CODES: Record<EntryKind, string> = { visit: 'v', visitAndCount: 'c', read: 'g', reset: 'd', resolve: 'r', peek: 'p' };
+const FOREIGN_CODES: Record<EntryKind, string> = {
+  visit: 'V',
+  visitAndCount: 'C',
+  read: 'G',
+  reset: 'D',
+  resolve: 'R',
+  peek: 'P',
+};
+
+export function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
+  return {
+    script: loadScript('visits'),
+    tag: (entry) => bucketOf(entry.profileId),
+    writes: (entry) => entry.kind !== 'read' && entry.kind !== 'peek',
+    encode(entries, keyList, args) {
+      for (const { kind, name, profileId, own, handle } of entries) {
+        keyList.push(own ? keys.ids(bucketOf(profileId)) : keys.moved(profileId), keys.visits(profileId));
+        args.push((own ? CODES : FOREIGN_CODES)[kind], name, profileId, handle);
+      }
+    },
+    decode(entries, reply) {
+      const answers = new Array<LedgerAnswer | Error>(entries.length).fill(undefined);
+      const list = reply as (number | string | Error)[];
+      for (let i = 0; i < list.length; i += 2) answers[(list[i] as number) - 1] = list[i + 1] as string | number;
+      return answers;
+    },
+  };
+}
