@@ -41,8 +41,13 @@ export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly issues: readonly Issue[] | undefined;
 
-  constructor(code: ErrorCode, sentence: string = ERRORS[code].sentence, issues?: readonly Issue[]) {
-    super(sentence);
+  constructor(
+    code: ErrorCode,
+    sentence: string = ERRORS[code].sentence,
+    issues?: readonly Issue[],
+    options?: ErrorOptions,
+  ) {
+    super(sentence, options);
     this.name = 'ServiceError';
     this.code = code;
     this.issues = issues;

@@ -9,8 +9,8 @@
 // the first time, and a late copy of an older one is refused. While a lane waits, the next batch fills:
 // the busier Redis is, the larger the batches.
 //
-// On a cluster a batch may only touch one slot: operations are grouped by hash tag, one lane per tag.
-// On a single server everything is one group with a few lanes.
+// On a cluster a batch may only touch one slot: operations are grouped by hash tag, with lanes for each.
+// On a single server, scripts that can mix tags have one group for everything.
 //
 // Nothing waits longer than the timeout: then its promise is rejected with `unavailable`, and the
 // deadline that the batch carries keeps a server that wakes up later from applying it.
@@ -19,6 +19,7 @@ import { randomBytes } from 'node:crypto';
 import { LUA, ServiceError } from '../errors.js';
 import type { RedisClient } from './client.js';
 import type { RedisClock } from './clock.js';
+import { isPassing, toServiceError } from './failures.js';
 import { isNoScript, type Script, type ScriptArg } from './scripts.js';
 
 /** How the operations of one script are laid out. The first key and the first three arguments are the batcher's. */
@@ -26,6 +27,8 @@ export interface BatchFormat<Op, Answer> {
   readonly script: Script;
   /** Hash tag of the slot that the operation's keys live in. */
   tag(op: Op): string;
+  /** Whether a batch may mix tags where the server allows it (one that is no cluster). */
+  readonly mixesTags: boolean;
   /** Whether the operation changes anything; a batch of reads needs no record. */
   writes(op: Op): boolean;
   /** Pushes the keys and arguments of a batch. */
@@ -94,11 +97,10 @@ export class Batcher<Op, Answer> {
     if (this.#closed) return Promise.reject(new ServiceError('unavailable'));
     if (this.#pending >= this.#options.maxPending) return Promise.reject(new ServiceError('overloaded'));
     this.#pending++;
-    const tag = this.#options.isCluster ? this.#format.tag(op) : 'lanes';
+    const tag = this.#format.mixesTags && !this.#options.isCluster ? 'all' : this.#format.tag(op);
     let group = this.#groups.get(tag);
     if (group === undefined) {
-      const lanes = this.#options.isCluster ? 1 : LANES_PER_GROUP;
-      const freeLanes = Array.from({ length: lanes }, (_, lane) => `${this.#id}${lane}`);
+      const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${lane}`);
       group = { tag, waiting: [], freeLanes, busy: 0 };
       this.#groups.set(tag, group);
     }
@@ -136,7 +138,7 @@ export class Batcher<Op, Answer> {
       group.busy++;
       void this.#send(group, lane, batch);
     }
-    // Tags of a cluster are many; an idle one is made anew when it is needed.
+    // Tags of a cluster are many; an idle group is made anew when it is needed.
     if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.tag);
   }
 
@@ -209,19 +211,10 @@ export class Batcher<Op, Answer> {
           full = true;
           continue;
         }
-        if (!mayBeSentAgain(error as Error) || !(await ready(client, deadline))) {
-          throw new ServiceError('unavailable');
-        }
+        if (!isPassing(error as Error) || !(await ready(client, deadline))) throw toServiceError(error as Error);
       }
     }
   }
-}
-
-/** Whether the failure says nothing about the command itself: the connection or the node went away under it. */
-function mayBeSentAgain(error: Error): boolean {
-  return (
-    !/^[A-Z]+ /.test(error.message) || /^(LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|READONLY|MOVED|ASK) /.test(error.message)
-  );
 }
 
 const READY_POLL_MS = 5;

@@ -2,10 +2,11 @@
 // single script calls that fail as the contract says. Calls made through `run` must be safe to repeat;
 // what must not be repeated goes through a Batcher.
 
-import { ServiceError, StartupError } from '../errors.js';
+import { StartupError } from '../errors.js';
 import { connectRedis, type RedisClient, type RedisConnection } from './client.js';
 import { RedisClock } from './clock.js';
 import { type Deployment, openDeployment } from './deployment.js';
+import { toServiceError } from './failures.js';
 import { createKeys, type Keys } from './keys.js';
 import { runScript, type Script, type ScriptArg } from './scripts.js';
 import { type BatchFormat, Batcher } from './batcher.js';
@@ -63,8 +64,8 @@ export class Store {
   async run(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
     try {
       return await runScript(this.client, script, keys, args);
-    } catch {
-      throw new ServiceError('unavailable');
+    } catch (error) {
+      throw toServiceError(error as Error);
     }
   }
 

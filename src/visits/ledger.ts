@@ -38,6 +38,7 @@ export function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
   return {
     script: loadScript('visits'),
     tag: (entry) => bucketOf(entry.profileId),
+    mixesTags: true,
     writes: (entry) => entry.kind !== 'read' && entry.kind !== 'peek',
     encode(entries, keyList, args) {
       for (const { kind, name, profileId, own, handle } of entries) {

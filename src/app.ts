@@ -1,0 +1,92 @@
+// Composition: config -> connections -> routes. Whatever opens pushes its closer, closers run in reverse,
+// also when a later step fails.
+
+import type { Logger } from 'pino';
+import type { Config } from './config.js';
+import { appendFormat } from './events/appender.js';
+import { Recorder } from './events/recorder.js';
+import { Access } from './http/access.js';
+import { eventOperations } from './http/events.js';
+import { Exchanges } from './http/exchange.js';
+import { ServeMetrics } from './http/metrics.js';
+import { operatingOperations } from './http/operating.js';
+import { listen } from './http/server.js';
+import { visitOperations } from './http/visits.js';
+import { Identities } from './identity/identities.js';
+import { Linker } from './identity/link.js';
+import { createProfileIds } from './identity/profile-id.js';
+import { Profiles } from './identity/profiles.js';
+import { Visitors } from './identity/visitors.js';
+import { Store } from './redis/store.js';
+import { ledgerFormat } from './visits/ledger.js';
+
+export interface Running {
+  close(): Promise<void>;
+}
+
+type Closer = () => Promise<void> | void;
+
+/** Runs `open`; closes what it opened where it fails, or when asked to. */
+async function withClosers<T>(open: (onClose: (closer: Closer) => void) => Promise<T>): Promise<T & Running> {
+  const closers: Closer[] = [];
+  const close = async () => {
+    for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer();
+  };
+  try {
+    return { ...(await open((closer) => closers.push(closer))), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function openStore(config: Config, name: string, log: Logger): Promise<Store> {
+  return Store.open({
+    urls: config.REDIS_URL,
+    name,
+    timeoutMs: config.REDIS_TIMEOUT_MS,
+    keyPrefix: config.KEY_PREFIX,
+    buckets: config.BUCKETS,
+    eventShards: config.EVENT_SHARDS,
+    onError: (error) => log.warn({ err: error }, 'redis connection'),
+  });
+}
+
+/** One HTTP worker. @throws StartupError */
+export function serve(config: Config, log: Logger): Promise<Running & { readonly port: number }> {
+  return withClosers(async (onClose) => {
+    const store = await openStore(config, 'wishmeter serve', log);
+    onClose(() => store.close());
+
+    const access = new Access({ apiKeys: config.API_KEYS, visitAccess: config.VISIT_ACCESS });
+    let exchanges: Exchanges;
+    const metrics = new ServeMetrics(() => exchanges.open);
+    exchanges = new Exchanges({ access, log, onAnswer: metrics.answered });
+
+    const ledger = store.batcher(ledgerFormat(store.keys), metrics.batchObserver('visits'));
+    onClose(() => ledger.close());
+    const appends = store.batcher(
+      appendFormat(store.keys, config.STREAM_HIGH_WATER),
+      metrics.batchObserver('append'),
+    );
+    onClose(() => appends.close());
+
+    const identities = new Identities(ledger, createProfileIds(store.deployment.salt, store.deployment.buckets));
+    const visitors = new Visitors(identities, new Linker(store, identities));
+    const recorder = new Recorder(appends, config.EVENT_SHARDS);
+
+    const server = await listen({
+      host: config.HOST,
+      port: config.PORT,
+      basePath: config.BASE_PATH,
+      operations: [
+        ...visitOperations(visitors, access),
+        ...eventOperations(visitors, new Profiles(store), recorder),
+      ],
+      unprefixed: operatingOperations(() => store.ping(), metrics.registry),
+      exchanges,
+    });
+    onClose(() => server.close());
+    return { port: server.port };
+  });
+}

@@ -1,0 +1,39 @@
+// Appends events to the stream: the lines of one event-loop turn are one entry of a shard.
+
+import { LUA, ServiceError } from '../errors.js';
+import type { BatchFormat } from '../redis/batcher.js';
+import type { Keys } from '../redis/keys.js';
+import { loadScript } from '../redis/scripts.js';
+
+export interface Append {
+  /** From encodeEvent. */
+  readonly line: string;
+  readonly shard: number;
+}
+
+/** A visitor's events go to one shard, so that they stay in order. */
+export function shardOf(profileId: string, shards: number): number {
+  if (shards === 1) return 0;
+  let sum = 0;
+  for (let i = 0; i < profileId.length; i++) sum = (sum * 31 + profileId.charCodeAt(i)) | 0;
+  return (sum >>> 0) % shards;
+}
+
+/** Answers 1; `overloaded` where the shard's stream is at its high-water mark (bytes). */
+export function appendFormat(keys: Keys, highWater: number): BatchFormat<Append, unknown> {
+  return {
+    script: loadScript('append'),
+    tag: ({ shard }) => `e${shard}`,
+    mixesTags: false,
+    writes: () => true,
+    encode(appends, keyList, args) {
+      const { shard } = appends[0] as Append;
+      keyList.push(keys.events(shard), keys.eventsState(shard));
+      args.push(highWater, appends.length, appends.map((append) => append.line).join(''));
+    },
+    decode(appends, reply) {
+      const answer = reply === LUA.FULL ? new ServiceError('overloaded') : reply;
+      return new Array(appends.length).fill(answer);
+    },
+  };
+}

@@ -1,0 +1,21 @@
+// Records events: encodes each one once and appends it to its shard.
+
+import type { Batcher } from '../redis/batcher.js';
+import { type Append, shardOf } from './appender.js';
+import { encodeEvent, type NewEvent } from './row.js';
+
+export class Recorder {
+  readonly #appends: Batcher<Append, unknown>;
+  readonly #shards: number;
+
+  /** @param shards streams that new events are spread over */
+  constructor(appends: Batcher<Append, unknown>, shards: number) {
+    this.#appends = appends;
+    this.#shards = shards;
+  }
+
+  /** Resolves when Redis has the event. @throws ServiceError `overloaded` at the high-water mark, `unavailable` */
+  async record(event: NewEvent): Promise<void> {
+    await this.#appends.run({ line: encodeEvent(event), shard: shardOf(event.profileId, this.#shards) });
+  }
+}

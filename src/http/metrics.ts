@@ -1,0 +1,68 @@
+// The figures of one `serve` process. The hot path counts in plain numbers; Prometheus reads them when it asks.
+
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Operation } from './exchange.js';
+
+const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+const SECONDS_BUCKETS = [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5];
+
+export class ServeMetrics {
+  readonly registry = new Registry();
+  readonly #answers = new Map<string, { operation: string; status: number; count: number }>();
+  readonly #batchSize: Histogram;
+  readonly #batchSeconds: Histogram;
+
+  /** @param openRequests requests that have no answer yet */
+  constructor(openRequests: () => number) {
+    const { registry } = this;
+    collectDefaultMetrics({ register: registry });
+    const answers = this.#answers;
+    new Counter({
+      name: 'wishmeter_http_answers_total',
+      help: 'Answers by operation and status',
+      labelNames: ['operation', 'status'],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const { operation, status, count } of answers.values()) this.inc({ operation, status }, count);
+      },
+    });
+    new Gauge({
+      name: 'wishmeter_http_open_requests',
+      help: 'Requests that have no answer yet',
+      registers: [registry],
+      collect() {
+        this.set(openRequests());
+      },
+    });
+    this.#batchSize = new Histogram({
+      name: 'wishmeter_batch_operations',
+      help: 'Operations that shared one Redis call',
+      labelNames: ['script'],
+      buckets: SIZE_BUCKETS,
+      registers: [registry],
+    });
+    this.#batchSeconds = new Histogram({
+      name: 'wishmeter_batch_seconds',
+      help: 'Time until Redis answered a batch',
+      labelNames: ['script'],
+      buckets: SECONDS_BUCKETS,
+      registers: [registry],
+    });
+  }
+
+  readonly answered = (operation: Operation | undefined, status: number): void => {
+    const name = operation === undefined ? 'none' : `${operation.method} ${operation.path}`;
+    const key = `${name} ${status}`;
+    const found = this.#answers.get(key);
+    if (found === undefined) this.#answers.set(key, { operation: name, status, count: 1 });
+    else found.count++;
+  };
+
+  batchObserver(script: string): (size: number, ms: number) => void {
+    return (size, ms) => {
+      this.#batchSize.observe({ script }, size);
+      this.#batchSeconds.observe({ script }, ms / 1000);
+    };
+  }
+}

@@ -1,0 +1,74 @@
+// Routes and the listener. The table of operations is the API; whatever is not in it is 404 or 405.
+
+import { StartupError } from '../errors.js';
+import type { Exchanges, Operation } from './exchange.js';
+
+export interface ListenOptions {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Stands before every path of `operations`, and of none of `unprefixed`. */
+  readonly basePath: string;
+  readonly operations: readonly Operation[];
+  readonly unprefixed: readonly Operation[];
+  readonly exchanges: Exchanges;
+}
+
+export interface Server {
+  readonly port: number;
+  /** Stops listening, answers what is under way, then drops the connections. */
+  close(): Promise<void>;
+}
+
+type Uws = typeof import('uWebSockets.js');
+
+/** uWebSockets.js is a binary for some versions of Node; on another one the import throws. */
+async function loadUws(): Promise<Uws> {
+  try {
+    return await import('uWebSockets.js');
+  } catch {
+    throw new StartupError(
+      `uWebSockets.js as packed here has no binary for Node ${process.versions.node}: use Node 20 or 22, ` +
+        'or install its official release with `npm install uWebSockets.js@github:uNetworking/uWebSockets.js#v20.52.0`.',
+    );
+  }
+}
+
+/** @throws StartupError where the port can't be listened on, or uWebSockets.js does not load. */
+export async function listen(options: ListenOptions): Promise<Server> {
+  const { host, port, basePath, exchanges } = options;
+  const uws = await loadUws();
+  const app = uws.App();
+  const byPath = new Map<string, Operation[]>();
+  for (const operation of options.unprefixed) addTo(byPath, operation.path, operation);
+  for (const operation of options.operations) addTo(byPath, basePath + operation.path, operation);
+  for (const [path, operations] of byPath) {
+    for (const operation of operations) {
+      app[operation.method === 'delete' ? 'del' : operation.method](path, exchanges.handler(operation));
+    }
+    const allow = operations.map(({ method }) => method.toUpperCase()).join(', ');
+    app.any(path, exchanges.refusal('method_not_allowed', allow));
+  }
+  app.any('/*', exchanges.refusal('not_found'));
+
+  const socket = await new Promise<ReturnType<Uws['us_socket_local_port']> | object>((resolve, reject) => {
+    app.listen(host, port, (token) => {
+      if (token) resolve(token);
+      else reject(new StartupError(`Port ${port} on ${host} can't be listened on: it is taken, or not ours to use.`));
+    });
+  });
+  return {
+    port: uws.us_socket_local_port(socket as never),
+    async close() {
+      uws.us_listen_socket_close(socket as never);
+      await exchanges.drain();
+      app.close();
+    },
+  };
+}
+
+function addTo(byPath: Map<string, Operation[]>, path: string, operation: Operation): void {
+  const operations = byPath.get(path);
+  if (operations === undefined) byPath.set(path, [operation]);
+  else operations.push(operation);
+}

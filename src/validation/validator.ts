@@ -1,0 +1,67 @@
+// Compiles the schemas once and turns ajv's errors into the contract's issues: all of them, each with the
+// path of its field and a sentence that says what is right.
+
+import { Ajv, type ErrorObject } from 'ajv';
+import { type Issue, ServiceError } from '../errors.js';
+import { fitsBytes, isPlainText, isVisitorId, MAX_ID_BYTES } from '../identity/rules.js';
+
+/** Formats: rule and sentence. The rules of identities are told in src/identity/rules.ts. */
+const FORMATS: Record<string, { test: (text: string) => boolean; sentence: string }> = {
+  'visitor-id': {
+    test: isVisitorId,
+    sentence: `must be an id: 1 to ${MAX_ID_BYTES} bytes without control characters, and not a placeholder such as "null" or "0"`,
+  },
+  'product-handle': {
+    test: (text) => text !== '' && fitsBytes(text, MAX_ID_BYTES) && isPlainText(text),
+    sentence: `must be 1 to ${MAX_ID_BYTES} bytes without control characters`,
+  },
+  'plain-text': { test: isPlainText, sentence: 'must be text without control characters' },
+  'e-mail': { test: (text) => text.includes('@') && isPlainText(text), sentence: 'must be an e-mail address' },
+};
+
+const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true });
+
+for (const [name, { test }] of Object.entries(FORMATS)) ajv.addFormat(name, { type: 'string', validate: test });
+
+ajv.addKeyword({
+  keyword: 'maxBytes',
+  type: 'string',
+  schemaType: 'number',
+  validate: (max: number, text: string) => fitsBytes(text, max),
+});
+
+ajv.addKeyword({
+  keyword: 'someNonNull',
+  type: 'object',
+  schemaType: 'array',
+  validate: (names: string[], data: Record<string, unknown>) =>
+    names.some((name) => data[name] !== undefined && data[name] !== null),
+});
+
+function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject): Issue {
+  switch (keyword) {
+    case 'required':
+      return { path: `${instancePath}/${params['missingProperty'] as string}`, message: 'is required' };
+    case 'type':
+      return { path: instancePath, message: `must be ${[params['type'] as string | string[]].flat().join(' or ')}` };
+    case 'enum':
+      return { path: instancePath, message: `must be one of ${(params['allowedValues'] as string[]).join(', ')}` };
+    case 'format':
+      return { path: instancePath, message: FORMATS[params['format'] as string]?.sentence ?? 'is wrong' };
+    case 'maxBytes':
+      return { path: instancePath, message: `must have at most ${schema as number} bytes` };
+    case 'someNonNull':
+      return { path: instancePath, message: `must have ${(schema as string[]).join(' or ')}` };
+    default:
+      return { path: instancePath, message: message ?? 'is wrong' };
+  }
+}
+
+/** A check that passes what the schema allows as T, and throws `invalid_request` with every fault otherwise. */
+export function compile<T>(schema: object): (data: unknown) => T {
+  const validate = ajv.compile({ ...schema, $async: false });
+  return (data) => {
+    if (validate(data)) return data as T;
+    throw new ServiceError('invalid_request', undefined, (validate.errors ?? []).map(toIssue));
+  };
+}
