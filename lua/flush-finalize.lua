@@ -1,0 +1,35 @@
+#!lua flags=allow-oom
+-- Ends a batch that is in ClickHouse: its entries leave the stream, its figures the pending ones, its
+-- manifest the state, and the lines that ClickHouse refused become dead letters. All of it or nothing.
+-- A batch begins at the head of the stream: nothing else removes entries.
+--
+-- KEYS[1] events   KEYS[2] events:state   KEYS[3] events:dead
+--
+-- ARGV[1] epoch
+-- ARGV[2] token of the batch, as in its manifest
+-- ARGV[3...] for each refused line three arguments: ClickHouse's error code, the reason, the line without its newline
+--
+-- Returns 1.
+-- Errors: FENCED -4, MANIFEST -5 (the batch in flight is another one, or there is none); nothing was done.
+
+local state = redis.call('HMGET', KEYS[2], 'epoch', 'manifest')
+if state[1] ~= ARGV[1] then
+  return -4
+end
+local manifest = state[2] and cjson.decode(state[2])
+if not manifest or manifest.token ~= ARGV[2] then
+  return -5
+end
+
+redis.call('XTRIM', KEYS[1], 'MINID', '=', manifest.last)
+redis.call('XDEL', KEYS[1], manifest.last)
+redis.call('HINCRBY', KEYS[2], 'events', -manifest.rows)
+redis.call('HINCRBY', KEYS[2], 'bytes', -manifest.bytes)
+redis.call('HDEL', KEYS[2], 'manifest')
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for i = 3, #ARGV, 3 do
+  redis.call('XADD', KEYS[3], '*', 'code', ARGV[i], 'reason', ARGV[i + 1], 'time', now, 'line', ARGV[i + 2])
+end
+return 1

@@ -1,0 +1,29 @@
+#!lua
+-- Puts dead letters back at the end of their shard's stream, one entry each, and counts them as pending.
+-- The high-water mark is not asked: these lines were accepted once.
+--
+-- KEYS[1] events:dead   KEYS[2] events   KEYS[3] events:state
+--
+-- ARGV[1...] ids of dead letters; those that are not there are left out
+--
+-- Returns the number of lines put back.
+-- Errors: none.
+
+local retried = 0
+for _, id in ipairs(ARGV) do
+  local letter = redis.call('XRANGE', KEYS[1], id, id)[1]
+  if letter then
+    local fields = letter[2]
+    for i = 1, #fields, 2 do
+      if fields[i] == 'line' then
+        local line = fields[i + 1] .. '\n'
+        redis.call('XADD', KEYS[2], '*', 'n', 1, 'd', line)
+        redis.call('HINCRBY', KEYS[3], 'events', 1)
+        redis.call('HINCRBY', KEYS[3], 'bytes', #line)
+        redis.call('XDEL', KEYS[1], id)
+        retried = retried + 1
+      end
+    end
+  end
+end
+return retried

@@ -1,0 +1,48 @@
+// Inserts event lines as one block under a deduplication token: the same lines under the same token, sent
+// again, are there once.
+
+import { Readable } from 'node:stream';
+import type { ClickHouseClient } from '@clickhouse/client';
+
+/** Bytes that one insert stays below, so that it is one block and one part per month that it touches. */
+export const INSERT_BYTES = 9_500_000;
+/** Rows that one insert has at most. */
+export const INSERT_ROWS = 100_000;
+
+const QUERY = 'INSERT INTO events_stored FORMAT JSONEachRow';
+
+const SETTINGS = {
+  // Together with the bounds above: one insert, one block, whatever the server's profile says.
+  async_insert: 0,
+  input_format_parallel_parsing: 0,
+  max_insert_block_size: '1048576',
+  min_insert_block_size_rows: '1048576',
+  min_insert_block_size_bytes: '268435456',
+  // A producer that is newer than the table must not stop the stream.
+  input_format_skip_unknown_fields: 1,
+  // `payload` may be an object: it is kept as the text that it is.
+  input_format_json_read_objects_as_strings: 1,
+  date_time_input_format: 'best_effort',
+} as const;
+
+/**
+ * @param client with the database that holds `events_stored`
+ * @param lines JSONEachRow, each line ended by \n
+ * @throws ClickHouse's or the connection's error, for `blame`; an error of its own where the signal aborts
+ */
+export async function insertEvents(
+  client: ClickHouseClient,
+  lines: Buffer,
+  token: string,
+  signal: AbortSignal,
+): Promise<void> {
+  signal.throwIfAborted();
+  const { stream } = await client.exec({
+    query: QUERY,
+    values: Readable.from([lines], { objectMode: false }),
+    clickhouse_settings: { ...SETTINGS, insert_deduplication_token: token },
+    abort_signal: signal,
+  });
+  // There is nothing in it, but only its end gives the socket back.
+  for await (const _ of stream);
+}

@@ -1,0 +1,61 @@
+// Lines that ClickHouse refused: to look at, to send again once the cause is mended, or to throw away.
+
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
+import { loadScript, runScript } from '../redis/scripts.js';
+
+const RETRY = loadScript('flush-retry');
+
+export interface DeadLetter {
+  readonly id: string;
+  /** ClickHouse's error code. */
+  readonly code: number;
+  readonly reason: string;
+  /** When it was refused, milliseconds since 1970. */
+  readonly time: number;
+  /** The event as it would have been inserted, without its newline. */
+  readonly line: string;
+}
+
+/**
+ * The oldest dead letters of a shard.
+ * @param after id of the last one of the page before
+ */
+export async function listDeadLetters(
+  redis: RedisClient,
+  keys: Keys,
+  shard: number,
+  count = 100,
+  after?: string,
+): Promise<DeadLetter[]> {
+  const from = after === undefined ? '-' : `(${after}`;
+  const entries = await redis.xrange(keys.eventsDead(shard), from, '+', 'COUNT', count);
+  return entries.map(([id, fields]) => {
+    const letter: Record<string, string> = {};
+    for (let i = 0; i + 1 < fields.length; i += 2) letter[fields[i] as string] = fields[i + 1] as string;
+    const { code, reason = '', time, line = '' } = letter;
+    return { id, code: Number(code), reason, time: Number(time), line };
+  });
+}
+
+/** Puts dead letters back into the shard's stream. Returns how many there were. */
+export async function retryDeadLetters(
+  redis: RedisClient,
+  keys: Keys,
+  shard: number,
+  ids: readonly string[],
+): Promise<number> {
+  if (ids.length === 0) return 0;
+  const touched = [keys.eventsDead(shard), keys.events(shard), keys.eventsState(shard)];
+  return (await runScript(redis, RETRY, touched, ids)) as number;
+}
+
+/** Throws dead letters away, for good. Returns how many there were. */
+export async function dropDeadLetters(
+  redis: RedisClient,
+  keys: Keys,
+  shard: number,
+  ids: readonly string[],
+): Promise<number> {
+  return ids.length === 0 ? 0 : await redis.xdel(keys.eventsDead(shard), ...ids);
+}

@@ -1,0 +1,253 @@
+// Brings events from Redis to ClickHouse, each once. One state machine per shard:
+//
+//            ┌───────────┐  claim refused: look again later
+//   start ──▶│  STANDBY  │◀─┐◀────────────────────────────────┐
+//            └─────┬─────┘──┘                                 │ fenced off, or Redis failed:
+//                  │ claim granted: an epoch, maybe a manifest│ what is held is dropped
+//        manifest  ▼  none                                    │
+//       ┌──────────┴────────┐                                 │
+//       ▼                   ▼          nothing waits          │
+//  ┌────────┐           ┌───────┐ ───────────────▶ ┌────────┐ │
+//  │ REPLAY │           │  CUT  │ ◀─────────────── │ LINGER │ │
+//  └────┬───┘           └───┬───┘     interval     └────────┘ │
+//       │                   ▼                           ▲     │
+//       │              ┌─────────┐                      │ the batch was not full
+//       │              │ PREPARE │  the manifest is in Redis  │
+//       │              └────┬────┘                      │     │
+//       │                   ▼                           │     │
+//       │              ┌─────────┐  tried for ever;     │     │
+//       └─────────────▶│ INSERT  │  bad lines set aside │     │
+//                      └────┬────┘                      │     │
+//                           ▼                           │     │
+//                      ┌──────────┐ full: CUT           │     │
+//                      │ FINALIZE │─────────────────────┘─────┘
+//                      └──────────┘
+//
+// There is one way to recover, whatever happened: claim again, and replay what the manifest says. A crash,
+// a lost reply and a lost connection all end in STANDBY; the token makes the second insert of a batch nothing.
+// `close` lets a batch finish, gives the shards up, and another flusher that stands by has them at once.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import type { Logger } from 'pino';
+import { Registry } from 'prom-client';
+import { insertEvents } from '../clickhouse/insert.js';
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
+import { backoffMs, pause } from './backoff.js';
+import { Delivery } from './delivery.js';
+import { type Manifest, manifestOf } from './manifest.js';
+import { FlushMetrics } from './metrics.js';
+import { type Batch, cutBatch, readBatch } from './reader.js';
+import { type Claim, FencedError, Shard } from './shard.js';
+
+/** An owner that has not been heard of for so long counts as gone. */
+const SILENT_MS = 5_000;
+/** How long `close` lets the batches in flight take. */
+const CLOSE_MS = 10_000;
+
+/** Where a shard's flusher has just got to. */
+export type Step = 'claimed' | 'prepared' | 'inserted' | 'finalized';
+
+export interface FlusherSpec {
+  /** A connection whose timeout lets 10 MB through. */
+  readonly redis: RedisClient;
+  readonly keys: Keys;
+  /** With the database that holds the events; see createClickHouse. */
+  readonly clickhouse: ClickHouseClient;
+  /** Number of shards; all of them are taken care of. */
+  readonly shards: number;
+  /** A name that is the same when this flusher is started again, and no other flusher's. */
+  readonly owner: string;
+  /** Longest wait of an event before it is inserted, in quiet times, milliseconds. */
+  readonly intervalMs: number;
+  readonly log: Logger;
+  readonly metrics?: Registry;
+  /** Milliseconds without a heartbeat after which an owner counts as gone. */
+  readonly silentMs?: number;
+  /** Told of every step, and waited for: tests stop the flusher at exact points. */
+  readonly onStep?: (step: Step, shard: number) => void | Promise<void>;
+}
+
+export interface Flusher {
+  /**
+   * Lets the batches in flight finish, at most `deadlineMs` long, and gives the shards up. What is
+   * not in ClickHouse by then stays in Redis.
+   */
+  close(deadlineMs?: number): Promise<void>;
+}
+
+/** Never throws: what fails is logged and tried again until `close`. */
+export function startFlusher(spec: FlusherSpec): Flusher {
+  const stop = new AbortController();
+  const halt = new AbortController();
+  const metrics = new FlushMetrics(spec.metrics ?? new Registry());
+  const running = Array.from({ length: spec.shards }, (_, shard) =>
+    new ShardFlusher(spec, shard, metrics, stop.signal, halt.signal).run(),
+  );
+  const ended = Promise.all(running);
+  return {
+    async close(deadlineMs = CLOSE_MS) {
+      stop.abort();
+      const deadline = setTimeout(() => halt.abort(), deadlineMs);
+      await ended;
+      clearTimeout(deadline);
+    },
+  };
+}
+
+/** The time between a claim and the loss or release of the shard. */
+interface Tenure {
+  readonly epoch: string;
+  /** Aborts when no new batch is to be begun. */
+  readonly ending: AbortSignal;
+  /** Aborts when the batch in flight is to be dropped, too. */
+  readonly over: AbortSignal;
+}
+
+class ShardFlusher {
+  readonly #spec: FlusherSpec;
+  readonly #number: number;
+  readonly #shard: Shard;
+  readonly #stream: string;
+  readonly #metrics: FlushMetrics;
+  readonly #log: Logger;
+  readonly #silentMs: number;
+  readonly #stop: AbortSignal;
+  readonly #halt: AbortSignal;
+  #heldEpoch: string | undefined;
+
+  constructor(spec: FlusherSpec, shard: number, metrics: FlushMetrics, stop: AbortSignal, halt: AbortSignal) {
+    this.#spec = spec;
+    this.#number = shard;
+    this.#shard = new Shard(spec.redis, spec.keys, shard);
+    this.#stream = spec.keys.events(shard);
+    this.#metrics = metrics;
+    this.#log = spec.log.child({ shard });
+    this.#silentMs = spec.silentMs ?? SILENT_MS;
+    this.#stop = stop;
+    this.#halt = halt;
+  }
+
+  /** Resolves once stopped. */
+  async run(): Promise<void> {
+    let failures = 0;
+    while (!this.#stop.aborted) {
+      try {
+        const claim = await this.#shard.claim(this.#spec.owner, this.#heldEpoch, this.#silentMs);
+        failures = 0;
+        if (claim !== undefined) await this.#own(claim);
+        else await pause(this.#silentMs / 4, this.#stop);
+      } catch (error) {
+        if (this.#halt.aborted) break;
+        if (error instanceof FencedError) {
+          this.#log.warn('another flusher has taken the shard over; standing by');
+        } else {
+          failures++;
+          this.#log.warn({ err: error, failures }, 'flushing failed and will begin again');
+          await pause(backoffMs(failures), this.#stop);
+        }
+      }
+    }
+  }
+
+  async #own({ epoch, manifest }: Claim): Promise<void> {
+    this.#heldEpoch = epoch;
+    this.#log.info({ epoch, replay: manifest !== undefined }, 'owner of the shard');
+    this.#metrics.claimed(this.#number, epoch);
+    const lost = new AbortController();
+    const tenure = {
+      epoch,
+      // Made once and not for each batch: a signal remembers all that were ever derived from it.
+      ending: AbortSignal.any([lost.signal, this.#stop]),
+      over: AbortSignal.any([lost.signal, this.#halt]),
+    };
+    const beating = this.#beat(epoch, lost);
+    try {
+      await this.#reached('claimed');
+      if (manifest !== undefined) await this.#replay(tenure, manifest);
+      await this.#flush(tenure);
+      lost.signal.throwIfAborted();
+    } catch (error) {
+      // What an abort cut short tells less than its reason.
+      throw lost.signal.aborted ? lost.signal.reason : error;
+    } finally {
+      clearInterval(beating);
+      lost.abort();
+      this.#metrics.lost(this.#number);
+      if (this.#stop.aborted) await this.#release(epoch);
+    }
+  }
+
+  /** Cuts, inserts and finalizes batches until the tenure ends. */
+  async #flush(tenure: Tenure): Promise<void> {
+    let ahead: Promise<Batch | undefined> | undefined;
+    while (!tenure.ending.aborted) {
+      const began = performance.now();
+      const batch = await (ahead ?? cutBatch(this.#spec.redis, this.#stream));
+      ahead = undefined;
+      if (batch !== undefined) {
+        const manifest = manifestOf(batch);
+        await this.#shard.prepare(tenure.epoch, manifest);
+        await this.#reached('prepared');
+        if (batch.full) {
+          ahead = cutBatch(this.#spec.redis, this.#stream, batch.last);
+          ahead.catch(() => {}); // thrown where it is awaited
+        }
+        await this.#deliver(tenure, manifest, batch.lines);
+      }
+      const rest = this.#spec.intervalMs - (performance.now() - began);
+      if (ahead === undefined && rest > 0) await pause(rest, tenure.ending);
+    }
+  }
+
+  async #replay(tenure: Tenure, manifest: Manifest): Promise<void> {
+    const batch = await readBatch(this.#spec.redis, this.#stream, manifest);
+    if (batch?.rows !== manifest.rows || batch.bytes !== manifest.bytes) {
+      // Somebody else removed entries. What is left is sent under the batch's token: if the whole batch
+      // is there already, that is nothing, and if it is not, then what is left is all there is.
+      this.#log.error({ manifest, rows: batch?.rows ?? 0 }, 'entries of a batch have gone from the stream');
+    }
+    await this.#deliver(tenure, manifest, batch?.lines);
+  }
+
+  async #deliver({ epoch, over }: Tenure, manifest: Manifest, lines: Buffer | undefined): Promise<void> {
+    const delivery = new Delivery(
+      (part, token, signal) => insertEvents(this.#spec.clickhouse, part, token, signal),
+      this.#log,
+      (blame) => this.#metrics.insertFailed(blame),
+      over,
+    );
+    const refused = lines === undefined ? [] : await delivery.deliver(lines, manifest.token);
+    await this.#reached('inserted');
+    await this.#shard.finalize(epoch, manifest, refused);
+    this.#metrics.finished(manifest.rows, refused.length);
+    await this.#reached('finalized');
+  }
+
+  /** Heartbeats, four in the time that an owner may be silent. Aborts `lost` when the shard is somebody else's. */
+  #beat(epoch: string, lost: AbortController): NodeJS.Timeout {
+    const beat = async () => {
+      try {
+        const pending = await this.#shard.beat(epoch);
+        if (!lost.signal.aborted) this.#metrics.pending(this.#number, pending);
+      } catch (error) {
+        if (error instanceof FencedError) lost.abort(error);
+      }
+    };
+    void beat();
+    return setInterval(beat, this.#silentMs / 4);
+  }
+
+  async #release(epoch: string): Promise<void> {
+    try {
+      await this.#shard.release(epoch);
+    } catch (error) {
+      // Not ours any more, or Redis is away: then another flusher waits until we count as gone.
+      this.#log.debug({ err: error }, 'the shard was not released');
+    }
+  }
+
+  async #reached(step: Step): Promise<void> {
+    await this.#spec.onStep?.(step, this.#number);
+  }
+}

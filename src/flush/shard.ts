@@ -1,0 +1,98 @@
+// One shard's scripts as functions: what the flusher does to Redis, each under its epoch.
+
+import { LUA } from '../errors.js';
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
+import { loadScript, runScript, type Script, type ScriptArg } from '../redis/scripts.js';
+import { decodeManifest, encodeManifest, type Manifest } from './manifest.js';
+
+const CLAIM = loadScript('flush-claim');
+const BEAT = loadScript('flush-beat');
+const PREPARE = loadScript('flush-prepare');
+const FINALIZE = loadScript('flush-finalize');
+const RELEASE = loadScript('flush-release');
+
+/** The shard is somebody else's by now. What this flusher holds of it is to be dropped. */
+export class FencedError extends Error {
+  constructor() {
+    super('the shard has a newer owner');
+    this.name = 'FencedError';
+  }
+}
+
+/** A granted claim. */
+export interface Claim {
+  readonly epoch: string;
+  /** The batch that was in flight; to be replayed before anything else. */
+  readonly manifest: Manifest | undefined;
+}
+
+export interface Pending {
+  readonly events: number;
+  readonly bytes: number;
+  /** Milliseconds that the oldest entry has waited; 0 where there is none. */
+  readonly ageMs: number;
+  readonly deadLetters: number;
+}
+
+/** A line that ClickHouse refused, without its newline. */
+export interface Refused {
+  readonly line: Buffer;
+  /** ClickHouse's error code. */
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** All methods throw FencedError where the epoch is no longer the shard's, and Redis's errors. */
+export class Shard {
+  readonly #redis: RedisClient;
+  readonly #events: string;
+  readonly #state: string;
+  readonly #dead: string;
+
+  constructor(redis: RedisClient, keys: Keys, shard: number) {
+    this.#redis = redis;
+    this.#events = keys.events(shard);
+    this.#state = keys.eventsState(shard);
+    this.#dead = keys.eventsDead(shard);
+  }
+
+  /**
+   * @param heldEpoch the epoch that this process held last
+   * @param silentMs an owner without a heartbeat for so long counts as gone
+   * @returns undefined where the shard has another owner that is alive
+   */
+  async claim(owner: string, heldEpoch: string | undefined, silentMs: number): Promise<Claim | undefined> {
+    const reply = await runScript(this.#redis, CLAIM, [this.#state], [owner, heldEpoch ?? '', silentMs]);
+    if (reply === LUA.FENCED) return undefined;
+    const [epoch, manifest] = reply as [string, string];
+    return { epoch, manifest: manifest === '' ? undefined : decodeManifest(manifest) };
+  }
+
+  async beat(epoch: string): Promise<Pending> {
+    const reply = await this.#run(BEAT, [this.#state, this.#events, this.#dead], [epoch]);
+    const [events, bytes, ageMs, deadLetters] = reply as [number, number, number, number];
+    return { events, bytes, ageMs, deadLetters };
+  }
+
+  async prepare(epoch: string, manifest: Manifest): Promise<void> {
+    await this.#run(PREPARE, [this.#state], [epoch, encodeManifest(manifest)]);
+  }
+
+  async finalize(epoch: string, manifest: Manifest, refused: readonly Refused[]): Promise<void> {
+    const letters = refused.flatMap(({ line, code, reason }) => [code, reason, line]);
+    const keys = [this.#events, this.#state, this.#dead];
+    await this.#run(FINALIZE, keys, [epoch, manifest.token, ...letters]);
+  }
+
+  async release(epoch: string): Promise<void> {
+    await this.#run(RELEASE, [this.#state], [epoch]);
+  }
+
+  async #run(script: Script, keys: string[], args: ScriptArg[]): Promise<unknown> {
+    const reply = await runScript(this.#redis, script, keys, args);
+    if (reply === LUA.FENCED) throw new FencedError();
+    if (reply === LUA.MANIFEST) throw new Error('another batch is in flight than the one that was prepared');
+    return reply;
+  }
+}
