@@ -28,7 +28,7 @@ async function loadUws(): Promise<Uws> {
     return await import('uWebSockets.js');
   } catch {
     throw new StartupError(
-      `uWebSockets.js as packed here has no binary for Node ${process.versions.node}: use Node 20 or 22, ` +
+      'uWebSockets.js as packed here has no binary for this version of Node: use Node 20 or 22, ' +
         'or install its official release with `npm install uWebSockets.js@github:uNetworking/uWebSockets.js#v20.52.0`.',
     );
   }

@@ -1,0 +1,69 @@
+# `make run` starts wishmeter; everything that it needs is installed and built on the way.
+# What is up to date is left alone: a second `make run` is `wishmeter start` at once.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+BIN := node_modules/.bin
+# Folders, too: one changes when a file in it comes or goes.
+SOURCES := $(shell find src test bench -type d -o -name '*.ts')
+PACKAGES := node_modules/.package-lock.json
+BUILD := dist/.built
+CLI := $(BIN)/wishmeter
+TESTS ?= dist/test/**/*.test.js
+
+.PHONY: help run test check demo sql build clean redis
+
+help:
+	@echo 'make run     everything on this machine: HTTP, Redis, ClickHouse'
+	@echo 'make demo    a shop'\''s afternoon in a minute, with every answer checked'
+	@echo 'make sql Q="SELECT count() FROM events"'
+	@echo 'make test    all tests; TESTS=dist/test/http/*.test.js for some'
+	@echo 'make check   types, lint, format, import rules'
+	@echo 'make build   packages and dist/'
+	@echo 'make clean   removes dist/'
+
+run: build redis
+	@exec node $(CLI) start
+
+test: build redis
+	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) # tap knows **, sh does not
+
+check: build
+	@$(BIN)/biome check --config-path=.ci $(BIOME_FLAGS) src test bench .ci/dependency-cruiser.cjs
+	@$(BIN)/depcruise --config .ci/dependency-cruiser.cjs --output-type err src test bench
+
+demo: build redis
+	@exec node dist/bench/demo.js
+
+sql: build
+	@node $(CLI) sql $(if $(FORMAT),--format $(FORMAT)) "$$Q"
+
+build: $(BUILD) $(CLI)
+
+clean:
+	@rm -rf dist .tap
+
+# Everything that installs or builds, below.
+
+# --ignore-scripts: nothing that we use needs one. npm writes the target itself, last.
+$(PACKAGES): package-lock.json
+	@echo 'Installing npm packages …'
+	@npm ci --ignore-scripts --no-progress --loglevel=error
+	@touch $@
+
+# tsc keeps what it knows in dist/, and only writes what has changed. What has lost its source would go on being tested.
+$(BUILD): $(PACKAGES) tsconfig.json $(SOURCES)
+	@$(BIN)/tsc
+	@find dist/src dist/test dist/bench -name '*.js' 2>/dev/null | while read -r js; do \
+		ts=$${js#dist/}; [ -e "$${ts%.js}.ts" ] || rm -f "$$js" "$$js.map"; done
+	@chmod +x dist/src/main.js
+	@touch $@
+
+# npx wishmeter, in this folder.
+$(CLI): $(PACKAGES)
+	@ln -sf ../../dist/src/main.js $@
+
+redis:
+	@.ci/install-redis

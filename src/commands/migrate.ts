@@ -1,0 +1,23 @@
+// `wishmeter migrate`: brings the database at CLICKHOUSE_URL to this program's schema, and says what it did.
+// `flush` does the same when it starts; this is for those who roll out the schema first.
+
+import { createClickHouse } from '../clickhouse/client.js';
+import { migrate as runMigrations } from '../clickhouse/migrate.js';
+import { StartupError } from '../errors.js';
+import { type Program, requireSettings } from './program.js';
+
+/** @throws StartupError where ClickHouse does not answer or refuses. */
+export async function migrate({ config, stdout }: Program): Promise<number> {
+  requireSettings('migrate', config, 'CLICKHOUSE_URL');
+  const client = createClickHouse(config.CLICKHOUSE_URL);
+  try {
+    const ran = await runMigrations(client, config.CLICKHOUSE_DATABASE);
+    stdout.write(ran.length > 0 ? `${ran.join('\n')}\n` : 'Nothing to do.\n');
+    return 0;
+  } catch (error) {
+    if (error instanceof StartupError) throw error;
+    throw new StartupError(`The migration failed: ${(error as Error).message.trim().replace(/\s+/g, ' ')}`);
+  } finally {
+    await client.close();
+  }
+}

@@ -1,0 +1,14 @@
+// `wishmeter serve`: one HTTP worker on REDIS_URL. Several may share a port, one per core.
+
+import { serve as startServing } from '../app.js';
+import { type Program, requireSettings } from './program.js';
+
+export async function serve({ config, log, ready, untilStopped }: Program): Promise<number> {
+  requireSettings('serve', config, 'REDIS_URL');
+  const { port, close } = await startServing(config, log);
+  log.info({ host: config.HOST, port }, 'serving');
+  ready({ port });
+  log.info({ signal: await untilStopped() }, 'stopping');
+  await close();
+  return 0;
+}

@@ -1,0 +1,82 @@
+// The child processes of `start`, by name: which are up, which are on their way, and how all of them end.
+// Starting and stopping may overlap (Ctrl-C while Redis loads its data), and that is settled here.
+
+import type { Logger } from 'pino';
+import type { ChildState } from '../../embedded/child.js';
+
+export interface Stoppable {
+  stop(): Promise<void>;
+}
+
+interface Member {
+  child: Promise<Stoppable> | undefined;
+  up: boolean;
+  pid: number | undefined;
+}
+
+export class Children {
+  readonly #members = new Map<string, Member>();
+  readonly #log: Logger;
+  readonly #kill: (pid: number, signal: NodeJS.Signals) => void;
+  #closing = false;
+
+  constructor(log: Logger, kill: (pid: number, signal: NodeJS.Signals) => void) {
+    this.#log = log;
+    this.#kill = kill;
+  }
+
+  /**
+   * Starts a child under a name of its own. `run` hands what happens to it to the function that it is given.
+   * @throws what `run` throws, and where everything is being stopped.
+   */
+  async start<T extends Stoppable>(
+    name: string,
+    run: (onState: (state: ChildState) => void) => Promise<T>,
+  ): Promise<T> {
+    if (this.#closing) throw new Error(`${name} is not started: stopping`);
+    const member: Member = { child: undefined, up: false, pid: undefined };
+    this.#members.set(name, member);
+    const child = run((state) => this.#note(name, member, state));
+    member.child = child;
+    const started = await child;
+    member.up = true;
+    return started;
+  }
+
+  /** From here on nothing new is started. */
+  close(): void {
+    this.#closing = true;
+  }
+
+  /** Stops, at the same time, those that are called `name` or `name <number>`. One that is not up yet is ended. */
+  async stop(name: string): Promise<void> {
+    const all = [...this.#members].filter(([key]) => key === name || key.startsWith(`${name} `));
+    await Promise.all(all.map(([, member]) => this.#stopOne(member)));
+  }
+
+  /** Ends every process at once, with no regard for order. What Redis had acknowledged is in its append-only file. */
+  kill(): void {
+    this.#closing = true;
+    for (const { pid } of this.#members.values()) if (pid !== undefined) this.#kill(pid, 'SIGKILL');
+  }
+
+  async #stopOne(member: Member): Promise<void> {
+    if (!member.up && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
+    // One that never came up has told so to whoever started it.
+    const child = await member.child?.catch(() => undefined);
+    await child?.stop();
+  }
+
+  #note(name: string, member: Member, state: ChildState): void {
+    const { state: what, ...facts } = state;
+    if (state.state === 'starting') member.pid = state.pid;
+    if (what === 'died' || what === 'stopped') member.pid = undefined;
+    // Asked to stop before there was a process: it is told now.
+    if (what === 'starting' && this.#closing && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
+
+    if (what === 'died') this.#log.warn({ child: name, ...facts }, 'died; it is started again');
+    else if (state.state === 'stopped' && state.killed)
+      this.#log.warn({ child: name }, 'did not stop in time');
+    else this.#log.debug({ child: name, ...facts }, what);
+  }
+}

@@ -1,0 +1,95 @@
+// Which processes `start` runs, in what order, and with which settings. Children get theirs through the
+// environment, filled in with what was chosen here: URLs, the port, the key.
+//
+//   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
+//              └─▶ clickhouse ─────┴──▶ flush
+
+import { join } from 'node:path';
+import type { Config } from '../../config.js';
+import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
+import { startClickHouse } from '../../embedded/clickhouse.js';
+import { startRedis } from '../../embedded/redis.js';
+import type { ShutdownStep } from '../../shutdown.js';
+import type { Environment } from '../program.js';
+import { ownApiKey } from './api-key.js';
+import type { Children } from './children.js';
+import { claimPorts } from './ports.js';
+
+const MAIN = new URL('../../main.js', import.meta.url);
+
+/** Milliseconds from SIGTERM to SIGKILL for our own children. */
+const STOP_MS = 8_000;
+
+/** The order that loses nothing: no more requests, what is pending moved on, then the databases. */
+export const STOP_ORDER: readonly Omit<ShutdownStep, 'run'>[] = [
+  { name: 'serve', withinMs: STOP_MS + 1_000 },
+  { name: 'flush', withinMs: STOP_MS + 1_000 },
+  { name: 'clickhouse', withinMs: 11_000 },
+  { name: 'redis', withinMs: 11_000 },
+];
+
+/** Where everything is. */
+export interface Running {
+  readonly port: number;
+  /** The key that was made here, if one was needed. */
+  readonly key: string | undefined;
+  readonly clickhouseUrl: string;
+  /** Of the embedded one. */
+  readonly clickhousePort: number | undefined;
+}
+
+/**
+ * Resolves when every process serves.
+ * @throws StartupError of the first that could not; others may still be up or on their way.
+ */
+export async function startProcesses(config: Config, env: Environment, children: Children): Promise<Running> {
+  const { HOST, PORT, DATA_DIR, CLICKHOUSE_URL, CLICKHOUSE_PORT } = config;
+  const [port = 0, clickhousePort = 0] = await claimPorts([
+    { host: HOST, port: PORT, setting: 'PORT' },
+    ...(CLICKHOUSE_URL ? [] : [{ host: '127.0.0.1', port: CLICKHOUSE_PORT, setting: 'CLICKHOUSE_PORT' }]),
+  ]);
+  const key = config.API_KEYS.length > 0 ? undefined : await ownApiKey(DATA_DIR);
+
+  const redisUrl =
+    config.REDIS_URL.length > 0
+      ? Promise.resolve(config.REDIS_URL.join(','))
+      : children
+          .start('redis', (onState) => startRedis({ dir: join(DATA_DIR, 'redis'), onState }))
+          .then(({ url }) => url);
+  const clickhouseUrl = CLICKHOUSE_URL
+    ? Promise.resolve(CLICKHOUSE_URL)
+    : children
+        .start('clickhouse', (onState) =>
+          startClickHouse({ dir: join(DATA_DIR, 'clickhouse'), port: clickhousePort, onState }),
+        )
+        .then(({ url }) => url);
+
+  const own = (name: string, command: string, settings: Environment) =>
+    children.start(name, (onState) =>
+      startChild({
+        name: `wishmeter ${command}`,
+        command: () => nodeCommand(MAIN, [command], { ...env, ...settings }),
+        ready: readyOverIpc,
+        ipc: true,
+        stopMs: STOP_MS,
+        onState,
+      }),
+    );
+  const serving = redisUrl.then((url) => {
+    const more = { REDIS_URL: url, PORT: String(port), API_KEYS: key ?? env.API_KEYS };
+    return Promise.all(
+      Array.from({ length: config.WORKERS }, (_, i) => own(`serve ${i + 1}`, 'serve', more)),
+    );
+  });
+  const flushing = Promise.all([redisUrl, clickhouseUrl]).then(([redis, clickhouse]) =>
+    own('flush', 'flush', { REDIS_URL: redis, CLICKHOUSE_URL: clickhouse }),
+  );
+  await Promise.all([serving, flushing]);
+
+  return {
+    port,
+    key,
+    clickhouseUrl: await clickhouseUrl,
+    clickhousePort: CLICKHOUSE_URL ? undefined : clickhousePort,
+  };
+}

@@ -1,0 +1,84 @@
+// `wishmeter start`: everything on this machine. A Redis and a ClickHouse where no URL is given, the
+// `serve` workers and a flusher, each a child process that is started again when it dies.
+//
+//   folder ──▶ lock ──▶ processes ──▶ ready ──first signal──▶ shutdown in order
+//                └─────────┴─────────────┴──second signal──▶ SIGKILL to all
+
+import { mkdir } from 'node:fs/promises';
+import type { Config } from '../../config.js';
+import { StartupError } from '../../errors.js';
+import { shutdown } from '../../shutdown.js';
+import type { Program } from '../program.js';
+import { banner } from './banner.js';
+import { Children } from './children.js';
+import { lockFolder } from './lock.js';
+import { type Running, STOP_ORDER, startProcesses } from './processes.js';
+
+/** @throws StartupError where something can't be started; nothing is left running then. */
+export async function start(program: Program): Promise<number> {
+  const { config, env, log, stdout } = program;
+  const began = performance.now();
+  const onTerminal = stdout.isTTY === true;
+  if (onTerminal && !env.LOG_LEVEL) log.level = 'warn'; // the banner should stay in sight
+
+  const stopped = program.untilStopped();
+  await makeFolder(config.DATA_DIR);
+  const lock = await lockFolder(config.DATA_DIR, program.pid);
+  const children = new Children(log, program.kill);
+  program.beforeForcedExit(() => children.kill());
+
+  const end = async () => {
+    children.close();
+    const outcomes = await shutdown(
+      STOP_ORDER.map((step) => ({ ...step, run: () => children.stop(step.name) })),
+    );
+    await lock.release();
+    for (const { result, ...step } of outcomes) log[result === 'done' ? 'debug' : 'error'](step, result);
+    return outcomes.every(({ result }) => result === 'done') ? 0 : 1;
+  };
+
+  try {
+    const starting = startProcesses(config, { ...env, LOG_LEVEL: log.level }, children);
+    starting.catch(() => {}); // one that is called off fails, and nobody waits for it
+    const running = await Promise.race([starting, stopped.then(() => undefined)]);
+    if (running) announce(program, running, performance.now() - began);
+    const signal = await stopped;
+    if (onTerminal) stdout.write('\nStopping; again to stop at once.\n');
+    log.info({ signal }, 'stopping');
+  } catch (error) {
+    await end();
+    throw error;
+  }
+  const code = await end();
+  log.info({ code }, 'stopped');
+  return code;
+}
+
+/** Says that it is ready: to a person with all there is to know, to a log without the key. */
+function announce({ config, log, stdout, version }: Program, running: Running, afterMs: number): void {
+  const url = httpUrl(config, running.port);
+  const clickhouseUrl = new URL(running.clickhouseUrl).origin; // without credentials
+  if (stdout.isTTY) {
+    stdout.write(
+      banner({ ...running, version, afterMs, url, clickhouseUrl, database: config.CLICKHOUSE_DATABASE }),
+    );
+  } else {
+    log.info({ url, clickhouseUrl, afterMs: Math.round(afterMs) }, 'ready');
+  }
+}
+
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new StartupError(
+      `${folder} can't be made (${(error as NodeJS.ErrnoException).code}); set another DATA_DIR.`,
+    );
+  }
+}
+
+/** The URL that a browser on this machine would use. */
+function httpUrl({ HOST: host, BASE_PATH }: Config, port: number): string {
+  const name = host === '0.0.0.0' || host === '::' ? 'localhost' : host.includes(':') ? `[${host}]` : host;
+  return `http://${name}:${port}${BASE_PATH}`;
+}

@@ -1,0 +1,80 @@
+// Runs the real command line, as a shell would: `node dist/src/main.js …` in a process of its own.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+export const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url));
+
+/** Nothing of the caller's settings, so that a test means the same everywhere. */
+const BARE_ENV = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR };
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Invocation {
+  readonly args: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+  readonly stdin?: string;
+  /** Node's own arguments, before the program's. */
+  readonly nodeArgs?: readonly string[];
+}
+
+/** A command that ends by itself. */
+export async function wishmeter(invocation: Invocation): Promise<Ended> {
+  const running = spawnWishmeter(invocation);
+  return await running.ended;
+}
+
+export interface Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  /** What it has written to stdout so far. */
+  stdout(): string;
+}
+
+/** A command that runs on. */
+export function spawnWishmeter({ args, env = {}, stdin, nodeArgs = [] }: Invocation): Running {
+  const child = spawn(process.execPath, [...nodeArgs, MAIN, ...args], { env: { ...BARE_ENV, ...env } });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  child.stdin.on('error', () => {}).end(stdin ?? '');
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }) as Ended);
+  return { child, ended, stdout: () => stdout };
+}
+
+/** Polls until `probe` gives something. @throws where it takes more than `withinMs`. */
+export async function until<T>(
+  what: string,
+  probe: () => Promise<T | undefined | false> | T | undefined | false,
+  withinMs = 30_000,
+): Promise<T> {
+  const deadline = performance.now() + withinMs;
+  for (;;) {
+    const found = await probe();
+    if (found !== undefined && found !== false) return found;
+    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await sleep(20);
+  }
+}
+
+/** A folder that goes with the test. */
+export async function tempDir(t: { teardown(fn: () => Promise<void>): void }): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-cli-'));
+  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  return dir;
+}

@@ -1,0 +1,91 @@
+// The rules on who may import what, and who may touch `process`: the real tree keeps them, and each
+// planted violation is found. Without the second half a rule with a typing mistake would pass for ever.
+
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import t, { type Test } from 'tap';
+
+interface Verdict {
+  readonly ok: boolean;
+  readonly output: string;
+}
+
+function run(cwd: string, program: string, args: readonly string[]): Promise<Verdict> {
+  return new Promise((done) => {
+    execFile(resolve('node_modules/.bin', program), args, { cwd }, (error, stdout, stderr) => {
+      done({ ok: error === null, output: stdout + stderr });
+    });
+  });
+}
+
+const imports = (root: string) =>
+  run(root, 'depcruise', [
+    '--config',
+    '.ci/dependency-cruiser.cjs',
+    '--output-type',
+    'err',
+    'src',
+    'test',
+    'bench',
+  ]);
+const lint = (root: string, file: string) => run(root, 'biome', ['lint', '--config-path=.ci', file]);
+
+/** A copy of the sources with files added, by path. */
+async function planted(t: Test, files: Readonly<Record<string, string>>): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), 'wm-layout-'));
+  t.teardown(() => rm(root, { recursive: true, force: true }));
+  for (const entry of ['src', 'test', 'bench', '.ci', 'package.json', 'tsconfig.json']) {
+    await cp(entry, join(root, entry), { recursive: true });
+  }
+  await symlink(resolve('node_modules'), join(root, 'node_modules'));
+  for (const [file, source] of Object.entries(files)) await writeFile(join(root, file), source);
+  return root;
+}
+
+t.test('the tree keeps its import rules', async (t) => {
+  const { ok, output } = await imports('.');
+  t.ok(ok, output);
+});
+
+const VIOLATIONS: readonly { rule: string; file: string; source: string }[] = [
+  { rule: 'visits-imports-only-down', file: 'src/visits/p1.ts', source: "import '../http/access.js';" },
+  { rule: 'redis-imports-only-down', file: 'src/redis/p2.ts', source: "import type {} from '../app.js';" },
+  { rule: 'flush-imports-only-down', file: 'src/flush/p3.ts', source: "import '../visits/ledger.js';" },
+  { rule: 'errors-import-nothing', file: 'src/errors.ts', source: "import 'node:os';" },
+  { rule: 'no-circles', file: 'src/redis/p4.ts', source: "import './p5.js';" },
+  { rule: 'every-file-has-a-layer', file: 'src/http/p6.ts', source: "import '../utils.js';" },
+  {
+    rule: 'embedded-stays-behind-its-url',
+    file: 'src/redis/p7.ts',
+    source: "import '../embedded/redis.js';",
+  },
+  { rule: 'src-needs-no-tests', file: 'src/redis/p8.ts', source: "import '../../test/harness/redis.js';" },
+  { rule: 'src-needs-no-dev-dependencies', file: 'src/redis/p9.ts', source: "import { test } from 'tap';" },
+  { rule: 'imports-resolve', file: 'src/redis/p10.ts', source: "import './nowhere.js';" },
+];
+
+t.test('planted violations of every import rule are found', async (t) => {
+  const files = Object.fromEntries(VIOLATIONS.map(({ file, source }) => [file, source]));
+  const root = await planted(t, {
+    ...files,
+    'src/redis/p5.ts': "import type {} from './p4.js';",
+    'src/utils.ts': 'export const x = 1;',
+  });
+  const { ok, output } = await imports(root);
+  t.notOk(ok);
+  for (const { rule, file } of VIOLATIONS) {
+    t.match(output, new RegExp(`error ${rule}: ${file.replaceAll('.', '\\.')}`), `${rule} in ${file}`);
+  }
+});
+
+t.test('only main.ts (and what runs or is a child process) touches process', async (t) => {
+  const { ok, output } = await lint('.', 'src');
+  t.ok(ok, output);
+  for (const source of ['export const pid = process.pid;\n', "export { pid } from 'node:process';\n"]) {
+    const verdict = await lint(await planted(t, { 'src/redis/planted.ts': source }), 'src/redis/planted.ts');
+    t.notOk(verdict.ok, source);
+    t.match(verdict.output, 'Only src/main.ts touches the process');
+  }
+});
