@@ -1,0 +1,240 @@
+// Each of the flusher's scripts alone, on a real Redis, with a script cache that is emptied before every call.
+
+import t from 'tap';
+import { LUA } from '../../src/errors.js';
+import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
+import { manifestOf } from '../../src/flush/manifest.js';
+import { cutBatch } from '../../src/flush/reader.js';
+import { FencedError, Shard } from '../../src/flush/shard.js';
+import { connectRedis, type RedisClient } from '../../src/redis/client.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { startTestRedis } from '../harness/redis.js';
+import { appendEvents, appendLines, eventRow, pendingOf } from './fixtures.js';
+
+const server = await startTestRedis();
+const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
+t.teardown(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+
+const SILENT = 60_000;
+let prefixes = 0;
+
+/** A shard of its own; every command finds the script cache empty. */
+function freshShard() {
+  const keys = createKeys(`t${++prefixes}`);
+  const forgetful = new Proxy(redis, {
+    get(target, name) {
+      const value = Reflect.get(target, name);
+      if (typeof value !== 'function') return value;
+      if (name !== 'evalsha') return value.bind(target);
+      return async (...args: unknown[]) => {
+        await target.script('FLUSH');
+        return await value.apply(target, args);
+      };
+    },
+  }) as RedisClient;
+  return { keys, redis: forgetful, shard: new Shard(forgetful, keys, 0), state: keys.eventsState(0) };
+}
+
+async function claimed(shard: Shard, owner = 'a') {
+  const claim = await shard.claim(owner, undefined, SILENT);
+  if (claim === undefined) throw new Error('not claimed');
+  return claim.epoch;
+}
+
+t.test('a free shard is granted, and a living owner keeps it', async (t) => {
+  const { shard } = freshShard();
+  t.match(await shard.claim('a', undefined, SILENT), { epoch: /^\d+$/, manifest: undefined });
+  t.equal(await shard.claim('b', undefined, SILENT), undefined);
+});
+
+t.test(
+  'every claim raises the epoch, also twice in a millisecond and after the clock fell behind it',
+  async (t) => {
+    const { shard, state } = freshShard();
+    let last = 0n;
+    for (let i = 0; i < 50; i++) {
+      const epoch = BigInt(await claimed(shard));
+      t.ok(epoch > last);
+      last = epoch;
+    }
+    await redis.hset(state, 'epoch', '9000000000000000');
+    t.equal(await claimed(shard), '9000000000000001');
+  },
+);
+
+t.test(
+  'an epoch is no less than the clock, so that one which a failover lost is not handed out again',
+  async (t) => {
+    const { shard } = freshShard();
+    const before = Date.now() - 1_000;
+    t.ok(Number(await claimed(shard)) > before);
+  },
+);
+
+t.test('the same owner has its shard back at once after a restart', async (t) => {
+  const { shard } = freshShard();
+  const first = await claimed(shard);
+  t.not(await claimed(shard), first);
+});
+
+t.test('two processes of one name do not take the shard from each other for ever', async (t) => {
+  const { shard } = freshShard();
+  const first = await claimed(shard);
+  const second = await claimed(shard);
+  t.equal(await shard.claim('a', first, SILENT), undefined, 'the first waits');
+  t.ok(await shard.claim('a', second, SILENT), 'the second has it back after a fault');
+});
+
+t.test('an owner that has been silent for too long loses the shard', async (t) => {
+  const { shard } = freshShard();
+  const first = await claimed(shard);
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  t.equal(await shard.claim('b', undefined, 10_000), undefined);
+  t.ok(await shard.claim('b', undefined, 50));
+  await t.rejects(shard.beat(first), FencedError);
+});
+
+t.test('a heartbeat keeps the shard and tells what waits', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  const epoch = await claimed(shard);
+  t.same(await shard.beat(epoch), { events: 0, bytes: 0, ageMs: 0, deadLetters: 0 });
+  await appendEvents(client, keys, 0, [eventRow(), eventRow()]);
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  const pending = await shard.beat(epoch);
+  t.match(pending, await pendingOf(client, keys, 0));
+  t.equal(pending.events, 2);
+  t.ok(pending.ageMs >= 50 && pending.ageMs < 10_000);
+  t.equal(await shard.claim('b', undefined, 50), undefined, 'the heartbeat was just now');
+});
+
+t.test('every script of an older epoch is refused and changes nothing', async (t) => {
+  const { shard, keys, redis: client, state } = freshShard();
+  await appendEvents(client, keys, 0, [eventRow()]);
+  const old = await claimed(shard);
+  const batch = await cutBatch(client, keys.events(0));
+  if (batch === undefined) throw new Error('nothing to cut');
+  const manifest = manifestOf(batch);
+  await shard.prepare(old, manifest);
+  await claimed(shard, 'a');
+  const before = await redis.hgetall(state);
+  await t.rejects(shard.beat(old), FencedError);
+  await t.rejects(shard.prepare(old, manifest), FencedError);
+  await t.rejects(shard.finalize(old, manifest, []), FencedError);
+  await t.rejects(shard.release(old), FencedError);
+  t.same(await redis.hgetall(state), before);
+  t.equal(await redis.xlen(keys.events(0)), 1);
+});
+
+t.test('a manifest stays until its own batch is finalized, and comes with the next claim', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  await appendEvents(client, keys, 0, [eventRow()]);
+  const epoch = await claimed(shard);
+  const batch = await cutBatch(client, keys.events(0));
+  if (batch === undefined) throw new Error('nothing to cut');
+  const manifest = manifestOf(batch);
+  await t.rejects(shard.finalize(epoch, manifest, []), /another batch/, 'nothing was prepared');
+  await shard.prepare(epoch, manifest);
+  await shard.prepare(epoch, manifest); // a lost reply
+  await t.rejects(shard.prepare(epoch, manifestOf(batch)), /another batch/);
+  await t.rejects(shard.finalize(epoch, manifestOf(batch), []), /another batch/);
+  t.equal(await redis.xlen(keys.events(0)), 1);
+  t.same((await shard.claim('a', epoch, SILENT))?.manifest, manifest);
+});
+
+t.test('finalize removes exactly its range and its figures', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  const first = [eventRow({ payload: { note: '😀' } }), eventRow()];
+  await appendEvents(client, keys, 0, first, 1);
+  const epoch = await claimed(shard);
+  const batch = await cutBatch(client, keys.events(0));
+  if (batch === undefined) throw new Error('nothing to cut');
+  const manifest = manifestOf(batch);
+  await shard.prepare(epoch, manifest);
+  const later = `${JSON.stringify(eventRow({ type: 'remove' }))}\n`;
+  await appendLines(client, keys, 0, [later]);
+  await shard.finalize(epoch, manifest, []);
+  t.same(await pendingOf(client, keys, 0), { events: 1, bytes: Buffer.byteLength(later) });
+  t.equal((await cutBatch(client, keys.events(0)))?.lines.toString(), later);
+  t.equal((await shard.claim('a', epoch, SILENT))?.manifest, undefined);
+});
+
+t.test('release frees the shard at once and keeps the batch in flight', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  await appendEvents(client, keys, 0, [eventRow()]);
+  const epoch = await claimed(shard);
+  const batch = await cutBatch(client, keys.events(0));
+  if (batch === undefined) throw new Error('nothing to cut');
+  const manifest = manifestOf(batch);
+  await shard.prepare(epoch, manifest);
+  await shard.release(epoch);
+  t.same((await shard.claim('b', undefined, SILENT))?.manifest, manifest);
+});
+
+t.test('dead letters are listed in pages, retried with the figures right, and dropped', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  const lines = ['{"a":"emoji 😀"}', '{"b":"\\n"}', '{"c":1}'];
+  await appendLines(
+    client,
+    keys,
+    0,
+    lines.map((line) => `${line}\n`),
+  );
+  const epoch = await claimed(shard);
+  const batch = await cutBatch(client, keys.events(0));
+  if (batch === undefined) throw new Error('nothing to cut');
+  const manifest = manifestOf(batch);
+  await shard.prepare(epoch, manifest);
+  await shard.finalize(
+    epoch,
+    manifest,
+    lines.map((line) => ({ line: Buffer.from(line), code: 72, reason: 'why' })),
+  );
+  t.equal((await shard.beat(epoch)).deadLetters, 3);
+
+  const letters = await listDeadLetters(client, keys, 0, 2);
+  t.match(letters, [
+    { line: lines[0], code: 72, reason: 'why' },
+    { line: lines[1], code: 72, reason: 'why' },
+  ]);
+  t.ok(Math.abs((letters[0]?.time ?? 0) - Date.now()) < 10_000);
+  t.match(await listDeadLetters(client, keys, 0, 2, letters[1]?.id), [{ line: lines[2] }]);
+
+  const ids = letters.map(({ id }) => id);
+  t.equal(await retryDeadLetters(client, keys, 0, [...ids, '1-1']), 2);
+  t.equal(await retryDeadLetters(client, keys, 0, ids), 0, 'a second time there is nothing to retry');
+  const back = await cutBatch(client, keys.events(0));
+  t.equal(back?.lines.toString(), `${lines[0]}\n${lines[1]}\n`);
+  t.same(await pendingOf(client, keys, 0), { events: back?.rows, bytes: back?.bytes });
+
+  const rest = await listDeadLetters(client, keys, 0);
+  t.equal(await dropDeadLetters(client, keys, 0, [rest[0]?.id ?? '']), 1);
+  t.same(await listDeadLetters(client, keys, 0), []);
+});
+
+t.test('at maxmemory the flusher can still make room', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  await appendEvents(client, keys, 0, [eventRow()]);
+  await redis.config('SET', 'maxmemory', '1');
+  t.teardown(() => redis.config('SET', 'maxmemory', '0'));
+  await t.rejects(appendEvents(client, keys, 0, [eventRow()]), /OOM/);
+  const epoch = await claimed(shard);
+  await shard.beat(epoch);
+  const batch = await cutBatch(client, keys.events(0));
+  if (batch === undefined) throw new Error('nothing to cut');
+  const manifest = manifestOf(batch);
+  await shard.prepare(epoch, manifest);
+  await shard.finalize(epoch, manifest, [{ line: Buffer.from('{}'), code: 6, reason: 'bad' }]);
+  await shard.release(epoch);
+  t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
+});
+
+t.test('the codes that the scripts answer are those of src/errors.ts', async (t) => {
+  const { shard, state } = freshShard();
+  await claimed(shard);
+  const { loadScript, runScript } = await import('../../src/redis/scripts.js');
+  t.equal(await runScript(redis, loadScript('flush-release'), [state], ['0']), LUA.FENCED);
+  t.equal(await runScript(redis, loadScript('flush-claim'), [state], ['b', '', SILENT]), LUA.FENCED);
+});
