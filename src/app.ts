@@ -1,10 +1,15 @@
 // Composition: config -> connections -> routes. Whatever opens pushes its closer, closers run in reverse,
 // also when a later step fails.
 
+import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
+import { createClickHouse } from './clickhouse/client.js';
+import { migrate } from './clickhouse/migrate.js';
 import type { Config } from './config.js';
+import { StartupError } from './errors.js';
 import { appendFormat } from './events/appender.js';
 import { Recorder } from './events/recorder.js';
+import { startFlusher } from './flush/flusher.js';
 import { Access } from './http/access.js';
 import { eventOperations } from './http/events.js';
 import { Exchanges } from './http/exchange.js';
@@ -14,9 +19,11 @@ import { listen } from './http/server.js';
 import { visitOperations } from './http/visits.js';
 import { Identities } from './identity/identities.js';
 import { Linker } from './identity/link.js';
+import { Merger } from './identity/merge.js';
 import { createProfileIds } from './identity/profile-id.js';
 import { Profiles } from './identity/profiles.js';
 import { Visitors } from './identity/visitors.js';
+import { AtProfile } from './redis/at-profile.js';
 import { Store } from './redis/store.js';
 import { ledgerFormat } from './visits/ledger.js';
 
@@ -40,11 +47,16 @@ async function withClosers<T>(open: (onClose: (closer: Closer) => void) => Promi
   }
 }
 
-function openStore(config: Config, name: string, log: Logger): Promise<Store> {
+function openStore(
+  config: Config,
+  name: string,
+  log: Logger,
+  timeoutMs = config.REDIS_TIMEOUT_MS,
+): Promise<Store> {
   return Store.open({
     urls: config.REDIS_URL,
     name,
-    timeoutMs: config.REDIS_TIMEOUT_MS,
+    timeoutMs,
     keyPrefix: config.KEY_PREFIX,
     buckets: config.BUCKETS,
     eventShards: config.EVENT_SHARDS,
@@ -71,9 +83,12 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
     );
     onClose(() => appends.close());
 
-    const identities = new Identities(ledger, createProfileIds(store.deployment.salt, store.deployment.buckets));
-    const visitors = new Visitors(identities, new Linker(store, identities));
     const recorder = new Recorder(appends, config.EVENT_SHARDS);
+    const merger = new Merger(store, (from, heir) => recorder.recordMerge(from, heir));
+    const atProfile = new AtProfile(store, async (from, heir) => void (await merger.merge(from, heir)));
+    const profileIds = createProfileIds(store.deployment.salt, store.deployment.buckets);
+    const identities = new Identities(ledger, profileIds, atProfile);
+    const visitors = new Visitors(identities, new Linker(store, identities, atProfile, merger));
 
     const server = await listen({
       host: config.HOST,
@@ -81,7 +96,7 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
       basePath: config.BASE_PATH,
       operations: [
         ...visitOperations(visitors, access),
-        ...eventOperations(visitors, new Profiles(store), recorder),
+        ...eventOperations(visitors, new Profiles(atProfile), recorder),
       ],
       unprefixed: operatingOperations(() => store.ping(), metrics.registry),
       exchanges,
@@ -89,4 +104,43 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
     onClose(() => server.close());
     return { port: server.port };
   });
+}
+
+/** Insert batches are up to 10 MB: reading one takes longer than any request may. */
+const FLUSH_REDIS_TIMEOUT_MS = 10_000;
+
+/** Brings events from Redis to ClickHouse until it is closed. @throws StartupError */
+export function flush(config: Config, log: Logger): Promise<Running> {
+  return withClosers(async (onClose) => {
+    await migrateDatabase(config, log);
+    const store = await openStore(config, 'wishmeter flush', log, FLUSH_REDIS_TIMEOUT_MS);
+    onClose(() => store.close());
+    const clickhouse = createClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_DATABASE);
+    onClose(() => clickhouse.close());
+    const flusher = startFlusher({
+      redis: store.client,
+      keys: store.keys,
+      clickhouse,
+      shards: store.deployment.shards,
+      owner: config.FLUSH_OWNER || randomUUID(),
+      intervalMs: config.FLUSH_INTERVAL_MS,
+      log,
+    });
+    onClose(() => flusher.close());
+    return {};
+  });
+}
+
+/** Brings the ClickHouse database to the schema of this program. @throws StartupError */
+export async function migrateDatabase(config: Config, log: Logger): Promise<void> {
+  const clickhouse = createClickHouse(config.CLICKHOUSE_URL);
+  try {
+    const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE);
+    if (ran.length > 0) log.info({ migrations: ran }, 'migrated');
+  } catch (error) {
+    if (error instanceof StartupError) throw error;
+    throw new StartupError(`ClickHouse does not take the schema: ${(error as Error).message}.`);
+  } finally {
+    await clickhouse.close();
+  }
 }

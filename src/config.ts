@@ -100,11 +100,31 @@ export const SETTINGS = {
     '`redis://` or `rediss://`; several, comma-separated, are a Redis Cluster; without it `start` runs its own',
     urls(['redis:', 'rediss:']),
   ),
-  REDIS_TIMEOUT_MS: setting('500', 'milliseconds until a request that Redis does not answer gets 503', integer(50, 900)),
-  KEY_PREFIX: setting('wm', 'begins every Redis key', matching(/^[A-Za-z0-9._-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 . _ -')),
-  BUCKETS: setting('16384', 'hashes that identities are spread over; fixed at the first start', integer(1, 1_048_576)),
-  EVENT_SHARDS: setting('1', 'streams that events are spread over; more only for a Redis Cluster', integer(1, 256)),
-  STREAM_HIGH_WATER: setting('1073741824', 'bytes of events waiting in one stream at which new ones get 503', integer(1, 1e15)),
+  REDIS_TIMEOUT_MS: setting(
+    '500',
+    'milliseconds until a request that Redis does not answer gets 503',
+    integer(50, 900),
+  ),
+  KEY_PREFIX: setting(
+    'wm',
+    'begins every Redis key',
+    matching(/^[A-Za-z0-9._-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 . _ -'),
+  ),
+  BUCKETS: setting(
+    '16384',
+    'hashes that identities are spread over; fixed at the first start',
+    integer(1, 1_048_576),
+  ),
+  EVENT_SHARDS: setting(
+    '1',
+    'streams that events are spread over; more only for a Redis Cluster',
+    integer(1, 256),
+  ),
+  STREAM_HIGH_WATER: setting(
+    '1073741824',
+    'bytes of events waiting in one stream at which new ones get 503',
+    integer(1, 1e15),
+  ),
   CLICKHOUSE_URL: setting(
     '',
     '`http://user:password@host:8123` of ClickHouse; without it `start` runs its own',
@@ -112,7 +132,16 @@ export const SETTINGS = {
   ),
   CLICKHOUSE_DATABASE: setting('wishmeter', 'database that holds `events` and the views', identifier),
   CLICKHOUSE_PORT: setting('8123', 'port of the embedded ClickHouse; 0 takes a free one', integer(0, 65_535)),
-  FLUSH_INTERVAL_MS: setting('1000', 'longest wait of an event in Redis before it goes to ClickHouse, in quiet times', integer(10, 60_000)),
+  FLUSH_INTERVAL_MS: setting(
+    '1000',
+    'longest wait of an event in Redis before it goes to ClickHouse, in quiet times',
+    integer(10, 60_000),
+  ),
+  FLUSH_OWNER: setting(
+    '',
+    'name of this `flush`; one that is started again under its name goes on at once, others wait 5 s; random where empty',
+    matching(/^[A-Za-z0-9._-]{0,64}$/, 'must be up to 64 of A-Z a-z 0-9 . _ -'),
+  ),
   DATA_DIR: setting('data', 'folder of the embedded databases and of the key that `start` makes', (s) => s),
   LOG_LEVEL: setting(
     'info',

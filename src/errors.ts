@@ -16,7 +16,11 @@ interface ErrorRow {
 /** The contract's error table. `retryable` errors carry `Retry-After`. */
 export const ERRORS = {
   invalid_json: { status: 400, sentence: 'The body is not valid JSON.', retryable: false },
-  invalid_request: { status: 400, sentence: 'The request has fields that are missing or wrong.', retryable: false },
+  invalid_request: {
+    status: 400,
+    sentence: 'The request has fields that are missing or wrong.',
+    retryable: false,
+  },
   unauthorized: { status: 401, sentence: 'A valid credential is required.', retryable: false },
   forbidden: { status: 403, sentence: 'This credential may not do this.', retryable: false },
   not_found: { status: 404, sentence: 'There is nothing at this path.', retryable: false },
@@ -30,8 +34,16 @@ export const ERRORS = {
   },
   rate_limited: { status: 429, sentence: 'Too many requests from this caller.', retryable: true },
   internal: { status: 500, sentence: 'Something went wrong on our side.', retryable: false },
-  unavailable: { status: 503, sentence: 'The store does not answer; send the request again.', retryable: true },
-  overloaded: { status: 503, sentence: 'Too much is waiting to be stored; send the request again.', retryable: true },
+  unavailable: {
+    status: 503,
+    sentence: 'The store does not answer; send the request again.',
+    retryable: true,
+  },
+  overloaded: {
+    status: 503,
+    sentence: 'Too much is waiting to be stored; send the request again.',
+    retryable: true,
+  },
 } as const satisfies Record<string, ErrorRow>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -2,7 +2,7 @@
 
 import type { Batcher } from '../redis/batcher.js';
 import { type Append, shardOf } from './appender.js';
-import { encodeEvent, type NewEvent } from './row.js';
+import { encodeEvent, encodeMerge, type NewEvent } from './row.js';
 
 export class Recorder {
   readonly #appends: Batcher<Append, unknown>;
@@ -16,6 +16,16 @@ export class Recorder {
 
   /** Resolves when Redis has the event. @throws ServiceError `overloaded` at the high-water mark, `unavailable` */
   async record(event: NewEvent): Promise<void> {
-    await this.#appends.run({ line: encodeEvent(event), shard: shardOf(event.profileId, this.#shards) });
+    await this.append(encodeEvent(event), event.profileId);
+  }
+
+  /** Records that a profile was merged into another. Analysts see it in `profile_merges`, not in `events`. */
+  async recordMerge(from: string, heir: string): Promise<void> {
+    await this.append(encodeMerge(from, heir), from);
+  }
+
+  /** Appends a line that was encoded earlier. @throws as `record` */
+  async append(line: string, profileId: string): Promise<void> {
+    await this.#appends.run({ line, shard: shardOf(profileId, this.#shards) });
   }
 }

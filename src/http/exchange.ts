@@ -6,11 +6,11 @@
 //      └──────────┴───────────────┴──────────────┴──────────┴── ServiceError ──▶ answered with the contract's error
 //   aborted (the client left): whatever is under way finishes, and nothing is answered
 
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import { parse as parseQuery } from 'node:querystring';
 import type { Logger } from 'pino';
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { ERRORS, type Issue, ServiceError } from '../errors.js';
 import type { Access, Caller, Subject } from './access.js';
 import { BodyReader } from './body.js';
@@ -120,7 +120,10 @@ export class Exchanges {
   }
 
   /** For paths and methods that no operation has. */
-  refusal(code: 'not_found' | 'method_not_allowed', allow?: string): (res: HttpResponse, req: HttpRequest) => void {
+  refusal(
+    code: 'not_found' | 'method_not_allowed',
+    allow?: string,
+  ): (res: HttpResponse, req: HttpRequest) => void {
     return (res, req) => {
       const exchange = this.#begin(res, req, undefined);
       exchange.allow = allow;
@@ -131,8 +134,17 @@ export class Exchanges {
   #begin(res: HttpResponse, req: HttpRequest, operation: Operation | undefined): Exchange {
     this.#open++;
     const given = req.getHeader('x-request-id');
-    const id = given !== '' && SANE_REQUEST_ID.test(given) ? given : this.#idPrefix + (this.#ids++).toString(36);
-    const exchange: Exchange = { res, operation, id, ended: false, closes: false, release: undefined, allow: undefined };
+    const id =
+      given !== '' && SANE_REQUEST_ID.test(given) ? given : this.#idPrefix + (this.#ids++).toString(36);
+    const exchange: Exchange = {
+      res,
+      operation,
+      id,
+      ended: false,
+      closes: false,
+      release: undefined,
+      allow: undefined,
+    };
     res.onAborted(() => {
       exchange.release?.();
       this.#end(exchange);
@@ -140,7 +152,12 @@ export class Exchanges {
     return exchange;
   }
 
-  async #readAndRun(exchange: Exchange, bytes: Buffer, caller: Caller, query: Request['query']): Promise<void> {
+  async #readAndRun(
+    exchange: Exchange,
+    bytes: Buffer,
+    caller: Caller,
+    query: Request['query'],
+  ): Promise<void> {
     let body: unknown;
     try {
       body = parseBody(bytes);
@@ -171,7 +188,14 @@ export class Exchanges {
     this.#answer(exchange, status, `${status} ${REASONS[status]}`, JSON_TYPE, errorBody(known), known);
   }
 
-  #answer(exchange: Exchange, status: number, statusLine: string, type: string, body: string, error?: ServiceError): void {
+  #answer(
+    exchange: Exchange,
+    status: number,
+    statusLine: string,
+    type: string,
+    body: string,
+    error?: ServiceError,
+  ): void {
     if (exchange.ended) return;
     this.#options.onAnswer(exchange.operation, status);
     const { res, id, allow } = exchange;

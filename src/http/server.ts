@@ -54,7 +54,10 @@ export async function listen(options: ListenOptions): Promise<Server> {
   const socket = await new Promise<ReturnType<Uws['us_socket_local_port']> | object>((resolve, reject) => {
     app.listen(host, port, (token) => {
       if (token) resolve(token);
-      else reject(new StartupError(`Port ${port} on ${host} can't be listened on: it is taken, or not ours to use.`));
+      else
+        reject(
+          new StartupError(`Port ${port} on ${host} can't be listened on: it is taken, or not ours to use.`),
+        );
     });
   });
   return {

@@ -7,6 +7,7 @@
 
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
+import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Entry, EntryKind, LedgerAnswer } from '../visits/ledger.js';
 import type { ProfileIds } from './profile-id.js';
@@ -21,18 +22,18 @@ export interface Settled {
 
 /** Links that one process remembers; about 200 bytes each. */
 const CACHED_LINKS = 100_000;
-/** Merges and moves in a chain; more than a few would be a circle in the data. */
-const MAX_HOPS = 16;
 
 export class Identities {
   readonly #ledger: Batcher<Entry, LedgerAnswer>;
   readonly #profileIds: ProfileIds;
+  readonly #atProfile: AtProfile;
   /** name -> profile, only for names whose profile is not their own */
   readonly #links = new LRUCache<string, string>({ max: CACHED_LINKS });
 
-  constructor(ledger: Batcher<Entry, LedgerAnswer>, profileIds: ProfileIds) {
+  constructor(ledger: Batcher<Entry, LedgerAnswer>, profileIds: ProfileIds, atProfile: AtProfile) {
     this.#ledger = ledger;
     this.#profileIds = profileIds;
+    this.#atProfile = atProfile;
   }
 
   /** The profile that a name gets when it is first written, whether or not it was. */
@@ -56,7 +57,7 @@ export class Identities {
         if (profileId !== (linked ?? own)) this.remember(name, profileId);
         return { profileId, count: typeof answer === 'number' ? answer : 0, known: answer !== '' };
       }
-      profileId = answer;
+      profileId = await this.#atProfile.follow(profileId, answer);
     }
     throw new ServiceError('internal');
   }
@@ -64,7 +65,12 @@ export class Identities {
   /**
    * As `enter`, but only where the identity has this very profile; undefined, and nothing done, otherwise.
    */
-  async enterAt(profileId: string, kind: EntryKind, name: string, handle: string): Promise<Settled | undefined> {
+  async enterAt(
+    profileId: string,
+    kind: EntryKind,
+    name: string,
+    handle: string,
+  ): Promise<Settled | undefined> {
     const own = profileId === this.#profileIds.of(name);
     const answer = await this.#ledger.run({ kind, name, profileId, own, handle });
     if (typeof answer === 'string') return undefined;

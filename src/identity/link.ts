@@ -1,43 +1,58 @@
 // Links a session to a customer, after a trusted request named both. The contract's table, row by row:
 //
-//   customer   session                   what happens
-//   unknown    unknown                   a new profile, the customer's own; the session points to it
-//   known      unknown                   the session points to the customer's profile
-//   unknown    known, no customer's      the session's profile becomes the customer's
-//   same profile                         nothing
-//   otherwise                            two different profiles: refused (merging is not built yet)
+//   customer   session                     what happens
+//   unknown    unknown                     create: the customer's own profile; the session points to it
+//   known      unknown                     point: the session points to the customer's profile
+//   unknown    known, no customer's        adopt: the session's profile becomes the customer's
+//   same profile                           nothing
+//   known      known, no customer's        merge: the session's profile into the customer's
+//   known or   known, another customer's   move: the session points to the customer's profile,
+//   unknown                                an own one if need be; nothing is merged (a shared device)
 //
 // Every step is one script in one slot, is safe to repeat, and leaves a state that the next request
 // completes. A step that finds the state changed under it makes the whole question be asked again.
 
 import { ServiceError } from '../errors.js';
+import type { AtProfile } from '../redis/at-profile.js';
 import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Identities } from './identities.js';
+import type { Merger } from './merge.js';
 import { isCustomerBorn } from './profile-id.js';
 
 const POINT = loadScript('point');
 const ADOPT = loadScript('adopt');
+const LEAVE = loadScript('leave');
 const ROUNDS = 8;
+
+export interface Linked {
+  readonly profileId: string;
+  /** Whether the session's profile was merged into the customer's by this very call. */
+  readonly merged: boolean;
+}
 
 export class Linker {
   readonly #store: Store;
   readonly #identities: Identities;
+  readonly #atProfile: AtProfile;
+  readonly #merger: Merger;
 
-  constructor(store: Store, identities: Identities) {
+  constructor(store: Store, identities: Identities, atProfile: AtProfile, merger: Merger) {
     this.#store = store;
     this.#identities = identities;
+    this.#atProfile = atProfile;
+    this.#merger = merger;
   }
 
-  /** @returns the profile that both have from now on. */
-  async link(customer: string, session: string): Promise<string> {
+  /** @returns the profile that both have from now on. @throws ServiceError `unavailable` */
+  async link(customer: string, session: string): Promise<Linked> {
     for (let round = 0; round < ROUNDS; round++) {
-      const profileId = await this.#tryLink(customer, session);
-      if (profileId !== undefined) {
-        this.#identities.remember(customer, profileId);
-        this.#identities.remember(session, profileId);
-        return profileId;
+      const linked = await this.#tryLink(customer, session);
+      if (linked !== undefined) {
+        this.#identities.remember(customer, linked.profileId);
+        this.#identities.remember(session, linked.profileId);
+        return linked;
       }
     }
     throw new ServiceError('unavailable');
@@ -47,7 +62,8 @@ export class Linker {
   async wouldAdopt(customer: string, session: string): Promise<boolean> {
     const [ofCustomer, ofSession] = await this.#peek(customer, session);
     if (ofCustomer.known || !ofSession.known || isCustomerBorn(ofSession.profileId)) return false;
-    const owner = await this.#store.client.hget(this.#store.keys.profile(ofSession.profileId), 'owner');
+    const { keys } = this.#store;
+    const owner = await this.#store.call((client) => client.hget(keys.profile(ofSession.profileId), 'owner'));
     return owner === null || owner === customer;
   }
 
@@ -56,37 +72,67 @@ export class Linker {
   }
 
   /** One try; undefined where somebody else changed something meanwhile. */
-  async #tryLink(customer: string, session: string): Promise<string | undefined> {
+  async #tryLink(customer: string, session: string): Promise<Linked | undefined> {
     const [ofCustomer, ofSession] = await this.#peek(customer, session);
-    if (ofCustomer.known && ofSession.known) {
-      if (ofCustomer.profileId === ofSession.profileId) return ofCustomer.profileId;
-      throw new ServiceError('invalid_request', 'The two ids belong to two different profiles.', [
-        { path: '/identity/sessionId', message: 'belongs to another profile than customerId' },
-      ]);
+    if (!ofSession.known) {
+      const { profileId } = ofCustomer.known ? ofCustomer : await this.#identities.enter('resolve', customer);
+      return this.#done(await this.#point(session, '', profileId), profileId);
     }
-    if (ofSession.known) {
-      const adopted = await this.#adopt(ofSession.profileId, customer);
-      if (!adopted) {
-        throw new ServiceError('invalid_request', "The session belongs to another customer's profile.", [
-          { path: '/identity/sessionId', message: 'belongs to another profile than customerId' },
-        ]);
-      }
-      return (await this.#point(customer, '', ofSession.profileId)) ? ofSession.profileId : undefined;
+    if (ofCustomer.known && ofCustomer.profileId === ofSession.profileId) {
+      return { profileId: ofCustomer.profileId, merged: false };
     }
-    const { profileId } = await this.#identities.enter('resolve', customer);
-    return (await this.#point(session, '', profileId)) ? profileId : undefined;
+    // From here on the session's profile is this customer's or it is another's, also if we crash.
+    const adopted = await this.#adopt(ofSession.profileId, customer);
+    if (adopted === undefined) return undefined;
+    if (!adopted) return this.#move(customer, session, ofSession.profileId);
+    if (!ofCustomer.known) {
+      return this.#done(await this.#point(customer, '', ofSession.profileId), ofSession.profileId);
+    }
+    const profileId = await this.#merger.merge(ofSession.profileId, ofCustomer.profileId);
+    await this.#point(session, ofSession.profileId, profileId);
+    return { profileId, merged: true };
   }
 
-  async #adopt(profileId: string, customer: string): Promise<boolean> {
-    if (isCustomerBorn(profileId)) return false;
+  #done(pointed: boolean, profileId: string): Linked | undefined {
+    return pointed ? { profileId, merged: false } : undefined;
+  }
+
+  /** Whether the profile is the customer's now; undefined where it was merged away meanwhile. */
+  async #adopt(profileId: string, customer: string): Promise<boolean | undefined> {
+    if (isCustomerBorn(profileId)) return profileId === this.#identities.ownProfile(customer);
+    const { profileId: at, reply } = await this.#atProfile.run(
+      profileId,
+      ADOPT,
+      (keys, id) => [keys.profile(id), keys.visits(id)],
+      [customer, new Date().toISOString()],
+    );
+    return at === profileId ? reply === 1 : undefined;
+  }
+
+  async #move(customer: string, session: string, from: string): Promise<Linked | undefined> {
+    const { profileId } = await this.#identities.enter('resolve', customer);
     const { keys } = this.#store;
-    const now = new Date().toISOString();
-    const reply = await this.#store.run(ADOPT, [keys.profile(profileId), keys.visits(profileId)], [customer, now]);
-    return reply === 1;
+    // It may have left this profile before; now it is back.
+    await this.#store.call((client) => client.hdel(keys.moved(profileId), session));
+    // At its own profile the mapping decides, at any other one the note that it left.
+    if (from !== this.#identities.ownProfile(session)) {
+      const goesTo = await this.#store.run(LEAVE, [keys.moved(from)], [session, profileId]);
+      if (goesTo !== profileId) return undefined;
+    }
+    for (let round = 0; round < ROUNDS; round++) {
+      const current = await this.#store.call((client) =>
+        client.hget(keys.ids(this.#bucket(session)), session),
+      );
+      if (await this.#point(session, current ?? '', profileId)) return { profileId, merged: false };
+    }
+    return undefined;
   }
 
   async #point(name: string, from: string, to: string): Promise<boolean> {
-    const ids = this.#store.keys.ids(bucketOf(this.#identities.ownProfile(name)));
-    return (await this.#store.run(POINT, [ids], [name, from, to])) === 1;
+    return (await this.#store.run(POINT, [this.#store.keys.ids(this.#bucket(name))], [name, from, to])) === 1;
+  }
+
+  #bucket(name: string): string {
+    return bucketOf(this.#identities.ownProfile(name));
   }
 }

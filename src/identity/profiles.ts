@@ -2,20 +2,20 @@
 // Written when it changes; a cache of what this process wrote last saves the rest.
 
 import { LRUCache } from 'lru-cache';
+import type { AtProfile } from '../redis/at-profile.js';
 import { loadScript } from '../redis/scripts.js';
-import type { Store } from '../redis/store.js';
 import type { Identity } from './rules.js';
 
 const PROFILE = loadScript('profile');
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale'] as const;
 
 export class Profiles {
-  readonly #store: Store;
+  readonly #atProfile: AtProfile;
   /** profile id -> the facts last written, as one text */
   readonly #written = new LRUCache<string, string>({ max: 50_000 });
 
-  constructor(store: Store) {
-    this.#store = store;
+  constructor(atProfile: AtProfile) {
+    this.#atProfile = atProfile;
   }
 
   /** Keeps what an identity says about its visitor. Facts that it does not give stay as they were. */
@@ -28,14 +28,11 @@ export class Profiles {
     if (facts.length === 0) return;
     const text = facts.join('\n');
     if (this.#written.get(profileId) === text) return;
-    const { keys } = this.#store;
     const now = new Date().toISOString();
-    let at = profileId;
-    for (;;) {
-      const heir = await this.#store.run(PROFILE, [keys.profile(at), keys.visits(at)], [now, ...facts]);
-      if (typeof heir !== 'string') break;
-      at = heir;
-    }
+    await this.#atProfile.run(profileId, PROFILE, (keys, id) => [keys.profile(id), keys.visits(id)], [
+      now,
+      ...facts,
+    ]);
     this.#written.set(profileId, text);
   }
 }

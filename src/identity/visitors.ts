@@ -25,7 +25,12 @@ export class Visitors {
   }
 
   /** Counts, resets or resolves for a visitor; makes the profile where there is none. */
-  enter(kind: Exclude<EntryKind, 'read' | 'peek'>, who: Identity, mayLink: boolean, handle = ''): Promise<Settled> {
+  enter(
+    kind: Exclude<EntryKind, 'read' | 'peek'>,
+    who: Identity,
+    mayLink: boolean,
+    handle = '',
+  ): Promise<Settled> {
     const { customerId, sessionId } = who;
     if (customerId !== null && sessionId !== null && mayLink) {
       return this.#enterLinked(kind, identityName('c', customerId), identityName('s', sessionId), handle);
@@ -39,7 +44,8 @@ export class Visitors {
     if (customerId !== null && sessionId !== null && mayLink) {
       const customer = identityName('c', customerId);
       const session = identityName('s', sessionId);
-      if (await this.#linker.wouldAdopt(customer, session)) return this.#identities.enter('read', session, handle);
+      if (await this.#linker.wouldAdopt(customer, session))
+        return this.#identities.enter('read', session, handle);
       return this.#identities.enter('read', customer, handle);
     }
     return this.#identities.enter('read', onlyName(who), handle);
@@ -49,7 +55,7 @@ export class Visitors {
     let profileId = this.#identities.believed(session);
     const areLinked = profileId === this.#identities.believed(customer);
     for (let round = areLinked ? 0 : 1; round < ROUNDS; round++) {
-      if (round > 0) profileId = await this.#linker.link(customer, session);
+      if (round > 0) profileId = (await this.#linker.link(customer, session)).profileId;
       // Entered in the session's name: were it some other customer's by now, the ledger would say so.
       const settled = await this.#identities.enterAt(profileId, kind, session, handle);
       if (settled !== undefined) return settled;

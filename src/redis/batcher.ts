@@ -132,8 +132,7 @@ export class Batcher<Op, Answer> {
     this.#dropLate(group);
     while (group.waiting.length > 0 && group.freeLanes.length > 0) {
       const lane = group.freeLanes.pop() as string;
-      const batch =
-        group.waiting.length <= MAX_BATCH ? group.waiting : group.waiting.slice(0, MAX_BATCH);
+      const batch = group.waiting.length <= MAX_BATCH ? group.waiting : group.waiting.slice(0, MAX_BATCH);
       group.waiting = group.waiting.length <= MAX_BATCH ? [] : group.waiting.slice(MAX_BATCH);
       group.busy++;
       void this.#send(group, lane, batch);
@@ -211,7 +210,8 @@ export class Batcher<Op, Answer> {
           full = true;
           continue;
         }
-        if (!isPassing(error as Error) || !(await ready(client, deadline))) throw toServiceError(error as Error);
+        if (!isPassing(error as Error) || !(await ready(client, deadline)))
+          throw toServiceError(error as Error);
       }
     }
   }

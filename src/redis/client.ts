@@ -70,7 +70,8 @@ export function createRedis(connection: RedisConnection, onError: (error: Error)
             enableOfflineQueue: false,
             lazyConnect: true,
             slotsRefreshTimeout: 2_000,
-            clusterRetryStrategy: (times) => Math.min(RECONNECT_MIN_MS * 2 ** Math.min(times, 10), RECONNECT_MAX_MS),
+            clusterRetryStrategy: (times) =>
+              Math.min(RECONNECT_MIN_MS * 2 ** Math.min(times, 10), RECONNECT_MAX_MS),
           },
         );
   client.on('error', onError);

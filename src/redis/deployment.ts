@@ -27,7 +27,12 @@ export async function openDeployment(
 ): Promise<Deployment> {
   await refuseHalfACluster(client);
   const fresh = randomBytes(32).toString('hex');
-  const reply = (await runScript(client, OPEN, [keys.meta], [SCHEMA, wanted.buckets, wanted.eventShards, fresh])) as string[];
+  const reply = (await runScript(
+    client,
+    OPEN,
+    [keys.meta],
+    [SCHEMA, wanted.buckets, wanted.eventShards, fresh],
+  )) as string[];
   const [schema, buckets, shards] = reply.slice(0, 3).map(Number) as [number, number, number];
   if (schema > SCHEMA) {
     throw new StartupError(
@@ -35,7 +40,9 @@ export async function openDeployment(
     );
   }
   if (buckets !== wanted.buckets) {
-    throw new StartupError(`BUCKETS is ${wanted.buckets}, but this data was made with ${buckets}, which can't change.`);
+    throw new StartupError(
+      `BUCKETS is ${wanted.buckets}, but this data was made with ${buckets}, which can't change.`,
+    );
   }
   return { buckets, shards, salt: reply[3] as string };
 }
@@ -44,6 +51,8 @@ export async function openDeployment(
 async function refuseHalfACluster(client: RedisClient): Promise<void> {
   if (client.isCluster) return;
   if (/^cluster_enabled:1/m.test(await client.info('cluster'))) {
-    throw new StartupError('REDIS_URL names one node of a Redis Cluster: list two or more of its nodes, comma-separated.');
+    throw new StartupError(
+      'REDIS_URL names one node of a Redis Cluster: list two or more of its nodes, comma-separated.',
+    );
   }
 }

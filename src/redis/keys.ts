@@ -17,6 +17,14 @@ export interface Keys {
   visits(profileId: string): string;
   /** hash: identity -> profile, for the sessions that left this profile for another one */
   moved(profileId: string): string;
+  /** hash: `<product>:<variant>` -> item */
+  items(profileId: string): string;
+  /** hash: events of item operations that are not known to be in the stream yet */
+  outbox(profileId: string): string;
+  /** hash: profiles whose belongings were added to this one */
+  merged(profileId: string): string;
+  /** What a merge moved aside and has not handed over yet: visits, items, outbox, profile, merged, in this order. */
+  journal(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
   lane(tag: string, lane: string): string;
   /** stream: shard k of the events */
@@ -37,6 +45,7 @@ export function createKeys(prefix: string): Keys {
     const dot = profileId.indexOf('.');
     return `${prefix}:{${profileId.slice(0, dot)}}:${kind}:${profileId.slice(dot + 1)}`;
   };
+  const journalKinds = ['jv', 'ji', 'jo', 'jp', 'jg'].map(ofProfile);
   return {
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
@@ -44,6 +53,10 @@ export function createKeys(prefix: string): Keys {
     profile: ofProfile('p'),
     visits: ofProfile('v'),
     moved: ofProfile('m'),
+    items: ofProfile('i'),
+    outbox: ofProfile('o'),
+    merged: ofProfile('g'),
+    journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
     events: (shard) => `${prefix}:{e${shard}}:events`,
     eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,

@@ -3,13 +3,13 @@
 // what must not be repeated goes through a Batcher.
 
 import { StartupError } from '../errors.js';
+import { Batcher, type BatchFormat } from './batcher.js';
 import { connectRedis, type RedisClient, type RedisConnection } from './client.js';
 import { RedisClock } from './clock.js';
 import { type Deployment, openDeployment } from './deployment.js';
 import { toServiceError } from './failures.js';
 import { createKeys, type Keys } from './keys.js';
 import { runScript, type Script, type ScriptArg } from './scripts.js';
-import { type BatchFormat, Batcher } from './batcher.js';
 
 export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
@@ -29,7 +29,13 @@ export class Store {
   readonly #clock: RedisClock;
   readonly #timeoutMs: number;
 
-  private constructor(client: RedisClient, keys: Keys, deployment: Deployment, clock: RedisClock, options: StoreOptions) {
+  private constructor(
+    client: RedisClient,
+    keys: Keys,
+    deployment: Deployment,
+    clock: RedisClock,
+    options: StoreOptions,
+  ) {
     this.client = client;
     this.keys = keys;
     this.deployment = deployment;
@@ -61,9 +67,14 @@ export class Store {
   }
 
   /** @throws ServiceError `unavailable` where Redis does not answer or refuses. */
-  async run(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
+  run(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
+    return this.call((client) => runScript(client, script, keys, args));
+  }
+
+  /** One plain command, or a few. @throws ServiceError `unavailable` where Redis does not answer or refuses. */
+  async call<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
     try {
-      return await runScript(this.client, script, keys, args);
+      return await command(this.client);
     } catch (error) {
       throw toServiceError(error as Error);
     }

@@ -20,7 +20,9 @@ type RawIdentity = Partial<Record<keyof Identity, string | null>>;
 
 const checkVisitBody = compile<{ identity: RawIdentity; productHandle: string }>(visitBody);
 const checkVisitQuery = compile<RawIdentity & { productHandle: string }>(visitQuery);
-const checkEvent = compile<{ identity: RawIdentity; type: EventType; payload?: Record<string, unknown> }>(eventBody);
+const checkEvent = compile<{ identity: RawIdentity; type: EventType; payload?: Record<string, unknown> }>(
+  eventBody,
+);
 
 function readIdentity(raw: RawIdentity): Identity {
   return {
@@ -47,7 +49,9 @@ export function readVisitQuery(query: Readonly<Record<string, string | string[] 
   for (const name of VISIT_PARAMETERS) {
     const value = query[name];
     if (Array.isArray(value)) {
-      throw new ServiceError('invalid_request', undefined, [{ path: `/${name}`, message: 'must be given once' }]);
+      throw new ServiceError('invalid_request', undefined, [
+        { path: `/${name}`, message: 'must be given once' },
+      ]);
     }
     if (value) given[name] = value;
   }

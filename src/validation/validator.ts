@@ -16,12 +16,16 @@ const FORMATS: Record<string, { test: (text: string) => boolean; sentence: strin
     sentence: `must be 1 to ${MAX_ID_BYTES} bytes without control characters`,
   },
   'plain-text': { test: isPlainText, sentence: 'must be text without control characters' },
-  'e-mail': { test: (text) => text.includes('@') && isPlainText(text), sentence: 'must be an e-mail address' },
+  'e-mail': {
+    test: (text) => text.includes('@') && isPlainText(text),
+    sentence: 'must be an e-mail address',
+  },
 };
 
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true });
 
-for (const [name, { test }] of Object.entries(FORMATS)) ajv.addFormat(name, { type: 'string', validate: test });
+for (const [name, { test }] of Object.entries(FORMATS))
+  ajv.addFormat(name, { type: 'string', validate: test });
 
 ajv.addKeyword({
   keyword: 'maxBytes',
@@ -43,9 +47,15 @@ function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject
     case 'required':
       return { path: `${instancePath}/${params['missingProperty'] as string}`, message: 'is required' };
     case 'type':
-      return { path: instancePath, message: `must be ${[params['type'] as string | string[]].flat().join(' or ')}` };
+      return {
+        path: instancePath,
+        message: `must be ${[params['type'] as string | string[]].flat().join(' or ')}`,
+      };
     case 'enum':
-      return { path: instancePath, message: `must be one of ${(params['allowedValues'] as string[]).join(', ')}` };
+      return {
+        path: instancePath,
+        message: `must be one of ${(params['allowedValues'] as string[]).join(', ')}`,
+      };
     case 'format':
       return { path: instancePath, message: FORMATS[params['format'] as string]?.sentence ?? 'is wrong' };
     case 'maxBytes':

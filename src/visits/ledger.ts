@@ -2,9 +2,9 @@
 // one call per event-loop turn. It follows nothing: where an identity turns out to have another profile,
 // it says so and whoever asked asks again there (src/identity/identities.ts).
 
+import type { BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
-import type { BatchFormat } from '../redis/batcher.js';
 import { loadScript } from '../redis/scripts.js';
 
 export type EntryKind = 'visit' | 'visitAndCount' | 'read' | 'reset' | 'resolve' | 'peek';
@@ -24,7 +24,14 @@ export interface Entry {
 /** The id of the profile to ask instead (nothing was done; empty: the identity has none), or the count where one was asked for. */
 export type LedgerAnswer = string | number | undefined;
 
-const CODES: Record<EntryKind, string> = { visit: 'v', visitAndCount: 'c', read: 'g', reset: 'd', resolve: 'r', peek: 'p' };
+const CODES: Record<EntryKind, string> = {
+  visit: 'v',
+  visitAndCount: 'c',
+  read: 'g',
+  reset: 'd',
+  resolve: 'r',
+  peek: 'p',
+};
 const FOREIGN_CODES: Record<EntryKind, string> = {
   visit: 'V',
   visitAndCount: 'C',
@@ -49,7 +56,8 @@ export function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
     decode(entries, reply) {
       const answers = new Array<LedgerAnswer | Error>(entries.length).fill(undefined);
       const list = reply as (number | string | Error)[];
-      for (let i = 0; i < list.length; i += 2) answers[(list[i] as number) - 1] = list[i + 1] as string | number;
+      for (let i = 0; i < list.length; i += 2)
+        answers[(list[i] as number) - 1] = list[i + 1] as string | number;
       return answers;
     },
   };
