@@ -43,6 +43,11 @@ const COMMANDS: Readonly<Record<string, Entry>> = {
     about: 'asks ClickHouse; without a query reads it from stdin',
     load: async () => (await import('./commands/sql.js')).sql,
   },
+  dead: {
+    usage: 'dead [list | retry | drop]',
+    about: 'the events that ClickHouse refused: as JSON lines, back into the stream, or away (ids or --all)',
+    load: async () => (await import('./commands/dead.js')).dead,
+  },
 };
 const HELP: CommandLine = { usage: 'help', about: 'this, and every setting' };
 const LINES = [...Object.values(COMMANDS), HELP];

@@ -1,0 +1,34 @@
+// Which processes a `wishmeter start` has, from /proc: every one of them, down to the guards, carries the
+// DATA_DIR of its test in its environment. Redis writes its title over that, and works in the folder.
+
+import { readdir, readFile, readlink } from 'node:fs/promises';
+
+export interface Process {
+  readonly pid: number;
+  /** Command line, or title where it has set one. */
+  readonly title: string;
+}
+
+/** Every living process that was started with this DATA_DIR. */
+export async function processesOf(dataDir: string): Promise<Process[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
+  const all = await Promise.all(pids.map((pid) => describe(pid, dataDir)));
+  return all.filter((process) => process !== undefined);
+}
+
+/** The one process with this title, if it lives. */
+export async function findProcess(dataDir: string, title: RegExp): Promise<Process | undefined> {
+  return (await processesOf(dataDir)).find((process) => title.test(process.title));
+}
+
+async function describe(pid: number, dataDir: string): Promise<Process | undefined> {
+  try {
+    const environ = await readFile(`/proc/${pid}/environ`, 'utf8'); // empty for what is dead and not yet reaped
+    const cwd = await readlink(`/proc/${pid}/cwd`);
+    if (!environ.split('\0').includes(`DATA_DIR=${dataDir}`) && !cwd.startsWith(dataDir)) return undefined;
+    const title = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ').trim();
+    return { pid, title };
+  } catch {
+    return undefined; // gone, or not ours to look at
+  }
+}

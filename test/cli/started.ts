@@ -1,0 +1,98 @@
+// A real `wishmeter start` on a folder and free ports of its own, for tests.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { findProcess, processesOf } from './processes.js';
+import { type Ended, type Running, spawnWishmeter, until } from './wishmeter.js';
+
+/** The line that `start` logs when it is ready. */
+interface ReadyLine {
+  readonly url: string;
+  readonly clickhouseUrl: string;
+  readonly afterMs: number;
+}
+
+export interface Started extends ReadyLine {
+  readonly running: Running;
+  readonly dir: string;
+  /** SIGTERM, and how it ended. */
+  stop(): Promise<Ended>;
+}
+
+interface Teardown {
+  teardown(fn: () => Promise<void>): void;
+}
+
+export function startSettings(dir: string): NodeJS.ProcessEnv {
+  return { DATA_DIR: dir, HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0', FLUSH_INTERVAL_MS: '100' };
+}
+
+/** The log lines of stdout that are whole. @throws where one is not JSON */
+export function logLines(stdout: string): Record<string, unknown>[] {
+  return stdout
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+/** Resolves when it is ready; whatever the test leaves of it is killed. */
+export async function started(t: Teardown, dir: string, env: NodeJS.ProcessEnv = {}): Promise<Started> {
+  const running = spawnWishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
+  t.teardown(async () => {
+    running.child.kill('SIGKILL');
+    await running.ended;
+    await nothingLeft(dir);
+  });
+  const early = running.ended.then(({ code, stdout, stderr }) => {
+    throw new Error(`start ended with ${code}: ${stderr}${stdout}`);
+  });
+  const line = await Promise.race([
+    early,
+    until('start is ready', () => logLines(running.stdout()).find(({ msg }) => msg === 'ready')),
+  ]);
+  early.catch(() => {});
+  const stop = () => {
+    running.child.kill('SIGTERM');
+    return running.ended;
+  };
+  return { ...(line as unknown as ReadyLine), running, dir, stop };
+}
+
+/** Waits until no process of this folder lives. @throws where one stays */
+export async function nothingLeft(dir: string, withinMs = 15_000): Promise<void> {
+  await until(`nothing of ${dir} is left`, async () => (await processesOf(dir)).length === 0, withinMs);
+}
+
+/** Kills a child and waits for another one in its place. */
+export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void> {
+  const before = await until(`${title} is there`, () => findProcess(dir, title));
+  process.kill(before.pid, 'SIGKILL');
+  await until(`another ${title}`, async () => {
+    const now = await findProcess(dir, title);
+    return now !== undefined && now.pid !== before.pid;
+  });
+  await sleep(0);
+}
+
+/** The service as a client sees it. */
+export function client(url: string, key: string) {
+  const call = async (method: string, path: string, body?: object) => {
+    const response = await fetch(url + path, {
+      method,
+      headers: { 'content-type': 'application/json', 'x-api-key': key },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+  const identity = (sessionId: string) => ({ sessionId, device: 'desktop' });
+  return {
+    call,
+    visit: (sessionId: string, productHandle: string) =>
+      call('POST', '/product/visit', { identity: identity(sessionId), productHandle }),
+    count: async (sessionId: string, productHandle: string) => {
+      const query = new URLSearchParams({ sessionId, productHandle });
+      return (await call('GET', `/product/visit?${query}`)).body.count;
+    },
+    event: (sessionId: string, type: string, payload: object) =>
+      call('POST', '/event', { identity: identity(sessionId), type, payload }),
+  };
+}
