@@ -6,8 +6,8 @@
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
 BIN := node_modules/.bin
-# Folders, too: one changes when a file in it comes or goes.
-SOURCES := $(shell find src test bench -type d -o -name '*.ts')
+# Folders, too: one changes when a file in it comes or goes. (src/. and not src, since `test` is a target.)
+SOURCES := $(shell find src/. test/. bench/. -type d -o -name '*.ts' 2>/dev/null)
 PACKAGES := node_modules/.package-lock.json
 BUILD := dist/.built
 CLI := $(BIN)/wishmeter
@@ -50,7 +50,7 @@ clean:
 # --ignore-scripts: nothing that we use needs one. npm writes the target itself, last.
 $(PACKAGES): package-lock.json
 	@echo 'Installing npm packages …'
-	@npm ci --ignore-scripts --no-progress --loglevel=error
+	@npm ci --ignore-scripts --no-progress --loglevel=error >/dev/null
 	@touch $@
 
 # tsc keeps what it knows in dist/, and only writes what has changed. What has lost its source would go on being tested.
