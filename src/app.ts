@@ -70,7 +70,13 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
     const store = await openStore(config, 'wishmeter serve', log);
     onClose(() => store.close());
 
-    const access = new Access({ apiKeys: config.API_KEYS, visitAccess: config.VISIT_ACCESS });
+    const access = new Access({
+      apiKeys: config.API_KEYS,
+      publishableKeys: config.PUBLISHABLE_KEYS,
+      allowedOrigins: config.ALLOWED_ORIGINS,
+      shopifySecret: config.SHOPIFY_SECRET,
+      visitAccess: config.VISIT_ACCESS,
+    });
     let exchanges: Exchanges;
     const metrics = new ServeMetrics(() => exchanges.open);
     exchanges = new Exchanges({ access, log, onAnswer: metrics.answered });
@@ -96,7 +102,7 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
       basePath: config.BASE_PATH,
       operations: [
         ...visitOperations(visitors, access),
-        ...eventOperations(visitors, new Profiles(atProfile), recorder),
+        ...eventOperations(access, visitors, new Profiles(atProfile), recorder),
       ],
       unprefixed: operatingOperations(() => store.ping(), metrics.registry),
       exchanges,

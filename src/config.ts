@@ -67,6 +67,16 @@ function urls(schemes: readonly string[]): (text: string) => readonly string[] {
   };
 }
 
+function origins(text: string): readonly string[] {
+  const found = list(text);
+  if (found.some((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin)) {
+    throw new Error(
+      'must be origins like https://shop.example: scheme, host, port where it is not the usual one',
+    );
+  }
+  return found;
+}
+
 function matching(pattern: RegExp, sentence: string): (text: string) => string {
   return (text) => {
     if (!pattern.test(text)) throw new Error(sentence);
@@ -89,6 +99,21 @@ export const SETTINGS = {
     '',
     'secret keys of servers, comma-separated; `start` makes one where none is given',
     keyList((k) => !k.startsWith('pk_'), 'keys are 16 or more visible characters and do not begin with pk_'),
+  ),
+  PUBLISHABLE_KEYS: setting(
+    '',
+    'keys of browsers, comma-separated; they begin with `pk_` and only count visits',
+    keyList((k) => k.startsWith('pk_'), 'keys are 16 or more visible characters and begin with pk_'),
+  ),
+  ALLOWED_ORIGINS: setting(
+    '',
+    'origins whose pages may call with a publishable key and read answers (CORS), like `https://shop.example`',
+    origins,
+  ),
+  SHOPIFY_SECRET: setting(
+    '',
+    "the Shopify app's client secret: makes app-proxy requests and webhooks callers",
+    matching(/^([\x21-\x7e]{4,255})?$/, 'must be 4 to 255 visible characters'),
   ),
   VISIT_ACCESS: setting(
     'session',

@@ -1,76 +1,143 @@
-// Who is calling, and what may they do: the contract's "Who may call" as one table.
+// Who is calling, and what may they do: the contract's "Who may call" as tables.
 
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { VisitAccess } from '../config.js';
 import { ServiceError } from '../errors.js';
-import type { Identity } from '../identity/rules.js';
+import { type Identity, normaliseId } from '../identity/rules.js';
+import { KeyRing } from './key-ring.js';
+import { verifyProxySignature } from './proxy-signature.js';
 
-export type CallerKind = 'server' | 'anyone';
+export type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
+
+/** What an operation is about, as far as access goes. */
+export type Subject = 'visits' | 'wishlist' | 'administration' | 'open';
 
 export interface Caller {
   readonly kind: CallerKind;
-  /** Whether its requests may link identities. */
+  /** Whether its requests say truly which session belongs to which customer, so that they may link them. */
   readonly mayLink: boolean;
+  /** storefront: the customer that Shopify says is logged in, or null for none */
+  readonly customerId: string | null;
 }
 
-/** What an operation is about, as far as access goes. */
-export type Subject = 'visits' | 'events' | 'operating';
+/** Everything of a request that access depends on; headers are empty where absent. */
+export interface Credentials {
+  readonly authorization: string;
+  readonly apiKey: string;
+  readonly origin: string;
+  /** Undecoded, without the question mark. */
+  readonly query: string;
+}
 
 const MAY: Record<CallerKind, ReadonlySet<Subject>> = {
-  server: new Set<Subject>(['visits', 'events', 'operating']),
-  anyone: new Set<Subject>(['visits', 'operating']),
+  server: new Set<Subject>(['visits', 'wishlist', 'administration', 'open']),
+  storefront: new Set<Subject>(['visits', 'wishlist', 'open']),
+  browser: new Set<Subject>(['visits', 'open']),
+  anyone: new Set<Subject>(['visits', 'open']),
 };
 
-const SERVER: Caller = { kind: 'server', mayLink: true };
-const ANYONE: Caller = { kind: 'anyone', mayLink: false };
+const SERVER: Caller = { kind: 'server', mayLink: true, customerId: null };
+const BROWSER: Caller = { kind: 'browser', mayLink: false, customerId: null };
+const ANYONE: Caller = { kind: 'anyone', mayLink: false, customerId: null };
 
 export interface AccessSettings {
   readonly apiKeys: readonly string[];
+  readonly publishableKeys: readonly string[];
+  readonly allowedOrigins: readonly string[];
+  readonly shopifySecret: string;
   readonly visitAccess: VisitAccess;
 }
 
 export class Access {
-  // Only digests are kept: a key can't leak from memory, and digests compare in constant time.
-  readonly #keyDigests: readonly Buffer[];
+  readonly #secretKeys: KeyRing;
+  readonly #publishableKeys: KeyRing;
+  readonly #allowedOrigins: ReadonlySet<string>;
+  readonly #shopifySecret: string;
   readonly #visitAccess: VisitAccess;
 
-  constructor({ apiKeys, visitAccess }: AccessSettings) {
-    this.#keyDigests = apiKeys.map(digest);
-    this.#visitAccess = visitAccess;
+  constructor(settings: AccessSettings) {
+    this.#secretKeys = new KeyRing(settings.apiKeys);
+    this.#publishableKeys = new KeyRing(settings.publishableKeys);
+    this.#allowedOrigins = new Set(settings.allowedOrigins);
+    this.#shopifySecret = settings.shopifySecret;
+    this.#visitAccess = settings.visitAccess;
+  }
+
+  /** Whether any page of another origin may read answers; where not, nobody need ask for the Origin header. */
+  get hasOrigins(): boolean {
+    return this.#allowedOrigins.size > 0;
+  }
+
+  isAllowedOrigin(origin: string): boolean {
+    return this.#allowedOrigins.has(origin);
   }
 
   /**
    * The caller, if it may do anything with this subject at all.
-   * @param authorization the header of that name, empty where absent
-   * @param apiKey the X-API-Key header, empty where absent
    * @throws ServiceError `unauthorized` (no credential or a wrong one) or `forbidden`
    */
-  identify(subject: Subject, authorization: string, apiKey: string): Caller {
-    if (authorization === '' && apiKey === '') {
-      const closed = subject === 'visits' && this.#visitAccess === 'key';
-      if (closed || !MAY.anyone.has(subject)) throw new ServiceError('unauthorized');
-      return ANYONE;
+  identify(subject: Subject, credentials: Credentials): Caller {
+    const caller = this.#caller(credentials);
+    if (MAY[caller.kind].has(subject)) {
+      if (caller.kind !== 'anyone' || subject !== 'visits' || this.#visitAccess !== 'key') return caller;
     }
-    const key = apiKey || /^Bearer +(\S+) *$/i.exec(authorization)?.[1];
-    if (key === undefined || !this.#isKey(key)) throw new ServiceError('unauthorized');
-    return SERVER;
+    throw new ServiceError(caller.kind === 'anyone' ? 'unauthorized' : 'forbidden');
   }
 
-  /** @throws ServiceError `unauthorized` where this caller may not name this visitor. */
-  checkVisitor(caller: Caller, identity: Identity): void {
-    if (caller.kind === 'anyone' && this.#visitAccess === 'session' && identity.customerId !== null) {
-      throw new ServiceError('unauthorized', 'A credential is required to name a customer.');
+  /**
+   * The identity that this caller acts for.
+   * @throws ServiceError `unauthorized` or `forbidden` where it may not name this visitor
+   */
+  actFor(caller: Caller, identity: Identity): Identity {
+    const { customerId } = identity;
+    switch (caller.kind) {
+      case 'server':
+        return identity;
+      case 'storefront':
+        if (customerId === caller.customerId) return identity;
+        if (customerId === null) return { ...identity, customerId: caller.customerId };
+        throw new ServiceError(
+          'forbidden',
+          'A storefront acts for the customer who is logged in, and no other.',
+        );
+      case 'browser':
+        if (customerId === null) return identity;
+        throw new ServiceError('forbidden', 'A publishable key acts for a session, not for a customer.');
+      case 'anyone':
+        if (customerId === null || this.#visitAccess === 'open') return identity;
+        throw new ServiceError('unauthorized', 'A credential is required to name a customer.');
     }
   }
 
-  #isKey(key: string): boolean {
-    const presented = digest(key);
-    let found = false;
-    for (const known of this.#keyDigests) found = timingSafeEqual(known, presented) || found;
-    return found;
+  #caller({ authorization, apiKey, origin, query }: Credentials): Caller {
+    if (authorization !== '') {
+      const key = /^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? '';
+      if (this.#secretKeys.has(key)) return SERVER;
+      throw new ServiceError('unauthorized');
+    }
+    if (apiKey !== '') {
+      if (this.#secretKeys.has(apiKey)) return SERVER;
+      return this.#browser(apiKey, origin);
+    }
+    // Most requests end here; a query that can't hold a credential is not taken apart.
+    if (query === '') return ANYONE;
+    if (query.includes('signature=')) return this.#storefront(query);
+    if (query.includes('key=')) {
+      const key = new URLSearchParams(query).get('key');
+      if (key !== null) return this.#browser(key, origin);
+    }
+    return ANYONE;
   }
-}
 
-function digest(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
+  #browser(key: string, origin: string): Caller {
+    if (!this.#publishableKeys.has(key)) throw new ServiceError('unauthorized');
+    if (this.isAllowedOrigin(origin)) return BROWSER;
+    throw new ServiceError('forbidden', 'Publishable keys are for pages of the allowed origins.');
+  }
+
+  #storefront(query: string): Caller {
+    const parameters = verifyProxySignature(query, this.#shopifySecret, Date.now());
+    if (parameters === undefined) throw new ServiceError('unauthorized', 'The proxy signature is not valid.');
+    const customerId = normaliseId(parameters.get('logged_in_customer_id') ?? '');
+    return { kind: 'storefront', mayLink: true, customerId: customerId === '' ? null : customerId };
+  }
 }

@@ -5,18 +5,25 @@ import type { Recorder } from '../events/recorder.js';
 import type { Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
 import { readEvent } from '../validation/requests.js';
-import type { Operation } from './exchange.js';
+import type { Access } from './access.js';
 import { MAX_BODY, MAX_PAYLOAD } from './limits.js';
+import type { Operation } from './operation.js';
 
-export function eventOperations(visitors: Visitors, profiles: Profiles, recorder: Recorder): Operation[] {
+export function eventOperations(
+  access: Access,
+  visitors: Visitors,
+  profiles: Profiles,
+  recorder: Recorder,
+): Operation[] {
   return [
     {
       method: 'post',
       path: '/event',
-      subject: 'events',
+      subject: 'wishlist',
       maxBody: MAX_BODY,
       async handle({ caller, body }) {
-        const { identity, type, payload = {} } = readEvent(body);
+        const { identity: named, type, payload = {} } = readEvent(body);
+        const identity = access.actFor(caller, named);
         const payloadJson = JSON.stringify(payload);
         if (payloadJson.length > MAX_PAYLOAD || Buffer.byteLength(payloadJson) > MAX_PAYLOAD) {
           throw new ServiceError('payload_too_large', `The payload is larger than ${MAX_PAYLOAD} bytes.`);

@@ -9,37 +9,12 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
-import { parse as parseQuery } from 'node:querystring';
 import type { Logger } from 'pino';
 import { ERRORS, type Issue, ServiceError } from '../errors.js';
-import type { Access, Caller, Subject } from './access.js';
+import type { Access } from './access.js';
 import { BodyReader } from './body.js';
-
-/** What an operation gets to see of a request. */
-export interface Request {
-  readonly caller: Caller;
-  /** Parsed JSON; undefined where there was no body. */
-  readonly body: unknown;
-  query(): Readonly<Record<string, string | string[] | undefined>>;
-}
-
-export interface Answer {
-  /** 200 where absent. */
-  readonly status?: string;
-  /** application/json where absent. */
-  readonly type?: string;
-  readonly body: string;
-}
-
-/** One row of the API: what a method on a path does. */
-export interface Operation {
-  readonly method: 'get' | 'post' | 'put' | 'delete';
-  readonly path: string;
-  readonly subject: Subject;
-  /** Bytes of body that are taken; 0: the operation reads none. */
-  readonly maxBody: number;
-  handle(request: Request): Promise<string | Answer> | string | Answer;
-}
+import { readOrigin, writeCors, writePreflight } from './cors.js';
+import { type Answer, type Operation, Request } from './operation.js';
 
 export interface ExchangeOptions {
   readonly access: Access;
@@ -85,38 +60,49 @@ export class Exchanges {
 
   /** A handler for uWebSockets.js. */
   handler(operation: Operation): (res: HttpResponse, req: HttpRequest) => void {
+    const { access } = this.#options;
     return (res, req) => {
       const exchange = this.#begin(res, req, operation);
       try {
-        const caller = this.#options.access.identify(
-          operation.subject,
-          req.getHeader('authorization'),
-          req.getHeader('x-api-key'),
-        );
-        const rawQuery = req.getQuery() ?? '';
-        const query = () => parseQuery(rawQuery);
-        if (operation.maxBody === 0) {
-          void this.#run(exchange, { caller, body: undefined, query });
-          return;
-        }
-        const type = req.getHeader('content-type');
-        if (type !== '' && !MEDIA_TYPE.test(type)) throw new ServiceError('unsupported_media_type');
-        const announced = Number(req.getHeader('content-length') || 0);
-        if (announced > operation.maxBody) {
-          exchange.closes = announced > DRAIN_BYTES;
-          throw new ServiceError('payload_too_large');
-        }
-        exchange.release = this.#bodies.read(res, operation.maxBody, (error, bytes) => {
-          if (error === undefined) void this.#readAndRun(exchange, bytes, caller, query);
-          else {
-            exchange.closes = true;
-            this.#fail(exchange, error);
-          }
+        const query = req.getQuery() ?? '';
+        const caller = access.identify(operation.subject, {
+          authorization: req.getHeader('authorization'),
+          apiKey: req.getHeader('x-api-key'),
+          origin: exchange.origin,
+          query,
         });
+        const request = new Request(operation, req, query, caller);
+        if (operation.maxBody === 0) void this.#run(exchange, operation, request);
+        else this.#readBody(exchange, operation, request, req);
       } catch (error) {
         this.#fail(exchange, error as Error);
       }
     };
+  }
+
+  /** @throws ServiceError where the headers say already that the body will not do */
+  #readBody(exchange: Exchange, operation: Operation, request: Request, req: HttpRequest): void {
+    const type = req.getHeader('content-type');
+    if (type !== '' && !MEDIA_TYPE.test(type)) throw new ServiceError('unsupported_media_type');
+    const announced = Number(req.getHeader('content-length') || 0);
+    if (announced > operation.maxBody) {
+      exchange.closes = announced > DRAIN_BYTES;
+      throw new ServiceError('payload_too_large');
+    }
+    exchange.release = this.#bodies.read(exchange.res, operation.maxBody, (error, bytes) => {
+      try {
+        if (error !== undefined) {
+          exchange.closes = true;
+          throw error;
+        }
+        // The bytes are lent for the time of this call.
+        if (operation.wantsBytes) request.bytes = Buffer.from(bytes);
+        else request.body = parseBody(bytes);
+        void this.#run(exchange, operation, request);
+      } catch (failure) {
+        this.#fail(exchange, failure as Error);
+      }
+    });
   }
 
   /** For paths and methods that no operation has. */
@@ -133,10 +119,10 @@ export class Exchanges {
 
   #begin(res: HttpResponse, req: HttpRequest, operation: Operation | undefined): Exchange {
     this.#open++;
-    const given = req.getHeader('x-request-id');
-    const id =
-      given !== '' && SANE_REQUEST_ID.test(given) ? given : this.#idPrefix + (this.#ids++).toString(36);
+    const id = this.#requestId(req);
+    const origin = readOrigin(this.#options.access, req);
     const exchange: Exchange = {
+      origin,
       res,
       operation,
       id,
@@ -152,30 +138,10 @@ export class Exchanges {
     return exchange;
   }
 
-  async #readAndRun(
-    exchange: Exchange,
-    bytes: Buffer,
-    caller: Caller,
-    query: Request['query'],
-  ): Promise<void> {
-    let body: unknown;
+  async #run(exchange: Exchange, operation: Operation, request: Request): Promise<void> {
     try {
-      body = parseBody(bytes);
-    } catch (error) {
-      this.#fail(exchange, error as Error);
-      return;
-    }
-    await this.#run(exchange, { caller, body, query });
-  }
-
-  async #run(exchange: Exchange, request: Request): Promise<void> {
-    try {
-      const answer = await (exchange.operation as Operation).handle(request);
-      if (typeof answer === 'string') this.#answer(exchange, 200, '200 OK', JSON_TYPE, answer);
-      else {
-        const { status = '200 OK', type = JSON_TYPE, body } = answer;
-        this.#answer(exchange, Number.parseInt(status, 10), status, type, body);
-      }
+      const answer = await operation.handle(request);
+      this.#answer(exchange, typeof answer === 'string' ? { body: answer } : answer);
     } catch (error) {
       this.#fail(exchange, error as Error);
     }
@@ -185,34 +151,46 @@ export class Exchanges {
     const known = error instanceof ServiceError ? error : new ServiceError('internal');
     if (known !== error) this.#options.log.error({ err: error, requestId: exchange.id }, 'request failed');
     const { status } = ERRORS[known.code];
-    this.#answer(exchange, status, `${status} ${REASONS[status]}`, JSON_TYPE, errorBody(known), known);
+    const headers: Record<string, string> = {};
+    if (ERRORS[known.code].retryable) headers['retry-after'] = RETRY_AFTER_S;
+    if (status === 401) headers['www-authenticate'] = 'Bearer';
+    if (exchange.allow !== undefined) headers['allow'] = exchange.allow;
+    this.#answer(exchange, { status: `${status} ${REASONS[status]}`, headers, body: errorBody(known) });
   }
 
-  #answer(
-    exchange: Exchange,
-    status: number,
-    statusLine: string,
-    type: string,
-    body: string,
-    error?: ServiceError,
-  ): void {
+  #answer(exchange: Exchange, { status, type = JSON_TYPE, headers, body }: Answer): void {
     if (exchange.ended) return;
-    this.#options.onAnswer(exchange.operation, status);
-    const { res, id, allow } = exchange;
+    this.#options.onAnswer(exchange.operation, status === undefined ? 200 : Number.parseInt(status, 10));
+    const { res } = exchange;
     res.cork(() => {
-      if (status !== 200) res.writeStatus(statusLine);
+      if (status !== undefined) res.writeStatus(status);
       res.writeHeader('content-type', type);
-      res.writeHeader('x-request-id', id);
-      if (error !== undefined) {
-        if (ERRORS[error.code].retryable) res.writeHeader('retry-after', RETRY_AFTER_S);
-        if (status === 401) res.writeHeader('www-authenticate', 'Bearer');
-        if (allow !== undefined) res.writeHeader('allow', allow);
-      }
+      res.writeHeader('x-request-id', exchange.id);
+      for (const name in headers) res.writeHeader(name, headers[name] as string);
+      writeCors(this.#options.access, res, exchange.origin);
       const closes = exchange.closes || this.#draining;
       if (closes) res.writeHeader('connection', 'close');
       res.end(body, closes);
     });
     this.#end(exchange);
+  }
+
+  /** Answers CORS preflights, and whoever else asks which methods a path takes. */
+  preflight(methods: string): (res: HttpResponse, req: HttpRequest) => void {
+    const { access } = this.#options;
+    return (res, req) => {
+      const origin = readOrigin(access, req);
+      res.writeStatus('204 No Content').writeHeader('x-request-id', this.#requestId(req));
+      writeCors(access, res, origin);
+      writePreflight(access, res, origin, methods);
+      res.endWithoutBody();
+    };
+  }
+
+  /** The caller's id where it sent a sane one. */
+  #requestId(req: HttpRequest): string {
+    const given = req.getHeader('x-request-id');
+    return given !== '' && SANE_REQUEST_ID.test(given) ? given : this.#idPrefix + (this.#ids++).toString(36);
   }
 
   #end(exchange: Exchange): void {
@@ -229,6 +207,8 @@ interface Exchange {
   readonly id: string;
   /** Answered or aborted: `res` may not be touched any more. */
   ended: boolean;
+  /** The Origin header; empty where absent, or where no origin is allowed anyway. */
+  readonly origin: string;
   /** Whether the answer closes the connection. */
   closes: boolean;
   /** Stops the reading of the body. */

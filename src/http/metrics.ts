@@ -1,7 +1,7 @@
 // The figures of one `serve` process. The hot path counts in plain numbers; Prometheus reads them when it asks.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Operation } from './exchange.js';
+import type { Operation } from './operation.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const SECONDS_BUCKETS = [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5];

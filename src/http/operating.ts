@@ -1,14 +1,14 @@
 // GET /healthz, /readyz and /metrics: what runs the service, not what uses it.
 
 import type { Registry } from 'prom-client';
-import type { Operation } from './exchange.js';
+import type { Operation } from './operation.js';
 
 /** @param ready throws where the service can't do its work now; the message is the reason */
 export function operatingOperations(ready: () => Promise<void>, registry: Registry): Operation[] {
   const operation = (path: string, handle: Operation['handle']): Operation => ({
     method: 'get',
     path,
-    subject: 'operating',
+    subject: 'open',
     maxBody: 0,
     handle,
   });

@@ -1,7 +1,8 @@
 // Routes and the listener. The table of operations is the API; whatever is not in it is 404 or 405.
 
 import { StartupError } from '../errors.js';
-import type { Exchanges, Operation } from './exchange.js';
+import type { Exchanges } from './exchange.js';
+import type { Operation } from './operation.js';
 
 export interface ListenOptions {
   readonly host: string;
@@ -47,6 +48,7 @@ export async function listen(options: ListenOptions): Promise<Server> {
       app[operation.method === 'delete' ? 'del' : operation.method](path, exchanges.handler(operation));
     }
     const allow = operations.map(({ method }) => method.toUpperCase()).join(', ');
+    app.options(path, exchanges.preflight(allow));
     app.any(path, exchanges.refusal('method_not_allowed', allow));
   }
   app.any('/*', exchanges.refusal('not_found'));

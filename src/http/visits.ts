@@ -3,8 +3,8 @@
 import type { Visitors } from '../identity/visitors.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';
 import type { Access } from './access.js';
-import type { Operation, Request } from './exchange.js';
 import { MAX_BODY } from './limits.js';
+import type { Operation, Request } from './operation.js';
 
 const PATH = '/product/visit';
 
@@ -15,10 +15,11 @@ export function visitOperations(visitors: Visitors, access: Access): Operation[]
       path: PATH,
       subject: 'visits',
       maxBody: MAX_BODY,
-      async handle({ caller, body, query }) {
-        const { identity, productHandle } = readVisitBody(body);
-        access.checkVisitor(caller, identity);
-        const wantsCount = query()['count'] === 'true';
+      async handle(request) {
+        const { caller } = request;
+        const { identity: named, productHandle } = readVisitBody(request.body);
+        const identity = access.actFor(caller, named);
+        const wantsCount = request.query()['count'] === 'true';
         const kind = wantsCount ? 'visitAndCount' : 'visit';
         const { profileId, count } = await visitors.enter(kind, identity, caller.mayLink, productHandle);
         return answer(profileId, productHandle, wantsCount ? count : undefined);
@@ -29,9 +30,10 @@ export function visitOperations(visitors: Visitors, access: Access): Operation[]
       path: PATH,
       subject: 'visits',
       maxBody: 0,
-      async handle({ caller, query }) {
-        const { identity, productHandle } = readVisitQuery(query());
-        access.checkVisitor(caller, identity);
+      async handle(request) {
+        const { caller } = request;
+        const { identity: named, productHandle } = readVisitQuery(request.query());
+        const identity = access.actFor(caller, named);
         const { profileId, count } = await visitors.read(identity, caller.mayLink, productHandle);
         return answer(profileId, productHandle, count);
       },
@@ -42,8 +44,8 @@ export function visitOperations(visitors: Visitors, access: Access): Operation[]
       subject: 'visits',
       maxBody: MAX_BODY,
       async handle(request) {
-        const { identity, productHandle } = readDelete(request);
-        access.checkVisitor(request.caller, identity);
+        const { identity: named, productHandle } = readDelete(request);
+        const identity = access.actFor(request.caller, named);
         const { profileId } = await visitors.enter('reset', identity, request.caller.mayLink, productHandle);
         return answer(profileId, productHandle);
       },
@@ -52,8 +54,8 @@ export function visitOperations(visitors: Visitors, access: Access): Operation[]
 }
 
 /** Some proxies drop the body of a DELETE; then the query names the same. */
-function readDelete({ body, query }: Request) {
-  return body === undefined ? readVisitQuery(query()) : readVisitBody(body);
+function readDelete(request: Request) {
+  return request.body === undefined ? readVisitQuery(request.query()) : readVisitBody(request.body);
 }
 
 // Profile ids have no characters that JSON escapes.
