@@ -17,6 +17,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { StartupError } from '../errors.js';
 
 const GUARD = `
@@ -95,10 +96,11 @@ export async function readyOverIpc<Ready extends { ready: true }>(
   return message as Ready;
 }
 
-/** The command that runs one of our own modules in a process of its own. */
-export function nodeCommand(module: URL | string, args: readonly string[], env = process.env): Command {
-  const path = module instanceof URL ? module.pathname : module;
-  return { file: process.execPath, args: [...process.execArgv, decodeURI(path), ...args], env };
+/** The command that runs one of our own modules in a process of its own, with `env` beside what this one has. */
+export function nodeCommand(module: URL, args: readonly string[], env: NodeJS.ProcessEnv = {}): Command {
+  // biome-ignore lint/style/noRestrictedGlobals: which Node this is, and what any child inherits, are no settings
+  const { execPath, env: inherited } = process;
+  return { file: execPath, args: [fileURLToPath(module), ...args], env: { ...inherited, ...env } };
 }
 
 /** One process, from its start to its end. */

@@ -89,8 +89,10 @@ export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
 
 /** @throws StartupError where neither program is in PATH. */
 export function findRedis(): string {
+  // biome-ignore lint/style/noRestrictedGlobals: where programs are is no setting of ours
+  const { PATH = '' } = process.env;
   for (const name of PROGRAMS) {
-    for (const folder of (process.env.PATH ?? '').split(delimiter).filter(Boolean)) {
+    for (const folder of PATH.split(delimiter).filter(Boolean)) {
       const file = join(folder, name);
       try {
         accessSync(file, constants.X_OK);

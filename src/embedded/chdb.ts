@@ -1,0 +1,58 @@
+// The native side of chDB: ClickHouse in this process. The only file that knows the addon.
+//
+// The package's own Session would do for queries, but its inserts name a table and a format, and what comes
+// over HTTP is a finished statement with raw bytes behind it. So this takes the addon that the package's
+// loader finds (package.json pins the version).
+//
+// What the addon asks for: one operation at a time per connection, none left when it is closed. Connections
+// to one folder are cheap (0.15 ms), independent, and each has settings, parameters, current database and
+// temporary tables of its own: one per request is what keeps requests from seeing each other's.
+
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+
+/** An open connection; opaque. */
+export interface ChdbConnection {
+  readonly connection: unique symbol;
+}
+
+/** A result that is being fetched; opaque. */
+export interface ChdbStream {
+  readonly stream: unique symbol;
+}
+
+export interface Chdb {
+  /** The first one opens the folder. `args` as on clickhouse-local's command line; settings count for this connection only. */
+  CreateConnection(dir: string, args: readonly string[]): ChdbConnection;
+  CloseConnection(connection: ChdbConnection): void;
+  /** Runs statements and holds the whole result. */
+  QueryAsyncConnection(
+    connection: ChdbConnection,
+    sql: string,
+    format: string,
+  ): Promise<{ bytes: Buffer; rowsRead: number; bytesRead: number }>;
+  /** Runs `prefix`, a line break and `data` as one statement; `data` is not copied into a string. */
+  InsertRawAsyncConnection(
+    connection: ChdbConnection,
+    prefix: string,
+    data: Buffer,
+    countLines: boolean,
+  ): Promise<{ rowsWritten: number; bytesWritten: number }>;
+  /** Parses and plans a single SELECT; throws for any other statement. Every chunk is a document of its own. */
+  StreamQuery(connection: ChdbConnection, sql: string, format: string): ChdbStream;
+  StreamFetch(stream: ChdbStream): Promise<{ bytes: Buffer; done: boolean }>;
+  StreamCancel(stream: ChdbStream): void;
+  /** Parses only; 0 statements where it can't. */
+  DurableClassifyAsync(
+    connection: ChdbConnection,
+    sql: string,
+    database: string,
+  ): Promise<{ statementCount: number }>;
+}
+
+/** Loads the library (tens of milliseconds). @throws where the platform has none. */
+export function loadChdb(): Chdb {
+  const require = createRequire(import.meta.url);
+  const folder = dirname(require.resolve('chdb/package.json'));
+  return require(join(folder, 'dist/loader.js')).loadNative() as Chdb;
+}

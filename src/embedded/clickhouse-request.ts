@@ -1,0 +1,182 @@
+// One HTTP request -> what the engine is asked: the query from URL and body, parameters, settings, user,
+// database and format, as src/Server/HTTPHandler.cpp of ClickHouse reads them.
+
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type { Scope } from './clickhouse-engine.js';
+import { ClickHouseError } from './clickhouse-errors.js';
+
+/** Bodies are held whole, unpacked: chDB takes a statement and its data in one piece. */
+export const MAX_BODY_BYTES = 64 * 1024 * 1024;
+
+const DEFAULT_FORMAT = 'TabSeparated';
+const DEFAULT_SESSION_S = 60;
+const MAX_SESSION_S = 3_600;
+
+/** URL parameters that are neither settings nor values of the query; most matter to a server only. */
+const NOT_SETTINGS = new Set([
+  'query',
+  'query_id',
+  'database',
+  'default_format',
+  'user',
+  'password',
+  'quota_key',
+  'session_id',
+  'session_timeout',
+  'session_check',
+  'close_session',
+  'stacktrace',
+  'buffer_size',
+  'wait_end_of_query',
+  'compress',
+  'decompress',
+  'client_protocol_version',
+  'enable_http_compression',
+]);
+
+export interface Query {
+  readonly scope: Scope;
+  readonly queryId: string | undefined;
+  /** The query of the URL; the body goes on after it. */
+  readonly sql: string;
+  readonly body: Buffer;
+  readonly isInsert: boolean;
+  /** Format of the answer. */
+  readonly format: string;
+  readonly gzip: boolean;
+  readonly closeSession: boolean;
+}
+
+const DECODERS: Readonly<Record<string, () => NodeJS.ReadWriteStream & Readable>> = {
+  gzip: createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
+/** @throws ClickHouseError */
+export async function readQuery(req: IncomingMessage, url: URL): Promise<Query> {
+  authenticate(req, url.searchParams);
+  const given = url.searchParams;
+  const header = (name: string) => req.headers[name]?.toString();
+  refuseUnsupported(given, header('content-type'));
+
+  const sql = given.get('query') ?? '';
+  const body = req.method === 'POST' ? await readBody(req) : Buffer.alloc(0);
+  // The statement ends where an INSERT's data begins, and that is near the beginning.
+  const statement = withoutComments(`${sql}\n${body.subarray(0, 64 * 1024).toString()}`);
+  const isInsert = /^insert\b/i.test(statement);
+  if (isInsert && /^insert\b[^'"`]*\bfrom\s+input\s*\(/i.test(statement)) {
+    // chDB answers that all is well, and stores nothing.
+    throw ClickHouseError.of(
+      'NOT_IMPLEMENTED',
+      'INSERT … SELECT FROM input() is not supported by the embedded ClickHouse.',
+    );
+  }
+  if (/\binto\s+outfile\b/i.test(isInsert ? sql : statement)) {
+    throw ClickHouseError.of('INTO_OUTFILE_NOT_ALLOWED', 'INTO OUTFILE is not allowed.');
+  }
+
+  const settings: [string, string][] = [];
+  const params: [string, string][] = [];
+  for (const [name, value] of given) {
+    if (name.startsWith('param_')) params.push([name.slice('param_'.length), value]);
+    else if (name !== '' && !NOT_SETTINGS.has(name)) settings.push([name, value]);
+  }
+  const session = sessionOf(given);
+  const readonly = req.method !== 'POST';
+  if (readonly && session) {
+    throw ClickHouseError.of('NOT_IMPLEMENTED', 'A session_id needs POST in the embedded ClickHouse.');
+  }
+  const format = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
+  return {
+    scope: {
+      database: header('x-clickhouse-database') ?? given.get('database') ?? undefined,
+      settings,
+      params,
+      readonly,
+      ...(session ? { session } : {}),
+    },
+    queryId: given.get('query_id') ?? header('x-clickhouse-query-id'),
+    sql,
+    body,
+    isInsert,
+    format: isInsert ? format : (formatClause(statement) ?? format),
+    gzip: given.get('enable_http_compression') === '1' && /\bgzip\b/.test(header('accept-encoding') ?? ''),
+    closeSession: given.get('close_session') === '1',
+  };
+}
+
+/** There is one user, `default`, without a password, as in a ClickHouse that was just installed. */
+function authenticate(req: IncomingMessage, given: URLSearchParams): void {
+  const [, basic] = /^Basic (.+)$/i.exec(req.headers.authorization ?? '') ?? [];
+  const [basicUser, ...basicPassword] = basic ? Buffer.from(basic, 'base64').toString().split(':') : [];
+  const user = req.headers['x-clickhouse-user'] ?? basicUser ?? given.get('user') ?? 'default';
+  const password =
+    req.headers['x-clickhouse-key'] ?? (basicPassword.join(':') || given.get('password')) ?? '';
+  if ((user !== '' && user !== 'default') || password !== '') {
+    throw ClickHouseError.of(
+      'AUTHENTICATION_FAILED',
+      `${user}: Authentication failed: password is incorrect, or there is no user with such name.`,
+    );
+  }
+}
+
+function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
+  const lacks = (what: string) =>
+    ClickHouseError.of('NOT_IMPLEMENTED', `${what} is not supported by the embedded ClickHouse.`);
+  if (given.get('compress') === '1' || given.get('decompress') === '1') {
+    throw lacks("ClickHouse's own compression (compress, decompress)");
+  }
+  if (contentType.startsWith('multipart/form-data')) throw lacks('External data in a form');
+  if (given.has('role')) throw lacks('role');
+}
+
+function sessionOf(given: URLSearchParams): Scope['session'] {
+  const id = given.get('session_id');
+  if (!id) return undefined;
+  const text = given.get('session_timeout') ?? String(DEFAULT_SESSION_S);
+  const seconds = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (!(seconds <= MAX_SESSION_S)) {
+    throw ClickHouseError.of('INVALID_SESSION_TIMEOUT', `Invalid session timeout: '${text}'.`);
+  }
+  return { id, timeoutMs: seconds * 1_000, mustExist: given.get('session_check') === '1' };
+}
+
+async function readBody(req: IncomingMessage): Promise<Buffer> {
+  const encoding = req.headers['content-encoding'] ?? 'identity';
+  const decoder = DECODERS[encoding];
+  if (!decoder && encoding !== 'identity') {
+    throw ClickHouseError.of('UNKNOWN_COMPRESSION_METHOD', `Unknown compression method '${encoding}'.`);
+  }
+  const tooLarge = () =>
+    ClickHouseError.of(
+      'QUERY_IS_TOO_LARGE',
+      `The body is over ${MAX_BODY_BYTES} bytes; insert in smaller parts.`,
+    );
+  if (Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge();
+  const source = decoder ? req.pipe(decoder()) : req;
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of source as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (bytes > MAX_BODY_BYTES) throw tooLarge();
+    parts.push(part);
+  }
+  return parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts, bytes);
+}
+
+function withoutComments(sql: string): string {
+  let rest = sql.trimStart();
+  for (;;) {
+    const comment = /^(--[^\n]*(\n|$)|\/\*[\s\S]*?\*\/)/.exec(rest)?.[0];
+    if (comment === undefined) return rest;
+    rest = rest.slice(comment.length).trimStart();
+  }
+}
+
+/** The name after a query's last FORMAT. */
+function formatClause(statement: string): string | undefined {
+  return /\bFORMAT\s+(\w+)\s*(SETTINGS\s[^;]*)?[;\s]*$/i.exec(statement)?.[1];
+}

@@ -1,0 +1,70 @@
+// The process of the embedded ClickHouse: `node clickhouse-server.js <folder> <port>`, started by clickhouse.ts.
+// It opens the folder, listens on loopback, says so to its parent, and stops on SIGTERM: no new requests,
+// the running ones end, the folder is closed. Whatever was acknowledged is safe without that, too.
+
+import { mkdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import process from 'node:process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { loadChdb } from './chdb.js';
+import type { ChildMessage } from './child.js';
+import { ClickHouseEngine } from './clickhouse-engine.js';
+import { createHandler } from './clickhouse-http.js';
+
+const HOST = '127.0.0.1';
+const KEEP_ALIVE_MS = 30_000;
+/** Less than what clickhouse.ts waits before SIGKILL. */
+const FINISH_MS = 7_000;
+/** One whose parent was just killed needs a moment to leave the folder. */
+const LEAVE_MS = 3_000;
+
+process.title = 'wishmeter clickhouse';
+const [dir = '', port = '0'] = process.argv.slice(2);
+
+const tell = (message: ChildMessage & { port?: number }) =>
+  new Promise<void>((sent) => (process.send ? process.send(message, undefined, {}, () => sent()) : sent()));
+
+async function fail(sentence: string): Promise<never> {
+  await tell({ failed: sentence });
+  process.exit(1);
+}
+
+async function openEngine(): Promise<ClickHouseEngine> {
+  mkdirSync(dir, { recursive: true });
+  const chdb = loadChdb();
+  for (const deadline = performance.now() + LEAVE_MS; ; await sleep(100)) {
+    try {
+      return new ClickHouseEngine(chdb, dir);
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+    }
+  }
+}
+
+// chDB says only that it failed; its reason, the locked `status` file, is on stderr, which the parent shows.
+const engine = await openEngine().catch(() =>
+  fail(`ClickHouse can't open ${dir}: another process is using it, or it is not ours to write.`),
+);
+const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, await createHandler(engine));
+
+server.once('error', (error: NodeJS.ErrnoException) => {
+  const taken = error.code === 'EADDRINUSE';
+  fail(
+    taken
+      ? `Port ${port} of ${HOST} is taken; set another CLICKHOUSE_PORT.`
+      : `ClickHouse can't listen: ${error.message}.`,
+  );
+});
+server.listen(Number(port), HOST, () => {
+  tell({ ready: true, port: (server.address() as AddressInfo).port });
+});
+
+process.once('SIGTERM', () => {
+  // A query that goes on for longer can't be interrupted: its thread would keep a normal exit waiting.
+  setTimeout(() => process.kill(process.pid, 'SIGKILL'), FINISH_MS).unref();
+  server.close(() => {
+    engine.close();
+    process.exit(0);
+  });
+});

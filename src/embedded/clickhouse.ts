@@ -1,0 +1,54 @@
+// Embedded ClickHouse: starts clickhouse-server.ts, a process that answers ClickHouse's HTTP interface over
+// chDB, for `start` and the tests. chDB lets one process open a folder; that process is this one, and
+// everybody else uses HTTP, as they would with a server.
+
+import { resolve } from 'node:path';
+import { type ChildState, nodeCommand, readyOverIpc, startChild } from './child.js';
+import { ENGINE_THREADS } from './clickhouse-engine.js';
+
+const SERVER = new URL('./clickhouse-server.js', import.meta.url);
+
+export interface ClickHouseSpec {
+  /** Folder of its data; made if missing. */
+  readonly dir: string;
+  /** Loopback port; 0, the default, takes a free one and keeps it over restarts. */
+  readonly port?: number;
+  /** false: once it has died it stays dead. */
+  readonly restart?: boolean;
+  readonly onState?: (state: ChildState) => void;
+}
+
+export interface EmbeddedClickHouse {
+  readonly url: string;
+  /** undefined while it is down. */
+  readonly pid: number | undefined;
+  /** Running queries end first, for some seconds. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts ClickHouse and resolves when it answers.
+ * @throws StartupError where the folder is in use or the port is taken.
+ */
+export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedClickHouse> {
+  const { port: wanted = 0, restart, onState } = spec;
+  const child = await startChild<{ ready: true; port: number }>({
+    name: 'ClickHouse',
+    command: (last) =>
+      nodeCommand(SERVER, [resolve(spec.dir), String(last?.port ?? wanted)], {
+        UV_THREADPOOL_SIZE: String(ENGINE_THREADS),
+      }),
+    ready: readyOverIpc,
+    ipc: true,
+    output: 'tail',
+    ...(restart === undefined ? {} : { restart }),
+    ...(onState === undefined ? {} : { onState }),
+  });
+  return {
+    url: `http://127.0.0.1:${child.ready.port}`,
+    get pid() {
+      return child.pid;
+    },
+    stop: child.stop,
+  };
+}

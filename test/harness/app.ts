@@ -1,0 +1,160 @@
+// `serve` in this process on a free port, and a client that says exactly what it is told to: no header is
+// added, no redirect followed, nothing sent again. Everything closes at the end of the test that opened it.
+
+import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { serve } from '../../src/app.js';
+import { readConfig } from '../../src/config.js';
+import { startTestCluster, startTestRedis, type TestRedis } from './redis.js';
+
+/** A secret key that every test app takes. */
+export const KEY = 'sk_test_0123456789abcdef';
+/** Headers of a trusted server. */
+export const TRUSTED = { authorization: `Bearer ${KEY}` };
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  /** The body parsed; throws where it is not JSON. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
+  readonly json: any;
+}
+
+export type Headers = Readonly<Record<string, string | string[]>>;
+
+export interface TestApp {
+  readonly port: number;
+  readonly prefix: string;
+  /** What was answered with 500, or logged as an error. */
+  readonly failures: readonly string[];
+  /** Any request. Objects are sent as JSON, texts and buffers as they are, an array of buffers as chunks. */
+  send(method: string, path: string, body?: unknown, headers?: Headers): Promise<Answer>;
+  post(path: string, body: unknown, headers?: Headers): Promise<Answer>;
+  get(path: string, headers?: Headers): Promise<Answer>;
+  del(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+export interface AppSettings {
+  /** Settings by their names in the environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Shared by apps that shall see the same data; else each has its own. */
+  readonly prefix?: string;
+}
+
+let apps = 0;
+
+/** Starts an app on `redis` and closes it when `t` ends, which also checks that no request failed inside. */
+export async function startApp(
+  t: Test,
+  redis: { readonly urls: readonly string[] },
+  { env = {}, prefix = `t${apps++}` }: AppSettings = {},
+): Promise<TestApp> {
+  const failures: string[] = [];
+  const config = readConfig({
+    HOST: '127.0.0.1',
+    PORT: '0',
+    REDIS_URL: redis.urls.join(','),
+    KEY_PREFIX: prefix,
+    API_KEYS: KEY,
+    ...env,
+  });
+  const running = await serve(config, pino({ level: 'error' }, { write: (line) => failures.push(line) }));
+  const agent = new Agent({ keepAlive: true });
+  let closed: Promise<void> | undefined;
+  const close = () => {
+    closed ??= running.close().finally(() => agent.destroy());
+    return closed;
+  };
+  t.teardown(async () => {
+    await close();
+    if (failures.length > 0) throw new Error(`requests failed inside:\n${failures.join('')}`);
+  });
+  const send: TestApp['send'] = (method, path, body, headers) =>
+    call(running.port, agent, method, path, body, headers);
+  return {
+    port: running.port,
+    prefix,
+    failures,
+    send,
+    post: (path, body, headers) => send('POST', path, body, headers),
+    get: (path, headers) => send('GET', path, undefined, headers),
+    del: (path, body, headers) => send('DELETE', path, body, headers),
+    close,
+  };
+}
+
+function call(
+  port: number,
+  agent: Agent,
+  method: string,
+  path: string,
+  body: unknown,
+  headers: Headers = {},
+): Promise<Answer> {
+  const chunks = Array.isArray(body) && body.every(Buffer.isBuffer) ? (body as Buffer[]) : undefined;
+  const bytes = chunks === undefined && body !== undefined ? toBytes(body) : undefined;
+  return new Promise((resolve, reject) => {
+    const req = httpRequest(
+      {
+        host: '127.0.0.1',
+        port,
+        agent,
+        method,
+        path,
+        headers: {
+          ...(bytes === undefined ? {} : { 'content-length': bytes.length }),
+          ...(chunks === undefined ? {} : { 'transfer-encoding': 'chunked' }),
+          ...headers,
+        },
+      },
+      async (res) => {
+        const parts: Buffer[] = [];
+        try {
+          for await (const part of res) parts.push(part as Buffer);
+        } catch (error) {
+          return reject(error);
+        }
+        const text = Buffer.concat(parts).toString();
+        resolve({
+          status: res.statusCode as number,
+          headers: res.headers,
+          text,
+          get json() {
+            return JSON.parse(text);
+          },
+        });
+      },
+    );
+    req.on('error', reject);
+    for (const chunk of chunks ?? []) req.write(chunk);
+    req.end(bytes);
+  });
+}
+
+function toBytes(body: unknown): Buffer {
+  if (Buffer.isBuffer(body)) return body;
+  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+}
+
+/** Runs the same tests on one Redis and on a Redis Cluster; each is started once. */
+export function eachRedis(t: Test, tests: (t: Test, redis: TestRedis) => Promise<void>): void {
+  const kinds = [
+    ['one Redis', startTestRedis],
+    ['a Redis Cluster of three masters', startTestCluster],
+  ] as const;
+  for (const [name, start] of kinds) {
+    t.test(name, async (t) => {
+      const redis = await start();
+      t.teardown(() => redis.stop());
+      await tests(t, redis);
+    });
+  }
+}
+
+/** A path with a query. */
+export function withQuery(path: string, parameters: Readonly<Record<string, string>>): string {
+  return `${path}?${new URLSearchParams(parameters)}`;
+}

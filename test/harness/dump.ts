@@ -1,0 +1,47 @@
+// All that Redis holds under a prefix, as plain data: two dumps are compared to see what a request changed.
+// Lanes (the batcher's short-lived records of its own calls) are left out: they say nothing of visitors,
+// and go away by themselves.
+
+import { Redis } from 'ioredis';
+
+export type Dump = Readonly<Record<string, unknown>>;
+
+/** key -> content, sorted by key. On a cluster it is what all masters hold. */
+export async function dumpRedis(redis: { readonly urls: readonly string[] }, prefix: string): Promise<Dump> {
+  const parts = await Promise.all(redis.urls.map((url) => dumpNode(url, prefix)));
+  return Object.fromEntries(parts.flat().sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+async function dumpNode(url: string, prefix: string): Promise<[string, unknown][]> {
+  const client = connectTo(url);
+  try {
+    const keys = (await client.keys(`${prefix}:*`)).filter((key) => !key.includes(':lane:'));
+    return await Promise.all(
+      keys.map(async (key): Promise<[string, unknown]> => [key, await contentOf(client, key)]),
+    );
+  } finally {
+    client.disconnect();
+  }
+}
+
+async function contentOf(client: Redis, key: string): Promise<unknown> {
+  switch (await client.type(key)) {
+    case 'string':
+      return client.get(key);
+    case 'hash':
+      return Object.fromEntries(
+        Object.entries(await client.hgetall(key)).sort(([a], [b]) => (a < b ? -1 : 1)),
+      );
+    case 'stream':
+      return client.xrange(key, '-', '+');
+    default:
+      return client.dump(key);
+  }
+}
+
+/** A plain connection to one node, by a URL as the tests have them. */
+export function connectTo(url: string): Redis {
+  const { hostname, port, searchParams } = new URL(url);
+  const path = searchParams.get('path');
+  return path === null ? new Redis({ host: hostname, port: Number(port) }) : new Redis({ path });
+}
