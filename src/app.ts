@@ -24,8 +24,9 @@ import { createProfileIds } from './identity/profile-id.js';
 import { Profiles } from './identity/profiles.js';
 import { Visitors } from './identity/visitors.js';
 import { AtProfile } from './redis/at-profile.js';
+import { Once } from './redis/once.js';
 import { Store } from './redis/store.js';
-import { ledgerFormat } from './visits/ledger.js';
+import { Ledger } from './visits/ledger.js';
 
 export interface Running {
   close(): Promise<void>;
@@ -81,7 +82,7 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
     const metrics = new ServeMetrics(() => exchanges.open);
     exchanges = new Exchanges({ access, log, onAnswer: metrics.answered });
 
-    const ledger = store.batcher(ledgerFormat(store.keys), metrics.batchObserver('visits'));
+    const ledger = new Ledger(store, metrics.batchObserver('visits'));
     onClose(() => ledger.close());
     const appends = store.batcher(
       appendFormat(store.keys, config.STREAM_HIGH_WATER),
@@ -94,6 +95,7 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
     const atProfile = new AtProfile(store, async (from, heir) => void (await merger.merge(from, heir)));
     const profileIds = createProfileIds(store.deployment.salt, store.deployment.buckets);
     const identities = new Identities(ledger, profileIds, atProfile);
+    const records = new Once(store);
     const visitors = new Visitors(identities, new Linker(store, identities, atProfile, merger));
 
     const server = await listen({
@@ -101,8 +103,8 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
       port: config.PORT,
       basePath: config.BASE_PATH,
       operations: [
-        ...visitOperations(visitors, access),
-        ...eventOperations(access, visitors, new Profiles(atProfile), recorder),
+        ...visitOperations(access, visitors, records),
+        ...eventOperations(access, visitors, new Profiles(atProfile), recorder, records),
       ],
       unprefixed: operatingOperations(() => store.ping(), metrics.registry),
       exchanges,

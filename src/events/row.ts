@@ -13,8 +13,9 @@ export interface NewEvent {
   readonly profileId: string;
   readonly identity: Identity;
   readonly payload: Readonly<Record<string, unknown>>;
-  /** The payload as JSON, where the caller has it already. */
-  readonly payloadJson: string;
+  /** UUID v7 and time (milliseconds since 1970), where the event has them already: it may be recorded again. */
+  readonly id?: string | undefined;
+  readonly at?: number | undefined;
 }
 
 const MAX_UINT32 = 0xffff_ffff;
@@ -47,10 +48,11 @@ function uint32(name: string, value: unknown): string {
  * The line, ended by a newline. Documented payload fields of an unexpected type leave their column empty;
  * the payload itself is always stored whole.
  */
-export function encodeEvent({ type, origin, profileId, identity, payload, payloadJson }: NewEvent): string {
-  const now = Date.now();
+export function encodeEvent(event: NewEvent): string {
+  const { type, origin, profileId, identity, payload, at = Date.now() } = event;
+  const eventId = event.id ?? uuidv7({ msecs: at });
   return (
-    `{"event_id":"${uuidv7({ msecs: now })}","type":${JSON.stringify(type)},"occurred_at":${now},` +
+    `{"event_id":"${eventId}","type":${JSON.stringify(type)},"occurred_at":${at},` +
     `"profile_id":"${profileId}","origin":"${origin}"` +
     field('customer_id', identity.customerId) +
     field('session_id', identity.sessionId) +
@@ -65,7 +67,7 @@ export function encodeEvent({ type, origin, profileId, identity, payload, payloa
     uint32('quantity', payload['quantity']) +
     decimal('price', payload['price']) +
     decimal('compare_at', payload['compareAt']) +
-    `,"payload":${JSON.stringify(payloadJson)}}\n`
+    `,"payload":${JSON.stringify(JSON.stringify(payload))}}\n`
   );
 }
 

@@ -3,9 +3,12 @@
 import { ServiceError } from '../errors.js';
 import type { Recorder } from '../events/recorder.js';
 import type { Profiles } from '../identity/profiles.js';
+import { fitsBytes } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
+import type { Once } from '../redis/once.js';
 import { readEvent } from '../validation/requests.js';
 import type { Access } from './access.js';
+import { IDEMPOTENCY_KEY, once } from './idempotency.js';
 import { MAX_BODY, MAX_PAYLOAD } from './limits.js';
 import type { Operation } from './operation.js';
 
@@ -14,6 +17,7 @@ export function eventOperations(
   visitors: Visitors,
   profiles: Profiles,
   recorder: Recorder,
+  records: Once,
 ): Operation[] {
   return [
     {
@@ -21,19 +25,23 @@ export function eventOperations(
       path: '/event',
       subject: 'wishlist',
       maxBody: MAX_BODY,
-      async handle({ caller, body }) {
-        const { identity: named, type, payload = {} } = readEvent(body);
+      headers: [IDEMPOTENCY_KEY],
+      handle(request) {
+        const { caller } = request;
+        const { identity: named, type, payload = {} } = readEvent(request.body);
         const identity = access.actFor(caller, named);
         const payloadJson = JSON.stringify(payload);
-        if (payloadJson.length > MAX_PAYLOAD || Buffer.byteLength(payloadJson) > MAX_PAYLOAD) {
+        if (!fitsBytes(payloadJson, MAX_PAYLOAD)) {
           throw new ServiceError('payload_too_large', `The payload is larger than ${MAX_PAYLOAD} bytes.`);
         }
-        const { profileId } = await visitors.enter('resolve', identity, caller.mayLink);
-        await Promise.all([
-          profiles.learn(profileId, identity),
-          recorder.record({ type, origin: 'event', profileId, identity, payload, payloadJson }),
-        ]);
-        return `{"profileId":"${profileId}"}`;
+        return once(records, 'event', request, { identity, type, payload }, async (event, operation) => {
+          const { profileId } = await visitors.enter('resolve', event.identity, caller.mayLink);
+          await Promise.all([
+            profiles.learn(profileId, event.identity),
+            recorder.record({ ...event, origin: 'event', profileId, id: operation?.id, at: operation?.at }),
+          ]);
+          return `{"profileId":"${profileId}"}`;
+        });
       },
     },
   ];

@@ -1,28 +1,39 @@
 // POST, GET and DELETE /product/visit.
 
 import type { Visitors } from '../identity/visitors.js';
+import type { Once } from '../redis/once.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';
 import type { Access } from './access.js';
+import { IDEMPOTENCY_KEY, once } from './idempotency.js';
 import { MAX_BODY } from './limits.js';
 import type { Operation, Request } from './operation.js';
 
 const PATH = '/product/visit';
 
-export function visitOperations(visitors: Visitors, access: Access): Operation[] {
+export function visitOperations(access: Access, visitors: Visitors, records: Once): Operation[] {
   return [
     {
       method: 'post',
       path: PATH,
       subject: 'visits',
       maxBody: MAX_BODY,
-      async handle(request) {
+      headers: [IDEMPOTENCY_KEY],
+      handle(request) {
         const { caller } = request;
+        const wantsCount = request.query()['count'] === 'true';
         const { identity: named, productHandle } = readVisitBody(request.body);
         const identity = access.actFor(caller, named);
-        const wantsCount = request.query()['count'] === 'true';
-        const kind = wantsCount ? 'visitAndCount' : 'visit';
-        const { profileId, count } = await visitors.enter(kind, identity, caller.mayLink, productHandle);
-        return answer(profileId, productHandle, wantsCount ? count : undefined);
+        return once(records, 'visit', request, { identity, productHandle }, async (visit, operation) => {
+          const kind = wantsCount || operation !== undefined ? 'visitAndCount' : 'visit';
+          const { profileId, count } = await visitors.enter(
+            kind,
+            visit.identity,
+            caller.mayLink,
+            visit.productHandle,
+            operation?.id,
+          );
+          return answer(profileId, visit.productHandle, wantsCount ? count : undefined);
+        });
       },
     },
     {

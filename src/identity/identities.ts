@@ -8,8 +8,7 @@
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
 import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
-import type { Batcher } from '../redis/batcher.js';
-import type { Entry, EntryKind, LedgerAnswer } from '../visits/ledger.js';
+import type { EntryKind, Ledger } from '../visits/ledger.js';
 import type { ProfileIds } from './profile-id.js';
 
 export interface Settled {
@@ -24,13 +23,13 @@ export interface Settled {
 const CACHED_LINKS = 100_000;
 
 export class Identities {
-  readonly #ledger: Batcher<Entry, LedgerAnswer>;
+  readonly #ledger: Ledger;
   readonly #profileIds: ProfileIds;
   readonly #atProfile: AtProfile;
   /** name -> profile, only for names whose profile is not their own */
   readonly #links = new LRUCache<string, string>({ max: CACHED_LINKS });
 
-  constructor(ledger: Batcher<Entry, LedgerAnswer>, profileIds: ProfileIds, atProfile: AtProfile) {
+  constructor(ledger: Ledger, profileIds: ProfileIds, atProfile: AtProfile) {
     this.#ledger = ledger;
     this.#profileIds = profileIds;
     this.#atProfile = atProfile;
@@ -47,12 +46,19 @@ export class Identities {
   }
 
   /** Enters something in the ledger for an identity, wherever its profile is. Creates what `kind` creates. */
-  async enter(kind: EntryKind, name: string, handle = ''): Promise<Settled> {
+  async enter(kind: EntryKind, name: string, handle = '', operationId?: string): Promise<Settled> {
     const own = this.#profileIds.of(name);
     const linked = this.#links.size === 0 ? undefined : this.#links.get(name);
     let profileId = linked ?? own;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const answer = await this.#ledger.run({ kind, name, profileId, own: profileId === own, handle });
+      const answer = await this.#ledger.enter({
+        kind,
+        name,
+        profileId,
+        own: profileId === own,
+        handle,
+        operationId,
+      });
       if (typeof answer !== 'string' || answer === '') {
         if (profileId !== (linked ?? own)) this.remember(name, profileId);
         return { profileId, count: typeof answer === 'number' ? answer : 0, known: answer !== '' };
@@ -70,9 +76,10 @@ export class Identities {
     kind: EntryKind,
     name: string,
     handle: string,
+    operationId?: string,
   ): Promise<Settled | undefined> {
     const own = profileId === this.#profileIds.of(name);
-    const answer = await this.#ledger.run({ kind, name, profileId, own, handle });
+    const answer = await this.#ledger.enter({ kind, name, profileId, own, handle, operationId });
     if (typeof answer === 'string') return undefined;
     return { profileId, count: answer ?? 0, known: true };
   }

@@ -24,18 +24,23 @@ export class Visitors {
     this.#linker = linker;
   }
 
-  /** Counts, resets or resolves for a visitor; makes the profile where there is none. */
+  /**
+   * Counts, resets or resolves for a visitor; makes the profile where there is none.
+   * @param operationId visitAndCount: counts once under this id
+   */
   enter(
     kind: Exclude<EntryKind, 'read' | 'peek'>,
     who: Identity,
     mayLink: boolean,
     handle = '',
+    operationId?: string,
   ): Promise<Settled> {
     const { customerId, sessionId } = who;
     if (customerId !== null && sessionId !== null && mayLink) {
-      return this.#enterLinked(kind, identityName('c', customerId), identityName('s', sessionId), handle);
+      const [customer, session] = [identityName('c', customerId), identityName('s', sessionId)];
+      return this.#enterLinked(kind, customer, session, handle, operationId);
     }
-    return this.#identities.enter(kind, onlyName(who), handle);
+    return this.#identities.enter(kind, onlyName(who), handle, operationId);
   }
 
   /** The visitor's count of a product, and the profile id that it has or would get. */
@@ -51,13 +56,19 @@ export class Visitors {
     return this.#identities.enter('read', onlyName(who), handle);
   }
 
-  async #enterLinked(kind: EntryKind, customer: string, session: string, handle: string): Promise<Settled> {
+  async #enterLinked(
+    kind: EntryKind,
+    customer: string,
+    session: string,
+    handle: string,
+    operationId: string | undefined,
+  ): Promise<Settled> {
     let profileId = this.#identities.believed(session);
     const areLinked = profileId === this.#identities.believed(customer);
     for (let round = areLinked ? 0 : 1; round < ROUNDS; round++) {
       if (round > 0) profileId = (await this.#linker.link(customer, session)).profileId;
       // Entered in the session's name: were it some other customer's by now, the ledger would say so.
-      const settled = await this.#identities.enterAt(profileId, kind, session, handle);
+      const settled = await this.#identities.enterAt(profileId, kind, session, handle, operationId);
       if (settled !== undefined) return settled;
     }
     throw new ServiceError('unavailable');

@@ -23,6 +23,10 @@ export interface Keys {
   outbox(profileId: string): string;
   /** hash: profiles whose belongings were added to this one */
   merged(profileId: string): string;
+  /** string: the answer of an operation with an idempotency key, at the profile that it changed */
+  operation(profileId: string, operationId: string): string;
+  /** string: the first request under an idempotency key, and its answer */
+  once(digest: string): string;
   /** What a merge moved aside and has not handed over yet: visits, items, outbox, profile, merged, in this order. */
   journal(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
@@ -56,6 +60,8 @@ export function createKeys(prefix: string): Keys {
     items: ofProfile('i'),
     outbox: ofProfile('o'),
     merged: ofProfile('g'),
+    operation: (profileId, operationId) => `${prefix}:{${bucketOf(profileId)}}:k:${operationId}`,
+    once: (digest) => `${prefix}:{once:${digest}}`,
     journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
     events: (shard) => `${prefix}:{e${shard}}:events`,

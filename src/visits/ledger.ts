@@ -2,10 +2,12 @@
 // one call per event-loop turn. It follows nothing: where an identity turns out to have another profile,
 // it says so and whoever asked asks again there (src/identity/identities.ts).
 
-import type { BatchFormat } from '../redis/batcher.js';
+import type { Batcher, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
+import { REMEMBERED_S } from '../redis/once.js';
 import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
 
 export type EntryKind = 'visit' | 'visitAndCount' | 'read' | 'reset' | 'resolve' | 'peek';
 
@@ -19,10 +21,14 @@ export interface Entry {
   readonly own: boolean;
   /** Empty for `resolve` and `peek`. */
   readonly handle: string;
+  /** visitAndCount: id of the operation under which it counts once, however often it is entered. */
+  readonly operationId?: string | undefined;
 }
 
 /** The id of the profile to ask instead (nothing was done; empty: the identity has none), or the count where one was asked for. */
 export type LedgerAnswer = string | number | undefined;
+
+const VISIT_ONCE = loadScript('visit-once');
 
 const CODES: Record<EntryKind, string> = {
   visit: 'v',
@@ -41,7 +47,51 @@ const FOREIGN_CODES: Record<EntryKind, string> = {
   peek: 'P',
 };
 
-export function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
+export class Ledger {
+  readonly #store: Store;
+  readonly #batcher: Batcher<Entry, LedgerAnswer>;
+
+  /** @param onBatch told of each batch: entries in it, milliseconds until Redis answered */
+  constructor(store: Store, onBatch: (size: number, ms: number) => void) {
+    this.#store = store;
+    this.#batcher = store.batcher(ledgerFormat(store.keys), onBatch);
+  }
+
+  /** @throws ServiceError `unavailable`, `overloaded` */
+  enter(entry: Entry): Promise<LedgerAnswer> {
+    return entry.operationId === undefined
+      ? this.#batcher.run(entry)
+      : this.#visitOnce(entry, entry.operationId);
+  }
+
+  async close(): Promise<void> {
+    await this.#batcher.close();
+  }
+
+  /** Rare enough to go alone; safe to repeat, so it needs no batch that is numbered. */
+  async #visitOnce({ name, profileId, own, handle }: Entry, operationId: string): Promise<LedgerAnswer> {
+    const { keys } = this.#store;
+    const touched = [
+      namesKey(keys, profileId, own),
+      keys.visits(profileId),
+      keys.operation(profileId, operationId),
+    ];
+    return (await this.#store.run(VISIT_ONCE, touched, [
+      own ? 1 : 0,
+      name,
+      profileId,
+      handle,
+      REMEMBERED_S,
+    ])) as LedgerAnswer;
+  }
+}
+
+/** Where another profile for the identity would be named. */
+function namesKey(keys: Keys, profileId: string, own: boolean): string {
+  return own ? keys.ids(bucketOf(profileId)) : keys.moved(profileId);
+}
+
+function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
   return {
     script: loadScript('visits'),
     tag: (entry) => bucketOf(entry.profileId),
@@ -49,7 +99,7 @@ export function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
     writes: (entry) => entry.kind !== 'read' && entry.kind !== 'peek',
     encode(entries, keyList, args) {
       for (const { kind, name, profileId, own, handle } of entries) {
-        keyList.push(own ? keys.ids(bucketOf(profileId)) : keys.moved(profileId), keys.visits(profileId));
+        keyList.push(namesKey(keys, profileId, own), keys.visits(profileId));
         args.push((own ? CODES : FOREIGN_CODES)[kind], name, profileId, handle);
       }
     },
