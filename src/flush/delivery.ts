@@ -10,9 +10,9 @@ import type { Refused } from './shard.js';
 /** Inserts lines under a token; in src/clickhouse/insert.ts. */
 export type Insert = (lines: Buffer, token: string, signal: AbortSignal) => Promise<void>;
 
-// Attempts after which an error of unknown kind is no longer taken for the server's: about half a minute
-// for the batch, and a little for each part of it.
-const PATIENCE = 9;
+// Attempts after which an error of unknown kind may be a line's fault, so that the search is worth its inserts:
+// some seconds for the batch, and a moment for each part of it.
+const PATIENCE = 6;
 const PATIENCE_WITH_PART = 2;
 
 const REASON_LENGTH = 1_000;
@@ -70,7 +70,7 @@ export class Delivery {
   /** Both halves are tried before one is searched: what is accepted tells a bad line from a bad server. */
   async #search(part: Part, refusal: Refusal): Promise<void> {
     const halves = halve(part);
-    if (halves === undefined) return this.#setAside(part, refusal);
+    if (halves === undefined) return await this.#judge(part, refusal);
     const refusals: [Part, Refusal][] = [];
     for (const half of halves) {
       const again = await this.#attempt(half, PATIENCE_WITH_PART);
@@ -80,11 +80,17 @@ export class Delivery {
     for (const [half, again] of refusals) await this.#search(half, again);
   }
 
-  #setAside({ lines }: Part, { blame: kind, code, reason }: Refusal): void {
-    if (kind === 'unknown' && !this.#accepted) throw new NothingAccepted();
+  /** Sets a lone line aside; with an error of unknown kind only if it is refused where others are accepted. */
+  async #judge(part: Part, refusal: Refusal): Promise<void> {
+    if (refusal.blame === 'unknown') {
+      if (!this.#accepted) throw new NothingAccepted();
+      const again = await this.#attempt(part, PATIENCE_WITH_PART);
+      if (again === undefined) return;
+    }
+    const { code, reason } = refusal;
     this.#log.error({ code, reason }, 'ClickHouse refuses an event: it is now a dead letter');
-    const line = lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines;
-    this.#refused.push({ line, code, reason });
+    const { lines } = part;
+    this.#refused.push({ line: lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines, code, reason });
   }
 
   /** Resolves to undefined when the part was accepted. */

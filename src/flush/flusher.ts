@@ -42,6 +42,8 @@ import { type Claim, FencedError, Shard } from './shard.js';
 
 /** An owner that has not been heard of for so long counts as gone. */
 const SILENT_MS = 5_000;
+/** How often a shard that is somebody else's is looked at. */
+const LOOK_MS = 250;
 /** How long `close` lets the batches in flight take. */
 const CLOSE_MS = 10_000;
 
@@ -136,7 +138,7 @@ class ShardFlusher {
         const claim = await this.#shard.claim(this.#spec.owner, this.#heldEpoch, this.#silentMs);
         failures = 0;
         if (claim !== undefined) await this.#own(claim);
-        else await pause(this.#silentMs / 4, this.#stop);
+        else await pause(LOOK_MS, this.#stop);
       } catch (error) {
         if (this.#halt.aborted) break;
         if (error instanceof FencedError) {

@@ -1,0 +1,237 @@
+// Migrations and the views' answers, on a real ClickHouse.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import t, { type Test } from 'tap';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { insertEvents } from '../../src/clickhouse/insert.js';
+import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
+import { StartupError } from '../../src/errors.js';
+import type { EventRow } from '../../src/events/stream.js';
+import { eventRow, lineOf } from '../flush/fixtures.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+
+const server = await startTestClickHouse();
+const client = createClickHouse(server.url);
+t.teardown(async () => {
+  await client.close();
+  await server.stop();
+});
+
+const never = new AbortController().signal;
+const names = loadMigrations().map(({ name }) => name);
+let databases = 0;
+const freshDatabase = () => `db${++databases}`;
+
+async function ask<T>(query: string, by: ClickHouseClient = client): Promise<T[]> {
+  return await (await by.query({ query, format: 'JSONEachRow' })).json<T>();
+}
+
+/** A migrated database and a client on it. */
+async function migrated(t: Test, ...rows: EventRow[]) {
+  const database = freshDatabase();
+  await migrate(client, database);
+  const own = createClickHouse(server.url, database);
+  t.teardown(() => own.close());
+  if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);
+  return { database, own };
+}
+
+t.test('a fresh database gets all migrations, and a second run has nothing to do', async (t) => {
+  const database = freshDatabase();
+  t.same(await migrate(client, database), names);
+  t.same(await migrate(client, database), []);
+  t.match(
+    await ask(`SELECT version, name FROM ${database}.schema_migrations FINAL ORDER BY version`),
+    loadMigrations().map(({ version, name }) => ({ version, name })),
+  );
+});
+
+t.test('several processes may start at once', async (t) => {
+  const database = freshDatabase();
+  await Promise.all(Array.from({ length: 5 }, () => migrate(client, database)));
+  t.same(await migrate(client, database), []);
+  t.same(await ask(`SELECT count() AS n FROM ${database}.events`), [{ n: '0' }]);
+});
+
+t.test('a migration that broke off is finished by the next start', async (t) => {
+  const database = freshDatabase();
+  const [first, ...others] = loadMigrations();
+  if (first === undefined) throw new Error('no migrations');
+  const broken = { ...first, sql: `${first.sql}\nSELECT throwIf(1);` };
+  await t.rejects(migrate(client, database, [broken]), { code: '395' });
+  t.same(await migrate(client, database, [first, ...others]), names);
+});
+
+t.test('a database that is newer than the program is refused in one sentence', async (t) => {
+  const { database } = await migrated(t);
+  await t.rejects(migrate(client, database, loadMigrations().slice(0, -1)), {
+    constructor: StartupError,
+    message: /has schema \d+, and this program knows \d+/,
+  });
+});
+
+t.test('a migration that has changed since it ran is refused', async (t) => {
+  const { database } = await migrated(t);
+  const changed = loadMigrations().map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m));
+  await t.rejects(migrate(client, database, changed), {
+    constructor: StartupError,
+    message: /001_events has changed/,
+  });
+});
+
+t.test('migrations are numbered without gaps', async (t) => {
+  t.same(
+    loadMigrations().map(({ version }) => version),
+    names.map((_, i) => i + 1),
+  );
+});
+
+t.test('analysts see the columns of the contract', async (t) => {
+  const { database } = await migrated(t);
+  const columns = await ask<{ name: string; type: string }>(`DESCRIBE TABLE ${database}.events`);
+  t.same(
+    columns.map(({ name, type }) => `${name} ${type}`),
+    [
+      'event_id UUID',
+      'type LowCardinality(String)',
+      "occurred_at DateTime64(3, 'UTC')",
+      'profile_id String',
+      'customer_id Nullable(String)',
+      'session_id Nullable(String)',
+      'device LowCardinality(String)',
+      'locale LowCardinality(String)',
+      'origin LowCardinality(String)',
+      'product_id String',
+      'variant_id String',
+      'product_handle String',
+      'source LowCardinality(String)',
+      'channel LowCardinality(String)',
+      'share_code String',
+      'quantity Nullable(UInt32)',
+      'price Nullable(Decimal(18, 2))',
+      'compare_at Nullable(Decimal(18, 2))',
+      'payload String',
+    ],
+  );
+});
+
+t.test('what is left out of a line takes the default; unknown fields are skipped', async (t) => {
+  const bare = { ...eventRow(), from_a_newer_producer: { x: 1 } };
+  const { own } = await migrated(t, bare);
+  const [row] = await ask<Record<string, unknown>>('SELECT * FROM events', own);
+  t.match(row, {
+    device: '',
+    locale: '',
+    product_id: '',
+    channel: '',
+    quantity: null,
+    price: null,
+    compare_at: null,
+  });
+});
+
+t.test(
+  'odd content comes back as it was: emoji, newlines, quotes, 16 KiB, a payload as text or object',
+  async (t) => {
+    const payload = { note: 'line\nbreak "quoted" \\ 😀 \u0000 \u2028', big: 'ü'.repeat(8_000) };
+    const { own } = await migrated(
+      t,
+      eventRow({ profile_id: 'object', payload }),
+      eventRow({ profile_id: 'text', payload: JSON.stringify(payload) }),
+    );
+    const rows = await ask<{ payload: string }>('SELECT payload FROM events', own);
+    t.equal(rows.length, 2);
+    for (const row of rows) t.same(JSON.parse(row.payload), payload);
+  },
+);
+
+t.test('times keep their milliseconds, decimals their cents', async (t) => {
+  const { own } = await migrated(
+    t,
+    eventRow({
+      occurred_at: '2026-03-01T23:59:59.987Z',
+      price: '19.90',
+      compare_at: '1234567890123456.78',
+      quantity: 3,
+    }),
+  );
+  t.same(
+    await ask(
+      'SELECT toString(occurred_at) AS at, toString(price) AS p, toString(compare_at) AS c, quantity AS q FROM events',
+      own,
+    ),
+    [{ at: '2026-03-01 23:59:59.987', p: '19.9', c: '1234567890123456.78', q: 3 }],
+  );
+});
+
+t.test('the same lines under the same token are there once, in each month that they touch', async (t) => {
+  const rows = [
+    eventRow({ occurred_at: '2026-01-31T23:59:59.999Z' }),
+    eventRow({ occurred_at: '2026-02-01T00:00:00.000Z' }),
+  ];
+  const { own } = await migrated(t, ...rows);
+  await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);
+  t.same(await ask('SELECT count() AS n FROM events_stored', own), [{ n: '2' }]);
+});
+
+t.test('an event that was stored twice, under two tokens, is shown once', async (t) => {
+  const row = eventRow();
+  const { own } = await migrated(t, row);
+  await own.command({ query: 'SYSTEM STOP MERGES events_stored' });
+  await insertEvents(own, Buffer.from(lineOf(row)), 'second', never);
+  t.same(await ask('SELECT count() AS n FROM events_stored', own), [{ n: '2' }]);
+  t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '1' }]);
+  t.same(await ask('SELECT events FROM events_per_day', own), [{ events: '1' }]);
+});
+
+t.test('events_per_day', async (t) => {
+  const at = (day: string, type: string) => eventRow({ occurred_at: `${day}T23:59:59.999Z`, type });
+  const { own } = await migrated(
+    t,
+    at('2026-03-02', 'add'),
+    at('2026-03-01', 'share'),
+    at('2026-03-01', 'add'),
+    at('2026-03-01', 'add'),
+  );
+  t.same(await ask('SELECT * FROM events_per_day', own), [
+    { day: '2026-03-01', type: 'add', events: '2' },
+    { day: '2026-03-01', type: 'share', events: '1' },
+    { day: '2026-03-02', type: 'add', events: '1' },
+  ]);
+});
+
+t.test('top_products: by adds, then by moves to cart, under the handle last seen', async (t) => {
+  const of = (type: string, product_id: string, handle = '', second = 0) =>
+    eventRow({ type, product_id, product_handle: handle, occurred_at: `2026-03-01T00:00:0${second}.000Z` });
+  const { own } = await migrated(
+    t,
+    of('add', '1'),
+    of('add', '2', 'newer', 2),
+    of('add', '2', 'older', 1),
+    of('moveToCart', '1', 'one'),
+    of('add', '3'),
+    of('remove', '3'),
+    of('add', ''),
+  );
+  t.same(await ask('SELECT * FROM top_products', own), [
+    { product_id: '2', product_handle: 'newer', adds: '2', moves_to_cart: '0' },
+    { product_id: '1', product_handle: 'one', adds: '1', moves_to_cart: '1' },
+    { product_id: '3', product_handle: '', adds: '1', moves_to_cart: '0' },
+  ]);
+});
+
+t.test('shares_by_channel: a link that was shared twice is one link', async (t) => {
+  const of = (channel: string, share_code: string, profile_id: string) =>
+    eventRow({ type: 'share', channel, share_code, profile_id });
+  const { own } = await migrated(
+    t,
+    of('Link', 'a', 'p1'),
+    of('Link', 'a', 'p1'),
+    of('Email', 'a', 'p1'),
+    of('Link', 'b', 'p2'),
+  );
+  t.same(await ask('SELECT * FROM shares_by_channel', own), [
+    { channel: 'Link', shares: '3', share_links: '2', profiles: '2' },
+    { channel: 'Email', shares: '1', share_links: '1', profiles: '1' },
+  ]);
+});

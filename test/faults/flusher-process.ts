@@ -1,0 +1,49 @@
+// A flusher as a process of its own, for tests that kill and freeze it: at a step that it reaches, it does
+// that to itself, so that no test depends on timing. Its spec is its argument, as JSON.
+
+import { pino } from 'pino';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { type Step, startFlusher } from '../../src/flush/flusher.js';
+import { connectRedis } from '../../src/redis/client.js';
+import { createKeys } from '../../src/redis/keys.js';
+
+export interface ProcessSpec {
+  readonly redisUrls: readonly string[];
+  readonly prefix: string;
+  readonly shards: number;
+  readonly clickhouseUrl: string;
+  readonly database: string;
+  readonly owner: string;
+  readonly silentMs: number;
+  /** The first time that this step is reached, the process sends itself the signal. */
+  readonly at?: { readonly step: Step; readonly signal: 'SIGKILL' | 'SIGSTOP' };
+}
+
+const spec = JSON.parse(process.argv[2] ?? '') as ProcessSpec;
+const redis = await connectRedis({ urls: spec.redisUrls, name: spec.owner, timeoutMs: 5_000 }, () => {});
+let armed = spec.at !== undefined;
+
+const flusher = startFlusher({
+  redis,
+  keys: createKeys(spec.prefix),
+  clickhouse: createClickHouse(spec.clickhouseUrl, spec.database),
+  shards: spec.shards,
+  owner: spec.owner,
+  intervalMs: 20,
+  silentMs: spec.silentMs,
+  log: pino({ level: 'silent' }),
+  onStep(step) {
+    if (armed && spec.at?.step === step) {
+      armed = false;
+      process.kill(process.pid, spec.at.signal);
+      // SIGSTOP takes effect when it is delivered, which may be some instructions later.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+    }
+  },
+});
+
+process.once('SIGTERM', async () => {
+  await flusher.close();
+  process.exit(0);
+});
+process.send?.('started');

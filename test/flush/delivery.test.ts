@@ -1,0 +1,159 @@
+// The search for bad lines and the patience with bad servers. What ClickHouse really answers is tested in
+// pipeline.test.ts; here its answers are given, to reach those that a healthy server does not give.
+
+import { ClickHouseError } from '@clickhouse/client';
+import { pino } from 'pino';
+import t from 'tap';
+import type { Blame } from '../../src/clickhouse/blame.js';
+import { backoffMs } from '../../src/flush/backoff.js';
+import { Delivery } from '../../src/flush/delivery.js';
+
+const DATA = '27';
+const SERVER = '252';
+const UNKNOWN = '9999';
+
+const log = pino({ level: 'silent' });
+const never = new AbortController().signal;
+
+const failure = (code: string) => new ClickHouseError({ message: `no ${code}`, code, type: 'X' });
+
+/** A table that dedupes by token as ClickHouse does and refuses what `answer` names. */
+function table(answer: (lines: string[], call: number) => string | Error | undefined) {
+  const rows: string[] = [];
+  const tokens = new Map<string, string>();
+  const blamed: Blame[] = [];
+  let calls = 0;
+  const insert = async (bytes: Buffer, token: string) => {
+    const text = bytes.toString();
+    const lines = text.split('\n').slice(0, -1);
+    const refusal = answer(lines, ++calls);
+    if (refusal !== undefined) throw refusal instanceof Error ? refusal : failure(refusal);
+    const known = tokens.get(token);
+    if (known !== undefined && known !== text) throw new Error('one token for different lines');
+    if (known === undefined) rows.push(...lines);
+    tokens.set(token, text);
+  };
+  const deliver = (lines: string[], signal = never) =>
+    new Delivery(insert, log, (blame) => blamed.push(blame), signal).deliver(
+      Buffer.from(`${lines.join('\n')}\n`),
+      'T',
+    );
+  return { rows, tokens, blamed, deliver, calls: () => calls };
+}
+
+const lines = (n: number) => Array.from({ length: n }, (_, i) => `line ${i}`);
+const refusing =
+  (code: string, ...bad: string[]) =>
+  (given: string[]) =>
+    given.some((line) => bad.includes(line)) ? code : undefined;
+
+t.test('a good batch is one insert', async (t) => {
+  const { deliver, rows, calls } = table(() => undefined);
+  t.same(await deliver(lines(1_000)), []);
+  t.same(rows, lines(1_000));
+  t.equal(calls(), 1);
+});
+
+t.test('wherever the bad line is, it alone is refused', async (t) => {
+  for (const n of [1, 2, 3, 7, 64, 1_000]) {
+    for (const at of new Set([0, n >> 1, n - 1])) {
+      const { deliver, rows, calls } = table(refusing(DATA, `line ${at}`));
+      const refused = await deliver(lines(n));
+      t.match(
+        refused.map(({ line, code, reason }) => ({ line: line.toString(), code, reason })),
+        [{ line: `line ${at}`, code: 27, reason: 'no 27' }],
+      );
+      t.same(
+        rows.toSorted(),
+        lines(n)
+          .filter((_, i) => i !== at)
+          .toSorted(),
+      );
+      t.ok(calls() <= 2 * Math.ceil(Math.log2(n) * 2) + 1, `${calls()} inserts for ${n} lines`);
+    }
+  }
+});
+
+t.test('many bad lines, lines of very different length, and all bad', async (t) => {
+  const given = lines(200).map((line, i) => (i % 17 === 0 ? line + 'x'.repeat(16_384) : line));
+  const bad = given.filter((_, i) => i % 13 === 0);
+  const some = table(refusing(DATA, ...bad));
+  t.same((await some.deliver(given)).map(({ line }) => line.toString()).toSorted(), bad.toSorted());
+  t.equal(some.rows.length, given.length - bad.length);
+
+  const all = table(refusing(DATA, ...given));
+  t.equal((await all.deliver(given)).length, given.length);
+  t.same(all.rows, []);
+});
+
+t.test('a replay sends the same parts under the same tokens', async (t) => {
+  const { deliver, rows, tokens } = table(refusing(DATA, 'line 5', 'line 77'));
+  await deliver(lines(100));
+  const before = new Map(tokens);
+  t.equal((await deliver(lines(100))).length, 2);
+  t.same(tokens, before);
+  t.equal(rows.length, 98);
+});
+
+t.test("what is the server's fault is tried again, and no line is refused for it", async (t) => {
+  const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+  const { deliver, rows, blamed, calls } = table((_, call) =>
+    call === 1 ? reset : call < 4 ? SERVER : undefined,
+  );
+  t.same(await deliver(lines(10)), []);
+  t.equal(rows.length, 10);
+  t.equal(calls(), 4);
+  t.same(blamed, ['server', 'server', 'server']);
+});
+
+t.test('an error of unknown kind is tried again first', async (t) => {
+  const { deliver, calls } = table((_, call) => (call < 3 ? UNKNOWN : undefined));
+  t.same(await deliver(lines(10)), []);
+  t.equal(calls(), 3);
+});
+
+t.test('a line that is refused with an unknown error where all others pass is set aside', async (t) => {
+  await Promise.all(
+    [0, 9].map(async (at) => {
+      const { deliver, rows } = table(refusing(UNKNOWN, `line ${at}`));
+      t.match(await deliver(lines(10)), [{ line: Buffer.from(`line ${at}`), code: 9999 }]);
+      t.equal(rows.length, 9);
+    }),
+  );
+});
+
+t.test('while nothing passes an unknown error is never held against a line', async (t) => {
+  const stop = new AbortController();
+  const { deliver, calls } = table((_, call) => {
+    if (call === 30) stop.abort();
+    return UNKNOWN;
+  });
+  await t.rejects(deliver(lines(8), stop.signal), { name: 'AbortError' });
+  t.equal(calls(), 30);
+});
+
+t.test('an abort ends the wait between attempts', async (t) => {
+  const stop = new AbortController();
+  const { deliver } = table(() => SERVER);
+  const delivering = deliver(lines(2), stop.signal);
+  setTimeout(() => stop.abort(), 50);
+  const began = performance.now();
+  await t.rejects(delivering, { name: 'AbortError' });
+  t.ok(performance.now() - began < 1_000);
+});
+
+t.test('waits grow, are capped and differ', async (t) => {
+  t.equal(
+    backoffMs(1, () => 1),
+    100,
+  );
+  t.equal(
+    backoffMs(3, () => 0),
+    200,
+  );
+  t.equal(
+    backoffMs(10_000, () => 1),
+    10_000,
+  );
+  t.not(backoffMs(5), backoffMs(5));
+});

@@ -1,0 +1,186 @@
+// From the stream to ClickHouse, on one Redis and on a cluster.
+
+import { Registry } from 'prom-client';
+import t from 'tap';
+import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
+import { connectRedis } from '../../src/redis/client.js';
+import { startTestCluster, startTestRedis } from '../harness/redis.js';
+import { appendEvents, appendLines, eventRow, lineOf, pendingOf, until } from './fixtures.js';
+import { openWorld } from './world.js';
+
+const events = (n: number) => Array.from({ length: n }, () => eventRow());
+
+for (const [kind, start] of [
+  ['one Redis', startTestRedis],
+  ['a Redis Cluster', startTestCluster],
+] as const) {
+  t.test(`on ${kind}`, async (t) => {
+    const world = await openWorld(await start());
+    t.teardown(() => world.close());
+    const { redis } = world;
+
+    t.test(
+      'events of all shards are there once, also those that come while others are flushed',
+      async (t) => {
+        const place = await world.fresh(3);
+        await Promise.all([0, 1, 2].map((shard) => appendEvents(redis, place.keys, shard, events(500))));
+        const flusher = place.flusher();
+        for (let i = 0; i < 20; i++) {
+          await Promise.all([0, 1, 2].map((shard) => appendEvents(redis, place.keys, shard, events(10))));
+        }
+        await place.drained();
+        await flusher.close();
+        t.same(await place.counts(), { stored: 2_100, shown: 2_100, ids: 2_100 });
+        for (const shard of [0, 1, 2]) t.equal(await redis.xlen(place.keys.events(shard)), 0);
+      },
+    );
+
+    t.test('a bad line in the middle becomes the only dead letter, and the rest is there', async (t) => {
+      const place = await world.fresh();
+      const bad = lineOf(eventRow()).replace('"type":"add"', '"type":"add","quantity":"two"');
+      const broken = '{"event_id":"01990292\n';
+      await appendEvents(redis, place.keys, 0, events(300));
+      await appendLines(redis, place.keys, 0, [lineOf(eventRow()), bad, lineOf(eventRow())]);
+      await appendLines(redis, place.keys, 0, [broken]);
+      await appendEvents(redis, place.keys, 0, events(300));
+      const registry = new Registry();
+      const flusher = place.flusher({ metrics: registry });
+      await place.drained();
+      t.same(await place.counts(), { stored: 602, shown: 602, ids: 602 });
+
+      const letters = await listDeadLetters(redis, place.keys, 0);
+      t.same(letters.map(({ line }) => `${line}\n`).toSorted(), [bad, broken].toSorted());
+      t.match(letters, [
+        { code: Number, reason: /\S/ },
+        { code: Number, reason: /\S/ },
+      ]);
+      const total = async (name: string) => (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
+      t.equal(await total('wishmeter_flush_rows_total'), 602);
+      t.equal(await total('wishmeter_flush_refused_total'), 2);
+      t.ok(Number(await total('wishmeter_flush_insert_errors_total')) > 2);
+
+      // Once the cause is mended, what was refused goes in.
+      await place.clickhouse.command({
+        query: 'ALTER TABLE events_stored MODIFY COLUMN quantity Nullable(String)',
+      });
+      t.equal(
+        await retryDeadLetters(
+          redis,
+          place.keys,
+          0,
+          letters.map(({ id }) => id),
+        ),
+        2,
+      );
+      await until('the mended one is there', async () => (await place.counts()).shown === 603);
+      await place.drained();
+      const [still, ...none] = await listDeadLetters(redis, place.keys, 0);
+      t.equal(`${still?.line}\n`, broken);
+      t.same(none, []);
+      t.equal(await dropDeadLetters(redis, place.keys, 0, [still?.id ?? '']), 1);
+      await flusher.close();
+    });
+
+    t.test('a second flusher stands by, and has the shard at once when the first closes', async (t) => {
+      const place = await world.fresh();
+      const first = place.flusher({ owner: 'first' });
+      await until(
+        'the first owns it',
+        async () => (await redis.hget(place.keys.eventsState(0), 'owner')) === 'first',
+      );
+      const second = place.flusher({ owner: 'second', silentMs: 600_000 });
+      await appendEvents(redis, place.keys, 0, events(10));
+      await place.drained();
+      t.equal(await redis.hget(place.keys.eventsState(0), 'owner'), 'first');
+      const began = performance.now();
+      await first.close();
+      await appendEvents(redis, place.keys, 0, events(10));
+      await place.drained();
+      t.ok(performance.now() - began < 3_000);
+      t.equal(await redis.hget(place.keys.eventsState(0), 'owner'), 'second');
+      await second.close();
+      t.equal(await redis.hget(place.keys.eventsState(0), 'owner'), null);
+      t.same(await place.counts(), { stored: 20, shown: 20, ids: 20 });
+    });
+  });
+}
+
+t.test('in detail', async (t) => {
+  const world = await openWorld(await startTestRedis());
+  t.teardown(() => world.close());
+  const { redis } = world;
+
+  t.test('more than one batch: each is one insert, and none waits for the interval', async (t) => {
+    const place = await world.fresh();
+    const big = { note: 'x'.repeat(16_000) };
+    for (let i = 0; i < 20; i++) {
+      await appendEvents(
+        redis,
+        place.keys,
+        0,
+        Array.from({ length: 100 }, () => eventRow({ payload: big })),
+        50,
+      );
+    }
+    t.ok((await pendingOf(redis, place.keys, 0)).bytes > 30e6);
+    const registry = new Registry();
+    const flusher = place.flusher({ intervalMs: 60_000, metrics: registry });
+    await place.drained();
+    await flusher.close();
+    t.same(await place.counts(), { stored: 2_000, shown: 2_000, ids: 2_000 });
+    const batches = (await registry.getSingleMetric('wishmeter_flush_batches_total')?.get())?.values[0]
+      ?.value;
+    t.equal(batches, 4, '32 MB in batches below 10 MB');
+  });
+
+  t.test('few events wait for the interval, so that there are few parts', async (t) => {
+    const place = await world.fresh();
+    const finalized: number[] = [];
+    const flusher = place.flusher({
+      intervalMs: 400,
+      onStep: (step) => {
+        if (step === 'finalized') finalized.push(performance.now());
+      },
+    });
+    for (let i = 0; i < 40; i++) {
+      await appendEvents(redis, place.keys, 0, events(1));
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+    await place.drained();
+    await flusher.close();
+    t.ok(finalized.length >= 2 && finalized.length <= 5, `${finalized.length} inserts in a second`);
+    t.equal((await place.counts()).shown, 40);
+  });
+
+  t.test('gauges of a shard are there while it is owned, and gone afterwards', async (t) => {
+    const place = await world.fresh();
+    const registry = new Registry();
+    const flusher = place.flusher({ metrics: registry, silentMs: 200, intervalMs: 60_000 });
+    await until('the shard is owned', async () =>
+      (await registry.metrics()).includes('wishmeter_flush_epoch{shard="0"}'),
+    );
+    await appendEvents(redis, place.keys, 0, events(7));
+    await until('pending shows', async () =>
+      (await registry.metrics()).includes('pending_events{shard="0"} 7'),
+    );
+    await flusher.close();
+    t.notMatch(await registry.metrics(), /\{shard="0"\}/);
+  });
+
+  t.test('connections that are cut again and again cost nothing but time', async (t) => {
+    const place = await world.fresh();
+    const own = await connectRedis({ urls: world.redisUrls, name: 'flusher', timeoutMs: 5_000 }, () => {});
+    const flusher = place.flusher({ redis: own });
+    let cut = 0;
+    for (let i = 0; i < 40; i++) {
+      await appendEvents(redis, place.keys, 0, events(50));
+      cut += Number(await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'));
+      await until('the flusher is connected again', () => own.status === 'ready');
+    }
+    t.ok(cut >= 20, `${cut} connections were cut`);
+    await place.drained();
+    await flusher.close();
+    own.disconnect();
+    t.same(await place.counts(), { stored: 2_000, shown: 2_000, ids: 2_000 });
+  });
+});

@@ -1,0 +1,102 @@
+// A Redis, a ClickHouse and what is between them, for the tests of the whole pipeline.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import { pino } from 'pino';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { migrate } from '../../src/clickhouse/migrate.js';
+import { type Flusher, type FlusherSpec, startFlusher } from '../../src/flush/flusher.js';
+import { connectRedis, type RedisClient } from '../../src/redis/client.js';
+import { createKeys, type Keys } from '../../src/redis/keys.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+import type { TestRedis } from '../harness/redis.js';
+import { pendingOf, until } from './fixtures.js';
+
+export interface World {
+  readonly redis: RedisClient;
+  readonly redisUrls: readonly string[];
+  readonly clickhouseUrl: string;
+  /** A prefix and a database that no other case has. */
+  fresh(shards?: number): Promise<Place>;
+  close(): Promise<void>;
+}
+
+/** Where one case happens. */
+export interface Place {
+  readonly prefix: string;
+  readonly keys: Keys;
+  readonly shards: number;
+  readonly database: string;
+  readonly clickhouse: ClickHouseClient;
+  flusher(changes?: Partial<FlusherSpec>): Flusher;
+  /** Rows that are stored, rows that analysts see, and different ids among those. */
+  counts(): Promise<{ stored: number; shown: number; ids: number }>;
+  /** Resolves when nothing waits in Redis. */
+  drained(): Promise<void>;
+}
+
+export async function openWorld(server: TestRedis): Promise<World> {
+  const clickhouse = await startTestClickHouse();
+  const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
+  const admin = createClickHouse(clickhouse.url);
+  const clients: ClickHouseClient[] = [admin];
+  let places = 0;
+  return {
+    redis,
+    redisUrls: server.urls,
+    clickhouseUrl: clickhouse.url,
+    async fresh(shards = 1) {
+      const name = `case${++places}`;
+      await migrate(admin, name);
+      const client = createClickHouse(clickhouse.url, name);
+      clients.push(client);
+      return place(redis, client, name, shards);
+    },
+    async close() {
+      await Promise.all(clients.map((client) => client.close()));
+      redis.disconnect();
+      await clickhouse.stop();
+      await server.stop();
+    },
+  };
+}
+
+function place(redis: RedisClient, clickhouse: ClickHouseClient, name: string, shards: number): Place {
+  const keys = createKeys(name);
+  return {
+    prefix: name,
+    keys,
+    shards,
+    database: name,
+    clickhouse,
+    flusher: (changes = {}) =>
+      startFlusher({
+        redis,
+        keys,
+        clickhouse,
+        shards,
+        owner: 'test',
+        intervalMs: 20,
+        log: pino({ level: 'silent' }),
+        ...changes,
+      }),
+    async counts() {
+      const answer = await clickhouse.query({
+        query: `SELECT toUInt32((SELECT count() FROM events_stored)) AS stored,
+          toUInt32(count()) AS shown, toUInt32(uniqExact(event_id)) AS ids FROM events`,
+        format: 'JSONEachRow',
+      });
+      const [counts] = await answer.json<{ stored: number; shown: number; ids: number }>();
+      if (counts === undefined) throw new Error('no counts');
+      return counts;
+    },
+    drained: () =>
+      until('nothing waits', async () => {
+        for (let shard = 0; shard < shards; shard++) {
+          const { events, bytes } = await pendingOf(redis, keys, shard);
+          if (events !== 0 || bytes !== 0 || (await redis.hexists(keys.eventsState(shard), 'manifest')))
+            return false;
+        }
+        return true;
+      }),
+  };
+}
