@@ -2,6 +2,7 @@
 // chDB, for `start` and the tests. chDB lets one process open a folder; that process is this one, and
 // everybody else uses HTTP, as they would with a server.
 
+import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type ChildState, nodeCommand, readyOverIpc, startChild } from './child.js';
 import { ENGINE_THREADS } from './clickhouse-engine.js';
@@ -32,12 +33,17 @@ export interface EmbeddedClickHouse {
  */
 export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedClickHouse> {
   const { port: wanted = 0, restart, onState } = spec;
+  const dir = resolve(spec.dir);
+  await mkdir(dir, { recursive: true });
   const child = await startChild<{ ready: true; port: number }>({
     name: 'ClickHouse',
-    command: (last) =>
-      nodeCommand(SERVER, [resolve(spec.dir), String(last?.port ?? wanted)], {
+    command: (last) => ({
+      ...nodeCommand(SERVER, [dir, String(last?.port ?? wanted)], {
+        ...process.env,
         UV_THREADPOOL_SIZE: String(ENGINE_THREADS),
       }),
+      cwd: dir, // chDB reads a config.xml that it finds where it is started
+    }),
     ready: readyOverIpc,
     ipc: true,
     output: 'tail',

@@ -68,15 +68,21 @@ export class Children {
   }
 
   #note(name: string, member: Member, state: ChildState): void {
-    const { state: what, ...facts } = state;
+    const what = state.state;
     if (state.state === 'starting') member.pid = state.pid;
     if (what === 'died' || what === 'stopped') member.pid = undefined;
     // Asked to stop before there was a process: it is told now.
     if (what === 'starting' && this.#closing && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
 
-    if (what === 'died') this.#log.warn({ child: name, ...facts }, 'died; it is started again');
-    else if (state.state === 'stopped' && state.killed)
-      this.#log.warn({ child: name }, 'did not stop in time');
-    else this.#log.debug({ child: name, ...facts }, what);
+    const log = this.#log.child({ child: name });
+    if (state.state === 'died') {
+      log.warn({ reason: state.reason, restartInMs: state.restartInMs }, 'died; it is started again');
+    } else if (state.state === 'stopped' && state.killed) {
+      log.warn('did not stop in time and was killed');
+    } else if (state.state === 'ready') {
+      log.debug({ afterMs: Math.round(state.afterMs) }, 'ready');
+    } else {
+      log.debug(what);
+    }
   }
 }

@@ -4,7 +4,9 @@
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
 //              └─▶ clickhouse ─────┴──▶ flush
 
-import { join } from 'node:path';
+import { createHash } from 'node:crypto';
+import { hostname } from 'node:os';
+import { join, resolve } from 'node:path';
 import type { Config } from '../../config.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
 import { startClickHouse } from '../../embedded/clickhouse.js';
@@ -82,7 +84,12 @@ export async function startProcesses(config: Config, env: Environment, children:
     );
   });
   const flushing = Promise.all([redisUrl, clickhouseUrl]).then(([redis, clickhouse]) =>
-    own('flush', 'flush', { REDIS_URL: redis, CLICKHOUSE_URL: clickhouse }),
+    own('flush', 'flush', {
+      REDIS_URL: redis,
+      CLICKHOUSE_URL: clickhouse,
+      // The same at every start, so that what a killed one owned is taken back without waiting.
+      FLUSH_OWNER: config.FLUSH_OWNER || flushOwner(DATA_DIR),
+    }),
   );
   await Promise.all([serving, flushing]);
 
@@ -92,4 +99,10 @@ export async function startProcesses(config: Config, env: Environment, children:
     clickhouseUrl: await clickhouseUrl,
     clickhousePort: CLICKHOUSE_URL ? undefined : clickhousePort,
   };
+}
+
+/** A name for the flusher of this folder on this machine. */
+function flushOwner(folder: string): string {
+  const where = `${hostname()}:${resolve(folder)}`;
+  return `start-${createHash('sha256').update(where).digest('hex').slice(0, 16)}`;
 }

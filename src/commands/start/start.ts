@@ -33,7 +33,9 @@ export async function start(program: Program): Promise<number> {
       STOP_ORDER.map((step) => ({ ...step, run: () => children.stop(step.name) })),
     );
     await lock.release();
-    for (const { result, ...step } of outcomes) log[result === 'done' ? 'debug' : 'error'](step, result);
+    for (const { name: step, result, error } of outcomes) {
+      if (result !== 'done') log.error({ step, err: error }, `stopping ${result}`);
+    }
     return outcomes.every(({ result }) => result === 'done') ? 0 : 1;
   };
 
