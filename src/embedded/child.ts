@@ -96,11 +96,9 @@ export async function readyOverIpc<Ready extends { ready: true }>(
   return message as Ready;
 }
 
-/** The command that runs one of our own modules in a process of its own, with `env` beside what this one has. */
-export function nodeCommand(module: URL, args: readonly string[], env: NodeJS.ProcessEnv = {}): Command {
-  // biome-ignore lint/style/noRestrictedGlobals: which Node this is, and what any child inherits, are no settings
-  const { execPath, env: inherited } = process;
-  return { file: execPath, args: [fileURLToPath(module), ...args], env: { ...inherited, ...env } };
+/** The command that runs one of our own modules in a process of its own. */
+export function nodeCommand(module: URL, args: readonly string[], env = process.env): Command {
+  return { file: process.execPath, args: [fileURLToPath(module), ...args], env };
 }
 
 /** One process, from its start to its end. */

@@ -11,8 +11,8 @@ import { ClickHouseError } from './clickhouse-errors.js';
 import { Slots } from './slots.js';
 
 /** Threads that the process needs: every place below, and one for gzip. */
-export const ENGINE_THREADS = 16;
-const READS = 11;
+export const ENGINE_THREADS = 12;
+const READS = 7;
 const INSERTS = 4;
 
 /** A server's answer to `1 + 1` is a syntax error; clickhouse-local's, and chDB's, is 2. */

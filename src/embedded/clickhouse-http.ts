@@ -43,8 +43,7 @@ export async function createHandler(engine: ClickHouseEngine): Promise<RequestLi
 
   const told = (error: ClickHouseError) => `${error.message} (version ${version} (official build))\n`;
 
-  const fail = (req: IncomingMessage, res: ServerResponse, error: ClickHouseError): void => {
-    if (!req.complete) res.setHeader('Connection', 'close'); // the rest of the body is not read
+  const fail = (res: ServerResponse, error: ClickHouseError): void => {
     res.writeHead(error.status, {
       ...common,
       'Content-Type': TEXT,
@@ -130,7 +129,7 @@ export async function createHandler(engine: ClickHouseEngine): Promise<RequestLi
   return (req, res) => {
     handle(req, res).catch((error) => {
       if (res.headersSent) res.destroy();
-      else fail(req, res, ClickHouseError.from(error));
+      else fail(res, ClickHouseError.from(error));
     });
   };
 }

@@ -2,7 +2,7 @@
 // database and format, as src/Server/HTTPHandler.cpp of ClickHouse reads them.
 
 import type { IncomingMessage } from 'node:http';
-import type { Readable } from 'node:stream';
+import { type Duplex, pipeline } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { Scope } from './clickhouse-engine.js';
 import { ClickHouseError } from './clickhouse-errors.js';
@@ -49,7 +49,7 @@ export interface Query {
   readonly closeSession: boolean;
 }
 
-const DECODERS: Readonly<Record<string, () => NodeJS.ReadWriteStream & Readable>> = {
+const DECODERS: Readonly<Record<string, () => Duplex>> = {
   gzip: createGunzip,
   deflate: createInflate,
   br: createBrotliDecompress,
@@ -150,19 +150,21 @@ async function readBody(req: IncomingMessage): Promise<Buffer> {
   if (!decoder && encoding !== 'identity') {
     throw ClickHouseError.of('UNKNOWN_COMPRESSION_METHOD', `Unknown compression method '${encoding}'.`);
   }
-  const tooLarge = () =>
-    ClickHouseError.of(
+  const source = decoder ? pipeline(req, decoder(), () => {}) : req;
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  // A body that is too large is read all the same, up to a point: who is still sending does not hear an answer.
+  for await (const part of source as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (bytes <= MAX_BODY_BYTES) parts.push(part);
+    else if (bytes <= 4 * MAX_BODY_BYTES) parts.length = 0;
+    else break;
+  }
+  if (bytes > MAX_BODY_BYTES) {
+    throw ClickHouseError.of(
       'QUERY_IS_TOO_LARGE',
       `The body is over ${MAX_BODY_BYTES} bytes; insert in smaller parts.`,
     );
-  if (Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge();
-  const source = decoder ? req.pipe(decoder()) : req;
-  const parts: Buffer[] = [];
-  let bytes = 0;
-  for await (const part of source as AsyncIterable<Buffer>) {
-    bytes += part.length;
-    if (bytes > MAX_BODY_BYTES) throw tooLarge();
-    parts.push(part);
   }
   return parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts, bytes);
 }

@@ -2,7 +2,6 @@
 // It opens the folder, listens on loopback, says so to its parent, and stops on SIGTERM: no new requests,
 // the running ones end, the folder is closed. Whatever was acknowledged is safe without that, too.
 
-import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import process from 'node:process';
@@ -31,7 +30,6 @@ async function fail(sentence: string): Promise<never> {
 }
 
 async function openEngine(): Promise<ClickHouseEngine> {
-  mkdirSync(dir, { recursive: true });
   const chdb = loadChdb();
   for (const deadline = performance.now() + LEAVE_MS; ; await sleep(100)) {
     try {

@@ -89,7 +89,6 @@ export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
 
 /** @throws StartupError where neither program is in PATH. */
 export function findRedis(): string {
-  // biome-ignore lint/style/noRestrictedGlobals: where programs are is no setting of ours
   const { PATH = '' } = process.env;
   for (const name of PROGRAMS) {
     for (const folder of PATH.split(delimiter).filter(Boolean)) {
