@@ -22,12 +22,14 @@ const MAX_UINT32 = 0xffff_ffff;
 /** What Decimal(18, 2) takes without rounding. */
 const DECIMAL = /^-?\d{1,16}(\.\d{1,2})?$/;
 
+// A lone surrogate has no UTF-8, and ClickHouse refuses a row for it: in a column it becomes U+FFFD. The payload
+// keeps it, as the escape that it was.
 function text(value: unknown): string {
-  return typeof value === 'string' ? value : '';
+  return typeof value === 'string' ? value.toWellFormed() : '';
 }
 
 function id(value: unknown): string {
-  return typeof value === 'string' ? normaliseId(value) : '';
+  return normaliseId(text(value));
 }
 
 function field(name: string, value: string | null): string {

@@ -31,6 +31,16 @@ export interface Operation {
 
 const NONE: readonly string[] = [];
 const NO_QUERY = Object.freeze({});
+const DECODING = { decodeURIComponent: decodeText };
+
+/** What is not percent-encoded UTF-8 becomes a lone surrogate, which the rule of every field refuses. */
+function decodeText(encoded: string): string {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return '\ud800';
+  }
+}
 
 /** A request; made while uWebSockets.js still lends its own, so everything that is wanted later is copied. */
 export class Request {
@@ -53,7 +63,7 @@ export class Request {
 
   /** Decoded parameters; one that was repeated has all its values. */
   query(): Readonly<Record<string, string | string[] | undefined>> {
-    return this.#rawQuery === '' ? NO_QUERY : parseQuery(this.#rawQuery);
+    return this.#rawQuery === '' ? NO_QUERY : parseQuery(this.#rawQuery, '&', '=', DECODING);
   }
 
   /** One of the headers that the operation named; empty where absent. */

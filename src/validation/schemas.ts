@@ -1,6 +1,6 @@
 // The JSON Schemas of what clients send, as data. The validator compiles them, /openapi.json publishes them.
-// `format` names a rule of src/validation/formats.ts, `maxBytes` counts UTF-8, `someNonNull` names fields of
-// which at least one must be there and not null.
+// `format` names a rule of src/validation/validator.ts, `maxBytes` counts UTF-8, `maxLevels` counts objects and
+// lists within each other, `someNonNull` names fields of which at least one must be there and not null.
 
 export const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
@@ -49,6 +49,7 @@ export const eventBody = {
   properties: {
     identity,
     type: { type: 'string', enum: EVENT_TYPES },
-    payload: { type: 'object', description: 'Free-form, at most 16 KiB' },
+    // JSON.stringify recurses, and ends in an exception at some 5,000 levels.
+    payload: { type: 'object', maxLevels: 1_000, description: 'Free-form, at most 16 KiB' },
   },
 } as const;

@@ -9,20 +9,21 @@ import { fitsBytes, isPlainText, isVisitorId, MAX_ID_BYTES } from '../identity/r
 const FORMATS: Record<string, { test: (text: string) => boolean; sentence: string }> = {
   'visitor-id': {
     test: isVisitorId,
-    sentence: `must be an id: 1 to ${MAX_ID_BYTES} bytes without control characters, and not a placeholder such as "null" or "0"`,
+    sentence: `must be an id: 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters, and not a placeholder such as "null" or "0"`,
   },
   'product-handle': {
     test: (text) => text !== '' && fitsBytes(text, MAX_ID_BYTES) && isPlainText(text),
-    sentence: `must be 1 to ${MAX_ID_BYTES} bytes without control characters`,
+    sentence: `must be 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`,
   },
-  'plain-text': { test: isPlainText, sentence: 'must be text without control characters' },
+  'plain-text': { test: isPlainText, sentence: 'must be UTF-8 without control characters' },
   'e-mail': {
     test: (text) => text.includes('@') && isPlainText(text),
     sentence: 'must be an e-mail address',
   },
 };
 
-const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true });
+// `verbose` is what puts the schema into the errors, where the sentences of our own keywords find their figures.
+const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true, verbose: true });
 
 for (const [name, { test }] of Object.entries(FORMATS))
   ajv.addFormat(name, { type: 'string', validate: test });
@@ -35,12 +36,26 @@ ajv.addKeyword({
 });
 
 ajv.addKeyword({
+  keyword: 'maxLevels',
+  type: 'object',
+  schemaType: 'number',
+  validate: (max: number, data: object) => !isDeeper(data, max),
+});
+
+ajv.addKeyword({
   keyword: 'someNonNull',
   type: 'object',
   schemaType: 'array',
   validate: (names: string[], data: Record<string, unknown>) =>
     names.some((name) => data[name] !== undefined && data[name] !== null),
 });
+
+function isDeeper(data: unknown, levels: number): boolean {
+  if (typeof data !== 'object' || data === null) return false;
+  if (levels === 0) return true;
+  for (const value of Object.values(data)) if (isDeeper(value, levels - 1)) return true;
+  return false;
+}
 
 function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject): Issue {
   switch (keyword) {
@@ -60,6 +75,8 @@ function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject
       return { path: instancePath, message: FORMATS[params['format'] as string]?.sentence ?? 'is wrong' };
     case 'maxBytes':
       return { path: instancePath, message: `must have at most ${schema as number} bytes` };
+    case 'maxLevels':
+      return { path: instancePath, message: `must have at most ${schema as number} levels` };
     case 'someNonNull':
       return { path: instancePath, message: `must have ${(schema as string[]).join(' or ')}` };
     default:

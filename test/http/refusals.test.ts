@@ -1,0 +1,306 @@
+// What is refused with 400: each wrong body with the faults that it is told of, and Redis as it was before.
+
+import t, { type Test } from 'tap';
+import { type Answer, startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { dumpRedis } from '../harness/dump.js';
+import { startTestRedis } from '../harness/redis.js';
+
+const JUNK = [
+  'null',
+  'undefined',
+  'NaN',
+  '0',
+  '-1',
+  'none',
+  'guest',
+  'anonymous',
+  '[object Object]',
+  'true',
+  'false',
+];
+
+/** An id's or a text's faults: value, and why it is one. */
+const WRONG_IDS: readonly [unknown, string][] = [
+  [5, 'a number'],
+  [true, 'a boolean'],
+  [['x'], 'a list'],
+  [{}, 'an object'],
+  ['', 'empty'],
+  [' \t\n', 'blank'],
+  ['a\r\nb', 'CR and LF inside'],
+  ['a\u0000b', 'NUL inside'],
+  ['a\u007fb', 'DEL inside'],
+  ['a\u0085b', 'a C1 control inside'],
+  ['\ud800', 'a lone high surrogate'],
+  ['a\udc00b', 'a lone low surrogate'],
+  ['x'.repeat(256), '256 bytes'],
+  [`${'é'.repeat(127)}xx`, '256 bytes in 129 characters'],
+  ['😀'.repeat(64), '256 bytes in 64 characters'],
+  ['gid://shopify/Customer/0', 'a gid of nobody'],
+  ...JUNK.flatMap((junk): [string, string][] => [
+    [junk, 'junk'],
+    [junk.toUpperCase(), 'junk in capitals'],
+    [` ${junk.toLowerCase()} `, 'junk between blanks'],
+  ]),
+];
+
+const WRONG_TEXTS: readonly [string, unknown, string][] = [
+  ...['device', 'locale', 'email', 'firstName', 'lastName'].flatMap((name): [string, unknown, string][] => [
+    [name, 7, 'a number'],
+    [name, {}, 'an object'],
+    [name, 'a@\u0000b', 'NUL inside'],
+    [name, 'a@\ud83d', 'a lone surrogate'],
+  ]),
+  ['device', 'x'.repeat(65), '65 bytes'],
+  ['device', 'é'.repeat(33), '66 bytes in 33 characters'],
+  ['locale', 'x'.repeat(65), '65 bytes'],
+  ['email', `@${'x'.repeat(320)}`, '321 bytes'],
+  ['email', 'nobody.example', 'no @'],
+  ['firstName', 'x'.repeat(256), '256 bytes'],
+  ['lastName', 'x'.repeat(256), '256 bytes'],
+];
+
+const WRONG_HANDLES: readonly [unknown, string][] = WRONG_IDS.filter(
+  ([value, why]) => !why.startsWith('junk') && why !== 'blank' && !String(value).startsWith('gid:'),
+);
+
+/** Bodies that are wrong for every operation, and the paths of their faults. */
+function wrongIdentities(rest: object): [unknown, string[], string][] {
+  const good = { sessionId: 'good' };
+  return [
+    [{ ...rest }, ['/identity'], 'no identity'],
+    [{ ...rest, identity: null }, ['/identity'], 'identity null'],
+    [{ ...rest, identity: 'x' }, ['/identity'], 'identity a string'],
+    [{ ...rest, identity: [] }, ['/identity'], 'identity a list'],
+    [{ ...rest, identity: {} }, ['/identity'], 'no id'],
+    [{ ...rest, identity: { customerId: null, sessionId: null } }, ['/identity'], 'both ids null'],
+    ...['sessionId', 'customerId'].flatMap((name) =>
+      WRONG_IDS.map(([value, why]): [unknown, string[], string] => [
+        { ...rest, identity: { [name]: value } },
+        [`/identity/${name}`],
+        `${name}: ${why}`,
+      ]),
+    ),
+    ...WRONG_TEXTS.map(([name, value, why]): [unknown, string[], string] => [
+      { ...rest, identity: { ...good, [name]: value } },
+      [`/identity/${name}`],
+      `${name}: ${why}`,
+    ]),
+  ];
+}
+
+const NOT_OBJECTS: readonly [unknown, string[], string][] = [
+  ['null', [''], 'null'],
+  ['[]', [''], 'a list'],
+  ['"text"', [''], 'a string'],
+  ['1', [''], 'a number'],
+];
+
+const NOT_JSON: readonly [string | Buffer, string][] = [
+  ['{', 'cut short'],
+  ["{'a':1}", 'single quotes'],
+  ['{"a":1}{', 'something behind it'],
+  ['undefined', 'a word'],
+  [' ', 'a blank'],
+  ['\u0000', 'NUL'],
+  ['a=1&b=2', 'a form'],
+  [Buffer.from('{"identity":{"sessionId":"\xff"},"productHandle":"x"}', 'latin1'), 'invalid UTF-8'],
+  [Buffer.from([...Buffer.from('{"productHandle":"'), 0xed, 0xa0, 0x80, 0x22, 0x7d]), 'a surrogate as UTF-8'],
+  [Buffer.from([...Buffer.from('{"productHandle":"'), 0xc0, 0x80, 0x22, 0x7d]), 'an overlong NUL'],
+  [Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0]), 'gzip'],
+];
+
+t.test('wrong requests', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
+  // Something to be damaged: the visitor that the wrong requests name where they name one.
+  const visit = { identity: { sessionId: 'good' }, productHandle: 'x' };
+  await app.post('/product/visit', visit);
+  await app.post('/event', { identity: { sessionId: 'good', email: 'a@b' }, type: 'add' }, TRUSTED);
+
+  const changesNothing = async (t: Test, tests: () => Promise<void>) => {
+    const before = await dumpRedis(redis, app.prefix);
+    await tests();
+    t.same(await dumpRedis(redis, app.prefix), before, 'Redis is as it was');
+  };
+
+  const operations = [
+    ['POST', '/product/visit', { productHandle: 'x' }],
+    ['DELETE', '/product/visit', { productHandle: 'x' }],
+    ['POST', '/event', { type: 'add' }],
+  ] as const;
+
+  for (const [method, path, rest] of operations) {
+    t.test(`${method} ${path}: each fault is named by its path, and nothing is changed`, async (t) => {
+      const bodies = [
+        ...NOT_OBJECTS,
+        ...wrongIdentities(rest),
+        ...(path === '/event' ? wrongEvents() : wrongHandles()),
+      ];
+      await changesNothing(t, async () => {
+        for (const [body, paths, why] of bodies) {
+          expectIssues(t, await app.send(method, path, body, TRUSTED), paths, why);
+        }
+      });
+    });
+
+    t.test(`${method} ${path}: what is not JSON is told so, and nothing is changed`, async (t) => {
+      await changesNothing(t, async () => {
+        for (const [body, why] of NOT_JSON) {
+          const { status, json } = await app.send(method, path, body, TRUSTED);
+          t.match({ status, json }, { status: 400, json: { code: 'invalid_json', error: String } }, why);
+          t.same(Object.keys(json), ['error', 'code'], 'no issues: no field is at fault');
+        }
+      });
+    });
+  }
+
+  t.test(
+    'GET and DELETE by query: each fault is named by its parameter, and nothing is changed',
+    async (t) => {
+      const bad = (parameters: Record<string, string>) => withQuery('/product/visit', parameters);
+      const queries: [string, string[], string][] = [
+        ['/product/visit', ['', '/productHandle'], 'nothing given'],
+        [bad({ productHandle: 'x' }), [''], 'no id'],
+        [bad({ sessionId: '', customerId: '', productHandle: 'x' }), [''], 'ids left blank'],
+        [bad({ sessionId: 'good' }), ['/productHandle'], 'no handle'],
+        [bad({ sessionId: 'good', productHandle: '' }), ['/productHandle'], 'handle left blank'],
+        [bad({ sessionId: 'good', productHandle: 'a\nb' }), ['/productHandle'], 'LF in the handle'],
+        [
+          bad({ sessionId: 'good', productHandle: 'x'.repeat(256) }),
+          ['/productHandle'],
+          'handle of 256 bytes',
+        ],
+        [bad({ sessionId: 'a\u0000', productHandle: 'x' }), ['/sessionId'], 'NUL in the id'],
+        [bad({ sessionId: 'null', productHandle: 'x' }), ['/sessionId'], 'junk'],
+        [bad({ customerId: 'x'.repeat(256), productHandle: 'x' }), ['/customerId'], 'id of 256 bytes'],
+        [
+          bad({ sessionId: 'good', device: 'x'.repeat(65), productHandle: 'x' }),
+          ['/device'],
+          'device of 65 bytes',
+        ],
+        [
+          `${bad({ sessionId: 'good', productHandle: 'x' })}&sessionId=other`,
+          ['/sessionId'],
+          'an id given twice',
+        ],
+        [
+          `${bad({ sessionId: 'good' })}&productHandle=%FF`,
+          ['/productHandle'],
+          'invalid UTF-8 in the handle',
+        ],
+        [`${bad({ productHandle: 'x' })}&sessionId=a%ED%A0%80`, ['/sessionId'], 'a surrogate as UTF-8'],
+        [
+          `${bad({ productHandle: 'x' })}&sessionId=100%`,
+          ['/sessionId'],
+          'a percent sign that encodes nothing',
+        ],
+      ];
+      await changesNothing(t, async () => {
+        for (const [query, paths, why] of queries) {
+          expectIssues(t, await app.get(query, TRUSTED), paths, `GET: ${why}`);
+          expectIssues(t, await app.del(query, undefined, TRUSTED), paths, `DELETE: ${why}`);
+        }
+      });
+    },
+  );
+
+  t.test('all faults of a body are listed with what would be right, not just the first', async (t) => {
+    const identity = {
+      customerId: 'null',
+      sessionId: 1,
+      device: 'x'.repeat(65),
+      email: 'none',
+      lastName: false,
+    };
+    const event = await app.post('/event', { identity, type: 'buy', payload: [] }, TRUSTED);
+    t.equal(event.status, 400);
+    t.same(event.json, {
+      error: 'The request has fields that are missing or wrong.',
+      code: 'invalid_request',
+      issues: [
+        {
+          path: '/identity/customerId',
+          message:
+            'must be an id: 1 to 255 bytes of UTF-8 without control characters, and not a placeholder such as "null" or "0"',
+        },
+        { path: '/identity/sessionId', message: 'must be string or null' },
+        { path: '/identity/device', message: 'must have at most 64 bytes' },
+        { path: '/identity/email', message: 'must be an e-mail address' },
+        { path: '/identity/lastName', message: 'must be string or null' },
+        { path: '/type', message: 'must be one of add, remove, moveToCart, share, autoRemoveAfterPurchase' },
+        { path: '/payload', message: 'must be object' },
+      ],
+    });
+    t.same((await app.post('/product/visit', {})).json.issues, [
+      { path: '/identity', message: 'is required' },
+      { path: '/productHandle', message: 'is required' },
+    ]);
+    t.same((await app.post('/product/visit', { identity: {}, productHandle: '' })).json.issues, [
+      { path: '/identity', message: 'must have customerId or sessionId' },
+      { path: '/productHandle', message: 'must be 1 to 255 bytes of UTF-8 without control characters' },
+    ]);
+    t.same((await app.get('/product/visit?device=')).json.issues, [
+      { path: '/productHandle', message: 'is required' },
+      { path: '', message: 'must have customerId or sessionId' },
+    ]);
+  });
+
+  t.test('a body that is missing is a request whose fields are missing', async (t) => {
+    expectIssues(t, await app.post('/product/visit', undefined, TRUSTED), [''], 'visit');
+    expectIssues(t, await app.post('/event', undefined, TRUSTED), [''], 'event');
+  });
+
+  t.test('an error is JSON whatever was sent', async (t) => {
+    const answer = await app.post('/event', '{', TRUSTED);
+    t.equal(answer.headers['content-type'], 'application/json');
+    t.same(answer.json, { error: 'The body is not valid JSON.', code: 'invalid_json' });
+  });
+});
+
+function wrongHandles(): [unknown, string[], string][] {
+  const identity = { sessionId: 'good' };
+  return [
+    [{ identity }, ['/productHandle'], 'no handle'],
+    [{ identity, productHandle: null }, ['/productHandle'], 'handle null'],
+    ...WRONG_HANDLES.map(([productHandle, why]): [unknown, string[], string] => [
+      { identity, productHandle },
+      ['/productHandle'],
+      `handle: ${why}`,
+    ]),
+  ];
+}
+
+function wrongEvents(): [unknown, string[], string][] {
+  const identity = { sessionId: 'good' };
+  return [
+    [{ identity }, ['/type'], 'no type'],
+    ...[null, 1, '', 'Add', 'ADD', ' add', 'purchase', ['add']].map((type): [unknown, string[], string] => [
+      { identity, type },
+      ['/type'],
+      `type ${JSON.stringify(type)}`,
+    ]),
+    ...[null, 'x', 1, true, [], [{}]].map((payload): [unknown, string[], string] => [
+      { identity, type: 'add', payload },
+      ['/payload'],
+      `payload ${JSON.stringify(payload)}`,
+    ]),
+    [nestedEvent(1_001), ['/payload'], 'payload of 1,001 levels'],
+    [nestedEvent(32_000), ['/payload'], 'payload of as many levels as a body takes'],
+  ];
+}
+
+/** An event whose payload is lists in lists; JSON.stringify could not make the deeper ones. */
+function nestedEvent(levels: number): string {
+  const lists = '['.repeat(levels - 1) + ']'.repeat(levels - 1);
+  return `{"identity":{"sessionId":"good"},"type":"add","payload":{"a":${lists}}}`;
+}
+
+/** One or more issues at exactly these paths. */
+function expectIssues(t: Test, { status, json }: Answer, paths: readonly string[], why: string): void {
+  t.equal(status, 400, `${why}: ${status} ${json.error}`);
+  t.same(Object.keys(json), ['error', 'code', 'issues'], why);
+  t.equal(json.code, 'invalid_request', why);
+  t.same([...new Set(json.issues?.map(({ path }: { path: string }) => path))].sort(), [...paths].sort(), why);
+}
