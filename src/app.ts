@@ -17,13 +17,7 @@ import { ServeMetrics } from './http/metrics.js';
 import { operatingOperations } from './http/operating.js';
 import { listen } from './http/server.js';
 import { visitOperations } from './http/visits.js';
-import { Identities } from './identity/identities.js';
-import { Linker } from './identity/link.js';
-import { Merger } from './identity/merge.js';
-import { createProfileIds } from './identity/profile-id.js';
-import { Profiles } from './identity/profiles.js';
-import { Visitors } from './identity/visitors.js';
-import { AtProfile } from './redis/at-profile.js';
+import { openIdentity } from './identity/open.js';
 import { Once } from './redis/once.js';
 import { Store } from './redis/store.js';
 import { Ledger } from './visits/ledger.js';
@@ -91,12 +85,10 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
     onClose(() => appends.close());
 
     const recorder = new Recorder(appends, config.EVENT_SHARDS);
-    const merger = new Merger(store, (from, heir) => recorder.recordMerge(from, heir));
-    const atProfile = new AtProfile(store, async (from, heir) => void (await merger.merge(from, heir)));
-    const profileIds = createProfileIds(store.deployment.salt, store.deployment.buckets);
-    const identities = new Identities(ledger, profileIds, atProfile);
     const records = new Once(store);
-    const visitors = new Visitors(identities, new Linker(store, identities, atProfile, merger));
+    const { visitors, profiles } = openIdentity(store, ledger, (from, heir) =>
+      recorder.recordMerge(from, heir),
+    );
 
     const server = await listen({
       host: config.HOST,
@@ -104,7 +96,7 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
       basePath: config.BASE_PATH,
       operations: [
         ...visitOperations(access, visitors, records),
-        ...eventOperations(access, visitors, new Profiles(atProfile), recorder, records),
+        ...eventOperations(access, visitors, profiles, recorder, records),
       ],
       unprefixed: operatingOperations(() => store.ping(), metrics.registry),
       exchanges,
