@@ -1,0 +1,47 @@
+// For tests that kill: a parent process of its own, and who of a process group is still there.
+
+import { type ChildProcess, execFileSync, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** What parent.ts says when its child is up. */
+export interface Started {
+  readonly url: string;
+  readonly pid: number;
+}
+
+/** Runs parent.ts: a process that starts one embedded server, or a program that ignores SIGTERM, in `dir`. */
+export async function startParent(
+  what: 'redis' | 'clickhouse' | 'stubborn',
+  dir: string,
+): Promise<Started & { readonly parent: ChildProcess }> {
+  const parent = fork(new URL('./parent.js', import.meta.url), [what, dir], { execArgv: [] });
+  const [started] = (await once(parent, 'message')) as [Started];
+  return { ...started, parent };
+}
+
+/**
+ * Whether any process is left in the group that a supervised child leads: it, its watcher, what they started.
+ * One that has ended and is only waiting for init to notice (a zombie) is not.
+ */
+export function groupIsAlive(pid: number): boolean {
+  const processes = execFileSync('ps', ['-A', '-o', 'pgid=,stat=']).toString().trim().split('\n');
+  return processes.some((line) => {
+    const [group, state = ''] = line.trim().split(/\s+/);
+    return Number(group) === pid && !state.startsWith('Z');
+  });
+}
+
+/** Resolves to false where it did not happen in time. */
+export async function within(ms: number, isSo: () => boolean | Promise<boolean>): Promise<boolean> {
+  for (const deadline = performance.now() + ms; performance.now() < deadline; await sleep(20)) {
+    if (await isSo()) return true;
+  }
+  return false;
+}
+
+export async function kill9(child: ChildProcess): Promise<void> {
+  const exit = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exit;
+}

@@ -1,0 +1,157 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Redis } from 'ioredis';
+import t from 'tap';
+import { startRedis } from '../../src/embedded/redis.js';
+import { connectRedis } from '../../src/redis/client.js';
+import { startTestCluster, startTestRedis } from '../harness/redis.js';
+import { groupIsAlive, kill9, startParent, within } from './processes.js';
+
+const root = await mkdtemp(join(tmpdir(), 'wm-embedded-redis-'));
+t.teardown(() => rm(root, { recursive: true, force: true }));
+let folders = 0;
+const freshDir = () => join(root, String(++folders));
+
+const connect = (urls: readonly string[]) => connectRedis({ urls, name: 'test', timeoutMs: 2_000 }, () => {});
+
+/** One command, on a connection of its own. */
+async function ask(url: string, command: string, ...args: string[]): Promise<unknown> {
+  const client = (await connect([url])) as Redis;
+  try {
+    return await client.call(command, ...args);
+  } finally {
+    client.disconnect();
+  }
+}
+
+t.test('it is the Redis that production asks for: append-only, no eviction, no snapshots', async (t) => {
+  const redis = await startTestRedis({ fsync: 'always' });
+  const expected = {
+    appendonly: 'yes',
+    appendfsync: 'always',
+    save: '',
+    'maxmemory-policy': 'noeviction',
+    'hash-max-listpack-entries': '512',
+    port: '0',
+  };
+  for (const [name, value] of Object.entries(expected)) {
+    t.strictSame(await ask(redis.url, 'CONFIG', 'GET', name), [name, value]);
+  }
+  t.match(redis.url, /^redis:\/\/localhost\/\?path=/);
+  await redis.stop();
+});
+
+t.test('a folder that is in use is refused in one sentence, and its owner is not disturbed', async (t) => {
+  const dir = freshDir();
+  const redis = await startRedis({ dir });
+  await ask(redis.url, 'SET', 'k', '1');
+  await t.rejects(startRedis({ dir }), {
+    name: 'StartupError',
+    message: `Another Redis is using ${dir}; stop it or set another DATA_DIR.`,
+  });
+  t.equal(await ask(redis.url, 'GET', 'k'), '1');
+  await redis.stop();
+});
+
+t.test(
+  'what a kill -9 leaves behind does not block the next start, and what was acknowledged is there',
+  async (t) => {
+    const dir = freshDir();
+    const before = await startRedis({ dir, restart: false });
+    await ask(before.url, 'SET', 'k', 'kept');
+    process.kill(before.pid ?? 0, 'SIGKILL');
+    await within(2_000, () => before.pid === undefined);
+    const after = await startRedis({ dir });
+    t.equal(await ask(after.url, 'GET', 'k'), 'kept');
+    await after.stop();
+    await before.stop();
+  },
+);
+
+t.test('a server that dies comes back by itself, at the same URL, with its data', async (t) => {
+  const redis = await startRedis({ dir: freshDir() });
+  await ask(redis.url, 'SET', 'k', 'kept');
+  const first = redis.pid ?? 0;
+  process.kill(first, 'SIGKILL');
+  t.ok(await within(5_000, () => redis.pid !== undefined && redis.pid !== first));
+  t.ok(
+    await within(5_000, () =>
+      ask(redis.url, 'GET', 'k').then(
+        (v) => v === 'kept',
+        () => false,
+      ),
+    ),
+  );
+  await redis.stop();
+});
+
+t.test(
+  'in a folder too deep for a socket it listens on a loopback port, and the folder is still guarded',
+  async (t) => {
+    const dir = join(freshDir(), 'd'.repeat(120));
+    await mkdir(dir, { recursive: true });
+    const redis = await startRedis({ dir });
+    t.match(redis.url, /^redis:\/\/127\.0\.0\.1:\d+$/);
+    t.equal(await ask(redis.url, 'PING'), 'PONG');
+    await t.rejects(startRedis({ dir }), { name: 'StartupError', message: /^Another Redis is using / });
+    await redis.stop();
+  },
+);
+
+t.test('without the program, one sentence says what to install', async (t) => {
+  const { PATH } = process.env;
+  t.teardown(() => {
+    process.env.PATH = PATH;
+  });
+  process.env.PATH = root;
+  await t.rejects(startRedis({ dir: freshDir() }), {
+    name: 'StartupError',
+    message: /^Neither redis-server nor valkey-server is in PATH: install one/,
+  });
+});
+
+t.test('data that cannot be loaded fails the start with the reason that Redis gives', async (t) => {
+  const dir = freshDir();
+  const redis = await startRedis({ dir });
+  await redis.stop();
+  await rm(join(dir, 'appendonlydir'), { recursive: true });
+  await mkdir(join(dir, 'appendonlydir', 'appendonly.aof.manifest'), { recursive: true });
+  await t.rejects(startRedis({ dir }), {
+    name: 'StartupError',
+    message: /^Redis did not start: exit code 1: .*manifest/s,
+  });
+});
+
+t.test(
+  'kill -9 of the parent leaves nothing running, and the next start takes the folder at once',
+  async (t) => {
+    const dir = freshDir();
+    const { parent, pid, url } = await startParent('redis', dir);
+    await ask(url, 'SET', 'k', 'kept');
+    await kill9(parent);
+    const next = await startRedis({ dir });
+    t.equal(await ask(next.url, 'GET', 'k'), 'kept');
+    t.ok(await within(5_000, () => !groupIsAlive(pid)));
+    await next.stop();
+  },
+);
+
+t.test(
+  'the test cluster takes keys of every slot range on three masters, and stops completely',
+  async (t) => {
+    const cluster = await startTestCluster();
+    const client = await connect(cluster.urls);
+    await Promise.all(Array.from({ length: 60 }, (_, i) => client.set(`k${i}`, String(i))));
+    const sizes = await Promise.all(cluster.urls.map((url) => ask(url, 'DBSIZE') as Promise<number>));
+    t.equal(
+      sizes.reduce((a, b) => a + b),
+      60,
+    );
+    t.ok(sizes.every((size) => size > 0));
+    client.disconnect();
+    const pids = [...cluster.pids];
+    await cluster.stop();
+    t.ok(await within(3_000, () => pids.every((pid) => pid !== undefined && !groupIsAlive(pid))));
+  },
+);
