@@ -1,0 +1,249 @@
+// Limits from both sides, content types, and bodies that do not come as they should.
+
+import t, { type Test } from 'tap';
+import { KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { dumpRedis } from '../harness/dump.js';
+import { startTestRedis } from '../harness/redis.js';
+import { Wire } from '../harness/wire.js';
+
+const PATH = '/product/visit';
+const VISIT = { identity: { sessionId: 's' }, productHandle: 'x' };
+const MAX_BODY = 65_536;
+const MAX_PAYLOAD = 16_384;
+
+/** A valid visit of exactly this many bytes: the rest is an unknown field. */
+function visitOfBytes(bytes: number): Buffer {
+  const empty = JSON.stringify({ ...VISIT, fill: '' });
+  return Buffer.from(JSON.stringify({ ...VISIT, fill: 'x'.repeat(bytes - empty.length) }));
+}
+
+/** The same bytes in pieces; their sizes go round `sizes`. */
+function pieces(bytes: Buffer, ...sizes: number[]): Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const size = sizes[parts.length % sizes.length] as number;
+    parts.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  return parts;
+}
+
+t.test('limits', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const app = await startApp(t, redis);
+
+  // The one that takes its time runs beside the others.
+  const slow = slowBodies(t, app);
+
+  t.test('a body of 65,536 bytes passes and one of 65,537 does not, however it comes', async (t) => {
+    for (const method of ['POST', 'DELETE']) {
+      for (const shape of [[MAX_BODY * 2], [1_000], [16_384], [1, 4_095, 60_000]]) {
+        const fits = await app.send(method, PATH, pieces(visitOfBytes(MAX_BODY), ...shape));
+        t.equal(fits.status, 200, `${method} chunked by ${shape}`);
+        const tooLarge = await app.send(method, PATH, pieces(visitOfBytes(MAX_BODY + 1), ...shape));
+        expectTooLarge(t, tooLarge, `${method} chunked by ${shape}`);
+      }
+      t.equal(
+        (await app.send(method, PATH, visitOfBytes(MAX_BODY))).status,
+        200,
+        `${method} with Content-Length`,
+      );
+      expectTooLarge(
+        t,
+        await app.send(method, PATH, visitOfBytes(MAX_BODY + 1)),
+        `${method} with Content-Length`,
+      );
+    }
+  });
+
+  t.test('a body that is announced too large is refused before it is sent', async (t) => {
+    for (const length of [MAX_BODY + 1, 1_000_000, 10_000_000_000]) {
+      const wire = await Wire.open(t, app.port);
+      wire.sendHead('POST', PATH, { 'content-length': String(length) });
+      t.match(await wire.next(), { status: 413, body: /"code":"payload_too_large"/ }, `${length} bytes`);
+    }
+  });
+
+  t.test('a chunked body is refused when it passes the limit, not at its end', async (t) => {
+    const wire = await Wire.open(t, app.port);
+    wire.sendHead('POST', PATH, { 'transfer-encoding': 'chunked' });
+    const chunk = Buffer.alloc(0x4000, ' ');
+    for (let i = 0; i < 5; i++)
+      wire.send(Buffer.concat([Buffer.from('4000\r\n'), chunk, Buffer.from('\r\n')]));
+    t.match(await wire.next(), { status: 413, headers: { connection: 'close' } });
+    await wire.ended();
+  });
+
+  t.test('after a body that was a little too large the connection goes on', async (t) => {
+    const wire = await Wire.open(t, app.port);
+    wire.sendHead('POST', PATH, { 'content-length': '70000' });
+    t.match(await wire.next(), { status: 413 });
+    wire.send(Buffer.alloc(70_000, 'x'));
+    wire.sendHead('GET', withQuery(PATH, { sessionId: 's', productHandle: 'unseen' }));
+    t.match(await wire.next(), { status: 200, body: /"count":0/ });
+  });
+
+  t.test(
+    'an event payload of 16,384 bytes passes and one of 16,385 does not; blanks do not count',
+    async (t) => {
+      const event = (payload: object) => ({ identity: { sessionId: 's' }, type: 'add', payload });
+      const payloadOf = (bytes: number, unit = 'x') => {
+        const unitBytes = Buffer.byteLength(unit);
+        const rest = bytes - Buffer.byteLength('{"a":""}');
+        return { a: unit.repeat(Math.floor(rest / unitBytes)) + 'y'.repeat(rest % unitBytes) };
+      };
+      for (const unit of ['x', 'é', '😀']) {
+        t.equal((await app.post('/event', event(payloadOf(MAX_PAYLOAD, unit)), TRUSTED)).status, 200, unit);
+        const tooLarge = await app.post('/event', event(payloadOf(MAX_PAYLOAD + 1, unit)), TRUSTED);
+        expectTooLarge(t, tooLarge, unit);
+        t.equal(tooLarge.json.error, 'The payload is larger than 16384 bytes.');
+      }
+      const blown = JSON.stringify(event(payloadOf(MAX_PAYLOAD)), null, 8).replaceAll('\n', '\n\n\n');
+      t.equal((await app.post('/event', blown, TRUSTED)).status, 200);
+    },
+  );
+
+  t.test('ids and handles have up to 255 bytes of UTF-8, counted after trimming', async (t) => {
+    const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
+    for (const name of full) {
+      t.equal(Buffer.byteLength(name), 255);
+      const visit = { identity: { sessionId: name }, productHandle: name };
+      t.match(await app.post(`${PATH}?count=true`, visit), {
+        status: 200,
+        json: { count: 1, productHandle: name },
+      });
+      t.match(await app.get(withQuery(PATH, { sessionId: name, productHandle: name })), {
+        json: { count: 1 },
+      });
+      t.equal(
+        (await app.post(PATH, { identity: { sessionId: `${name}x` }, productHandle: 'x' })).status,
+        400,
+      );
+      t.equal(
+        (await app.post(PATH, { identity: { sessionId: 's' }, productHandle: `${name}x` })).status,
+        400,
+      );
+      t.equal((await app.get(withQuery(PATH, { sessionId: `${name}x`, productHandle: 'x' }))).status, 400);
+    }
+    const padded = await app.post(`${PATH}?count=true`, {
+      identity: { sessionId: `  ${full[0]}\n` },
+      productHandle: full[0],
+    });
+    t.equal(padded.json.count, 2, 'blanks around an id are not counted');
+  });
+
+  t.test('ids that differ in their last byte are two, also where they are long', async (t) => {
+    const long = 'x'.repeat(254);
+    for (const end of ['a', 'b']) {
+      const visit = { identity: { sessionId: long + end }, productHandle: 'long' };
+      t.equal((await app.post(`${PATH}?count=true`, visit)).json.count, 1);
+    }
+  });
+
+  t.test('device, locale, e-mail and names have their limits', async (t) => {
+    const limits = { device: 64, locale: 64, email: 320, firstName: 255, lastName: 255 };
+    for (const [name, bytes] of Object.entries(limits)) {
+      for (const start of ['@', '@é']) {
+        const fits = start + 'x'.repeat(bytes - Buffer.byteLength(start));
+        const statusOf = async (value: string) => {
+          const body = { identity: { sessionId: 's', [name]: value }, type: 'add' };
+          return (await app.post('/event', body, TRUSTED)).status;
+        };
+        t.equal(await statusOf(fits), 200, `${name} of ${bytes} bytes`);
+        t.equal(await statusOf(`${fits}x`), 400, `${name} of ${bytes + 1} bytes`);
+      }
+      const nothing = { identity: { sessionId: 's', [name]: null }, type: 'add' };
+      t.equal((await app.post('/event', nothing, TRUSTED)).status, 200, `${name} null`);
+    }
+  });
+
+  t.test('unknown fields are ignored, wherever they are', async (t) => {
+    const identity = { sessionId: 'unknown-fields', age: 7, null: null };
+    const visit = { identity, productHandle: 'x', extra: [1], customerId: 5 };
+    t.match(await app.post(`${PATH}?count=true&utm_source=x&utm=%FF`, visit), {
+      status: 200,
+      json: { count: 1 },
+    });
+    t.match(await app.get(`${PATH}?sessionId=unknown-fields&productHandle=x&utm=1&utm=2`), {
+      json: { count: 1 },
+    });
+  });
+
+  t.test(
+    'JSON, plain text and no content type are taken, in any spelling, and all else is 415',
+    async (t) => {
+      const typed = (type: string) => app.post(PATH, VISIT, type === '' ? {} : { 'content-type': type });
+      const taken = [
+        '',
+        'application/json',
+        'text/plain',
+        'application/json; charset=utf-8',
+        'application/json;charset=UTF-8',
+        'text/plain;charset=UTF-8',
+        'Application/JSON',
+        'TEXT/PLAIN ; charset=utf-8',
+      ];
+      for (const type of taken) t.equal((await typed(type)).status, 200, type || 'absent');
+      const refused = [
+        'application/x-www-form-urlencoded',
+        'multipart/form-data; boundary=x',
+        'text/html',
+        'application/jsonp',
+        'application/json-patch+json',
+        'application/xml; x=application/json',
+        'text/plainer',
+        'json',
+        'application/json, text/html',
+      ];
+      const before = await dumpRedis(redis, app.prefix);
+      for (const type of refused) {
+        t.match(await typed(type), { status: 415, json: { code: 'unsupported_media_type' } }, type);
+      }
+      t.same(await dumpRedis(redis, app.prefix), before);
+    },
+  );
+
+  t.test(
+    'a body that does not arrive in 10 s is 408, whether the client is silent or slow',
+    { timeout: 30_000 },
+    async (t) => {
+      for (const { what, answer, seconds } of await slow) {
+        t.match(
+          answer,
+          { status: 408, headers: { connection: 'close' }, body: /"code":"request_timeout"/ },
+          what,
+        );
+        t.ok(seconds > 9.5 && seconds < 11.5, `${what}: after ${seconds.toFixed(1)} s`);
+      }
+    },
+  );
+});
+
+/** Bodies that never end; the server is asked all of them at the same time. */
+async function slowBodies(t: Test, app: TestApp) {
+  const clients = [
+    { what: 'nothing of the body', start: '', drip: '' },
+    { what: 'half of it', start: '{"identity"', drip: '' },
+    { what: 'a byte now and then', start: '{', drip: ' ' },
+    { what: 'a byte now and then, chunked', start: '1\r\n{\r\n', drip: '1\r\n \r\n', chunked: true },
+  ];
+  return Promise.all(
+    clients.map(async ({ what, start, drip, chunked }) => {
+      const wire = await Wire.open(t, app.port);
+      const began = performance.now();
+      const size = chunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': '1000' };
+      wire.sendHead('POST', PATH, { 'x-api-key': KEY, ...size });
+      if (start !== '') wire.send(start);
+      const dripping = setInterval(() => drip && wire.send(drip), 700);
+      const answer = await wire.next();
+      clearInterval(dripping);
+      await wire.ended();
+      return { what, answer, seconds: (performance.now() - began) / 1000 };
+    }),
+  );
+}
+
+function expectTooLarge(t: Test, answer: Awaited<ReturnType<TestApp['get']>>, why: string): void {
+  t.match(answer, { status: 413, json: { code: 'payload_too_large', error: String } }, why);
+}
