@@ -6,6 +6,9 @@ import { SETTINGS } from '../../src/config.js';
 import { startTestRedis } from '../harness/redis.js';
 import { wishmeter } from './wishmeter.js';
 
+/** NODE_OPTIONS that run this code first. */
+const preloading = (code: string) => `--import=data:text/javascript,${encodeURIComponent(code)}`;
+
 const NO_STACK = /\n\s+at /;
 
 t.test('--version prints the version of package.json', async (t) => {
@@ -66,8 +69,7 @@ t.test('a Node that uWebSockets.js has no binary for: one sentence that says wha
   const pretend = "Object.defineProperty(process.versions, 'modules', { value: '999' })";
   const { code, stderr } = await wishmeter({
     args: ['serve'],
-    env: { REDIS_URL: redis.url, PORT: '0' },
-    nodeArgs: [`--import=data:text/javascript,${encodeURIComponent(pretend)}`],
+    env: { REDIS_URL: redis.url, PORT: '0', NODE_OPTIONS: preloading(pretend) },
   });
   t.equal(code, 1);
   t.match(
@@ -80,7 +82,7 @@ t.test('a Node that is too old: one sentence', async (t) => {
   const pretend = "Object.defineProperty(process.versions, 'node', { value: '20.11.9' })";
   const { code, stderr } = await wishmeter({
     args: ['start'],
-    nodeArgs: [`--import=data:text/javascript,${encodeURIComponent(pretend)}`],
+    env: { NODE_OPTIONS: preloading(pretend) },
   });
   t.match(
     { code, stderr },

@@ -1,8 +1,9 @@
 // A real `wishmeter start` on a folder and free ports of its own, for tests.
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { findProcess, processesOf } from './processes.js';
-import { type Ended, type Running, spawnWishmeter, until } from './wishmeter.js';
+import { type Ended, type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
 
 /** The line that `start` logs when it is ready. */
 interface ReadyLine {
@@ -59,7 +60,11 @@ export async function started(t: Teardown, dir: string, env: NodeJS.ProcessEnv =
 
 /** Waits until no process of this folder lives. @throws where one stays */
 export async function nothingLeft(dir: string, withinMs = 15_000): Promise<void> {
-  await until(`nothing of ${dir} is left`, async () => (await processesOf(dir)).length === 0, withinMs);
+  try {
+    await until(`nothing of ${dir} is left`, async () => (await processesOf(dir)).length === 0, withinMs);
+  } catch {
+    throw new Error(`left of ${dir} after ${withinMs} ms: ${JSON.stringify(await processesOf(dir))}`);
+  }
 }
 
 /** Kills a child and waits for another one in its place. */
@@ -70,7 +75,6 @@ export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void
     const now = await findProcess(dir, title);
     return now !== undefined && now.pid !== before.pid;
   });
-  await sleep(0);
 }
 
 /** The service as a client sees it. */
@@ -95,4 +99,19 @@ export function client(url: string, key: string) {
     event: (sessionId: string, type: string, payload: object) =>
       call('POST', '/event', { identity: identity(sessionId), type, payload }),
   };
+}
+
+/** The key that `start` has made in its folder. */
+export async function apiKey(dir: string): Promise<string> {
+  return (await readFile(join(dir, 'api-key'), 'utf8')).trim();
+}
+
+/** Asks ClickHouse as an analyst would, with the command line. @throws what it has on stderr */
+export async function sql(clickhouseUrl: string, query: string): Promise<string> {
+  const { code, stdout, stderr } = await wishmeter({
+    args: ['sql', '--format', 'TSV', query],
+    env: { CLICKHOUSE_URL: clickhouseUrl },
+  });
+  if (code !== 0) throw new Error(stderr);
+  return stdout.trim();
 }

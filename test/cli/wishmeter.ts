@@ -13,6 +13,13 @@ export const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
 /** Nothing of the caller's settings, so that a test means the same everywhere. */
 const BARE_ENV = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR };
 
+/** Nothing is left of a test that is cut short. */
+const living = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of living) child.kill('SIGKILL');
+});
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => process.exit(1));
+
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -24,8 +31,6 @@ export interface Invocation {
   readonly args: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
   readonly stdin?: string;
-  /** Node's own arguments, before the program's. */
-  readonly nodeArgs?: readonly string[];
 }
 
 /** A command that ends by itself. */
@@ -42,8 +47,10 @@ export interface Running {
 }
 
 /** A command that runs on. */
-export function spawnWishmeter({ args, env = {}, stdin, nodeArgs = [] }: Invocation): Running {
-  const child = spawn(process.execPath, [...nodeArgs, MAIN, ...args], { env: { ...BARE_ENV, ...env } });
+export function spawnWishmeter({ args, env = {}, stdin }: Invocation): Running {
+  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...BARE_ENV, ...env } });
+  living.add(child);
+  child.once('exit', () => living.delete(child));
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

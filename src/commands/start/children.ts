@@ -80,9 +80,9 @@ export class Children {
     } else if (state.state === 'stopped' && state.killed) {
       log.warn('did not stop in time and was killed');
     } else if (state.state === 'ready') {
-      log.debug({ afterMs: Math.round(state.afterMs) }, 'ready');
+      log.debug({ afterMs: Math.round(state.afterMs) }, 'child ready');
     } else {
-      log.debug(what);
+      log.debug(`child ${what}`);
     }
   }
 }

@@ -1,0 +1,54 @@
+// What a person at a terminal sees. script(1), of util-linux, makes the terminal.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import t from 'tap';
+import { apiKey, nothingLeft, startSettings } from './started.js';
+import { MAIN, tempDir, until } from './wishmeter.js';
+
+const lacking = ['script', 'curl'].filter((program) => spawnSync(program, ['--version']).error);
+const ON_TERMINAL = lacking.length > 0 ? { skip: `no ${lacking.join(', ')} here` } : {};
+
+t.test('a terminal gets a banner whose lines work, and Ctrl-C stops it', ON_TERMINAL, async (t) => {
+  const dir = await tempDir(t);
+  const terminal = spawn('script', ['-qec', `exec ${process.execPath} ${MAIN} start`, '/dev/null'], {
+    env: { PATH: process.env.PATH, ...startSettings(dir) },
+  });
+  let screen = '';
+  terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+    screen += text.replaceAll('\r', '');
+  });
+  const ended = once(terminal, 'exit');
+  t.teardown(async () => {
+    terminal.kill('SIGKILL');
+    await nothingLeft(dir);
+  });
+  await until('the banner', () => screen.includes('Ctrl-C'));
+  t.match(screen, await apiKey(dir), 'shows the key');
+  t.notMatch(screen, /^\{/m, 'no log lines');
+  const lines = screen.split('\n').filter((line) => /^ {2}(curl|.*npx wishmeter sql)/.test(line));
+  t.equal(lines.length, 4, 'three curl lines and one of SQL');
+  const answers: string[] = [];
+  for (const line of lines.slice(0, 3)) answers.push(await shell(line));
+  t.match(answers[0], '"productHandle":"red-shoe"');
+  t.match(answers[1], '"count":1');
+  t.match(answers[2], '"profileId"');
+  // npx looks for the program in node_modules/.bin, which the Makefile fills; here it is called directly.
+  const line = (lines[3] as string).replace('npx wishmeter', `${process.execPath} ${MAIN}`);
+  await until('the event is in ClickHouse', async () => (await shell(line)).includes('1001'));
+
+  terminal.stdin.write('\u0003');
+  t.same(await ended, [0, null]);
+  t.match(screen, /Stopping/);
+  await nothingLeft(dir, 5_000);
+});
+
+async function shell(line: string): Promise<string> {
+  const sh = spawn('/bin/sh', ['-c', line], { stdio: ['ignore', 'pipe', 'ignore'] });
+  let out = '';
+  sh.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+  });
+  await once(sh, 'close');
+  return out;
+}
