@@ -113,6 +113,7 @@ export class Exchanges {
     return (res, req) => {
       const exchange = this.#begin(res, req, undefined);
       exchange.allow = allow;
+      exchange.isHead = req.getMethod() === 'head';
       this.#fail(exchange, new ServiceError(code));
     };
   }
@@ -130,6 +131,7 @@ export class Exchanges {
       closes: false,
       release: undefined,
       allow: undefined,
+      isHead: false,
     };
     res.onAborted(() => {
       exchange.release?.();
@@ -170,7 +172,11 @@ export class Exchanges {
       writeCors(this.#options.access, res, exchange.origin);
       const closes = exchange.closes || this.#draining;
       if (closes) res.writeHeader('connection', 'close');
-      res.end(body, closes);
+      if (body !== undefined && exchange.isHead)
+        res.writeHeader('content-length', `${Buffer.byteLength(body)}`);
+      // With any argument, endWithoutBody of uWebSockets.js does not answer.
+      if (body === undefined || exchange.isHead) res.endWithoutBody();
+      else res.end(body, closes);
     });
     this.#end(exchange);
   }
@@ -214,6 +220,8 @@ interface Exchange {
   /** Stops the reading of the body. */
   release: (() => void) | undefined;
   allow: string | undefined;
+  /** HEAD: the answer tells the length of its body but must not have one. */
+  isHead: boolean;
 }
 
 const JSON_TYPE = 'application/json';

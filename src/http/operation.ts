@@ -10,7 +10,8 @@ export interface Answer {
   /** application/json where absent. */
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body: string;
+  /** Absent where the status has none, like 304. */
+  readonly body?: string | Uint8Array;
 }
 
 /** One row of the API: what a method on a path does. */
