@@ -92,11 +92,9 @@ for (const [kind, start] of [
       await appendEvents(redis, place.keys, 0, events(10));
       await place.drained();
       t.equal(await redis.hget(place.keys.eventsState(0), 'owner'), 'first');
-      const began = performance.now();
       await first.close();
       await appendEvents(redis, place.keys, 0, events(10));
       await place.drained();
-      t.ok(performance.now() - began < 3_000);
       t.equal(await redis.hget(place.keys.eventsState(0), 'owner'), 'second');
       await second.close();
       t.equal(await redis.hget(place.keys.eventsState(0), 'owner'), null);
@@ -135,11 +133,12 @@ t.test('in detail', async (t) => {
 
   t.test('few events wait for the interval, so that there are few parts', async (t) => {
     const place = await world.fresh();
-    const finalized: number[] = [];
+    let inserts = 0;
+    const began = performance.now();
     const flusher = place.flusher({
       intervalMs: 400,
       onStep: (step) => {
-        if (step === 'finalized') finalized.push(performance.now());
+        if (step === 'finalized') inserts++;
       },
     });
     for (let i = 0; i < 40; i++) {
@@ -148,7 +147,8 @@ t.test('in detail', async (t) => {
     }
     await place.drained();
     await flusher.close();
-    t.ok(finalized.length >= 2 && finalized.length <= 5, `${finalized.length} inserts in a second`);
+    const most = (performance.now() - began) / 400 + 2;
+    t.ok(inserts >= 2 && inserts <= most, `${inserts} inserts, at most ${most}`);
     t.equal((await place.counts()).shown, 40);
   });
 
