@@ -7,8 +7,9 @@
 -- An insert is on disk before it is answered, because the flusher then removes it from Redis.
 --
 -- The sort key begins with the time because that is the order in which rows arrive: parts then cover ranges
--- that hardly overlap, and FINAL has next to nothing to merge (measured on 2 million rows: the views take the same time
--- with and without it, while keys that begin with the type or the product take up to twice as long).
+-- that hardly overlap, and FINAL has next to nothing to merge. Measured on 2 million rows in 12 parts, with and
+-- without FINAL: events per day 44 and 45 ms, top products 66 and 75, a bare count() 32 and 2. Under keys that
+-- begin with the day and the type, or the product, FINAL made the views take up to three times as long.
 -- It is also the smallest on disk: a visitor's events lie close together, and ids repeat within a compressed block.
 CREATE TABLE IF NOT EXISTS {database}.events_stored
 (
