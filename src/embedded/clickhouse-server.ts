@@ -42,7 +42,7 @@ async function openEngine(): Promise<ClickHouseEngine> {
 
 // chDB says only that it failed; its reason, the locked `status` file, is on stderr, which the parent shows.
 const engine = await openEngine().catch(() =>
-  fail(`ClickHouse can't open ${dir}: another process is using it, or it is not ours to write.`),
+  fail(`ClickHouse can't open ${dir}: another process is using it, or it may not be written.`),
 );
 const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, await createHandler(engine));
 
@@ -65,4 +65,6 @@ process.once('SIGTERM', () => {
     engine.close();
     process.exit(0);
   });
+  // A connection whose request was still running would be kept alive after it.
+  setInterval(() => server.closeIdleConnections(), 20);
 });

@@ -1,0 +1,135 @@
+// The process of the embedded ClickHouse: its start, its end, and what is left after each kind of end.
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { startClickHouse } from '../../src/embedded/clickhouse.js';
+import { groupIsAlive, kill9, startParent, within } from './processes.js';
+
+const root = await mkdtemp(join(tmpdir(), 'wm-embedded-clickhouse-'));
+t.teardown(() => rm(root, { recursive: true, force: true }));
+let folders = 0;
+const freshDir = () => join(root, String(++folders));
+
+async function ask(url: string, sql: string, params: Record<string, string> = {}): Promise<string> {
+  const answer = await fetch(`${url}/?${new URLSearchParams(params)}`, { method: 'POST', body: sql });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(text);
+  return text.trimEnd();
+}
+
+const TABLE = `CREATE TABLE wishmeter.t (id UInt32) ENGINE = MergeTree ORDER BY id
+  SETTINGS non_replicated_deduplication_window = 100`;
+
+t.test('databases, tables and rows are there after a restart, and a token is still known', async (t) => {
+  const dir = freshDir();
+  const token = { insert_deduplication_token: 'once' };
+  const before = await startClickHouse({ dir });
+  await ask(before.url, 'CREATE DATABASE wishmeter');
+  await ask(before.url, TABLE);
+  await ask(before.url, 'INSERT INTO wishmeter.t VALUES (1), (2)', token);
+  await before.stop();
+
+  const after = await startClickHouse({ dir });
+  t.equal(await ask(after.url, 'SELECT count() FROM wishmeter.t'), '2');
+  await ask(after.url, 'INSERT INTO wishmeter.t VALUES (1), (2)', token);
+  t.equal(await ask(after.url, 'SELECT count() FROM wishmeter.t'), '2');
+  await after.stop();
+});
+
+t.test('kill -9 loses no acknowledged insert; it comes back on its port, with its tokens', async (t) => {
+  const clickhouse = await startClickHouse({ dir: freshDir() });
+  const { url } = clickhouse;
+  await ask(url, 'CREATE DATABASE wishmeter');
+  await ask(url, TABLE);
+  let acknowledged = 0;
+  const insert = (i: number) =>
+    ask(url, `INSERT INTO wishmeter.t VALUES (${i})`, { insert_deduplication_token: String(i) });
+  const inserting = (async () => {
+    for (;;) {
+      await insert(acknowledged + 1);
+      acknowledged++;
+    }
+  })();
+  await within(5_000, () => acknowledged >= 20);
+  const first = clickhouse.pid ?? 0;
+  process.kill(first, 'SIGKILL');
+  await t.rejects(inserting);
+
+  t.ok(await within(10_000, () => clickhouse.pid !== undefined && clickhouse.pid !== first));
+  t.ok(
+    await within(10_000, () =>
+      ask(url, 'SELECT 1').then(
+        () => true,
+        () => false,
+      ),
+    ),
+  );
+  t.equal(
+    await ask(url, `SELECT count() FROM wishmeter.t WHERE id <= ${acknowledged}`),
+    String(acknowledged),
+  );
+  // The insert that got no answer may be sent again under its token.
+  await insert(acknowledged + 1);
+  t.equal(await ask(url, 'SELECT count() FROM wishmeter.t'), String(acknowledged + 1));
+  await clickhouse.stop();
+});
+
+t.test('a folder that is in use is refused in one sentence, and its owner is not disturbed', async (t) => {
+  const dir = freshDir();
+  const clickhouse = await startClickHouse({ dir });
+  await t.rejects(startClickHouse({ dir }), {
+    name: 'StartupError',
+    message: `ClickHouse can't open ${dir}: another process is using it, or it may not be written.`,
+  });
+  t.equal(await ask(clickhouse.url, 'SELECT 1'), '1');
+  await clickhouse.stop();
+});
+
+t.test('a taken port is refused in one sentence', async (t) => {
+  const other = createServer();
+  await new Promise<void>((up) => other.listen(0, '127.0.0.1', up));
+  const { port } = other.address() as AddressInfo;
+  await t.rejects(startClickHouse({ dir: freshDir(), port }), {
+    name: 'StartupError',
+    message: `Port ${port} of 127.0.0.1 is taken; set another CLICKHOUSE_PORT.`,
+  });
+  other.close();
+});
+
+t.test('it listens on loopback only', async (t) => {
+  const clickhouse = await startClickHouse({ dir: freshDir() });
+  t.equal(new URL(clickhouse.url).hostname, '127.0.0.1');
+  const { networkInterfaces } = await import('node:os');
+  const outside = Object.values(networkInterfaces())
+    .flat()
+    .find((address) => address?.family === 'IPv4' && !address.internal);
+  if (outside) await t.rejects(fetch(`http://${outside.address}:${new URL(clickhouse.url).port}/ping`));
+  await clickhouse.stop();
+});
+
+t.test('stop lets a running query end, and takes no new one', async (t) => {
+  const clickhouse = await startClickHouse({ dir: freshDir() });
+  const running = ask(clickhouse.url, 'SELECT sleep(1)');
+  await new Promise((r) => setTimeout(r, 300));
+  const stopping = clickhouse.stop();
+  t.equal(await running, '0');
+  const before = performance.now();
+  await stopping;
+  t.ok(performance.now() - before < 2_000, 'and is gone right after it');
+  await t.rejects(ask(clickhouse.url, 'SELECT 1'));
+});
+
+t.test('kill -9 of the parent leaves nothing running, and the next start takes the folder', async (t) => {
+  const dir = freshDir();
+  const { parent, pid, url } = await startParent('clickhouse', dir);
+  await ask(url, 'CREATE DATABASE wishmeter');
+  await kill9(parent);
+  const next = await startClickHouse({ dir });
+  t.equal(await ask(next.url, "SELECT count() FROM system.databases WHERE name = 'wishmeter'"), '1');
+  t.ok(await within(5_000, () => !groupIsAlive(pid)));
+  await next.stop();
+});
