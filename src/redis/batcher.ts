@@ -194,9 +194,10 @@ export class Batcher<Op, Answer> {
     let remeasured = false;
     for (;;) {
       try {
-        const reply = full
-          ? await client.eval(script.source, keys.length, ...keys, ...args)
-          : await client.evalsha(script.sha, keys.length, ...keys, ...args);
+        const call = full
+          ? client.eval(script.source, keys.length, ...keys, ...args)
+          : client.evalsha(script.sha, keys.length, ...keys, ...args);
+        const reply = await before(deadline, call);
         if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
         if (reply !== LUA.EXPIRED) return reply;
         // Either we were slow, or a clock jumped since it was measured: that can be told apart once.
@@ -215,6 +216,15 @@ export class Batcher<Op, Answer> {
       }
     }
   }
+}
+
+/** The client's own time-out begins with the call, but a batch may have waited for its lane. */
+function before<T>(deadline: number, call: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(new ServiceError('unavailable'));
+    const timer = setTimeout(late, deadline - performance.now());
+    call.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }
 
 const READY_POLL_MS = 5;
