@@ -11,10 +11,13 @@ import { appendFormat } from './events/appender.js';
 import { Recorder } from './events/recorder.js';
 import { startFlusher } from './flush/flusher.js';
 import { Access } from './http/access.js';
+import { beaconOperation } from './http/beacon.js';
 import { eventOperations } from './http/events.js';
 import { Exchanges } from './http/exchange.js';
 import { ServeMetrics } from './http/metrics.js';
+import { openApiOperation } from './http/openapi.js';
 import { operatingOperations } from './http/operating.js';
+import type { Operation } from './http/operation.js';
 import { listen } from './http/server.js';
 import { visitOperations } from './http/visits.js';
 import { openIdentity } from './identity/open.js';
@@ -90,15 +93,19 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
       recorder.recordMerge(from, heir),
     );
 
+    const operations: Operation[] = [
+      ...visitOperations(access, visitors, records),
+      ...eventOperations(access, visitors, profiles, recorder, records),
+      beaconOperation(),
+    ];
+    const unprefixed = operatingOperations(() => store.ping(), metrics.registry);
+    operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed));
     const server = await listen({
       host: config.HOST,
       port: config.PORT,
       basePath: config.BASE_PATH,
-      operations: [
-        ...visitOperations(access, visitors, records),
-        ...eventOperations(access, visitors, profiles, recorder, records),
-      ],
-      unprefixed: operatingOperations(() => store.ping(), metrics.registry),
+      operations,
+      unprefixed,
       exchanges,
     });
     onClose(() => server.close());

@@ -13,6 +13,15 @@ export function readOrigin(access: Access, req: HttpRequest): string {
   return access.hasOrigins ? req.getHeader('origin') : '';
 }
 
+/**
+ * The origin by the Referer header, for a request without Origin; empty where it can't tell. Browsers leave
+ * Origin out of a GET within the page's own origin: a shop whose own host has the service under BASE_PATH.
+ */
+export function readRefererOrigin(access: Access, req: HttpRequest): string {
+  const referer = access.hasOrigins ? req.getHeader('referer') : '';
+  return URL.canParse(referer) ? new URL(referer).origin : '';
+}
+
 /** Headers of every answer. */
 export function writeCors(access: Access, res: HttpResponse, origin: string): void {
   if (!access.hasOrigins) return;

@@ -13,7 +13,7 @@ import type { Logger } from 'pino';
 import { ERRORS, type Issue, ServiceError } from '../errors.js';
 import type { Access } from './access.js';
 import { BodyReader } from './body.js';
-import { readOrigin, writeCors, writePreflight } from './cors.js';
+import { readOrigin, readRefererOrigin, writeCors, writePreflight } from './cors.js';
 import { type Answer, type Operation, Request } from './operation.js';
 
 export interface ExchangeOptions {
@@ -68,7 +68,7 @@ export class Exchanges {
         const caller = access.identify(operation.subject, {
           authorization: req.getHeader('authorization'),
           apiKey: req.getHeader('x-api-key'),
-          origin: exchange.origin,
+          origin: exchange.origin === '' ? readRefererOrigin(access, req) : exchange.origin,
           query,
         });
         const request = new Request(operation, req, query, caller);
