@@ -6,11 +6,19 @@ import type { Profiles } from '../identity/profiles.js';
 import { fitsBytes } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { Once } from '../redis/once.js';
+import { profileAnswer } from '../validation/answers.js';
 import { readEvent } from '../validation/requests.js';
+import { eventBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { IDEMPOTENCY_KEY, once } from './idempotency.js';
 import { MAX_BODY, MAX_PAYLOAD } from './limits.js';
 import type { Operation } from './operation.js';
+
+const EXAMPLE = {
+  identity: { sessionId: 's-1', device: 'desktop' },
+  type: 'add',
+  payload: { productId: '1001', variantId: null, source: 'pdp' },
+};
 
 export function eventOperations(
   access: Access,
@@ -22,6 +30,11 @@ export function eventOperations(
   return [
     {
       method: 'post',
+      doc: {
+        summary: 'Records a wishlist event',
+        body: { schema: eventBody, example: EXAMPLE },
+        answer: profileAnswer,
+      },
       path: '/event',
       subject: 'wishlist',
       maxBody: MAX_BODY,

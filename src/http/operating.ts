@@ -1,28 +1,38 @@
 // GET /healthz, /readyz and /metrics: what runs the service, not what uses it.
 
 import type { Registry } from 'prom-client';
+import { statusAnswer } from '../validation/answers.js';
 import type { Operation } from './operation.js';
+import type { OperationDoc } from './operation-doc.js';
 
 /** @param ready throws where the service can't do its work now; the message is the reason */
 export function operatingOperations(ready: () => Promise<void>, registry: Registry): Operation[] {
-  const operation = (path: string, handle: Operation['handle']): Operation => ({
+  const operation = (path: string, doc: OperationDoc, handle: Operation['handle']): Operation => ({
     method: 'get',
     path,
+    doc,
     subject: 'open',
     maxBody: 0,
     handle,
   });
   return [
-    operation('/healthz', () => '{"status":"ok"}'),
-    operation('/readyz', async () => {
-      try {
-        await ready();
-        return '{"status":"ready"}';
-      } catch (error) {
-        const body = { error: `Not ready: ${(error as Error).message}.`, code: 'unavailable' };
-        return { status: '503 Service Unavailable', body: JSON.stringify(body) };
-      }
-    }),
-    operation('/metrics', async () => ({ type: registry.contentType, body: await registry.metrics() })),
+    operation('/healthz', { summary: 'The process is up', answer: statusAnswer }, () => '{"status":"ok"}'),
+    operation(
+      '/readyz',
+      { summary: 'Redis answers; 503 with the reason otherwise', answer: statusAnswer },
+      async () => {
+        try {
+          await ready();
+          return '{"status":"ready"}';
+        } catch (error) {
+          const body = { error: `Not ready: ${(error as Error).message}.`, code: 'unavailable' };
+          return { status: '503 Service Unavailable', body: JSON.stringify(body) };
+        }
+      },
+    ),
+    operation('/metrics', { summary: 'Figures for Prometheus' }, async () => ({
+      type: registry.contentType,
+      body: await registry.metrics(),
+    })),
   ];
 }

@@ -3,6 +3,7 @@
 import type { HttpRequest } from 'uWebSockets.js';
 import { parse as parseQuery } from 'node:querystring';
 import type { Caller, Subject } from './access.js';
+import type { OperationDoc } from './operation-doc.js';
 
 export interface Answer {
   /** `200 OK` where absent. */
@@ -26,6 +27,7 @@ export interface Operation {
   readonly wantsBytes?: true;
   /** Headers that it wants to see, in lower case. */
   readonly headers?: readonly string[];
+  readonly doc: OperationDoc;
   /** A text is an answer of JSON. */
   handle(request: Request): Promise<string | Answer> | string | Answer;
 }

@@ -2,18 +2,29 @@
 
 import type { Visitors } from '../identity/visitors.js';
 import type { Once } from '../redis/once.js';
+import { countAnswer, resetAnswer, visitAnswer } from '../validation/answers.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';
+import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { IDEMPOTENCY_KEY, once } from './idempotency.js';
 import { MAX_BODY } from './limits.js';
 import type { Operation, Request } from './operation.js';
 
 const PATH = '/product/visit';
+const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
+const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
+const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
 
 export function visitOperations(access: Access, visitors: Visitors, records: Once): Operation[] {
   return [
     {
       method: 'post',
+      doc: {
+        summary: 'Counts a visit; with `?count=true` the answer has the count',
+        query: { schema: COUNT_QUERY, example: { count: 'true' } },
+        body: { schema: visitBody, example: EXAMPLE },
+        answer: visitAnswer,
+      },
       path: PATH,
       subject: 'visits',
       maxBody: MAX_BODY,
@@ -38,6 +49,11 @@ export function visitOperations(access: Access, visitors: Visitors, records: Onc
     },
     {
       method: 'get',
+      doc: {
+        summary: 'Reads the count',
+        query: { schema: visitQuery, example: EXAMPLE_QUERY },
+        answer: countAnswer,
+      },
       path: PATH,
       subject: 'visits',
       maxBody: 0,
@@ -51,6 +67,12 @@ export function visitOperations(access: Access, visitors: Visitors, records: Onc
     },
     {
       method: 'delete',
+      doc: {
+        summary: 'Resets the count; where a proxy drops the body, the query names the same',
+        query: { schema: { properties: visitQuery.properties }, example: {} },
+        body: { schema: visitBody, example: EXAMPLE, optional: true },
+        answer: resetAnswer,
+      },
       path: PATH,
       subject: 'visits',
       maxBody: MAX_BODY,

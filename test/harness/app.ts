@@ -1,11 +1,13 @@
 // `serve` in this process on a free port, and a client that says exactly what it is told to: no header is
-// added, no redirect followed, nothing sent again. Everything closes at the end of the test that opened it.
+// added, no redirect followed, nothing sent again. Every answer is held against /openapi.json. Everything
+// closes at the end of the test that opened it.
 
 import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { serve } from '../../src/app.js';
 import { readConfig } from '../../src/config.js';
+import { Contract } from './openapi.js';
 import { startTestCluster, startTestRedis, type TestRedis } from './redis.js';
 
 /** A secret key that every test app takes. */
@@ -67,8 +69,14 @@ export async function startApp(
     return closed;
   };
   t.teardown(close);
-  const send: TestApp['send'] = (method, path, body, headers) =>
-    call(running.port, agent, method, path, body, headers);
+  const document = await call(running.port, agent, 'GET', `${config.BASE_PATH}/openapi.json`, undefined);
+  const contract = new Contract(document.json);
+  const send: TestApp['send'] = async (method, path, body, headers) => {
+    const answer = await call(running.port, agent, method, path, body, headers);
+    const fault = contract.fault(method, path, answer);
+    if (fault !== undefined) t.fail(fault);
+    return answer;
+  };
   return {
     port: running.port,
     prefix,
