@@ -26,7 +26,7 @@
       if (refused) localStorage.removeItem(NAME);
       else memory = localStorage.getItem(NAME) || memory;
     } catch (_) {}
-    if (refused?.x) return;
+    if (refused) return;
     // Not crypto.randomUUID: pages without https have none.
     memory = memory || crypto.getRandomValues(new Uint32Array(4)).join('-');
     try {
