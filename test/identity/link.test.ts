@@ -1,0 +1,135 @@
+// The contract's table of what both ids in one trusted request mean, row by row, over HTTP and two servers.
+
+import t, { type Test } from 'tap';
+import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { dumpRedis } from '../harness/dump.js';
+
+const PATH = '/product/visit';
+
+interface Ids {
+  readonly customerId?: string;
+  readonly sessionId?: string;
+}
+
+/** Counts a visit of product `x`; answers the profile and its count. */
+async function visit(app: TestApp, identity: Ids): Promise<{ profileId: string; count: number }> {
+  const { json } = await app.post(`${PATH}?count=true`, { identity, productHandle: 'x' }, TRUSTED);
+  return { profileId: json.profileId, count: json.count };
+}
+
+async function read(app: TestApp, identity: Ids): Promise<{ profileId: string; count: number }> {
+  const { json } = await app.get(withQuery(PATH, { ...identity, productHandle: 'x' }), TRUSTED);
+  return { profileId: json.profileId, count: json.count };
+}
+
+eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis);
+  // Sees none of the links being made; its cache is cold at first and warm from then on.
+  const other = await startApp(t, redis, { prefix: app.prefix });
+
+  /** From now on both ids are this profile with this count, for both servers, first look and second. */
+  const areOne = async (t: Test, ids: Required<Ids>, profileId: string, count: number) => {
+    const { customerId, sessionId } = ids;
+    let expected = count;
+    for (const server of [app, other, other, app]) {
+      for (const identity of [{ customerId }, { sessionId }, ids]) {
+        t.same(await read(server, identity), { profileId, count: expected });
+        expected++;
+        t.same(await visit(server, identity), { profileId, count: expected });
+      }
+    }
+  };
+
+  t.test('customer unknown, session unknown: one new profile, both point to it', async (t) => {
+    const ids = { customerId: 'c1', sessionId: 's1' };
+    const before = await read(app, ids);
+    const { profileId, count } = await visit(app, ids);
+    t.same({ profileId, count: count - 1 }, before);
+    await areOne(t, ids, profileId, 1);
+  });
+
+  t.test("customer known, session unknown: the session points to the customer's profile", async (t) => {
+    const ids = { customerId: 'c2', sessionId: 's2' };
+    const { profileId } = await visit(app, { customerId: 'c2' });
+    t.same(await visit(app, ids), { profileId, count: 2 });
+    await areOne(t, ids, profileId, 2);
+  });
+
+  t.test(
+    "customer unknown, session known: the session's profile becomes the customer's, its id stays",
+    async (t) => {
+      const ids = { customerId: 'c3', sessionId: 's3' };
+      const { profileId } = await visit(app, { sessionId: 's3' });
+      t.same(await read(app, ids), { profileId, count: 1 }, 'reading in both names says so already');
+      t.same(await visit(app, ids), { profileId, count: 2 });
+      await areOne(t, ids, profileId, 2);
+    },
+  );
+
+  t.test('the same profile: nothing', async (t) => {
+    const ids = { customerId: 'c4', sessionId: 's4' };
+    const { profileId } = await visit(app, ids);
+    const before = await dumpRedis(redis, app.prefix);
+    const event = { identity: ids, type: 'add' };
+    t.equal((await other.post('/event', event, TRUSTED)).json.profileId, profileId);
+    const after = await dumpRedis(redis, app.prefix);
+    const withoutEvents = (dump: object) => Object.entries(dump).filter(([key]) => !key.includes(':events'));
+    t.same(withoutEvents(after), withoutEvents(before));
+  });
+
+  t.test(
+    "both known, the session no customer's: counts are added, the old id goes on resolving",
+    async (t) => {
+      const ids = { customerId: 'c5', sessionId: 's5' };
+      const { profileId } = await visit(app, { customerId: 'c5' });
+      for (let i = 0; i < 3; i++) await visit(other, { sessionId: 's5' });
+      t.same(await visit(app, ids), { profileId, count: 5 });
+      await areOne(t, ids, profileId, 5);
+    },
+  );
+
+  t.test("the session another customer's: it moves, and nothing is merged", async (t) => {
+    const [mine, theirs] = [
+      { customerId: 'c6', sessionId: 's6' },
+      { customerId: 'c7', sessionId: 's6' },
+    ];
+    const first = await visit(app, mine);
+    const second = await visit(app, theirs);
+    t.not(second.profileId, first.profileId);
+    t.equal(second.count, 1);
+    await areOne(t, theirs, second.profileId, 1);
+    t.same(await read(other, { customerId: 'c6' }), { profileId: first.profileId, count: 1 });
+  });
+
+  t.test('reading in both names writes nothing, whatever is known of them', async (t) => {
+    await visit(app, { customerId: 'known-c' });
+    await visit(app, { sessionId: 'known-s' });
+    const before = await dumpRedis(redis, app.prefix);
+    for (const customerId of ['known-c', 'unknown-c']) {
+      for (const sessionId of ['known-s', 'unknown-s', 's1']) await read(app, { customerId, sessionId });
+    }
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
+
+  t.test('many requests that link the same pair at once end in one profile with every visit', async (t) => {
+    const ids = { customerId: 'rush-c', sessionId: 'rush-s' };
+    const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => visit(i % 2 ? app : other, ids)));
+    const [{ profileId } = { profileId: '' }] = answers;
+    t.equal(new Set(answers.map((answer) => answer.profileId)).size, 1);
+    await areOne(t, ids, profileId, 100);
+  });
+
+  t.test("an event links as a visit does, and is its profile's", async (t) => {
+    const { profileId } = await visit(app, { sessionId: 's8' });
+    const event = { identity: { customerId: 'c8', sessionId: 's8' }, type: 'add' };
+    t.equal((await app.post('/event', event, TRUSTED)).json.profileId, profileId);
+    await areOne(t, { customerId: 'c8', sessionId: 's8' }, profileId, 1);
+  });
+
+  t.test('long ids are linked like short ones', async (t) => {
+    const ids = { customerId: 'c'.repeat(255), sessionId: 's'.repeat(255) };
+    const { profileId } = await visit(app, { sessionId: ids.sessionId });
+    t.same(await visit(app, ids), { profileId, count: 2 });
+    await areOne(t, ids, profileId, 2);
+  });
+});
