@@ -27,11 +27,16 @@ function belongings(keys: Keys, profileId: string): string[] {
   ];
 }
 
+/** The fields of `merged`, the last part. */
+function mergedBefore(parts: readonly string[][]): string[] {
+  return (parts.at(-1) ?? []).filter((_, i) => i % 2 === 0);
+}
+
 export class Merger {
   readonly #store: Store;
   readonly #record: (from: string, heir: string) => Promise<void>;
 
-  /** @param record tells analysts of a merge; called at least once for each, before it is complete */
+  /** @param record tells analysts of a merge; called at least once for each profile, before it is complete */
   constructor(store: Store, record: (from: string, heir: string) => Promise<void>) {
     this.#store = store;
     this.#record = record;
@@ -49,7 +54,8 @@ export class Merger {
     if (!tombstone.startsWith('!')) return tombstone;
     const heir = tombstone.slice(1);
     const owner = await this.#give(from, heir, parts);
-    await this.#record(from, owner);
+    // Those that were merged into this one before are the heir's now, too.
+    for (const profile of [from, ...mergedBefore(parts)]) await this.#record(profile, owner);
     await this.#store.run(DONE, [keys.visits(from), ...keys.journal(from)], [heir]);
     return owner;
   }

@@ -6,8 +6,8 @@ import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
 import { StartupError } from '../../src/errors.js';
-import type { EventRow } from '../../src/events/stream.js';
-import { eventRow, lineOf } from '../flush/fixtures.js';
+import { encodeEvent, encodeMerge } from '../../src/events/row.js';
+import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 
 const server = await startTestClickHouse();
@@ -234,4 +234,87 @@ t.test('shares_by_channel: a link that was shared twice is one link', async (t) 
     { channel: 'Link', shares: '3', share_links: '2', profiles: '2' },
     { channel: 'Email', shares: '1', share_links: '1', profiles: '1' },
   ]);
+});
+
+t.test(
+  'a merge is an entry of its own; events_by_visitor shows events under the present profile',
+  async (t) => {
+    const { own } = await migrated(t, eventRow({ profile_id: 'old' }), eventRow({ profile_id: 'other' }));
+    const merges = encodeMerge('old', 'middle') + encodeMerge('oldest', 'old');
+    await insertEvents(own, Buffer.from(merges), 'merges', never);
+    // The heir is merged itself: whoever was merged into it is told again.
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const later = encodeMerge('middle', 'new') + encodeMerge('old', 'new') + encodeMerge('old', 'new');
+    await insertEvents(own, Buffer.from(later), 'later', never);
+
+    t.same(await ask('SELECT old_id, new_id FROM profile_merges ORDER BY old_id', own), [
+      { old_id: 'middle', new_id: 'new' },
+      { old_id: 'old', new_id: 'new' },
+      { old_id: 'oldest', new_id: 'old' },
+    ]);
+    t.match(await ask('SELECT merged_at FROM profile_merges LIMIT 1', own), [{ merged_at: /^20\d\d-/ }]);
+    t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '2' }], 'merges are no events');
+    t.same(
+      await ask('SELECT profile_id, recorded_profile_id FROM events_by_visitor ORDER BY profile_id', own),
+      [
+        { profile_id: 'new', recorded_profile_id: 'old' },
+        { profile_id: 'other', recorded_profile_id: 'other' },
+      ],
+    );
+    const columns = (view: string) =>
+      ask<{ name: string }>(
+        `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '${view}'`,
+        own,
+      );
+    const names = new Set((await columns('events_by_visitor')).map(({ name }) => name));
+    for (const { name } of await columns('events')) t.ok(names.has(name), name);
+  },
+);
+
+t.test('the line of the service is what the table takes, column by column', async (t) => {
+  const { own } = await migrated(t);
+  const identity = {
+    customerId: '7',
+    sessionId: 'ü-😀',
+    device: 'desktop',
+    locale: 'de',
+    email: 'a@b.example',
+    firstName: 'A',
+    lastName: 'B',
+  };
+  const payload = {
+    productId: 'gid://shopify/Product/12',
+    variantId: null,
+    productHandle: 'red "shoe"',
+    source: 'pdp',
+    quantity: 2,
+    price: '19.90',
+    compareAt: '25.00',
+    more: { deep: [1, 'two'] },
+  };
+  const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+  const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.sx', identity, payload, at });
+  await insertEvents(own, Buffer.from(line), 'one', never);
+  const [row] = await ask<Record<string, unknown>>('SELECT * EXCEPT event_id FROM events', own);
+  t.same(row, {
+    type: 'add',
+    occurred_at: '2026-01-02 03:04:05.678',
+    profile_id: '1.sx',
+    customer_id: '7',
+    session_id: 'ü-😀',
+    device: 'desktop',
+    locale: 'de',
+    origin: 'item',
+    product_id: '12',
+    variant_id: '',
+    product_handle: 'red "shoe"',
+    source: 'pdp',
+    channel: '',
+    share_code: '',
+    quantity: 2,
+    price: 19.9,
+    compare_at: 25,
+    payload: JSON.stringify(payload),
+  });
+  t.notMatch(line, /a@b.example|firstName/, 'names and addresses stay out');
 });

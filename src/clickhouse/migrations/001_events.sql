@@ -1,4 +1,4 @@
--- One row per event. What analysts query is the view `events`; this table is where the flusher inserts.
+-- One row per event, and one per merge of profiles (origin `merge`, for 003_profile_merges.sql). What analysts query is the view `events`; this table is where the flusher inserts.
 --
 -- Never twice, in two lines of defence. First: every insert carries a deduplication token, and the table
 -- remembers the last 10,000 (the default, 0, is none): hours of inserts at one a second. Second: rows with
@@ -31,7 +31,8 @@ CREATE TABLE IF NOT EXISTS {database}.events_stored
     quantity Nullable(UInt32) CODEC(ZSTD(1)),
     price Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
     compare_at Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
-    payload String CODEC(ZSTD(3))
+    payload String CODEC(ZSTD(3)),
+    INDEX merges origin TYPE set(8) GRANULARITY 16
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(occurred_at)
@@ -61,4 +62,5 @@ SELECT
     compare_at,
     payload
 FROM {database}.events_stored FINAL
+WHERE origin != 'merge'
 COMMENT 'Wishlist events, each once';
