@@ -32,12 +32,19 @@ const THINGS = [
   'headphones',
 ];
 
-/** 200 products, the popular ones first. */
-export const CATALOGUE: readonly Product[] = COLOURS.flatMap((colour, c) =>
-  THINGS.map((thing, n) => ({
-    id: String(7_000_000_000 + c * THINGS.length + n),
-    handle: `${colour}-${thing.replaceAll(' ', '-')}`,
-    title: `${colour[0]?.toUpperCase()}${colour.slice(1)} ${thing}`,
-    price: `${9 + ((c * 7 + n * 13) % 90)}.${n % 2 === 0 ? '90' : '50'}`,
-  })),
+/** 200 products, the popular ones first; every thing comes in every colour. */
+export const CATALOGUE: readonly Product[] = Array.from(
+  { length: COLOURS.length * THINGS.length },
+  (_, n) => {
+    const thing = THINGS[n % THINGS.length] as string;
+    const round = Math.floor(n / THINGS.length);
+    const colour = COLOURS[(round + 3 * n) % COLOURS.length] as string;
+    const title = `${colour} ${thing}`;
+    return {
+      id: String(7_000_000_001 + n),
+      handle: title.replaceAll(' ', '-'),
+      title,
+      price: `${9 + ((n * 37) % 90)}.${n % 2 === 0 ? '90' : '50'}`,
+    };
+  },
 );

@@ -57,7 +57,7 @@ export async function start(program: Program): Promise<number> {
 }
 
 /** Says that it is ready: to a person with all there is to know, to a log without the key. */
-function announce({ config, log, stdout, version }: Program, running: Running, afterMs: number): void {
+function announce({ config, log, ready, stdout, version }: Program, running: Running, afterMs: number): void {
   const url = httpUrl(config, running.port);
   const clickhouseUrl = new URL(running.clickhouseUrl).origin; // without credentials
   if (stdout.isTTY) {
@@ -67,6 +67,7 @@ function announce({ config, log, stdout, version }: Program, running: Running, a
   } else {
     log.info({ url, clickhouseUrl, afterMs: Math.round(afterMs) }, 'ready');
   }
+  ready({ url, clickhouseUrl });
 }
 
 async function makeFolder(folder: string): Promise<void> {
