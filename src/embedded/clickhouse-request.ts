@@ -4,7 +4,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import type { Scope } from './clickhouse-engine.js';
+import type { Scope } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
 
 /** Bodies are held whole, unpacked: chDB takes a statement and its data in one piece. */

@@ -183,6 +183,11 @@ t.test('GET only reads', async (t) => {
   t.equal((await http({ query: 'SELECT 1 SETTINGS max_threads = 1', max_block_size: '10' })).text, '1\n');
   const name = await table();
   t.equal((await http({ query: `INSERT INTO ${name} VALUES (1, 'x')` })).status, 500);
+  t.equal((await http({ query: `INSERT INTO ${name} VALUES (1, 'x')`, readonly: '0' })).status, 500);
+  t.equal((await http({ query: 'SELECT 1', readonly: '1' })).text, '1\n');
+  t.equal((await post({ readonly: '1' }, `INSERT INTO ${name} VALUES (1, 'x')`)).status, 500);
+  t.equal((await post({ readonly: '1', session_id: 'ro' }, 'SELECT 1')).text, '1\n');
+  t.equal((await post({ session_id: 'ro' }, 'SELECT 1')).text, '1\n');
   t.equal(await one(`SELECT count() FROM ${name}`), '0');
 });
 
@@ -498,6 +503,30 @@ t.test('inserts do not queue behind long SELECTs', async (t) => {
   t.equal((await post({ query: `INSERT INTO ${name} FORMAT TSV` }, '1\tx\n')).status, 200);
   t.ok(performance.now() - before < 1_500);
   for (const { status } of await Promise.all(selects)) t.equal(status, 200);
+});
+
+t.test('a query whose planning takes long keeps nobody else waiting', async (t) => {
+  await client.command({
+    query: 'CREATE TABLE keyed (k UInt64) ENGINE = MergeTree ORDER BY k AS SELECT number FROM numbers(10000)',
+  });
+  for (const sql of [
+    'SELECT (SELECT sum(sleepEachRow(0.1)) FROM numbers(10))',
+    'SELECT count() FROM keyed WHERE k IN (SELECT sleepEachRow(0.1) FROM numbers(10))',
+  ]) {
+    let running = true;
+    const query = post({}, sql).finally(() => {
+      running = false;
+    });
+    let worst = 0;
+    while (running) {
+      const before = performance.now();
+      await fetch(`${server.url}/ping`).then((answer) => answer.text());
+      worst = Math.max(worst, performance.now() - before);
+      await new Promise((r) => setTimeout(r, 10));
+    }
+    t.equal((await query).status, 200);
+    t.ok(worst < 700, `${worst} ms`);
+  }
 });
 
 t.test('the small paths: /ping, /replicas_status, /, and anything else', async (t) => {

@@ -1,0 +1,72 @@
+// A real browser for tests: the Chromium of this machine, headless, with a profile of its own.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { accessSync, constants } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { type Browser, chromium } from 'playwright-core';
+import type { Test } from 'tap';
+
+const PROGRAMS = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+const ARGS = [
+  '--headless=new',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+const MISSING = 'no Chromium in PATH (apt-get install chromium)';
+
+/** The browser's program. Where there is none, a reason to skip; in CI, where nobody would see that, an error. */
+export function findChromium(): { readonly file: string } | { readonly missing: string } {
+  const { PATH = '', CI = '' } = process.env;
+  for (const folder of PATH.split(delimiter).filter(Boolean)) {
+    for (const name of PROGRAMS) {
+      const file = join(folder, name);
+      try {
+        accessSync(file, constants.X_OK);
+        return { file };
+      } catch {
+        // not here
+      }
+    }
+  }
+  if (CI !== '') throw new Error(MISSING);
+  return { missing: MISSING };
+}
+
+/** A browser that Playwright drives. Pages may go to the back/forward cache, as they do for visitors. */
+export async function launchChromium(t: Test, executablePath: string): Promise<Browser> {
+  const browser = await chromium.launch({
+    executablePath,
+    args: ARGS,
+    ignoreDefaultArgs: ['--disable-back-forward-cache'],
+  });
+  t.teardown(() => browser.close());
+  return browser;
+}
+
+/** A browser that nobody drives, for what DevTools switches off: it opens `url`, and the page does the rest. */
+export async function openUndriven(t: Test, executablePath: string, url: string): Promise<void> {
+  const profile = await mkdtemp(join(tmpdir(), 'wm-chromium-'));
+  const args = [...ARGS, `--user-data-dir=${profile}`, url];
+  // A group of its own: Chromium is many processes.
+  const child = spawn(executablePath, args, { detached: true, stdio: 'ignore' });
+  await once(child, 'spawn');
+  t.teardown(async () => {
+    await endGroup(child);
+    await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+  });
+}
+
+async function endGroup(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  process.kill(-(child.pid as number), 'SIGKILL');
+  await exited;
+}
