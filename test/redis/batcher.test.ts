@@ -1,0 +1,228 @@
+// Exactly once, through a proxy that loses replies: a batch whose reply was lost is asked for again under its
+// number, and nothing counts twice.
+
+import t from 'tap';
+import type { BatchFormat } from '../../src/redis/batcher.js';
+import { loadScript } from '../../src/redis/scripts.js';
+import { Store } from '../../src/redis/store.js';
+import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { connectTo } from '../harness/dump.js';
+import { startProxy } from '../harness/proxy.js';
+import { startTestRedis } from '../harness/redis.js';
+
+const PATH = '/product/visit';
+const visitOf = (sessionId: string) => ({ identity: { sessionId }, productHandle: 'x' });
+/** Matches a command that runs this script, by SHA. */
+const callOf = (script: string) => new RegExp(loadScript(script).sha);
+
+t.test('batches over a connection that fails', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const proxy = await startProxy(t, redis.url);
+  const app = await startApp(t, { urls: [proxy.url] });
+  const direct = connectTo(redis.url);
+  t.teardown(() => direct.disconnect());
+
+  t.test('a visit whose reply is lost, whole or in part, is counted once and answered 200', async (t) => {
+    await app.post(`${PATH}?count=true`, visitOf('lost'));
+    for (const [i, bytes] of [0, 1, 2, 5, 9].entries()) {
+      proxy.cutReplyAfter(bytes, callOf('visits'));
+      const answer = await app.post(`${PATH}?count=true`, visitOf('lost'));
+      t.match(answer, { status: 200, json: { count: i + 2 } }, `cut after ${bytes} bytes`);
+      t.equal(proxy.cuts, i + 1, 'the reply was lost');
+    }
+  });
+
+  t.test('a batch of many whose reply is lost answers each of its requests as it would have', async (t) => {
+    for (let round = 1; round <= 5; round++) {
+      proxy.cutReplyAfter(round * 100, callOf('visits'));
+      const answers = await Promise.all(
+        Array.from({ length: 200 }, () => app.post(`${PATH}?count=true`, visitOf('many'))),
+      );
+      const counts = answers.map(({ json }) => json.count).sort((a, b) => a - b);
+      t.same(
+        counts,
+        Array.from({ length: 200 }, (_, i) => (round - 1) * 200 + i + 1),
+      );
+    }
+  });
+
+  t.test('an event whose reply is lost is in the stream once', async (t) => {
+    const stream = `${app.prefix}:{e0}:events`;
+    const event = (n: number) => ({ identity: { sessionId: 's' }, type: 'add', payload: { n } });
+    await app.post('/event', event(0), TRUSTED);
+    for (let n = 1; n <= 5; n++) {
+      proxy.cutReplyAfter(n % 3, callOf('append'));
+      t.equal((await app.post('/event', event(n), TRUSTED)).status, 200);
+    }
+    const lines = (await direct.xrange(stream, '-', '+')).flatMap(
+      ([, fields]) => fields[3]?.trim().split('\n') ?? [],
+    );
+    t.same(
+      lines.map((line) => JSON.parse(JSON.parse(line).payload).n),
+      [0, 1, 2, 3, 4, 5],
+    );
+    t.equal(await direct.hget(`${app.prefix}:{e0}:events:state`, 'events'), '6');
+  });
+
+  t.test(
+    'connections cut at any moment: what is acknowledged is counted, what is not at most once',
+    async (t) => {
+      let acknowledged = 0;
+      let sent = 0;
+      let cutting = true;
+      const cuts = (async () => {
+        while (cutting) {
+          await new Promise((resolve) => setTimeout(resolve, 25));
+          proxy.dropAll();
+        }
+      })();
+      const until = performance.now() + 1_000;
+      await Promise.all(
+        Array.from({ length: 20 }, async () => {
+          while (performance.now() < until) {
+            sent++;
+            const { status } = await app.post(PATH, visitOf('cut'));
+            if (status === 200) acknowledged++;
+            else t.equal(status, 503);
+          }
+        }),
+      );
+      cutting = false;
+      await cuts;
+      await untilServed();
+      const { count } = (await app.get(withQuery(PATH, { sessionId: 'cut', productHandle: 'x' }))).json;
+      t.ok(
+        acknowledged > 0 && count >= acknowledged && count <= sent,
+        `${acknowledged} <= ${count} <= ${sent}`,
+      );
+      t.comment(`${acknowledged} acknowledged, ${count} counted, ${sent} sent`);
+    },
+  );
+
+  t.test('a visit that got 503 while Redis was out of reach is not applied later', async (t) => {
+    await app.post(PATH, visitOf('frozen'));
+    proxy.freeze();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => app.post(PATH, visitOf('frozen'))));
+    t.ok(answers.every(({ status }) => status === 503));
+    proxy.thaw();
+    await untilServed();
+    const { count } = (await app.get(withQuery(PATH, { sessionId: 'frozen', productHandle: 'x' }))).json;
+    t.equal(count, 1);
+  });
+
+  t.test('a slow connection only makes answers slower', async (t) => {
+    proxy.delay(100);
+    const started = performance.now();
+    const answers = await Promise.all(Array.from({ length: 100 }, () => app.post(PATH, visitOf('slow'))));
+    proxy.delay(0);
+    t.ok(answers.every(({ status }) => status === 200));
+    t.ok(performance.now() - started >= 200);
+    t.match(await app.post(`${PATH}?count=true`, visitOf('slow')), { json: { count: 101 } });
+  });
+
+  t.test('a server that lost its scripts is served on', async (t) => {
+    await app.post(`${PATH}?count=true`, visitOf('flushed'));
+    await direct.script('FLUSH');
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => app.post(`${PATH}?count=true`, visitOf('flushed'))),
+    );
+    t.ok(answers.every(({ status }) => status === 200));
+    t.match(await app.post(`${PATH}?count=true`, visitOf('flushed')), { json: { count: 52 } });
+  });
+
+  async function untilServed(): Promise<void> {
+    while ((await app.get('/readyz')).status !== 200) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+});
+
+t.test('a batcher', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const store = await Store.open({
+    urls: redis.urls,
+    name: 'test',
+    timeoutMs: 500,
+    keyPrefix: 'b',
+    buckets: 16,
+    eventShards: 1,
+    onError: (error) => t.fail(error.message),
+  });
+  t.teardown(() => store.close());
+  const direct = connectTo(redis.url);
+  t.teardown(() => direct.disconnect());
+  // Lines appended to one stream: a script that there is, with operations as plain as can be.
+  const lines: BatchFormat<string, unknown> = {
+    script: loadScript('append'),
+    tag: (line) => line.slice(0, 1),
+    mixesTags: false,
+    writes: () => true,
+    encode(ops, keys, args) {
+      const tag = ops[0]?.slice(0, 1);
+      keys.push(`b:{${tag}}:stream`, `b:{${tag}}:state`);
+      args.push(1_000_000, ops.length, ops.map((line) => `${line}\n`).join(''));
+    },
+    decode: (ops, reply) =>
+      ops.map((line) => (line.includes('wrong') ? new Error(`no ${line}`) : [line, reply])),
+  };
+
+  t.test('operations of one turn are one call, each answered with its own', async (t) => {
+    const sizes: number[] = [];
+    const batcher = store.batcher(lines, (size) => sizes.push(size));
+    const answers = await Promise.all([batcher.run('a1'), batcher.run('a2'), batcher.run('a3')]);
+    t.same(answers, [
+      ['a1', 1],
+      ['a2', 1],
+      ['a3', 1],
+    ]);
+    t.same(sizes, [3]);
+    await Promise.all([batcher.run('a4'), batcher.run('b1'), batcher.run('a5')]);
+    t.same(sizes.sort(), [1, 2, 3], 'a call for each slot');
+    t.equal(batcher.pending, 0);
+    await batcher.close();
+  });
+
+  t.test('an operation that fails does not fail its neighbours', async (t) => {
+    const batcher = store.batcher(lines);
+    const settled = await Promise.allSettled([batcher.run('a6'), batcher.run('a-wrong'), batcher.run('a7')]);
+    t.same(
+      settled.map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled'],
+    );
+    await batcher.close();
+  });
+
+  t.test('a large turn is cut into batches of 512', async (t) => {
+    const sizes: number[] = [];
+    const batcher = store.batcher(lines, (size) => sizes.push(size));
+    await Promise.all(Array.from({ length: 3_000 }, (_, i) => batcher.run(`c${i}`)));
+    t.same(
+      sizes.sort((a, b) => a - b),
+      [440, 512, 512, 512, 512, 512],
+    );
+    t.equal(await direct.hget('b:{c}:state', 'events'), '3000');
+    await batcher.close();
+  });
+
+  t.test('closing waits for what is under way and refuses what comes after', async (t) => {
+    const batcher = store.batcher(lines);
+    const underWay = Array.from({ length: 1_000 }, (_, i) => batcher.run(`d${i}`));
+    const closed = batcher.close();
+    await t.rejects(batcher.run('d-late'), { code: 'unavailable' });
+    await closed;
+    t.equal(batcher.pending, 0);
+    await Promise.all(underWay);
+    t.equal(await direct.hget('b:{d}:state', 'events'), '1000');
+  });
+
+  t.test('at 20,000 operations waiting new ones are refused, and the others are done', async (t) => {
+    const batcher = store.batcher(lines);
+    const all = Array.from({ length: 20_100 }, (_, i) => batcher.run(`e${i}`));
+    const settled = await Promise.allSettled(all);
+    const refused = settled.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[];
+    t.equal(refused.length, 100);
+    t.ok(refused.every(({ reason }) => reason.code === 'overloaded'));
+    t.equal(await direct.hget('b:{e}:state', 'events'), '20000');
+    await batcher.close();
+  });
+});
