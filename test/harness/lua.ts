@@ -1,0 +1,31 @@
+// A Redis and a script to be called alone, with plain arrays in and out.
+
+import type { Redis } from 'ioredis';
+import type { Test } from 'tap';
+import { loadScript, runScript, type ScriptArg } from '../../src/redis/scripts.js';
+import { connectTo } from './dump.js';
+import { startTestRedis } from './redis.js';
+
+export interface LuaRedis {
+  readonly client: Redis;
+  /** Runs lua/<name>.lua; an error reply rejects. */
+  call(name: string, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown>;
+  /** Milliseconds of the server's clock, this much from now. */
+  clock(fromNowMs: number): Promise<number>;
+}
+
+/** Gone at the end of `t`. */
+export async function startLuaRedis(t: Test): Promise<LuaRedis> {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const client = connectTo(redis.url);
+  t.teardown(() => client.disconnect());
+  return {
+    client,
+    call: (name, keys, args) => runScript(client, loadScript(name), keys, args),
+    async clock(fromNowMs) {
+      const [seconds, micros] = await client.time();
+      return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) + fromNowMs;
+    },
+  };
+}
