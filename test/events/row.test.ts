@@ -1,0 +1,201 @@
+// The line of an event: whatever the payload, valid JSON with columns of the contract and no others.
+
+import fc from 'fast-check';
+import t from 'tap';
+import { encodeEvent, type NewEvent } from '../../src/events/row.js';
+
+const REQUIRED = ['event_id', 'type', 'occurred_at', 'profile_id', 'origin', 'payload'];
+const TEXTS = [
+  'customer_id',
+  'session_id',
+  'device',
+  'locale',
+  'product_id',
+  'variant_id',
+  'product_handle',
+  'source',
+  'channel',
+  'share_code',
+];
+const OPTIONAL = [...TEXTS, 'quantity', 'price', 'compare_at'];
+
+const NOBODY = {
+  customerId: null,
+  sessionId: null,
+  device: null,
+  locale: null,
+  email: null,
+  firstName: null,
+  lastName: null,
+};
+const row = (payload: Record<string, unknown>, more: Partial<NewEvent> = {}) =>
+  JSON.parse(
+    encodeEvent({ type: 'add', origin: 'event', profileId: '1a.sX', identity: NOBODY, payload, ...more }),
+  ) as Record<string, unknown>;
+
+const anyText = fc.oneof(
+  fc.string(),
+  fc.string({ unit: 'binary' }),
+  fc.string({
+    unit: fc.constantFrom('a', '"', '\\', '/', '\n', '\r', '\u0000', '\u2028', 'é', '😀', '\ud800', '\udc00'),
+  }),
+);
+const anyValue = fc.oneof(
+  anyText,
+  fc.jsonValue(),
+  fc.integer(),
+  fc.double(),
+  fc.constantFrom('19.90', '0', '-1.5', '1e3', '', '1.234'),
+);
+const documented = [
+  'productId',
+  'variantId',
+  'productHandle',
+  'source',
+  'channel',
+  'shareCode',
+  'quantity',
+  'price',
+  'compareAt',
+];
+// As a client sends it: what JSON can't say is not there.
+const anyPayload = fc
+  .tuple(
+    fc.record(Object.fromEntries(documented.map((name) => [name, anyValue])), { requiredKeys: [] }),
+    fc.dictionary(anyText, anyValue),
+  )
+  .map(([known, free]) => JSON.parse(JSON.stringify({ ...free, ...known })) as Record<string, unknown>);
+const anyIdentity = fc
+  .record({
+    customerId: fc.option(anyText),
+    sessionId: fc.option(anyText),
+    device: fc.option(anyText),
+    locale: fc.option(anyText),
+    email: fc.option(anyText),
+    firstName: fc.option(anyText),
+    lastName: fc.option(anyText),
+  })
+  .map(
+    (identity) =>
+      Object.fromEntries(
+        Object.entries(identity).map(([k, v]) => [k, v?.toWellFormed() ?? null]),
+      ) as unknown as NewEvent['identity'],
+  );
+
+t.test(
+  'every line is one line of valid JSON with columns of the contract, and the payload comes back whole',
+  async () => {
+    fc.assert(
+      fc.property(
+        anyPayload,
+        anyIdentity,
+        fc.constantFrom('add', 'remove', 'share'),
+        (payload, identity, type) => {
+          const line = encodeEvent({ type, origin: 'event', profileId: '1a.sX', identity, payload });
+          if (line.indexOf('\n') !== line.length - 1) throw new Error('not one line');
+          const parsed = JSON.parse(line) as Record<string, unknown>;
+          const columns = Object.keys(parsed);
+          for (const name of REQUIRED) if (!columns.includes(name)) throw new Error(`no ${name}`);
+          for (const name of columns) {
+            if (!REQUIRED.includes(name) && !OPTIONAL.includes(name)) throw new Error(`${name} is no column`);
+          }
+          if (new Set(line.match(/(?<=^\{|,)"[a-z_]+":/g)).size < columns.length)
+            throw new Error('a column twice');
+          for (const name of TEXTS) {
+            const value = parsed[name];
+            if (value === undefined) continue;
+            if (typeof value !== 'string' || value === '' || !value.isWellFormed())
+              throw new Error(`${name}: ${value}`);
+          }
+          const { quantity, price, compare_at } = parsed;
+          if (
+            quantity !== undefined &&
+            !(Number.isInteger(quantity) && Number(quantity) >= 0 && Number(quantity) < 2 ** 32)
+          ) {
+            throw new Error(`quantity ${quantity}`);
+          }
+          for (const decimal of [price, compare_at]) {
+            if (decimal !== undefined && !/^-?\d{1,16}(\.\d{1,2})?$/.test(String(decimal)))
+              throw new Error(`${decimal}`);
+          }
+          // The payload is itself text in the line, so that ClickHouse can always read it.
+          if (!String(parsed['payload']).isWellFormed()) throw new Error('payload has no UTF-8');
+          if (JSON.stringify(JSON.parse(String(parsed['payload']))) !== JSON.stringify(payload))
+            throw new Error('payload');
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  },
+);
+
+t.test('documented fields of the right type fill their columns', async (t) => {
+  const full = row({
+    productId: 'gid://shopify/Product/1',
+    variantId: ' 2 ',
+    productHandle: 'h',
+    source: 'pdp',
+    channel: 'Link',
+    shareCode: 'c',
+    quantity: 3,
+    price: '19.90',
+    compareAt: '-0.5',
+  });
+  t.match(full, {
+    product_id: '1',
+    variant_id: '2',
+    product_handle: 'h',
+    source: 'pdp',
+    channel: 'Link',
+    share_code: 'c',
+    quantity: 3,
+    price: '19.90',
+    compare_at: '-0.5',
+  });
+});
+
+t.test('quantities and prices that their columns would refuse or round are left out of them', async (t) => {
+  for (const quantity of [-1, 1.5, 2 ** 32, '3', null, true, [3]])
+    t.notOk('quantity' in row({ quantity }), String(quantity));
+  for (const quantity of [0, 1, 2 ** 32 - 1]) t.equal(row({ quantity })['quantity'], quantity);
+  for (const price of [
+    '1.234',
+    '1,5',
+    '.5',
+    '1.',
+    '1e3',
+    '',
+    ' 1',
+    '12345678901234567',
+    19.9,
+    null,
+    'NaN',
+    '1.5\n',
+  ]) {
+    t.notOk('price' in row({ price }), String(price));
+  }
+  for (const price of ['0', '19.9', '19.90', '-1', '1234567890123456.78', '007'])
+    t.equal(row({ price })['price'], price);
+});
+
+t.test('ids and times are version 7, now, unless they are given', async (t) => {
+  const before = Date.now();
+  const { event_id, occurred_at } = row({});
+  t.match(event_id, /^[0-9a-f]{8}-[0-9a-f]{4}-7/);
+  t.ok(Number(occurred_at) >= before && Number(occurred_at) <= Date.now());
+  t.equal(
+    Number.parseInt(String(event_id).replaceAll('-', '').slice(0, 12), 16),
+    occurred_at,
+    'of the same moment',
+  );
+  const id = '01890a5d-ac96-774b-bcce-b302099a8057';
+  t.match(row({}, { id, at: 1_700_000_000_000 }), { event_id: id, occurred_at: 1_700_000_000_000 });
+});
+
+t.test('e-mail and names have no column', async (t) => {
+  const identity = { ...NOBODY, sessionId: 's', email: 'a@b', firstName: 'Jane', lastName: 'Doe' };
+  t.notMatch(
+    encodeEvent({ type: 'add', origin: 'event', profileId: 'p', identity, payload: {} }),
+    /a@b|Jane|Doe/,
+  );
+});
