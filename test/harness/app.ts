@@ -42,6 +42,11 @@ export interface AppSettings {
   readonly env?: Readonly<Record<string, string>>;
   /** Shared by apps that shall see the same data; else each has its own. */
   readonly prefix?: string;
+  /**
+   * Milliseconds until Redis counts as not answering. By default far more than the service allows: a test that
+   * is not about time-outs must not fail because this machine is busy.
+   */
+  readonly timeoutMs?: number;
 }
 
 let apps = 0;
@@ -50,7 +55,7 @@ let apps = 0;
 export async function startApp(
   t: Test,
   redis: { readonly urls: readonly string[] },
-  { env = {}, prefix = `t${apps++}` }: AppSettings = {},
+  { env = {}, prefix = `t${apps++}`, timeoutMs = 20_000 }: AppSettings = {},
 ): Promise<TestApp> {
   const config = readConfig({
     HOST: '127.0.0.1',
@@ -61,7 +66,7 @@ export async function startApp(
     ...env,
   });
   const log = pino({ level: 'error' }, { write: (line) => t.fail(`logged as an error: ${line}`) });
-  const running = await serve(config, log);
+  const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log);
   const agent = new Agent({ keepAlive: true });
   let closed: Promise<void> | undefined;
   const close = () => {

@@ -19,7 +19,7 @@ t.test('batches over a connection that fails', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
   const proxy = await startProxy(t, redis.url);
-  const app = await startApp(t, { urls: [proxy.url] });
+  const app = await startApp(t, { urls: [proxy.url] }, { timeoutMs: 2_000 });
   const direct = connectTo(redis.url);
   t.teardown(() => direct.disconnect());
 
@@ -142,7 +142,7 @@ t.test('a batcher', async (t) => {
   const store = await Store.open({
     urls: redis.urls,
     name: 'test',
-    timeoutMs: 500,
+    timeoutMs: 20_000,
     keyPrefix: 'b',
     buckets: 16,
     eventShards: 1,

@@ -1,0 +1,449 @@
+// POST /item/add, /item/remove and /item/list: their answers, what they keep, and the events that they create.
+
+import t, { type Test } from 'tap';
+import { eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { dumpRedis } from '../harness/dump.js';
+import { eventsOf, gist } from '../harness/stream.js';
+import { CONTENT, itemOf, NOT_JSON, without } from './wishlist.js';
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+const add = (app: TestApp, item: object) => app.post('/item/add', item, TRUSTED);
+const remove = (app: TestApp, removal: object) => app.post('/item/remove', removal, TRUSTED);
+const list = async (app: TestApp, identity: object) =>
+  (await app.post('/item/list', { identity }, TRUSTED)).json;
+const listed = async (app: TestApp, identity: object): Promise<string[]> =>
+  (await list(app, identity)).items.map((item: { productId: string }) => item.productId);
+
+eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis);
+
+  t.test('an item that is added is listed with all that was given, and makes one add event', async (t) => {
+    const who = { sessionId: 'add' };
+    const started = new Date().toISOString();
+    const added = await add(app, itemOf(who));
+    t.equal(added.status, 200);
+    const { profileId, itemId } = added.json;
+    t.match(itemId, UUID_V7);
+    t.equal(
+      added.text,
+      JSON.stringify({ profileId, itemId, productId: '1001', variantId: '2002', quantity: 2 }),
+    );
+
+    const answer = await list(app, who);
+    t.same(Object.keys(answer), ['profileId', 'items']);
+    const [{ addedAt, updatedAt, ...item }] = answer.items;
+    t.same(item, { ...CONTENT, itemId, productId: '1001', variantId: '2002' });
+    t.match(addedAt, ISO);
+    t.ok(addedAt >= started && addedAt <= new Date().toISOString());
+    t.equal(updatedAt, addedAt);
+    t.equal(answer.profileId, profileId);
+
+    const events = await eventsOf(redis, app, who);
+    t.same(events.map(gist), [
+      {
+        type: 'add',
+        origin: 'item',
+        payload: { productId: '1001', variantId: '2002', source: 'collection' },
+      },
+    ]);
+    t.match(events[0], {
+      event_id: UUID_V7,
+      profile_id: profileId,
+      session_id: 'add',
+      device: 'desktop',
+      product_id: '1001',
+      variant_id: '2002',
+      source: 'collection',
+    });
+  });
+
+  t.test('what is optional may be left out: no variant, source pdp, nothing made up', async (t) => {
+    const who = { sessionId: 'least' };
+    const { variantId: _v, variantTitle: _t, source: _s, currencyCode: _c, ...rest } = CONTENT;
+    const { countryCode: _o, properties: _p, ...least } = rest;
+    const { json } = await add(app, { identity: who, ...least, compareAt: null });
+    t.same(json.variantId, null);
+    const [{ itemId: _i, addedAt: _a, updatedAt: _u, ...item }] = (await list(app, who)).items;
+    t.same(item, {
+      ...least,
+      productId: '1001',
+      variantId: null,
+      variantTitle: null,
+      compareAt: null,
+      source: 'pdp',
+    });
+    t.same((await eventsOf(redis, app, who)).map(gist), [
+      { type: 'add', origin: 'item', payload: { productId: '1001', variantId: null, source: 'pdp' } },
+    ]);
+  });
+
+  t.test('adding again updates the item, keeps its id and addedAt, and is another event', async (t) => {
+    const who = { sessionId: 'again' };
+    const first = await add(app, itemOf(who));
+    const before = (await list(app, who)).items[0];
+    const second = await add(
+      app,
+      itemOf(who, { productId: '1001', variantId: '2002', quantity: 5, price: '10.00' }),
+    );
+    t.equal(second.json.itemId, first.json.itemId);
+    t.equal(second.json.quantity, 5);
+    const { items } = await list(app, who);
+    t.equal(items.length, 1);
+    t.match(items[0], { quantity: 5, price: '10.00', itemId: before.itemId, addedAt: before.addedAt });
+    t.ok(items[0].updatedAt >= before.updatedAt);
+    await add(app, itemOf(who, { quantity: 5, price: '10.00' }));
+    t.equal((await eventsOf(redis, app, who)).length, 3, 'the very same once more is an event, too');
+  });
+
+  t.test(
+    'product and variant make an item; ids that are not Shopify’s do not run into each other',
+    async (t) => {
+      const who = { sessionId: 'fields' };
+      const ids: [string, string | null][] = [
+        ['1', null],
+        ['1', '2'],
+        ['1', '3'],
+        ['12', null],
+        ['a:b', 'c'],
+        ['a', 'b:c'],
+        ['a:b:c', null],
+        ['a%3Ab', 'c'],
+        ['__proto__', 'constructor'],
+      ];
+      for (const [productId, variantId] of ids) await add(app, itemOf(who, { productId, variantId }));
+      const { items } = await list(app, who);
+      t.same(
+        items.map((item: { productId: string; variantId: string }) => [item.productId, item.variantId]),
+        ids.toReversed(),
+        'newest first, also within a millisecond',
+      );
+      for (const [productId, variantId] of ids) {
+        t.match(await remove(app, { identity: who, productId, variantId }), { json: { removed: true } });
+      }
+      t.same(await listed(app, who), []);
+    },
+  );
+
+  t.test('gid and digits are one item, in every operation, and answers have the digits', async (t) => {
+    const who = { sessionId: 'gid' };
+    const { itemId } = (await add(app, itemOf(who, { productId: '7', variantId: '8' }))).json;
+    const again = itemOf(who, {
+      productId: 'gid://shopify/Product/7',
+      variantId: ' gid://shopify/ProductVariant/8 ',
+    });
+    t.match((await add(app, again)).json, { itemId, productId: '7', variantId: '8' });
+    const removal = {
+      identity: who,
+      productId: 'gid://shopify/Product/7',
+      variantId: 'gid://shopify/ProductVariant/8',
+    };
+    t.match((await remove(app, removal)).json, { removed: true, productId: '7', variantId: '8' });
+  });
+
+  t.test('a removed item is gone, with one remove event and the body of the contract', async (t) => {
+    const who = { sessionId: 'remove' };
+    const { profileId } = (await add(app, itemOf(who))).json;
+    await add(app, itemOf(who, { variantId: null }));
+    const removed = await remove(app, { identity: who, productId: '1001', variantId: '2002' });
+    t.equal(removed.status, 200);
+    t.equal(removed.text, JSON.stringify({ profileId, removed: true, productId: '1001', variantId: '2002' }));
+    t.equal((await list(app, who)).items.length, 1, 'the one without a variant stays');
+    t.same((await eventsOf(redis, app, who)).slice(2).map(gist), [
+      { type: 'remove', origin: 'item', payload: { productId: '1001', variantId: '2002' } },
+    ]);
+    const gone = await remove(app, { identity: who, productId: '1001', variantId: '2002', event: null });
+    t.equal(gone.text, JSON.stringify({ profileId, removed: false, productId: '1001', variantId: '2002' }));
+    t.equal((await eventsOf(redis, app, who)).length, 3, 'nothing there: no event');
+  });
+
+  t.test('moveToCart has the recommended payload, filled from what was stored', async (t) => {
+    const who = { customerId: '77' };
+    await add(app, itemOf(who));
+    const removal = { identity: who, productId: '1001', variantId: '2002', event: 'moveToCart' };
+    t.match((await remove(app, removal)).json, { removed: true });
+    const [, moved] = await eventsOf(redis, app, who);
+    t.same(moved && gist(moved), {
+      type: 'moveToCart',
+      origin: 'item',
+      payload: {
+        productId: '1001',
+        variantId: '2002',
+        productHandle: 'red-shoe',
+        productTitle: 'Red shoe',
+        variantTitle: '42',
+        quantity: 2,
+        price: '79.90',
+        compareAt: '99.90',
+        image: 'https://cdn.shop.example/red.png',
+      },
+    });
+    t.match(moved, { product_handle: 'red-shoe', quantity: 2, price: '79.90', compare_at: '99.90' });
+    t.match((await remove(app, removal)).json, { removed: false });
+    await add(app, itemOf(who));
+    await remove(app, { ...removal, event: 'remove' });
+    t.same(
+      (await eventsOf(redis, app, who)).map(({ type }) => type),
+      ['add', 'moveToCart', 'add', 'remove'],
+    );
+  });
+
+  t.test('removing and listing create nothing, and name the profile that the first write gets', async (t) => {
+    const unknown = [
+      { sessionId: 'nobody' },
+      { customerId: '404' },
+      { sessionId: 'nobody-2', customerId: '405' },
+    ];
+    const before = await dumpRedis(redis, app.prefix);
+    const seen: string[] = [];
+    for (const identity of unknown) {
+      const answer = await list(app, identity);
+      t.same(answer, { profileId: answer.profileId, items: [] });
+      const removed = (await remove(app, { identity, productId: '1' })).json;
+      t.same(removed, { profileId: answer.profileId, removed: false, productId: '1', variantId: null });
+      seen.push(answer.profileId);
+    }
+    t.same(await dumpRedis(redis, app.prefix), before);
+    for (const [i, identity] of unknown.entries()) {
+      t.equal((await add(app, itemOf(identity))).json.profileId, seen[i]);
+    }
+  });
+
+  t.test('what an identity says of its visitor is kept with the profile', async (t) => {
+    const who = { sessionId: 'facts', email: 'ann@example.org', firstName: 'Ann', locale: 'de' };
+    const { profileId } = (await add(app, itemOf(who))).json;
+    const [bucket, hash] = profileId.split('.');
+    const dump = await dumpRedis(redis, app.prefix);
+    t.match(dump[`${app.prefix}:{${bucket}}:p:${hash}`], { email: 'ann@example.org', firstName: 'Ann' });
+    t.notMatch(JSON.stringify(await eventsOf(redis, app, { sessionId: 'facts' })), /ann@|Ann/);
+  });
+
+  t.test('a login unites two wishlists; of two items for one variant the customer’s stays', async (t) => {
+    const guest = { sessionId: 'unite' };
+    const customer = { customerId: '88' };
+    await add(app, itemOf(customer, { productId: '1', quantity: 1 }));
+    await add(app, itemOf(guest, { productId: '1', quantity: 9 }));
+    await add(app, itemOf(guest, { productId: '2' }));
+    t.same(await listed(app, { ...guest, ...customer }), ['1'], 'reading links nothing');
+    t.same(await listed(app, guest), ['2', '1']);
+    const removal = { identity: { ...guest, ...customer }, productId: '2', variantId: '2002' };
+    t.match((await remove(app, removal)).json, { removed: true }, 'a write in both names links first');
+    const { items } = await list(app, guest);
+    t.equal(items.length, 1);
+    t.match(items[0], { productId: '1', quantity: 1 });
+    t.same(await list(app, customer), await list(app, guest));
+  });
+
+  t.test(
+    'one item added 100 times at once is one item, removed 100 times at once is removed once',
+    async (t) => {
+      const who = { sessionId: 'at-once' };
+      const second = await startApp(t, redis, { prefix: app.prefix });
+      const either = (i: number) => (i % 2 ? app : second);
+      const adds = await Promise.all(
+        Array.from({ length: 100 }, (_, i) => add(either(i), itemOf(who, { quantity: 1 + (i % 10) }))),
+      );
+      t.same(new Set(adds.map(({ status }) => status)), new Set([200]));
+      t.equal(new Set(adds.map(({ json }) => json.itemId)).size, 1);
+      t.equal((await list(app, who)).items.length, 1);
+
+      const removals = await Promise.all(
+        Array.from({ length: 100 }, (_, i) =>
+          remove(either(i), { identity: who, productId: '1001', variantId: '2002' }),
+        ),
+      );
+      t.equal(removals.filter(({ json }) => json.removed).length, 1);
+      t.same(new Set(removals.map(({ status }) => status)), new Set([200]));
+      const removed = (await eventsOf(redis, app, who)).filter(({ type }) => type === 'remove');
+      t.equal(removed.length, 1);
+      await outboxesAreEmpty(t, app);
+    },
+  );
+
+  t.test('1,000 items of 50 visitors at once: each there, each with its event', async (t) => {
+    const fresh = await startApp(t, redis);
+    const answers = await Promise.all(
+      Array.from({ length: 1_000 }, (_, i) =>
+        add(fresh, itemOf({ sessionId: `crowd-${i % 50}` }, { productId: String(1 + Math.floor(i / 50)) })),
+      ),
+    );
+    t.ok(answers.every(({ status }) => status === 200));
+    for (let who = 0; who < 50; who++) {
+      const sessionId = `crowd-${who}`;
+      t.equal((await list(fresh, { sessionId })).items.length, 20);
+      const ids = (await eventsOf(redis, fresh, { sessionId })).map(({ event_id }) => event_id);
+      t.equal(new Set(ids).size, 20);
+    }
+    await outboxesAreEmpty(t, fresh);
+  });
+
+  async function outboxesAreEmpty(t: Test, of: TestApp): Promise<void> {
+    const dump = await dumpRedis(redis, of.prefix);
+    t.same(
+      Object.keys(dump).filter((key) => key.includes(':o:')),
+      [],
+      'no event is left behind',
+    );
+  }
+
+  t.test('limits of every field, from both sides', async (t) => {
+    const who = { sessionId: 'limits' };
+    const taken: [string, unknown][] = [
+      ['productId', 'x'.repeat(255)],
+      ['productId', `gid://shopify/Product/${'9'.repeat(255)}`],
+      ['variantId', 'x'.repeat(255)],
+      ['productHandle', 'é'.repeat(127)],
+      ['productTitle', 'x'],
+      ['productTitle', 'x'.repeat(1_024)],
+      ['variantTitle', 'x'.repeat(1_024)],
+      ['image', 'x'.repeat(2_048)],
+      ['price', '0.00'],
+      ['price', '9999999999999999.99'],
+      ['compareAt', null],
+      ['quantity', 1],
+      ['quantity', 4_294_967_295],
+      ['currencyCode', 'JP'],
+      ['currencyCode', 'JPY'],
+      ['countryCode', 'jp'],
+      ['inventoryAvailable', false],
+      ['properties', {}],
+      ['properties', { a: 'x'.repeat(16_384 - 8) }],
+      ['variantTitle', null],
+      ['variantId', null],
+      ...['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'].map(
+        (source): [string, unknown] => ['source', source],
+      ),
+    ];
+    for (const [field, value] of taken) {
+      const { status, text } = await add(app, itemOf(who, { [field]: value }));
+      t.equal(status, 200, `${field} ${String(JSON.stringify(value)).slice(0, 40)}: ${text.slice(0, 200)}`);
+    }
+
+    const refused: [string, unknown][] = [
+      ...['productId', 'productTitle', 'productHandle', 'image'].flatMap((field): [string, unknown][] =>
+        [undefined, null, '', 1, true, [], {}, 'a\u0000b', 'a\nb', '\ud800'].map((value) => [field, value]),
+      ),
+      ['productId', ' '],
+      ['productId', 'x'.repeat(256)],
+      ['variantId', ''],
+      ['variantId', 2002],
+      ['variantId', 'x'.repeat(256)],
+      ['variantId', 'a\u007fb'],
+      ['productHandle', 'é'.repeat(128)],
+      ['productTitle', 'x'.repeat(1_025)],
+      ['variantTitle', 'x'.repeat(1_025)],
+      ['variantTitle', 42],
+      ['image', 'x'.repeat(2_049)],
+      ...['price', 'compareAt'].flatMap((field): [string, unknown][] =>
+        [
+          undefined,
+          79.9,
+          '',
+          '79',
+          '79.9',
+          '79.900',
+          '-1.00',
+          '1,00',
+          '1e2',
+          ' 1.00',
+          '12345678901234567.00',
+        ].map((value) => [field, value]),
+      ),
+      ['price', null],
+      ...[undefined, null, 0, -1, 1.5, '1', 4_294_967_296, 1e300, true].map((v): [string, unknown] => [
+        'quantity',
+        v,
+      ]),
+      ...[undefined, null, 'true', 1].map((value): [string, unknown] => ['inventoryAvailable', value]),
+      ...['', 'E', 'EURO', 'E1', null, 978].map((value): [string, unknown] => ['currencyCode', value]),
+      ...['', 'D', 'DEU', 'D1', null].map((value): [string, unknown] => ['countryCode', value]),
+      ...[null, 'x', 1, []].map((value): [string, unknown] => ['properties', value]),
+      ...['', 'PDP', 'shop', null, 1].map((value): [string, unknown] => ['source', value]),
+    ];
+    const before = await dumpRedis(redis, app.prefix);
+    for (const [field, value] of refused) {
+      const answer = await add(app, itemOf(who, { [field]: value }));
+      const why = `${field} ${String(JSON.stringify(value)).slice(0, 40)}`;
+      t.equal(answer.status, 400, why);
+      t.ok(
+        answer.json.issues.every(({ path }: { path: string }) => path === `/${field}`),
+        why,
+      );
+    }
+    const tooLarge = await add(app, itemOf(who, { properties: { a: 'x'.repeat(16_384 - 7) } }));
+    t.match(tooLarge, { status: 413, json: { code: 'payload_too_large' } });
+    t.same(await dumpRedis(redis, app.prefix), before, 'and nothing changed');
+  });
+
+  t.test('all faults of an item are listed', async (t) => {
+    const { status, json } = await add(app, { identity: {}, price: 1, quantity: 0, source: 'x' });
+    t.equal(status, 400);
+    t.same(json.issues.map(({ path }: { path: string }) => path).sort(), [
+      '/compareAt',
+      '/identity',
+      '/image',
+      '/inventoryAvailable',
+      '/price',
+      '/productHandle',
+      '/productId',
+      '/productTitle',
+      '/quantity',
+      '/source',
+    ]);
+    const removal = await remove(app, { identity: { sessionId: 's' }, productId: '1', event: 'add' });
+    t.same(removal.json.issues, [{ path: '/event', message: 'must be one of remove, moveToCart, null' }]);
+  });
+
+  t.test('wrong bodies for each operation change nothing', async (t) => {
+    const good = itemOf({ sessionId: 'good' });
+    await add(app, good);
+    const removal = { identity: { sessionId: 'good' }, productId: '1001', variantId: '2002' };
+    const wrongIdentities = [
+      undefined,
+      null,
+      'good',
+      [],
+      {},
+      { sessionId: null, customerId: null },
+      { sessionId: 'null' },
+      { sessionId: '' },
+      { sessionId: 5 },
+      { sessionId: 'good', device: 1 },
+      { sessionId: 'good', email: 'none' },
+      { sessionId: 'a\u0000' },
+      { customerId: 'x'.repeat(256) },
+    ];
+    const bodies: [string, object, unknown[]][] = [
+      ['/item/add', good, [undefined, [], 'x', 1, null]],
+      [
+        '/item/remove',
+        removal,
+        [
+          undefined,
+          [],
+          null,
+          without(removal, 'productId'),
+          { ...removal, productId: 1001 },
+          { ...removal, productId: '' },
+          { ...removal, variantId: 2002 },
+          { ...removal, variantId: '' },
+          { ...removal, event: 'purchase' },
+          { ...removal, event: '' },
+          { ...removal, event: true },
+        ],
+      ],
+      ['/item/list', { identity: { sessionId: 'good' } }, [undefined, [], null, 'x']],
+    ];
+    const before = await dumpRedis(redis, app.prefix);
+    for (const [path, right, wrong] of bodies) {
+      for (const body of [...wrong, ...wrongIdentities.map((identity) => ({ ...right, identity }))]) {
+        const answer = await app.post(path, body, TRUSTED);
+        t.equal(answer.status, 400, `${path} ${JSON.stringify(body)?.slice(0, 80)}: ${answer.text}`);
+      }
+      for (const body of NOT_JSON)
+        t.match(await app.post(path, body, TRUSTED), { status: 400, json: { code: 'invalid_json' } });
+    }
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
+});

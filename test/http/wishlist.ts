@@ -1,0 +1,30 @@
+// What the tests of wishlists send.
+
+/** All that an item can have. */
+export const CONTENT = {
+  productId: 'gid://shopify/Product/1001',
+  variantId: 'gid://shopify/ProductVariant/2002',
+  productHandle: 'red-shoe',
+  productTitle: 'Red shoe',
+  variantTitle: '42',
+  image: 'https://cdn.shop.example/red.png',
+  price: '79.90',
+  compareAt: '99.90',
+  inventoryAvailable: true,
+  quantity: 2,
+  source: 'collection',
+  currencyCode: 'EUR',
+  countryCode: 'DE',
+  properties: { size: 42, 'engraving ✎': ['a', { b: null }] },
+};
+
+/** A body for /item/add. */
+export function itemOf(identity: object, changes: Readonly<Record<string, unknown>> = {}): object {
+  return { identity: { device: 'desktop', ...identity }, ...CONTENT, ...changes };
+}
+
+export const NOT_JSON = ['{', 'x', '{"identity":}', "{'a':1}", Buffer.from('{"a":"\xff"}', 'latin1')];
+
+export function without(body: object, field: string): object {
+  return Object.fromEntries(Object.entries(body).filter(([name]) => name !== field));
+}
