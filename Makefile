@@ -13,7 +13,7 @@ BUILD := dist/.built
 CLI := $(BIN)/wishmeter
 TESTS ?= dist/test/**/*.test.js
 
-.PHONY: help run test check demo sql build clean redis
+.PHONY: help run test check demo sql build clean redis chromium
 
 help:
 	@echo 'make run     everything on this machine: HTTP, Redis, ClickHouse'
@@ -27,7 +27,7 @@ help:
 run: build redis
 	@exec node $(CLI) start
 
-test: build redis
+test: build redis chromium
 	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) # tap knows **, sh does not
 
 check: build
@@ -67,3 +67,6 @@ $(CLI): $(PACKAGES)
 
 redis:
 	@.ci/install-redis
+
+chromium:
+	@.ci/install-chromium
