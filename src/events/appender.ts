@@ -26,6 +26,7 @@ export function appendFormat(keys: Keys, highWater: number): BatchFormat<Append,
     tag: ({ shard }) => `e${shard}`,
     mixesTags: false,
     writes: () => true,
+    size: ({ line }) => line.length,
     encode(appends, keyList, args) {
       const { shard } = appends[0] as Append;
       keyList.push(keys.events(shard), keys.eventsState(shard));

@@ -31,6 +31,8 @@ export interface BatchFormat<Op, Answer> {
   readonly mixesTags: boolean;
   /** Whether the operation changes anything; a batch of reads needs no record. */
   writes(op: Op): boolean;
+  /** Characters that the operation brings along, where they may be many: bounds a batch beside its count. */
+  size?(op: Op): number;
   /** Pushes the keys and arguments of a batch. */
   encode(ops: readonly Op[], keys: string[], args: ScriptArg[]): void;
   /** The script's reply -> one answer per operation, in order. An Error rejects its operation. */
@@ -53,6 +55,8 @@ export interface BatcherOptions {
 
 const LANES_PER_GROUP = 4;
 const MAX_BATCH = 512;
+/** Characters; a script that takes megabytes keeps everybody waiting, and so does reading them back. */
+const MAX_BATCH_SIZE = 256 * 1024;
 /** Seconds; far beyond any timeout, so that no copy of a batch can outlive its record. */
 const LANE_MEMORY_S = 60;
 
@@ -132,13 +136,27 @@ export class Batcher<Op, Answer> {
     this.#dropLate(group);
     while (group.waiting.length > 0 && group.freeLanes.length > 0) {
       const lane = group.freeLanes.pop() as string;
-      const batch = group.waiting.length <= MAX_BATCH ? group.waiting : group.waiting.slice(0, MAX_BATCH);
-      group.waiting = group.waiting.length <= MAX_BATCH ? [] : group.waiting.slice(MAX_BATCH);
+      const count = this.#batchCount(group.waiting);
+      const batch = count === group.waiting.length ? group.waiting : group.waiting.slice(0, count);
+      group.waiting = count === group.waiting.length ? [] : group.waiting.slice(count);
       group.busy++;
       void this.#send(group, lane, batch);
     }
     // Tags of a cluster are many; an idle group is made anew when it is needed.
     if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.tag);
+  }
+
+  /** How many of those waiting go into the next batch: at least one. */
+  #batchCount(waiting: readonly Waiting<Op, Answer>[]): number {
+    const most = Math.min(waiting.length, MAX_BATCH);
+    const { size } = this.#format;
+    if (size === undefined) return most;
+    let sum = 0;
+    for (let count = 0; count < most; count++) {
+      sum += size((waiting[count] as Waiting<Op, Answer>).op);
+      if (sum > MAX_BATCH_SIZE && count > 0) return count;
+    }
+    return most;
   }
 
   /** What waited for a lane until its deadline is refused without being sent. */

@@ -204,6 +204,27 @@ eachRedis(t, async (t, redis) => {
     t.same(dump[`${app.prefix}:{e0}:events:state`], { events: '1000', bytes: String(bytes) });
   });
 
+  t.test(
+    'large events that come at once are entries that the flusher can hold, not one of many megabytes',
+    async (t) => {
+      const app = await startApp(t, redis);
+      const payload = { quotes: '"'.repeat(8_000) };
+      const answers = await Promise.all(
+        Array.from({ length: 200 }, (_, i) =>
+          app.post('/event', { identity: { sessionId: `s${i}` }, type: 'add', payload }, TRUSTED),
+        ),
+      );
+      t.ok(answers.every(({ status }) => status === 200));
+      t.equal((await eventsOf(redis, app)).length, 200);
+      const entries = (await dumpRedis(redis, app.prefix))[`${app.prefix}:{e0}:events`] as [
+        string,
+        string[],
+      ][];
+      const largest = Math.max(...entries.map(([, fields]) => Buffer.byteLength(fields[3] ?? '')));
+      t.ok(largest < 1_000_000, `${largest} bytes`);
+    },
+  );
+
   t.test('with several shards each visitor has one, in the order in which it was answered', async (t) => {
     const app = await startApp(t, redis, { env: { EVENT_SHARDS: '4' } });
     for (const i of [0, 1, 2]) {
