@@ -20,22 +20,18 @@ export interface Shop {
   show(path: string, html: string, headers?: Readonly<Record<string, string>>): string;
   /** Everything under `path` comes from the service on `port`, as behind a reverse proxy. */
   forward(path: string, port: number): void;
-  /** Resolves when a page has asked for `path` (for the first time, or already did). */
-  wasAsked(path: string): Promise<void>;
 }
 
 /** A shop on a free port, until `t` ends. What it does not show is 404 and empty. */
 export async function openShop(t: Test): Promise<Shop> {
   const pages = new Map<string, Page>();
   const asked: string[] = [];
-  const waiting = new Map<string, () => void>();
   let forwarded: { path: string; port: number } | undefined;
 
   const server = createServer((req, res) => {
     const url = req.url as string;
     const [path = ''] = url.split('?');
     asked.push(url);
-    waiting.get(url)?.();
     if (forwarded !== undefined && path.startsWith(forwarded.path)) return pass(forwarded.port, req, res);
     const page = pages.get(path);
     if (page === undefined) return res.writeHead(404).end();
@@ -62,10 +58,6 @@ export async function openShop(t: Test): Promise<Shop> {
     },
     forward(path, to) {
       forwarded = { path, port: to };
-    },
-    wasAsked(path) {
-      if (asked.includes(path)) return Promise.resolve();
-      return new Promise((resolve) => waiting.set(path, resolve));
     },
   };
 }
