@@ -1,0 +1,55 @@
+// Load at a fixed rate, whatever the server does: arrivals by chance (Poisson) as from many visitors who know
+// nothing of each other, each request timed from the moment when it was meant to be sent. A server that pauses is
+// charged for all who came in the meantime, which a closed loop such as wrk's forgets (coordinated omission).
+
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import type { Pool } from '../traffic/pools.js';
+
+export interface Steady {
+  readonly port: number;
+  readonly pool: Pool;
+  /** Requests per second. */
+  readonly rate: number;
+  /** Seconds that are measured, after … */
+  readonly seconds: number;
+  /** … these, which are not. */
+  readonly settleSeconds: number;
+}
+
+/** What the process is told, as the one argument. */
+export interface SteadyOrder extends Omit<Steady, 'pool'> {
+  readonly file: string;
+}
+
+export interface SteadyResult {
+  /** All requests, the unmeasured ones too. */
+  readonly sent: number;
+  readonly answered: number;
+  /** Not 2xx, or a broken connection. */
+  readonly failed: number;
+  /** Of the measured ones, milliseconds. */
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+  /** What the generator itself was late by, 99th percentile: the error of the figures above. */
+  readonly generatorLateP99Ms: number;
+  /** Most requests that found every connection taken, at once. */
+  readonly mostWaiting: number;
+  /** CPU seconds of the generator. */
+  readonly cpuSeconds: number;
+}
+
+const PROCESS = new URL('./steady-process.js', import.meta.url);
+
+/** Runs in a process of its own. @throws where that fails */
+export async function runSteady({ pool, ...spec }: Steady): Promise<SteadyResult> {
+  const order: SteadyOrder = { ...spec, file: pool.file };
+  const child = fork(PROCESS, [JSON.stringify(order)], { serialization: 'advanced' });
+  const failed = once(child, 'exit').then(([code]) => {
+    throw new Error(`the generator of steady load ended with ${code}`);
+  });
+  failed.catch(() => {}); // it also ends after its message
+  const [result] = (await Promise.race([once(child, 'message'), failed])) as [SteadyResult];
+  return result;
+}

@@ -1,0 +1,46 @@
+// What the figures were measured on.
+
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { cpus, release, totalmem } from 'node:os';
+
+export interface Machine {
+  readonly cpu: string;
+  readonly cores: number;
+  readonly memoryGb: number;
+  readonly kernel: string;
+  /** Program or package -> version. */
+  readonly versions: Readonly<Record<string, string>>;
+}
+
+const PACKAGES = ['uWebSockets.js', 'ioredis', 'fastify', '@clickhouse/client', 'chdb'];
+
+export function describeMachine(): Machine {
+  const [cpu] = cpus();
+  const packages = PACKAGES.map((name) => {
+    const file = new URL(`../../node_modules/${name}/package.json`, import.meta.url);
+    return [name, (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version] as const;
+  });
+  return {
+    cpu: cpu?.model ?? 'unknown',
+    cores: cpus().length,
+    memoryGb: Math.round(totalmem() / 1024 ** 3),
+    kernel: release(),
+    versions: {
+      'Node.js': process.versions.node,
+      Redis: /v=(\S+)/.exec(output('redis-server', '--version'))?.[1] ?? 'unknown',
+      wrk: /(\d[\d.]+\S*)/.exec(output('wrk', '--version'))?.[1] ?? 'unknown',
+      webdis: /Version: (\S+)/.exec(output('dpkg', '--status', 'webdis'))?.[1] ?? 'unknown',
+      ...Object.fromEntries(packages),
+    },
+  };
+}
+
+/** What a program prints; some end with an error after telling their version. */
+function output(file: string, ...args: string[]): string {
+  try {
+    return execFileSync(file, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  } catch (error) {
+    return String((error as { stdout?: string }).stdout ?? '');
+  }
+}

@@ -1,0 +1,39 @@
+// webdis (C, libevent): Redis commands as HTTP paths. It keeps as many connections to Redis as it likes, and answers
+// each command with its reply as JSON.
+
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { startChild } from '../../src/embedded/child.js';
+import { freePort } from '../../src/embedded/redis.js';
+import { untilListening } from '../servers/listening.js';
+import type { Worker } from '../servers/target.js';
+
+// Fastest of 1, 2 and 4 on two cores, which it shares with Redis and the load. Debian's default is 2.
+const THREADS = 2;
+
+export async function startWebdis(dir: string, redisSocket: string): Promise<Worker> {
+  const port = await freePort();
+  const file = join(dir, 'webdis.json');
+  const settings = {
+    redis_host: redisSocket, // a path is a unix socket
+    redis_port: 0,
+    http_host: '127.0.0.1',
+    http_port: port,
+    threads: THREADS,
+    daemonize: false,
+    database: 0,
+    verbosity: 0,
+    logfile: join(dir, 'webdis.log'),
+  };
+  await writeFile(file, JSON.stringify(settings));
+  return await startChild({
+    name: 'webdis',
+    command: () => ({ file: 'webdis', args: [file], cwd: dir }),
+    ready: async (_child, ended) => {
+      await untilListening(port, ended);
+      return { port };
+    },
+    output: 'tail',
+    restart: false,
+  });
+}

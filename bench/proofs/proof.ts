@@ -1,0 +1,46 @@
+// What a case proves: before it is timed, that its answers are right; after it, that what was acknowledged is
+// there, all of it and nothing else.
+
+import { deepEqual, equal } from 'node:assert/strict';
+import type { Target } from '../servers/target.js';
+import type { Pool } from '../traffic/pools.js';
+
+/** Requests of a pool that were replayed and acknowledged: `count` of them, from `first` on, round and round. */
+export interface Sent {
+  readonly pool: Pool;
+  readonly first: number;
+  readonly count: number;
+  /** So many more were not acknowledged. They may be there all the same. */
+  readonly unsure?: number;
+}
+
+export interface Proof {
+  /** @returns how many writes it has left behind. @throws where an answer is wrong */
+  before(target: Target): Promise<number>;
+  /** @throws where something is missing, or too much */
+  after(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void>;
+}
+
+/** How often request `index` of a pool was sent. */
+export function timesSent(sent: readonly Sent[], pool: Pool, index: number): number {
+  let times = 0;
+  for (const { pool: of, first, count } of sent) {
+    if (of !== pool) continue;
+    const ahead = (index - first + pool.size) % pool.size;
+    times += Math.ceil(Math.max(0, count - ahead) / pool.size);
+  }
+  return times;
+}
+
+/** All requests that were acknowledged. */
+export function total(sent: readonly Sent[]): number {
+  return sent.reduce((sum, { count }) => sum + count, 0);
+}
+
+export function same(what: string, got: unknown, expected: unknown): void {
+  equal(got, expected, `${what}: ${got}, not ${expected}`);
+}
+
+export function answers(what: string, got: Record<string, unknown>, expected: object): void {
+  deepEqual(got, { ...got, ...expected }, `${what}: ${JSON.stringify(got)}`);
+}

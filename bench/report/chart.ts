@@ -1,0 +1,48 @@
+// Requests per second of every case as a chart, SVG, drawn without a browser.
+
+import { init } from 'echarts';
+import type { Results } from '../results.js';
+
+const COLOURS = { limit: '#9aa0a6', peer: '#d08a3c', ours: '#2f6f9f' } as const;
+const ROW = 30;
+
+export function chart({ throughput = {} }: Results): string {
+  const cases = Object.values(throughput);
+  const canvas = init(null, null, {
+    renderer: 'svg',
+    ssr: true,
+    width: 860,
+    height: 90 + ROW * cases.length,
+  });
+  canvas.setOption({
+    animation: false,
+    backgroundColor: '#ffffff',
+    title: { text: 'Requests per second', left: 16, top: 12, textStyle: { fontSize: 16 } },
+    grid: { left: 16, right: 90, top: 48, bottom: 16, containLabel: true },
+    xAxis: { type: 'value', axisLabel: { formatter: (value: number) => value.toLocaleString('en') } },
+    yAxis: {
+      type: 'category',
+      inverse: true,
+      data: cases.map(({ title }) => title),
+      axisTick: { show: false },
+    },
+    series: [
+      {
+        type: 'bar',
+        barWidth: '62%',
+        data: cases.map(({ perSecond, who }) => ({
+          value: Math.round(perSecond),
+          itemStyle: { color: COLOURS[who] },
+        })),
+        label: {
+          show: true,
+          position: 'right',
+          formatter: ({ value }: { value?: unknown }) => Number(value).toLocaleString('en'),
+        },
+      },
+    ],
+  });
+  const svg = canvas.renderToSVGString();
+  canvas.dispose();
+  return svg;
+}

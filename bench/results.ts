@@ -1,0 +1,27 @@
+// Everything that one run found out; a section that was not asked for is missing. Kept as JSON in bench/results/.
+
+import type { Machine } from './machine.js';
+import type { Crowd } from './sections/crowd.js';
+import type { FlusherCeiling } from './sections/flusher.js';
+import type { Knee } from './sections/knee.js';
+import type { Latency } from './sections/latency.js';
+import type { Start } from './sections/start.js';
+import type { Throughput } from './sections/throughput.js';
+import type { Views } from './sections/views.js';
+import type { BenchSettings } from './settings.js';
+
+export interface Results {
+  /** ISO 8601. */
+  readonly at: string;
+  /** Of the tree that was measured; with `+` where it had changes that were not committed. */
+  readonly commit: string;
+  readonly machine: Machine;
+  readonly settings: Pick<BenchSettings, 'quick' | 'rounds' | 'seconds' | 'visitors' | 'crowd' | 'events'>;
+  readonly throughput?: Throughput;
+  readonly latency?: Latency;
+  readonly knee?: Knee;
+  readonly flusher?: FlusherCeiling;
+  readonly crowd?: Crowd;
+  readonly views?: Views;
+  readonly start?: Start;
+}

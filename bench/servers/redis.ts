@@ -1,0 +1,87 @@
+// Redis for the benchmark: the one that `wishmeter start` runs, with the settings that the README asks for in
+// production (append-only file, noeviction). Peers get the same.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { type EmbeddedRedis, startRedis } from '../../src/embedded/redis.js';
+
+export async function startBenchRedis(dir: string): Promise<EmbeddedRedis> {
+  return await startRedis({ dir, restart: false });
+}
+
+/** The unix socket's path; benchmark folders are never too deep for one. */
+export function socketOf({ url }: EmbeddedRedis): string {
+  const path = new URL(url).searchParams.get('path');
+  if (path === null) throw new Error(`Redis has no unix socket: ${url}`);
+  return path;
+}
+
+/** A plain connection, for looking at what is stored. */
+export function connectTo(redis: EmbeddedRedis): Redis {
+  return new Redis(socketOf(redis));
+}
+
+// In one script, so that nothing moves under the scan and no key is met twice.
+const SUM = `
+local keys, fields, sum, cursor = 0, 0, 0, '0'
+repeat
+  local page = redis.call('SCAN', cursor, 'MATCH', ARGV[1], 'COUNT', 10000, 'TYPE', 'hash')
+  cursor = page[1]
+  for _, key in ipairs(page[2]) do
+    keys = keys + 1
+    for _, value in ipairs(redis.call('HVALS', key)) do
+      fields = fields + 1
+      sum = sum + (tonumber(value) or 0)
+    end
+  end
+until cursor == '0'
+return {keys, fields, sum}
+`;
+
+export interface HashTotals {
+  readonly keys: number;
+  readonly fields: number;
+  /** Of the values that are numbers. */
+  readonly sum: number;
+}
+
+/** All hashes whose key matches, taken together. */
+export async function sumHashes(redis: Redis, pattern: string): Promise<HashTotals> {
+  const [keys, fields, sum] = (await redis.eval(SUM, 0, pattern)) as [number, number, number];
+  return { keys, fields, sum };
+}
+
+/** One figure of INFO. */
+export async function info(redis: Redis, name: string): Promise<number> {
+  const found = new RegExp(`^${name}:([\\d.]+)`, 'm').exec(await redis.info());
+  if (!found) throw new Error(`Redis does not tell ${name}`);
+  return Number(found[1]);
+}
+
+const SETTLED_MS = 500;
+
+/**
+ * Bytes that Redis has taken from its allocator for what it holds: without buffers of connections and of the
+ * append-only file, and when they have stopped changing.
+ */
+export async function settledMemory(redis: Redis): Promise<number> {
+  let last = Number.NaN;
+  for (;;) {
+    const used = await info(redis, 'used_memory');
+    const buffers = (await info(redis, 'mem_clients_normal')) + (await info(redis, 'mem_aof_buffer'));
+    const now = used - buffers;
+    if (Math.abs(now - last) < 16_384) return now;
+    last = now;
+    await sleep(SETTLED_MS);
+  }
+}
+
+/** Resolves when no rewrite of the append-only file runs that would take the processor and the disk. */
+export async function untilWritten(redis: Redis): Promise<void> {
+  const names = ['aof_rewrite_in_progress', 'aof_rewrite_scheduled', 'rdb_bgsave_in_progress'];
+  for (;;) {
+    const running = await Promise.all(names.map((name) => info(redis, name)));
+    if (running.every((figure) => figure === 0)) return;
+    await sleep(100);
+  }
+}

@@ -1,0 +1,63 @@
+// Starts a server with a Redis of its own, fresh, in a folder that goes with it.
+
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
+import { startWebdis } from '../peers/webdis.js';
+import { connectTo, socketOf, startBenchRedis } from './redis.js';
+import { pidsOf, type Target, type TargetSpec, type Worker } from './target.js';
+import { startWishmeter } from './wishmeter.js';
+
+export async function startTarget(spec: TargetSpec): Promise<Target> {
+  const { server, dir } = spec;
+  await mkdir(dir, { recursive: true });
+  const remove = () => rm(dir, { recursive: true, force: true });
+  if (server === 'bare') {
+    const worker = await startPeer('bare');
+    return { port: worker.ready.port, pids: { server: pidsOf(worker) }, stop: () => stopAll(worker, remove) };
+  }
+  const redis = await startBenchRedis(join(dir, 'redis'));
+  try {
+    if (server === 'wishmeter') return await startWishmeter(spec, redis, remove);
+    const socket = socketOf(redis);
+    const worker =
+      server === 'webdis'
+        ? await startWebdis(dir, socket)
+        : await startPeer('fastify', { REDIS_SOCKET: socket });
+    const client = connectTo(redis);
+    return {
+      port: worker.ready.port,
+      pids: { server: pidsOf(worker), redis: pidsOf(redis) },
+      redis: client,
+      async stop() {
+        client.disconnect();
+        await stopAll(worker, () => redis.stop(), remove);
+      },
+    };
+  } catch (error) {
+    await redis.stop();
+    throw error;
+  }
+}
+
+function startPeer(name: 'bare' | 'fastify', env: NodeJS.ProcessEnv = {}): Promise<Worker> {
+  return startChild({
+    name,
+    command: () =>
+      nodeCommand(new URL(`../peers/${name}.js`, import.meta.url), [], {
+        ...process.env,
+        NODE_ENV: 'production',
+        ...env,
+      }),
+    ready: readyOverIpc<{ ready: true; port: number }>,
+    ipc: true,
+    output: 'tail',
+    restart: false,
+    stopMs: 500,
+  });
+}
+
+async function stopAll(worker: Worker, ...rest: readonly (() => Promise<void>)[]): Promise<void> {
+  await worker.stop();
+  for (const stop of rest) await stop();
+}

@@ -1,0 +1,93 @@
+// wishmeter as it is run in production: `serve` processes on one port, a `flush` where events are wanted, with
+// everything on that makes them correct. Only the log is off, as it is for the peers.
+
+import { join } from 'node:path';
+import { type Command, nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
+import { startClickHouse } from '../../src/embedded/clickhouse.js';
+import { type EmbeddedRedis, freePort } from '../../src/embedded/redis.js';
+import { KEY } from '../traffic/requests.js';
+import { connectTo } from './redis.js';
+import { pidsOf, type Target, type TargetSpec, type Worker } from './target.js';
+
+/** This tree: dist/bench/servers/ -> the project's root. */
+export const ROOT = new URL('../../../', import.meta.url);
+
+interface Stoppable {
+  stop(): Promise<void>;
+}
+
+/** @param after runs when all is stopped */
+export async function startWishmeter(
+  { dir, workers = 1, flushes = false, root = ROOT }: TargetSpec,
+  redis: EmbeddedRedis,
+  after: () => Promise<void>,
+): Promise<Target> {
+  const running: Stoppable[] = [redis];
+  const stop = async () => {
+    for (const one of running.toReversed()) await one.stop();
+    await after();
+  };
+  const started = <T extends Stoppable>(one: T): T => {
+    running.push(one);
+    return one;
+  };
+  try {
+    const clickhouse = flushes
+      ? started(await startClickHouse({ dir: join(dir, 'clickhouse'), restart: false }))
+      : undefined;
+    const flusher =
+      clickhouse && started(await startCommand('flush', wishmeterEnv(redis, clickhouse.url), root));
+    const env = { ...wishmeterEnv(redis), PORT: String(workers === 1 ? 0 : await freePort()) };
+    const serving: Worker[] = [];
+    for (let n = 0; n < workers; n++)
+      serving.push(started(await startCommand<{ port: number }>('serve', env, root)));
+    const client = connectTo(redis);
+    running.push({ stop: async () => client.disconnect() });
+    return {
+      port: serving[0]?.ready.port ?? 0,
+      pids: {
+        server: pidsOf(...serving),
+        redis: pidsOf(redis),
+        ...(clickhouse ? { flusher: pidsOf(flusher), clickhouse: pidsOf(clickhouse) } : {}),
+      },
+      redis: client,
+      ...(clickhouse ? { clickhouseUrl: clickhouse.url } : {}),
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** The settings of every wishmeter process here; whatever the caller's environment says about others is left out. */
+export function wishmeterEnv(redis: EmbeddedRedis, clickhouseUrl?: string): NodeJS.ProcessEnv {
+  const { PATH, HOME, TMPDIR } = process.env;
+  return {
+    ...{ PATH, HOME, TMPDIR },
+    HOST: '127.0.0.1',
+    REDIS_URL: redis.url,
+    API_KEYS: KEY,
+    LOG_LEVEL: 'error',
+    ...(clickhouseUrl === undefined ? {} : { CLICKHOUSE_URL: clickhouseUrl }),
+  };
+}
+
+/** Starts `wishmeter <command>` and resolves when it is ready. */
+export function startCommand<Ready = object>(
+  command: 'serve' | 'flush',
+  env: NodeJS.ProcessEnv,
+  root = ROOT,
+  nodeArgs: readonly string[] = [],
+) {
+  const { file, args } = nodeCommand(new URL('dist/src/main.js', root), [command], env);
+  const run: Command = { file, args: [...nodeArgs, ...args], env };
+  return startChild<Ready & { ready: true }>({
+    name: `wishmeter ${command}`,
+    command: () => run,
+    ready: readyOverIpc<Ready & { ready: true }>,
+    ipc: true,
+    output: 'tail',
+    restart: false,
+  });
+}
