@@ -29,7 +29,7 @@ interface Letters {
 
 /** @throws StartupError where Redis does not answer. */
 export async function dead({ args, config, stdout }: Program): Promise<number> {
-  const { action, names, all } = readArguments(args);
+  const { action, named, all } = readArguments(args);
   const redis = await open(config);
   try {
     const letters = { redis, keys: createKeys(config.KEY_PREFIX), shards: config.EVENT_SHARDS };
@@ -39,7 +39,7 @@ export async function dead({ args, config, stdout }: Program): Promise<number> {
     }
     const act = action === 'retry' ? retryDeadLetters : dropDeadLetters;
     let count = 0;
-    for (const [shard, ids] of all ? await everyOne(letters) : parseNames(names)) {
+    for (const [shard, ids] of all ? await everyOne(letters) : named) {
       for (let i = 0; i < ids.length; i += PAGE) {
         count += await act(redis, letters.keys, shard, ids.slice(i, i + PAGE));
       }
@@ -51,7 +51,7 @@ export async function dead({ args, config, stdout }: Program): Promise<number> {
   }
 }
 
-function readArguments(args: readonly string[]): { action: string; names: string[]; all: boolean } {
+function readArguments(args: readonly string[]): { action: string; named: Selection; all: boolean } {
   const { values, positionals } = parseArgs({
     args: [...args],
     options: { all: { type: 'boolean', default: false } },
@@ -62,7 +62,7 @@ function readArguments(args: readonly string[]): { action: string; names: string
   if (action !== 'list' && values.all === names.length > 0) {
     throw new UsageError(`dead ${action} takes ids as \`dead list\` shows them, or --all.`);
   }
-  return { action, names, all: values.all };
+  return { action, named: parseNames(names), all: values.all };
 }
 
 /** REDIS_URL, or the embedded one of a `wishmeter start` in DATA_DIR. */

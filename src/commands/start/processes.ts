@@ -19,8 +19,8 @@ import { claimPorts } from './ports.js';
 
 const MAIN = new URL('../../main.js', import.meta.url);
 
-/** Milliseconds from SIGTERM to SIGKILL for our own children. */
-const STOP_MS = 8_000;
+/** Milliseconds from SIGTERM to SIGKILL for our own children; more than the flusher gives a batch in flight. */
+const STOP_MS = 12_000;
 
 /** The order that loses nothing: no more requests, what is pending moved on, then the databases. */
 export const STOP_ORDER: readonly Omit<ShutdownStep, 'run'>[] = [
