@@ -13,12 +13,14 @@ BUILD := dist/.built
 CLI := $(BIN)/wishmeter
 TESTS ?= dist/test/**/*.test.js
 
-.PHONY: help run test check demo sql build clean redis chromium
+.PHONY: help run test check demo sql bench bench-compare bench-profile build clean redis chromium wrk webdis
 
 help:
 	@echo 'make run     everything on this machine: HTTP, Redis, ClickHouse'
 	@echo 'make demo    a shop'\''s afternoon in a minute, with every answer checked'
 	@echo 'make sql Q="SELECT count() FROM events"'
+	@echo 'make bench   speed and size, beside peers; QUICK=1 for a look; see bench/README.md'
+	@echo 'make bench-compare BASE=<commit>, make bench-profile CASE=visit'
 	@echo 'make test    all tests; TESTS=dist/test/http/*.test.js for some'
 	@echo 'make check   types, lint, format, import rules'
 	@echo 'make build   packages and dist/'
@@ -39,6 +41,15 @@ demo: build redis
 
 sql: build
 	@node $(CLI) sql $(if $(FORMAT),--format $(FORMAT)) "$$Q"
+
+bench: build redis wrk webdis
+	@exec node dist/bench/main.js
+
+bench-compare: build redis wrk
+	@exec node dist/bench/compare.js "$(BASE)"
+
+bench-profile: build redis wrk
+	@exec node dist/bench/profile.js
 
 build: $(BUILD) $(CLI)
 
@@ -70,3 +81,6 @@ redis:
 
 chromium:
 	@.ci/install-chromium
+
+wrk webdis:
+	@command -v $@ >/dev/null || .ci/apt-get-install $@

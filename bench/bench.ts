@@ -1,25 +1,28 @@
 // What every section is given.
 
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BenchSettings } from './settings.js';
-import type { Pools } from './traffic/pools.js';
+import { Pools } from './traffic/pools.js';
 
 export interface Bench {
   readonly settings: BenchSettings;
   readonly pools: Pools;
   /** Says what is being done. */
   readonly say: (sentence: string) => void;
-  /** The path of a folder that nobody had before; it is removed at the end at the latest. */
+  /** The path of a folder that nobody had before. */
   folder(): string;
 }
 
-let folders = 0;
+/** @param dir where everything is made; whoever gave it removes it */
+export function createBench(dir: string, settings: BenchSettings, say: (sentence: string) => void): Bench {
+  const pools = join(dir, 'pools');
+  mkdirSync(pools);
+  let folders = 0;
+  return { settings, say, pools: new Pools(pools, settings), folder: () => join(dir, `f${folders++}`) };
+}
 
-export function createBench(
-  dir: string,
-  settings: BenchSettings,
-  pools: Pools,
-  say: (sentence: string) => void,
-): Bench {
-  return { settings, pools, say, folder: () => join(dir, `f${folders++}`) };
+/** Whether a section or a case is among those asked for. */
+export function isWanted({ settings: { only } }: Bench, name: string): boolean {
+  return only === undefined || only.test(name);
 }

@@ -2,13 +2,13 @@
 // QUICK=1, ROUNDS, SECONDS, ONLY=<pattern of sections and cases>: see settings.ts.
 
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Bench, createBench } from './bench.js';
-import { CASES } from './cases.js';
+import { type Bench, createBench, isWanted } from './bench.js';
+import { CASES, type Case } from './cases.js';
 import { describeMachine } from './machine.js';
+import { RESULTS, runProgram } from './program.js';
 import { writeReadme } from './report/readme.js';
 import { tables } from './report/tables.js';
 import type { Results } from './results.js';
@@ -16,14 +16,12 @@ import { measureCrowd } from './sections/crowd.js';
 import { measureFlusher } from './sections/flusher.js';
 import { findKnee } from './sections/knee.js';
 import { measureLatency } from './sections/latency.js';
+import { runRound } from './sections/round.js';
 import { measureStart } from './sections/start.js';
-import { isWanted, measureThroughput } from './sections/throughput.js';
+import { measureThroughput } from './sections/throughput.js';
 import { measureViews } from './sections/views.js';
 import { ROOT } from './servers/wishmeter.js';
 import { readSettings } from './settings.js';
-import { Pools } from './traffic/pools.js';
-
-const RESULTS = fileURLToPath(new URL('../../bench/results/', import.meta.url));
 
 type Found = { -readonly [Section in keyof Results]: Results[Section] };
 
@@ -33,7 +31,8 @@ const SECTIONS: Readonly<Record<string, (bench: Bench, found: Found) => Promise<
     found.start = await measureStart(bench);
   },
   throughput: async (bench, found) => {
-    found.throughput = await measureThroughput(bench);
+    const settings = { ...bench.settings, only: undefined };
+    found.throughput = await measureThroughput({ ...bench, settings });
   },
   latency: async (bench, found) => {
     found.latency = await measureLatency(bench, await peakOf('visit', bench, found));
@@ -56,48 +55,38 @@ const SECTIONS: Readonly<Record<string, (bench: Bench, found: Found) => Promise<
 async function peakOf(name: string, bench: Bench, { throughput }: Found): Promise<number> {
   const known = throughput?.[name]?.perSecond;
   if (known !== undefined) return known;
-  const settings = { ...bench.settings, rounds: 1, only: new RegExp(`^${name}$`) };
-  const found = await measureThroughput({ ...bench, settings });
-  return found[name]?.perSecond ?? 0;
+  const one = CASES.find((candidate) => candidate.name === name) as Case;
+  return (await runRound(bench, one)).perSecond;
 }
 
-const settings = readSettings(process.env);
-const dir = mkdtempSync(join(tmpdir(), 'wm-bench-'));
-// Servers end with this process, however it ends.
-process.on('exit', () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
+await runProgram('bench', async (dir) => {
+  const settings = readSettings(process.env);
+  const began = performance.now();
+  const clock = () => {
+    const seconds = Math.round((performance.now() - began) / 1_000);
+    return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+  };
+  const bench = createBench(dir, settings, (sentence) => process.stderr.write(`${clock()}  ${sentence}\n`));
+  const { only, rows: _rows, ...kept } = settings;
+  const found: Found = {
+    at: new Date().toISOString(),
+    commit: commit(),
+    machine: describeMachine(),
+    settings: kept,
+  };
+  for (const [name, measure] of Object.entries(SECTIONS))
+    if (isWanted(bench, name)) await measure(bench, found);
+  // ONLY may also name cases.
+  if (!found.throughput && CASES.some(({ name }) => isWanted(bench, name)))
+    found.throughput = await measureThroughput(bench);
 
-const began = performance.now();
-const clock = () => {
-  const seconds = Math.round((performance.now() - began) / 1_000);
-  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
-};
-mkdirSync(join(dir, 'pools'));
-const pools = new Pools(join(dir, 'pools'), settings);
-const bench = createBench(dir, settings, pools, (sentence) =>
-  process.stderr.write(`${clock()}  ${sentence}\n`),
-);
-
-const { only: _only, rows: _rows, ...kept } = settings;
-const found: Found = {
-  at: new Date().toISOString(),
-  commit: commit(),
-  machine: describeMachine(),
-  settings: kept,
-};
-const casesWanted = CASES.some(({ name }) => isWanted(bench, name));
-for (const [name, measure] of Object.entries(SECTIONS)) {
-  const everyCase = settings.only?.test(name) && name === 'throughput';
-  if (!isWanted(bench, name) && !(name === 'throughput' && casesWanted)) continue;
-  await measure(everyCase ? { ...bench, settings: { ...settings, only: undefined } } : bench, found);
-}
-
-mkdirSync(RESULTS, { recursive: true });
-const file = join(RESULTS, `${found.at.replaceAll(':', '-')}.json`);
-writeFileSync(file, `${JSON.stringify(found, undefined, 2)}\n`);
-process.stdout.write(`\n${tables(found)}\n\nAll proofs true, after ${clock()}. ${file}\n`);
-if (!settings.quick && settings.only === undefined) writeReadme(found);
-process.exit(0);
+  mkdirSync(RESULTS, { recursive: true });
+  const file = join(RESULTS, `${found.at.replaceAll(':', '-')}.json`);
+  writeFileSync(file, `${JSON.stringify(found, undefined, 2)}\n`);
+  process.stdout.write(`\n${tables(found)}\n\nAll proofs true, after ${clock()}. ${relative('.', file)}\n`);
+  if (!settings.quick && only === undefined) writeReadme(found);
+  return 0;
+});
 
 function commit(): string {
   const git = (...args: string[]) =>

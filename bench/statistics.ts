@@ -13,3 +13,13 @@ export function median(values: readonly number[]): number {
 export function percentile(sorted: ArrayLike<number>, share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
 }
+
+/**
+ * How far from 1 the median of so many ratios comes out by chance, given ratios of equal things: three of its
+ * standard errors (1.25 σ / √n, as for a normal distribution).
+ */
+export function noiseOfMedian(ratios: readonly number[]): number {
+  const logs = ratios.map(Math.log);
+  const square = logs.reduce((sum, log) => sum + log * log, 0) / logs.length; // their mean is known to be 0
+  return 3 * 1.2533 * Math.sqrt(square / logs.length);
+}

@@ -2,8 +2,10 @@
 
 import { ok } from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { rowsOf } from '../servers/clickhouse.js';
 import { sumHashes } from '../servers/redis.js';
 import type { Target } from '../servers/target.js';
 import type { ItemBody } from '../traffic/requests.js';
@@ -11,6 +13,8 @@ import { ask } from './http.js';
 import { answers, type Proof, type Sent, same, total } from './proof.js';
 
 const DRAINED_WITHIN_MS = 60_000;
+/** What is there twice, or should not be there, would come as late as the next interval of the flusher. */
+const MORE_MS = 300;
 const keys = createKeys('wm');
 
 const identity = { sessionId: 'proof-of-bench', device: 'desktop' };
@@ -22,9 +26,8 @@ export const eventsProof: Proof = {
     answers('the same visitor again', await ask(port, 'POST', '/event', event), first);
     return 2;
   },
-  async after(target, sent, leftBefore) {
-    await eventsArrived(target, sent, leftBefore);
-  },
+  outside: eventsArrive,
+  inside: nothingWaits,
 };
 
 export const itemsProof: Proof = {
@@ -49,33 +52,42 @@ export const itemsProof: Proof = {
     });
     return 2;
   },
-  async after(target, sent, leftBefore) {
-    await eventsArrived(target, sent, leftBefore);
+  outside: eventsArrive,
+  async inside(target, sent) {
+    await nothingWaits(target);
     if (!target.redis) throw new Error('there is no Redis to look into');
     const stored = await sumHashes(target.redis, keys.items('*.*'));
     same('items in Redis', stored.fields, new Set(sent.flatMap(itemsOf)).size + 1);
   },
 };
 
-/** Waits until nothing is pending, then counts. */
-async function eventsArrived(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void> {
+/** Waits until all are there, and looks again whether more come. */
+async function eventsArrive(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void> {
   if (!target.clickhouseUrl) throw new Error('there is no ClickHouse to look into');
-  await untilDrained(target);
+  const least = total(sent) + leftBefore;
+  const most = least + sent.reduce((sum, { unsure = 0 }) => sum + unsure, 0);
   const clickhouse = createClickHouse(target.clickhouseUrl, 'wishmeter');
   try {
-    const result = await clickhouse.query({
-      query: 'SELECT toUInt32(count()) AS events, toUInt32(uniqExact(event_id)) AS ids FROM events_stored',
-      format: 'JSONEachRow',
-    });
-    const [row] = await result.json<{ events: number; ids: number }>();
-    const least = total(sent) + leftBefore;
-    const most = least + sent.reduce((sum, { unsure = 0 }) => sum + unsure, 0);
-    const ids = row?.ids ?? 0;
+    const deadline = performance.now() + DRAINED_WITHIN_MS;
+    while ((await countEvents(clickhouse)).rows < least && performance.now() < deadline) await sleep(50);
+    await sleep(MORE_MS);
+    const { rows, ids } = await countEvents(clickhouse);
     ok(ids >= least && ids <= most, `events in ClickHouse: ${ids}, not ${least} to ${most}`);
-    same('rows in ClickHouse', row?.events, ids);
+    same('rows in ClickHouse', rows, ids);
   } finally {
     await clickhouse.close();
   }
+}
+
+async function countEvents(clickhouse: ClickHouseClient): Promise<{ rows: number; ids: number }> {
+  const query = 'SELECT toUInt32(count()) AS rows, toUInt32(uniqExact(event_id)) AS ids FROM events';
+  const [row] = await rowsOf<{ rows: number; ids: number }>(clickhouse, query);
+  return row ?? { rows: 0, ids: 0 };
+}
+
+async function nothingWaits(target: Target): Promise<void> {
+  same('events that wait in Redis', await pendingEvents(target), 0);
+  same('refused events', await target.redis?.xlen(keys.eventsDead(0)), 0);
 }
 
 /** Events in Redis that are not in ClickHouse yet. */

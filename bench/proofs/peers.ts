@@ -13,7 +13,8 @@ export const bareProof: Proof = {
     answers('a visit', await ask(port, 'POST', '/product/visit', visit), echoed);
     return 0;
   },
-  async after() {},
+  async outside() {},
+  async inside() {},
 };
 
 export const fastifyProof: Proof = {
@@ -22,7 +23,8 @@ export const fastifyProof: Proof = {
       answers('a visit', await ask(port, 'POST', '/product/visit', visit), { ...echoed, count });
     return 2;
   },
-  after: countsAreThere,
+  async outside() {},
+  inside: countsAreThere,
 };
 
 export const webdisProof: Proof = {
@@ -32,8 +34,8 @@ export const webdisProof: Proof = {
     answers('HGET', await ask(port, 'GET', '/HGET/visits:proof/red-shoe'), { HGET: '2' });
     return 2;
   },
-  // Reads are among `sent`, too: what was written is what was sent from a pool of increments.
-  after: countsAreThere,
+  async outside() {},
+  inside: countsAreThere,
 };
 
 async function countsAreThere({ redis }: Target, sent: readonly Sent[], leftBefore: number): Promise<void> {

@@ -17,8 +17,10 @@ export interface Sent {
 export interface Proof {
   /** @returns how many writes it has left behind. @throws where an answer is wrong */
   before(target: Target): Promise<number>;
-  /** @throws where something is missing, or too much */
-  after(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void>;
+  /** After the load, as clients and analysts see it: true for any version. @throws where something is not there */
+  outside(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void>;
+  /** After the load, in Redis, in keys as this version spells them. @throws where it holds more or less */
+  inside(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void>;
 }
 
 /** How often request `index` of a pool was sent. */

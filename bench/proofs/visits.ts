@@ -13,7 +13,7 @@ const identity = { sessionId: 'proof-of-bench', device: 'desktop' };
 const productHandle = 'red-shoe';
 
 /** Before: two visits and a read, a reset, one visit more. */
-export async function visitsAnswerRight({ port }: Target): Promise<number> {
+async function answersRight({ port }: Target): Promise<number> {
   const write = (method: 'POST' | 'DELETE', query = '') =>
     ask(port, method, `/product/visit${query}`, { identity, productHandle });
   answers('a visit', await write('POST'), { productHandle });
@@ -25,8 +25,8 @@ export async function visitsAnswerRight({ port }: Target): Promise<number> {
   return 1;
 }
 
-/** The counts of a sample of visitors, as the API reads them: true for any version of wishmeter. */
-export async function sampledCountsAreRight({ port }: Target, sent: readonly Sent[]): Promise<void> {
+/** The counts of a sample of visitors, as the API reads them. */
+async function sampledCountsAreRight({ port }: Target, sent: readonly Sent[]): Promise<void> {
   for (const pool of new Set(sent.map((one) => one.pool))) {
     if (!pool.visits || !pool.writes) continue;
     const step = Math.max(1, Math.floor(pool.size / SAMPLE));
@@ -38,9 +38,9 @@ export async function sampledCountsAreRight({ port }: Target, sent: readonly Sen
 }
 
 export const visitsProof: Proof = {
-  before: visitsAnswerRight,
-  async after(target, sent, leftBefore) {
-    await sampledCountsAreRight(target, sent);
+  before: answersRight,
+  outside: sampledCountsAreRight,
+  async inside(target, sent, leftBefore) {
     const written = sent.filter(({ pool }) => pool.writes);
     const { counts, identities } = await totalsOf(target);
     same('counts in Redis, summed up', counts, total(written) + leftBefore);

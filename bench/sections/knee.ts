@@ -67,7 +67,8 @@ export async function findKnee(bench: Bench, peak: number): Promise<Knee> {
       else fails = rate;
       rate = Math.round((holds + fails) / 2);
     }
-    await PROOFS.events.after(target, sent, left);
+    await PROOFS.events.outside(target, sent, left);
+    await PROOFS.events.inside(target, sent, left);
     const above = steps.filter((step) => !step.holds).sort((a, b) => a.rate - b.rate)[0];
     return { rate: holds, above, steps };
   } finally {

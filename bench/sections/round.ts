@@ -16,7 +16,7 @@ export interface Round extends Answered {
   readonly cpu: CpuByPart;
 }
 
-/** @param root the tree that `wishmeter` is run from, where it is not this one */
+/** @param root the tree that `wishmeter` is run from, where it may be another than this one: looked at from outside only */
 export async function runRound(bench: Bench, one: Case, root?: URL): Promise<Round> {
   const target = await startTarget({ ...one, dir: bench.folder(), ...(root ? { root } : {}) });
   try {
@@ -24,7 +24,8 @@ export async function runRound(bench: Bench, one: Case, root?: URL): Promise<Rou
     const left = await proof.before(target);
     const sent = await warmUp(bench, one, target);
     const { round, sent: timed } = await measure(bench, one, target, sent);
-    await proof.after(target, [...sent, timed], left);
+    await proof.outside(target, [...sent, timed], left);
+    if (root === undefined) await proof.inside(target, [...sent, timed], left);
     return round;
   } catch (error) {
     throw new Error(`${one.name}: ${(error as Error).message}`, { cause: error });

@@ -1,6 +1,6 @@
 // Requests per second, latency in a closed loop and CPU time per request: every case, in interleaved rounds.
 
-import type { Bench } from '../bench.js';
+import { type Bench, isWanted } from '../bench.js';
 import { CASES, type Case } from '../cases.js';
 import type { Part } from '../servers/target.js';
 import { median } from '../statistics.js';
@@ -19,11 +19,6 @@ export interface CaseResult {
 }
 
 export type Throughput = Readonly<Record<string, CaseResult>>;
-
-/** Whether a case is among those asked for. */
-export function isWanted({ settings: { only } }: Bench, name: string): boolean {
-  return only === undefined || only.test(name);
-}
 
 export async function measureThroughput(bench: Bench): Promise<Throughput> {
   const cases = CASES.filter(({ name }) => isWanted(bench, name));

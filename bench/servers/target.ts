@@ -33,6 +33,8 @@ export interface TargetSpec {
   readonly flushes?: boolean;
   /** wishmeter: the tree that is run, where it is not this one. */
   readonly root?: URL;
+  /** wishmeter: arguments of Node itself, for `serve`. */
+  readonly nodeArgs?: readonly string[];
 }
 
 export function pidsOf(

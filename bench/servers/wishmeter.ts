@@ -18,7 +18,7 @@ interface Stoppable {
 
 /** @param after runs when all is stopped */
 export async function startWishmeter(
-  { dir, workers = 1, flushes = false, root = ROOT }: TargetSpec,
+  { dir, workers = 1, flushes = false, root = ROOT, nodeArgs = [] }: TargetSpec,
   redis: EmbeddedRedis,
   after: () => Promise<void>,
 ): Promise<Target> {
@@ -40,7 +40,7 @@ export async function startWishmeter(
     const env = { ...wishmeterEnv(redis), PORT: String(workers === 1 ? 0 : await freePort()) };
     const serving: Worker[] = [];
     for (let n = 0; n < workers; n++)
-      serving.push(started(await startCommand<{ port: number }>('serve', env, root)));
+      serving.push(started(await startCommand<{ port: number }>('serve', env, root, nodeArgs)));
     const client = connectTo(redis);
     running.push({ stop: async () => client.disconnect() });
     return {
