@@ -25,7 +25,8 @@
 //
 // There is one way to recover, whatever happened: claim again, and replay what the manifest says. A crash,
 // a lost reply and a lost connection all end in STANDBY; the token makes the second insert of a batch nothing.
-// `close` lets a batch finish, gives the shards up, and another flusher that stands by has them at once.
+// `close` brings what waits by then to ClickHouse, within a deadline, and gives the shards up: another flusher
+// that stands by has them at once.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -72,8 +73,8 @@ export interface FlusherSpec {
 
 export interface Flusher {
   /**
-   * Lets the batches in flight finish, at most `deadlineMs` long, and gives the shards up. What is
-   * not in ClickHouse by then stays in Redis.
+   * Inserts what waits now, at most `deadlineMs` long, and gives the shards up. What is not in
+   * ClickHouse by then stays in Redis.
    */
   close(deadlineMs?: number): Promise<void>;
 }
@@ -100,7 +101,7 @@ export function startFlusher(spec: FlusherSpec): Flusher {
 /** The time between a claim and the loss or release of the shard. */
 interface Tenure {
   readonly epoch: string;
-  /** Aborts when no new batch is to be begun. */
+  /** Aborts when there is to be no more waiting: only what is there already is still flushed. */
   readonly ending: AbortSignal;
   /** Aborts when the batch in flight is to be dropped, too. */
   readonly over: AbortSignal;
@@ -180,10 +181,11 @@ class ShardFlusher {
     }
   }
 
-  /** Cuts, inserts and finalizes batches until the tenure ends. */
+  /** Cuts, inserts and finalizes batches until the tenure ends, and then once more what waits by then. */
   async #flush(tenure: Tenure): Promise<void> {
     let ahead: Promise<Batch | undefined> | undefined;
-    while (!tenure.ending.aborted) {
+    while (!tenure.over.aborted) {
+      const ending = tenure.ending.aborted;
       const began = performance.now();
       const batch = await (ahead ?? cutBatch(this.#spec.redis, this.#stream));
       ahead = undefined;
@@ -197,6 +199,7 @@ class ShardFlusher {
         }
         await this.#deliver(tenure, manifest, batch.lines);
       }
+      if (ending && !batch?.full) return;
       const rest = this.#spec.intervalMs - (performance.now() - began);
       if (ahead === undefined && rest > 0) await pause(rest, tenure.ending);
     }
