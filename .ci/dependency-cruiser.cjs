@@ -22,8 +22,9 @@ const LAYERS = [
 
 // Imports that go up the list, layer -> what it may reach there.
 const UPWARD = {
-  // What an id looks like is one pure file; a row names the identity by the same rules.
+  // What an id looks like is one pure file; rows and wishlists name the identity by the same rules.
   events: ['^src/identity/rules\\.ts$'],
+  wishlist: ['^src/identity/rules\\.ts$'],
   // The flusher reads from Redis what the appender wrote, in the format that the appender defines.
   flush: ['^src/redis/', '^src/events/stream\\.ts$'],
 };

@@ -14,16 +14,23 @@ import { Access } from './http/access.js';
 import { beaconOperation } from './http/beacon.js';
 import { eventOperations } from './http/events.js';
 import { Exchanges } from './http/exchange.js';
+import { itemOperations } from './http/items.js';
 import { ServeMetrics } from './http/metrics.js';
 import { openApiOperation } from './http/openapi.js';
 import { operatingOperations } from './http/operating.js';
 import type { Operation } from './http/operation.js';
+import { profileOperations } from './http/profiles.js';
+import { purchaseOperation } from './http/purchase.js';
 import { listen } from './http/server.js';
+import { settingsOperations } from './http/settings.js';
+import { shareOperations } from './http/share.js';
 import { visitOperations } from './http/visits.js';
 import { openIdentity } from './identity/open.js';
 import { Once } from './redis/once.js';
 import { Store } from './redis/store.js';
 import { Ledger } from './visits/ledger.js';
+import { openWishlist } from './wishlist/open.js';
+import { DELIVERY_REMEMBERED_S } from './wishlist/purchases.js';
 
 export interface Running {
   close(): Promise<void>;
@@ -89,13 +96,26 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
 
     const recorder = new Recorder(appends, config.EVENT_SHARDS);
     const records = new Once(store);
-    const { visitors, profiles } = openIdentity(store, ledger, (from, heir) =>
+    const { atProfile, visitors, profiles } = openIdentity(store, ledger, (from, heir) =>
       recorder.recordMerge(from, heir),
     );
+    const { items, shares, purchases, settings } = openWishlist(
+      store,
+      atProfile,
+      recorder,
+      config.SHOP_URL,
+      config.APP_PROXY_PATH,
+    );
+    const deliveries = new Once(store, DELIVERY_REMEMBERED_S);
 
     const operations: Operation[] = [
       ...visitOperations(access, visitors, records),
       ...eventOperations(access, visitors, profiles, recorder, records),
+      ...itemOperations(access, visitors, profiles, items),
+      ...shareOperations(access, visitors, profiles, shares, items),
+      ...profileOperations(access, visitors, profiles),
+      ...settingsOperations(settings),
+      purchaseOperation(visitors, settings, purchases, deliveries, config.SHOPIFY_SECRET),
       beaconOperation(),
     ];
     const unprefixed = operatingOperations(() => store.ping(), metrics.registry);

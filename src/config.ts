@@ -59,12 +59,18 @@ function urls(schemes: readonly string[]): (text: string) => readonly string[] {
   return (text) => {
     const found = list(text);
     for (const u of found) {
-      if (!URL.canParse(u) || !schemes.includes(new URL(u).protocol)) {
+      if (!URL.canParse(u) || !schemes.includes(new URL(u).protocol) || new URL(u).hostname === '') {
         throw new Error(`must be ${schemes.map((s) => `${s}//host`).join(' or ')}`);
       }
     }
     return found;
   };
+}
+
+function webAddress(text: string): string {
+  const found = urls(['http:', 'https:'])(text);
+  if (found.length !== 1 || /[?#]/.test(text)) throw new Error('must be like https://shop.example');
+  return text.replace(/\/+$/, '');
 }
 
 function origins(text: string): readonly string[] {
@@ -119,6 +125,16 @@ export const SETTINGS = {
     'session',
     'what callers without a credential may do with visits: `session`, `open` or `key`',
     oneOf<VisitAccess>('session', 'open', 'key'),
+  ),
+  SHOP_URL: setting(
+    'http://localhost:8080',
+    'address of the shop; share links begin with it, like `https://shop.example`',
+    webAddress,
+  ),
+  APP_PROXY_PATH: setting(
+    'wishmeter',
+    "path of the app proxy in the shop: share links are under `SHOP_URL`'s `/apps/` and this",
+    matching(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
   ),
   REDIS_URL: setting(
     '',

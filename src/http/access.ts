@@ -9,7 +9,7 @@ import { verifyProxySignature } from './proxy-signature.js';
 export type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
 /** What an operation is about, as far as access goes. */
-export type Subject = 'visits' | 'wishlist' | 'administration' | 'open';
+export type Subject = 'visits' | 'wishlist' | 'administration' | 'delivery' | 'open';
 
 export interface Caller {
   readonly kind: CallerKind;
@@ -29,10 +29,11 @@ export interface Credentials {
 }
 
 const MAY: Record<CallerKind, ReadonlySet<Subject>> = {
-  server: new Set<Subject>(['visits', 'wishlist', 'administration', 'open']),
+  server: new Set<Subject>(['visits', 'wishlist', 'administration', 'delivery', 'open']),
   storefront: new Set<Subject>(['visits', 'wishlist', 'open']),
   browser: new Set<Subject>(['visits', 'open']),
-  anyone: new Set<Subject>(['visits', 'open']),
+  // A delivery's credential is its signature, which only the whole body can prove.
+  anyone: new Set<Subject>(['visits', 'delivery', 'open']),
 };
 
 const SERVER: Caller = { kind: 'server', mayLink: true, customerId: null };

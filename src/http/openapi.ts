@@ -22,6 +22,12 @@ const SECURITY_SCHEMES = {
     name: 'signature',
     description: "Shopify's app-proxy signature over the whole query",
   },
+  webhookSignature: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'X-Shopify-Hmac-Sha256',
+    description: "Shopify's webhook signature over the raw body",
+  },
 };
 
 const SERVER = [{ bearer: [] }, { apiKey: [] }];
@@ -30,6 +36,7 @@ const SECURITY: Record<Operation['subject'], object[]> = {
   visits: [...SERVER, { publishableKey: [] }, { proxySignature: [] }, {}],
   wishlist: [...SERVER, { proxySignature: [] }],
   administration: SERVER,
+  delivery: [...SERVER, { webhookSignature: [] }],
 };
 
 const IDEMPOTENCY_KEY = {

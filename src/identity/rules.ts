@@ -53,15 +53,19 @@ export function normaliseId(id: string): string {
   return SHOPIFY_GID.exec(trimmed)?.[1] ?? trimmed;
 }
 
+/** Whether the id of a product, a variant or an order may be taken. */
+export function isId(text: string): boolean {
+  return isNormalId(normaliseId(text));
+}
+
+function isNormalId(id: string): boolean {
+  return id !== '' && fitsBytes(id, MAX_ID_BYTES) && isPlainText(id);
+}
+
 /** Whether a customer or session id may be taken. */
 export function isVisitorId(text: string): boolean {
   const id = normaliseId(text);
-  return (
-    id !== '' &&
-    fitsBytes(id, MAX_ID_BYTES) &&
-    isPlainText(id) &&
-    !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()))
-  );
+  return isNormalId(id) && !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()));
 }
 
 /** Longest field that keeps a Redis hash a listpack (hash-max-listpack-value). */

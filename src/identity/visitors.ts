@@ -9,7 +9,7 @@
 import { ServiceError } from '../errors.js';
 import type { EntryKind } from '../visits/ledger.js';
 import type { Identities, Settled } from './identities.js';
-import type { Linker } from './link.js';
+import type { Linked, Linker } from './link.js';
 import { type Identity, identityName } from './rules.js';
 
 /** Rounds of linking before giving up: each lost round means that another server changed the same visitor. */
@@ -45,15 +45,32 @@ export class Visitors {
 
   /** The visitor's count of a product, and the profile id that it has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Settled> {
+    return this.#identities.enter('read', await this.#nameToRead(who, mayLink), handle);
+  }
+
+  /** The profile that the visitor has, or would get. Creates and links nothing. */
+  async find(who: Identity, mayLink: boolean): Promise<Settled> {
+    return this.#identities.enter('peek', await this.#nameToRead(who, mayLink));
+  }
+
+  /** The profile of a visitor who has one, for a write that has nothing to do where there is none: it may link. */
+  async resolveKnown(who: Identity, mayLink: boolean): Promise<Settled> {
+    const found = await this.find(who, mayLink);
+    const mustLink = who.customerId !== null && who.sessionId !== null && mayLink;
+    return found.known && mustLink ? this.enter('resolve', who, mayLink) : found;
+  }
+
+  /** Links a session to a customer. @param who has both ids. @throws ServiceError `unavailable` */
+  link(who: { readonly customerId: string; readonly sessionId: string }): Promise<Linked> {
+    return this.#linker.link(identityName('c', who.customerId), identityName('s', who.sessionId));
+  }
+
+  /** The name under which a read finds what a write of the same visitor would. */
+  async #nameToRead(who: Identity, mayLink: boolean): Promise<string> {
     const { customerId, sessionId } = who;
-    if (customerId !== null && sessionId !== null && mayLink) {
-      const customer = identityName('c', customerId);
-      const session = identityName('s', sessionId);
-      if (await this.#linker.wouldAdopt(customer, session))
-        return this.#identities.enter('read', session, handle);
-      return this.#identities.enter('read', customer, handle);
-    }
-    return this.#identities.enter('read', onlyName(who), handle);
+    if (customerId === null || sessionId === null || !mayLink) return onlyName(who);
+    const [customer, session] = [identityName('c', customerId), identityName('s', sessionId)];
+    return (await this.#linker.wouldAdopt(customer, session)) ? session : customer;
   }
 
   async #enterLinked(

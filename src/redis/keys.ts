@@ -27,6 +27,8 @@ export interface Keys {
   operation(profileId: string, operationId: string): string;
   /** string: the first request under an idempotency key, and its answer */
   once(digest: string): string;
+  /** string: the profile that a share code was made for */
+  share(code: string): string;
   /** What a merge moved aside and has not handed over yet: visits, items, outbox, profile, merged, in this order. */
   journal(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
@@ -61,6 +63,7 @@ export function createKeys(prefix: string): Keys {
     outbox: ofProfile('o'),
     merged: ofProfile('g'),
     operation: (profileId, operationId) => `${prefix}:{${bucketOf(profileId)}}:k:${operationId}`,
+    share: (code) => `${prefix}:{share:${code}}`,
     once: (digest) => `${prefix}:{once:${digest}}`,
     journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,

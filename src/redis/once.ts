@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import type { Store } from './store.js';
 
-/** Seconds for which a key answers as the first time. */
+/** Seconds for which an Idempotency-Key answers as the first time. */
 export const REMEMBERED_S = 24 * 60 * 60;
 
 /** How long a pending record is taken for a request that is still under way, and how often it is looked at. */
@@ -34,9 +34,12 @@ interface Record<Request> extends Operation<Request> {
 
 export class Once {
   readonly #store: Store;
+  readonly #rememberedS: number;
 
-  constructor(store: Store) {
+  /** @param rememberedS seconds for which a key answers as the first time */
+  constructor(store: Store, rememberedS = REMEMBERED_S) {
     this.#store = store;
+    this.#rememberedS = rememberedS;
   }
 
   /**
@@ -56,7 +59,7 @@ export class Once {
     const recordKey = this.#store.keys.once(digest);
     const text = JSON.stringify(mine);
     let found = await this.#store.call((client) =>
-      client.set(recordKey, text, 'EX', REMEMBERED_S, 'NX', 'GET'),
+      client.set(recordKey, text, 'EX', this.#rememberedS, 'NX', 'GET'),
     );
     const patientUntil = performance.now() + PATIENCE_MS;
     while (found !== null) {

@@ -44,3 +44,77 @@ export const errorAnswer = {
     },
   },
 } as const;
+
+const id = { type: 'string', description: 'Digits, where it is one of Shopify' } as const;
+const idOrNull = { ...id, type: ['string', 'null'] } as const;
+const textOrNull = { type: ['string', 'null'] } as const;
+const time = { type: 'string', description: 'ISO 8601' } as const;
+
+export const itemAddAnswer = answerOf({
+  profileId: text,
+  itemId: text,
+  productId: id,
+  variantId: idOrNull,
+  quantity: { type: 'integer', minimum: 1 },
+});
+
+export const itemRemoveAnswer = answerOf({
+  profileId: text,
+  removed: { type: 'boolean', description: 'False where nothing was there' },
+  productId: id,
+  variantId: idOrNull,
+});
+
+const item = {
+  type: 'object',
+  required: [
+    'itemId',
+    'productId',
+    'variantId',
+    'productHandle',
+    'productTitle',
+    'variantTitle',
+    'image',
+    'price',
+    'compareAt',
+    'inventoryAvailable',
+    'quantity',
+    'source',
+    'addedAt',
+    'updatedAt',
+  ],
+  properties: {
+    itemId: text,
+    productId: id,
+    variantId: idOrNull,
+    productHandle: text,
+    productTitle: text,
+    variantTitle: textOrNull,
+    image: text,
+    price: text,
+    compareAt: textOrNull,
+    inventoryAvailable: { type: 'boolean' },
+    quantity: { type: 'integer', minimum: 1 },
+    source: text,
+    currencyCode: text,
+    countryCode: text,
+    properties: { type: 'object' },
+    addedAt: time,
+    updatedAt: time,
+  },
+} as const;
+
+const items = { type: 'array', items: item, description: 'Newest first' } as const;
+
+export const itemListAnswer = answerOf({ profileId: text, items });
+export const sharedItemsAnswer = answerOf({ shareCode: text, profileId: text, items });
+export const shareAnswer = answerOf({ shareLink: text, code: text });
+
+export const mergeAnswer = answerOf({
+  profileId: text,
+  merged: { type: 'boolean', description: 'Whether this very request merged two profiles' },
+});
+
+export const settingsAnswer = answerOf({ autoRemoveAfterPurchase: { type: 'boolean' } });
+
+export const deliveryAnswer = answerOf({});

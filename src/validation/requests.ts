@@ -2,7 +2,23 @@
 
 import { ServiceError } from '../errors.js';
 import { type Identity, normaliseId } from '../identity/rules.js';
-import { type EventType, eventBody, visitBody, visitQuery } from './schemas.js';
+import type { ItemContent } from '../wishlist/item.js';
+import type { RemovalEvent } from '../wishlist/items.js';
+import type { AppSettings } from '../wishlist/settings.js';
+import {
+  type Channel,
+  type EventType,
+  eventBody,
+  guestBody,
+  itemAddBody,
+  itemListBody,
+  itemRemoveBody,
+  mergeBody,
+  settingsBody,
+  shareBody,
+  visitBody,
+  visitQuery,
+} from './schemas.js';
 import { compile } from './validator.js';
 
 export interface VisitRequest {
@@ -16,18 +32,53 @@ export interface EventRequest {
   readonly payload: Readonly<Record<string, unknown>> | undefined;
 }
 
+export interface ItemRequest {
+  readonly identity: Identity;
+  readonly content: ItemContent;
+}
+
+export interface RemovalRequest {
+  readonly identity: Identity;
+  readonly productId: string;
+  readonly variantId: string | null;
+  readonly event: RemovalEvent;
+}
+
+/** Both ids are there. */
+export type LinkedIdentity = Identity & { readonly customerId: string; readonly sessionId: string };
+
 type RawIdentity = Partial<Record<keyof Identity, string | null>>;
+type RawItem = { identity: RawIdentity; variantId?: string | null; variantTitle?: string | null } & Partial<
+  Pick<ItemContent, 'source' | 'currencyCode' | 'countryCode' | 'properties'>
+> &
+  Omit<ItemContent, 'variantId' | 'variantTitle' | 'source'>;
 
 const checkVisitBody = compile<{ identity: RawIdentity; productHandle: string }>(visitBody);
 const checkVisitQuery = compile<RawIdentity & { productHandle: string }>(visitQuery);
 const checkEvent = compile<{ identity: RawIdentity; type: EventType; payload?: Record<string, unknown> }>(
   eventBody,
 );
+const checkItem = compile<RawItem>(itemAddBody);
+const checkRemoval = compile<{
+  identity: RawIdentity;
+  productId: string;
+  variantId?: string | null;
+  event?: RemovalEvent | null;
+}>(itemRemoveBody);
+const checkList = compile<{ identity: RawIdentity }>(itemListBody);
+const checkShare = compile<{ identity: RawIdentity; channel?: Channel }>(shareBody);
+const checkGuest = compile<RawIdentity>(guestBody);
+const checkMerge = compile<{ identity: RawIdentity }>(mergeBody);
+const checkSettings = compile<AppSettings>(settingsBody);
+
+function optionalId(id: string | null | undefined): string | null {
+  return id == null ? null : normaliseId(id);
+}
 
 function readIdentity(raw: RawIdentity): Identity {
   return {
-    customerId: raw.customerId == null ? null : normaliseId(raw.customerId),
-    sessionId: raw.sessionId == null ? null : normaliseId(raw.sessionId),
+    customerId: optionalId(raw.customerId),
+    sessionId: optionalId(raw.sessionId),
     device: raw.device ?? null,
     locale: raw.locale ?? null,
     email: raw.email ?? null,
@@ -62,4 +113,58 @@ export function readVisitQuery(query: Readonly<Record<string, string | string[] 
 export function readEvent(body: unknown): EventRequest {
   const { identity, type, payload } = checkEvent(body);
   return { identity: readIdentity(identity), type, payload };
+}
+
+export function readItem(body: unknown): ItemRequest {
+  const raw = checkItem(body);
+  const { currencyCode, countryCode, properties } = raw;
+  const content: ItemContent = {
+    productId: normaliseId(raw.productId),
+    variantId: optionalId(raw.variantId),
+    productHandle: raw.productHandle,
+    productTitle: raw.productTitle,
+    variantTitle: raw.variantTitle ?? null,
+    image: raw.image,
+    price: raw.price,
+    compareAt: raw.compareAt,
+    inventoryAvailable: raw.inventoryAvailable,
+    quantity: raw.quantity,
+    source: raw.source ?? 'pdp',
+    ...(currencyCode === undefined ? {} : { currencyCode }),
+    ...(countryCode === undefined ? {} : { countryCode }),
+    ...(properties === undefined ? {} : { properties }),
+  };
+  return { identity: readIdentity(raw.identity), content };
+}
+
+export function readRemoval(body: unknown): RemovalRequest {
+  const { identity, productId, variantId, event } = checkRemoval(body);
+  return {
+    identity: readIdentity(identity),
+    productId: normaliseId(productId),
+    variantId: optionalId(variantId),
+    event: event ?? 'remove',
+  };
+}
+
+export function readList(body: unknown): Identity {
+  return readIdentity(checkList(body).identity);
+}
+
+export function readShare(body: unknown): { readonly identity: Identity; readonly channel: Channel } {
+  const { identity, channel = 'Link' } = checkShare(body);
+  return { identity: readIdentity(identity), channel };
+}
+
+export function readGuest(body: unknown): Identity {
+  return readIdentity(checkGuest(body));
+}
+
+export function readMerge(body: unknown): LinkedIdentity {
+  return readIdentity(checkMerge(body).identity) as LinkedIdentity;
+}
+
+export function readSettings(body: unknown): AppSettings {
+  const { autoRemoveAfterPurchase } = checkSettings(body);
+  return { autoRemoveAfterPurchase };
 }

@@ -53,3 +53,114 @@ export const eventBody = {
     payload: { type: 'object', maxLevels: 1_000, description: 'Free-form, at most 16 KiB' },
   },
 } as const;
+
+export const ITEM_SOURCES = [
+  'pdp',
+  'collection',
+  'cart',
+  'wishlist',
+  'email',
+  'pdpSmartSave',
+  'other',
+] as const;
+export const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
+export type Channel = (typeof CHANNELS)[number];
+
+const productId = { type: 'string', format: 'shopify-id' } as const;
+const variantId = { type: ['string', 'null'], format: 'shopify-id' } as const;
+const filled = (maxBytes: number) =>
+  ({ type: 'string', minLength: 1, format: 'plain-text', maxBytes }) as const;
+/** What UInt32 holds. */
+const MAX_QUANTITY = 0xffff_ffff;
+
+export const itemAddBody = {
+  type: 'object',
+  required: [
+    'identity',
+    'productId',
+    'productTitle',
+    'productHandle',
+    'image',
+    'price',
+    'compareAt',
+    'inventoryAvailable',
+    'quantity',
+  ],
+  properties: {
+    identity,
+    productId,
+    variantId,
+    productHandle,
+    productTitle: filled(1_024),
+    variantTitle: text(1_024),
+    image: filled(2_048),
+    price: { type: 'string', format: 'price' },
+    compareAt: { type: ['string', 'null'], format: 'price' },
+    inventoryAvailable: { type: 'boolean' },
+    quantity: { type: 'integer', minimum: 1, maximum: MAX_QUANTITY },
+    currencyCode: { type: 'string', format: 'currency-code' },
+    countryCode: { type: 'string', format: 'country-code' },
+    properties: { type: 'object', maxLevels: 1_000, description: 'Free-form, at most 16 KiB' },
+    source: { type: 'string', enum: ITEM_SOURCES, default: 'pdp' },
+  },
+} as const;
+
+export const itemRemoveBody = {
+  type: 'object',
+  required: ['identity', 'productId'],
+  properties: {
+    identity,
+    productId,
+    variantId,
+    event: { type: ['string', 'null'], enum: ['remove', 'moveToCart', null] },
+  },
+} as const;
+
+export const itemListBody = {
+  type: 'object',
+  required: ['identity'],
+  properties: { identity },
+} as const;
+
+export const shareBody = {
+  type: 'object',
+  required: ['identity'],
+  properties: { identity, channel: { type: 'string', enum: CHANNELS, default: 'Link' } },
+} as const;
+
+const givenId = { ...visitorId, type: 'string' } as const;
+
+/** An identity, flat. */
+export const guestBody = {
+  type: 'object',
+  required: ['sessionId'],
+  properties: { ...identity.properties, sessionId: givenId },
+} as const;
+
+export const mergeBody = {
+  type: 'object',
+  required: ['identity'],
+  properties: {
+    identity: {
+      type: 'object',
+      required: ['customerId', 'sessionId'],
+      properties: { ...identity.properties, customerId: givenId, sessionId: givenId },
+    },
+  },
+} as const;
+
+export const settingsBody = {
+  type: 'object',
+  required: ['autoRemoveAfterPurchase'],
+  properties: { autoRemoveAfterPurchase: { type: 'boolean' } },
+} as const;
+
+/** Of Shopify's Order, what is needed; the rest is read as it comes. */
+export const orderBody = {
+  type: 'object',
+  required: ['id', 'line_items'],
+  properties: {
+    id: { type: ['integer', 'string'], minimum: 1, format: 'shopify-id' },
+    line_items: { type: 'array' },
+  },
+} as const;

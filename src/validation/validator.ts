@@ -3,7 +3,7 @@
 
 import { Ajv, type ErrorObject } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
-import { fitsBytes, isPlainText, isVisitorId, MAX_ID_BYTES } from '../identity/rules.js';
+import { fitsBytes, isId, isPlainText, isVisitorId, MAX_ID_BYTES } from '../identity/rules.js';
 
 /** Formats: rule and sentence. The rules of identities are told in src/identity/rules.ts. */
 const FORMATS: Record<string, { test: (text: string) => boolean; sentence: string }> = {
@@ -15,6 +15,16 @@ const FORMATS: Record<string, { test: (text: string) => boolean; sentence: strin
     test: (text) => text !== '' && fitsBytes(text, MAX_ID_BYTES) && isPlainText(text),
     sentence: `must be 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`,
   },
+  'shopify-id': {
+    test: isId,
+    sentence: `must be an id: 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`,
+  },
+  price: {
+    test: (text) => /^\d{1,16}\.\d{2}$/.test(text),
+    sentence: 'must be a decimal with two decimals, as text, like "19.90"',
+  },
+  'currency-code': { test: (text) => /^[A-Za-z]{2,3}$/.test(text), sentence: 'must be 2 or 3 letters' },
+  'country-code': { test: (text) => /^[A-Za-z]{2}$/.test(text), sentence: 'must be 2 letters' },
   'plain-text': { test: isPlainText, sentence: 'must be UTF-8 without control characters' },
   'e-mail': {
     test: (text) => text.includes('@') && isPlainText(text),
@@ -69,7 +79,7 @@ function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject
     case 'enum':
       return {
         path: instancePath,
-        message: `must be one of ${(params['allowedValues'] as string[]).join(', ')}`,
+        message: `must be one of ${(params['allowedValues'] as unknown[]).map(String).join(', ')}`,
       };
     case 'format':
       return { path: instancePath, message: FORMATS[params['format'] as string]?.sentence ?? 'is wrong' };

@@ -1,0 +1,50 @@
+// POST /profile/guest and /profile/merge.
+
+import type { Profiles } from '../identity/profiles.js';
+import type { Visitors } from '../identity/visitors.js';
+import { mergeAnswer, profileAnswer } from '../validation/answers.js';
+import { readGuest, readMerge } from '../validation/requests.js';
+import { guestBody, mergeBody } from '../validation/schemas.js';
+import type { Access } from './access.js';
+import { MAX_BODY } from './limits.js';
+import type { Operation } from './operation.js';
+
+export function profileOperations(access: Access, visitors: Visitors, profiles: Profiles): Operation[] {
+  return [
+    {
+      method: 'post',
+      doc: {
+        summary: "Makes a guest's profile and keeps what is known of the guest",
+        body: { schema: guestBody, example: { sessionId: 's-1', device: 'desktop', locale: 'en' } },
+        answer: profileAnswer,
+      },
+      path: '/profile/guest',
+      subject: 'administration',
+      maxBody: MAX_BODY,
+      async handle({ body, caller }) {
+        const identity = access.actFor(caller, readGuest(body));
+        const { profileId } = await visitors.enter('resolve', identity, caller.mayLink);
+        await profiles.learn(profileId, identity);
+        return JSON.stringify({ profileId });
+      },
+    },
+    {
+      method: 'post',
+      doc: {
+        summary: 'Says that a session belongs to a customer, as after a login',
+        body: { schema: mergeBody, example: { identity: { customerId: '7', sessionId: 's-1' } } },
+        answer: mergeAnswer,
+      },
+      path: '/profile/merge',
+      subject: 'administration',
+      maxBody: MAX_BODY,
+      async handle({ body, caller }) {
+        const identity = readMerge(body);
+        access.actFor(caller, identity);
+        const { profileId, merged } = await visitors.link(identity);
+        await profiles.learn(profileId, identity);
+        return JSON.stringify({ profileId, merged });
+      },
+    },
+  ];
+}

@@ -1,0 +1,38 @@
+// GET and PUT /settings.
+
+import { settingsAnswer } from '../validation/answers.js';
+import { readSettings } from '../validation/requests.js';
+import { settingsBody } from '../validation/schemas.js';
+import type { SettingsStore } from '../wishlist/settings.js';
+import { MAX_BODY } from './limits.js';
+import type { Operation } from './operation.js';
+
+const PATH = '/settings';
+
+export function settingsOperations(settings: SettingsStore): Operation[] {
+  return [
+    {
+      method: 'get',
+      doc: { summary: 'What the shop has switched on', answer: settingsAnswer },
+      path: PATH,
+      subject: 'administration',
+      maxBody: 0,
+      handle: async () => JSON.stringify(await settings.read()),
+    },
+    {
+      method: 'put',
+      doc: {
+        summary: 'Switches purchased items leaving the wishlist on or off',
+        body: { schema: settingsBody, example: { autoRemoveAfterPurchase: true } },
+        answer: settingsAnswer,
+      },
+      path: PATH,
+      subject: 'administration',
+      maxBody: MAX_BODY,
+      async handle({ body }) {
+        await settings.write(readSettings(body));
+        return JSON.stringify(await settings.read());
+      },
+    },
+  ];
+}

@@ -1,0 +1,57 @@
+// POST /share and GET /share/:code/items.
+
+import { ServiceError } from '../errors.js';
+import type { Profiles } from '../identity/profiles.js';
+import type { Visitors } from '../identity/visitors.js';
+import { shareAnswer, sharedItemsAnswer } from '../validation/answers.js';
+import { readShare } from '../validation/requests.js';
+import { shareBody } from '../validation/schemas.js';
+import type { Items } from '../wishlist/items.js';
+import type { Shares } from '../wishlist/shares.js';
+import type { Access } from './access.js';
+import { MAX_BODY } from './limits.js';
+import type { Operation } from './operation.js';
+
+export function shareOperations(
+  access: Access,
+  visitors: Visitors,
+  profiles: Profiles,
+  shares: Shares,
+  items: Items,
+): Operation[] {
+  return [
+    {
+      method: 'post',
+      doc: {
+        summary: "Gives the wishlist's share link, with a `share` event",
+        body: { schema: shareBody, example: { identity: { sessionId: 's-1' }, channel: 'Link' } },
+        answer: shareAnswer,
+      },
+      path: '/share',
+      subject: 'wishlist',
+      maxBody: MAX_BODY,
+      async handle({ body, caller }) {
+        const { identity: named, channel } = readShare(body);
+        const identity = access.actFor(caller, named);
+        const { profileId } = await visitors.enter('resolve', identity, caller.mayLink);
+        const [{ shareLink, code }] = await Promise.all([
+          shares.share(profileId, identity, channel),
+          profiles.learn(profileId, identity),
+        ]);
+        return JSON.stringify({ shareLink, code });
+      },
+    },
+    {
+      method: 'get',
+      doc: { summary: 'Lists the items of a shared wishlist, newest first', answer: sharedItemsAnswer },
+      path: '/share/:code/items',
+      subject: 'wishlist',
+      maxBody: 0,
+      async handle({ parameter: shareCode }) {
+        const sharedBy = await shares.find(shareCode);
+        if (sharedBy === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
+        return JSON.stringify({ shareCode, ...(await items.list(sharedBy)) });
+      },
+    },
+  ];
+}

@@ -1,0 +1,99 @@
+// The bytes of an order webhook -> what was bought and by whom. Shopify drops subscribers that answer errors,
+// so of an order only what makes it one is insisted on; everything else is taken where it is as it should be.
+//
+// Ids come as JSON numbers, and Shopify's are 64-bit: its own test notification is about order
+// 820982911946154508, which JSON.parse would round. Long numbers are read as text instead.
+
+import { isUtf8 } from 'node:buffer';
+import { ServiceError } from '../errors.js';
+import { type Identity, isId, isVisitorId, normaliseId } from '../identity/rules.js';
+import type { Purchase, PurchasedLine } from '../wishlist/purchases.js';
+import { orderBody } from './schemas.js';
+import { compile } from './validator.js';
+
+const checkOrder = compile<Fields & { id: number | string; line_items: unknown[] }>(orderBody);
+
+/** The note attribute in which a shop's theme leaves the session of a guest. */
+const SESSION_ATTRIBUTE = 'wishlist_session_id';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** @throws ServiceError `invalid_json`, `invalid_request` */
+export function readOrder(bytes: Buffer): Purchase {
+  const order = checkOrder(parseExactly(bytes));
+  return {
+    orderId: normaliseId(String(order.id)),
+    identity: readBuyer(order),
+    lines: order.line_items.filter(isFields).map(readLine),
+  };
+}
+
+/** Numbers that JSON.parse may round, and the texts that may contain what looks like one. */
+const LONG_INTEGER = /\d{16}/;
+const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+
+function parseExactly(bytes: Buffer): unknown {
+  if (!isUtf8(bytes)) throw new ServiceError('invalid_json', 'The body is not valid UTF-8.');
+  const json = bytes.toString('utf8');
+  try {
+    const parsed: unknown = JSON.parse(json);
+    if (!LONG_INTEGER.test(json)) return parsed;
+  } catch {
+    throw new ServiceError('invalid_json');
+  }
+  return JSON.parse(
+    json.replace(TEXT_OR_NUMBER, (token) => (/^\d{16,}$/.test(token) ? `"${token}"` : token)),
+  );
+}
+
+function readBuyer({ customer, note_attributes: attributes }: Fields): Identity | null {
+  const customerId = isFields(customer) ? readVisitorId(customer['id']) : null;
+  const sessionId = customerId === null ? readSession(attributes) : null;
+  if (customerId === null && sessionId === null) return null;
+  return {
+    customerId,
+    sessionId,
+    device: null,
+    locale: null,
+    email: null,
+    firstName: null,
+    lastName: null,
+  };
+}
+
+function readSession(attributes: unknown): string | null {
+  if (!Array.isArray(attributes)) return null;
+  const found = attributes.filter(isFields).find(({ name }) => name === SESSION_ATTRIBUTE);
+  return readVisitorId(found?.['value']);
+}
+
+function readLine(line: Fields): PurchasedLine {
+  const { quantity, price } = line;
+  return {
+    productId: readId(line['product_id']),
+    variantId: readId(line['variant_id']),
+    quantity: Number.isSafeInteger(quantity) && (quantity as number) >= 0 ? (quantity as number) : null,
+    price: readPrice(price),
+  };
+}
+
+const MAX_PRICE_LENGTH = 32;
+
+function readPrice(price: unknown): string | null {
+  if (typeof price === 'number') return price.toFixed(2);
+  return typeof price === 'string' && price.length <= MAX_PRICE_LENGTH ? price : null;
+}
+
+function readId(value: unknown): string | null {
+  const text = typeof value === 'number' ? String(value) : value;
+  return typeof text === 'string' && isId(text) ? normaliseId(text) : null;
+}
+
+function readVisitorId(value: unknown): string | null {
+  const id = readId(value);
+  return id !== null && isVisitorId(id) ? id : null;
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

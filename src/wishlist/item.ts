@@ -1,0 +1,56 @@
+// An item of a wishlist, and how it is stored: in a field that is named by its product and variant, as three
+// lines. The first one is written once and kept by lua/commit.lua when the item is added again, so that
+// adding needs no reading first.
+//
+//   <itemId> <addedAt>
+//   <updatedAt>
+//   <content, JSON>
+
+/** What /item/add is given; ids are normalised. */
+export interface ItemContent {
+  readonly productId: string;
+  readonly variantId: string | null;
+  readonly productHandle: string;
+  readonly productTitle: string;
+  readonly variantTitle: string | null;
+  readonly image: string;
+  /** Decimal text, two decimals. */
+  readonly price: string;
+  readonly compareAt: string | null;
+  readonly inventoryAvailable: boolean;
+  readonly quantity: number;
+  readonly source: string;
+  readonly currencyCode?: string;
+  readonly countryCode?: string;
+  readonly properties?: Readonly<Record<string, unknown>>;
+}
+
+export interface Item extends ItemContent {
+  /** UUID v7: of two items added in the same millisecond the newer one has the greater id. */
+  readonly itemId: string;
+  /** ISO 8601. */
+  readonly addedAt: string;
+  readonly updatedAt: string;
+}
+
+/** The field of a product and variant; ids that are not Shopify's may have colons of their own. */
+export function itemField(productId: string, variantId: string | null): string {
+  return `${productId.replaceAll('%', '%25').replaceAll(':', '%3A')}:${variantId ?? ''}`;
+}
+
+/** @param now ISO 8601 */
+export function storeNewItem(itemId: string, content: ItemContent, now: string): string {
+  return `${itemId} ${now}\n${now}\n${JSON.stringify(content)}`;
+}
+
+export function parseItem(stored: string): Item {
+  const [born, updatedAt, content] = stored.split('\n') as [string, string, string];
+  const [itemId, addedAt] = born.split(' ') as [string, string];
+  return { itemId, ...(JSON.parse(content) as ItemContent), addedAt, updatedAt };
+}
+
+/** Orders items newest first. */
+export function newestFirst(a: Item, b: Item): number {
+  if (a.addedAt !== b.addedAt) return a.addedAt < b.addedAt ? 1 : -1;
+  return a.itemId < b.itemId ? 1 : -1;
+}

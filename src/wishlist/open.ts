@@ -1,0 +1,37 @@
+// Puts the parts of wishlists together.
+
+import type { Recorder } from '../events/recorder.js';
+import type { AtProfile } from '../redis/at-profile.js';
+import type { Store } from '../redis/store.js';
+import { Items } from './items.js';
+import { Outbox } from './outbox.js';
+import { Purchases } from './purchases.js';
+import { SettingsStore } from './settings.js';
+import { Shares } from './shares.js';
+
+export interface WishlistParts {
+  readonly items: Items;
+  readonly shares: Shares;
+  readonly purchases: Purchases;
+  readonly settings: SettingsStore;
+}
+
+/**
+ * @param shopUrl address of the shop, without a slash at its end
+ * @param proxyPath where the shop's app proxy is, under `/apps/`
+ */
+export function openWishlist(
+  store: Store,
+  atProfile: AtProfile,
+  recorder: Recorder,
+  shopUrl: string,
+  proxyPath: string,
+): WishlistParts {
+  const outbox = new Outbox(store, atProfile, recorder);
+  return {
+    items: new Items(atProfile, outbox),
+    shares: new Shares(store, outbox, `${shopUrl}/apps/${proxyPath}/wishlist/share/`),
+    purchases: new Purchases(store, outbox),
+    settings: new SettingsStore(store),
+  };
+}

@@ -1,0 +1,31 @@
+// What a shop has switched on. Read from Redis each time that it matters (one order, one read): a switch holds
+// at once, on every server.
+
+import type { Store } from '../redis/store.js';
+
+export interface AppSettings {
+  /** Whether purchased items leave the wishlist. */
+  readonly autoRemoveAfterPurchase: boolean;
+}
+
+export class SettingsStore {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** @throws ServiceError `unavailable` */
+  async read(): Promise<AppSettings> {
+    const { keys } = this.#store;
+    const stored = await this.#store.call((client) => client.hget(keys.settings, 'autoRemoveAfterPurchase'));
+    return { autoRemoveAfterPurchase: stored === '1' };
+  }
+
+  /** @throws ServiceError `unavailable` */
+  async write({ autoRemoveAfterPurchase }: AppSettings): Promise<void> {
+    const { keys } = this.#store;
+    const value = autoRemoveAfterPurchase ? '1' : '0';
+    await this.#store.call((client) => client.hset(keys.settings, 'autoRemoveAfterPurchase', value));
+  }
+}

@@ -1,0 +1,128 @@
+// POST /profile/guest and /profile/merge.
+
+import t from 'tap';
+import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { dumpRedis } from '../harness/dump.js';
+import { itemOf, NOT_JSON } from './wishlist.js';
+
+eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis);
+  const guest = (body: unknown) => app.post('/profile/guest', body, TRUSTED);
+  const merge = (body: unknown) => app.post('/profile/merge', body, TRUSTED);
+  const visit = (identity: object) => app.post('/product/visit', { identity, productHandle: 'x' }, TRUSTED);
+  const count = async (identity: Record<string, string>) =>
+    (await app.get(withQuery('/product/visit', { ...identity, productHandle: 'x' }), TRUSTED)).json.count;
+
+  t.test('a guest gets a profile that keeps what is known', async (t) => {
+    const facts = {
+      device: 'desktop',
+      locale: 'de',
+      email: 'g@example.org',
+      firstName: 'G',
+      lastName: 'Uest',
+    };
+    const answer = await guest({ sessionId: 'g-1', ...facts });
+    const { profileId } = answer.json;
+    t.match(answer, { status: 200, text: JSON.stringify({ profileId }) });
+    const [bucket, hash] = profileId.split('.');
+    const dump = await dumpRedis(redis, app.prefix);
+    t.match(dump[`${app.prefix}:{${bucket}}:p:${hash}`], facts);
+    t.match(dump[`${app.prefix}:{${bucket}}:ids`], { 's:g-1': profileId });
+    t.equal((await guest({ sessionId: 'g-1', customerId: null })).json.profileId, profileId);
+    t.equal((await visit({ sessionId: 'g-1' })).json.profileId, profileId);
+  });
+
+  t.test('a merge unites counts and wishlists and says whether it was this call', async (t) => {
+    const ids = { sessionId: 'm-1', customerId: '1' };
+    const session = { sessionId: 'm-1' };
+    const customer = { customerId: '1' };
+    await visit(session);
+    await visit(customer);
+    await visit(customer);
+    await app.post('/item/add', itemOf(session, { productId: '5' }), TRUSTED);
+    const answer = await merge({ identity: { ...ids, email: 'm@example.org' } });
+    const { profileId } = answer.json;
+    t.match(answer, { status: 200, text: JSON.stringify({ profileId, merged: true }) });
+    t.same((await merge({ identity: ids })).json, { profileId, merged: false }, 'twice is once');
+    for (const who of [session, customer]) {
+      t.equal(await count(who), 3);
+      const listed = (await app.post('/item/list', { identity: who }, TRUSTED)).json;
+      t.match(listed, { profileId, items: [{ productId: '5' }] });
+    }
+    const [bucket, hash] = profileId.split('.');
+    t.match((await dumpRedis(redis, app.prefix))[`${app.prefix}:{${bucket}}:p:${hash}`], {
+      email: 'm@example.org',
+    });
+  });
+
+  t.test('a merge of what needs none is none', async (t) => {
+    const unknown = await merge({ identity: { sessionId: 'm-2', customerId: '2' } });
+    t.match(unknown.json, { profileId: String, merged: false });
+    const { profileId } = (await visit({ sessionId: 'm-3' })).json;
+    const adopted = await merge({ identity: { sessionId: 'm-3', customerId: 'gid://shopify/Customer/3' } });
+    t.same(adopted.json, { profileId, merged: false }, "the guest's profile becomes the customer's");
+    const moved = await merge({ identity: { sessionId: 'm-3', customerId: '2' } });
+    t.same(
+      moved.json,
+      { profileId: unknown.json.profileId, merged: false },
+      'a shared device merges nothing',
+    );
+  });
+
+  t.test('merged at once by two servers it is united once', async (t) => {
+    const second = await startApp(t, redis, { prefix: app.prefix });
+    await visit({ sessionId: 'm-4' });
+    await visit({ customerId: '4' });
+    const body = { identity: { sessionId: 'm-4', customerId: '4' } };
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => (i % 2 ? app : second).post('/profile/merge', body, TRUSTED)),
+    );
+    t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
+    t.equal(await count({ customerId: '4' }), 2);
+  });
+
+  t.test('wrong bodies change nothing', async (t) => {
+    const before = await dumpRedis(redis, app.prefix);
+    const guests = [
+      undefined,
+      null,
+      [],
+      {},
+      { customerId: '5' },
+      { sessionId: null },
+      { sessionId: null, customerId: '5' },
+      { sessionId: '' },
+      { sessionId: 'undefined' },
+      { sessionId: 1 },
+      { sessionId: 'a\u0000' },
+      { sessionId: 'g', email: 'none' },
+      { sessionId: 'g', device: 5 },
+      { sessionId: 'g', firstName: 'x'.repeat(256) },
+      { identity: { sessionId: 'g' } },
+      ...NOT_JSON,
+    ];
+    for (const body of guests) t.equal((await guest(body)).status, 400, JSON.stringify(body));
+    const identities = [
+      undefined,
+      null,
+      'x',
+      {},
+      { sessionId: 'm' },
+      { customerId: '5' },
+      { sessionId: 'm', customerId: null },
+      { sessionId: null, customerId: '5' },
+      { sessionId: 'm', customerId: 'guest' },
+      { sessionId: 'null', customerId: '5' },
+      { sessionId: 'm', customerId: 5 },
+      { sessionId: 'm', customerId: '5', lastName: 'a\nb' },
+    ];
+    for (const body of [...identities.map((identity) => ({ identity })), undefined, [], ...NOT_JSON]) {
+      t.equal((await merge(body)).status, 400, JSON.stringify(body));
+    }
+    t.same((await merge({ identity: {} })).json.issues, [
+      { path: '/identity/customerId', message: 'is required' },
+      { path: '/identity/sessionId', message: 'is required' },
+    ]);
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
+});
