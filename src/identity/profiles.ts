@@ -7,12 +7,13 @@ import { loadScript } from '../redis/scripts.js';
 import type { Identity } from './rules.js';
 
 const PROFILE = loadScript('profile');
+const REMEMBERED_MS = 60_000;
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale'] as const;
 
 export class Profiles {
   readonly #atProfile: AtProfile;
-  /** profile id -> the facts last written, as one text */
-  readonly #written = new LRUCache<string, string>({ max: 50_000 });
+  /** profile id -> the facts last written here, as one text; another process may have written others since */
+  readonly #written = new LRUCache<string, string>({ max: 50_000, ttl: REMEMBERED_MS });
 
   constructor(atProfile: AtProfile) {
     this.#atProfile = atProfile;

@@ -2,6 +2,7 @@
 // reaches a frozen server after its sender gave up does nothing. Ours is the monotonic clock: a jump of
 // the wall clock on either machine only means measuring again.
 
+import type { Cluster, Redis } from 'ioredis';
 import type { RedisClient } from './client.js';
 
 export class RedisClock {
@@ -14,9 +15,15 @@ export class RedisClock {
 
   /** Asks Redis for its time; the answer's age, half a round trip, is well below any deadline. */
   async measure(client: RedisClient): Promise<void> {
-    const before = performance.now();
-    const [seconds, micros] = (await client.time()) as [number | string, number | string];
-    const between = (before + performance.now()) / 2;
-    this.#offset = Number(seconds) * 1000 + Number(micros) / 1000 - between;
+    const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
+    // Of a cluster's clocks the latest counts: a deadline may come late at some node, but at none too early.
+    this.#offset = Math.max(...(await Promise.all(nodes.map(offsetOf))));
   }
+}
+
+async function offsetOf(node: Redis): Promise<number> {
+  const before = performance.now();
+  const [seconds, micros] = (await node.time()) as [number | string, number | string];
+  const between = (before + performance.now()) / 2;
+  return Number(seconds) * 1000 + Number(micros) / 1000 - between;
 }

@@ -1,6 +1,6 @@
 // From the stream to ClickHouse, on one Redis and on a cluster.
 
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import t from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
@@ -109,7 +109,7 @@ for (const [kind, start] of [
         'it owns the shard',
         async () => (await redis.hget(place.keys.eventsState(0), 'owner')) === 'only',
       );
-      await setTimeout(100); // its first look found nothing; the next is a minute away
+      await sleep(100); // its first look found nothing; the next is a minute away
       await appendEvents(redis, place.keys, 0, events(30));
       await flusher.close();
       t.same(await place.counts(), { stored: 30, shown: 30, ids: 30 });
