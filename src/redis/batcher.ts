@@ -12,7 +12,8 @@
 // On a cluster a batch may only touch one slot: operations are grouped by hash tag, with lanes for each.
 // On a single server, scripts that can mix tags have one group for everything.
 //
-// Nothing waits longer than the timeout: then its promise is rejected with `unavailable`, and the
+// Nothing waits longer than the timeout, and once Redis is known to be away nothing waits at all: the
+// promise is rejected with `unavailable`, and the
 // deadline that the batch carries keeps a server that wakes up later from applying it.
 
 import { randomBytes } from 'node:crypto';
@@ -20,6 +21,7 @@ import { LUA, ServiceError } from '../errors.js';
 import type { RedisClient } from './client.js';
 import type { RedisClock } from './clock.js';
 import { isPassing, toServiceError } from './failures.js';
+import type { Presence } from './presence.js';
 import { isNoScript, type Script, type ScriptArg } from './scripts.js';
 
 /** How the operations of one script are laid out. The first key and the first three arguments are the batcher's. */
@@ -42,6 +44,7 @@ export interface BatchFormat<Op, Answer> {
 export interface BatcherOptions {
   readonly client: RedisClient;
   readonly clock: RedisClock;
+  readonly presence: Presence;
   /** Key of a lane's record. */
   laneKey(tag: string, lane: string): string;
   readonly isCluster: boolean;
@@ -98,7 +101,8 @@ export class Batcher<Op, Answer> {
 
   /** @throws ServiceError `unavailable` (no answer in time), `overloaded` (too much waiting), or what `decode` gave. */
   run(op: Op): Promise<Answer> {
-    if (this.#closed) return Promise.reject(new ServiceError('unavailable'));
+    if (this.#closed || this.#options.presence.isHopeless)
+      return Promise.reject(new ServiceError('unavailable'));
     if (this.#pending >= this.#options.maxPending) return Promise.reject(new ServiceError('overloaded'));
     this.#pending++;
     const tag = this.#format.mixesTags && !this.#options.isCluster ? 'all' : this.#format.tag(op);
@@ -206,12 +210,13 @@ export class Batcher<Op, Answer> {
 
   /** Sends the same call until Redis answers it or the deadline (of our monotonic clock) is past. */
   async #callUntilAnswered(keys: string[], args: ScriptArg[], deadline: number): Promise<unknown> {
-    const { client, clock } = this.#options;
+    const { client, clock, presence } = this.#options;
     const { script } = this.#format;
     let full = false;
     let remeasured = false;
     for (;;) {
       try {
+        if (!presence.isUp && !(await up(presence, deadline))) throw new ServiceError('unavailable');
         const call = full
           ? client.eval(script.source, keys.length, ...keys, ...args)
           : client.evalsha(script.sha, keys.length, ...keys, ...args);
@@ -229,7 +234,7 @@ export class Batcher<Op, Answer> {
           full = true;
           continue;
         }
-        if (!isPassing(error as Error) || !(await ready(client, deadline)))
+        if (!isPassing(error as Error) || !(await up(presence, deadline)))
           throw toServiceError(error as Error);
       }
     }
@@ -245,13 +250,13 @@ function before<T>(deadline: number, call: Promise<T>): Promise<T> {
   });
 }
 
-const READY_POLL_MS = 5;
+const POLL_MS = 5;
 
-/** Waits until the client is connected; false where the deadline comes first. */
-async function ready(client: RedisClient, deadline: number): Promise<boolean> {
+/** Waits until Redis may be used again; false where the deadline comes first, or there is no use in waiting. */
+async function up(presence: Presence, deadline: number): Promise<boolean> {
   do {
-    await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
-    if (performance.now() >= deadline) return false;
-  } while (client.status !== 'ready');
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    if (performance.now() >= deadline || presence.isHopeless) return false;
+  } while (!presence.isUp);
   return true;
 }

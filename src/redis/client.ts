@@ -29,7 +29,11 @@ function commonOptions(connection: RedisConnection): Options {
   return {
     connectionName: connection.name,
     commandTimeout: connection.timeoutMs,
+    // A command that gave up waiting stays in the queue of its connection, and a connection whose other end is
+    // frozen or unreachable stays `ready`: it is cut, and made anew as soon as somebody answers.
+    socketTimeout: connection.timeoutMs,
     connectTimeout: 2_000,
+    maxLoadingRetryTime: 200,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,

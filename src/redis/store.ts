@@ -2,19 +2,21 @@
 // single script calls that fail as the contract says. Calls made through `run` must be safe to repeat;
 // what must not be repeated goes through a Batcher.
 
-import { StartupError } from '../errors.js';
+import { ServiceError, StartupError } from '../errors.js';
 import { Batcher, type BatchFormat } from './batcher.js';
 import { connectRedis, type RedisClient, type RedisConnection } from './client.js';
 import { RedisClock } from './clock.js';
 import { type Deployment, openDeployment } from './deployment.js';
 import { toServiceError } from './failures.js';
 import { createKeys, type Keys } from './keys.js';
+import { Presence } from './presence.js';
 import { runScript, type Script, type ScriptArg } from './scripts.js';
 
 export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
   readonly buckets: number;
   readonly eventShards: number;
+  /** Told of the connection's errors, and of a DeploymentLostError. */
   readonly onError: (error: Error) => void;
 }
 
@@ -27,6 +29,7 @@ export class Store {
   readonly deployment: Deployment;
   readonly isCluster: boolean;
   readonly #clock: RedisClock;
+  readonly #presence: Presence;
   readonly #timeoutMs: number;
 
   private constructor(
@@ -42,6 +45,14 @@ export class Store {
     this.isCluster = options.urls.length > 1;
     this.#clock = clock;
     this.#timeoutMs = options.timeoutMs;
+    this.#presence = new Presence({
+      client,
+      clock,
+      metaKey: keys.meta,
+      salt: deployment.salt,
+      patienceMs: options.timeoutMs,
+      onError: options.onError,
+    });
   }
 
   /** @throws StartupError where Redis does not answer, or holds a deployment that this program can't serve. */
@@ -57,8 +68,6 @@ export class Store {
       const deployment = await openDeployment(client, keys, options);
       const clock = new RedisClock();
       await clock.measure(client);
-      // Another server (after a failover) has another clock.
-      client.on('ready', () => clock.measure(client).catch(options.onError));
       return new Store(client, keys, deployment, clock, options);
     } catch (error) {
       client.disconnect();
@@ -73,6 +82,7 @@ export class Store {
 
   /** One plain command, or a few. @throws ServiceError `unavailable` where Redis does not answer or refuses. */
   async call<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
+    if (!this.#presence.isUp) throw new ServiceError('unavailable');
     try {
       return await command(this.client);
     } catch (error) {
@@ -87,6 +97,7 @@ export class Store {
     return new Batcher(format, {
       client: this.client,
       clock: this.#clock,
+      presence: this.#presence,
       laneKey: this.keys.lane,
       isCluster: this.isCluster,
       timeoutMs: this.#timeoutMs,
@@ -95,12 +106,13 @@ export class Store {
     });
   }
 
-  /** @throws where Redis does not answer in time. */
+  /** @throws where Redis does not answer in time, or has lost what it held. */
   async ping(): Promise<void> {
-    await this.client.hget(this.keys.meta, 'schema');
+    await this.#presence.look();
   }
 
   close(): void {
+    this.#presence.close();
     this.client.disconnect();
   }
 }

@@ -1,0 +1,272 @@
+// A shop's traffic for the fault tests: many connections, visits, reads and events at once, and a book of what
+// was sent and what was acknowledged. Some calls carry an Idempotency-Key and are sent until they are
+// acknowledged: of those the books say exactly one. Every answer is judged as it comes; reconcile.ts judges
+// what is there in the end.
+
+import { Agent, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createRandom, type Random } from '../../bench/demo/random.js';
+
+export interface LoadSpec {
+  /** Asked before each request: a service that is started again may be elsewhere. */
+  readonly url: () => string;
+  /** A secret key. */
+  readonly key: string;
+  readonly seed: number;
+  readonly connections: number;
+  /** Milliseconds that each connection rests after an answer. */
+  readonly restMs?: number;
+  /** Begins every id, where several loads share a service. */
+  readonly name?: string;
+}
+
+/** How often something was sent, and how often acknowledged. */
+export interface Entry {
+  sent: number;
+  acknowledged: number;
+}
+
+/** One second of the load. */
+export interface Second {
+  acknowledged: number;
+  refused: number;
+  failed: number;
+  /** Milliseconds until each answer. */
+  latencies: number[];
+}
+
+interface Answer {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  readonly body: string;
+}
+
+type Method = 'GET' | 'POST';
+
+/** No answer within this is told as a fault. */
+const HANG_MS = 10_000;
+const SESSIONS = Array.from({ length: 60 }, (_, i) => `s${i}`);
+const HANDLES = Array.from({ length: 8 }, (_, i) => `h${i}`);
+
+export class Load {
+  /** By id, the product's in the event. */
+  readonly events = new Map<string, Entry>();
+  /** By session and handle, with a space between them. */
+  readonly visits = new Map<string, Entry>();
+  /** Answers by status; `none` where the connection broke. */
+  readonly answers: Record<string, number> = {};
+  /** What must not be: other statuses than 200 and 503, a 503 without Retry-After, counts that can't be. */
+  readonly faults: string[] = [];
+  readonly seconds: Second[] = [];
+  /** Milliseconds of the longest wait for an answer. */
+  longestMs = 0;
+
+  readonly #spec: LoadSpec;
+  readonly #random: Random;
+  readonly #agent: Agent;
+  readonly #name: string;
+  readonly #began = performance.now();
+  #ids = 0;
+  #running = true;
+  #done: Promise<unknown>;
+
+  constructor(spec: LoadSpec) {
+    this.#spec = spec;
+    this.#name = spec.name ?? '';
+    this.#random = createRandom(spec.seed);
+    this.#agent = new Agent({ keepAlive: true, maxSockets: spec.connections });
+    this.#done = Promise.all(Array.from({ length: spec.connections }, () => this.#connection()));
+  }
+
+  get acknowledged(): number {
+    return this.answers['200'] ?? 0;
+  }
+
+  get sent(): number {
+    return Object.values(this.answers).reduce((sum, n) => sum + n, 0);
+  }
+
+  /** Lets what is under way end. */
+  async stop(): Promise<void> {
+    this.#running = false;
+    await this.#done;
+    this.#agent.destroy();
+  }
+
+  /** Resolves when the next request is acknowledged. */
+  async untilServed(): Promise<void> {
+    for (const before = this.acknowledged; this.acknowledged === before; ) await sleep(20);
+  }
+
+  /** What one line says of it. */
+  toString(): string {
+    const answers = Object.entries(this.answers).map(([status, n]) => `${n} × ${status}`);
+    return `${this.sent} requests: ${answers.join(', ')}; longest ${Math.round(this.longestMs)} ms`;
+  }
+
+  async #connection(): Promise<void> {
+    while (this.#running) {
+      await this.#operation();
+      if (this.#spec.restMs) await sleep(this.#spec.restMs);
+    }
+  }
+
+  #operation(): Promise<void> {
+    const dice = this.#random.next();
+    if (dice < 0.4) return this.#visit(false);
+    if (dice < 0.55) return this.#visit(true);
+    if (dice < 0.7) return this.#read();
+    if (dice < 0.74) return this.#visitUntilAcknowledged();
+    if (dice < 0.8) return this.#eventUntilAcknowledged();
+    return this.#event();
+  }
+
+  async #visit(wantsCount: boolean): Promise<void> {
+    const { entry, key, body } = this.#pick();
+    const before = entry.acknowledged;
+    entry.sent++;
+    const answer = await this.#call('POST', `/product/visit${wantsCount ? '?count=true' : ''}`, body);
+    if (answer?.status !== 200) return;
+    entry.acknowledged++;
+    if (wantsCount) this.#judgeCount(key, answer.body, before + 1, entry.sent);
+  }
+
+  async #read(): Promise<void> {
+    const { entry, key, body } = this.#pick();
+    const least = entry.acknowledged;
+    const query = new URLSearchParams({
+      sessionId: body.identity.sessionId,
+      productHandle: body.productHandle,
+    });
+    const answer = await this.#call('GET', `/product/visit?${query}`);
+    if (answer?.status === 200) this.#judgeCount(key, answer.body, least, entry.sent);
+  }
+
+  async #event(): Promise<void> {
+    const { entry, body } = this.#newEvent();
+    const answer = await this.#call('POST', '/event', body);
+    if (answer?.status === 200) entry.acknowledged++;
+  }
+
+  async #visitUntilAcknowledged(): Promise<void> {
+    const { entry, body } = this.#pick();
+    entry.sent++;
+    if (await this.#untilAcknowledged('/product/visit', body)) entry.acknowledged++;
+  }
+
+  async #eventUntilAcknowledged(): Promise<void> {
+    const { entry, body } = this.#newEvent();
+    if (await this.#untilAcknowledged('/event', body)) entry.acknowledged++;
+  }
+
+  async #untilAcknowledged(path: string, body: object): Promise<boolean> {
+    const headers = { 'idempotency-key': `${this.#name}${this.#spec.seed}-${this.#ids++}` };
+    while (this.#running) {
+      const answer = await this.#call('POST', path, body, headers);
+      if (answer?.status === 200) return true;
+      await sleep(50);
+    }
+    return false;
+  }
+
+  #pick() {
+    const sessionId = `${this.#name}${this.#random.pick(SESSIONS)}`;
+    const productHandle = this.#random.pick(HANDLES);
+    const key = `${sessionId} ${productHandle}`;
+    let entry = this.visits.get(key);
+    if (entry === undefined) {
+      entry = { sent: 0, acknowledged: 0 };
+      this.visits.set(key, entry);
+    }
+    return { key, entry, body: { identity: { sessionId }, productHandle } };
+  }
+
+  #newEvent() {
+    const id = `${this.#name}e${this.#ids++}`;
+    const entry: Entry = { sent: 1, acknowledged: 0 };
+    this.events.set(id, entry);
+    const sessionId = `${this.#name}${this.#random.pick(SESSIONS)}`;
+    return { entry, body: { identity: { sessionId }, type: 'add', payload: { productId: id } } };
+  }
+
+  #judgeCount(key: string, body: string, least: number, most: number): void {
+    const { count } = JSON.parse(body) as { count: number };
+    if (!(count >= least && count <= most)) this.#fault(`${key}: counted ${count}, not ${least} to ${most}`);
+  }
+
+  #fault(what: string): void {
+    if (this.faults.length < 20) this.faults.push(what);
+  }
+
+  /** undefined where the connection broke before an answer. */
+  async #call(method: Method, path: string, body?: object, headers = {}): Promise<Answer | undefined> {
+    const began = performance.now();
+    const answer = await this.#exchange(method, path, body, headers);
+    const ms = performance.now() - began;
+    this.longestMs = Math.max(this.longestMs, ms);
+    if (ms > HANG_MS) this.#fault(`${method} ${path}: no answer in ${Math.round(ms)} ms`);
+
+    const status = String(answer?.status ?? 'none');
+    this.answers[status] = (this.answers[status] ?? 0) + 1;
+    const second = this.#second();
+    second.latencies.push(ms);
+    if (status === '200') second.acknowledged++;
+    else if (status === '503') second.refused++;
+    else second.failed++;
+
+    if (answer !== undefined && answer.status !== 200 && answer.status !== 503)
+      this.#fault(`${method} ${path}: ${answer.status} ${answer.body}`);
+    if (answer?.status === 503 && answer.retryAfter === undefined)
+      this.#fault(`${method} ${path}: 503 without Retry-After`);
+    // Clients whose request failed do not come back at once.
+    if (status !== '200') await sleep(20);
+    return answer;
+  }
+
+  #second(): Second {
+    const index = Math.floor((performance.now() - this.#began) / 1000);
+    while (this.seconds.length <= index)
+      this.seconds.push({ acknowledged: 0, refused: 0, failed: 0, latencies: [] });
+    return this.seconds[index] as Second;
+  }
+
+  #exchange(
+    method: Method,
+    path: string,
+    body: object | undefined,
+    headers: object,
+  ): Promise<Answer | undefined> {
+    return new Promise((resolve) => {
+      const failed = () => resolve(undefined);
+      const req = request(
+        this.#spec.url() + path,
+        {
+          method,
+          agent: this.#agent,
+          timeout: HANG_MS,
+          headers: { 'content-type': 'application/json', 'x-api-key': this.#spec.key, ...headers },
+        },
+        (res) => {
+          let text = '';
+          res
+            .setEncoding('utf8')
+            .on('data', (part: string) => {
+              text += part;
+            })
+            .on('end', () =>
+              resolve({
+                status: res.statusCode as number,
+                retryAfter: res.headers['retry-after'],
+                body: text,
+              }),
+            )
+            .on('error', failed);
+        },
+      );
+      req
+        .on('error', failed)
+        .on('timeout', () => req.destroy())
+        .end(body && JSON.stringify(body));
+    });
+  }
+}

@@ -1,0 +1,87 @@
+// Redis frozen and Redis stopped, under load: everybody gets an answer within a second, memory stays as it
+// is, the service is back within two seconds of Redis, and what got 503 is not applied late.
+
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { FULL, KEY, openStage, type Part, type Stage, signal } from './stage.js';
+
+const AWAY_MS = FULL ? 60_000 : 6_000;
+/** Beyond what a heap grows and shrinks by between two collections. 100 connections in a queue that nobody empties would be past it in seconds. */
+const GROWTH_MB = 64;
+const AT_ONCE_MS = 100;
+
+const stage = await openStage({ fsync: 'always' });
+t.teardown(() => stage.stop());
+
+async function megabytes({ pid }: Part): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(/VmRSS:\s*(\d+) kB/.exec(status)?.[1]) / 1024;
+}
+
+const visit = (sessionId: string) =>
+  fetch(`${stage.url}/product/visit?count=true`, {
+    method: 'POST',
+    headers: { 'x-api-key': KEY, 'content-type': 'application/json' },
+    body: JSON.stringify({ identity: { sessionId }, productHandle: 'x' }),
+  });
+
+async function expectNoHang(
+  t: Test,
+  { away, back, round }: { away: () => Promise<void>; back: () => Promise<void>; round: number },
+): Promise<void> {
+  const [worker] = stage.workers as [Part];
+  const load = stage.load({ seed: round, name: `a${round}`, connections: 100, restMs: 2 });
+  await sleep(2_000);
+  const before = await megabytes(worker);
+  const quiet = load.acknowledged;
+  t.ok(quiet > 100, `${quiet} acknowledged before`);
+
+  await away();
+  load.longestMs = 0;
+  await sleep(600);
+  const gone = load.seconds.length;
+  const waits: number[] = [];
+  const until = performance.now() + AWAY_MS;
+  while (performance.now() < until) {
+    const began = performance.now();
+    const { status } = await visit(`late${round}`);
+    waits.push(performance.now() - began);
+    if (status !== 503) t.fail(`${status} while Redis is away`);
+    await sleep(50);
+  }
+  const refused = load.seconds.slice(gone).reduce((sum, second) => sum + second.refused, 0);
+  const grown = (await megabytes(worker)) - before;
+  t.ok(load.longestMs < 1_000, `the longest of ${refused} refusals took ${Math.round(load.longestMs)} ms`);
+  waits.sort((a, b) => a - b);
+  const median = waits[waits.length >> 1] as number;
+  t.ok(median < AT_ONCE_MS, `once it is known to be away, 503 comes at once: median ${median.toFixed(1)} ms`);
+  t.ok(grown < GROWTH_MB, `the worker grew by ${Math.round(grown)} MB`);
+
+  await back();
+  const began = performance.now();
+  while ((await visit(`back${round}`)).status !== 200) await sleep(5);
+  const ms = performance.now() - began;
+  t.ok(ms < 2_000, `served again ${Math.round(ms)} ms after Redis`);
+  await sleep(500);
+  await load.stop();
+  t.comment(String(load));
+  const answer = (await (await visit(`late${round}`)).json()) as { count: number };
+  t.equal(answer.count, 1, 'no visit that got 503 was applied late');
+  await stage.exact(t, ...loads, load);
+  loads.push(load);
+}
+
+const loads: ReturnType<Stage['load']>[] = [];
+
+t.test('Redis is frozen', { timeout: 300_000 }, (t) =>
+  expectNoHang(t, {
+    round: 1,
+    away: async () => signal(stage.redis, 'SIGSTOP'),
+    back: async () => signal(stage.redis, 'SIGCONT'),
+  }),
+);
+
+t.test('Redis is stopped', { timeout: 300_000 }, (t) =>
+  expectNoHang(t, { round: 2, away: () => stage.redis.stop(), back: () => stage.redis.start() }),
+);

@@ -1,0 +1,202 @@
+// The whole service in processes of its own, each of which a test may kill, freeze and start again: Redis,
+// ClickHouse, `serve` workers on one port, `flush`. Nobody brings back what was killed but the test, which
+// needs no back-off for it. Both databases may stand behind a proxy that fails on purpose.
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import { startClickHouse } from '../../src/embedded/clickhouse.js';
+import { freePort, startRedis } from '../../src/embedded/redis.js';
+import { type Running, spawnWishmeter, until } from '../cli/wishmeter.js';
+import { Load, type LoadSpec } from './load.js';
+import { expectExact, type Places, type Reckoning } from './reconcile.js';
+
+export const KEY = 'sk_faults_0123456789abcdef';
+
+/** Whether the issue's counts are asked for, which take many minutes, or those that fit into CI's time. */
+export const FULL = process.env.FAULTS === 'full';
+
+export interface StageSpec {
+  readonly workers?: number;
+  readonly fsync?: 'everysec' | 'always';
+  /** Settings of `serve` and `flush`. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** A way to Redis or ClickHouse that differs from the straight one. */
+  readonly via?: {
+    redis?(url: string): Promise<string>;
+    clickhouse?(url: string): Promise<string>;
+  };
+}
+
+/** One process, again and again. */
+export interface Part {
+  readonly name: string;
+  /** undefined while it is down. */
+  readonly pid: number | undefined;
+  /** Resolves when it serves. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface Stage extends Places {
+  readonly redis: Part;
+  readonly clickhouse: Part;
+  readonly workers: readonly Part[];
+  readonly flush: Part;
+  readonly dir: string;
+  /** Log lines of `serve` and `flush` at warn and above, so far. */
+  logs(): string[];
+  load(spec?: Partial<LoadSpec>): Load;
+  exact(t: Test, ...loads: Load[]): Promise<Reckoning>;
+  stop(): Promise<void>;
+}
+
+export async function openStage(spec: StageSpec = {}): Promise<Stage> {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-stage-'));
+  const redis = databasePart('redis', () =>
+    startRedis({ dir: join(dir, 'redis'), restart: false, fsync: spec.fsync ?? 'everysec' }),
+  );
+  let clickhousePort = 0;
+  const clickhouse = databasePart('clickhouse', async () => {
+    const server = await startClickHouse({
+      dir: join(dir, 'clickhouse'),
+      port: clickhousePort,
+      restart: false,
+    });
+    clickhousePort = Number(new URL(server.url).port);
+    return server;
+  });
+  await Promise.all([redis.start(), clickhouse.start()]);
+  const redisUrl = redis.url();
+  const clickhouseUrl = clickhouse.url();
+  const port = await freePort();
+  const env = {
+    REDIS_URL: (await spec.via?.redis?.(redisUrl)) ?? redisUrl,
+    CLICKHOUSE_URL: (await spec.via?.clickhouse?.(clickhouseUrl)) ?? clickhouseUrl,
+    API_KEYS: KEY,
+    HOST: '127.0.0.1',
+    PORT: String(port),
+    FLUSH_INTERVAL_MS: '50',
+    FLUSH_OWNER: 'stage',
+    DATA_DIR: dir,
+    ...spec.env,
+  };
+  const runs: Running[] = [];
+  const workers = Array.from({ length: spec.workers ?? 1 }, (_, i) =>
+    programPart(`serve ${i + 1}`, 'serve', 'serving', env, runs),
+  );
+  const flush = programPart('flush', 'flush', 'flushing', env, runs);
+  const all = [...workers, flush, clickhouse, redis];
+  const url = `http://127.0.0.1:${port}`;
+  const places = { url, key: KEY, redisUrl, clickhouseUrl };
+  const stop = async () => {
+    for (const part of all) await part.stop();
+    await rm(dir, { recursive: true, force: true });
+  };
+  try {
+    await flush.start();
+    await Promise.all(workers.map((worker) => worker.start()));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    ...places,
+    redis,
+    clickhouse,
+    workers,
+    flush,
+    dir,
+    logs: () =>
+      runs.flatMap((run) => run.stdout().split('\n')).filter((line) => /^\{"level":[456]0/.test(line)),
+    load: (changes) =>
+      new Load({ url: () => url, key: KEY, seed: 1, connections: 24, restMs: 5, ...changes }),
+    exact: (t, ...loads) => expectExact(t, loads, places),
+    stop,
+  };
+}
+
+interface Database {
+  readonly url: string;
+  readonly pid: number | undefined;
+  stop(): Promise<void>;
+}
+
+function databasePart(name: string, start: () => Promise<Database>): Part & { url(): string } {
+  let server: Database | undefined;
+  return {
+    name,
+    get pid() {
+      return server?.pid;
+    },
+    url: () => server?.url ?? '',
+    async start() {
+      server = await start();
+    },
+    async stop() {
+      thaw(server?.pid);
+      await server?.stop();
+    },
+  };
+}
+
+function programPart(
+  name: string,
+  command: string,
+  ready: string,
+  env: NodeJS.ProcessEnv,
+  runs: Running[],
+): Part {
+  let running: Running | undefined;
+  let ended = true;
+  return {
+    name,
+    get pid() {
+      return ended ? undefined : running?.child.pid;
+    },
+    async start() {
+      const run = spawnWishmeter({ args: [command], env });
+      runs.push(run);
+      running = run;
+      ended = false;
+      void run.ended.then(() => {
+        if (running === run) ended = true;
+      });
+      await until(`${name} is ready`, () => {
+        if (run.child.exitCode !== null || run.child.signalCode !== null)
+          throw new Error(
+            `${name} ended with ${run.child.exitCode ?? run.child.signalCode}: ${run.stdout()}`,
+          );
+        return run.stdout().includes(`"msg":"${ready}"`);
+      });
+    },
+    async stop() {
+      if (ended || running === undefined) return;
+      thaw(running.child.pid);
+      running.child.kill('SIGTERM');
+      await running.ended;
+    },
+  };
+}
+
+function thaw(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(pid, 'SIGCONT');
+  } catch {
+    // it is gone
+  }
+}
+
+/** Sends a signal to a part that lives. @throws where it does not */
+export function signal(part: Part, name: NodeJS.Signals): void {
+  if (part.pid === undefined) throw new Error(`${part.name} is not there to get ${name}`);
+  process.kill(part.pid, name);
+}
+
+/** kill -9, and nothing is left of the process when this resolves. */
+export async function kill(part: Part): Promise<void> {
+  signal(part, 'SIGKILL');
+  await until(`${part.name} is gone`, () => part.pid === undefined);
+}
