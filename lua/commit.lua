@@ -26,7 +26,8 @@
 --      there was nothing to change, or its events are out
 --   2  a field is not what it was believed to be: {2, {value, ...}}
 --   3  the same deed is under way in another request: {3}
--- Errors: FULL {-3, {id, line, ...}} (the outbox is full, of these events). In all cases but 1 nothing was done.
+-- Errors: FULL -3, in a list {-3, {id, line, ...}} (the outbox is full, of these events).
+-- In all cases but 1 nothing was done.
 -- The same call sent again answers as the first time.
 
 local heir = redis.pcall('GET', KEYS[1])

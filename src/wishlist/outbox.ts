@@ -4,7 +4,7 @@
 //
 //   (asked) ──commit──▶ changed, event pending ──append──▶ event in the stream ──sent──▶ answered
 //
-// What fails or crashes after `commit` leaves the event pending, and a caller without an answer, who sends the
+// What fails or crashes between `commit` and `append` leaves the event pending, and a caller without an answer, who sends the
 // request again. The script then finds that what is asked for holds already and that its event is pending, and
 // gives out *that* line: appended twice it is still one event, because ClickHouse shows an event id once. The
 // answer is as the first time would have been. A merge in between takes the outbox along.
@@ -40,6 +40,8 @@ const LOOK_MS = 20;
 const LEFT_BEHIND_MS = 60_000;
 /** Pending events that a profile may have: bounds what a full stream can make Redis hold. */
 const MAX_PENDING = 64;
+/** When what is in the stream is taken out of the outbox again, where the first try failed. */
+const FORGET_DELAYS_MS = [20, 100, 500, 2_000, 10_000];
 /** Contention on one field is over long before. */
 const GIVE_UP_MS = 2_000;
 
@@ -93,11 +95,13 @@ export class Outbox {
   readonly #store: Store;
   readonly #atProfile: AtProfile;
   readonly #recorder: Recorder;
+  readonly #underWayMs: number;
 
-  constructor(store: Store, atProfile: AtProfile, recorder: Recorder) {
+  constructor(store: Store, atProfile: AtProfile, recorder: Recorder, underWayMs = UNDER_WAY_MS) {
     this.#store = store;
     this.#atProfile = atProfile;
     this.#recorder = recorder;
+    this.#underWayMs = underWayMs;
   }
 
   /**
@@ -110,8 +114,9 @@ export class Outbox {
     let at = profileId;
     let change = await plan(at);
     while (performance.now() - began < GIVE_UP_MS) {
-      const isPatient = change.once === undefined && performance.now() - began < UNDER_WAY_MS;
-      const reply = await this.#try(at, change, isPatient ? UNDER_WAY_MS : 0);
+      // Under an operation's id, whoever acts was told to.
+      const isPatient = change.once === undefined && performance.now() - began < this.#underWayMs;
+      const reply = await this.#try(at, change, isPatient ? this.#underWayMs : 0);
       if (typeof reply === 'string') {
         at = await this.#atProfile.follow(at, reply);
         change = await plan(at);
@@ -153,7 +158,24 @@ export class Outbox {
     const ids = pending.filter((_, i) => i % 2 === 0);
     const lines = pending.filter((_, i) => i % 2 === 1);
     await Promise.all(lines.map((line) => this.#recorder.append(line, at)));
+    // From here on the caller has what was asked for: told to send again, it would get it twice.
+    await this.#forget(at, ids).catch(() => void this.#keepForgetting(at, ids));
+  }
+
+  async #forget(at: string, ids: readonly string[]): Promise<void> {
     await this.#atProfile.run(at, SENT, (keys, id) => [keys.visits(id), keys.outbox(id)], ids);
+  }
+
+  /** Behind the caller's back. Where even this fails, the next like request is taken for a retry, once. */
+  async #keepForgetting(at: string, ids: readonly string[]): Promise<void> {
+    for (const delayMs of FORGET_DELAYS_MS) {
+      await sleep(delayMs, undefined, { ref: false });
+      try {
+        return await this.#forget(at, ids);
+      } catch {
+        // Redis is still away.
+      }
+    }
   }
 }
 
