@@ -4,6 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { createClickHouse } from './clickhouse/client.js';
+import { fingerprintOf, knownDeployment, recordDeployment } from './clickhouse/deployment.js';
 import { migrate } from './clickhouse/migrate.js';
 import type { Config } from './config.js';
 import { StartupError } from './errors.js';
@@ -27,7 +28,8 @@ import { shareOperations } from './http/share.js';
 import { visitOperations } from './http/visits.js';
 import { openIdentity } from './identity/open.js';
 import { Once } from './redis/once.js';
-import { Store } from './redis/store.js';
+import { DeploymentLostError } from './redis/presence.js';
+import { Store, type StoreOptions } from './redis/store.js';
 import { Ledger } from './visits/ledger.js';
 import { openWishlist } from './wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from './wishlist/purchases.js';
@@ -56,16 +58,20 @@ function openStore(
   config: Config,
   name: string,
   log: Logger,
-  timeoutMs = config.REDIS_TIMEOUT_MS,
+  more: Partial<Pick<StoreOptions, 'timeoutMs' | 'confirm' | 'onError'>> = {},
 ): Promise<Store> {
   return Store.open({
     urls: config.REDIS_URL,
     name,
-    timeoutMs,
+    timeoutMs: config.REDIS_TIMEOUT_MS,
     keyPrefix: config.KEY_PREFIX,
     buckets: config.BUCKETS,
     eventShards: config.EVENT_SHARDS,
-    onError: (error) => log.warn({ err: error }, 'redis connection'),
+    onError: (error) => {
+      if (error instanceof DeploymentLostError) log.error(error.message);
+      else log.warn({ err: error }, 'redis connection');
+    },
+    ...more,
   });
 }
 
@@ -136,14 +142,36 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
 /** Insert batches are up to 10 MB: reading one takes longer than any request may. */
 const FLUSH_REDIS_TIMEOUT_MS = 10_000;
 
+export interface Flushing extends Running {
+  /** Rejects where the Redis that it began with is another one now: what that holds is not to be mixed with the rest. */
+  readonly lost: Promise<never>;
+}
+
 /** Brings events from Redis to ClickHouse until it is closed. @throws StartupError */
-export function flush(config: Config, log: Logger): Promise<Running> {
+export function flush(config: Config, log: Logger): Promise<Flushing> {
   return withClosers(async (onClose) => {
     await migrateDatabase(config, log);
-    const store = await openStore(config, 'wishmeter flush', log, FLUSH_REDIS_TIMEOUT_MS);
-    onClose(() => store.close());
     const clickhouse = createClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_DATABASE);
     onClose(() => clickhouse.close());
+    const known = await knownDeployment(clickhouse, config.KEY_PREFIX);
+    let onLost: (error: Error) => void = () => {};
+    const lost = new Promise<never>((_, reject) => {
+      onLost = reject;
+    });
+    lost.catch(() => {}); // whoever waits for it is told, too
+    const store = await openStore(config, 'wishmeter flush', log, {
+      timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
+      confirm(salt) {
+        if (config.NEW_DEPLOYMENT !== 'accept') refuseStranger(known, salt);
+      },
+      onError(error) {
+        if (error instanceof DeploymentLostError) onLost(error);
+        else log.warn({ err: error }, 'redis connection');
+      },
+    });
+    onClose(() => store.close());
+    const fingerprint = fingerprintOf(store.deployment.salt);
+    if (fingerprint !== known) await recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint);
     const flusher = startFlusher({
       redis: store.client,
       keys: store.keys,
@@ -154,8 +182,18 @@ export function flush(config: Config, log: Logger): Promise<Running> {
       log,
     });
     onClose(() => flusher.close());
-    return {};
+    return { lost };
   });
+}
+
+/** @throws StartupError where ClickHouse knows another deployment than Redis holds */
+function refuseStranger(known: string | undefined, salt: string | undefined): void {
+  if (known === undefined || (salt !== undefined && fingerprintOf(salt) === known)) return;
+  const what = salt === undefined ? 'is empty' : 'holds another deployment';
+  throw new StartupError(
+    `Redis ${what}, but ClickHouse has events of an earlier one, whose visitors it could not recognise: bring ` +
+      'its data back, or set NEW_DEPLOYMENT=accept once to begin anew.',
+  );
 }
 
 /** Brings the ClickHouse database to the schema of this program. @throws StartupError */

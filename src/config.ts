@@ -146,6 +146,16 @@ export const SETTINGS = {
     'milliseconds until a request that Redis does not answer gets 503',
     integer(50, 900),
   ),
+  REDIS_FSYNC: setting(
+    'everysec',
+    'when the embedded Redis has a write on disk: `everysec`, or `always`, before it is acknowledged',
+    oneOf<'everysec' | 'always'>('everysec', 'always'),
+  ),
+  NEW_DEPLOYMENT: setting(
+    'refuse',
+    'what `start` and `flush` do where Redis has lost the data that the events in ClickHouse belong to: `refuse`, or `accept`, and every visitor gets a new profile id',
+    oneOf<'refuse' | 'accept'>('refuse', 'accept'),
+  ),
   KEY_PREFIX: setting(
     'wm',
     'begins every Redis key',

@@ -6,10 +6,13 @@ import { type Program, requireSettings } from './program.js';
 
 export async function flush({ config, log, ready, untilStopped }: Program): Promise<number> {
   requireSettings('flush', config, 'REDIS_URL', 'CLICKHOUSE_URL');
-  const { close } = await startFlushing(config, log);
+  const { close, lost } = await startFlushing(config, log);
   log.info('flushing');
   ready({});
-  log.info({ signal: await untilStopped() }, 'stopping');
-  await close();
+  try {
+    log.info({ signal: await Promise.race([untilStopped(), lost]) }, 'stopping');
+  } finally {
+    await close();
+  }
   return 0;
 }

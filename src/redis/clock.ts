@@ -13,11 +13,18 @@ export class RedisClock {
     return performance.now() + this.#offset;
   }
 
-  /** Asks Redis for its time; the answer's age, half a round trip, is well below any deadline. */
+  /** Asks Redis for its time; the answer's age, half a round trip, is well below any deadline. @throws where nobody answers */
   async measure(client: RedisClient): Promise<void> {
     const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
     // Of a cluster's clocks the latest counts: a deadline may come late at some node, but at none too early.
-    this.#offset = Math.max(...(await Promise.all(nodes.map(offsetOf))));
+    // A node that does not answer now has no say: that it disagrees is found when it is met (EXPIRED).
+    const settled = await Promise.allSettled(nodes.map(offsetOf));
+    const offsets = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    if (offsets.length > 0) this.#offset = Math.max(...offsets);
+    else
+      throw (
+        settled.find((one) => one.status === 'rejected')?.reason ?? new Error('no node to ask for its time')
+      );
   }
 }
 

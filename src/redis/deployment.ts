@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { StartupError } from '../errors.js';
-import type { RedisClient } from './client.js';
+import { connectRedis, type RedisClient } from './client.js';
 import type { Keys } from './keys.js';
 import { loadScript, runScript } from './scripts.js';
 
@@ -18,6 +18,7 @@ export interface Deployment {
 }
 
 const OPEN = loadScript('open');
+const LOOK_MS = 2_000;
 
 /** @throws StartupError where the data is newer than the program or was made with another bucket count. */
 export async function openDeployment(
@@ -45,6 +46,16 @@ export async function openDeployment(
     );
   }
   return { buckets, shards, salt: reply[3] as string };
+}
+
+/** Whether there is a deployment under this prefix already. @throws the connection's error */
+export async function holdsDeployment(urls: readonly string[], keys: Keys): Promise<boolean> {
+  const client = await connectRedis({ urls, name: 'wishmeter', timeoutMs: LOOK_MS }, () => {});
+  try {
+    return (await client.hexists(keys.meta, 'salt')) === 1;
+  } finally {
+    client.disconnect();
+  }
 }
 
 /** One URL of a cluster would look fine until the first key of another node. */

@@ -18,6 +18,8 @@ export interface StoreOptions extends RedisConnection {
   readonly eventShards: number;
   /** Told of the connection's errors, and of a DeploymentLostError. */
   readonly onError: (error: Error) => void;
+  /** Told of the salt that Redis holds, undefined where it holds none, before anything is made; throws to refuse it. */
+  readonly confirm?: (salt: string | undefined) => void;
 }
 
 /** Operations waiting or in flight, per batcher, at which requests get 503. About 2 KB each. */
@@ -65,6 +67,7 @@ export class Store {
     }
     try {
       const keys = createKeys(options.keyPrefix);
+      options.confirm?.((await client.hget(keys.meta, 'salt')) ?? undefined);
       const deployment = await openDeployment(client, keys, options);
       const clock = new RedisClock();
       await clock.measure(client);

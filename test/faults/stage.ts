@@ -84,9 +84,9 @@ export async function openStage(spec: StageSpec = {}): Promise<Stage> {
   };
   const runs: Running[] = [];
   const workers = Array.from({ length: spec.workers ?? 1 }, (_, i) =>
-    programPart(`serve ${i + 1}`, 'serve', 'serving', env, runs),
+    programPart(`serve ${i + 1}`, 'serve', env, runs),
   );
-  const flush = programPart('flush', 'flush', 'flushing', env, runs);
+  const flush = programPart('flush', 'flush', env, runs);
   const all = [...workers, flush, clickhouse, redis];
   const url = `http://127.0.0.1:${port}`;
   const places = { url, key: KEY, redisUrl, clickhouseUrl };
@@ -141,12 +141,14 @@ function databasePart(name: string, start: () => Promise<Database>): Part & { ur
   };
 }
 
-function programPart(
+const READY = { serve: '"msg":"serving"', flush: '"msg":"flushing"' };
+
+/** `wishmeter serve` or `wishmeter flush`, which is not started yet. @param runs gets each run of it */
+export function programPart(
   name: string,
-  command: string,
-  ready: string,
+  command: 'serve' | 'flush',
   env: NodeJS.ProcessEnv,
-  runs: Running[],
+  runs: Running[] = [],
 ): Part {
   let running: Running | undefined;
   let ended = true;
@@ -168,7 +170,7 @@ function programPart(
           throw new Error(
             `${name} ended with ${run.child.exitCode ?? run.child.signalCode}: ${run.stdout()}`,
           );
-        return run.stdout().includes(`"msg":"${ready}"`);
+        return run.stdout().includes(READY[command]);
       });
     },
     async stop() {

@@ -3,6 +3,8 @@
 //
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
 //              └─▶ clickhouse ─────┴──▶ flush
+//
+// On a Redis that is new, flush goes first: it knows from ClickHouse whether there was another one before.
 
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -11,6 +13,8 @@ import type { Config } from '../../config.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
 import { startClickHouse } from '../../embedded/clickhouse.js';
 import { startRedis } from '../../embedded/redis.js';
+import { holdsDeployment } from '../../redis/deployment.js';
+import { createKeys } from '../../redis/keys.js';
 import type { ShutdownStep } from '../../shutdown.js';
 import type { Environment } from '../program.js';
 import { ownApiKey } from './api-key.js';
@@ -56,7 +60,9 @@ export async function startProcesses(config: Config, env: Environment, children:
     config.REDIS_URL.length > 0
       ? Promise.resolve(config.REDIS_URL.join(','))
       : children
-          .start('redis', (onState) => startRedis({ dir: join(DATA_DIR, 'redis'), onState }))
+          .start('redis', (onState) =>
+            startRedis({ dir: join(DATA_DIR, 'redis'), fsync: config.REDIS_FSYNC, onState }),
+          )
           .then(({ url }) => url);
   const clickhouseUrl = CLICKHOUSE_URL
     ? Promise.resolve(CLICKHOUSE_URL)
@@ -77,12 +83,6 @@ export async function startProcesses(config: Config, env: Environment, children:
         onState,
       }),
     );
-  const serving = redisUrl.then((url) => {
-    const more = { REDIS_URL: url, PORT: String(port), API_KEYS: key ?? env.API_KEYS };
-    return Promise.all(
-      Array.from({ length: config.WORKERS }, (_, i) => own(`serve ${i + 1}`, 'serve', more)),
-    );
-  });
   const flushing = Promise.all([redisUrl, clickhouseUrl]).then(([redis, clickhouse]) =>
     own('flush', 'flush', {
       REDIS_URL: redis,
@@ -91,6 +91,13 @@ export async function startProcesses(config: Config, env: Environment, children:
       FLUSH_OWNER: config.FLUSH_OWNER || flushOwner(DATA_DIR),
     }),
   );
+  const serving = redisUrl.then(async (url) => {
+    const more = { REDIS_URL: url, PORT: String(port), API_KEYS: key ?? env.API_KEYS };
+    if (await isNew(url, config)) await flushing;
+    return Promise.all(
+      Array.from({ length: config.WORKERS }, (_, i) => own(`serve ${i + 1}`, 'serve', more)),
+    );
+  });
   await Promise.all([serving, flushing]);
 
   return {
@@ -99,6 +106,15 @@ export async function startProcesses(config: Config, env: Environment, children:
     clickhouseUrl: await clickhouseUrl,
     clickhousePort: CLICKHOUSE_URL ? undefined : clickhousePort,
   };
+}
+
+/** One that does not answer is not: `serve` says what is wrong with it. */
+async function isNew(redisUrl: string, { KEY_PREFIX }: Config): Promise<boolean> {
+  try {
+    return !(await holdsDeployment(redisUrl.split(','), createKeys(KEY_PREFIX)));
+  } catch {
+    return false;
+  }
 }
 
 /** A name for the flusher of this folder on this machine. */

@@ -1,0 +1,131 @@
+// Redis loses its scripts, its memory, its data, under load: refused at most, never wrong, and never under a
+// salt that nobody remembers.
+
+import { cp, mkdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { until, wishmeter } from '../cli/wishmeter.js';
+import { connectTo } from '../harness/dump.js';
+import { FULL, openStage, programPart } from './stage.js';
+
+const stage = await openStage();
+t.teardown(() => stage.stop());
+const loads: ReturnType<typeof stage.load>[] = [];
+
+t.test('SCRIPT FLUSH every 100 ms goes unnoticed', async (t) => {
+  const redis = connectTo(stage.redisUrl);
+  t.teardown(() => redis.disconnect());
+  const load = stage.load({ seed: 1, name: 'f' });
+  loads.push(load);
+  const times = FULL ? 300 : 40;
+  for (let i = 0; i < times; i++) {
+    await redis.script('FLUSH');
+    await sleep(100);
+  }
+  await load.stop();
+  t.same(Object.keys(load.answers), ['200'], `${times} times, ${load}`);
+  await stage.exact(t, ...loads);
+});
+
+t.test(
+  'maxmemory reached: 503, reads and the flusher go on, and all is well once there is room',
+  async (t) => {
+    const redis = connectTo(stage.redisUrl);
+    t.teardown(() => redis.disconnect());
+    const load = stage.load({ seed: 2, name: 'm' });
+    loads.push(load);
+    await sleep(1_000);
+    const served = load.acknowledged;
+    for (let i = 0; i < (FULL ? 20 : 4); i++) {
+      await redis.config('SET', 'maxmemory', '1');
+      await sleep(500);
+      const read = await fetch(`${stage.url}/product/visit?sessionId=ms1&productHandle=h1`);
+      t.equal(read.status, 200, 'a read');
+      await redis.config('SET', 'maxmemory', '0');
+      await load.untilServed();
+      await sleep(200);
+    }
+    await load.stop();
+    t.ok(served > 0 && (load.answers['503'] ?? 0) > 50, String(load));
+    t.same(Object.keys(load.answers).sort(), ['200', '503']);
+    await stage.exact(t, ...loads);
+  },
+);
+
+t.test('Redis restarted empty: nobody writes to it, flush refuses it, and its data come back', async (t) => {
+  const folder = join(stage.dir, 'redis');
+  const kept = join(stage.dir, 'kept');
+  const load = stage.load({ seed: 3, name: 'r' });
+  loads.push(load);
+  await load.untilServed();
+  await stage.redis.stop();
+  await rename(folder, kept);
+  await mkdir(folder);
+  await stage.redis.start();
+
+  const reason = /^Not ready: Redis no longer holds the deployment that this process was started with/;
+  await until('readyz tells', async () => {
+    const answer = await fetch(`${stage.url}/readyz`);
+    return answer.status === 503 && reason.test(((await answer.json()) as { error: string }).error);
+  });
+  await until('flush has ended', () => stage.flush.pid === undefined);
+  const before = load.answers['503'] ?? 0;
+  await until('refusals', () => (load.answers['503'] ?? 0) > before + 50);
+  const told = stage.logs().filter((line) => line.includes('no longer holds the deployment'));
+  t.equal(told.length, 1, 'the log says so, once');
+  t.match(told[0], /"level":50/);
+
+  const redis = connectTo(stage.redisUrl);
+  t.teardown(() => redis.disconnect());
+  t.same(await redis.keys('*'), [], 'nothing was written to it');
+  const env = { REDIS_URL: stage.redisUrl, CLICKHOUSE_URL: stage.clickhouseUrl };
+  const refused = await wishmeter({ args: ['flush'], env });
+  t.equal(refused.code, 1);
+  t.match(
+    refused.stderr,
+    /Redis is empty, but ClickHouse has events of an earlier one.*NEW_DEPLOYMENT=accept/,
+  );
+  t.same(await redis.keys('*'), [], 'and no salt was drawn');
+
+  await stage.redis.stop();
+  await rm(folder, { recursive: true });
+  await cp(kept, folder, { recursive: true, filter: (path) => !path.endsWith('.sock') });
+  await stage.redis.start();
+  await load.untilServed();
+  await stage.flush.start();
+  await sleep(300);
+  await load.stop();
+  t.same(Object.keys(load.answers).sort(), ['200', '503'], String(load));
+  await stage.exact(t, ...loads);
+});
+
+t.test(
+  'a Redis with another salt is refused, unless that is accepted, and then it is the known one',
+  async (t) => {
+    await stage.workers[0]?.stop();
+    await stage.flush.stop();
+    const redis = connectTo(stage.redisUrl);
+    t.teardown(() => redis.disconnect());
+    await redis.flushall();
+    const env = {
+      REDIS_URL: stage.redisUrl,
+      CLICKHOUSE_URL: stage.clickhouseUrl,
+      PORT: '0',
+      HOST: '127.0.0.1',
+    };
+    const run = async (command: 'serve' | 'flush', more = {}) => {
+      const part = programPart(command, command, { ...env, ...more });
+      await part.start();
+      await part.stop();
+    };
+    await run('serve');
+    const refused = await wishmeter({ args: ['flush'], env });
+    t.match(refused, {
+      code: 1,
+      stderr: /Redis holds another deployment, but ClickHouse has events of an earlier one/,
+    });
+    await run('flush', { NEW_DEPLOYMENT: 'accept' });
+    await run('flush');
+  },
+);
