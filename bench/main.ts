@@ -18,7 +18,7 @@ import { findKnee } from './sections/knee.js';
 import { measureLatency } from './sections/latency.js';
 import { runRound } from './sections/round.js';
 import { measureStart } from './sections/start.js';
-import { measureThroughput } from './sections/throughput.js';
+import { measureThroughput, wantedCases } from './sections/throughput.js';
 import { measureViews } from './sections/views.js';
 import { ROOT } from './servers/wishmeter.js';
 import { readSettings } from './settings.js';
@@ -31,8 +31,7 @@ const SECTIONS: Readonly<Record<string, (bench: Bench, found: Found) => Promise<
     found.start = await measureStart(bench);
   },
   throughput: async (bench, found) => {
-    const settings = { ...bench.settings, only: undefined };
-    found.throughput = await measureThroughput({ ...bench, settings });
+    found.throughput = await measureThroughput(bench);
   },
   latency: async (bench, found) => {
     found.latency = await measureLatency(bench, await peakOf('visit', bench, found));
@@ -74,11 +73,10 @@ await runProgram('bench', async (dir) => {
     machine: describeMachine(),
     settings: kept,
   };
-  for (const [name, measure] of Object.entries(SECTIONS))
-    if (isWanted(bench, name)) await measure(bench, found);
-  // ONLY may also name cases.
-  if (!found.throughput && CASES.some(({ name }) => isWanted(bench, name)))
-    found.throughput = await measureThroughput(bench);
+  for (const [name, measure] of Object.entries(SECTIONS)) {
+    const wanted = isWanted(bench, name) || (name === 'throughput' && wantedCases(bench).length > 0);
+    if (wanted) await measure(bench, found);
+  }
 
   mkdirSync(RESULTS, { recursive: true });
   const file = join(RESULTS, `${found.at.replaceAll(':', '-')}.json`);

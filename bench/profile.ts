@@ -1,7 +1,9 @@
 // `make bench-profile CASE=visit`: where the time of `wishmeter serve` goes under load. Node's sampling profiler,
 // only the samples of the load, by function and by module; the .cpuprofile stays in bench/results/ for DevTools.
 
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { type Bench, createBench } from './bench.js';
 import { CASES, type Case } from './cases.js';
@@ -11,10 +13,11 @@ import { RESULTS, runProgram } from './program.js';
 import { type CpuProfile, selfTimes, type Window } from './report/self-times.js';
 import { warmUp } from './sections/round.js';
 import { startTarget } from './servers/start.js';
+import type { Target } from './servers/target.js';
 import { readSettings } from './settings.js';
 
 const SECONDS = 6;
-const INTERVAL_US = 100;
+const INTERVAL_US = 250;
 
 await runProgram('bench-profile', async (dir) => {
   const name = process.env.CASE || 'visit';
@@ -47,6 +50,7 @@ async function runUnderProfiler(
 ): Promise<{ window: Window; perSecond: number; redisUs: number }> {
   const target = await startTarget({ ...one, dir: bench.folder(), nodeArgs });
   try {
+    pin(target);
     const sent = await warmUp(bench, one, target);
     const pool = bench.pools.get(one.load);
     const first = sent.find((earlier) => earlier.pool === pool)?.count ?? 0;
@@ -60,6 +64,19 @@ async function runUnderProfiler(
   } finally {
     await target.stop();
   }
+}
+
+/**
+ * The server on a core of its own, all else on the others: the profiler's samples are of the time that passes, and a
+ * call that wakes somebody up who then takes the server's core would seem to be slow.
+ */
+function pin({ pids: { server = [], ...others } }: Target): void {
+  const last = cpus().length - 1;
+  if (last === 0) return;
+  const to = (cores: string, pid: number) => execFileSync('taskset', ['-acp', cores, String(pid)]);
+  for (const pid of server) to('0', pid);
+  for (const pid of [process.pid, ...Object.values(others).flat()])
+    to(`1-${last}`, pid);
 }
 
 /** Microseconds of the clock that V8's profiler has, too. */

@@ -26,9 +26,9 @@ function figures(results: Results): string {
 function throughput({ throughput: cases }: Results): string {
   if (!cases || Object.keys(cases).length === 0) return '';
   const { bare, fastify, 'webdis-hincrby': hincrby } = cases;
-  const us = (value: number | undefined) => (value === undefined ? '' : value.toFixed(1));
+  const tenths = (value: number | undefined) => (value === undefined ? '' : value.toFixed(1));
   const rows = Object.values(cases).map((one) => {
-    const cpu = (part: Part) => us(one.cpuUs[part]);
+    const cpu = (part: Part) => tenths(one.cpuUs[part]);
     return [
       one.title,
       count(one.perSecond),
@@ -36,7 +36,8 @@ function throughput({ throughput: cases }: Results): string {
       one.p99Ms.toFixed(2),
       cpu('server'),
       cpu('redis'),
-      us(sum(one.cpuUs.flusher, one.cpuUs.clickhouse)),
+      tenths(sum(one.cpuUs.flusher, one.cpuUs.clickhouse)),
+      tenths(one.perCall),
       against(one, bare),
       against(one, hincrby),
       against(one, fastify),
@@ -50,11 +51,12 @@ function throughput({ throughput: cases }: Results): string {
     'server µs',
     'Redis µs',
     'flusher and ClickHouse µs',
+    'per Redis call',
     '/ bare',
     '/ webdis HINCRBY',
     '/ Fastify',
   ];
-  return table(head, rows, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  return table(head, rows, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 }
 
 function rest({ latency, flusher, crowd }: Results): string {

@@ -14,6 +14,8 @@ import { WARM_UP } from '../traffic/pools.js';
 export interface Round extends Answered {
   /** Seconds of CPU during the load. */
   readonly cpu: CpuByPart;
+  /** ours: operations that shared one call to Redis, on average. */
+  readonly perCall: number | undefined;
 }
 
 /** @param root the tree that `wishmeter` is run from, where it may be another than this one: looked at from outside only */
@@ -55,10 +57,27 @@ async function measure(
   const pool = pools.get(one.load);
   // Where the pool has been begun it is gone on with: a new session is new once.
   const begun = sent.find((earlier) => earlier.pool === pool)?.count ?? 0;
+  const callsBefore = await readCalls(one, target);
   const before = cpuOf(target);
   const answered = await replay({ port: target.port, pool, first: begun, seconds: settings.seconds });
   const cpu = cpuBetween(before, cpuOf(target));
+  const calls = await readCalls(one, target);
+  const perCall = (calls.operations - callsBefore.operations) / (calls.calls - callsBefore.calls);
   if (one.name.includes('cold') && begun + answered.answers > pool.size)
     throw new Error('more answers than new sessions');
-  return { round: { ...answered, cpu }, sent: { pool, first: begun, count: answered.answers } };
+  return {
+    round: { ...answered, cpu, perCall: perCall || undefined },
+    sent: { pool, first: begun, count: answered.answers },
+  };
+}
+
+/** What the server's own metrics tell of its batches; of one worker, where there are several. */
+async function readCalls({ server }: Case, { port }: Target): Promise<{ operations: number; calls: number }> {
+  if (server !== 'wishmeter') return { operations: 0, calls: 0 };
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const sum = (name: string) => {
+    const lines = text.matchAll(new RegExp(`^wishmeter_batch_operations_${name}\\{.*\\} (\\S+)$`, 'gm'));
+    return [...lines].reduce((total, [, value]) => total + Number(value), 0);
+  };
+  return { operations: sum('sum'), calls: sum('count') };
 }

@@ -15,13 +15,21 @@ export interface CaseResult {
   readonly p99Ms: number;
   /** Microseconds of CPU per request. */
   readonly cpuUs: Partial<Record<Part, number>>;
+  /** ours: operations that shared one call to Redis. */
+  readonly perCall: number | undefined;
   readonly rounds: readonly Round[];
 }
 
 export type Throughput = Readonly<Record<string, CaseResult>>;
 
+/** The cases that ONLY names; it may name the section instead. */
+export function wantedCases(bench: Bench): readonly Case[] {
+  return CASES.filter(({ name }) => isWanted(bench, name));
+}
+
 export async function measureThroughput(bench: Bench): Promise<Throughput> {
-  const cases = CASES.filter(({ name }) => isWanted(bench, name));
+  const wanted = wantedCases(bench);
+  const cases = wanted.length > 0 ? wanted : CASES;
   const rounds = new Map<string, Round[]>(cases.map(({ name }) => [name, []]));
   for (let round = 0; round < bench.settings.rounds; round++) {
     // Each round begins with another case, so that none always comes after the same neighbour.
@@ -49,6 +57,7 @@ function resultOf({ title, who }: Case, rounds: readonly Round[]): CaseResult {
     cpuUs: Object.fromEntries(
       parts.map((part) => [part, of(({ cpu, answers }) => ((cpu[part] ?? 0) / answers) * 1e6)]),
     ),
+    perCall: rounds[0]?.perCall === undefined ? undefined : of(({ perCall = 0 }) => perCall),
     rounds,
   };
 }
