@@ -27,6 +27,7 @@ import type { Store } from '../redis/store.js';
 
 const COMMIT = loadScript('commit');
 const SENT = loadScript('sent');
+const RELEASE = loadScript('release');
 
 /** The verdicts of lua/commit.lua that are no errors. */
 const DONE = 1;
@@ -157,7 +158,13 @@ export class Outbox {
     if (pending.length === 0) return;
     const ids = pending.filter((_, i) => i % 2 === 0);
     const lines = pending.filter((_, i) => i % 2 === 1);
-    await Promise.all(lines.map((line) => this.#recorder.append(line, at)));
+    try {
+      await Promise.all(lines.map((line) => this.#recorder.append(line, at)));
+    } catch (error) {
+      // Where Redis has no ear for this, the retry waits a little.
+      this.#store.run(RELEASE, [this.#store.keys.outbox(at)], [this.#underWayMs, ...ids]).catch(() => {});
+      throw error;
+    }
     // From here on the caller has what was asked for: told to send again, it would get it twice.
     await this.#forget(at, ids).catch(() => void this.#keepForgetting(at, ids));
   }

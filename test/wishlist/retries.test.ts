@@ -1,0 +1,183 @@
+// 503 and then? Over HTTP: a full stream, and replies of Redis that are lost on the way. What was refused is sent
+// again, and ends as if it had not been refused: one answer, one change, one event.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { loadScript } from '../../src/redis/scripts.js';
+import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { connectTo, dumpRedis } from '../harness/dump.js';
+import { startProxy } from '../harness/proxy.js';
+import { startTestRedis, type TestRedis } from '../harness/redis.js';
+import { rowsOf } from '../harness/stream.js';
+import { itemOf } from '../http/wishlist.js';
+
+const WHO = { customerId: '7' };
+const ITEM = { productId: '1001', variantId: '2002' };
+const ORDER = {
+  id: 1,
+  customer: { id: 7 },
+  line_items: [{ product_id: 1001, variant_id: 2002, quantity: 1 }],
+};
+const HOOK = { ...TRUSTED, 'content-type': 'application/json', 'x-shopify-webhook-id': 'd-1' };
+
+interface Step {
+  readonly name: string;
+  send(app: TestApp): Promise<Answer>;
+  /** Of the answer, what is the same in every run. */
+  readonly answer: object;
+  /** The event that the step makes. */
+  readonly event: object;
+  /** Items on the wishlist afterwards. */
+  readonly items: number;
+}
+
+const add = (quantity: number): Step => ({
+  name: `add ${quantity}`,
+  send: (app) => app.post('/item/add', itemOf(WHO, { quantity }), TRUSTED),
+  answer: { productId: '1001', variantId: '2002', quantity },
+  event: { type: 'add', customer_id: '7', product_id: '1001' },
+  items: 1,
+});
+
+const remove = (event: 'remove' | 'moveToCart'): Step => ({
+  name: event,
+  send: (app) => app.post('/item/remove', { identity: WHO, ...ITEM, event }, TRUSTED),
+  answer: { removed: true, ...ITEM },
+  event: { type: event, product_id: '1001', ...(event === 'remove' ? {} : { quantity: 2, price: '79.90' }) },
+  items: 0,
+});
+
+const share: Step = {
+  name: 'share',
+  send: (app) => app.post('/share', { identity: WHO }, TRUSTED),
+  answer: { code: String, shareLink: String },
+  event: { type: 'share', channel: 'Link', share_code: String },
+  items: 1,
+};
+
+/** One after another they meet every state. */
+const STEPS: readonly Step[] = [
+  add(1),
+  add(1),
+  share,
+  add(2),
+  remove('moveToCart'),
+  add(2),
+  share,
+  remove('remove'),
+  add(3),
+  {
+    name: 'purchase',
+    send: (app) => app.post('/webhook/purchase', ORDER, HOOK),
+    answer: {},
+    event: { type: 'autoRemoveAfterPurchase', product_id: '1001', quantity: 1 },
+    items: 0,
+  },
+];
+
+/** The stream as ClickHouse would show it: each id once. */
+async function shown(redis: TestRedis, app: TestApp) {
+  const rows = await rowsOf(redis, app);
+  return [...new Map(rows.map((row) => [row['event_id'], row])).values()];
+}
+
+async function isDoneOnce(t: Test, redis: TestRedis, app: TestApp, steps: readonly Step[], answer: Answer) {
+  const { name, answer: expected, items } = steps.at(-1) as Step;
+  t.match({ status: answer.status, json: answer.json }, { status: 200, json: expected }, name);
+  const list = await app.post('/item/list', { identity: WHO }, TRUSTED);
+  t.equal(list.json.items.length, items, `${name}: items`);
+  t.match(
+    await shown(redis, app),
+    steps.map(({ event }) => event),
+    `${name}: events`,
+  );
+  t.equal((await shown(redis, app)).length, steps.length);
+}
+
+async function isEmptied(t: Test, redis: TestRedis, app: TestApp) {
+  const left = async () =>
+    Object.keys(await dumpRedis(redis, app.prefix)).filter((key) => key.includes(':o:')).length;
+  for (let i = 0; (await left()) > 0 && i < 100; i++) await sleep(20);
+  t.equal(await left(), 0, 'no event is left behind');
+}
+
+eachRedis(t, async (t, redis) => {
+  t.test('at the high-water mark: 503, and sent again when there is room it is done once', async (t) => {
+    const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
+    const roomy = await startApp(t, redis, { prefix: full.prefix });
+    await roomy.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
+    for (const [i, step] of STEPS.entries()) {
+      for (let tries = 0; tries < 2; tries++) {
+        const refused = await step.send(full);
+        t.match(refused, { status: 503, json: { code: 'overloaded' }, headers: { 'retry-after': '1' } });
+        t.equal((await shown(redis, full)).length, i, 'nothing was appended');
+      }
+      await isDoneOnce(t, redis, roomy, STEPS.slice(0, i + 1), await step.send(roomy));
+    }
+    t.match(await roomy.post('/webhook/purchase', ORDER, HOOK), { status: 200 });
+    t.equal((await rowsOf(redis, roomy)).length, STEPS.length, 'and each line was appended once');
+    await isEmptied(t, redis, roomy);
+  });
+
+  t.test('a visitor who comes back with something else than the retry has both in the end', async (t) => {
+    const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
+    const roomy = await startApp(t, redis, { prefix: full.prefix });
+    t.equal((await add(1).send(full)).status, 503);
+    t.match(await remove('remove').send(roomy), { status: 200, json: { removed: true } });
+    t.match(await remove('remove').send(roomy), { status: 200, json: { removed: false } });
+    t.match(await shown(redis, roomy), [{ type: 'remove' }]);
+    t.equal((await add(1).send(roomy)).status, 200);
+    await makePendingOlder(redis, full.prefix);
+    t.equal((await add(5).send(roomy)).status, 200);
+    t.same(
+      (await shown(redis, roomy)).map(({ type }) => type).sort(),
+      ['add', 'add', 'add', 'remove'],
+      'the first add happened, too',
+    );
+    await isEmptied(t, redis, roomy);
+  });
+});
+
+async function makePendingOlder(redis: TestRedis, prefix: string): Promise<void> {
+  for (const url of redis.urls) {
+    const client = connectTo(url);
+    for (const key of await client.keys(`${prefix}:*:o:*`)) {
+      for (const [id, entry] of Object.entries(await client.hgetall(key))) {
+        await client.hset(
+          key,
+          id,
+          entry.replace(/^\d+/, (since) => String(Number(since) - 61_000)),
+        );
+      }
+    }
+    client.disconnect();
+  }
+}
+
+t.test('replies of Redis that are lost', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+
+  for (const [script, status] of [
+    ['commit', 503], // nobody knows whether it was done
+    ['append', 200], // asked for again under the batch's number
+    ['sent', undefined], // nothing that the caller must know; but the server's own repeat may meet the next cut
+  ] as const) {
+    t.test(`the reply of ${script}: all is done once`, async (t) => {
+      const proxy = await startProxy(t, redis.url);
+      const app = await startApp(t, { urls: [proxy.url] });
+      const calm = await startApp(t, redis, { prefix: app.prefix });
+      await calm.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
+      for (const [i, step] of STEPS.entries()) {
+        while ((await app.get('/readyz')).status !== 200) await sleep(5);
+        proxy.cutReplyAfter(0, new RegExp(loadScript(script).sha));
+        let answer = await step.send(app);
+        t.ok(proxy.cuts > i, 'the reply was lost');
+        if (status !== undefined) t.equal(answer.status, status, `${step.name}: ${answer.text}`);
+        while (answer.status === 503) answer = await step.send(app);
+        await isDoneOnce(t, redis, calm, STEPS.slice(0, i + 1), answer);
+        await isEmptied(t, redis, calm);
+      }
+    });
+  }
+});
