@@ -49,7 +49,7 @@ const SERVICE: readonly Case[] = [
   {
     ...OURS,
     name: 'visit-cold',
-    title: 'visit, cold: every session new',
+    title: 'visit, cold (new session)',
     before: [['some', 'cold']],
     load: 'cold',
     proof: 'visits',
