@@ -89,6 +89,7 @@ function callers(security: Described['security']): string {
   const who = ['server'];
   if (security.some((way) => 'proxySignature' in way)) who.push('storefront');
   if (security.some((way) => 'publishableKey' in way)) who.push('browser');
+  if (security.some((way) => 'webhookSignature' in way)) who.push('Shopify');
   if (security.some((way) => Object.keys(way).length === 0)) who.push('anyone, as `VISIT_ACCESS` says');
   return who.join(', ');
 }
