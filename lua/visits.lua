@@ -9,12 +9,14 @@
 -- ARGV[1]        sequence number of the batch in its lane; 0: the batch only reads, nothing is recorded
 -- ARGV[2]        deadline, in milliseconds of this server's clock
 -- ARGV[3]        seconds for which the lane remembers its last batch
--- ARGV[4i]       operation i: v visit, c visit and answer the count, g get the count, d reset, r resolve
---                (make the mapping where there is none), p peek (only tell whether there is one);
+-- ARGV[4]        the operations, each in three lines (an argument each would cost twice as much on both sides;
+--                ids and handles have no control characters):
+--                  its kind, one letter, and the identity, `s:<session>` or `c:<customer>`
+--                  the profile that the sender expects
+--                  product handle; empty for r and p
+--                kinds: v visit, c visit and answer the count, g get the count, d reset, r resolve (make the
+--                mapping where there is none), p peek (only tell whether there is one);
 --                in capitals where KEYS[2i] is `moved`, so that nothing is created there
--- ARGV[4i+1]     operation i: the identity, `s:<session>` or `c:<customer>`
--- ARGV[4i+2]     operation i: the profile that the sender expects
--- ARGV[4i+3]     operation i: product handle; empty for r and p
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one: a count (integer),
 -- or, where the identity has another profile, that profile's id (string) and nothing was done; a peek at
@@ -42,9 +44,10 @@ if seq > 0 then
 end
 
 local answers, n = {}, 0
-for i = 1, (#KEYS - 1) / 2 do
+local i = 0
+for kind, identity, profile, handle in string.gmatch(ARGV[4], '(.)([^\n]*)\n([^\n]*)\n([^\n]*)\n') do
+  i = i + 1
   local names, visits = KEYS[2 * i], KEYS[2 * i + 1]
-  local kind, identity, profile, handle = ARGV[4 * i], ARGV[4 * i + 1], ARGV[4 * i + 2], ARGV[4 * i + 3]
   local answer
   local named = redis.call('HGET', names, identity)
   if named and named ~= profile then
@@ -54,7 +57,7 @@ for i = 1, (#KEYS - 1) / 2 do
       redis.call('HSET', names, identity, profile)
     end
     local result
-    if kind == 'v' or kind == 'V' or kind == 'c' or kind == 'C' then
+    if kind == 'v' or kind == 'c' or kind == 'V' or kind == 'C' then
       result = redis.pcall('HINCRBY', visits, handle, 1)
     elseif kind == 'd' or kind == 'D' then
       result = redis.pcall('HDEL', visits, handle)

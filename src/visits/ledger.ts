@@ -98,10 +98,12 @@ function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
     mixesTags: true,
     writes: (entry) => entry.kind !== 'read' && entry.kind !== 'peek',
     encode(entries, keyList, args) {
+      let packed = '';
       for (const { kind, name, profileId, own, handle } of entries) {
         keyList.push(namesKey(keys, profileId, own), keys.visits(profileId));
-        args.push((own ? CODES : FOREIGN_CODES)[kind], name, profileId, handle);
+        packed += `${(own ? CODES : FOREIGN_CODES)[kind]}${name}\n${profileId}\n${handle}\n`;
       }
+      args.push(packed);
     },
     decode(entries, reply) {
       const answers = new Array<LedgerAnswer | Error>(entries.length).fill(undefined);

@@ -29,7 +29,7 @@ const SHAS: Readonly<Record<string, string>> = {
   release: 'd0b73d906bc77cd8b85c6fb2bb022a7af8b19c8f',
   sent: '1f659c707b6825ad8c5e4d6c7f8cf0c9d219e066',
   'visit-once': 'acd3a25f2df91a36a870b7819d3e9e38c15da346',
-  visits: '2db19e0bed245828fe2c7e77f3f8b85d372b97ae',
+  visits: '2b0178003df314d89a585aba895877b7d1da6be8',
 };
 
 const names = readdirSync(new URL('../../../lua/', import.meta.url)).map((file) =>

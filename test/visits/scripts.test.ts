@@ -23,13 +23,12 @@ t.test('visits.lua', async (t) => {
   /** A batch of operations on one profile. */
   const batch = async (operations: Operation[], { seq = 0, deadline, names = IDS }: Batch = {}) => {
     const keys = [LANE, ...operations.flatMap(() => [names, VISITS])];
-    const args = operations.flatMap(([kind, identity, handle = '', profile = PROFILE]) => [
-      kind,
-      identity,
-      profile,
-      handle,
-    ]);
-    return call('visits', keys, [seq, deadline ?? (await clock(10_000)), 60, ...args]);
+    const packed = operations
+      .map(
+        ([kind, identity, handle = '', profile = PROFILE]) => `${kind}${identity}\n${profile}\n${handle}\n`,
+      )
+      .join('');
+    return call('visits', keys, [seq, deadline ?? (await clock(10_000)), 60, packed]);
   };
 
   t.test('v counts and makes the mapping, c counts and answers, g reads, d resets', async (t) => {
@@ -198,7 +197,7 @@ t.test('visits.lua', async (t) => {
     await batch([['v', 's:1', 'x']], { seq: 5 });
     t.equal(await batch([['v', 's:1', 'x']], { seq: 4 }), LUA.SUPERSEDED);
     t.equal(await client.hget(VISITS, 'x'), '1');
-    const args = [1, await clock(10_000), 60, 'c', 's:1', PROFILE, 'x'];
+    const args = [1, await clock(10_000), 60, `cs:1\n${PROFILE}\nx\n`];
     t.same(await call('visits', ['{b}:lane:2', IDS, VISITS], args), [1, 2]);
   });
 
