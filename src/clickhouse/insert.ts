@@ -2,6 +2,7 @@
 // again, are there once.
 
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import type { ClickHouseClient } from '@clickhouse/client';
 
 /** Bytes that one insert stays below, so that it is one block and one part per month that it touches. */
@@ -12,6 +13,9 @@ export const INSERT_ROWS = 100_000;
 const QUERY = 'INSERT INTO events_stored FORMAT JSONEachRow';
 
 const SETTINGS = {
+  // The status is not told before the insert is done, whatever the server's profile says: after a 200 only
+  // the body would tell of an error.
+  send_progress_in_http_headers: 0,
   // Together with the bounds above: one insert, one block, whatever the server's profile says.
   async_insert: 0,
   input_format_parallel_parsing: 0,
@@ -43,6 +47,8 @@ export async function insertEvents(
     clickhouse_settings: { ...SETTINGS, insert_deduplication_token: token },
     abort_signal: signal,
   });
-  // There is nothing in it, but only its end gives the socket back.
-  for await (const _ of stream);
+  // An insert answers nothing. What a 200 has in its body is an error that came too late for the status, or
+  // somebody else's answer. (Read to its end in any case: that gives the socket back.)
+  const answer = await text(stream);
+  if (answer.trim() !== '') throw new Error(`ClickHouse answered an insert with ${answer.slice(0, 500)}`);
 }

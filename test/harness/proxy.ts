@@ -1,5 +1,5 @@
 // A TCP proxy that fails on purpose, between a client and a server of the tests: it cuts connections at
-// a chosen byte of the reply, delays what passes, or freezes and lets go again.
+// a chosen byte of the reply or at a random one, delays what passes or splits it, or freezes and lets go again.
 
 import { once } from 'node:events';
 import { connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
@@ -9,10 +9,14 @@ export interface Proxy {
   readonly port: number;
   /** `redis://127.0.0.1:<port>` */
   readonly url: string;
-  /** Connections that were cut by `cutReplyAfter`. */
+  /** Connections that were cut by `cutReplyAfter` and `cutReplies`. */
   readonly cuts: number;
   /** Cuts the connection that next sends a command matching `command`, once `bytes` of the reply have passed. */
   cutReplyAfter(bytes: number, command?: RegExp): void;
+  /** From now on each piece of a reply is, with this probability, cut at a random byte together with its connection. */
+  cutReplies(probability: number): void;
+  /** From now on everything passes in pieces of so many bytes, each in a packet of its own; 0: as it comes. */
+  split(bytes: number): void;
   /** Milliseconds that everything waits from now on, in each direction. */
   delay(ms: number): void;
   /** Nothing passes until `thaw`; then all that was held back does. */
@@ -35,6 +39,8 @@ export async function startProxy(t: Test, url: string): Promise<Proxy> {
   const links = new Set<Link>();
   let cut: { bytes: number; command: RegExp } | undefined;
   let cuts = 0;
+  let cutProbability = 0;
+  let pieceBytes = 0;
   let delayMs = 0;
   let thawed: Promise<void> | undefined;
   let thaw = () => {};
@@ -43,16 +49,22 @@ export async function startProxy(t: Test, url: string): Promise<Proxy> {
   const passer = (deliver: (chunk: Buffer) => void) => {
     let last = Promise.resolve();
     let waiting = 0;
-    return (chunk: Buffer) => {
-      if (delayMs === 0 && thawed === undefined && waiting === 0) return deliver(chunk);
+    const enqueue = (chunk: Buffer) => {
       const due = delayMs === 0 ? undefined : new Promise((resolve) => setTimeout(resolve, delayMs));
       waiting++;
       last = last.then(async () => {
         await due;
         await thawed;
+        if (pieceBytes > 0) await new Promise(setImmediate);
         waiting--;
         deliver(chunk);
       });
+    };
+    return (chunk: Buffer) => {
+      if (pieceBytes > 0) {
+        for (let i = 0; i < chunk.length; i += pieceBytes) enqueue(chunk.subarray(i, i + pieceBytes));
+      } else if (delayMs === 0 && thawed === undefined && waiting === 0) deliver(chunk);
+      else enqueue(chunk);
     };
   };
 
@@ -66,6 +78,7 @@ export async function startProxy(t: Test, url: string): Promise<Proxy> {
     const server = connect(target);
     const link: Link = { client, server, replyBudget: undefined };
     links.add(link);
+    for (const socket of [client, server]) socket.setNoDelay();
     for (const socket of [client, server]) socket.on('error', () => drop(link)).on('close', () => drop(link));
     client.on(
       'data',
@@ -81,6 +94,8 @@ export async function startProxy(t: Test, url: string): Promise<Proxy> {
       'data',
       passer((chunk) => {
         if (client.destroyed) return;
+        if (link.replyBudget === undefined && Math.random() < cutProbability)
+          link.replyBudget = Math.floor(Math.random() * chunk.length);
         if (link.replyBudget === undefined) {
           client.write(chunk);
           return;
@@ -115,6 +130,12 @@ export async function startProxy(t: Test, url: string): Promise<Proxy> {
     },
     cutReplyAfter(bytes, command = /./s) {
       cut = { bytes, command };
+    },
+    cutReplies(probability) {
+      cutProbability = probability;
+    },
+    split(bytes) {
+      pieceBytes = bytes;
     },
     delay(ms) {
       delayMs = ms;

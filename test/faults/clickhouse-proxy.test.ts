@@ -1,0 +1,115 @@
+// A line to ClickHouse that loses answers, answers nothing, half, or with errors, while events arrive: each
+// event once, none given up as a dead letter, back-off seen in the metrics.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import { Registry } from 'prom-client';
+import t from 'tap';
+import { appendEvents, eventRow, until } from '../flush/fixtures.js';
+import { openWorld } from '../flush/world.js';
+import { startTestRedis } from '../harness/redis.js';
+import { exception, type Spoiling, startClickHouseProxy } from './clickhouse-proxy.js';
+import { FULL } from './stage.js';
+
+const world = await openWorld(await startTestRedis());
+t.teardown(() => world.close());
+const { redis } = world;
+
+/** Of the flusher's requests; the program's own is a minute. */
+const TIMEOUT_MS = 400;
+const TIMES = FULL ? 10 : 2;
+
+const error = (status: number, code: number, text: string, name: string): Spoiling['answer'] => ({
+  status,
+  code,
+  body: exception(code, text, name),
+});
+
+const SPOILINGS: readonly { what: string; spoiling: Spoiling }[] = [
+  ...(
+    [
+      ['the answer is lost', 'nothing: the connection closes'],
+      ['the answer never comes', 'nothing: the connection stays'],
+      ['half a status line', 'half a status line'],
+      ['a body that ends early', 'a body that ends early'],
+      ['unknown status of insert', error(500, 319, 'Unknown status of insert', 'UNKNOWN_STATUS_OF_INSERT')],
+      ['timeout exceeded', error(500, 159, 'Timeout exceeded: elapsed 30 s', 'TIMEOUT_EXCEEDED')],
+      ['a gateway gives up', { status: 504, body: '<html><h1>504 Gateway Time-out</h1></html>' }],
+    ] as const
+  ).flatMap(([what, answer]) => [
+    { what: `${what}, after the insert`, spoiling: { forward: true, answer } },
+    { what: `${what}, before the insert`, spoiling: { forward: false, answer } },
+  ]),
+  ...(
+    [
+      [252, 'Too many parts (3000) in table. Merges are processing significantly slower', 'TOO_MANY_PARTS'],
+      [241, 'Memory limit (total) exceeded', 'MEMORY_LIMIT_EXCEEDED'],
+      [202, 'Too many simultaneous queries', 'TOO_MANY_SIMULTANEOUS_QUERIES'],
+      [243, 'Cannot reserve 1.00 MiB, not enough space', 'NOT_ENOUGH_SPACE'],
+      [242, 'Table is in readonly mode', 'TABLE_IS_READ_ONLY'],
+      [999, 'Coordination error: Connection loss', 'KEEPER_EXCEPTION'],
+      [1002, 'std::exception', 'UNKNOWN_EXCEPTION'],
+    ] as const
+  ).map(([code, text, name]) => ({
+    what: name,
+    spoiling: { forward: false, answer: error(500, code, text, name) },
+  })),
+  {
+    what: 'a 200 that has an error in its body, before the insert',
+    spoiling: {
+      forward: false,
+      answer: { status: 200, body: exception(241, 'Memory limit (total) exceeded', 'MEMORY_LIMIT_EXCEEDED') },
+    },
+  },
+];
+
+t.test('a line to ClickHouse that fails', { timeout: 600_000 }, async (t) => {
+  const proxy = await startClickHouseProxy(t, world.clickhouseUrl);
+  const place = await world.fresh();
+  const metrics = new Registry();
+  const clickhouse = createClient({
+    url: proxy.url,
+    database: place.database,
+    request_timeout: TIMEOUT_MS,
+    log: { level: ClickHouseLogLevel.OFF },
+  });
+  t.teardown(() => clickhouse.close());
+  let sent = 0;
+  let running = true;
+  const load = (async () => {
+    while (running) {
+      await appendEvents(
+        redis,
+        place.keys,
+        0,
+        Array.from({ length: 20 }, () => eventRow()),
+      );
+      sent += 20;
+      await sleep(10);
+    }
+  })();
+  const flusher = place.flusher({ clickhouse, metrics });
+  const errors = async () => {
+    const text = await metrics.getSingleMetricAsString('wishmeter_flush_insert_errors_total');
+    return [...text.matchAll(/\} (\d+)/g)].reduce((sum, [, n]) => sum + Number(n), 0);
+  };
+
+  for (const { what, spoiling } of SPOILINGS) {
+    const [failed, inserts] = [await errors(), proxy.inserts];
+    const began = performance.now();
+    for (let i = 0; i < TIMES; i++) proxy.spoil(spoiling);
+    await until(what, () => proxy.waiting === 0);
+    await until(`${what}: the failures are counted`, async () => (await errors()) >= failed + TIMES);
+    await until(`${what}: inserts go on`, () => proxy.inserts >= inserts + TIMES + 1);
+    t.ok((await errors()) === failed + TIMES, `${what}: ${TIMES} times`);
+    // The first wait is 50 to 100 ms, the second twice that.
+    t.ok(performance.now() - began > 50 * (2 ** TIMES - 1), 'with a pause before each attempt');
+  }
+  running = false;
+  await load;
+  await place.drained();
+  await flusher.close();
+  t.ok(sent > 1_000);
+  t.match(await place.counts(), { shown: sent, ids: sent }, `${sent} events, each once`);
+  t.equal(await redis.xlen(place.keys.eventsDead(0)), 0, 'no dead letter');
+});

@@ -1,0 +1,91 @@
+// A line to Redis that cuts, drops, delays and splits, under load: counts are exact.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { type Proxy as Line, startProxy } from '../harness/proxy.js';
+import { FULL, openStage } from './stage.js';
+
+let proxy: Line | undefined;
+const stage = await openStage({
+  via: {
+    async redis(url) {
+      proxy = await startProxy(t, url);
+      return proxy.url;
+    },
+  },
+});
+t.teardown(() => stage.stop());
+const line = proxy as unknown as Line;
+const loads: ReturnType<typeof stage.load>[] = [];
+const MS = FULL ? 60_000 : 4_000;
+
+interface Fault {
+  readonly what: string;
+  begin(): void;
+  end(): void;
+  /** Whether everybody gets a 200 all the same. */
+  readonly unnoticed: boolean;
+}
+
+const FAULTS: readonly Fault[] = [
+  {
+    what: 'one reply in twenty is cut off, at any byte, after its command was done',
+    begin: () => line.cutReplies(0.05),
+    end: () => line.cutReplies(0),
+    unnoticed: false,
+  },
+  {
+    what: 'all connections are dropped, ten times a second',
+    begin() {
+      dropping = setInterval(() => line.dropAll(), 100);
+    },
+    end: () => clearInterval(dropping),
+    unnoticed: false,
+  },
+  {
+    what: 'each direction takes 50 ms',
+    begin: () => line.delay(50),
+    end: () => line.delay(0),
+    unnoticed: true,
+  },
+  {
+    what: 'commands and replies come byte by byte',
+    begin: () => line.split(1),
+    end: () => line.split(0),
+    unnoticed: true,
+  },
+  {
+    what: 'nothing passes for longer than anybody waits, again and again',
+    begin() {
+      line.freeze();
+      dropping = setInterval(() => {
+        line.thaw();
+        setTimeout(() => line.freeze(), 300);
+      }, 1_300);
+    },
+    end() {
+      clearInterval(dropping);
+      setTimeout(() => line.thaw(), 400);
+    },
+    unnoticed: false,
+  },
+];
+let dropping: NodeJS.Timeout | undefined;
+
+for (const [round, { what, begin, end, unnoticed }] of FAULTS.entries()) {
+  t.test(what, { timeout: 300_000 }, async (t) => {
+    const load = stage.load({ seed: round, name: `p${round}`, connections: unnoticed ? 4 : 24 });
+    loads.push(load);
+    await load.untilServed();
+    const before = line.cuts;
+    begin();
+    await sleep(MS);
+    end();
+    await sleep(500);
+    await load.untilServed();
+    await load.stop();
+    t.ok(load.acknowledged > 50, `${load}; ${line.cuts - before} replies cut`);
+    if (unnoticed) t.same(Object.keys(load.answers), ['200']);
+    await stage.exact(t, ...loads);
+  });
+}
