@@ -1,0 +1,41 @@
+// kill -9 of `wishmeter start` itself, under load, and started again at once on the same data. FAULTS=full: 5 times.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { freePort } from '../../src/embedded/redis.js';
+import { nothingLeft, started } from '../cli/started.js';
+import { tempDir } from '../cli/wishmeter.js';
+import { Load } from './load.js';
+import { expectExact } from './reconcile.js';
+import { FULL, KEY } from './stage.js';
+
+const TIMES = FULL ? 5 : 2;
+const NEED_PROC = process.platform === 'linux' ? {} : { skip: 'reads /proc' };
+
+t.test(`kill -9 of start, ${TIMES} times`, { timeout: 300_000, ...NEED_PROC }, async (t) => {
+  const dir = await tempDir(t);
+  const env = {
+    PORT: String(await freePort()),
+    CLICKHOUSE_PORT: String(await freePort()),
+    API_KEYS: KEY,
+    WORKERS: '2',
+    REDIS_FSYNC: 'always',
+  };
+  const url = `http://127.0.0.1:${env.PORT}`;
+  let service = await started(t, dir, env);
+  const load = new Load({ url: () => url, key: KEY, seed: 5, connections: 24, restMs: 5 });
+  for (let i = 0; i < TIMES; i++) {
+    await sleep(500 + Math.random() * 500);
+    service.running.child.kill('SIGKILL');
+    await service.running.ended;
+    service = await started(t, dir, env);
+    await load.untilServed();
+  }
+  await sleep(500);
+  await load.stop();
+  t.ok(load.acknowledged > 200, String(load));
+  const redisUrl = `redis://localhost/?path=${encodeURIComponent(`${dir}/redis/redis.sock`)}`;
+  await expectExact(t, [load], { url, key: KEY, redisUrl, clickhouseUrl: service.clickhouseUrl });
+  t.equal((await service.stop()).code, 0);
+  await nothingLeft(dir);
+});
