@@ -13,7 +13,7 @@
 -- ARGV[3] milliseconds without a heartbeat after which an owner counts as gone
 --
 -- Returns {epoch, manifest of the batch in flight or ''}.
--- Errors: FENCED -4 (the shard has another owner, and it is alive); nothing was done.
+-- Errors: FENCED -4 (the shard has another owner, and it is alive); nothing was taken.
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'owner', 'beat', 'manifest')
 local epoch, owner, beat = tonumber(state[1] or 0), state[2], tonumber(state[3] or 0)
@@ -24,6 +24,11 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- what it held is no longer the epoch. Else the two would take the shard from each other for ever.
 local own = owner == ARGV[1] and (ARGV[2] == '' or tonumber(ARGV[2]) == epoch)
 if owner and not own and now - beat <= tonumber(ARGV[3]) then
+  if beat > now then
+    -- This server's clock was set back. An owner that lives says so again; one that does not is not waited
+    -- for until the clock has caught up.
+    redis.call('HSET', KEYS[1], 'beat', now)
+  end
   return -4
 end
 

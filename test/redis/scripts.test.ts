@@ -13,7 +13,7 @@ const SHAS: Readonly<Record<string, string>> = {
   append: 'f8ee7a0a24308d9c5da09a6f64b0ca58eae609ba',
   commit: 'a4420b2ea732d8d0273fbb1f46dccb03010a63e8',
   'flush-beat': 'ae5126cc36c3ffe50de7920728fe7de78f286b64',
-  'flush-claim': '0f778df030c6b9793dcb610f8213488061f71e88',
+  'flush-claim': 'f5291d6c3a42e9ac06948b34dcd5c79455134a10',
   'flush-finalize': '93c917d34301d6dacc9ab39bad83af6520ec2b77',
   'flush-prepare': '3c571244f0b064ff3ba5b351da04c1bcd1a313d5',
   'flush-release': '33cdc0831582cbf0b918275367184a35f3e4f309',
