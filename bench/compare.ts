@@ -79,7 +79,8 @@ async function pairs(bench: Bench, one: Case, theirs: URL): Promise<Pair[]> {
 
 /** The commit in a worktree of its own, built. @throws where it is none, or has no `serve` */
 function checkOut(commit: string, tree: string): URL {
-  process.on('exit', () => existsSync(tree) && git('worktree', 'remove', '--force', tree));
+  // Before the folder that it is in goes.
+  process.prependListener('exit', () => existsSync(tree) && git('worktree', 'remove', '--force', tree));
   git('worktree', 'add', '--quiet', '--detach', tree, commit);
   const here = fileURLToPath(ROOT);
   const lock = (root: string) => readFileSync(join(root, 'package-lock.json'), 'utf8');

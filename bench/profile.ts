@@ -75,8 +75,7 @@ function pin({ pids: { server = [], ...others } }: Target): void {
   if (last === 0) return;
   const to = (cores: string, pid: number) => execFileSync('taskset', ['-acp', cores, String(pid)]);
   for (const pid of server) to('0', pid);
-  for (const pid of [process.pid, ...Object.values(others).flat()])
-    to(`1-${last}`, pid);
+  for (const pid of [process.pid, ...Object.values(others).flat()]) to(`1-${last}`, pid);
 }
 
 /** Microseconds of the clock that V8's profiler has, too. */
