@@ -13,7 +13,7 @@ BUILD := dist/.built
 CLI := $(BIN)/wishmeter
 TESTS ?= dist/test/**/*.test.js
 
-.PHONY: help run test check demo sql bench bench-compare bench-profile build clean redis chromium wrk webdis
+.PHONY: help run test check demo sql bench bench-compare bench-profile soak build clean redis chromium wrk webdis
 
 help:
 	@echo 'make run     everything on this machine: HTTP, Redis, ClickHouse'
@@ -21,6 +21,7 @@ help:
 	@echo 'make sql Q="SELECT count() FROM events"'
 	@echo 'make bench   speed and size, beside peers; QUICK=1 for a look; see bench/README.md'
 	@echo 'make bench-compare BASE=<commit>, make bench-profile CASE=visit'
+	@echo 'make soak    traffic and random faults; MINUTES=10 SEED=1'
 	@echo 'make test    all tests; TESTS=dist/test/http/*.test.js for some'
 	@echo 'make check   types, lint, format, import rules'
 	@echo 'make build   packages and dist/'
@@ -50,6 +51,9 @@ bench-compare: build redis wrk
 
 bench-profile: build redis wrk
 	@exec node dist/bench/profile.js
+
+soak: build redis
+	@MINUTES="$(MINUTES)" SEED="$(SEED)" exec node dist/test/faults/soak/main.js
 
 build: $(BUILD) $(CLI)
 

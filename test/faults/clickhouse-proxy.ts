@@ -5,7 +5,6 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import type { Test } from 'tap';
 
 export interface Spoiling {
   /** Whether ClickHouse gets the insert. */
@@ -34,7 +33,10 @@ export interface ClickHouseProxy {
 export const exception = (code: number, text: string, name: string) =>
   `Code: ${code}. DB::Exception: ${text}. (${name}) (version 25.3.1.1 (official build))\n`;
 
-export async function startClickHouseProxy(t: Test, target: string): Promise<ClickHouseProxy> {
+export async function startClickHouseProxy(
+  t: { teardown(close: () => Promise<void>): void },
+  target: string,
+): Promise<ClickHouseProxy> {
   const spoilings: Spoiling[] = [];
   let inserts = 0;
 

@@ -1,4 +1,4 @@
-// A shop's traffic for the fault tests: many connections, visits, reads and events at once, and a book of what
+// A shop's traffic for the fault tests: many connections, visits, reads, events and items at once, and a book of what
 // was sent and what was acknowledged. Some calls carry an Idempotency-Key and are sent until they are
 // acknowledged: of those the books say exactly one. Every answer is judged as it comes; reconcile.ts judges
 // what is there in the end.
@@ -43,13 +43,23 @@ interface Answer {
 
 type Method = 'GET' | 'POST';
 
+const ITEM = {
+  productTitle: 'Red shoe',
+  productHandle: 'red-shoe',
+  image: 'https://shop.example/red-shoe.jpg',
+  price: '12.50',
+  compareAt: null,
+  inventoryAvailable: true,
+  quantity: 1,
+};
+
 /** No answer within this is told as a fault. */
 const HANG_MS = 10_000;
 const SESSIONS = Array.from({ length: 60 }, (_, i) => `s${i}`);
 const HANDLES = Array.from({ length: 8 }, (_, i) => `h${i}`);
 
 export class Load {
-  /** By id, the product's in the event. */
+  /** By id: the product's in the event, with an r before it where the event is its removal. */
   readonly events = new Map<string, Entry>();
   /** By session and handle, with a space between them. */
   readonly visits = new Map<string, Entry>();
@@ -118,7 +128,8 @@ export class Load {
     if (dice < 0.7) return this.#read();
     if (dice < 0.74) return this.#visitUntilAcknowledged();
     if (dice < 0.8) return this.#eventUntilAcknowledged();
-    return this.#event();
+    if (dice < 0.95) return this.#event();
+    return this.#item();
   }
 
   async #visit(wantsCount: boolean): Promise<void> {
@@ -146,6 +157,18 @@ export class Load {
     const { entry, body } = this.#newEvent();
     const answer = await this.#call('POST', '/event', body);
     if (answer?.status === 200) entry.acknowledged++;
+  }
+
+  /** An item that is added and removed, each with its event. */
+  async #item(): Promise<void> {
+    const { entry, body } = this.#newEvent();
+    const { identity, payload } = body;
+    const answer = await this.#call('POST', '/item/add', { ...ITEM, identity, ...payload });
+    if (answer?.status === 200) entry.acknowledged++;
+    const removal: Entry = { sent: 1, acknowledged: 0 };
+    this.events.set(`r${payload.productId}`, removal);
+    const removed = await this.#call('POST', '/item/remove', { identity, ...payload });
+    if (removed?.status === 200 && removed.body.includes('"removed":true')) removal.acknowledged++;
   }
 
   async #visitUntilAcknowledged(): Promise<void> {

@@ -122,7 +122,7 @@ async function readEvents({
     await (await clickhouse.query({ query, format: 'JSONCompactEachRow' })).json<Row>();
   try {
     const rows = await ask<[string, number]>(
-      'SELECT product_id, toUInt32(count()) FROM events GROUP BY product_id',
+      "SELECT if(type = 'remove', 'r', '') || product_id AS id, toUInt32(count()) FROM events GROUP BY id",
     );
     const [[stored] = [0]] = await ask<[number]>('SELECT toUInt32(count()) FROM events_stored');
     return { shown: new Map(rows), stored };

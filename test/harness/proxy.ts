@@ -3,7 +3,6 @@
 
 import { once } from 'node:events';
 import { connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
-import type { Test } from 'tap';
 
 export interface Proxy {
   readonly port: number;
@@ -34,7 +33,10 @@ interface Link {
 }
 
 /** A proxy to a Redis by its URL (TCP or unix socket); closed when `t` ends. */
-export async function startProxy(t: Test, url: string): Promise<Proxy> {
+export async function startProxy(
+  t: { teardown(close: () => Promise<void>): void },
+  url: string,
+): Promise<Proxy> {
   const target = targetOf(url);
   const links = new Set<Link>();
   let cut: { bytes: number; command: RegExp } | undefined;

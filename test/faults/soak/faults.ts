@@ -1,0 +1,177 @@
+// What can go wrong in a soak: each fault begins, lasts, and is undone, so that the next one meets a service
+// that has got up again. The dice decide; the same seed throws the same.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Random } from '../../../bench/demo/random.js';
+import { connectTo } from '../../harness/dump.js';
+import type { Proxy as Line } from '../../harness/proxy.js';
+import { type ClickHouseProxy, exception, type Spoiling } from '../clickhouse-proxy.js';
+import { kill, type Part, type Stage, signal } from '../stage.js';
+
+export interface Scene {
+  readonly stage: Stage;
+  readonly redisLine: Line;
+  readonly clickhouseLine: ClickHouseProxy;
+  readonly random: Random;
+}
+
+export interface Fault {
+  readonly name: string;
+  /** What it happens to. */
+  readonly place: 'Redis' | 'ClickHouse' | 'flush' | 'a worker' | 'everything';
+  /** Resolves when it is over and undone. */
+  run(scene: Scene): Promise<void>;
+}
+
+const between = (random: Random, from: number, to: number) => from + random.next() * (to - from);
+const lasting = async (random: Random, ms: number) => await sleep(between(random, ms / 4, ms));
+
+/** Killed and started again. */
+function killed(name: Fault['place'], which: (scene: Scene) => Part): Fault {
+  return {
+    name: `kill -9 ${name}`,
+    place: name,
+    async run(scene) {
+      const part = which(scene);
+      await kill(part);
+      await lasting(scene.random, 1_000);
+      await part.start();
+    },
+  };
+}
+
+function stopped(name: Fault['place'], which: (scene: Scene) => Part): Fault {
+  return {
+    name: `${name} stopped`,
+    place: name,
+    async run(scene) {
+      const part = which(scene);
+      await part.stop();
+      await lasting(scene.random, 5_000);
+      await part.start();
+    },
+  };
+}
+
+function frozen(name: Fault['place'], which: (scene: Scene) => Part): Fault {
+  return {
+    name: `${name} frozen`,
+    place: name,
+    async run(scene) {
+      const part = which(scene);
+      signal(part, 'SIGSTOP');
+      await lasting(scene.random, 8_000);
+      signal(part, 'SIGCONT');
+    },
+  };
+}
+
+function onLine(name: string, begin: (line: Line) => void, end: (line: Line) => void): Fault {
+  return {
+    name: `line to Redis: ${name}`,
+    place: 'Redis',
+    async run({ redisLine, random }) {
+      begin(redisLine);
+      await lasting(random, 4_000);
+      end(redisLine);
+    },
+  };
+}
+
+const ANSWERS: readonly Spoiling['answer'][] = [
+  'nothing: the connection closes',
+  'half a status line',
+  'a body that ends early',
+  { status: 504, body: '<html><h1>504 Gateway Time-out</h1></html>' },
+  { status: 500, code: 252, body: exception(252, 'Too many parts (3000)', 'TOO_MANY_PARTS') },
+  { status: 500, code: 241, body: exception(241, 'Memory limit (total) exceeded', 'MEMORY_LIMIT_EXCEEDED') },
+  { status: 500, code: 1002, body: exception(1002, 'std::exception', 'UNKNOWN_EXCEPTION') },
+];
+
+const redis = ({ stage }: Scene) => stage.redis;
+const clickhouse = ({ stage }: Scene) => stage.clickhouse;
+const flush = ({ stage }: Scene) => stage.flush;
+const worker = ({ stage, random }: Scene) => random.pick(stage.workers);
+
+export const FAULTS: readonly Fault[] = [
+  ...(
+    [
+      ['Redis', redis],
+      ['ClickHouse', clickhouse],
+      ['flush', flush],
+      ['a worker', worker],
+    ] as const
+  ).flatMap(([name, which]) => [killed(name, which), stopped(name, which), frozen(name, which)]),
+  {
+    name: 'kill -9 everything at once',
+    place: 'everything',
+    async run({ stage }) {
+      const { redis, clickhouse, workers, flush } = stage;
+      await Promise.all([redis, clickhouse, flush, ...workers].map(kill));
+      await Promise.all([redis.start(), clickhouse.start()]);
+      await Promise.all([flush, ...workers].map((part) => part.start()));
+    },
+  },
+  onLine(
+    'replies cut',
+    (line) => line.cutReplies(0.05),
+    (line) => line.cutReplies(0),
+  ),
+  onLine(
+    '20 ms late',
+    (line) => line.delay(20),
+    (line) => line.delay(0),
+  ),
+  onLine(
+    'byte by byte',
+    (line) => line.split(1),
+    (line) => line.split(0),
+  ),
+  onLine(
+    'nothing passes',
+    (line) => line.freeze(),
+    (line) => line.thaw(),
+  ),
+  {
+    name: 'line to Redis: connections dropped',
+    place: 'Redis',
+    async run({ redisLine, random }) {
+      for (let i = 0; i < 30; i++) {
+        redisLine.dropAll();
+        await lasting(random, 200);
+      }
+    },
+  },
+  {
+    name: 'inserts spoiled',
+    place: 'ClickHouse',
+    async run({ clickhouseLine, random }) {
+      for (let i = 0; i < 5; i++)
+        clickhouseLine.spoil({ forward: random.chance(0.5), answer: random.pick(ANSWERS) });
+      for (let i = 0; clickhouseLine.waiting > 0 && i < 100; i++) await sleep(100);
+    },
+  },
+  {
+    name: 'SCRIPT FLUSH',
+    place: 'Redis',
+    async run({ stage }) {
+      const client = connectTo(stage.redisUrl);
+      for (let i = 0; i < 30; i++) {
+        await client.script('FLUSH');
+        await sleep(100);
+      }
+      client.disconnect();
+    },
+  },
+  {
+    name: 'maxmemory reached',
+    place: 'Redis',
+    async run({ stage, random }) {
+      const client = connectTo(stage.redisUrl);
+      await client.config('SET', 'maxmemory', '1');
+      await lasting(random, 4_000);
+      await client.config('SET', 'maxmemory', '0');
+      client.disconnect();
+    },
+  },
+];
