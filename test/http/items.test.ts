@@ -210,6 +210,17 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
+  t.test('named with a customer nobody knows, a guest’s list is read, and nothing is linked', async (t) => {
+    const guest = { sessionId: 'adopted' };
+    const both = { ...guest, customerId: '4711' };
+    await add(app, itemOf(guest));
+    const before = await dumpRedis(redis, app.prefix);
+    const read = await list(app, both);
+    t.same(read, await list(app, guest));
+    t.same(await dumpRedis(redis, app.prefix), before);
+    t.equal((await add(app, itemOf(both))).json.profileId, read.profileId);
+  });
+
   t.test('what an identity says of its visitor is kept with the profile', async (t) => {
     const who = { sessionId: 'facts', email: 'ann@example.org', firstName: 'Ann', locale: 'de' };
     const { profileId } = (await add(app, itemOf(who))).json;

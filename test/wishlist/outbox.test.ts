@@ -285,7 +285,7 @@ eachRedis(t, async (t, redis) => {
     'a full stream refuses, lets no outbox grow without bound, and all is made up for later',
     async (t) => {
       const prefix = `w${worlds++}`;
-      const server = await startServer(t, redis, prefix, 1);
+      const server = await startServer(t, redis, prefix, { highWater: 1 });
       for (let i = 0; i < 70; i++) await t.rejects(add(server, GUEST, String(i)), { code: 'overloaded' });
       t.equal(Object.keys(await outboxes(redis, prefix)).length, 64);
       t.equal((await products(server)).length, 64, 'what was refused is not on the list');
@@ -295,6 +295,56 @@ eachRedis(t, async (t, redis) => {
       t.equal((await products(server)).length, 65);
       t.same(await outboxes(redis, prefix), {});
       t.equal((await shownEvents(redis, prefix)).length, 65);
+    },
+  );
+
+  t.test('what failed is not under way any more: its retry does not wait', async (t) => {
+    const prefix = `w${worlds++}`;
+    const server = await startServer(t, redis, prefix, { underWayMs: 60_000 });
+    server.onAppend = () => Promise.reject(new Error('the stream is gone'));
+    for (let tries = 0; tries < 3; tries++) await t.rejects(add(server), { message: 'the stream is gone' });
+    server.onAppend = nothing;
+    await add(server);
+    t.equal((await shownEvents(redis, prefix)).length, 1);
+  });
+
+  t.test('who still believes in a profile that was merged away changes its heir', async (t) => {
+    const prefix = `w${worlds++}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    await add(other, GUEST, '1');
+    await add(other, CUSTOMER, '2');
+    const { profileId: gone } = await server.visitors.find(GUEST, true);
+    const { profileId: heir, merged } = await other.visitors.link({ customerId: 'c', sessionId: 's' });
+    t.ok(merged);
+    t.equal((await server.items.add(gone, GUEST, contentOf('3'))).profileId, heir);
+    t.equal((await server.items.list(gone)).items.length, 3);
+    t.same(await server.items.remove(gone, GUEST, '1', null, 'remove'), { profileId: heir, removed: true });
+    const { code } = await server.shares.share(gone, GUEST, 'Link');
+    t.equal((await other.shares.share(heir, CUSTOMER, 'Link')).code, code);
+    const lines = [{ productId: '2', variantId: null, quantity: 1, price: '1.00' }];
+    const request = { orderId: '1', identity: GUEST, lines };
+    await server.purchases.remove(gone, GUEST, { id: 'delivery', at: Date.now(), request });
+    t.same(await products(other, CUSTOMER), ['3']);
+    t.same(
+      (await shownEvents(redis, prefix)).slice(2).map(({ profile_id }) => profile_id),
+      [heir, heir, heir, heir, heir],
+    );
+  });
+
+  t.test(
+    'a purchase is done once under its id, also where what was bought is wished for again',
+    async (t) => {
+      const prefix = `w${worlds++}`;
+      const server = await startServer(t, redis, prefix);
+      await add(server);
+      await buy(server);
+      await add(server);
+      await buy(server);
+      t.same(await products(server), ['1']);
+      t.same(
+        (await shownEvents(redis, prefix)).map(({ type }) => type),
+        ['add', 'autoRemoveAfterPurchase', 'add'],
+      );
     },
   );
 

@@ -40,7 +40,7 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  highWater = 1e9,
+  { highWater = 1e9, underWayMs = UNDER_WAY_MS } = {},
 ): Promise<Server> {
   const store = await Store.open({
     urls: redis.urls,
@@ -101,7 +101,7 @@ export async function startServer(
         await server.onAppend();
         await append(...args);
       });
-    const outbox = new Outbox(store, identity.atProfile, recorder, UNDER_WAY_MS);
+    const outbox = new Outbox(store, identity.atProfile, recorder, underWayMs);
     return {
       items: new Items(identity.atProfile, outbox),
       shares: new Shares(store, outbox, 'https://shop.example/'),
