@@ -8,7 +8,7 @@ import { freePort } from '../../src/embedded/redis.js';
 import { untilListening } from '../servers/listening.js';
 import type { Worker } from '../servers/target.js';
 
-// Fastest of 1, 2 and 4 on two cores, which it shares with Redis and the load. Debian's default is 2.
+// Debian's default; 1 and 4 were no faster on two cores, which it shares with Redis and the load.
 const THREADS = 2;
 
 export async function startWebdis(dir: string, redisSocket: string): Promise<Worker> {
