@@ -90,7 +90,7 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
     });
     let exchanges: Exchanges;
     const metrics = new ServeMetrics(() => exchanges.open);
-    exchanges = new Exchanges({ access, log, onAnswer: metrics.answered });
+    exchanges = new Exchanges({ access, log, onAnswers: metrics.countAnswers });
 
     const ledger = new Ledger(store, metrics.batchObserver('visits'));
     onClose(() => ledger.close());

@@ -12,15 +12,15 @@ import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { ERRORS, type Issue, ServiceError } from '../errors.js';
 import type { Access } from './access.js';
-import { BodyReader } from './body.js';
+import { BodyReader, type Reading } from './body.js';
 import { readOrigin, readRefererOrigin, writeCors, writePreflight } from './cors.js';
 import { type Answer, type Operation, Request } from './operation.js';
 
 export interface ExchangeOptions {
   readonly access: Access;
   readonly log: Logger;
-  /** Told of every answer. */
-  readonly onAnswer: (operation: Operation | undefined, status: number) => void;
+  /** Asked once for each operation, and for what is none: who is told the status of every answer. */
+  readonly onAnswers: (operation: Operation | undefined) => (status: number) => void;
 }
 
 const MEDIA_TYPE = /^(application\/json|text\/plain)[ \t]*(;|$)/i;
@@ -61,8 +61,9 @@ export class Exchanges {
   /** A handler for uWebSockets.js. */
   handler(operation: Operation): (res: HttpResponse, req: HttpRequest) => void {
     const { access } = this.#options;
+    const onAnswer = this.#options.onAnswers(operation);
     return (res, req) => {
-      const exchange = this.#begin(res, req, operation);
+      const exchange = this.#begin(res, req, onAnswer);
       try {
         const query = req.getQuery() ?? '';
         const caller = access.identify(operation.subject, {
@@ -89,7 +90,7 @@ export class Exchanges {
       exchange.closes = announced > DRAIN_BYTES;
       throw new ServiceError('payload_too_large');
     }
-    exchange.release = this.#bodies.read(exchange.res, operation.maxBody, (error, bytes) => {
+    exchange.reading = this.#bodies.read(exchange.res, operation.maxBody, (error, bytes) => {
       try {
         if (error !== undefined) {
           exchange.closes = true;
@@ -110,31 +111,32 @@ export class Exchanges {
     code: 'not_found' | 'method_not_allowed',
     allow?: string,
   ): (res: HttpResponse, req: HttpRequest) => void {
+    const onAnswer = this.#options.onAnswers(undefined);
     return (res, req) => {
-      const exchange = this.#begin(res, req, undefined);
+      const exchange = this.#begin(res, req, onAnswer);
       exchange.allow = allow;
       exchange.isHead = req.getMethod() === 'head';
       this.#fail(exchange, new ServiceError(code));
     };
   }
 
-  #begin(res: HttpResponse, req: HttpRequest, operation: Operation | undefined): Exchange {
+  #begin(res: HttpResponse, req: HttpRequest, onAnswer: (status: number) => void): Exchange {
     this.#open++;
     const id = this.#requestId(req);
     const origin = readOrigin(this.#options.access, req);
     const exchange: Exchange = {
       origin,
       res,
-      operation,
+      onAnswer,
       id,
       ended: false,
       closes: false,
-      release: undefined,
+      reading: undefined,
       allow: undefined,
       isHead: false,
     };
     res.onAborted(() => {
-      exchange.release?.();
+      exchange.reading?.abandon();
       this.#end(exchange);
     });
     return exchange;
@@ -162,7 +164,7 @@ export class Exchanges {
 
   #answer(exchange: Exchange, { status, type = JSON_TYPE, headers, body }: Answer): void {
     if (exchange.ended) return;
-    this.#options.onAnswer(exchange.operation, status === undefined ? 200 : Number.parseInt(status, 10));
+    exchange.onAnswer(status === undefined ? 200 : Number.parseInt(status, 10));
     const { res } = exchange;
     res.cork(() => {
       if (status !== undefined) res.writeStatus(status);
@@ -209,7 +211,7 @@ export class Exchanges {
 
 interface Exchange {
   readonly res: HttpResponse;
-  readonly operation: Operation | undefined;
+  readonly onAnswer: (status: number) => void;
   readonly id: string;
   /** Answered or aborted: `res` may not be touched any more. */
   ended: boolean;
@@ -217,8 +219,8 @@ interface Exchange {
   readonly origin: string;
   /** Whether the answer closes the connection. */
   closes: boolean;
-  /** Stops the reading of the body. */
-  release: (() => void) | undefined;
+  /** The body, where there is one to come. */
+  reading: Reading | undefined;
   allow: string | undefined;
   /** HEAD: the answer tells the length of its body but must not have one. */
   isHead: boolean;

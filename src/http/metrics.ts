@@ -8,7 +8,8 @@ const SECONDS_BUCKETS = [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05,
 
 export class ServeMetrics {
   readonly registry = new Registry();
-  readonly #answers = new Map<string, { operation: string; status: number; count: number }>();
+  /** operation -> status -> answers */
+  readonly #answers = new Map<string, Map<number, number>>();
   readonly #batchSize: Histogram;
   readonly #batchSeconds: Histogram;
 
@@ -24,7 +25,9 @@ export class ServeMetrics {
       registers: [registry],
       collect() {
         this.reset();
-        for (const { operation, status, count } of answers.values()) this.inc({ operation, status }, count);
+        for (const [operation, byStatus] of answers) {
+          for (const [status, count] of byStatus) this.inc({ operation, status }, count);
+        }
       },
     });
     new Gauge({
@@ -51,12 +54,12 @@ export class ServeMetrics {
     });
   }
 
-  readonly answered = (operation: Operation | undefined, status: number): void => {
+  /** Counts the answers of an operation, or of what is none. */
+  readonly countAnswers = (operation: Operation | undefined): ((status: number) => void) => {
     const name = operation === undefined ? 'none' : `${operation.method} ${operation.path}`;
-    const key = `${name} ${status}`;
-    const found = this.#answers.get(key);
-    if (found === undefined) this.#answers.set(key, { operation: name, status, count: 1 });
-    else found.count++;
+    const byStatus = this.#answers.get(name) ?? new Map<number, number>();
+    this.#answers.set(name, byStatus);
+    return (status) => byStatus.set(status, (byStatus.get(status) ?? 0) + 1);
   };
 
   batchObserver(script: string): (size: number, ms: number) => void {

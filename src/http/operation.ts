@@ -55,13 +55,15 @@ export class Request {
   /** The body, for an operation that wants bytes. */
   bytes: Buffer | undefined;
   readonly #rawQuery: string;
-  readonly #headers: readonly string[];
+  readonly #names: readonly string[];
+  readonly #values: readonly string[];
 
   constructor({ path, headers = NONE }: Operation, req: HttpRequest, rawQuery: string, caller: Caller) {
     this.caller = caller;
     this.parameter = path.includes(':') ? (req.getParameter(0) ?? '') : '';
     this.#rawQuery = rawQuery;
-    this.#headers = headers.length === 0 ? NONE : headers.flatMap((name) => [name, req.getHeader(name)]);
+    this.#names = headers;
+    this.#values = headers.length === 0 ? NONE : headers.map((name) => req.getHeader(name));
   }
 
   /** Decoded parameters; one that was repeated has all its values. */
@@ -71,6 +73,6 @@ export class Request {
 
   /** One of the headers that the operation named; empty where absent. */
   header(name: string): string {
-    return this.#headers[this.#headers.indexOf(name) + 1] ?? '';
+    return this.#values[this.#names.indexOf(name)] ?? '';
   }
 }
