@@ -1,20 +1,22 @@
-// The afternoon: all visitors, some of them at the same time, then every count read once more, then the
-// events found again in ClickHouse. Gives what it found; what to make of it is demo.ts's.
+// The afternoon: all visitors, some of them at the same time, then every count and wishlist read once more,
+// then the events found again in ClickHouse. Gives what it found; what to make of it is demo.ts's.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Analyst } from './analyst.js';
-import type { Product } from './catalogue.js';
+import { Check, type Checks } from './check.js';
+import { type Belongings, Diary } from './diary.js';
 import { type Book, createHttpShop, type ShopAddress } from './http-shop.js';
-import { CountCheck, compareEvents, type Finding, type Stored } from './proof.js';
-import type { Shop, Shopper } from './shop.js';
+import { compareEvents, compareMerges, type Finding, type Known } from './proof.js';
+import type { Shop } from './shop.js';
+import { storedEvents, storedMerges, untilArrived } from './stored.js';
 import { spendAfternoon } from './visitor.js';
 
 /** In the shop at the same time. */
 const AT_ONCE = 100;
 /** Milliseconds that the last event may take to ClickHouse. */
 const ARRIVAL_MS = 10_000;
-
-type Counted = { who: Shopper; counts: Map<Product, number> };
+/** Milliseconds after which an event that nobody asked for would be in ClickHouse. */
+const SETTLE_MS = 3_000;
 
 /** @param onLeave called when a visitor has left, with a note on how far it is */
 export async function runAfternoon(
@@ -23,31 +25,47 @@ export async function runAfternoon(
   analyst: Analyst,
   onLeave: (note: string) => void,
 ): Promise<Finding[]> {
-  const { shop, book } = createHttpShop(address);
-  const live = new CountCheck();
-  const final = new CountCheck();
+  const { run } = address;
+  const { shop, owner, book } = createHttpShop(address);
+  const live: Checks = { counts: new Check(), wishlists: new Check() };
+  const final: Checks = { counts: new Check(), wishlists: new Check() };
 
+  const switchBack = await owner.switchOn();
   const began = performance.now();
-  const everyone = await visitAll(shop, book, address.run, visitors, live, onLeave);
+  const diaries = await visitAll(shop, book, run, visitors, live, onLeave);
   const rate = (book.requests * 1_000) / (performance.now() - began);
-  const arrivedMs = await untilArrived(analyst, address.run, book);
-  await readAll(shop, everyone, final);
-  const stored = await storedEvents(analyst, address.run);
+  const events = diaries.reduce((sum, diary) => sum + diary.events.length, 0);
+  const former = diaries.flatMap(({ formerProfiles }) => formerProfiles);
+  const arrivedMs = await untilArrived(analyst, run, events, former, ARRIVAL_MS);
+  await owner.repeatDeliveries();
+  await switchBack();
+  const [everyone] = await Promise.all([readAll(shop, diaries, final), sleep(SETTLE_MS)]);
+  const stored = await storedEvents(analyst, run);
+  const merges = await storedMerges(analyst, former);
 
   return [
     {
       sentence: `${show(book.requests)} requests answered; ${show(rate)} a second while the visitors were there`,
       wrong: [...book.refusals].map(([sentence, times]) => `${times} × ${sentence}`),
     },
-    { sentence: `${show(live.checked)} counts right while the visitors were there`, wrong: live.wrong },
-    { sentence: `${show(final.checked)} counts right after they had left`, wrong: final.wrong },
+    finding(live.counts, 'counts right while the visitors were there'),
+    finding(final.counts, 'counts right after they had left'),
+    finding(live.wishlists, 'answers about wishlists right while the visitors were there'),
+    finding(
+      final.wishlists,
+      `answers about wishlists right after ${show(book.orders)} orders, ${show(book.repeated)} of them delivered twice`,
+    ),
+    {
+      sentence: `${show(former.length)} guests who turned out to be customers, each one profile now`,
+      wrong: compareMerges(everyone, merges),
+    },
     {
       sentence: `the last event was in ClickHouse ${show(arrivedMs ?? ARRIVAL_MS)} ms after the last visitor had left`,
       wrong: arrivedMs === undefined ? ['some are not there yet'] : [],
     },
     {
-      sentence: `${show(book.events.size)} acknowledged events, each in ClickHouse once`,
-      wrong: compareEvents(book.events, stored),
+      sentence: `${show(events)} acknowledged events, each in ClickHouse once, and no other`,
+      wrong: compareEvents(everyone, stored),
     },
   ];
 }
@@ -57,58 +75,59 @@ async function visitAll(
   book: Book,
   run: string,
   visitors: number,
-  live: CountCheck,
+  live: Checks,
   onLeave: (note: string) => void,
-): Promise<Counted[]> {
-  const everyone: Counted[] = [];
-  let next = 0;
-  await atOnce(async () => {
-    for (let number = next++; number < visitors; number = next++) {
-      try {
-        everyone.push(await spendAfternoon(shop, run, number, live.check));
-      } catch {
-        // It is in the book; what the counts of this visitor are is not known any more.
-      }
-      onLeave(`${show(book.requests)} requests, ${show(book.events.size)} events`);
-    }
+): Promise<Diary[]> {
+  const diaries = Array.from({ length: visitors }, (_, number) => new Diary(number));
+  let events = 0;
+  await forEach(diaries, async (diary) => {
+    // What was refused is in the book; the diary ends there.
+    await spendAfternoon(shop, run, diary, live).catch(() => {});
+    events += diary.events.length;
+    onLeave(`${show(book.requests)} requests, ${show(events)} events`);
+  });
+  return diaries;
+}
+
+/** Reads every count and wishlist once more, when all is done: as each that the visitor was known as. */
+async function readAll(shop: Shop, diaries: readonly Diary[], final: Checks): Promise<Known[]> {
+  const everyone: Known[] = [];
+  await forEach(diaries, async (diary) => {
+    const known = diary.left && (await readOne(shop, diary, diary.left, final).catch(() => undefined));
+    everyone.push({ diary, profileId: known });
   });
   return everyone;
 }
 
-/** Reads every count once more, when all is done. */
-async function readAll(shop: Shop, everyone: readonly Counted[], final: CountCheck): Promise<void> {
-  const rest = [...everyone];
-  await atOnce(async () => {
-    for (let one = rest.pop(); one !== undefined; one = rest.pop()) {
-      for (const [product, expected] of one.counts) {
-        final.check(one.who, product, expected, await shop.count(one.who, product).catch(() => Number.NaN));
-      }
+/** @returns the visitor's profile */
+async function readOne(shop: Shop, diary: Diary, own: Belongings, final: Checks): Promise<string> {
+  let profileId: string | undefined;
+  for (const who of diary.appearances) {
+    for (const [product, expected] of own.counts) {
+      final.counts.count(who, product, expected, await shop.count(who, product));
     }
-  });
-}
-
-async function atOnce(work: () => Promise<void>): Promise<void> {
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
-}
-
-const ofRun = (run: string) => `FROM events WHERE startsWith(JSONExtractString(payload, 'demo'), '${run}/')`;
-
-/** Milliseconds until as many events are there as were acknowledged; undefined where that takes too long. */
-async function untilArrived(analyst: Analyst, run: string, book: Book): Promise<number | undefined> {
-  const began = performance.now();
-  while (performance.now() - began < ARRIVAL_MS) {
-    const [row] = await analyst.rows<{ rows: number }>(`SELECT toUInt32(count()) AS rows ${ofRun(run)}`);
-    if (row && row.rows >= book.events.size) return performance.now() - began;
-    await sleep(50);
+    const list = await shop.wishlist(who);
+    final.wishlists.wishlist(who, own, list.items);
+    profileId ??= list.profileId;
+    final.wishlists.same(who, 'profile', profileId, list.profileId);
   }
-  return undefined;
+  for (const code of own.codes) {
+    const who = diary.appearances.at(-1);
+    if (who) final.wishlists.wishlist(who, own, (await shop.shared(code)).items);
+  }
+  return profileId ?? '';
 }
 
-function storedEvents(analyst: Analyst, run: string): Promise<Stored[]> {
-  return analyst.rows<Stored>(
-    `SELECT JSONExtractString(payload, 'demo') AS number, any(events.type) AS type,
-       any(events.profile_id) AS profile_id, toUInt32(count()) AS rows ${ofRun(run)} GROUP BY number`,
-  );
+async function forEach<T>(all: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
+  const rest = all.values();
+  const one = async () => {
+    for (const next of rest) await work(next);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, one));
+}
+
+function finding({ checked, wrong }: Check, what: string): Finding {
+  return { sentence: `${show(checked)} ${what}`, wrong };
 }
 
 function show(n: number): string {

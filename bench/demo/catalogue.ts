@@ -2,6 +2,8 @@
 
 export interface Product {
   readonly id: string;
+  /** The one variant that each product has. */
+  readonly variantId: string;
   readonly handle: string;
   readonly title: string;
   /** Decimal text, two decimals. */
@@ -42,6 +44,7 @@ export const CATALOGUE: readonly Product[] = Array.from(
     const title = `${colour} ${thing}`;
     return {
       id: String(7_000_000_001 + n),
+      variantId: String(8_000_000_001 + n),
       handle: title.replaceAll(' ', '-'),
       title,
       price: `${9 + ((n * 37) % 90)}.${n % 2 === 0 ? '90' : '50'}`,

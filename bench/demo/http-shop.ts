@@ -1,95 +1,153 @@
-// The shop's operations as HTTP calls, and a book of what was acknowledged. Every event carries a number of
-// its own in its payload, by which it is found again in ClickHouse.
+// The shop's operations as HTTP calls, and a book of how they were answered.
+//
+// Orders come as Shopify sends them: REST JSON, ids as numbers, a guest's session in a note. Two of three are
+// delivered twice under one webhook id, some at the same time, some when the visitors have left.
 
-import type { Product } from './catalogue.js';
-import type { Shop, Shopper } from './shop.js';
-
-/** An event that the service has said yes to. */
-export interface Acknowledged {
-  readonly type: string;
-  readonly profileId: string;
-}
+import { randomUUID } from 'node:crypto';
+import type { Listed, OrderLine, Shop, Shopper, Wish } from './shop.js';
 
 export interface Book {
-  /** By number. */
-  readonly events: Map<string, Acknowledged>;
   requests: number;
+  orders: number;
+  /** Orders that were delivered twice. */
+  repeated: number;
   /** What was answered with anything but 200, or not at all: sentence -> how often. */
   readonly refusals: Map<string, number>;
 }
 
 export interface ShopAddress {
   readonly url: string;
-  /** Secret key: customers are named and linked. */
+  /** Secret key: customers are named and linked, orders are delivered. */
   readonly key: string;
-  /** Begins every event's number, so that demos on one database do not mix. */
+  /** Ten digits that begin every id of the demo, so that demos on one database do not mix. */
   readonly run: string;
 }
 
-export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; book: Book } {
-  const book: Book = { events: new Map(), requests: 0, refusals: new Map() };
-  const headers = { 'content-type': 'application/json', 'x-api-key': key };
+/** What the shop's owner does. */
+export interface Owner {
+  /** Has purchased items leave wishlists. @returns puts the setting back to what it was */
+  switchOn(): Promise<() => Promise<void>>;
+  /** Delivers again what is still to be repeated. */
+  repeatDeliveries(): Promise<void>;
+}
 
-  const call = async (method: string, path: string, body?: object): Promise<Record<string, unknown>> => {
+export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; owner: Owner; book: Book } {
+  const book: Book = { requests: 0, orders: 0, repeated: 0, refusals: new Map() };
+  const call = async (method: string, path: string, body?: object, extra: Record<string, string> = {}) => {
     book.requests += 1;
     try {
       const response = await fetch(url + path, {
         method,
-        headers,
+        headers: { 'content-type': 'application/json', 'x-api-key': key, ...extra },
         ...(body ? { body: JSON.stringify(body) } : {}),
       });
       const answer = (await response.json()) as Record<string, unknown>;
-      if (response.status !== 200) throw new Error(`${response.status} ${String(answer.error)}`);
+      if (response.status !== 200) throw new Error(`${response.status} ${String(answer['error'])}`);
       return answer;
     } catch (error) {
-      const sentence = `${method} ${path.split('?')[0]}: ${(error as Error).message}`;
+      const sentence = `${method} ${path.replace(/\?.*|(?<=^\/share\/).*/, '')}: ${(error as Error).message}`;
       book.refusals.set(sentence, (book.refusals.get(sentence) ?? 0) + 1);
       throw error;
     }
   };
 
-  let sent = 0;
-  const event = async (who: Shopper, type: string, payload: object): Promise<void> => {
-    const number = `${run}/${++sent}`;
-    const answer = await call('POST', '/event', {
-      identity: who,
-      type,
-      payload: { ...payload, demo: number },
-    });
-    book.events.set(number, { type, profileId: String(answer.profileId) });
-  };
-
   const shop: Shop = {
     async visit(who, product) {
       const body = { identity: who, productHandle: product.handle };
-      return Number((await call('POST', '/product/visit?count=true', body)).count);
+      return Number((await call('POST', '/product/visit?count=true', body))['count']);
     },
     async count(who, product) {
       const query = new URLSearchParams({ sessionId: who.sessionId, productHandle: product.handle });
       if (who.customerId !== null) query.set('customerId', who.customerId);
-      return Number((await call('GET', `/product/visit?${query}`)).count);
+      return Number((await call('GET', `/product/visit?${query}`))['count']);
     },
     async resetCount(who, product) {
       await call('DELETE', '/product/visit', { identity: who, productHandle: product.handle });
     },
-    add: (who, product, source) => event(who, 'add', { ...naming(product), variantId: null, source }),
-    remove: (who, product) => event(who, 'remove', naming(product)),
-    moveToCart: (who, product, quantity) =>
-      event(who, 'moveToCart', {
-        ...naming(product),
-        productTitle: product.title,
-        quantity,
-        price: product.price,
-      }),
+    async save(who, wish, source) {
+      const body = { identity: who, ...naming(wish), ...describing(wish), source };
+      return String((await call('POST', '/item/add', body))['itemId']);
+    },
+    async takeOff(who, wish, why) {
+      const event = why === 'moveToCart' ? { event: why } : {};
+      return (
+        (await call('POST', '/item/remove', { identity: who, ...naming(wish), ...event }))['removed'] === true
+      );
+    },
+    wishlist: async (who) => asWishlist(await call('POST', '/item/list', { identity: who })),
     async share(who, channel) {
-      const shareCode = who.sessionId;
-      const shareLink = `https://shop.example/apps/wishlist/wishlist/share/${shareCode}`;
-      await event(who, 'share', { channel, shareCode, shareLink });
+      return String((await call('POST', '/share', { identity: who, channel }))['code']);
+    },
+    shared: async (code) => asWishlist(await call('GET', `/share/${code}/items`)),
+    async signIn(who) {
+      return (await call('POST', '/profile/merge', { identity: who }))['merged'] === true;
+    },
+    async buy(who, lines) {
+      const orderId = `${run}${String(++book.orders).padStart(5, '0')}`;
+      const order = orderOf(Number(orderId), who, lines);
+      const webhookId = randomUUID();
+      const deliver = () => call('POST', '/webhook/purchase', order, { 'x-shopify-webhook-id': webhookId });
+      const isRepeatedAtOnce = book.orders % 3 === 0;
+      await Promise.all(isRepeatedAtOnce ? [deliver(), deliver()] : [deliver()]);
+      if (isRepeatedAtOnce) book.repeated += 1;
+      else if (book.orders % 3 === 1) toRepeat.push(deliver);
+      return orderId;
     },
   };
-  return { shop, book };
+
+  const toRepeat: (() => Promise<unknown>)[] = [];
+  const owner: Owner = {
+    async switchOn() {
+      const before = await call('GET', '/settings');
+      await call('PUT', '/settings', { autoRemoveAfterPurchase: true });
+      return async () => void (await call('PUT', '/settings', before));
+    },
+    async repeatDeliveries() {
+      for (const deliver of toRepeat.splice(0)) {
+        // Refused, it is in the book.
+        await deliver().catch(() => {});
+        book.repeated += 1;
+      }
+    },
+  };
+  return { shop, owner, book };
 }
 
-function naming(product: Product): { productId: string; productHandle: string } {
-  return { productId: product.id, productHandle: product.handle };
+/** The product and the variant, as Shopify's storefront names them. */
+function naming({ product, variantId }: Wish): object {
+  return {
+    productId: `gid://shopify/Product/${product.id}`,
+    variantId: variantId === null ? null : `gid://shopify/ProductVariant/${variantId}`,
+  };
+}
+
+function describing({ product, quantity }: Wish): object {
+  return {
+    productTitle: product.title,
+    productHandle: product.handle,
+    image: `https://shop.example/images/${product.handle}.jpg`,
+    price: product.price,
+    compareAt: null,
+    inventoryAvailable: true,
+    quantity,
+    currencyCode: 'EUR',
+  };
+}
+
+function asWishlist({ profileId, items }: Record<string, unknown>) {
+  return { profileId: String(profileId), items: items as Listed[] };
+}
+
+function orderOf(id: number, { customerId, sessionId }: Shopper, lines: readonly OrderLine[]): object {
+  return {
+    id,
+    customer: customerId === null ? null : { id: Number(customerId) },
+    note_attributes: customerId === null ? [{ name: 'wishlist_session_id', value: sessionId }] : [],
+    line_items: lines.map(({ product, quantity }) => ({
+      product_id: Number(product.id),
+      variant_id: Number(product.variantId),
+      quantity,
+      price: product.price,
+    })),
+  };
 }

@@ -14,6 +14,36 @@ export interface Shopper {
 
 export const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
 export type Channel = (typeof CHANNELS)[number];
+export type Source = 'pdp' | 'collection' | 'pdpSmartSave' | 'wishlist';
+
+/** What is put on a wishlist. */
+export interface Wish {
+  readonly product: Product;
+  /** Null where it was saved from a page on which no variant is chosen yet. */
+  readonly variantId: string | null;
+  readonly quantity: number;
+}
+
+/** An item as the service lists it. */
+export interface Listed {
+  readonly itemId: string;
+  readonly productId: string;
+  readonly variantId: string | null;
+  readonly quantity: number;
+  readonly price: string;
+  /** ISO 8601. */
+  readonly addedAt: string;
+}
+
+export interface Wishlist {
+  readonly profileId: string;
+  readonly items: readonly Listed[];
+}
+
+export interface OrderLine {
+  readonly product: Product;
+  readonly quantity: number;
+}
 
 /** Every operation resolves once it is acknowledged, and rejects where it was not. */
 export interface Shop {
@@ -23,8 +53,17 @@ export interface Shop {
   count(who: Shopper, product: Product): Promise<number>;
   /** Smart Save's offer was turned down: counting begins again. */
   resetCount(who: Shopper, product: Product): Promise<void>;
-  add(who: Shopper, product: Product, source: 'pdp' | 'collection' | 'pdpSmartSave'): Promise<void>;
-  remove(who: Shopper, product: Product): Promise<void>;
-  moveToCart(who: Shopper, product: Product, quantity: number): Promise<void>;
-  share(who: Shopper, channel: Channel): Promise<void>;
+  /** Saves it, or saves it anew; resolves to the item's id. */
+  save(who: Shopper, wish: Wish, source: Source): Promise<string>;
+  /** Resolves to whether it was there. */
+  takeOff(who: Shopper, wish: Wish, why: 'remove' | 'moveToCart'): Promise<boolean>;
+  wishlist(who: Shopper): Promise<Wishlist>;
+  /** Resolves to the code of the wishlist's link. */
+  share(who: Shopper, channel: Channel): Promise<string>;
+  /** The wishlist that a friend sees. */
+  shared(code: string): Promise<Wishlist>;
+  /** The session is this customer's from now on; resolves to whether two profiles became one. */
+  signIn(who: Shopper & { readonly customerId: string }): Promise<boolean>;
+  /** Orders and pays; resolves to the order's number. */
+  buy(who: Shopper, lines: readonly OrderLine[]): Promise<string>;
 }

@@ -1,70 +1,186 @@
 // How one visitor spends the afternoon: looks at products, comes back to some, takes Smart Save's offer or
-// turns it down, and deals with the wishlist before leaving. One thing at a time, as people do.
+// turns it down, signs in half-way perhaps, and deals with the wishlist before leaving. One thing at a time,
+// as people do.
 
 import { CATALOGUE, type Product } from './catalogue.js';
+import type { Checks } from './check.js';
+import { Belongings, type Diary, type Saved } from './diary.js';
 import { createRandom, type Random, zipf } from './random.js';
-import { CHANNELS, type Shop, type Shopper } from './shop.js';
+import { CHANNELS, type OrderLine, type Shop, type Shopper, type Source, type Wish } from './shop.js';
 
 /** Visits of one product at which Smart Save offers to save it. */
 const SMART_SAVE_AT = 2;
 
 const popular = zipf(CATALOGUE.length);
 
-/** Checks one count; `expected` is what this visitor knows it to be. */
-export type CheckCount = (who: Shopper, product: Product, expected: number, got: number) => void;
+/** A visitor at one device. */
+interface Stay {
+  readonly shop: Shop;
+  readonly random: Random;
+  readonly diary: Diary;
+  readonly checks: Checks;
+  who: Shopper;
+  own: Belongings;
+}
 
-/** Resolves to what the visitor's counts should be afterwards. @throws what the shop throws */
-export async function spendAfternoon(
-  shop: Shop,
-  run: string,
-  number: number,
-  check: CheckCount,
-): Promise<{ who: Shopper; counts: Map<Product, number> }> {
+/**
+ * Writes the diary while it goes on.
+ * @param run ten digits, by which the visitors of one demo are told from another's
+ * @throws what the shop throws
+ */
+export async function spendAfternoon(shop: Shop, run: string, diary: Diary, checks: Checks): Promise<void> {
+  const { number } = diary;
   const random = createRandom(number);
-  const who = shopper(run, number, random);
-  const counts = new Map<Product, number>();
-  const wishlist = new Set<Product>();
+  const customerId = `${run}${String(number).padStart(5, '0')}`;
+  const guest: Shopper = {
+    sessionId: `demo-${run}-${number}`,
+    customerId: null,
+    device: random.chance(0.65) ? 'mobile' : 'desktop',
+    locale: random.pick(['en', 'en', 'en', 'de', 'fr']),
+  };
   const views = 1 + Math.floor(-Math.log(1 - random.next()) * 4);
+  const arrive = (who: Shopper): Stay => {
+    diary.appearances.push(who);
+    return { shop, random, diary, checks, who, own: new Belongings() };
+  };
 
+  const habit = random.next();
+  let stay: Stay;
+  if (habit < 0.65) {
+    stay = arrive(guest);
+    await browse(stay, views);
+  } else if (habit < 0.8) {
+    stay = arrive({ ...guest, customerId });
+    await browse(stay, views);
+  } else {
+    const isKnown = habit >= 0.9;
+    const before = isKnown
+      ? arrive({ ...guest, sessionId: `${guest.sessionId}-before`, customerId })
+      : undefined;
+    if (before) await browse(before, 1 + Math.floor(views / 2));
+    if (before) await perhapsShare(before);
+    stay = arrive(guest);
+    await browse(stay, 1 + Math.floor(views / 2));
+    await perhapsShare(stay);
+    await signIn(stay, customerId, before?.own);
+    await browse(stay, 1 + Math.floor(views / 2));
+  }
+  await dealWithWishlist(stay);
+  if (random.chance(0.06)) await buy(stay);
+  diary.left = stay.own;
+}
+
+async function browse(stay: Stay, views: number): Promise<void> {
+  const { shop, random, checks, who, own } = stay;
   for (let view = 0; view < views; view++) {
-    const again = counts.size > 0 && random.chance(0.4);
-    const product = again ? random.pick([...counts.keys()]) : popularProduct(random);
-    const expected = (counts.get(product) ?? 0) + 1;
-    counts.set(product, expected);
-    check(who, product, expected, await shop.visit(who, product));
+    const again = own.counts.size > 0 && random.chance(0.4);
+    const product = again ? random.pick([...own.counts.keys()]) : popularProduct(random);
+    const expected = (own.counts.get(product) ?? 0) + 1;
+    own.counts.set(product, expected);
+    checks.counts.count(who, product, expected, await shop.visit(who, product));
 
     const count = await shop.count(who, product);
-    check(who, product, expected, count);
-    if (wishlist.has(product)) continue;
-    if (count >= SMART_SAVE_AT && random.chance(0.5)) {
-      wishlist.add(product);
-      await shop.add(who, product, 'pdpSmartSave');
+    checks.counts.count(who, product, expected, count);
+    const [saved] = own.savedOf(product);
+    if (saved) {
+      if (random.chance(0.1)) await save(stay, { ...saved, quantity: saved.quantity + 1 }, 'wishlist');
+    } else if (count >= SMART_SAVE_AT && random.chance(0.5)) {
+      await save(stay, wishFor(product, random), 'pdpSmartSave');
     } else if (count >= SMART_SAVE_AT && random.chance(0.2)) {
       await shop.resetCount(who, product);
-      counts.set(product, 0);
+      own.counts.set(product, 0);
     } else if (random.chance(0.15)) {
-      wishlist.add(product);
-      await shop.add(who, product, random.chance(0.8) ? 'pdp' : 'collection');
+      const wish = wishFor(product, random);
+      if (random.chance(0.8)) await save(stay, wish, 'pdp');
+      else await save(stay, { ...wish, variantId: null }, 'collection');
     }
   }
-
-  if (wishlist.size > 0 && random.chance(0.25)) await shop.share(who, random.pick(CHANNELS));
-  for (const product of wishlist) {
-    if (random.chance(0.35)) await shop.moveToCart(who, product, random.chance(0.85) ? 1 : 2);
-    else if (random.chance(0.2)) await shop.remove(who, product);
-  }
-  return { who, counts };
 }
 
 function popularProduct(random: Random): Product {
   return CATALOGUE[popular(random)] as Product;
 }
 
-function shopper(run: string, number: number, random: Random): Shopper {
-  return {
-    sessionId: `${run}-s${number}`,
-    customerId: random.chance(0.2) ? `${run}-c${number}` : null,
-    device: random.chance(0.65) ? 'mobile' : 'desktop',
-    locale: random.pick(['en', 'en', 'en', 'de', 'fr']),
-  };
+function wishFor(product: Product, random: Random): Wish {
+  return { product, variantId: product.variantId, quantity: random.chance(0.85) ? 1 : 2 };
+}
+
+async function save({ shop, diary, who, own }: Stay, wish: Wish, source: Source): Promise<void> {
+  const itemId = await shop.save(who, wish, source);
+  own.save({ ...wish, itemId });
+  diary.added(wish, source);
+}
+
+async function lookAtWishlist({ shop, checks, who, own }: Stay): Promise<string> {
+  const { profileId, items } = await shop.wishlist(who);
+  checks.wishlists.wishlist(who, own, items);
+  return profileId;
+}
+
+/** @param before what the customer had before, where the shop knows this customer from another device */
+async function signIn(stay: Stay, customerId: string, before: Belongings | undefined): Promise<void> {
+  const { shop, random, diary, checks } = stay;
+  const profileId = await lookAtWishlist(stay);
+  const who = { ...stay.who, customerId };
+  stay.who = who;
+  diary.appearances.push(who);
+  // Some shops tell of a login, others let the next visit say it.
+  if (random.chance(0.5)) {
+    checks.wishlists.same(who, 'has become one profile', before !== undefined, await shop.signIn(who));
+  }
+  if (before === undefined) return;
+  before.takeIn(stay.own);
+  stay.own = before;
+  diary.formerProfiles.push(profileId);
+}
+
+async function perhapsShare({ shop, random, diary, checks, who, own }: Stay): Promise<void> {
+  if (own.saved.size === 0 || !random.chance(0.25)) return;
+  const channel = random.pick(CHANNELS);
+  const code = await shop.share(who, channel);
+  diary.shared(channel, code);
+  if (own.codes[0] === undefined) own.codes.push(code);
+  checks.wishlists.same(who, 'share code', own.codes[0] as string, code);
+  if (random.chance(0.5)) checks.wishlists.wishlist(who, own, (await shop.shared(code)).items);
+}
+
+async function dealWithWishlist(stay: Stay): Promise<void> {
+  const { random, own } = stay;
+  await perhapsShare(stay);
+  if (random.chance(0.3)) await lookAtWishlist(stay);
+  for (const item of [...own.saved.values()]) {
+    if (random.chance(0.35)) await takeOff(stay, item, 'moveToCart');
+    else if (random.chance(0.2)) await takeOff(stay, item, 'remove');
+  }
+}
+
+async function takeOff(stay: Stay, item: Saved, why: 'remove' | 'moveToCart'): Promise<void> {
+  const { shop, random, diary, checks, who, own } = stay;
+  checks.wishlists.same(who, `${why} of what is there`, true, await shop.takeOff(who, item, why));
+  own.takeOff(item);
+  if (why === 'remove') diary.removed(item);
+  else diary.movedToCart(item);
+  // A double click, which is no second event.
+  if (random.chance(0.1)) {
+    checks.wishlists.same(who, `${why} of what is gone`, false, await shop.takeOff(who, item, why));
+  }
+}
+
+/** Buys some of what is on the wishlist, and something that need not be there. */
+async function buy(stay: Stay): Promise<void> {
+  const { shop, random, diary, who, own } = stay;
+  const wished = [...own.saved.values()].filter(() => random.chance(0.7)).map(({ product }) => product);
+  const products = new Set([...wished, popularProduct(random)]);
+  const lines = [...products].map(
+    (product): OrderLine => ({ product, quantity: random.chance(0.8) ? 1 : 3 }),
+  );
+  const orderId = await shop.buy(who, lines);
+  for (const line of lines) {
+    for (const item of own.savedOf(line.product)) {
+      own.takeOff(item);
+      diary.bought(item, orderId, line);
+    }
+  }
+  // Saved again for the next time: the same order, delivered once more, must leave it there.
+  if (random.chance(0.5)) await save(stay, wishFor((lines[0] as OrderLine).product, random), 'pdp');
 }

@@ -1,0 +1,59 @@
+// What analysts find of one demo in ClickHouse.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Analyst } from './analyst.js';
+import type { EventColumns } from './diary.js';
+
+/** Events that look the same, as ClickHouse has them: whose they are, and how many. */
+export interface StoredEvents extends EventColumns {
+  /** The profile that the visitor has now. */
+  readonly profile_id: string;
+  readonly session_id: string | null;
+  readonly customer_id: string | null;
+  readonly times: number;
+}
+
+export interface StoredMerge {
+  readonly old_id: string;
+  readonly new_id: string;
+}
+
+const ofRun = (run: string) =>
+  `startsWith(ifNull(session_id, ''), 'demo-${run}-') OR startsWith(ifNull(customer_id, ''), '${run}')`;
+
+export function storedEvents(analyst: Analyst, run: string): Promise<StoredEvents[]> {
+  return analyst.rows<StoredEvents>(
+    `SELECT profile_id, session_id, customer_id, type, origin, product_id, variant_id, product_handle, source,
+       channel, share_code, JSONExtractString(payload, 'orderId') AS order_id, quantity,
+       toFloat64(events_by_visitor.price) AS price, toUInt32(count()) AS times
+     FROM events_by_visitor WHERE ${ofRun(run)} GROUP BY ALL`,
+  );
+}
+
+/** Merges of these profiles. */
+export async function storedMerges(analyst: Analyst, oldIds: readonly string[]): Promise<StoredMerge[]> {
+  if (oldIds.length === 0) return [];
+  const list = oldIds.map((id) => `'${id}'`).join(', ');
+  return analyst.rows<StoredMerge>(`SELECT old_id, new_id FROM profile_merges WHERE old_id IN (${list})`);
+}
+
+/** Milliseconds until as many events and merges are there as should be; undefined where that takes longer than `limitMs`. */
+export async function untilArrived(
+  analyst: Analyst,
+  run: string,
+  events: number,
+  oldIds: readonly string[],
+  limitMs: number,
+): Promise<number | undefined> {
+  const began = performance.now();
+  while (performance.now() - began < limitMs) {
+    const [row] = await analyst.rows<{ times: number }>(
+      `SELECT toUInt32(count()) AS times FROM events WHERE ${ofRun(run)}`,
+    );
+    const hasAll = row !== undefined && row.times >= events;
+    if (hasAll && (await storedMerges(analyst, oldIds)).length >= oldIds.length)
+      return performance.now() - began;
+    await sleep(50);
+  }
+  return undefined;
+}
