@@ -4,10 +4,10 @@
 //
 //   (asked) ──commit──▶ changed, event pending ──append──▶ event in the stream ──sent──▶ answered
 //
-// What fails or crashes between `commit` and `append` leaves the event pending, and a caller without an answer, who sends the
-// request again. The script then finds that what is asked for holds already and that its event is pending, and
-// gives out *that* line: appended twice it is still one event, because ClickHouse shows an event id once. The
-// answer is as the first time would have been. A merge in between takes the outbox along.
+// What fails or crashes between `commit` and `append` leaves the event pending, and a caller without an answer,
+// who sends the request again. The script then finds that what is asked for holds already and that its event is
+// pending, and gives out *that* line: appended twice it is still one event, because ClickHouse shows an event id
+// once. The answer is as the first time would have been. A merge in between takes the outbox along.
 //
 // A pending event may also belong to the same request sent twice at once, here or on another server. Nobody
 // can tell that from a retry, but for its age: a young one is waited for. When it has left the outbox, the

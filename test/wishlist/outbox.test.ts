@@ -204,6 +204,12 @@ eachRedis(t, async (t, redis) => {
         pending: {},
       });
 
+      const [stutterer, stutters] = await start();
+      await prepare(stutters);
+      stutters.sendTwice();
+      const stuttered = await outcome(redis, stutterer, stutters, await see(stutters, await act(stutters)));
+      t.same(stuttered, expected, 'each script called twice');
+
       let crashes = 0;
       for (let steps = 1; ; steps++) {
         if (steps > MAX_STEPS) throw new Error('the request never ends');
@@ -345,6 +351,47 @@ eachRedis(t, async (t, redis) => {
         (await shownEvents(redis, prefix)).map(({ type }) => type),
         ['add', 'autoRemoveAfterPurchase', 'add'],
       );
+    },
+  );
+
+  t.test(
+    'a crowd of changes and merges over two servers: each answer has its event, and no other is',
+    async (t) => {
+      const prefix = `w${worlds++}`;
+      const patient = { underWayMs: 2_000 };
+      const servers = [
+        await startServer(t, redis, prefix, patient),
+        await startServer(t, redis, prefix, patient),
+      ];
+      const done = { add: 0, remove: 0, moveToCart: 0 };
+      const guests = ['g1', 'g2', 'g3'];
+      await Promise.all(
+        Array.from({ length: 300 }, async (_, i) => {
+          await sleep(i % 17);
+          const server = servers[i % 2] as Server;
+          const sessionId = guests[i % 3] as string;
+          const who = identityOf(i % 5 === 0 ? { customerId: 'c', sessionId } : { sessionId });
+          const product = String(i % 4);
+          if (i % 2 === (i >> 3) % 2) {
+            await add(server, who, product, i + 1);
+            done.add++;
+          } else {
+            const type = i % 7 < 3 ? 'remove' : 'moveToCart';
+            if (await remove(server, who, product, type)) done[type]++;
+          }
+        }),
+      );
+      const shown = { add: 0, remove: 0, moveToCart: 0 };
+      for (const { type } of await shownEvents(redis, prefix)) shown[type as keyof typeof shown]++;
+      t.same(shown, done);
+      t.ok(done.remove > 0 && done.moveToCart > 0, JSON.stringify(done));
+      t.same(await outboxes(redis, prefix), {});
+      const lists = await Promise.all(
+        [CUSTOMER, ...guests.map((sessionId) => identityOf({ sessionId }))].map((who) =>
+          products(servers[0] as Server, who),
+        ),
+      );
+      for (const list of lists) t.same(list, lists[0], 'they are one visitor in the end');
     },
   );
 
