@@ -6,6 +6,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Listed, OrderLine, Shop, Shopper, Wish } from './shop.js';
 
+/** How deliveries go, in turn. */
+const DELIVERIES = ['once', 'twice at once', 'again later'] as const;
+
 export interface Book {
   requests: number;
   orders: number;
@@ -51,6 +54,7 @@ export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; ow
     }
   };
 
+  const toRepeat: (() => Promise<unknown>)[] = [];
   const shop: Shop = {
     async visit(who, product) {
       const body = { identity: who, productHandle: product.handle };
@@ -87,15 +91,14 @@ export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; ow
       const order = orderOf(Number(orderId), who, lines);
       const webhookId = randomUUID();
       const deliver = () => call('POST', '/webhook/purchase', order, { 'x-shopify-webhook-id': webhookId });
-      const isRepeatedAtOnce = book.orders % 3 === 0;
-      await Promise.all(isRepeatedAtOnce ? [deliver(), deliver()] : [deliver()]);
-      if (isRepeatedAtOnce) book.repeated += 1;
-      else if (book.orders % 3 === 1) toRepeat.push(deliver);
+      const delivery = DELIVERIES[book.orders % DELIVERIES.length];
+      if (delivery !== 'once') book.repeated += 1;
+      await Promise.all(delivery === 'twice at once' ? [deliver(), deliver()] : [deliver()]);
+      if (delivery === 'again later') toRepeat.push(deliver);
       return orderId;
     },
   };
 
-  const toRepeat: (() => Promise<unknown>)[] = [];
   const owner: Owner = {
     async switchOn() {
       const before = await call('GET', '/settings');
@@ -106,7 +109,6 @@ export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; ow
       for (const deliver of toRepeat.splice(0)) {
         // Refused, it is in the book.
         await deliver().catch(() => {});
-        book.repeated += 1;
       }
     },
   };
