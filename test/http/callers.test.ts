@@ -1,0 +1,181 @@
+// Every operation times every caller: the contract's "Who may call". The operations are those of
+// /openapi.json, so that a new one can't be forgotten here.
+
+import { createHmac } from 'node:crypto';
+import t from 'tap';
+import { KEY, startApp, type TestApp } from '../harness/app.js';
+import { dumpRedis } from '../harness/dump.js';
+import type { Document } from '../harness/openapi.js';
+import { startTestRedis } from '../harness/redis.js';
+
+const PUBLISHABLE = 'pk_0123456789abcdef';
+const ORIGIN = 'https://shop.example';
+const SECRET = 'hush-hush';
+
+/** A query as Shopify's proxy would sign it. */
+function signed(parameters: Readonly<Record<string, string>>, secret = SECRET): Record<string, string> {
+  const all: Record<string, string> = {
+    shop: 'shop.myshopify.com',
+    path_prefix: '/apps/wishmeter',
+    timestamp: `${Math.floor(Date.now() / 1000)}`,
+    ...parameters,
+  };
+  const text = Object.entries(all)
+    .map(([name, value]) => `${name}=${value}`)
+    .sort()
+    .join('');
+  return { ...all, signature: createHmac('sha256', secret).update(text).digest('hex') };
+}
+
+/** What a caller adds to a request, and what its requests are answered, by what they are about. */
+interface CallerCase {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>>;
+  /** Whether Shopify signs the whole query. */
+  readonly isProxied?: boolean;
+  readonly secret?: string;
+  readonly statuses: { readonly visits: number; readonly wishlist: number; readonly administration: number };
+}
+
+const ALL_401 = { visits: 401, wishlist: 401, administration: 401 };
+
+const CALLERS: Readonly<Record<string, CallerCase>> = {
+  'a server, by Bearer': {
+    headers: { authorization: `Bearer ${KEY}` },
+    statuses: { visits: 200, wishlist: 200, administration: 200 },
+  },
+  'a server, by X-API-Key': {
+    headers: { 'x-api-key': KEY },
+    statuses: { visits: 200, wishlist: 200, administration: 200 },
+  },
+  'a storefront': { isProxied: true, statuses: { visits: 200, wishlist: 200, administration: 403 } },
+  'a storefront with another secret': { isProxied: true, secret: 'other', statuses: ALL_401 },
+  'a browser, by X-API-Key': {
+    headers: { 'x-api-key': PUBLISHABLE, origin: ORIGIN },
+    statuses: { visits: 200, wishlist: 403, administration: 403 },
+  },
+  'a browser, by ?key=': {
+    headers: { origin: ORIGIN },
+    query: { key: PUBLISHABLE },
+    statuses: { visits: 200, wishlist: 403, administration: 403 },
+  },
+  'a browser of another origin': {
+    headers: { 'x-api-key': PUBLISHABLE, origin: 'https://evil.example' },
+    statuses: { visits: 403, wishlist: 403, administration: 403 },
+  },
+  'a publishable key as Bearer': { headers: { authorization: `Bearer ${PUBLISHABLE}` }, statuses: ALL_401 },
+  'a secret key in the query': { query: { key: KEY }, statuses: ALL_401 },
+  'a wrong key': { headers: { 'x-api-key': 'sk_wrong_0123456789' }, statuses: ALL_401 },
+  anyone: { statuses: { visits: 200, wishlist: 401, administration: 401 } },
+};
+
+/** Operations by what they are about; those that are open to all are not here. */
+function about(path: string): 'visits' | 'wishlist' | 'administration' | undefined {
+  if (path === '/product/visit') return 'visits';
+  if (path.startsWith('/profile/') || path === '/settings') return 'administration';
+  return ['/event', '/item/add', '/item/remove', '/item/list', '/share', '/share/{code}/items'].includes(path)
+    ? 'wishlist'
+    : undefined;
+}
+
+const OPEN = ['/beacon.js', '/openapi.json', '/healthz', '/readyz', '/metrics', '/webhook/purchase'];
+
+t.test('callers', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const app = await startApp(t, redis, {
+    env: { PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: ORIGIN, SHOPIFY_SECRET: SECRET },
+  });
+  const document: Document = (await app.get('/openapi.json')).json;
+  const shared = await app.post('/share', { identity: { sessionId: 's-1' } }, { 'x-api-key': KEY });
+
+  const request = (
+    method: string,
+    path: string,
+    { headers = {}, query = {}, isProxied, secret }: CallerCase,
+    body?: unknown,
+    parameters: Readonly<Record<string, string>> = {},
+  ) => {
+    const all = { ...parameters, ...query };
+    const sent = new URLSearchParams(isProxied ? signed(all, secret) : all);
+    return app.send(method.toUpperCase(), `${path}?${sent}`, body, {
+      ...headers,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    });
+  };
+
+  for (const [name, caller] of Object.entries(CALLERS)) {
+    t.test(name, async (t) => {
+      for (const [path, methods] of Object.entries(document.paths)) {
+        const subject = about(path);
+        if (subject === undefined) {
+          t.ok(OPEN.includes(path), `${path} is known to this test`);
+          continue;
+        }
+        for (const [method, { parameters = [], requestBody }] of Object.entries(methods)) {
+          // The example names a session and a customer where it is about merging; everybody may name the session.
+          const example = structuredClone(requestBody?.content['application/json'].example);
+          const query: Record<string, string> = {};
+          for (const { name, in: where, example } of parameters) {
+            if (where === 'query' && example !== undefined) query[name] = String(example);
+          }
+          const real = path.replace('{code}', shared.json.code);
+          const before = await dumpRedis(redis, app.prefix);
+          const answer = await request(method, real, caller, example, query);
+          t.equal(answer.status, caller.statuses[subject], `${method} ${path}: ${answer.text.slice(0, 120)}`);
+          if (answer.status !== 200)
+            t.same(await dumpRedis(redis, app.prefix), before, 'nothing has changed');
+          if (answer.status === 401) t.equal(answer.headers['www-authenticate'], 'Bearer');
+        }
+      }
+    });
+  }
+
+  const visit = (identity: object) => ({ identity, productHandle: 'red-shoe' });
+  const storefront = (customer: string): [string, CallerCase] => [
+    'post',
+    { isProxied: true, query: { logged_in_customer_id: customer }, statuses: ALL_401 },
+  ];
+  const proxied = (customer: string, identity: object) => {
+    const [method, caller] = storefront(customer);
+    return request(method, '/product/visit', caller, visit(identity), { count: 'true' });
+  };
+
+  t.test('a proxied customer acts for that customer alone', async (t) => {
+    const own = await proxied('7', { customerId: 'gid://shopify/Customer/7' });
+    t.match(own, { status: 200, json: { count: 1 } });
+    t.match(await proxied('7', { customerId: '8' }), { status: 403, json: { code: 'forbidden' } });
+    t.match(await proxied('', { customerId: '7' }), { status: 403, json: { code: 'forbidden' } });
+    const bySession = await proxied('7', { sessionId: 'of-seven' });
+    t.match(bySession, { status: 200, json: { profileId: own.json.profileId, count: 2 } });
+    const guest = await app.post('/product/visit?count=true', visit({ sessionId: 'of-seven' }));
+    t.match(
+      guest,
+      { status: 200, json: { profileId: own.json.profileId, count: 3 } },
+      'and links its session',
+    );
+    t.match(await proxied('', { sessionId: 'a-guest' }), { status: 200, json: { count: 1 } });
+  });
+
+  t.test('a browser names sessions, no customers', async (t) => {
+    const headers = { 'x-api-key': PUBLISHABLE, origin: ORIGIN };
+    const answer = await app.post('/product/visit', visit({ customerId: '7' }), headers);
+    t.match(answer, { status: 403, json: { code: 'forbidden' } });
+  });
+
+  t.test('publishable keys and signatures also serve where VISIT_ACCESS asks for a credential', async (t) => {
+    const closed: TestApp = await startApp(t, redis, {
+      env: {
+        PUBLISHABLE_KEYS: PUBLISHABLE,
+        ALLOWED_ORIGINS: ORIGIN,
+        SHOPIFY_SECRET: SECRET,
+        VISIT_ACCESS: 'key',
+      },
+    });
+    const body = visit({ sessionId: 's-1' });
+    t.equal((await closed.post('/product/visit', body)).status, 401);
+    t.equal((await closed.post(`/product/visit?key=${PUBLISHABLE}`, body, { origin: ORIGIN })).status, 200);
+    const query = new URLSearchParams(signed({ logged_in_customer_id: '' }));
+    t.equal((await closed.post(`/product/visit?${query}`, body)).status, 200);
+  });
+});
