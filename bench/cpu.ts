@@ -16,6 +16,12 @@ export function cpuSeconds(pid: number): number {
   return (Number(fields[UTIME]) + Number(fields[STIME])) / TICKS_PER_SECOND;
 }
 
+/** Seconds for which the main thread of a process wanted a core and another had it. */
+export function waitedSeconds(pid: number): number {
+  const [, waitedNs] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ');
+  return Number(waitedNs) / 1e9;
+}
+
 export type CpuByPart = Partial<Record<Part, number>>;
 
 /** Seconds used so far, by part. */

@@ -7,7 +7,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { type Bench, createBench } from './bench.js';
 import { CASES, type Case } from './cases.js';
-import { cpuBetween, cpuOf } from './cpu.js';
+import { cpuBetween, cpuOf, waitedSeconds } from './cpu.js';
 import { replay } from './load/wrk.js';
 import { RESULTS, runProgram } from './program.js';
 import { type CpuProfile, selfTimes, type Window } from './report/self-times.js';
@@ -27,7 +27,7 @@ await runProgram('bench-profile', async (dir) => {
   const bench = createBench(dir, { ...readSettings(process.env), seconds: SECONDS }, () => {});
   const profiles = join(dir, 'profiles');
   const nodeArgs = ['--cpu-prof', `--cpu-prof-dir=${profiles}`, `--cpu-prof-interval=${INTERVAL_US}`];
-  const { window, perSecond, redisUs } = await runUnderProfiler(bench, one, nodeArgs);
+  const { window, perSecond, redisUs, waited } = await runUnderProfiler(bench, one, nodeArgs);
 
   mkdirSync(RESULTS, { recursive: true });
   const [file = ''] = readdirSync(profiles);
@@ -36,7 +36,8 @@ await runProgram('bench-profile', async (dir) => {
   const report =
     `${one.title}: ${Math.round(perSecond)} requests/s under the profiler; ` +
     `${((window.cpuSeconds / window.requests) * 1e6).toFixed(1)} µs of the server's CPU a request, ` +
-    `${redisUs.toFixed(1)} µs of Redis's.\n\n${selfTimes(JSON.parse(text) as CpuProfile, window)}`;
+    `${redisUs.toFixed(1)} µs of Redis's. It waited for its core ${(waited * 100).toFixed(0)} % of the time ` +
+    `(above some per cent the machine is busy with other things, and self times are too long).\n\n${selfTimes(JSON.parse(text) as CpuProfile, window)}`;
   writeFileSync(join(RESULTS, `profile-${name}.md`), report);
   process.stdout.write(report);
   return 0;
@@ -47,7 +48,7 @@ async function runUnderProfiler(
   bench: Bench,
   one: Case,
   nodeArgs: readonly string[],
-): Promise<{ window: Window; perSecond: number; redisUs: number }> {
+): Promise<{ window: Window; perSecond: number; redisUs: number; waited: number }> {
   const target = await startTarget({ ...one, dir: bench.folder(), nodeArgs });
   try {
     pin(target);
@@ -55,12 +56,15 @@ async function runUnderProfiler(
     const pool = bench.pools.get(one.load);
     const first = sent.find((earlier) => earlier.pool === pool)?.count ?? 0;
     const before = cpuOf(target);
+    const [pid = 0] = target.pids.server ?? [];
+    const waitedBefore = waitedSeconds(pid);
     const from = clockUs();
     const { answers, perSecond } = await replay({ port: target.port, pool, first, seconds: SECONDS });
     const to = clockUs();
     const { server = 0, redis = 0 } = cpuBetween(before, cpuOf(target));
     const window = { from, to, requests: answers, cpuSeconds: server };
-    return { window, perSecond, redisUs: (redis / answers) * 1e6 };
+    const waited = ((waitedSeconds(pid) - waitedBefore) * 1e6) / (to - from);
+    return { window, perSecond, redisUs: (redis / answers) * 1e6, waited };
   } finally {
     await target.stop();
   }

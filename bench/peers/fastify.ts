@@ -40,7 +40,7 @@ const schema = {
   },
 };
 
-const redis = new Redis(process.env.REDIS_SOCKET ?? '');
+const redis = new Redis(process.env.REDIS_URL ?? '');
 const app = fastify({ logger: false });
 
 app.post<{ Body: Body }>('/product/visit', { schema }, async (request) => {

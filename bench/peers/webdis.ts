@@ -11,12 +11,13 @@ import type { Worker } from '../servers/target.js';
 // Debian's default; 1 and 4 were no faster on two cores, which it shares with Redis and the load.
 const THREADS = 2;
 
-export async function startWebdis(dir: string, redisSocket: string): Promise<Worker> {
+export async function startWebdis(dir: string, redisUrl: string): Promise<Worker> {
   const port = await freePort();
+  const redis = new URL(redisUrl);
   const file = join(dir, 'webdis.json');
   const settings = {
-    redis_host: redisSocket, // a path is a unix socket
-    redis_port: 0,
+    redis_host: redis.hostname,
+    redis_port: Number(redis.port),
     http_host: '127.0.0.1',
     http_port: port,
     threads: THREADS,

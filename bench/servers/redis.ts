@@ -1,24 +1,17 @@
 // Redis for the benchmark: the one that `wishmeter start` runs, with the settings that the README asks for in
-// production (append-only file, noeviction). Peers get the same.
+// production (append-only file, noeviction), and over TCP as it is there. Peers get the same.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { type EmbeddedRedis, startRedis } from '../../src/embedded/redis.js';
+import { type EmbeddedRedis, freePort, startRedis } from '../../src/embedded/redis.js';
 
 export async function startBenchRedis(dir: string): Promise<EmbeddedRedis> {
-  return await startRedis({ dir, restart: false });
-}
-
-/** The unix socket's path; benchmark folders are never too deep for one. */
-export function socketOf({ url }: EmbeddedRedis): string {
-  const path = new URL(url).searchParams.get('path');
-  if (path === null) throw new Error(`Redis has no unix socket: ${url}`);
-  return path;
+  return await startRedis({ dir, port: await freePort(), restart: false });
 }
 
 /** A plain connection, for looking at what is stored. */
 export function connectTo(redis: EmbeddedRedis): Redis {
-  return new Redis(socketOf(redis));
+  return new Redis(redis.url);
 }
 
 // In one script, so that nothing moves under the scan and no key is met twice.

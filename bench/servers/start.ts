@@ -4,7 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { startWebdis } from '../peers/webdis.js';
-import { connectTo, socketOf, startBenchRedis } from './redis.js';
+import { connectTo, startBenchRedis } from './redis.js';
 import { pidsOf, type Target, type TargetSpec, type Worker } from './target.js';
 import { startWishmeter } from './wishmeter.js';
 
@@ -19,11 +19,10 @@ export async function startTarget(spec: TargetSpec): Promise<Target> {
   const redis = await startBenchRedis(join(dir, 'redis'));
   try {
     if (server === 'wishmeter') return await startWishmeter(spec, redis, remove);
-    const socket = socketOf(redis);
     const worker =
       server === 'webdis'
-        ? await startWebdis(dir, socket)
-        : await startPeer('fastify', { REDIS_SOCKET: socket });
+        ? await startWebdis(dir, redis.url)
+        : await startPeer('fastify', { REDIS_URL: redis.url });
     const client = connectTo(redis);
     return {
       port: worker.ready.port,
