@@ -3,6 +3,7 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import { createClickHouse } from './clickhouse/client.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from './clickhouse/deployment.js';
 import { migrate } from './clickhouse/migrate.js';
@@ -10,11 +11,14 @@ import type { Config } from './config.js';
 import { StartupError } from './errors.js';
 import { appendFormat } from './events/appender.js';
 import { Recorder } from './events/recorder.js';
+import { readBacklogs } from './flush/backlog.js';
 import { startFlusher } from './flush/flusher.js';
 import { Access } from './http/access.js';
+import { BacklogMetrics } from './http/backlog-metrics.js';
 import { beaconOperation } from './http/beacon.js';
 import { eventOperations } from './http/events.js';
 import { Exchanges } from './http/exchange.js';
+import { listenForMetrics } from './http/flush-server.js';
 import { itemOperations } from './http/items.js';
 import { ServeMetrics } from './http/metrics.js';
 import { openApiOperation } from './http/openapi.js';
@@ -22,6 +26,7 @@ import { operatingOperations } from './http/operating.js';
 import type { Operation } from './http/operation.js';
 import { profileOperations } from './http/profiles.js';
 import { purchaseOperation } from './http/purchase.js';
+import { RateLimit } from './http/rate-limit.js';
 import { listen } from './http/server.js';
 import { settingsOperations } from './http/settings.js';
 import { shareOperations } from './http/share.js';
@@ -58,7 +63,7 @@ function openStore(
   config: Config,
   name: string,
   log: Logger,
-  more: Partial<Pick<StoreOptions, 'timeoutMs' | 'confirm' | 'onError'>> = {},
+  more: Partial<Pick<StoreOptions, 'timeoutMs' | 'confirm' | 'onCall' | 'onError'>> = {},
 ): Promise<Store> {
   return Store.open({
     urls: config.REDIS_URL,
@@ -78,7 +83,9 @@ function openStore(
 /** One HTTP worker. @throws StartupError */
 export function serve(config: Config, log: Logger): Promise<Running & { readonly port: number }> {
   return withClosers(async (onClose) => {
-    const store = await openStore(config, 'wishmeter serve', log);
+    let exchanges: Exchanges;
+    const metrics = new ServeMetrics(() => exchanges.open);
+    const store = await openStore(config, 'wishmeter serve', log, { onCall: metrics.called });
     onClose(() => store.close());
 
     const access = new Access({
@@ -87,10 +94,16 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
       allowedOrigins: config.ALLOWED_ORIGINS,
       shopifySecret: config.SHOPIFY_SECRET,
       visitAccess: config.VISIT_ACCESS,
+      metricsToken: config.METRICS_TOKEN,
     });
-    let exchanges: Exchanges;
-    const metrics = new ServeMetrics(() => exchanges.open);
-    exchanges = new Exchanges({ access, log, onAnswers: metrics.countAnswers });
+    exchanges = new Exchanges({
+      access,
+      log,
+      onAnswers: metrics.countAnswers,
+      onRefusal: metrics.refused,
+      rateLimit: config.RATE_LIMIT === 0 ? undefined : new RateLimit(config.RATE_LIMIT),
+      trustedProxies: config.TRUST_PROXY,
+    });
 
     const ledger = new Ledger(store, metrics.batchObserver('visits'));
     onClose(() => ledger.close());
@@ -124,7 +137,16 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
       purchaseOperation(visitors, settings, purchases, deliveries, config.SHOPIFY_SECRET),
       beaconOperation(),
     ];
-    const unprefixed = operatingOperations(() => store.ping(), metrics.registry);
+    const backlog = new BacklogMetrics(metrics.registry, config.STREAM_HIGH_WATER, () =>
+      store.call((client) => readBacklogs(client, store.keys, store.deployment.shards)),
+    );
+    const unprefixed = operatingOperations(
+      () => store.ping(),
+      async () => {
+        await backlog.refresh();
+        return { type: metrics.registry.contentType, body: await metrics.registry.metrics() };
+      },
+    );
     operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed));
     const server = await listen({
       host: config.HOST,
@@ -172,6 +194,18 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
     onClose(() => store.close());
     const fingerprint = fingerprintOf(store.deployment.salt);
     if (fingerprint !== known) await recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint);
+    const metrics = new Registry();
+    if (config.FLUSH_METRICS_PORT !== undefined) {
+      collectDefaultMetrics({ register: metrics });
+      const server = await listenForMetrics(
+        config.HOST,
+        config.FLUSH_METRICS_PORT,
+        config.METRICS_TOKEN,
+        metrics,
+      );
+      onClose(() => server.close());
+      log.info({ port: server.port }, 'metrics');
+    }
     const flusher = startFlusher({
       redis: store.client,
       keys: store.keys,
@@ -180,6 +214,7 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
       owner: config.FLUSH_OWNER || randomUUID(),
       intervalMs: config.FLUSH_INTERVAL_MS,
       log,
+      metrics,
     });
     onClose(() => flusher.close());
     return { lost };

@@ -90,6 +90,11 @@ function matching(pattern: RegExp, sentence: string): (text: string) => string {
   };
 }
 
+function proxies(text: string): number {
+  if (text === 'true' || text === 'false') return text === 'true' ? 1 : 0;
+  return integer(0, 16)(text);
+}
+
 const identifier = matching(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be letters, digits and _');
 
 export const SETTINGS = {
@@ -125,6 +130,21 @@ export const SETTINGS = {
     'session',
     'what callers without a credential may do with visits: `session`, `open` or `key`',
     oneOf<VisitAccess>('session', 'open', 'key'),
+  ),
+  RATE_LIMIT: setting(
+    '0',
+    'requests per second of one caller, its secret key, else its address, to each `serve` process; above it 429; 0 is no limit',
+    integer(0, 1_000_000),
+  ),
+  TRUST_PROXY: setting(
+    '0',
+    'proxies before `serve`, each of which adds to `X-Forwarded-For`: so many entries from its right is the caller; `true` is 1',
+    proxies,
+  ),
+  METRICS_TOKEN: setting(
+    '',
+    'where set, `/metrics` needs it as `Authorization: Bearer <token>`',
+    matching(/^([\x21-\x7e]{16,})?$/, 'must be 16 or more visible characters'),
   ),
   SHOP_URL: setting(
     'http://localhost:8080',
@@ -192,6 +212,11 @@ export const SETTINGS = {
     '',
     'name of this `flush`; one that is started again under its name goes on at once, others wait 5 s; random where empty',
     matching(/^[A-Za-z0-9._-]{0,64}$/, 'must be up to 64 of A-Z a-z 0-9 . _ -'),
+  ),
+  FLUSH_METRICS_PORT: setting(
+    '',
+    'port on which `flush` has `/metrics` and `/healthz`; none where empty, a free one where 0',
+    (text) => (text === '' ? undefined : integer(0, 65_535)(text)),
   ),
   DATA_DIR: setting('data', 'folder of the embedded databases and of the key that `start` makes', (s) => s),
   LOG_LEVEL: setting(

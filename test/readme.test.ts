@@ -91,6 +91,7 @@ interface Described {
 
 function callers(security: Described['security']): string {
   if (security.length === 0) return 'everyone';
+  if (security.some((way) => 'metricsToken' in way)) return 'everyone, or who has `METRICS_TOKEN`';
   const who = ['server'];
   if (security.some((way) => 'proxySignature' in way)) who.push('storefront');
   if (security.some((way) => 'publishableKey' in way)) who.push('browser');

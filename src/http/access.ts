@@ -4,15 +4,24 @@ import type { VisitAccess } from '../config.js';
 import { ServiceError } from '../errors.js';
 import { type Identity, normaliseId } from '../identity/rules.js';
 import { KeyRing } from './key-ring.js';
+import { bearerOf, MetricsAccess } from './metrics-access.js';
 import { verifyProxySignature } from './proxy-signature.js';
 
 export type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
 /** What an operation is about, as far as access goes. */
-export type Subject = 'visits' | 'wishlist' | 'administration' | 'delivery' | 'open';
+export type Subject = GuardedSubject | 'metrics' | 'open';
+type GuardedSubject = 'visits' | 'wishlist' | 'administration' | 'delivery';
+
+/** Open operations are for everyone, however often; metrics have a token of their own. */
+export function isGuarded(subject: Subject): subject is GuardedSubject {
+  return subject !== 'open' && subject !== 'metrics';
+}
 
 export interface Caller {
   readonly kind: CallerKind;
+  /** server: whose requests are counted together for RATE_LIMIT; null: those of its address are */
+  readonly account: string | null;
   /** Whether its requests say truly which session belongs to which customer, so that they may link them. */
   readonly mayLink: boolean;
   /** storefront: the customer that Shopify says is logged in, or null for none */
@@ -28,17 +37,16 @@ export interface Credentials {
   readonly query: string;
 }
 
-const MAY: Record<CallerKind, ReadonlySet<Subject>> = {
-  server: new Set<Subject>(['visits', 'wishlist', 'administration', 'delivery', 'open']),
-  storefront: new Set<Subject>(['visits', 'wishlist', 'open']),
-  browser: new Set<Subject>(['visits', 'open']),
+const MAY: Record<CallerKind, ReadonlySet<GuardedSubject>> = {
+  server: new Set<GuardedSubject>(['visits', 'wishlist', 'administration', 'delivery']),
+  storefront: new Set<GuardedSubject>(['visits', 'wishlist']),
+  browser: new Set<GuardedSubject>(['visits']),
   // A delivery's credential is its signature, which only the whole body can prove.
-  anyone: new Set<Subject>(['visits', 'delivery', 'open']),
+  anyone: new Set<GuardedSubject>(['visits', 'delivery']),
 };
 
-const SERVER: Caller = { kind: 'server', mayLink: true, customerId: null };
-const BROWSER: Caller = { kind: 'browser', mayLink: false, customerId: null };
-const ANYONE: Caller = { kind: 'anyone', mayLink: false, customerId: null };
+const BROWSER: Caller = { kind: 'browser', account: null, mayLink: false, customerId: null };
+const ANYONE: Caller = { kind: 'anyone', account: null, mayLink: false, customerId: null };
 
 export interface AccessSettings {
   readonly apiKeys: readonly string[];
@@ -46,21 +54,32 @@ export interface AccessSettings {
   readonly allowedOrigins: readonly string[];
   readonly shopifySecret: string;
   readonly visitAccess: VisitAccess;
+  readonly metricsToken: string;
 }
 
 export class Access {
   readonly #secretKeys: KeyRing;
+  /** The caller that each secret key stands for. */
+  readonly #servers: readonly Caller[];
   readonly #publishableKeys: KeyRing;
   readonly #allowedOrigins: ReadonlySet<string>;
   readonly #shopifySecret: string;
   readonly #visitAccess: VisitAccess;
+  readonly #metrics: MetricsAccess;
 
   constructor(settings: AccessSettings) {
     this.#secretKeys = new KeyRing(settings.apiKeys);
+    this.#servers = settings.apiKeys.map((_, i) => ({
+      kind: 'server',
+      account: `key ${i}`,
+      mayLink: true,
+      customerId: null,
+    }));
     this.#publishableKeys = new KeyRing(settings.publishableKeys);
     this.#allowedOrigins = new Set(settings.allowedOrigins);
     this.#shopifySecret = settings.shopifySecret;
     this.#visitAccess = settings.visitAccess;
+    this.#metrics = new MetricsAccess(settings.metricsToken);
   }
 
   /** Whether any page of another origin may read answers; where not, nobody need ask for the Origin header. */
@@ -77,6 +96,12 @@ export class Access {
    * @throws ServiceError `unauthorized` (no credential or a wrong one) or `forbidden`
    */
   identify(subject: Subject, credentials: Credentials): Caller {
+    // Probes bring what their platform gives them; that it opens nothing else is no reason to refuse them.
+    if (subject === 'open') return ANYONE;
+    if (subject === 'metrics') {
+      if (this.#metrics.allows(credentials.authorization)) return ANYONE;
+      throw new ServiceError('unauthorized');
+    }
     const caller = this.#caller(credentials);
     if (MAY[caller.kind].has(subject)) {
       if (caller.kind !== 'anyone' || subject !== 'visits' || this.#visitAccess !== 'key') return caller;
@@ -111,14 +136,11 @@ export class Access {
 
   #caller({ authorization, apiKey, origin, query }: Credentials): Caller {
     if (authorization !== '') {
-      const key = /^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? '';
-      if (this.#secretKeys.has(key)) return SERVER;
+      const server = this.#server(bearerOf(authorization));
+      if (server !== undefined) return server;
       throw new ServiceError('unauthorized');
     }
-    if (apiKey !== '') {
-      if (this.#secretKeys.has(apiKey)) return SERVER;
-      return this.#browser(apiKey, origin);
-    }
+    if (apiKey !== '') return this.#server(apiKey) ?? this.#browser(apiKey, origin);
     // Most requests end here; a query that can't hold a credential is not taken apart.
     if (query === '') return ANYONE;
     if (query.includes('signature=')) return this.#storefront(query);
@@ -129,8 +151,13 @@ export class Access {
     return ANYONE;
   }
 
+  #server(key: string): Caller | undefined {
+    const index = this.#secretKeys.find(key);
+    return index === undefined ? undefined : this.#servers[index];
+  }
+
   #browser(key: string, origin: string): Caller {
-    if (!this.#publishableKeys.has(key)) throw new ServiceError('unauthorized');
+    if (this.#publishableKeys.find(key) === undefined) throw new ServiceError('unauthorized');
     if (this.isAllowedOrigin(origin)) return BROWSER;
     throw new ServiceError('forbidden', 'Publishable keys are for pages of the allowed origins.');
   }
@@ -139,6 +166,11 @@ export class Access {
     const parameters = verifyProxySignature(query, this.#shopifySecret, Date.now());
     if (parameters === undefined) throw new ServiceError('unauthorized', 'The proxy signature is not valid.');
     const customerId = normaliseId(parameters.get('logged_in_customer_id') ?? '');
-    return { kind: 'storefront', mayLink: true, customerId: customerId === '' ? null : customerId };
+    return {
+      kind: 'storefront',
+      account: null,
+      mayLink: true,
+      customerId: customerId === '' ? null : customerId,
+    };
   }
 }

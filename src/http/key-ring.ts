@@ -10,10 +10,11 @@ export class KeyRing {
     this.#digests = keys.map(digest);
   }
 
-  has(key: string): boolean {
+  /** Which of the keys it is; undefined where it is none. All are compared, whichever it is. */
+  find(key: string): number | undefined {
     const presented = digest(key);
-    let found = false;
-    for (const known of this.#digests) found = timingSafeEqual(known, presented) || found;
+    let found: number | undefined;
+    for (const [i, known] of this.#digests.entries()) if (timingSafeEqual(known, presented)) found = i;
     return found;
   }
 }

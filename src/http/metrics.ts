@@ -1,6 +1,7 @@
 // The figures of one `serve` process. The hot path counts in plain numbers; Prometheus reads them when it asks.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { ErrorCode } from '../errors.js';
 import type { Operation } from './operation.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
@@ -10,8 +11,10 @@ export class ServeMetrics {
   readonly registry = new Registry();
   /** operation -> status -> answers */
   readonly #answers = new Map<string, Map<number, number>>();
+  readonly #refusals: Counter<'code'>;
   readonly #batchSize: Histogram;
   readonly #batchSeconds: Histogram;
+  readonly #callSeconds: Histogram;
 
   /** @param openRequests requests that have no answer yet */
   constructor(openRequests: () => number) {
@@ -20,7 +23,7 @@ export class ServeMetrics {
     const answers = this.#answers;
     new Counter({
       name: 'wishmeter_http_answers_total',
-      help: 'Answers by operation and status',
+      help: 'Answers by operation and status; those of status 200 are what was acknowledged',
       labelNames: ['operation', 'status'],
       registers: [registry],
       collect() {
@@ -38,6 +41,12 @@ export class ServeMetrics {
         this.set(openRequests());
       },
     });
+    this.#refusals = new Counter({
+      name: 'wishmeter_http_refused_total',
+      help: 'Requests refused, by the code that their answers gave',
+      labelNames: ['code'],
+      registers: [registry],
+    });
     this.#batchSize = new Histogram({
       name: 'wishmeter_batch_operations',
       help: 'Operations that shared one Redis call',
@@ -52,6 +61,12 @@ export class ServeMetrics {
       buckets: SECONDS_BUCKETS,
       registers: [registry],
     });
+    this.#callSeconds = new Histogram({
+      name: 'wishmeter_redis_call_seconds',
+      help: 'Time until Redis answered a call that is no batch, or was given up',
+      buckets: SECONDS_BUCKETS,
+      registers: [registry],
+    });
   }
 
   /** Counts the answers of an operation, or of what is none. */
@@ -61,6 +76,10 @@ export class ServeMetrics {
     this.#answers.set(name, byStatus);
     return (status) => byStatus.set(status, (byStatus.get(status) ?? 0) + 1);
   };
+
+  readonly refused = (code: ErrorCode): void => this.#refusals.inc({ code });
+
+  readonly called = (ms: number): void => this.#callSeconds.observe(ms / 1000);
 
   batchObserver(script: string): (size: number, ms: number) => void {
     return (size, ms) => {

@@ -9,6 +9,7 @@ const VERSION = '1.0.0';
 
 const SECURITY_SCHEMES = {
   bearer: { type: 'http', scheme: 'bearer', description: 'A secret key of a server' },
+  metricsToken: { type: 'http', scheme: 'bearer', description: 'METRICS_TOKEN, where that is set' },
   apiKey: {
     type: 'apiKey',
     in: 'header',
@@ -33,6 +34,7 @@ const SECURITY_SCHEMES = {
 const SERVER = [{ bearer: [] }, { apiKey: [] }];
 const SECURITY: Record<Operation['subject'], object[]> = {
   open: [],
+  metrics: [{ metricsToken: [] }, {}],
   visits: [...SERVER, { publishableKey: [] }, { proxySignature: [] }, {}],
   wishlist: [...SERVER, { proxySignature: [] }],
   administration: SERVER,

@@ -1,17 +1,27 @@
 // GET /healthz, /readyz and /metrics: what runs the service, not what uses it.
 
-import type { Registry } from 'prom-client';
 import { statusAnswer } from '../validation/answers.js';
-import type { Operation } from './operation.js';
+import type { Answer, Operation } from './operation.js';
 import type { OperationDoc } from './operation-doc.js';
 
-/** @param ready throws where the service can't do its work now; the message is the reason */
-export function operatingOperations(ready: () => Promise<void>, registry: Registry): Operation[] {
-  const operation = (path: string, doc: OperationDoc, handle: Operation['handle']): Operation => ({
+/**
+ * @param ready throws where the service can't do its work now; the message is the reason
+ * @param metrics the figures as Prometheus reads them
+ */
+export function operatingOperations(
+  ready: () => Promise<void>,
+  metrics: () => Promise<Required<Pick<Answer, 'type' | 'body'>>>,
+): Operation[] {
+  const operation = (
+    path: string,
+    doc: OperationDoc,
+    handle: Operation['handle'],
+    subject: Operation['subject'] = 'open',
+  ): Operation => ({
     method: 'get',
     path,
     doc,
-    subject: 'open',
+    subject,
     maxBody: 0,
     handle,
   });
@@ -30,9 +40,11 @@ export function operatingOperations(ready: () => Promise<void>, registry: Regist
         }
       },
     ),
-    operation('/metrics', { summary: 'Figures for Prometheus' }, async () => ({
-      type: registry.contentType,
-      body: await registry.metrics(),
-    })),
+    operation(
+      '/metrics',
+      { summary: 'Figures for Prometheus' },
+      async () => ({ ...(await metrics()), headers: { 'cache-control': 'no-store' } }),
+      'metrics',
+    ),
   ];
 }

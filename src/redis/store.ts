@@ -18,6 +18,8 @@ export interface StoreOptions extends RedisConnection {
   readonly eventShards: number;
   /** Told of the connection's errors, and of a DeploymentLostError. */
   readonly onError: (error: Error) => void;
+  /** Told how long each single call took, in milliseconds, failed ones too. */
+  readonly onCall?: (ms: number) => void;
   /** Told of the salt that Redis holds, undefined where it holds none, before anything is made; throws to refuse it. */
   readonly confirm?: (salt: string | undefined) => void;
 }
@@ -33,6 +35,7 @@ export class Store {
   readonly #clock: RedisClock;
   readonly #presence: Presence;
   readonly #timeoutMs: number;
+  readonly #onCall: ((ms: number) => void) | undefined;
 
   private constructor(
     client: RedisClient,
@@ -47,6 +50,7 @@ export class Store {
     this.isCluster = options.urls.length > 1;
     this.#clock = clock;
     this.#timeoutMs = options.timeoutMs;
+    this.#onCall = options.onCall;
     this.#presence = new Presence({
       client,
       clock,
@@ -86,10 +90,13 @@ export class Store {
   /** One plain command, or a few. @throws ServiceError `unavailable` where Redis does not answer or refuses. */
   async call<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
     if (!this.#presence.isUp) throw new ServiceError('unavailable');
+    const started = performance.now();
     try {
       return await command(this.client);
     } catch (error) {
       throw toServiceError(error as Error);
+    } finally {
+      this.#onCall?.(performance.now() - started);
     }
   }
 

@@ -1,0 +1,46 @@
+// How the shards' streams stand: what waits, for how long, and whether somebody is at it. For `serve`'s metrics:
+// the flusher can't tell that there is no flusher.
+
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
+import { loadScript, runScript } from '../redis/scripts.js';
+
+const BACKLOG = loadScript('backlog');
+
+export interface Backlog {
+  readonly events: number;
+  readonly bytes: number;
+  /** Milliseconds that the oldest entry has waited; 0 where there is none. */
+  readonly oldestMs: number;
+  readonly deadLetters: number;
+  /** Fencing epoch; 0 before the first flusher. */
+  readonly epoch: number;
+  /** Milliseconds since the owner's heartbeat; undefined where nobody owns the shard. */
+  readonly silentMs: number | undefined;
+}
+
+/** By number of the shard. @throws Redis's errors */
+export function readBacklogs(redis: RedisClient, keys: Keys, shards: number): Promise<Backlog[]> {
+  return Promise.all(Array.from({ length: shards }, (_, shard) => readBacklog(redis, keys, shard)));
+}
+
+async function readBacklog(redis: RedisClient, keys: Keys, shard: number): Promise<Backlog> {
+  const touched = [keys.eventsState(shard), keys.events(shard), keys.eventsDead(shard)];
+  const reply = (await runScript(redis, BACKLOG, touched, [])) as [
+    number,
+    number,
+    number,
+    number,
+    string,
+    number,
+  ];
+  const [events, bytes, oldestMs, deadLetters, epoch, silentMs] = reply;
+  return {
+    events,
+    bytes,
+    oldestMs,
+    deadLetters,
+    epoch: Number(epoch),
+    silentMs: silentMs < 0 ? undefined : silentMs,
+  };
+}

@@ -1,0 +1,48 @@
+// GET /metrics and /healthz of `flush`, on FLUSH_METRICS_PORT. Node's own server will do: it is asked a few times a
+// minute, by machines.
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+import { StartupError } from '../errors.js';
+import { MetricsAccess } from './metrics-access.js';
+
+export interface FlushServer {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/** @throws StartupError where the port can't be listened on */
+export async function listenForMetrics(
+  host: string,
+  port: number,
+  token: string,
+  registry: Registry,
+): Promise<FlushServer> {
+  const access = new MetricsAccess(token);
+  const server = createServer(async (req, res) => {
+    const path = req.method === 'GET' ? req.url?.split('?')[0] : undefined;
+    res.setHeader('x-content-type-options', 'nosniff').setHeader('cache-control', 'no-store');
+    if (path === '/healthz') {
+      res.setHeader('content-type', 'application/json').end('{"status":"ok"}');
+    } else if (path !== '/metrics') {
+      res.writeHead(404).end();
+    } else if (!access.allows(req.headers.authorization ?? '')) {
+      res.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
+    } else {
+      res.setHeader('content-type', registry.contentType).end(await registry.metrics());
+    }
+  });
+  server.listen(port, host);
+  await once(server, 'listening').catch(() => {
+    throw new StartupError(`FLUSH_METRICS_PORT: port ${port} on ${host} can't be listened on.`);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((closed) => server.close(closed));
+    },
+  };
+}
