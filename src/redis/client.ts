@@ -87,7 +87,12 @@ export async function connectRedis(
   connection: RedisConnection,
   onError: (error: Error) => void,
 ): Promise<RedisClient> {
-  const client = createRedis(connection, onError);
+  // What the connection itself says tells more than "Connection is closed", with which connect() ends.
+  let reason: Error | undefined;
+  const client = createRedis(connection, (error) => {
+    reason = error;
+    onError(error);
+  });
   try {
     await client.connect();
     // A cluster's connect() resolves before its slots are known.
@@ -100,6 +105,6 @@ export async function connectRedis(
     return client;
   } catch (error) {
     client.disconnect();
-    throw error;
+    throw reason ?? error;
   }
 }

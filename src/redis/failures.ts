@@ -12,6 +12,11 @@ export function isPassing(error: Error): boolean {
   return !ERROR_REPLY.test(error.message) || PASSING_STATE.test(error.message);
 }
 
+/** Whether nobody answered in time: neither a refusal nor an error reply. */
+export function isTimeout(error: Error): boolean {
+  return /^(Command timed out|Socket timeout|connect ETIMEDOUT)/.test(error.message);
+}
+
 /** The error that a caller sees: `unavailable` where Redis can't or won't, the error itself where we are wrong. */
 export function toServiceError(error: Error): Error {
   if (error instanceof ServiceError) return error;

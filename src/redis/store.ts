@@ -7,7 +7,7 @@ import { Batcher, type BatchFormat } from './batcher.js';
 import { connectRedis, type RedisClient, type RedisConnection } from './client.js';
 import { RedisClock } from './clock.js';
 import { type Deployment, openDeployment } from './deployment.js';
-import { toServiceError } from './failures.js';
+import { isTimeout, toServiceError } from './failures.js';
 import { createKeys, type Keys } from './keys.js';
 import { Presence } from './presence.js';
 import { runScript, type Script, type ScriptArg } from './scripts.js';
@@ -26,6 +26,9 @@ export interface StoreOptions extends RedisConnection {
 
 /** Operations waiting or in flight, per batcher, at which requests get 503. About 2 KB each. */
 const MAX_PENDING = 20_000;
+
+/** A start meets a Redis that is slow for a moment; one that is not there at all is told at once. */
+const PATIENCE_MS = 5_000;
 
 export class Store {
   readonly client: RedisClient;
@@ -63,12 +66,21 @@ export class Store {
 
   /** @throws StartupError where Redis does not answer, or holds a deployment that this program can't serve. */
   static async open(options: StoreOptions): Promise<Store> {
-    let client: RedisClient;
-    try {
-      client = await connectRedis(options, options.onError);
-    } catch (error) {
-      throw new StartupError(`Redis does not answer: ${(error as Error).message}.`);
+    const deadline = performance.now() + PATIENCE_MS;
+    for (;;) {
+      try {
+        return await Store.#open(options);
+      } catch (error) {
+        if (error instanceof StartupError) throw error;
+        const { message } = error as Error;
+        if (!isTimeout(error as Error) || performance.now() > deadline)
+          throw new StartupError(`Redis does not answer: ${message.replace(/\.$/, '')}.`);
+      }
     }
+  }
+
+  static async #open(options: StoreOptions): Promise<Store> {
+    const client = await connectRedis(options, options.onError);
     try {
       const keys = createKeys(options.keyPrefix);
       options.confirm?.((await client.hget(keys.meta, 'salt')) ?? undefined);

@@ -28,30 +28,27 @@ t.test('SCRIPT FLUSH every 100 ms goes unnoticed', async (t) => {
   await stage.exact(t, ...loads);
 });
 
-t.test(
-  'maxmemory reached: 503, reads and the flusher go on, and all is well once there is room',
-  async (t) => {
-    const redis = connectTo(stage.redisUrl);
-    t.teardown(() => redis.disconnect());
-    const load = stage.load({ seed: 2, name: 'm' });
-    loads.push(load);
-    await sleep(1_000);
-    const served = load.acknowledged;
-    for (let i = 0; i < (FULL ? 20 : 4); i++) {
-      await redis.config('SET', 'maxmemory', '1');
-      await sleep(500);
-      const read = await fetch(`${stage.url}/product/visit?sessionId=ms1&productHandle=h1`);
-      t.equal(read.status, 200, 'a read');
-      await redis.config('SET', 'maxmemory', '0');
-      await load.untilServed();
-      await sleep(200);
-    }
-    await load.stop();
-    t.ok(served > 0 && (load.answers['503'] ?? 0) > 50, String(load));
-    t.same(Object.keys(load.answers).sort(), ['200', '503']);
-    await stage.exact(t, ...loads);
-  },
-);
+t.test('maxmemory reached: 503, the flusher goes on, and all is well once there is room', async (t) => {
+  const redis = connectTo(stage.redisUrl);
+  t.teardown(() => redis.disconnect());
+  const load = stage.load({ seed: 2, name: 'm' });
+  loads.push(load);
+  await sleep(1_000);
+  const served = load.acknowledged;
+  for (let i = 0; i < (FULL ? 20 : 4); i++) {
+    await redis.config('SET', 'maxmemory', '1');
+    await sleep(500);
+    const read = await fetch(`${stage.url}/product/visit?sessionId=ms1&productHandle=h1`);
+    t.equal(read.status, 200, 'a read');
+    await redis.config('SET', 'maxmemory', '0');
+    await load.untilServed();
+    await sleep(200);
+  }
+  await load.stop();
+  t.ok(served > 0 && (load.answers['503'] ?? 0) > 50, String(load));
+  t.same(Object.keys(load.answers).sort(), ['200', '503']);
+  await stage.exact(t, ...loads);
+});
 
 t.test('Redis restarted empty: nobody writes to it, flush refuses it, and its data come back', async (t) => {
   const folder = join(stage.dir, 'redis');
