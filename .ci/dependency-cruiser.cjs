@@ -17,6 +17,7 @@ const LAYERS = [
   { name: 'clickhouse', path: '^src/clickhouse/' },
   { name: 'embedded', path: '^src/embedded/' },
   { name: 'config', path: '^src/config\\.ts$' },
+  { name: 'log', path: '^src/log\\.ts$' },
   { name: 'errors', path: '^src/errors\\.ts$' },
 ];
 

@@ -5,13 +5,13 @@
 //
 // A command is imported when it is asked for: `sql` should not wait for a web server to load.
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
-import { pino } from 'pino';
 import { type CommandLine, help, usage } from './commands/help.js';
 import { type Command, type Program, type StopSignal, UsageError } from './commands/program.js';
 import { readConfig } from './config.js';
 import { StartupError } from './errors.js';
+import { createLog } from './log.js';
 
 interface Entry extends CommandLine {
   readonly load: () => Promise<Command>;
@@ -87,7 +87,7 @@ function createProgram(name: string, args: readonly string[]): Program {
     pid: process.pid,
     stdin: process.stdin,
     stdout: process.stdout,
-    log: pino({ level: config.LOG_LEVEL, name }),
+    log: createLog(config.LOG_LEVEL, name),
     untilStopped() {
       stopped ??= firstSignal(() => last());
       return stopped;
@@ -157,5 +157,12 @@ async function tell(sentence: string): Promise<number> {
   else process.stderr.write(`wishmeter: ${sentence}\n`);
   return 1;
 }
+
+// Node would print the error with all that hangs on it: of a Redis command, what a visitor sent.
+process.on('uncaughtException', (error) => {
+  const stderr = { write: (line: string) => void writeSync(2, line) };
+  createLog('fatal', 'wishmeter', stderr).fatal({ err: error }, 'a bug; the process ends');
+  process.exit(1);
+});
 
 process.exit(await main(process.argv.slice(2)).catch(explain));

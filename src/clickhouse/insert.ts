@@ -50,5 +50,8 @@ export async function insertEvents(
   // An insert answers nothing. What a 200 has in its body is an error that came too late for the status, or
   // somebody else's answer. (Read to its end in any case: that gives the socket back.)
   const answer = await text(stream);
-  if (answer.trim() !== '') throw new Error(`ClickHouse answered an insert with ${answer.slice(0, 500)}`);
+  // Of what it says only the number is told: the text may quote a line, and this message goes to the log.
+  if (answer.trim() === '') return;
+  const code = /\bCode: (\d+)/.exec(answer)?.[1] ?? 'none';
+  throw new Error(`ClickHouse answered an insert with 200 and an error (code ${code})`);
 }

@@ -88,7 +88,8 @@ export class Delivery {
       if (again === undefined) return;
     }
     const { code, reason } = refusal;
-    this.#log.error({ code, reason }, 'ClickHouse refuses an event: it is now a dead letter');
+    // Its reason quotes it, so that is not for the log: `wishmeter dead list` shows it.
+    this.#log.error({ code }, 'ClickHouse refuses an event: it is now a dead letter');
     const { lines } = part;
     this.#refused.push({ line: lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines, code, reason });
   }
@@ -108,7 +109,9 @@ export class Delivery {
         if (kind === 'data' || (kind === 'unknown' && failures >= patience))
           return { blame: kind, code, reason };
         const waitMs = Math.round(backoffMs(failures));
-        this.#log.warn({ code, reason, failures, waitMs }, 'an insert failed and will be tried again');
+        // What is not surely the server's fault may quote a line.
+        const told = kind === 'server' ? { code, reason } : { code };
+        this.#log.warn({ ...told, failures, waitMs }, 'an insert failed and will be tried again');
         await pause(waitMs, this.#signal);
         this.#signal.throwIfAborted();
       }
