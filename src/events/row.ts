@@ -1,8 +1,8 @@
 // One event -> the JSONEachRow line that ClickHouse reads. Encoded once, here; nothing downstream parses it.
 // Columns that are empty are left out of the line: the table's defaults fill them, and Redis holds less.
 
-import { v7 as uuidv7 } from 'uuid';
 import { type Identity, normaliseId } from '../identity/rules.js';
+import { newEventId } from './event-id.js';
 
 /** Which operation made an event. */
 export type Origin = 'event' | 'item' | 'share' | 'purchase';
@@ -52,7 +52,7 @@ function uint32(name: string, value: unknown): string {
  */
 export function encodeEvent(event: NewEvent): string {
   const { type, origin, profileId, identity, payload, at = Date.now() } = event;
-  const eventId = event.id ?? uuidv7({ msecs: at });
+  const eventId = event.id ?? newEventId(at);
   return (
     `{"event_id":"${eventId}","type":${JSON.stringify(type)},"occurred_at":${at},` +
     `"profile_id":"${profileId}","origin":"${origin}"` +
@@ -77,7 +77,7 @@ export function encodeEvent(event: NewEvent): string {
 export function encodeMerge(from: string, heir: string): string {
   const now = Date.now();
   return (
-    `{"event_id":"${uuidv7({ msecs: now })}","type":"profileMerge","occurred_at":${now},"profile_id":"${from}",` +
+    `{"event_id":"${newEventId(now)}","type":"profileMerge","occurred_at":${now},"profile_id":"${from}",` +
     `"origin":"merge","payload":${JSON.stringify(JSON.stringify({ into: heir }))}}\n`
   );
 }

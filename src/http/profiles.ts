@@ -24,7 +24,7 @@ export function profileOperations(access: Access, visitors: Visitors, profiles: 
       async handle({ body, caller }) {
         const identity = access.actFor(caller, readGuest(body));
         const { profileId } = await visitors.enter('resolve', identity, caller.mayLink);
-        await profiles.learn(profileId, identity);
+        await profiles.keep(profileId, identity);
         return JSON.stringify({ profileId });
       },
     },
@@ -42,7 +42,7 @@ export function profileOperations(access: Access, visitors: Visitors, profiles: 
         const identity = readMerge(body);
         access.actFor(caller, identity);
         const { profileId, merged } = await visitors.link(identity);
-        await profiles.learn(profileId, identity);
+        await profiles.keep(profileId, identity);
         return JSON.stringify({ profileId, merged });
       },
     },

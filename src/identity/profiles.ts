@@ -1,5 +1,6 @@
 // What is known of a visitor: e-mail, names, device, locale. It stays in Redis and never enters `events`.
-// Written when it changes; a cache of what this process wrote last saves the rest.
+// Written when it changes; a cache of what this process wrote last saves the rest. A device or a locale alone
+// says nothing about a person and is with every event anyway: they are kept beside an address or a name.
 
 import { LRUCache } from 'lru-cache';
 import type { AtProfile } from '../redis/at-profile.js';
@@ -8,7 +9,8 @@ import type { Identity } from './rules.js';
 
 const PROFILE = loadScript('profile');
 const REMEMBERED_MS = 60_000;
-const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale'] as const;
+const PERSONAL = ['email', 'firstName', 'lastName'] as const;
+const FACTS = [...PERSONAL, 'device', 'locale'] as const;
 
 export class Profiles {
   readonly #atProfile: AtProfile;
@@ -19,8 +21,13 @@ export class Profiles {
     this.#atProfile = atProfile;
   }
 
-  /** Keeps what an identity says about its visitor. Facts that it does not give stay as they were. */
+  /** Keeps what an identity says about its visitor, where it says who that is. */
   async learn(profileId: string, identity: Identity): Promise<void> {
+    if (PERSONAL.some((name) => identity[name] !== null)) await this.keep(profileId, identity);
+  }
+
+  /** Keeps all that an identity says. Facts that it does not give stay as they were. */
+  async keep(profileId: string, identity: Identity): Promise<void> {
     const facts: string[] = [];
     for (const name of FACTS) {
       const value = identity[name];

@@ -17,8 +17,8 @@
 // the profile, a minute later or more, brings that event to the stream.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { v7 as uuidv7 } from 'uuid';
 import { LUA, ServiceError } from '../errors.js';
+import { newEventId } from '../events/event-id.js';
 import type { Recorder } from '../events/recorder.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
 import type { AtProfile } from '../redis/at-profile.js';
@@ -53,7 +53,7 @@ export interface PendingEvent {
 
 /** Encodes an event before it happens. @param at when the service took it, milliseconds since 1970 */
 export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()): PendingEvent {
-  const id = uuidv7({ msecs: at });
+  const id = newEventId(at);
   return { id, line: encodeEvent({ ...event, id, at }) };
 }
 
