@@ -12,9 +12,9 @@
 // On a cluster a batch may only touch one slot: operations are grouped by hash tag, with lanes for each.
 // On a single server, scripts that can mix tags have one group for everything.
 //
-// Nothing waits longer than the timeout, and once Redis is known to be away nothing waits at all: the
-// promise is rejected with `unavailable`, and the
-// deadline that the batch carries keeps a server that wakes up later from applying it.
+// Nothing waits longer than the timeout, and once Redis is known to be away nothing waits at all: the promise
+// is rejected with `unavailable`. A batch carries a deadline for Redis, a little before ours because the reply
+// has to come back, too: a server that wakes up later does not apply it.
 
 import { randomBytes } from 'node:crypto';
 import { LUA, ServiceError } from '../errors.js';
@@ -60,6 +60,8 @@ const LANES_PER_GROUP = 4;
 const MAX_BATCH = 512;
 /** Characters; a script that takes megabytes keeps everybody waiting, and so does reading them back. */
 const MAX_BATCH_SIZE = 256 * 1024;
+/** Share of the timeout that is kept for the way back, and for what clocks are told wrong by. */
+const REPLY_SHARE = 0.2;
 /** Seconds; far beyond any timeout, so that no copy of a batch can outlive its record. */
 const LANE_MEMORY_S = 60;
 
@@ -186,7 +188,11 @@ export class Batcher<Op, Answer> {
     try {
       const sequence = ops.some(this.#format.writes) ? ++this.#sequence : 0;
       const keys = [this.#options.laneKey(group.tag, lane)];
-      const args: ScriptArg[] = [sequence, Math.floor(clock.now() + deadline - started), LANE_MEMORY_S];
+      const args: ScriptArg[] = [
+        sequence,
+        Math.floor(clock.now() + this.#forRedis(deadline, started)),
+        LANE_MEMORY_S,
+      ];
       this.#format.encode(ops, keys, args);
       const reply = await this.#callUntilAnswered(keys, args, deadline);
       onBatch?.(ops.length, performance.now() - started);
@@ -208,6 +214,11 @@ export class Batcher<Op, Answer> {
     }
   }
 
+  /** Milliseconds that Redis has to apply a batch: what it would apply later may be answered as refused. */
+  #forRedis(deadline: number, now: number): number {
+    return deadline - now - this.#options.timeoutMs * REPLY_SHARE;
+  }
+
   /** Sends the same call until Redis answers it or the deadline (of our monotonic clock) is past. */
   async #callUntilAnswered(keys: string[], args: ScriptArg[], deadline: number): Promise<unknown> {
     const { client, clock, presence } = this.#options;
@@ -227,7 +238,7 @@ export class Batcher<Op, Answer> {
         if (remeasured || performance.now() >= deadline) throw new ServiceError('unavailable');
         remeasured = true;
         await clock.measure(client);
-        args[1] = Math.floor(clock.now() + deadline - performance.now());
+        args[1] = Math.floor(clock.now() + this.#forRedis(deadline, performance.now()));
       } catch (error) {
         if (error instanceof ServiceError) throw error;
         if (isNoScript(error)) {
