@@ -1,32 +1,15 @@
 // POST /event: its answer, and the line that is in Redis once it is given.
 
 import t from 'tap';
-import { eachRedis, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { eachRedis, KEY, startApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
-import type { TestRedis } from '../harness/redis.js';
+import { rowsOf } from '../harness/stream.js';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-type Row = Record<string, unknown>;
-
-/** What `XRANGE` has of an app's shards: the events, parsed, in order; the entries' counts and bytes must agree. */
-async function eventsOf(redis: TestRedis, app: TestApp, shard = 0): Promise<Row[]> {
-  const dump = await dumpRedis(redis, app.prefix);
-  const entries = (dump[`${app.prefix}:{e${shard}}:events`] ?? []) as [string, string[]][];
-  return entries.flatMap(([, [n, rows, d, lines]]) => {
-    if (n !== 'n' || d !== 'd' || !lines?.endsWith('\n')) throw new Error(`not an entry: ${n} ${d}`);
-    const parsed = lines
-      .slice(0, -1)
-      .split('\n')
-      .map((line) => JSON.parse(line) as Row);
-    if (parsed.length !== Number(rows)) throw new Error(`${rows} rows announced, ${parsed.length} there`);
-    return parsed;
-  });
-}
-
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
-  const lastEvent = async () => (await eventsOf(redis, app)).at(-1);
+  const lastEvent = async () => (await rowsOf(redis, app)).at(-1);
 
   t.test('an event answers the profile id, and is in the stream with its columns', async (t) => {
     const started = Date.now();
@@ -55,7 +38,7 @@ eachRedis(t, async (t, redis) => {
     const { profileId } = answer.json;
     t.equal(answer.text, `{"profileId":"${profileId}"}`);
 
-    const [row = {}] = await eventsOf(redis, app);
+    const [row = {}] = await rowsOf(redis, app);
     const { event_id, occurred_at, ...rest } = row;
     t.match(event_id, UUID_V7);
     t.ok(Number(occurred_at) >= started && Number(occurred_at) <= Date.now(), 'when the service took it');
@@ -170,7 +153,7 @@ eachRedis(t, async (t, redis) => {
       createdAt: /^\d{4}-.*Z$/,
       updatedAt: /^\d{4}-.*Z$/,
     });
-    t.notMatch(JSON.stringify(await eventsOf(redis, app)), /jane|Doe-Roe/i);
+    t.notMatch(JSON.stringify(await rowsOf(redis, app)), /jane|Doe-Roe/i);
 
     await app.post(
       '/event',
@@ -192,7 +175,7 @@ eachRedis(t, async (t, redis) => {
       ),
     );
     t.ok(answers.every(({ status }) => status === 200));
-    const rows = await eventsOf(redis, app);
+    const rows = await rowsOf(redis, app);
     t.same(
       rows.map(({ payload }) => JSON.parse(String(payload)).i).sort((a, b) => a - b),
       Array.from({ length: 1_000 }, (_, i) => i),
@@ -215,7 +198,7 @@ eachRedis(t, async (t, redis) => {
         ),
       );
       t.ok(answers.every(({ status }) => status === 200));
-      t.equal((await eventsOf(redis, app)).length, 200);
+      t.equal((await rowsOf(redis, app)).length, 200);
       const entries = (await dumpRedis(redis, app.prefix))[`${app.prefix}:{e0}:events`] as [
         string,
         string[],
@@ -234,7 +217,7 @@ eachRedis(t, async (t, redis) => {
         ),
       );
     }
-    const shards = await Promise.all([0, 1, 2, 3].map((shard) => eventsOf(redis, app, shard)));
+    const shards = await Promise.all([0, 1, 2, 3].map((shard) => rowsOf(redis, app, shard)));
     t.ok(
       shards.every((rows) => rows.length > 0),
       'all shards are used',
@@ -265,7 +248,7 @@ eachRedis(t, async (t, redis) => {
     const before = await dumpRedis(redis, app.prefix);
     t.equal((await app.post('/event', event, TRUSTED)).status, 503);
     t.same(await dumpRedis(redis, app.prefix), before);
-    t.equal((await eventsOf(redis, app)).length, accepted);
+    t.equal((await rowsOf(redis, app)).length, accepted);
     const visit = { identity: { sessionId: 's' }, productHandle: 'x' };
     t.match(await app.post('/product/visit?count=true', visit), { status: 200, json: { count: 1 } });
   });
@@ -278,7 +261,7 @@ eachRedis(t, async (t, redis) => {
       headers: { 'www-authenticate': 'Bearer' },
       json: { code: 'unauthorized' },
     });
-    t.same(await eventsOf(redis, app), []);
+    t.same(await rowsOf(redis, app), []);
     t.equal((await app.post('/event', event, { 'x-api-key': KEY })).status, 200);
   });
 });
