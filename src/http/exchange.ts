@@ -10,11 +10,12 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import { ERRORS, type ErrorCode, type Issue, ServiceError } from '../errors.js';
+import { type ErrorCode, ServiceError } from '../errors.js';
 import { type Access, type Caller, isGuarded } from './access.js';
 import { callerAddress } from './address.js';
 import { BodyReader, type Reading } from './body.js';
 import { readOrigin, readRefererOrigin, writeCors, writePreflight } from './cors.js';
+import { errorAnswer } from './error-answer.js';
 import { type Answer, type Operation, Request } from './operation.js';
 import type { RateLimit } from './rate-limit.js';
 
@@ -35,7 +36,7 @@ const MEDIA_TYPE = /^(application\/json|text\/plain)[ \t]*(;|$)/i;
 const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 /** A client that is far beyond the limit is not listened to any longer; up to here the rest is read and dropped. */
 const DRAIN_BYTES = 1024 * 1024;
-const RETRY_AFTER_S = '1';
+const EMPTY = Buffer.alloc(0);
 
 export class Exchanges {
   readonly #options: ExchangeOptions;
@@ -135,12 +136,13 @@ export class Exchanges {
   #readBody(exchange: Exchange, operation: Operation, request: Request, req: HttpRequest): void {
     const type = req.getHeader('content-type');
     if (type !== '' && !MEDIA_TYPE.test(type)) throw new ServiceError('unsupported_media_type');
-    const announced = Number(req.getHeader('content-length') || 0);
+    const length = req.getHeader('content-length');
+    const announced = Number(length);
     if (announced > operation.maxBody) {
       exchange.closes = announced > DRAIN_BYTES;
       throw new ServiceError('payload_too_large');
     }
-    exchange.reading = this.#bodies.read(exchange.res, operation.maxBody, (error, bytes) => {
+    const done = (error: ServiceError | undefined, bytes: Buffer): void => {
       try {
         if (error !== undefined) {
           exchange.closes = true;
@@ -153,6 +155,17 @@ export class Exchanges {
       } catch (failure) {
         this.#fail(exchange, failure as Error);
       }
+    };
+    const reading = this.#bodies.read(exchange.res, operation.maxBody, done);
+    exchange.reading = reading;
+    if (length === '' || announced > 0) return;
+    // uWebSockets.js forgets to say that an empty body is complete where its head came in pieces, and does not
+    // understand what comes after it on that connection.
+    setImmediate(() => {
+      if (reading.isOver) return;
+      reading.abandon();
+      exchange.closes = true;
+      done(undefined, EMPTY);
     });
   }
 
@@ -207,12 +220,7 @@ export class Exchanges {
     const known = error instanceof ServiceError ? error : new ServiceError('internal');
     if (known !== error) this.#options.log.error({ err: error, requestId: exchange.id }, 'request failed');
     if (!exchange.ended) this.#options.onRefusal(known.code);
-    const { status } = ERRORS[known.code];
-    const headers: Record<string, string> = {};
-    if (ERRORS[known.code].retryable) headers['retry-after'] = RETRY_AFTER_S;
-    if (status === 401) headers['www-authenticate'] = 'Bearer';
-    if (exchange.allow !== undefined) headers['allow'] = exchange.allow;
-    this.#answer(exchange, { status: `${status} ${REASONS[status]}`, headers, body: errorBody(known) });
+    this.#answer(exchange, errorAnswer(known, exchange.allow));
   }
 
   #answer(exchange: Exchange, { status, type, headers, body }: Answer): void {
@@ -286,20 +294,6 @@ interface Exchange {
 const NOT_SNIFFED = '\r\nx-content-type-options: nosniff';
 const JSON_TYPE = `application/json${NOT_SNIFFED}\r\ncache-control: no-store`;
 
-const REASONS: Record<number, string> = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  408: 'Request Timeout',
-  413: 'Payload Too Large',
-  415: 'Unsupported Media Type',
-  429: 'Too Many Requests',
-  500: 'Internal Server Error',
-  503: 'Service Unavailable',
-};
-
 function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw new ServiceError('invalid_json', 'The body is not valid UTF-8.');
@@ -308,11 +302,4 @@ function parseBody(bytes: Buffer): unknown {
   } catch {
     throw new ServiceError('invalid_json');
   }
-}
-
-/** The contract's error body. */
-function errorBody({ message, code, issues }: ServiceError): string {
-  const body: { error: string; code: string; issues?: readonly Issue[] } = { error: message, code };
-  if (issues !== undefined) body.issues = issues;
-  return JSON.stringify(body);
 }

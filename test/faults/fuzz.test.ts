@@ -1,0 +1,135 @@
+// A flood of requests that are wrong in every way that a seeded generator knows: no 5xx, no crash, nothing changed by
+// what was refused, and no memory kept. FAULTS=full: 100,000 of them. FUZZ_SEED plays another game.
+
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import t, { type Test } from 'tap';
+import { startApp, withQuery } from '../harness/app.js';
+import { connectTo, dumpRedis } from '../harness/dump.js';
+import { startTestRedis } from '../harness/redis.js';
+import { type Fuzzed, fuzz } from './fuzz.js';
+import { RawClient } from './raw-client.js';
+import { FULL } from './stage.js';
+
+const REQUESTS = FULL ? 100_000 : 10_000;
+const ROUND = 2_000;
+const CONNECTIONS = 32;
+/** What V8 and the libraries keep of their own accord, from one collection to the next. */
+const KEPT_BYTES = 16 * 1024 * 1024;
+const SEED = Number(process.env.FUZZ_SEED ?? 20_261_121);
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+function heapUsed(): number {
+  for (let i = 0; i < 3; i++) collectGarbage();
+  return process.memoryUsage().heapUsed;
+}
+
+interface Sent {
+  readonly request: Fuzzed;
+  /** 0: the connection was closed without an answer. */
+  readonly status: number;
+}
+
+t.test(`${REQUESTS} requests from seed ${SEED}`, { timeout: 1_200_000 }, async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const redisClient = connectTo(redis.url);
+  t.teardown(() => redisClient.disconnect());
+  const app = await startApp(t, redis);
+  const clients = Array.from({ length: CONNECTIONS }, () => new RawClient(app.port));
+  t.teardown(() => {
+    for (const client of clients) client.close();
+  });
+
+  /** Sends all, some at a time. */
+  const sendAll = async (t: Test, requests: readonly Fuzzed[]): Promise<Sent[]> => {
+    const sent: Sent[] = [];
+    let next = 0;
+    const work = async (client: RawClient) => {
+      while (next < requests.length) {
+        const request = requests[next++] as Fuzzed;
+        const answer = await client.send(request);
+        const fault = answer === undefined ? undefined : faultOf(answer.status, answer.head, answer.body);
+        if (fault !== undefined) t.fail(`${fault}: ${shown(request)}`);
+        sent.push({ request, status: answer?.status ?? 0 });
+      }
+    };
+    await Promise.all(clients.map(work));
+    return sent;
+  };
+
+  const totals: Record<string, number> = {};
+  let replayed = 0;
+  let level = 0;
+  for (let from = 0; from < REQUESTS; from += ROUND) {
+    const sent = await sendAll(
+      t,
+      Array.from({ length: ROUND }, (_, i) => fuzz(SEED, from + i)),
+    );
+    for (const { status } of sent) totals[status] = (totals[status] ?? 0) + 1;
+
+    // Events would make the dumps long.
+    await redisClient.xtrim(`${app.prefix}:{e0}:events`, 'MAXLEN', 0);
+    const refused = sent.filter(({ status }) => status >= 400).map(({ request }) => request);
+    const before = await dumpRedis(redis, app.prefix);
+    const again = await sendAll(t, refused);
+    replayed += again.length;
+    t.same(
+      again.filter(({ status }) => status > 0 && status < 400).map(({ request }) => shown(request)),
+      [],
+    );
+    t.same(
+      await dumpRedis(redis, app.prefix),
+      before,
+      'what was refused, sent again all at once, changes nothing',
+    );
+    if (from === 0) level = heapUsed();
+  }
+  const growth = heapUsed() - level;
+  t.comment(`answers by status (0: closed): ${JSON.stringify(totals)}; ${replayed} sent again`);
+  t.comment(`heap after the first round ${mb(level)}, grown by ${mb(growth)}`);
+  t.ok(growth < KEPT_BYTES, `the heap is back to its level (${mb(growth)})`);
+  t.ok((totals[200] ?? 0) > REQUESTS / 10, 'many were right, so the others were nearly');
+  for (const status of [0, 400, 401, 404, 405, 413, 415])
+    t.ok((totals[status] ?? 0) > 0, `some were ${status}`);
+  for (const client of clients) client.close();
+
+  const { text } = await app.get('/metrics');
+  t.match(text, /^wishmeter_http_open_requests 1$/m, 'nothing is open but this');
+  const visit = { identity: { sessionId: 'after-the-flood' }, productHandle: 'x' };
+  t.equal((await app.post('/product/visit', visit)).status, 200);
+  const read = await app.get(
+    withQuery('/product/visit', { sessionId: 'after-the-flood', productHandle: 'x' }),
+  );
+  t.equal(read.json.count, 1, 'and it counts as before');
+});
+
+/** What is wrong with an answer, if anything is. */
+function faultOf(status: number, head: string, body: string): string | undefined {
+  // uWebSockets.js's own word for what is not HTTP/1.1, or was cut in the middle of saying so.
+  const isNoHttp = status === 505 && /\r\nconnection: close/i.test(head);
+  if (!(status >= 200 && status < 500) && !isNoHttp) return `answered ${status}: ${body.slice(0, 100)}`;
+  if (!/\r\ncontent-type: application\/json\r\n/i.test(`${head}\r\n`)) return undefined;
+  if (!/\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n/i.test(head))
+    return 'headers are missing';
+  if (body === '') return undefined; // HEAD
+  try {
+    const { error, code } = JSON.parse(body);
+    if (status >= 400 && (typeof error !== 'string' || typeof code !== 'string'))
+      return `an error like ${body}`;
+    return undefined;
+  } catch {
+    return `a body like ${body}`;
+  }
+}
+
+/** For the name of an assertion. */
+function shown({ pieces }: Fuzzed): string {
+  return encodeURI(Buffer.concat(pieces).toString('latin1').slice(0, 600)).replaceAll('#', '%23');
+}
+
+function mb(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}

@@ -1,0 +1,337 @@
+// Requests that go wrong in every way that a seed can think of: whole ones first, of every operation, then bent at
+// the level of JSON, of bytes, of headers and of the wire.
+
+import { createRandom, type Random } from '../../bench/demo/random.js';
+import { KEY } from '../harness/app.js';
+import { itemOf } from '../http/wishlist.js';
+
+/** What goes over the wire, in the pieces in which it goes. */
+export interface Fuzzed {
+  readonly pieces: readonly Buffer[];
+  /** Whether it may never be complete: then the client hangs up after it. */
+  readonly isCut: boolean;
+  /** Whether its answer has no body whatever it says. */
+  readonly isHead: boolean;
+}
+
+interface Draft {
+  method: string;
+  path: string;
+  headers: [string, string][];
+  body: unknown;
+}
+
+const MANY_LEVELS = 5_000;
+const SESSIONS = Array.from({ length: 20 }, (_, i) => `fuzz-${i}`);
+
+/** Texts of JSON values in place of what should be there. */
+const VALUES: readonly ((random: Random) => string)[] = [
+  () => 'null',
+  () => 'true',
+  () => '""',
+  () => '" "',
+  () => '0',
+  () => '-1',
+  () => '1.5',
+  () => '1e308',
+  () => '1e999',
+  () => '-0',
+  () => '12345678901234567890123',
+  () => '9'.repeat(400),
+  () => 'NaN',
+  () => '[]',
+  () => '{}',
+  () => '[[],{}]',
+  () => '{"__proto__":{"x":1},"constructor":null}',
+  () => '"\\ud800"',
+  () => '"\\udc00\\ud800"',
+  () => '"\\u0000"',
+  () => '"a\\r\\nb"',
+  () => '"null"',
+  () => '"gid://shopify/Customer/7"',
+  () => '"gid://shopify/Customer/"',
+  (random) => `"${'x'.repeat(int(random, 600))}"`,
+  (random) => `"${'é'.repeat(int(random, 200))}"`,
+  () => `"${'x'.repeat(70_000)}"`,
+  (random) => '['.repeat(int(random, MANY_LEVELS)),
+  (random) => {
+    const levels = 1 + int(random, MANY_LEVELS);
+    return '['.repeat(levels) + ']'.repeat(levels);
+  },
+  (random) => {
+    const levels = 1 + int(random, MANY_LEVELS);
+    return `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`;
+  },
+  (random) => `[${Array.from({ length: int(random, 2_000) }, () => '1').join()}]`,
+];
+
+const HEADERS: readonly ((random: Random) => [string, string])[] = [
+  () => ['content-type', 'text/html'],
+  () => ['content-type', 'application/json; charset=utf-16'],
+  () => ['content-type', ';'],
+  () => ['content-type', 'multipart/form-data; boundary=x'],
+  () => ['content-encoding', 'gzip'],
+  () => ['expect', '100-continue'],
+  () => ['authorization', ''],
+  () => ['authorization', 'Bearer'],
+  () => ['authorization', `Bearer ${'x'.repeat(1_000)}`],
+  () => ['x-api-key', '\x80\xff'],
+  () => ['x-request-id', 'a b\tc'],
+  () => ['x-request-id', 'x'.repeat(200)],
+  () => ['x-request-id', '"><script>'],
+  (random) => ['idempotency-key', 'k'.repeat(int(random, 300))],
+  (random) => [
+    'idempotency-key',
+    bytes(random, 50)
+      .toString('latin1')
+      .replace(/[\0-\x1f\x7f]/g, '_'),
+  ],
+  () => ['origin', 'null'],
+  () => ['referer', 'http://[::1'],
+  () => ['x-forwarded-for', ',,,'],
+  () => ['connection', 'close'],
+  () => ['upgrade', 'websocket'],
+  (random) => ['x-fuzz', 'y'.repeat(int(random, 3_000))],
+  () => ['x-shopify-hmac-sha256', '===='],
+  () => ['x-shopify-webhook-id', 'z'.repeat(256)],
+  () => ['accept-encoding', 'gzip;q=x'],
+];
+
+const QUERIES = [
+  'count=true',
+  'count=true&count=false',
+  'sessionId=a&sessionId=b',
+  'productHandle=%00',
+  'sessionId=%ff',
+  '%',
+  '&&&=',
+  'key=pk_x',
+  'signature=0',
+  `signature=${'0'.repeat(64)}`,
+  'logged_in_customer_id=1',
+  '__proto__=1',
+  'sessionId[]=x',
+  `q=${'x'.repeat(2_000)}`,
+];
+const PATHS = [
+  '/',
+  '//',
+  '/event/',
+  '/product',
+  '/product/visit/x',
+  '/share//items',
+  '/share/%00/items',
+  '/share/../items',
+  `/share/${'c'.repeat(500)}/items`,
+  '/item/%61dd',
+  '*',
+  'http://x/event',
+  '/openapi.json',
+  '/healthz',
+  '/beacon.js',
+];
+const METHODS = [
+  'GET',
+  'HEAD',
+  'POST',
+  'PUT',
+  'DELETE',
+  'PATCH',
+  'OPTIONS',
+  'TRACE',
+  'get',
+  'FOO',
+  'CONNECT',
+];
+
+/** The `n`th request under a seed; the same at each run. */
+export function fuzz(seed: number, n: number): Fuzzed {
+  const random = createRandom(seed * 1_000_003 + n);
+  const draft = draftOf(random);
+  if (random.chance(0.25)) draft.headers.push(random.pick(HEADERS)(random));
+  if (random.chance(0.1)) draft.path += `${draft.path.includes('?') ? '&' : '?'}${random.pick(QUERIES)}`;
+  if (random.chance(0.03)) draft.path = random.pick(PATHS);
+  if (random.chance(0.03)) draft.method = random.pick(METHODS);
+  if (random.chance(0.05)) draft.headers = draft.headers.filter(([name]) => name !== 'authorization');
+  let body = bentJson(random, draft.body);
+  if (random.chance(0.15)) body = bentBytes(random, body);
+  return onTheWire(random, draft, body);
+}
+
+function draftOf(random: Random): Draft {
+  const sessionId = random.pick(SESSIONS);
+  const identity: Record<string, unknown> = {
+    sessionId,
+    device: 'desktop',
+    locale: 'en',
+    email: 'a@b.c',
+    firstName: 'A',
+    lastName: null,
+  };
+  if (random.chance(0.2)) identity.customerId = String(int(random, 5) + 1);
+  const query = `sessionId=${sessionId}&productHandle=h`;
+  const [method, path, body] = random.pick<[string, string, unknown]>([
+    ['POST', '/product/visit', { identity, productHandle: `h${int(random, 5)}` }],
+    ['GET', `/product/visit?${query}`, undefined],
+    ['DELETE', '/product/visit', { identity, productHandle: 'h' }],
+    ['DELETE', `/product/visit?${query}`, undefined],
+    [
+      'POST',
+      '/event',
+      {
+        identity,
+        type: 'add',
+        payload: { productId: '1', price: '1.00', quantity: 1, more: [1, { a: null }] },
+      },
+    ],
+    ['POST', '/item/add', itemOf(identity)],
+    ['POST', '/item/remove', { identity, productId: '1001', variantId: '2002', event: 'moveToCart' }],
+    ['POST', '/item/list', { identity }],
+    ['POST', '/share', { identity, channel: 'Link' }],
+    ['GET', '/share/AAAAAAAAAAAAAAAA/items', undefined],
+    ['POST', '/profile/guest', identity],
+    ['POST', '/profile/merge', { identity: { sessionId, customerId: '1' } }],
+    ['GET', '/settings', undefined],
+    ['PUT', '/settings', { autoRemoveAfterPurchase: random.chance(0.5) }],
+    [
+      'POST',
+      '/webhook/purchase',
+      {
+        id: int(random, 1_000),
+        customer: { id: 1 },
+        note_attributes: [{ name: 'wishlist_session_id', value: sessionId }],
+        line_items: [{ product_id: 1001, variant_id: 2002, quantity: 1, price: '1.00' }],
+      },
+    ],
+  ]);
+  return {
+    method,
+    path,
+    headers: [
+      ['host', 'fuzz'],
+      ['authorization', `Bearer ${KEY}`],
+    ],
+    body,
+  };
+}
+
+/** Wrong values, missing and strange names, names twice, at any position. */
+function bentJson(random: Random, body: unknown): Buffer {
+  if (body === undefined) return Buffer.alloc(0);
+  let text = JSON.stringify(body);
+  for (let bends = random.pick([0, 1, 1, 1, 2, 3]); bends > 0; bends--) {
+    const members = [...text.matchAll(/"(\w+)":/g)];
+    const member = members.length > 0 ? random.pick(members) : undefined;
+    const at = member?.index ?? 0;
+    const value = random.pick(VALUES)(random);
+    const afterName = at + (member?.[0].length ?? 0);
+    switch (int(random, 5)) {
+      case 0: // the value of a member
+        text = text.slice(0, afterName) + value + text.slice(valueEnd(text, afterName));
+        break;
+      case 1: // the same name twice
+        text = `${text.slice(0, at)}"${member?.[1] ?? 'x'}":${value},${text.slice(at)}`;
+        break;
+      case 2: // a name that nobody knows in place of it
+        text =
+          text.slice(0, at) + text.slice(at).replace(/\w+/, random.pick(['x', '__proto__', 'toString', '']));
+        break;
+      case 3: // without it
+        text = text.slice(0, at) + text.slice(valueEnd(text, afterName)).replace(/^,/, '');
+        break;
+      default: // something else altogether
+        if (random.chance(0.2)) text = value;
+    }
+  }
+  return Buffer.from(text);
+}
+
+/** Where the JSON value that begins at `from` ends; good enough for text that may be bent already. */
+function valueEnd(text: string, from: number): number {
+  let depth = 0;
+  for (let i = from; i < text.length; i++) {
+    const c = text[i];
+    if (c === '"') for (i++; i < text.length && text[i] !== '"'; i++) if (text[i] === '\\') i++;
+    if (c === '{' || c === '[') depth++;
+    else if (c === '}' || c === ']') depth--;
+    if (depth < 0 || (depth === 0 && c === ',')) return i;
+  }
+  return text.length;
+}
+
+function bentBytes(random: Random, body: Buffer): Buffer {
+  const at = int(random, body.length + 1);
+  const [before, after] = [body.subarray(0, at), body.subarray(at)];
+  switch (int(random, 5)) {
+    case 0:
+      return Buffer.concat([before, bytes(random, 1 + int(random, 20)), after]);
+    case 1:
+      return Buffer.concat([before, after.subarray(1)]);
+    case 2:
+      return before;
+    case 3:
+      return Buffer.concat([Buffer.from('\ufeff'), body]);
+    default: {
+      const copy = Buffer.from(body);
+      if (copy.length > 0) copy[at % copy.length] = int(random, 256);
+      return copy;
+    }
+  }
+}
+
+function onTheWire(random: Random, { method, path, headers }: Draft, body: Buffer): Fuzzed {
+  let isCut = false;
+  let payload = body;
+  if (body.length > 0 || random.chance(0.1)) {
+    const how = random.next();
+    if (how < 0.8) headers.push(['content-length', String(body.length)]);
+    else if (how < 0.9) {
+      headers.push(['transfer-encoding', 'chunked']);
+      payload = chunked(random, body);
+    } else {
+      isCut = true;
+      const wrong: [string, string][] = [
+        ['content-length', String(body.length + 1 + int(random, 99))],
+        ['content-length', '-1'],
+        ['content-length', '1e3'],
+        ['content-length', '99999999999999999999'],
+        ['transfer-encoding', 'chunked'],
+        ['transfer-encoding', 'gzip'],
+      ];
+      headers.push(random.pick(wrong));
+    }
+  }
+  const version = random.chance(0.01) ? random.pick(['HTTP/1.0', 'HTTP/2.0', 'HTTP/1.1 ', '']) : 'HTTP/1.1';
+  const head = `${method} ${path} ${version}\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
+  if (version !== 'HTTP/1.1') isCut = true;
+  const whole = Buffer.concat([Buffer.from(head, 'latin1'), payload]);
+  return { pieces: random.chance(0.2) ? split(random, whole) : [whole], isCut, isHead: method === 'HEAD' };
+}
+
+function chunked(random: Random, body: Buffer): Buffer {
+  const parts = body.length === 0 ? [] : split(random, body);
+  const lines = parts.flatMap((part) => [
+    Buffer.from(`${part.length.toString(16)}\r\n`),
+    part,
+    Buffer.from('\r\n'),
+  ]);
+  return Buffer.concat([...lines, Buffer.from('0\r\n\r\n')]);
+}
+
+/** Cuts at up to six places, anywhere. */
+function split(random: Random, whole: Buffer): Buffer[] {
+  const cuts = Array.from({ length: int(random, 6) }, () => int(random, whole.length + 1)).sort(
+    (a, b) => a - b,
+  );
+  return [0, ...cuts]
+    .map((from, i) => whole.subarray(from, cuts[i] ?? whole.length))
+    .filter((part) => part.length > 0);
+}
+
+function int(random: Random, below: number): number {
+  return Math.floor(random.next() * below);
+}
+
+function bytes(random: Random, length: number): Buffer {
+  return Buffer.from(Array.from({ length }, () => int(random, 256)));
+}
