@@ -84,7 +84,7 @@ const HEADERS: readonly ((random: Random) => [string, string])[] = [
     'idempotency-key',
     bytes(random, 50)
       .toString('latin1')
-      .replace(/[\0-\x1f\x7f]/g, '_'),
+      .replace(/\p{Cc}/gu, '_'),
   ],
   () => ['origin', 'null'],
   () => ['referer', 'http://[::1'],
