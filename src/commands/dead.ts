@@ -32,7 +32,8 @@ export async function dead({ args, config, stdout }: Program): Promise<number> {
   const { action, named, all } = readArguments(args);
   const redis = await open(config);
   try {
-    const letters = { redis, keys: createKeys(config.KEY_PREFIX), shards: config.EVENT_SHARDS };
+    const keys = createKeys(config.KEY_PREFIX);
+    const letters = { redis, keys, shards: await shardsOf(redis, keys) };
     if (action === 'list') {
       for await (const { shard, letter } of each(letters)) stdout.write(`${describe(shard, letter)}\n`);
       return 0;
@@ -41,7 +42,7 @@ export async function dead({ args, config, stdout }: Program): Promise<number> {
     let count = 0;
     for (const [shard, ids] of all ? await everyOne(letters) : named) {
       for (let i = 0; i < ids.length; i += PAGE) {
-        count += await act(redis, letters.keys, shard, ids.slice(i, i + PAGE));
+        count += await act(redis, keys, shard, ids.slice(i, i + PAGE));
       }
     }
     stdout.write(`${count} ${action === 'retry' ? 'put back' : 'dropped'}\n`);
@@ -77,6 +78,11 @@ async function open(config: Config): Promise<RedisClient> {
   } catch (error) {
     throw new StartupError(`Redis does not answer: ${(error as Error).message}.`);
   }
+}
+
+/** All shards that were ever written to, which may be more than EVENT_SHARDS is now; none where nothing ever ran. */
+async function shardsOf(redis: RedisClient, keys: Keys): Promise<number> {
+  return Number((await redis.hget(keys.meta, 'shards')) ?? 0);
 }
 
 async function* each({

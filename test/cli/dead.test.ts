@@ -2,57 +2,64 @@
 
 import { Redis } from 'ioredis';
 import t from 'tap';
+import { openDeployment } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { startTestRedis } from '../harness/redis.js';
 import { wishmeter } from './wishmeter.js';
 
 const keys = createKeys('wm');
 
-t.test('dead letters are listed, put back or dropped, by their ids or all', async (t) => {
-  const server = await startTestRedis();
-  t.teardown(() => server.stop());
-  const redis = new Redis(`${server.dir}/redis.sock`);
-  t.teardown(() => redis.disconnect());
-  const dead = (...args: string[]) =>
-    wishmeter({ args: ['dead', ...args], env: { REDIS_URL: server.url, EVENT_SHARDS: '2' } });
-  const refuse = (shard: number, line: string) =>
-    redis.xadd(
-      keys.eventsDead(shard),
-      '*',
-      'code',
-      '117',
-      'reason',
-      'r',
-      'time',
-      '1700000000000',
-      'line',
-      line,
+t.test(
+  'dead letters of all shards ever used are listed, put back or dropped, by their ids or all',
+  async (t) => {
+    const server = await startTestRedis();
+    t.teardown(() => server.stop());
+    const redis = new Redis(`${server.dir}/redis.sock`);
+    t.teardown(() => redis.disconnect());
+    const dead = (...args: string[]) =>
+      wishmeter({ args: ['dead', ...args], env: { REDIS_URL: server.url } });
+    const refuse = (shard: number, line: string) =>
+      redis.xadd(
+        keys.eventsDead(shard),
+        '*',
+        'code',
+        '117',
+        'reason',
+        'r',
+        'time',
+        '1700000000000',
+        'line',
+        line,
+      );
+
+    t.match(await dead(), { code: 0, stdout: '', stderr: '' }, 'where nothing ever ran');
+    // Shards of a time when EVENT_SHARDS was 2; now it is 1.
+    await openDeployment(redis, keys, { buckets: 16, eventShards: 2 });
+    t.match(await dead(), { code: 0, stdout: '', stderr: '' });
+    const a = await refuse(0, '{"a":1}');
+    const b = await refuse(1, '{"b":1}');
+    const c = await refuse(1, '{"c":1}');
+    const { stdout } = await dead('list');
+    t.same(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+      [
+        [`0/${a}`, '{"a":1}'],
+        [`1/${b}`, '{"b":1}'],
+        [`1/${c}`, '{"c":1}'],
+      ].map(([id, line]) => ({ id, time: '2023-11-14T22:13:20.000Z', code: 117, reason: 'r', line })),
     );
 
-  t.match(await dead(), { code: 0, stdout: '', stderr: '' });
-  const a = await refuse(0, '{"a":1}');
-  const b = await refuse(1, '{"b":1}');
-  const c = await refuse(1, '{"c":1}');
-  const { stdout } = await dead('list');
-  t.same(
-    stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line)),
-    [
-      [`0/${a}`, '{"a":1}'],
-      [`1/${b}`, '{"b":1}'],
-      [`1/${c}`, '{"c":1}'],
-    ].map(([id, line]) => ({ id, time: '2023-11-14T22:13:20.000Z', code: 117, reason: 'r', line })),
-  );
-
-  t.match(await dead('drop', `1/${b}`), { code: 0, stdout: '1 dropped\n' });
-  t.match(await dead('drop', `1/${b}`), { code: 0, stdout: '0 dropped\n' });
-  t.match(await dead('retry', '--all'), { code: 0, stdout: '2 put back\n' });
-  t.equal((await dead('list')).stdout, '');
-  t.equal(await redis.xlen(keys.events(0)), 1);
-  t.equal(await redis.xlen(keys.events(1)), 1);
-});
+    t.match(await dead('drop', `1/${b}`), { code: 0, stdout: '1 dropped\n' });
+    t.match(await dead('drop', `1/${b}`), { code: 0, stdout: '0 dropped\n' });
+    t.match(await dead('retry', '--all'), { code: 0, stdout: '2 put back\n' });
+    t.equal((await dead('list')).stdout, '');
+    t.equal(await redis.xlen(keys.events(0)), 1);
+    t.equal(await redis.xlen(keys.events(1)), 1);
+  },
+);
 
 t.test('ids that are none, and neither ids nor --all, are refused before anything is done', async (t) => {
   const server = await startTestRedis();
