@@ -27,7 +27,8 @@
 --   2  a field is not what it was believed to be: {2, {value, ...}}
 --   3  the same deed is under way in another request: {3}
 -- Errors: FULL -3, in a list {-3, {id, line, ...}} (the outbox is full, of these events).
--- In all cases but 1 nothing was done.
+-- In all cases but 1 nothing was done. (What is pending since a time that is yet to come, because this server's
+-- clock was set back, is from now on pending since now: nothing is under way for as long as the jump.)
 -- The same call sent again answers as the first time.
 
 local heir = redis.pcall('GET', KEYS[1])
@@ -61,6 +62,10 @@ for i = 1, #pending, 2 do
   local id, entry = pending[i], pending[i + 1]
   local since, what, line = string.match(entry, '^(%d+)\n([^\n]*)\n(.*)$')
   local age = now - tonumber(since)
+  if age < 0 then
+    age = 0
+    redis.call('HSET', KEYS[2], id, now .. '\n' .. what .. '\n' .. line)
+  end
   local list = others
   if what == deed then
     list = same

@@ -12,7 +12,7 @@ const SHAS: Readonly<Record<string, string>> = {
   adopt: '039b29f213c748d818d4c6742c65ad87788678cc',
   append: 'f8ee7a0a24308d9c5da09a6f64b0ca58eae609ba',
   backlog: '863ba09d8549c56491f57c15d43da13566edc50f',
-  commit: 'a4420b2ea732d8d0273fbb1f46dccb03010a63e8',
+  commit: '1b343767d9b21266903ee80985487dea1bbff733',
   'flush-beat': 'ae5126cc36c3ffe50de7920728fe7de78f286b64',
   'flush-claim': 'f5291d6c3a42e9ac06948b34dcd5c79455134a10',
   'flush-finalize': '93c917d34301d6dacc9ab39bad83af6520ec2b77',

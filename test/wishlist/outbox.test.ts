@@ -1,244 +1,16 @@
-// A change of a wishlist and its event are one: servers end after any step of a request, its client sends it again
-// to another one, and the answer, the wishlist and the events are as if nothing had happened.
+// Events that are pending in an outbox: whose they are, how long for, where they go when their profile does, and
+// that of requests that are alike and at once each is one of its own.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { eachRedis } from '../harness/app.js';
-import { connectTo, dumpRedis } from '../harness/dump.js';
-import { contentOf, identityOf, type Redis, type Server, shownEvents, startServer } from './world.js';
+import { add, age, buy, CUSTOMER, GUEST, outboxes, products, remove } from './deeds.js';
+import { contentOf, identityOf, type Server, shownEvents, startServer } from './world.js';
 
-/** More than any request takes. */
-const MAX_STEPS = 40;
 let worlds = 0;
-
-interface Case {
-  readonly name: string;
-  prepare(server: Server): Promise<unknown>;
-  /** The request; its answer is compared with that of a run without a crash. */
-  act(server: Server): Promise<unknown>;
-  /** What there is to see of the answer, where that is not the answer itself. */
-  see?(server: Server, answer: unknown): Promise<unknown>;
-  /** Types of all events in the end, in any order. */
-  readonly events: readonly string[];
-  /** Products on the wishlist in the end. */
-  readonly items: readonly string[];
-  /** Whether it goes to several slots, so that a cluster is another matter. */
-  readonly hops?: true;
-}
-
-const GUEST = identityOf({ sessionId: 's' });
-const CUSTOMER = identityOf({ customerId: 'c' });
-const BOTH = identityOf({ sessionId: 's', customerId: 'c' });
-
-async function add(server: Server, who = GUEST, product = '1', quantity = 1) {
-  const { profileId } = await server.visitors.enter('resolve', who, true);
-  return server.items.add(profileId, who, contentOf(product, quantity));
-}
-
-async function remove(server: Server, who = GUEST, product = '1', type: 'remove' | 'moveToCart' = 'remove') {
-  const { profileId } = await server.visitors.resolveKnown(who, true);
-  return (await server.items.remove(profileId, who, product, null, type)).removed;
-}
-
-async function share(server: Server, who = GUEST) {
-  const { profileId } = await server.visitors.enter('resolve', who, true);
-  return (await server.shares.share(profileId, who, 'Link')).code;
-}
-
-/** Codes are drawn anew in each run, so it is what they lead to that is compared. */
-async function followShare(server: Server, code: unknown) {
-  const found = await server.shares.find(String(code));
-  return (await server.items.list(found ?? 'nobody')).items.map(({ productId }) => productId);
-}
-
-async function buy(server: Server, who = GUEST) {
-  const lines = ['1', '2', '3'].map((productId) => ({
-    productId,
-    variantId: null,
-    quantity: 1,
-    price: '1.00',
-  }));
-  const { profileId } = await server.visitors.find(who, false);
-  const request = { orderId: '1', identity: who, lines };
-  await server.purchases.remove(profileId, who, { id: 'delivery-1', at: 1_700_000_000_000, request });
-}
-
 const nothing = async () => {};
-const same = async (_server: Server, answer: unknown) => answer;
-
-const CASES: readonly Case[] = [
-  {
-    name: 'add',
-    prepare: nothing,
-    act: async (server) => (await add(server)).item.productId,
-    events: ['add'],
-    items: ['1'],
-  },
-  {
-    name: 'add again with another quantity',
-    prepare: (server) => add(server),
-    act: async (server) => (await add(server, GUEST, '1', 7)).item.quantity,
-    events: ['add', 'add'],
-    items: ['1'],
-  },
-  {
-    name: 'add the very same again',
-    prepare: (server) => add(server),
-    act: async (server) => (await add(server)).item.productId,
-    events: ['add', 'add'],
-    items: ['1'],
-  },
-  {
-    name: 'remove',
-    prepare: (server) => add(server),
-    act: (server) => remove(server),
-    events: ['add', 'remove'],
-    items: [],
-  },
-  {
-    name: 'move to cart',
-    prepare: (server) => add(server),
-    act: (server) => remove(server, GUEST, '1', 'moveToCart'),
-    events: ['add', 'moveToCart'],
-    items: [],
-  },
-  {
-    name: 'remove what is not there',
-    prepare: (server) => add(server),
-    act: (server) => remove(server, GUEST, '2'),
-    events: ['add'],
-    items: ['1'],
-  },
-  {
-    name: 'share for the first time',
-    prepare: (server) => add(server),
-    act: (server) => share(server),
-    see: followShare,
-    events: ['add', 'share'],
-    hops: true,
-    items: ['1'],
-  },
-  {
-    name: 'share again',
-    prepare: async (server) => {
-      await add(server);
-      await share(server);
-    },
-    act: (server) => share(server),
-    see: followShare,
-    events: ['add', 'share', 'share'],
-    items: ['1'],
-  },
-  {
-    name: 'buy two of three items',
-    prepare: async (server) => {
-      for (const product of ['1', '2', '4']) await add(server, GUEST, product);
-    },
-    act: (server) => buy(server),
-    events: ['add', 'add', 'add', 'autoRemoveAfterPurchase', 'autoRemoveAfterPurchase'],
-    items: ['4'],
-  },
-  {
-    name: 'add in both names, which merges two profiles first',
-    prepare: async (server) => {
-      await add(server, GUEST, '2');
-      await add(server, CUSTOMER, '3');
-    },
-    act: async (server) => (await add(server, BOTH, '1')).item.productId,
-    events: ['add', 'add', 'add'],
-    hops: true,
-    items: ['1', '3', '2'],
-  },
-  {
-    name: 'remove in both names, which merges two profiles first',
-    prepare: async (server) => {
-      await add(server, GUEST, '2');
-      await add(server, CUSTOMER, '3');
-    },
-    act: (server) => remove(server, BOTH, '2'),
-    events: ['add', 'add', 'remove'],
-    hops: true,
-    items: ['3'],
-  },
-];
-
-async function products(server: Server, who = GUEST): Promise<string[]> {
-  const { profileId } = await server.visitors.find(who, true);
-  return (await server.items.list(profileId)).items.map(({ productId }) => productId);
-}
-
-async function outboxes(redis: Redis, prefix: string): Promise<Record<string, string>> {
-  const dump = await dumpRedis(redis, prefix);
-  return Object.fromEntries(
-    Object.entries(dump)
-      .filter(([key]) => /:(o|jo):/.test(key))
-      .flatMap(([, hash]) => Object.entries((hash ?? {}) as Record<string, string>)),
-  );
-}
-
-/** What both runs must end in. */
-async function outcome(redis: Redis, prefix: string, server: Server, answer: unknown) {
-  return {
-    answer,
-    items: (await products(server)).sort(),
-    events: (await shownEvents(redis, prefix)).map(({ type }) => type).sort(),
-    pending: await outboxes(redis, prefix),
-  };
-}
 
 eachRedis(t, async (t, redis) => {
-  const cases = redis.urls.length === 1 ? CASES : CASES.filter(({ hops }) => hops);
-  for (const { name, prepare, act, see = same, events, items } of cases) {
-    t.test(`${name}: ended after any step and sent again, it is done once`, async (t) => {
-      const start = async (): Promise<[string, Server, Server]> => {
-        const prefix = `w${worlds++}`;
-        return [prefix, await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
-      };
-      const [prefix, calm] = await start();
-      await prepare(calm);
-      const expected = await outcome(redis, prefix, calm, await see(calm, await act(calm)));
-      t.same(expected, {
-        answer: expected.answer,
-        items: [...items].sort(),
-        events: [...events].sort(),
-        pending: {},
-      });
-
-      const [stutterer, stutters] = await start();
-      await prepare(stutters);
-      stutters.sendTwice();
-      const stuttered = await outcome(redis, stutterer, stutters, await see(stutters, await act(stutters)));
-      t.same(stuttered, expected, 'each script called twice');
-
-      let crashes = 0;
-      for (let steps = 1; ; steps++) {
-        if (steps > MAX_STEPS) throw new Error('the request never ends');
-        for (const lastIsDone of [false, true]) {
-          const [prefix, ending, other] = await start();
-          await prepare(other);
-          ending.crashAfter(steps, lastIsDone);
-          const first = await act(ending).then(
-            (answer) => ({ answer }),
-            (error) => {
-              t.equal(error.code, 'unavailable');
-              return undefined;
-            },
-          );
-          if (!ending.recover()) {
-            t.ok(crashes >= 2, `${crashes} crashes`);
-            return;
-          }
-          crashes++;
-          // Who got an answer does not send again.
-          const { answer } = first ?? { answer: await act(steps % 2 ? other : ending) };
-          while (Object.keys(await outboxes(redis, prefix)).length > 0) await sleep(5);
-          const what = `ended after step ${steps}${lastIsDone ? ', which was done' : ''}`;
-          t.same(await outcome(redis, prefix, other, await see(other, answer)), expected, what);
-        }
-      }
-    });
-  }
-
   t.test('an event that is still pending when its profile is merged away goes along', async (t) => {
     for (const merges of ['before the retry', 'while it is appended'] as const) {
       const prefix = `w${worlds++}`;
@@ -286,6 +58,31 @@ eachRedis(t, async (t, redis) => {
     t.same(await outboxes(redis, prefix), {});
     t.same((await products(server)).sort(), ['1', '2']);
   });
+
+  t.test(
+    "Redis's clock may be set back: a pending event is not under way for as long as the jump",
+    async (t) => {
+      const prefix = `w${worlds++}`;
+      const server = await startServer(t, redis, prefix);
+      const leaveBehind = async (product: string) => {
+        server.onAppend = () => Promise.reject(new Error('the stream is gone'));
+        await t.rejects(add(server, GUEST, product), { message: 'the stream is gone' });
+        server.onAppend = nothing;
+        await age(redis, prefix, -3_600_000);
+      };
+      await leaveBehind('1');
+      await add(server, GUEST, '1');
+      t.equal((await shownEvents(redis, prefix)).length, 1, 'its retry takes it over');
+
+      await leaveBehind('2');
+      await add(server, GUEST, '3');
+      t.equal(Object.keys(await outboxes(redis, prefix)).length, 1, 'how old it is begins anew');
+      await age(redis, prefix, 61_000);
+      await add(server, GUEST, '4');
+      t.same(await outboxes(redis, prefix), {}, 'so a minute later it goes along');
+      t.equal((await shownEvents(redis, prefix)).length, 4);
+    },
+  );
 
   t.test(
     'a full stream refuses, lets no outbox grow without bound, and all is made up for later',
@@ -409,17 +206,3 @@ eachRedis(t, async (t, redis) => {
     t.equal((await shownEvents(redis, prefix)).length, 2);
   });
 });
-
-/** Makes pending events older. */
-async function age(redis: Redis, prefix: string, ms: number): Promise<void> {
-  for (const url of redis.urls) {
-    const client = connectTo(url);
-    for (const key of await client.keys(`${prefix}:*:o:*`)) {
-      for (const [id, entry] of Object.entries(await client.hgetall(key))) {
-        const [since, ...rest] = entry.split('\n');
-        await client.hset(key, id, [Number(since) - ms, ...rest].join('\n'));
-      }
-    }
-    client.disconnect();
-  }
-}

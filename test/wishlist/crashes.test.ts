@@ -1,0 +1,190 @@
+// A change of a wishlist and its event are one: servers end after any step of a request, its client sends it again
+// to another one, and the answer, the wishlist and the events are as if nothing had happened.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { eachRedis } from '../harness/app.js';
+import { add, BOTH, buy, CUSTOMER, followShare, GUEST, outboxes, products, remove, share } from './deeds.js';
+import { type Redis, type Server, shownEvents, startServer } from './world.js';
+
+/** More than any request takes. */
+const MAX_STEPS = 40;
+let worlds = 0;
+
+interface Case {
+  readonly name: string;
+  prepare(server: Server): Promise<unknown>;
+  /** The request; its answer is compared with that of a run without a crash. */
+  act(server: Server): Promise<unknown>;
+  /** What there is to see of the answer, where that is not the answer itself. */
+  see?(server: Server, answer: unknown): Promise<unknown>;
+  /** Types of all events in the end, in any order. */
+  readonly events: readonly string[];
+  /** Products on the wishlist in the end. */
+  readonly items: readonly string[];
+  /** Whether it goes to several slots, so that a cluster is another matter. */
+  readonly hops?: true;
+}
+
+const nothing = async () => {};
+const same = async (_server: Server, answer: unknown) => answer;
+
+const CASES: readonly Case[] = [
+  {
+    name: 'add',
+    prepare: nothing,
+    act: async (server) => (await add(server)).item.productId,
+    events: ['add'],
+    items: ['1'],
+  },
+  {
+    name: 'add again with another quantity',
+    prepare: (server) => add(server),
+    act: async (server) => (await add(server, GUEST, '1', 7)).item.quantity,
+    events: ['add', 'add'],
+    items: ['1'],
+  },
+  {
+    name: 'add the very same again',
+    prepare: (server) => add(server),
+    act: async (server) => (await add(server)).item.productId,
+    events: ['add', 'add'],
+    items: ['1'],
+  },
+  {
+    name: 'remove',
+    prepare: (server) => add(server),
+    act: (server) => remove(server),
+    events: ['add', 'remove'],
+    items: [],
+  },
+  {
+    name: 'move to cart',
+    prepare: (server) => add(server),
+    act: (server) => remove(server, GUEST, '1', 'moveToCart'),
+    events: ['add', 'moveToCart'],
+    items: [],
+  },
+  {
+    name: 'remove what is not there',
+    prepare: (server) => add(server),
+    act: (server) => remove(server, GUEST, '2'),
+    events: ['add'],
+    items: ['1'],
+  },
+  {
+    name: 'share for the first time',
+    prepare: (server) => add(server),
+    act: (server) => share(server),
+    see: followShare,
+    events: ['add', 'share'],
+    hops: true,
+    items: ['1'],
+  },
+  {
+    name: 'share again',
+    prepare: async (server) => {
+      await add(server);
+      await share(server);
+    },
+    act: (server) => share(server),
+    see: followShare,
+    events: ['add', 'share', 'share'],
+    items: ['1'],
+  },
+  {
+    name: 'buy two of three items',
+    prepare: async (server) => {
+      for (const product of ['1', '2', '4']) await add(server, GUEST, product);
+    },
+    act: (server) => buy(server),
+    events: ['add', 'add', 'add', 'autoRemoveAfterPurchase', 'autoRemoveAfterPurchase'],
+    items: ['4'],
+  },
+  {
+    name: 'add in both names, which merges two profiles first',
+    prepare: async (server) => {
+      await add(server, GUEST, '2');
+      await add(server, CUSTOMER, '3');
+    },
+    act: async (server) => (await add(server, BOTH, '1')).item.productId,
+    events: ['add', 'add', 'add'],
+    hops: true,
+    items: ['1', '3', '2'],
+  },
+  {
+    name: 'remove in both names, which merges two profiles first',
+    prepare: async (server) => {
+      await add(server, GUEST, '2');
+      await add(server, CUSTOMER, '3');
+    },
+    act: (server) => remove(server, BOTH, '2'),
+    events: ['add', 'add', 'remove'],
+    hops: true,
+    items: ['3'],
+  },
+];
+
+/** What both runs must end in. */
+async function outcome(redis: Redis, prefix: string, server: Server, answer: unknown) {
+  return {
+    answer,
+    items: (await products(server)).sort(),
+    events: (await shownEvents(redis, prefix)).map(({ type }) => type).sort(),
+    pending: await outboxes(redis, prefix),
+  };
+}
+
+eachRedis(t, async (t, redis) => {
+  const cases = redis.urls.length === 1 ? CASES : CASES.filter(({ hops }) => hops);
+  for (const { name, prepare, act, see = same, events, items } of cases) {
+    t.test(`${name}: ended after any step and sent again, it is done once`, async (t) => {
+      const start = async (): Promise<[string, Server, Server]> => {
+        const prefix = `w${worlds++}`;
+        return [prefix, await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+      };
+      const [prefix, calm] = await start();
+      await prepare(calm);
+      const expected = await outcome(redis, prefix, calm, await see(calm, await act(calm)));
+      t.same(expected, {
+        answer: expected.answer,
+        items: [...items].sort(),
+        events: [...events].sort(),
+        pending: {},
+      });
+
+      const [stutterer, stutters] = await start();
+      await prepare(stutters);
+      stutters.sendTwice();
+      const stuttered = await outcome(redis, stutterer, stutters, await see(stutters, await act(stutters)));
+      t.same(stuttered, expected, 'each script called twice');
+
+      let crashes = 0;
+      for (let steps = 1; ; steps++) {
+        if (steps > MAX_STEPS) throw new Error('the request never ends');
+        for (const lastIsDone of [false, true]) {
+          const [prefix, ending, other] = await start();
+          await prepare(other);
+          ending.crashAfter(steps, lastIsDone);
+          const first = await act(ending).then(
+            (answer) => ({ answer }),
+            (error) => {
+              t.equal(error.code, 'unavailable');
+              return undefined;
+            },
+          );
+          if (!ending.recover()) {
+            t.ok(crashes >= 2, `${crashes} crashes`);
+            return;
+          }
+          crashes++;
+          // Who got an answer does not send again.
+          const { answer } = first ?? { answer: await act(steps % 2 ? other : ending) };
+          while (Object.keys(await outboxes(redis, prefix)).length > 0) await sleep(5);
+          const what = `ended after step ${steps}${lastIsDone ? ', which was done' : ''}`;
+          t.same(await outcome(redis, prefix, other, await see(other, answer)), expected, what);
+        }
+      }
+    });
+  }
+});
