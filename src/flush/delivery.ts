@@ -1,6 +1,12 @@
 // Brings one batch into ClickHouse, whatever it takes: what is the server's fault is tried for ever, what is
 // a line's fault is searched by halves until the line is alone. Halves and their tokens follow from the
 // batch's bytes and token, so that a replay after a crash sends what was sent before.
+//
+// Errors of unknown kind are told apart by what else is accepted. Where nothing is, it is taken for the server's
+// fault, but not for ever if the batch is only a few lines: a line that is bad in a way nobody knows of, alone in
+// its batch, would hold up its shard for good. After minutes it is set aside; if it was the server after all, a
+// few dead letters are there to be retried. With many lines that would fill Redis with them, past any high-water
+// mark, and so many are hardly all bad. (A row sent along to prove the server well would be one that is stored.)
 
 import type { Logger } from 'pino';
 import { type Blame, blame, errorCode } from '../clickhouse/blame.js';
@@ -14,6 +20,10 @@ export type Insert = (lines: Buffer, token: string, signal: AbortSignal) => Prom
 // some seconds for the batch, and a moment for each part of it.
 const PATIENCE = 6;
 const PATIENCE_WITH_PART = 2;
+
+/** Milliseconds after which a few lines of which none is accepted, with errors of unknown kind, are set aside. */
+const FEW_MS = 5 * 60_000;
+const FEW_LINES = 10;
 
 const REASON_LENGTH = 1_000;
 const NEWLINE = 0x0a;
@@ -29,7 +39,7 @@ interface Part {
   readonly token: string;
 }
 
-/** No part of the batch was accepted, with errors of unknown kind: it is not a line's fault. */
+/** No part of the batch was accepted, with errors of unknown kind: for now it is taken for the server's fault. */
 class NothingAccepted extends Error {}
 
 export class Delivery {
@@ -37,14 +47,24 @@ export class Delivery {
   readonly #log: Logger;
   readonly #onError: (blame: Blame) => void;
   readonly #signal: AbortSignal;
+  readonly #fewMs: number;
   #accepted = false;
+  /** Whether lines may be set aside although none was accepted. */
+  #isDesperate = false;
   #refused: Refused[] = [];
 
-  constructor(insert: Insert, log: Logger, onError: (blame: Blame) => void, signal: AbortSignal) {
+  constructor(
+    insert: Insert,
+    log: Logger,
+    onError: (blame: Blame) => void,
+    signal: AbortSignal,
+    fewMs = FEW_MS,
+  ) {
     this.#insert = insert;
     this.#log = log;
     this.#onError = onError;
     this.#signal = signal;
+    this.#fewMs = fewMs;
   }
 
   /**
@@ -53,11 +73,13 @@ export class Delivery {
    */
   async deliver(lines: Buffer, token: string): Promise<readonly Refused[]> {
     const batch = { lines, token };
+    const began = performance.now();
     for (;;) {
       this.#accepted = false;
       this.#refused = [];
       const refusal = await this.#attempt(batch, PATIENCE);
       if (refusal === undefined) return [];
+      this.#isDesperate = performance.now() - began >= this.#fewMs && isFew(lines);
       try {
         await this.#search(batch, refusal);
         return this.#refused;
@@ -80,12 +102,15 @@ export class Delivery {
     for (const [half, again] of refusals) await this.#search(half, again);
   }
 
-  /** Sets a lone line aside; with an error of unknown kind only if it is refused where others are accepted. */
+  /** Sets a lone line aside; with an error of unknown kind only if it is refused where others are accepted, or for long. */
   async #judge(part: Part, refusal: Refusal): Promise<void> {
     if (refusal.blame === 'unknown') {
-      if (!this.#accepted) throw new NothingAccepted();
+      if (!this.#accepted && !this.#isDesperate) throw new NothingAccepted();
       const again = await this.#attempt(part, PATIENCE_WITH_PART);
-      if (again === undefined) return;
+      if (again === undefined) {
+        this.#accepted = true;
+        return;
+      }
     }
     const { code, reason } = refusal;
     // Its reason quotes it, so that is not for the log: `wishmeter dead list` shows it.
@@ -117,6 +142,15 @@ export class Delivery {
       }
     }
   }
+}
+
+function isFew(lines: Buffer): boolean {
+  let end = -1;
+  for (let line = 0; line < FEW_LINES; line++) {
+    end = lines.indexOf(NEWLINE, end + 1);
+    if (end < 0 || end === lines.length - 1) return true;
+  }
+  return false;
 }
 
 /** Cuts at the end of a line near the middle; undefined where there is only one line. */

@@ -33,8 +33,8 @@ function table(answer: (lines: string[], call: number) => string | Error | undef
     if (known === undefined) rows.push(...lines);
     tokens.set(token, text);
   };
-  const deliver = (lines: string[], signal = never) =>
-    new Delivery(insert, log, (blame) => blamed.push(blame), signal).deliver(
+  const deliver = (lines: string[], signal = never, fewMs?: number) =>
+    new Delivery(insert, log, (blame) => blamed.push(blame), signal, fewMs).deliver(
       Buffer.from(`${lines.join('\n')}\n`),
       'T',
     );
@@ -122,13 +122,45 @@ t.test('a line that is refused with an unknown error where all others pass is se
   );
 });
 
-t.test('while nothing passes an unknown error is never held against a line', async (t) => {
+t.test('while nothing passes an unknown error is not held against a line', async (t) => {
   const stop = new AbortController();
   const { deliver, calls } = table((_, call) => {
     if (call === 30) stop.abort();
     return UNKNOWN;
   });
   await t.rejects(deliver(lines(8), stop.signal), { name: 'AbortError' });
+  t.equal(calls(), 30);
+});
+
+t.test(
+  'a few lines that nothing tells from a bad server are set aside, but not before their time',
+  async (t) => {
+    const setAside = async (n: number) => {
+      const { deliver, rows, calls } = table(() => UNKNOWN);
+      const refused = await deliver(lines(n), never, 1);
+      t.same(
+        refused.map(({ line, code }) => [line.toString(), code]),
+        lines(n).map((line) => [line, 9999]),
+      );
+      t.same(rows, []);
+      t.ok(calls() > 6, `${calls()} inserts`);
+    };
+    const recovers = async () => {
+      const { deliver, rows } = table((_, call) => (call < 8 ? UNKNOWN : undefined));
+      t.same(await deliver(lines(1)), []);
+      t.same(rows, lines(1));
+    };
+    await Promise.all([setAside(1), setAside(2), recovers()]);
+  },
+);
+
+t.test('many lines of which none passes are waited for, however long it takes', async (t) => {
+  const stop = new AbortController();
+  const { deliver, calls } = table((_, call) => {
+    if (call === 30) stop.abort();
+    return UNKNOWN;
+  });
+  await t.rejects(deliver(lines(100), stop.signal, 1), { name: 'AbortError' });
   t.equal(calls(), 30);
 });
 
