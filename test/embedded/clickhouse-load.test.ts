@@ -1,0 +1,133 @@
+// Large bodies and results, long queries, and many of both at once: the embedded ClickHouse keeps what it promises
+// of inserts, and nobody waits for somebody else's SELECT.
+
+import { gzipSync } from 'node:zlib';
+import t from 'tap';
+import { openWorld } from './world.js';
+
+const { server, client, post, one, table } = await openWorld(t);
+
+t.test('a document that is larger than a block is one document', async (t) => {
+  const sql = 'SELECT number FROM numbers(200000) FORMAT';
+  const json = JSON.parse((await post({}, `${sql} JSON`)).text) as { rows: number };
+  t.equal(json.rows, 200_000);
+  t.equal((await post({}, `${sql} CSVWithNames`)).text.split('"number"').length, 2);
+  const lines = (await post({}, `${sql} JSONEachRow`)).text.trimEnd().split('\n');
+  t.equal(lines.length, 200_000);
+  t.equal(lines.at(-1), '{"number":199999}');
+  const array = await post({ output_format_json_array_of_rows: '1' }, `${sql} JSONEachRow`);
+  t.equal((JSON.parse(array.text) as unknown[]).length, 200_000);
+  t.match(
+    (await post({}, 'SELECT number % 2 AS k, count() FROM numbers(10) GROUP BY k WITH TOTALS ORDER BY k'))
+      .text,
+    /\n\n0\t10\n$/,
+  );
+});
+
+t.test('a large result streams: its beginning is there long before its end', async (t) => {
+  const answer = await fetch(server.url, {
+    method: 'POST',
+    body: 'SELECT sleepEachRow(0.02) FROM numbers(60) SETTINGS max_block_size = 1 FORMAT TSV',
+  });
+  const before = performance.now();
+  const chunks: number[] = [];
+  for await (const _ of answer.body ?? []) chunks.push(performance.now() - before);
+  t.ok((chunks.at(-1) ?? 0) - (chunks[0] ?? 0) > 500, 'the last chunk came well after the first');
+});
+
+t.test('a client that goes away in the middle of a result leaves the server as it was', async (t) => {
+  for (let i = 0; i < 12; i++) {
+    const abort = new AbortController();
+    const answer = await fetch(server.url, {
+      method: 'POST',
+      body: 'SELECT number FROM numbers(1000000000) FORMAT TSV',
+      signal: abort.signal,
+    });
+    await answer.body?.getReader().read();
+    abort.abort();
+  }
+  t.equal(await one('SELECT 1'), '1', 'more than the places for reads were left');
+});
+
+t.test('a body of 64 MiB is taken, one byte more is refused', async (t) => {
+  const name = await table('id UInt8, s String');
+  const limit = 64 * 1024 * 1024;
+  const row = (bytes: number) =>
+    Buffer.concat([Buffer.from('1\t'), Buffer.alloc(bytes - 3, 'x'), Buffer.from('\n')]);
+  const query = `INSERT INTO ${name} FORMAT TSV`;
+  t.equal((await post({ query }, row(limit))).status, 200);
+  t.match(await post({ query }, row(limit + 1)), { status: 413, text: /^Code: 229\..*67108864 bytes/ });
+  t.match(await post({ query }, gzipSync(row(limit + 1)), { 'Content-Encoding': 'gzip' }), { status: 413 });
+  t.equal(await one(`SELECT count() FROM ${name}`), '1');
+});
+
+t.test(
+  'the same insert token does not insert twice, and an insert is one block where it asks for it',
+  async (t) => {
+    const name = await table('id UInt32, s String', 'SETTINGS non_replicated_deduplication_window = 10');
+    const lines = Buffer.from(
+      Array.from({ length: 40_000 }, (_, i) => `{"id":${i},"s":"${'x'.repeat(220)}"}\n`).join(''),
+    );
+    const insert = (settings: Record<string, string>) =>
+      post(
+        { query: `INSERT INTO ${name} FORMAT JSONEachRow`, input_format_parallel_parsing: '0', ...settings },
+        lines,
+      );
+    // What an insert wrote, merged or not.
+    const blocks = () => one(`SELECT count() FROM system.parts WHERE table = '${name}' AND level = 0`);
+    for (const token of ['a', 'a', 'b', 'a']) {
+      const { status } = await insert({
+        insert_deduplication_token: token,
+        max_insert_block_size: '1000000',
+      });
+      t.equal(status, 200);
+    }
+    t.equal(await one(`SELECT count() FROM ${name}`), '80000');
+    t.equal(await blocks(), '2');
+    const small = {
+      max_insert_block_size: '10000',
+      min_insert_block_size_rows: '10000',
+      min_insert_block_size_bytes: '0',
+    };
+    await insert({ insert_deduplication_token: 'c', ...small });
+    t.equal(await blocks(), '6');
+  },
+);
+
+t.test('there are no system logs that would grow', async (t) => {
+  t.equal(await one("SHOW TABLES FROM system LIKE '%\\_log'"), '');
+});
+
+t.test('inserts do not queue behind long SELECTs', async (t) => {
+  const name = await table();
+  const selects = Array.from({ length: 10 }, () => post({}, 'SELECT sleep(2) SETTINGS max_threads = 1'));
+  await new Promise((r) => setTimeout(r, 200));
+  const before = performance.now();
+  t.equal((await post({ query: `INSERT INTO ${name} FORMAT TSV` }, '1\tx\n')).status, 200);
+  t.ok(performance.now() - before < 1_500);
+  for (const { status } of await Promise.all(selects)) t.equal(status, 200);
+});
+
+t.test('a query whose planning takes long keeps nobody else waiting', async (t) => {
+  await client.command({
+    query: 'CREATE TABLE keyed (k UInt64) ENGINE = MergeTree ORDER BY k AS SELECT number FROM numbers(10000)',
+  });
+  for (const sql of [
+    'SELECT (SELECT sum(sleepEachRow(0.1)) FROM numbers(10))',
+    'SELECT count() FROM keyed WHERE k IN (SELECT sleepEachRow(0.1) FROM numbers(10))',
+  ]) {
+    let running = true;
+    const query = post({}, sql).finally(() => {
+      running = false;
+    });
+    let worst = 0;
+    while (running) {
+      const before = performance.now();
+      await fetch(`${server.url}/ping`).then((answer) => answer.text());
+      worst = Math.max(worst, performance.now() - before);
+      await new Promise((r) => setTimeout(r, 10));
+    }
+    t.equal((await query).status, 200);
+    t.ok(worst < 700, `${worst} ms`);
+  }
+});

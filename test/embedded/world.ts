@@ -1,0 +1,48 @@
+// An embedded ClickHouse and ways to ask it: by its own client, and by plain HTTP as curl would.
+
+import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import type { Test } from 'tap';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+type ClientOptions = Parameters<typeof createClient>[0];
+
+/** All of it ends with the test. */
+export async function openWorld(t: Pick<Test, 'teardown'>) {
+  const server = await startTestClickHouse();
+  const connect = (more: ClientOptions = {}) =>
+    createClient({ url: server.url, log: { level: ClickHouseLogLevel.OFF }, ...more });
+  const client = connect();
+  t.teardown(async () => {
+    await client.close();
+    await server.stop();
+  });
+
+  const http = async (params: Record<string, string>, init: RequestInit = {}): Promise<Answer> => {
+    const answer = await fetch(`${server.url}/?${new URLSearchParams(params)}`, init);
+    return { status: answer.status, headers: answer.headers, text: await answer.text() };
+  };
+  const post = (
+    params: Record<string, string>,
+    body: string | Buffer = '',
+    headers: Record<string, string> = {},
+  ) => http(params, { method: 'POST', body, headers });
+  const rows = async <T>(query: string, by: ClickHouseClient = client) =>
+    (await by.query({ query, format: 'JSONEachRow' })).json<T>();
+  const one = async (sql: string) => (await post({}, sql)).text.trimEnd();
+
+  let tables = 0;
+  const table = async (columns = 'id UInt32, s String', settings = ''): Promise<string> => {
+    const name = `t${++tables}`;
+    await client.command({
+      query: `CREATE TABLE ${name} (${columns}) ENGINE = MergeTree ORDER BY id ${settings}`,
+    });
+    return name;
+  };
+  return { server, connect, client, http, post, rows, one, table };
+}
