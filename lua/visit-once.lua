@@ -4,11 +4,10 @@
 -- KEYS[2] visits of the profile (hash; a string naming its heir once merged away)
 -- KEYS[3] record of this operation at this profile
 --
--- ARGV[1] 1 where KEYS[1] is the `ids` of the identity's bucket, so that a missing mapping is made; else 0
--- ARGV[2] the identity, `s:<session>` or `c:<customer>`
--- ARGV[3] the profile that the sender expects
--- ARGV[4] product handle
--- ARGV[5] seconds for which the operation is remembered
+-- ARGV[1] the identity, `s:<session>` or `c:<customer>`
+-- ARGV[2] the profile that the sender expects
+-- ARGV[3] product handle
+-- ARGV[4] seconds for which the operation is remembered
 --
 -- Returns the count after this visit (integer), or the id of the profile to ask instead (string); then
 -- nothing was done.
@@ -17,17 +16,14 @@ local count = redis.call('GET', KEYS[3])
 if count then
   return tonumber(count)
 end
-local named = redis.call('HGET', KEYS[1], ARGV[2])
-if named and named ~= ARGV[3] then
+local named = redis.call('HGET', KEYS[1], ARGV[1])
+if named and named ~= ARGV[2] then
   return named
 end
 local visits = redis.pcall('GET', KEYS[2])
 if type(visits) == 'string' then
   return visits
 end
-if not named and ARGV[1] == '1' then
-  redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
-end
-count = redis.call('HINCRBY', KEYS[2], ARGV[4], 1)
-redis.call('SET', KEYS[3], count, 'EX', ARGV[5])
+count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
+redis.call('SET', KEYS[3], count, 'EX', ARGV[4])
 return count

@@ -1,5 +1,9 @@
 -- Counts, reads and resets visits, and resolves identities: a batch of operations in one call.
--- First visit or thousandth, each is one round trip: the mapping from identity to profile is made here.
+-- First visit or thousandth, each is one round trip.
+--
+-- An identity whose own profile has visits needs no mapping to it: that it has no other one says enough. So a
+-- guest who only looks around is one key, and most visits ask a hash that is not there. The mapping is written
+-- where the profile would not tell of its identity: for an event or an item, and when a count goes away.
 --
 -- KEYS[1]        lane: hash tag of this batch, name of the sender's lane
 -- KEYS[2i]       operation i: hash that may name another profile for the identity: `ids` of the
@@ -15,7 +19,7 @@
 --                  the profile that the sender expects
 --                  product handle; empty for r and p
 --                kinds: v visit, c visit and answer the count, g get the count, d reset, r resolve (make the
---                mapping where there is none), p peek (only tell whether there is one);
+--                mapping where there is none), p peek (only tell whether it has a profile);
 --                in capitals where KEYS[2i] is `moved`, so that nothing is created there
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one: a count (integer),
@@ -53,14 +57,13 @@ for kind, identity, profile, handle in string.gmatch(ARGV[4], '(.)([^\n]*)\n([^\
   if named and named ~= profile then
     answer = named
   else
-    if not named and (kind == 'v' or kind == 'c' or kind == 'r') then
-      redis.call('HSET', names, identity, profile)
-    end
     local result
     if kind == 'v' or kind == 'c' or kind == 'V' or kind == 'C' then
       result = redis.pcall('HINCRBY', visits, handle, 1)
     elseif kind == 'd' or kind == 'D' then
       result = redis.pcall('HDEL', visits, handle)
+    elseif kind == 'p' then
+      result = redis.pcall('HLEN', visits)
     else
       result = redis.pcall('HGET', visits, handle)
     end
@@ -72,7 +75,9 @@ for kind, identity, profile, handle in string.gmatch(ARGV[4], '(.)([^\n]*)\n([^\
       answer = result
     elseif kind == 'g' or kind == 'G' then
       answer = tonumber(result) or 0
-    elseif kind == 'p' and not named then
+    elseif not named and (kind == 'r' or (kind == 'd' and result == 1)) then
+      redis.call('HSET', names, identity, profile)
+    elseif not named and kind == 'p' and result == 0 then
       answer = ''
     end
   end

@@ -73,16 +73,18 @@ export class Linker {
 
   /** One try; undefined where somebody else changed something meanwhile. */
   async #tryLink(customer: string, session: string): Promise<Linked | undefined> {
-    const [ofCustomer, ofSession] = await this.#peek(customer, session);
-    if (!ofSession.known) {
-      const { profileId } = ofCustomer.known ? ofCustomer : await this.#identities.enter('resolve', customer);
-      return this.#done(await this.#point(session, '', profileId), profileId);
-    }
-    if (ofCustomer.known && ofCustomer.profileId === ofSession.profileId) {
+    let [ofCustomer, ofSession] = await this.#peek(customer, session);
+    if (ofCustomer.known && ofSession.known && ofCustomer.profileId === ofSession.profileId) {
       return { profileId: ofCustomer.profileId, merged: false };
     }
+    // Sessions that come to a customer's profile may take its counts away, and the customer must stay known.
+    if (ofCustomer.known || !ofSession.known) ofCustomer = await this.#identities.enter('resolve', customer);
+    if (!ofSession.known) {
+      const { profileId } = ofCustomer;
+      return this.#done(await this.#point(session, '', profileId), profileId);
+    }
     // From here on the session's profile is this customer's or it is another's, also if we crash.
-    const adopted = await this.#adopt(ofSession.profileId, customer);
+    const adopted = await this.#adopt(ofSession.profileId, customer, session);
     if (adopted === undefined) return undefined;
     if (!adopted) return this.#move(customer, session, ofSession.profileId);
     if (!ofCustomer.known) {
@@ -98,15 +100,22 @@ export class Linker {
   }
 
   /** Whether the profile is the customer's now; undefined where it was merged away meanwhile. */
-  async #adopt(profileId: string, customer: string): Promise<boolean | undefined> {
+  async #adopt(profileId: string, customer: string, session: string): Promise<boolean | undefined> {
     if (isCustomerBorn(profileId)) return profileId === this.#identities.ownProfile(customer);
-    const { profileId: at, reply } = await this.#atProfile.run(
-      profileId,
+    const { keys } = this.#store;
+    const reply = await this.#store.run(
       ADOPT,
-      (keys, id) => [keys.profile(id), keys.visits(id)],
-      [customer, new Date().toISOString()],
+      [keys.profile(profileId), keys.visits(profileId), keys.ids(bucketOf(profileId))],
+      [
+        customer,
+        new Date().toISOString(),
+        profileId,
+        profileId === this.#identities.ownProfile(session) ? session : '',
+      ],
     );
-    return at === profileId ? reply === 1 : undefined;
+    if (typeof reply !== 'string') return reply === 1;
+    await this.#atProfile.follow(profileId, reply);
+    return undefined;
   }
 
   async #move(customer: string, session: string, from: string): Promise<Linked | undefined> {
@@ -119,20 +128,18 @@ export class Linker {
       const goesTo = await this.#store.run(LEAVE, [keys.moved(from)], [session, profileId]);
       if (goesTo !== profileId) return undefined;
     }
+    const own = this.#identities.ownProfile(session);
     for (let round = 0; round < ROUNDS; round++) {
-      const current = await this.#store.call((client) =>
-        client.hget(keys.ids(this.#bucket(session)), session),
-      );
-      if (await this.#point(session, current ?? '', profileId)) return { profileId, merged: false };
+      const current = await this.#store.call((client) => client.hget(keys.ids(bucketOf(own)), session));
+      if (await this.#point(session, current ?? own, profileId)) return { profileId, merged: false };
     }
     return undefined;
   }
 
   async #point(name: string, from: string, to: string): Promise<boolean> {
-    return (await this.#store.run(POINT, [this.#store.keys.ids(this.#bucket(name))], [name, from, to])) === 1;
-  }
-
-  #bucket(name: string): string {
-    return bucketOf(this.#identities.ownProfile(name));
+    const { keys } = this.#store;
+    const own = this.#identities.ownProfile(name);
+    const touched = [keys.ids(bucketOf(own)), keys.visits(own)];
+    return (await this.#store.run(POINT, touched, [name, from, to, own])) === 1;
   }
 }

@@ -9,7 +9,7 @@ export interface Keys {
   readonly meta: string;
   /** hash: app settings */
   readonly settings: string;
-  /** hash: `s:<session>` / `c:<customer>` -> profile id, for the identities of one bucket */
+  /** hash: `s:<session>` / `c:<customer>` -> profile id, for the identities of one bucket whose visits do not tell; see lua/visits.lua */
   ids(bucket: string): string;
   /** hash: owner, e-mail, names, device, locale, timestamps */
   profile(profileId: string): string;

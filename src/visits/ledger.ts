@@ -17,7 +17,7 @@ export interface Entry {
   readonly name: string;
   /** The profile that the identity is believed to have. */
   readonly profileId: string;
-  /** Whether that profile is the identity's own (same bucket: its mapping is checked, and made where missing). */
+  /** Whether that profile is the identity's own (same bucket: it is checked that no other one is named). */
   readonly own: boolean;
   /** Empty for `resolve` and `peek`. */
   readonly handle: string;
@@ -76,13 +76,8 @@ export class Ledger {
       keys.visits(profileId),
       keys.operation(profileId, operationId),
     ];
-    return (await this.#store.run(VISIT_ONCE, touched, [
-      own ? 1 : 0,
-      name,
-      profileId,
-      handle,
-      REMEMBERED_S,
-    ])) as LedgerAnswer;
+    const args = [name, profileId, handle, REMEMBERED_S];
+    return (await this.#store.run(VISIT_ONCE, touched, args)) as LedgerAnswer;
   }
 }
 

@@ -126,6 +126,33 @@ eachRedis(t, async (t, redis) => {
     await areOne(t, { customerId: 'c8', sessionId: 's8' }, profileId, 1);
   });
 
+  const reset = (identity: Ids) => app.del(PATH, { identity, productHandle: 'x' }, TRUSTED);
+
+  t.test('a customer stays known when a session takes all its counts away', async (t) => {
+    const { profileId } = await visit(app, { customerId: 'c9' });
+    await visit(app, { customerId: 'c9', sessionId: 's9' });
+    await reset({ sessionId: 's9' });
+    await visit(app, { sessionId: 's10' });
+    t.same(
+      await visit(other, { customerId: 'c9', sessionId: 's10' }),
+      { profileId, count: 2 },
+      'merged, not adopted',
+    );
+  });
+
+  t.test('a session stays known when its customer takes all their counts away', async (t) => {
+    const { profileId } = await visit(app, { sessionId: 's11' });
+    await visit(app, { customerId: 'c11', sessionId: 's11' });
+    await reset({ customerId: 'c11' });
+    const item = {
+      ...{ identity: { customerId: 'c11' }, productId: '1', productTitle: 'T', productHandle: 'x' },
+      ...{ image: 'i', price: '1.00', compareAt: null, inventoryAvailable: true, quantity: 1 },
+    };
+    t.equal((await app.post('/item/add', item, TRUSTED)).json.profileId, profileId);
+    const removal = { identity: { sessionId: 's11' }, productId: '1' };
+    t.match((await other.post('/item/remove', removal, TRUSTED)).json, { profileId, removed: true });
+  });
+
   t.test('long ids are linked like short ones', async (t) => {
     const ids = { customerId: 'c'.repeat(255), sessionId: 's'.repeat(255) };
     const { profileId } = await visit(app, { sessionId: ids.sessionId });

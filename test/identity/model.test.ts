@@ -1,5 +1,5 @@
 // The identity rules and merges against a simple model: random sequences of visits, resets, links and crashes
-// in the middle of links, by several servers with caches of their own, end in the model's counts.
+// in the middle of links, by several servers with caches of their own, end in the model's counts and keep its ids.
 
 import fc from 'fast-check';
 import t from 'tap';
@@ -143,13 +143,28 @@ async function check(
   steps: readonly (typeof step extends fc.Arbitrary<infer S> ? S : never)[],
 ) {
   const model = new Model();
-  const add = (profile: Profile, h: string) => profile.counts.set(h, (profile.counts.get(h) ?? 0) + 1);
+  const ids = new Map<Profile, string>();
+  /** The id that was answered for a profile is the one that it had before, and no other profile's. */
+  const answered = (profile: Profile, id: string) => {
+    if ((ids.get(profile) ?? id) !== id)
+      throw new Error(`a profile's id is ${id}, and was ${ids.get(profile)}`);
+    if (!ids.has(profile) && [...ids.values()].includes(id))
+      throw new Error(`two profiles have the id ${id}`);
+    ids.set(profile, id);
+  };
+  const add = (profile: Profile, h: string, { profileId }: { readonly profileId: string }) => {
+    profile.counts.set(h, (profile.counts.get(h) ?? 0) + 1);
+    answered(profile, profileId);
+  };
   const at = (i: number) => servers[i] as Server;
   for (const s of steps) {
     switch (s.do) {
       case 'visit':
-        await at(s.server).visitors.enter('visit', identity(s.who), true, s.handle);
-        add(model.make(s.who), s.handle);
+        add(
+          model.make(s.who),
+          s.handle,
+          await at(s.server).visitors.enter('visit', identity(s.who), true, s.handle),
+        );
         break;
       case 'reset':
         await at(s.server).visitors.enter('reset', identity(s.who), true, s.handle);
@@ -165,13 +180,16 @@ async function check(
           if (!(error instanceof ServiceError)) throw error;
         });
         crashing.crashAfter = Number.POSITIVE_INFINITY;
-        await at(s.next).visitors.enter('visit', identity(s), true, s.handle);
-        add(model.link(s.customer, s.session), s.handle);
+        const settled = await at(s.next).visitors.enter('visit', identity(s), true, s.handle);
+        add(model.link(s.customer, s.session), s.handle, settled);
         break;
       }
       case 'link':
-        await at(s.server).visitors.enter('visit', identity(s), true, s.handle);
-        add(model.link(s.customer, s.session), s.handle);
+        add(
+          model.link(s.customer, s.session),
+          s.handle,
+          await at(s.server).visitors.enter('visit', identity(s), true, s.handle),
+        );
     }
   }
   for (const reader of servers) {
@@ -182,7 +200,8 @@ async function check(
       for (const [id, profile] of known) {
         for (const h of ['a', 'b']) {
           const one: Who = { customer: undefined, session: undefined, [kind]: id };
-          const { count } = await reader.visitors.read(identity(one), true, h);
+          const { count, profileId } = await reader.visitors.read(identity(one), true, h);
+          answered(profile, profileId);
           const expected = profile.counts.get(h) ?? 0;
           if (count !== expected) throw new Error(`${kind} ${id}, ${h}: ${count} instead of ${expected}`);
         }

@@ -9,7 +9,7 @@ t.test('scripts of identities', async (t) => {
   const [IDS, PROFILE, VISITS, MOVED] = ['{b}:ids', '{b}:p:1', '{b}:v:1', '{b}:m:1'];
 
   t.test('point: an identity gets its profile unless somebody else was faster', async (t) => {
-    const point = (from: string, to: string) => call('point', [IDS], ['s:1', from, to]);
+    const point = (from: string, to: string) => call('point', [IDS, VISITS], ['s:1', from, to, 'b.1']);
     t.equal(await point('a.0', 'a.1'), 0, 'it has none');
     t.same(await client.keys('*'), []);
     t.equal(await point('', 'a.1'), 1);
@@ -22,9 +22,18 @@ t.test('scripts of identities', async (t) => {
     t.same(await client.hgetall(IDS), { 's:1': 'a.2' });
   });
 
+  t.test('point: an identity with counts of its own has its own profile, though none is named', async (t) => {
+    await client.hset(VISITS, 'x', 1);
+    const point = (from: string) => call('point', [IDS, VISITS], ['s:1', from, 'a.1', 'b.1']);
+    t.equal(await point(''), 0);
+    t.equal(await client.exists(IDS), 0);
+    t.equal(await point('b.1'), 1);
+    t.same(await client.hgetall(IDS), { 's:1': 'a.1' });
+  });
+
   t.test("adopt: a guest's profile becomes one customer's, once", async (t) => {
-    const adopt = (customer: string) =>
-      call('adopt', [PROFILE, VISITS], [customer, '2026-01-01T00:00:00.000Z']);
+    const adopt = (customer: string, session = '') =>
+      call('adopt', [PROFILE, VISITS, IDS], [customer, '2026-01-01T00:00:00.000Z', 'b.1', session]);
     await client.hset(VISITS, 'x', 1);
     t.equal(await adopt('c:1'), 1);
     t.same(await client.hgetall(PROFILE), { owner: 'c:1', updatedAt: '2026-01-01T00:00:00.000Z' });
@@ -33,13 +42,22 @@ t.test('scripts of identities', async (t) => {
     t.equal(await adopt('c:2'), 0, "another customer's");
     t.equal(await client.dump(PROFILE), before);
     t.equal(await client.hget(PROFILE, 'owner'), 'c:1');
+    t.equal(await client.exists(IDS), 0);
+    t.equal(await adopt('c:1', 's:1'), 1);
+    t.same(
+      await client.hgetall(IDS),
+      { 's:1': 'b.1' },
+      "the guest's mapping does not hang on counts any more",
+    );
+    t.equal(await adopt('c:2', 's:2'), 0);
+    t.equal(await client.hlen(IDS), 1);
   });
 
   t.test(
     'adopt and profile: a profile that was merged away answers its heir, and nothing is done',
     async (t) => {
       await client.set(VISITS, '!b.heir');
-      t.equal(await call('adopt', [PROFILE, VISITS], ['c:1', 'now']), '!b.heir');
+      t.equal(await call('adopt', [PROFILE, VISITS, IDS], ['c:1', 'now', 'b.1', 's:1']), '!b.heir');
       t.equal(await call('profile', [PROFILE, VISITS], ['now', 'email', 'a@b']), '!b.heir');
       t.same(await client.keys('*'), [VISITS]);
     },

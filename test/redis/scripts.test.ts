@@ -9,7 +9,7 @@ import { startTestRedis } from '../harness/redis.js';
 
 /** Changed on purpose? Then this is the line to change with it. */
 const SHAS: Readonly<Record<string, string>> = {
-  adopt: '039b29f213c748d818d4c6742c65ad87788678cc',
+  adopt: '83656647f502ae67262ab64d3297c661d26ac4d5',
   append: 'f8ee7a0a24308d9c5da09a6f64b0ca58eae609ba',
   backlog: '863ba09d8549c56491f57c15d43da13566edc50f',
   commit: '1b343767d9b21266903ee80985487dea1bbff733',
@@ -25,12 +25,12 @@ const SHAS: Readonly<Record<string, string>> = {
   'merge-give': '6ee6a68c0428a2c0d3e4a53861ac1961d641ea9b',
   'merge-take': '30f6f8db8490c53770034a1bf600a775db8a1c88',
   open: 'c1a15d08db203314974efadbd2b0996e038623e5',
-  point: '4f484cd34f1726799c73f5de159b4bdbb11157d0',
+  point: 'f0ac2114462e5793dff34a97b1d8267558a98687',
   profile: 'b5782ad98e27976c6ff4069961806271de3c91a0',
   release: 'd0b73d906bc77cd8b85c6fb2bb022a7af8b19c8f',
   sent: '1f659c707b6825ad8c5e4d6c7f8cf0c9d219e066',
-  'visit-once': 'acd3a25f2df91a36a870b7819d3e9e38c15da346',
-  visits: '2b0178003df314d89a585aba895877b7d1da6be8',
+  'visit-once': 'cd6fa8f2ccff340998a7c19532a6911b0505ed09',
+  visits: '1f3a63c9d886a58b2e2188df63dbbaf86531de8c',
 };
 
 const names = readdirSync(new URL('../../../lua/', import.meta.url)).map((file) =>
@@ -156,8 +156,12 @@ t.test('a script runs on a server that has never seen it, and after SCRIPT FLUSH
   }
   await client.script('FLUSH');
   const point = loadScript('point');
-  t.equal(await runScript(client, point, ['{x}ids'], ['s:1', '', 'p']), 1);
-  t.equal(await client.evalsha(point.sha, 1, '{x}ids', 's:1', '', 'p'), 1, 'by SHA again');
+  const [keys, args] = [
+    ['{x}ids', '{x}v'],
+    ['s:1', '', 'p', 'own'],
+  ];
+  t.equal(await runScript(client, point, keys, args), 1);
+  t.equal(await client.evalsha(point.sha, 2, ...keys, ...args), 1, 'by SHA again');
 });
 
 t.test('an error of the script itself is not hidden, and not tried again', async (t) => {
@@ -166,7 +170,7 @@ t.test('an error of the script itself is not hidden, and not tried again', async
   const client = connectTo(redis.url);
   t.teardown(() => client.disconnect());
   await client.set('{x}ids', 'no hash');
-  await t.rejects(runScript(client, loadScript('point'), ['{x}ids'], ['s:1', '', 'p']), {
+  await t.rejects(runScript(client, loadScript('point'), ['{x}ids', '{x}v'], ['s:1', '', 'p', 'own']), {
     message: /^WRONGTYPE/,
   });
 });
