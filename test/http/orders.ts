@@ -1,0 +1,66 @@
+// What the tests of purchases share: orders, their deliveries, and wishlists with something on them to buy.
+
+import { createHmac } from 'node:crypto';
+import { type Headers, type TestApp, TRUSTED } from '../harness/app.js';
+import { eventsOf } from '../harness/stream.js';
+import { itemOf } from './wishlist.js';
+
+export const PATH = '/webhook/purchase';
+export const SECRET = 'hush';
+export const JSON_TYPE = { 'content-type': 'application/json' };
+
+export const sign = (body: string | Buffer, secret = SECRET) =>
+  createHmac('sha256', secret).update(body).digest('base64');
+
+let deliveries = 0;
+
+/** As Shopify delivers; the body may be a text, so that it can have numbers that JavaScript has not. */
+export function deliver(
+  app: TestApp,
+  order: object | string,
+  id = `delivery-${++deliveries}`,
+  headers: Headers = {},
+) {
+  const body = typeof order === 'string' ? order : JSON.stringify(order);
+  return app.post(PATH, body, {
+    ...JSON_TYPE,
+    'x-shopify-topic': 'orders/paid',
+    'x-shopify-hmac-sha256': sign(body),
+    ...(id === '' ? {} : { 'x-shopify-webhook-id': id }),
+    ...headers,
+  });
+}
+
+const LINE = { quantity: 1, price: '79.90' };
+let orders = 1_000;
+export const orderOf = (customer: unknown, lines: readonly object[], rest: object = {}) => ({
+  id: ++orders,
+  customer,
+  line_items: lines.map((line) => ({ ...LINE, ...line })),
+  ...rest,
+});
+
+export const listed = async (app: TestApp, identity: object): Promise<[string, string | null][]> => {
+  const { json } = await app.post('/item/list', { identity }, TRUSTED);
+  return json.items.map((item: { productId: string; variantId: string | null }) => [
+    item.productId,
+    item.variantId,
+  ]);
+};
+
+export async function add(app: TestApp, identity: object, ...ids: [string, string | null][]): Promise<void> {
+  for (const [productId, variantId] of ids) {
+    const { status } = await app.post('/item/add', itemOf(identity, { productId, variantId }), TRUSTED);
+    if (status !== 200) throw new Error(`add: ${status}`);
+  }
+}
+
+export const switchTo = (app: TestApp, autoRemoveAfterPurchase: boolean) =>
+  app.send('PUT', '/settings', { autoRemoveAfterPurchase }, TRUSTED);
+
+/** What the purchases of a visitor have left in the stream. */
+export const purchasesOf = async (
+  redis: { readonly urls: readonly string[] },
+  of: TestApp,
+  who: { sessionId?: string; customerId?: string },
+) => (await eventsOf(redis, of, who)).filter(({ type }) => type === 'autoRemoveAfterPurchase');
