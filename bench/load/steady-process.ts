@@ -1,25 +1,18 @@
 // The process behind steady.ts: reads its order from the command line, sends its result to its parent, ends.
-//
-// A timer of Node's is as fine as a millisecond, and requests here are some tens of microseconds apart. So every
-// turn of the event loop sends what is due and then sleeps until the next is, if that is not at once. It does not
-// spin: the processor is wanted by the server under test.
 
 import { readFileSync } from 'node:fs';
 import { createRandom } from '../demo/random.js';
 import { percentile } from '../statistics.js';
+import { runArrivals } from './arrivals.js';
 import { Connection } from './connection.js';
 import type { SteadyOrder, SteadyResult } from './steady.js';
 
 const CONNECTIONS = 256;
-/** Longest sleep: an answer that comes in the meantime is seen so much later. */
-const LONGEST_SLEEP_MS = 0.05;
 /** Milliseconds that the last answers may take. */
 const LAST_ANSWERS_MS = 10_000;
 
 const order = JSON.parse(process.argv[2] ?? '{}') as SteadyOrder;
 const requests = readRequests(order.file);
-const random = createRandom(order.port);
-const cell = new Int32Array(new SharedArrayBuffer(4));
 
 const free: Connection[] = [];
 const waiting: number[] = []; // intended times
@@ -39,25 +32,15 @@ free.push(...connections);
 const begin = performance.now() + 5;
 const measured = begin + order.settleSeconds * 1_000;
 const end = measured + order.seconds * 1_000;
-let next = begin + gap();
-turn();
-
-function turn(): void {
-  const now = performance.now();
-  for (; next <= now && next < end; next += gap()) send(next);
-  if (next >= end && (answered + failed === sent || now > end + LAST_ANSWERS_MS)) {
-    finish();
-    return;
-  }
-  const rest = Math.min(next - performance.now(), LONGEST_SLEEP_MS);
-  if (rest > 0.005) Atomics.wait(cell, 0, 0, rest);
-  setImmediate(turn);
-}
-
-/** Milliseconds to the next arrival. */
-function gap(): number {
-  return (-Math.log(1 - random.next()) * 1_000) / order.rate;
-}
+await runArrivals({
+  rate: order.rate,
+  begin,
+  end,
+  random: createRandom(order.port),
+  arrive: send,
+  isOver: (now) => answered + failed === sent || now > end + LAST_ANSWERS_MS,
+});
+finish();
 
 function send(intended: number): void {
   sent++;

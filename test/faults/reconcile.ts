@@ -7,13 +7,20 @@ import type { Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { connectTo } from '../harness/dump.js';
-import type { Load } from './load.js';
+import type { Entry } from './load.js';
 
 export interface Places {
   readonly url: string;
   readonly key: string;
   readonly redisUrl: string;
   readonly clickhouseUrl: string;
+}
+
+/** What was sent and what was acknowledged; see Load. */
+export interface Book {
+  readonly events: ReadonlyMap<string, Entry>;
+  readonly visits: ReadonlyMap<string, Entry>;
+  readonly faults: readonly string[];
 }
 
 export interface Reckoning {
@@ -29,7 +36,7 @@ const DRAIN_MS = 60_000;
 const READERS = 16;
 
 /** Fails `t` with what is wrong; says what was counted. The load must have stopped. */
-export async function expectExact(t: Test, loads: readonly Load[], places: Places): Promise<Reckoning> {
+export async function expectExact(t: Test, loads: readonly Book[], places: Places): Promise<Reckoning> {
   const reckoning = await reconcile(loads, places);
   const { events, visits, hidden, wrong } = reckoning;
   t.same(
@@ -47,7 +54,7 @@ export async function expectExact(t: Test, loads: readonly Load[], places: Place
 }
 
 /** Waits until nothing is under way, and compares. */
-export async function reconcile(loads: readonly Load[], places: Places): Promise<Reckoning> {
+export async function reconcile(loads: readonly Book[], places: Places): Promise<Reckoning> {
   const wrong: string[] = [];
   const tell = (what: string) => wrong.length < 50 && wrong.push(what);
   for (const what of await untilDrained(places)) tell(what);

@@ -10,7 +10,7 @@ import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import { freePort, startRedis } from '../../src/embedded/redis.js';
 import { type Running, spawnWishmeter, until } from '../cli/wishmeter.js';
 import { Load, type LoadSpec } from './load.js';
-import { expectExact, type Places, type Reckoning } from './reconcile.js';
+import { type Book, expectExact, type Places, type Reckoning } from './reconcile.js';
 
 export const KEY = 'sk_faults_0123456789abcdef';
 
@@ -48,7 +48,7 @@ export interface Stage extends Places {
   /** Log lines of `serve` and `flush` at warn and above, so far. */
   logs(): string[];
   load(spec?: Partial<LoadSpec>): Load;
-  exact(t: Test, ...loads: Load[]): Promise<Reckoning>;
+  exact(t: Test, ...loads: Book[]): Promise<Reckoning>;
   stop(): Promise<void>;
 }
 
