@@ -20,7 +20,7 @@ import { eventOperations } from './http/events.js';
 import { Exchanges } from './http/exchange.js';
 import { listenForMetrics } from './http/flush-server.js';
 import { itemOperations } from './http/items.js';
-import { ServeMetrics } from './http/metrics.js';
+import { ServeMetrics, showAll } from './http/metrics.js';
 import { openApiOperation } from './http/openapi.js';
 import { operatingOperations } from './http/operating.js';
 import type { Operation } from './http/operation.js';
@@ -80,8 +80,15 @@ function openStore(
   });
 }
 
-/** One HTTP worker. @throws StartupError */
-export function serve(config: Config, log: Logger): Promise<Running & { readonly port: number }> {
+/** Given what a worker tells of itself: asks all workers, itself among them; answers by the worker's name. */
+export type Siblings = <T>(tell: () => Promise<T>) => () => Promise<Readonly<Record<string, T>>>;
+
+/** One HTTP worker. @param siblings where others share its port @throws StartupError */
+export function serve(
+  config: Config,
+  log: Logger,
+  siblings?: Siblings,
+): Promise<Running & { readonly port: number }> {
   return withClosers(async (onClose) => {
     let exchanges: Exchanges;
     const metrics = new ServeMetrics(() => exchanges.open);
@@ -137,14 +144,18 @@ export function serve(config: Config, log: Logger): Promise<Running & { readonly
       purchaseOperation(visitors, settings, purchases, deliveries, config.SHOPIFY_SECRET),
       beaconOperation(),
     ];
-    const backlog = new BacklogMetrics(metrics.registry, config.STREAM_HIGH_WATER, () =>
+    // What is in Redis is the same whichever worker reads it.
+    const streams = new Registry();
+    const backlog = new BacklogMetrics(streams, config.STREAM_HIGH_WATER, () =>
       store.call((client) => readBacklogs(client, store.keys, store.deployment.shards)),
     );
+    const askAll = siblings?.(() => metrics.registry.getMetricsAsJSON());
+    const figures = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
     const unprefixed = operatingOperations(
       () => store.ping(),
       async () => {
         await backlog.refresh();
-        return { type: metrics.registry.contentType, body: await metrics.registry.metrics() };
+        return { type: streams.contentType, body: (await figures()) + (await streams.metrics()) };
       },
     );
     operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed));

@@ -98,6 +98,11 @@ function createProgram(name: string, args: readonly string[]): Program {
     ready(message) {
       process.send?.({ ready: true, ...message });
     },
+    channel: process.send && {
+      // Without `start` there is nobody to send to, and this process is about to be stopped.
+      send: (message) => void process.send?.(message, undefined, {}, () => {}),
+      listen: (onMessage) => void process.on('message', onMessage),
+    },
     kill(pid, signal) {
       try {
         process.kill(pid, signal);

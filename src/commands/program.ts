@@ -5,6 +5,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { Config } from '../config.js';
 import { StartupError } from '../errors.js';
+import type { Channel } from './siblings.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -30,6 +31,8 @@ export interface Program {
   beforeForcedExit(last: () => void): void;
   /** Tells the parent, where there is one that listens, that this process serves. */
   ready(message: object): void;
+  /** To the parent, where `start` runs this process beside others of its kind. */
+  readonly channel: Channel | undefined;
   /** Sends a signal to a process that may be gone. */
   kill(pid: number, signal: NodeJS.Signals): void;
 }

@@ -1,11 +1,28 @@
 // The figures of one `serve` process. The hot path counts in plain numbers; Prometheus reads them when it asks.
+// Where several workers share a port a scrape meets any of them, and it shows all: each series then says whose it is.
 
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { ErrorCode } from '../errors.js';
 import type { Operation } from './operation.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const SECONDS_BUCKETS = [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5];
+
+/** The figures of one process, as they travel to another. */
+export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+/** As Prometheus reads them, each series with its `worker`. @param byWorker by the worker's name */
+export function showAll(byWorker: Readonly<Record<string, Figures>>): Promise<string> {
+  const labelled = Object.entries(byWorker).map(([worker, figures]) =>
+    figures.map(({ values, ...metric }) => ({
+      ...metric,
+      // No two series are the same, so nothing is added up; but this one keeps every series.
+      aggregator: 'sum',
+      values: values.map((sample) => ({ ...sample, labels: { worker, ...sample.labels } })),
+    })),
+  );
+  return AggregatorRegistry.aggregate(labelled).metrics();
+}
 
 export class ServeMetrics {
   readonly registry = new Registry();

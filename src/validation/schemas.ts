@@ -43,14 +43,20 @@ export const visitQuery = {
   },
 } as const;
 
+const freeForm = {
+  type: 'object',
+  // JSON.stringify recurses, and ends in an exception at some 5,000 levels.
+  maxLevels: 1_000,
+  description: 'Free-form, at most 16 KiB; numbers of more than 15 digits lose some: send them as text',
+} as const;
+
 export const eventBody = {
   type: 'object',
   required: ['identity', 'type'],
   properties: {
     identity,
     type: { type: 'string', enum: EVENT_TYPES },
-    // JSON.stringify recurses, and ends in an exception at some 5,000 levels.
-    payload: { type: 'object', maxLevels: 1_000, description: 'Free-form, at most 16 KiB' },
+    payload: freeForm,
   },
 } as const;
 
@@ -100,7 +106,7 @@ export const itemAddBody = {
     quantity: { type: 'integer', minimum: 1, maximum: MAX_QUANTITY },
     currencyCode: { type: 'string', format: 'currency-code' },
     countryCode: { type: 'string', format: 'country-code' },
-    properties: { type: 'object', maxLevels: 1_000, description: 'Free-form, at most 16 KiB' },
+    properties: freeForm,
     source: { type: 'string', enum: ITEM_SOURCES, default: 'pdp' },
   },
 } as const;

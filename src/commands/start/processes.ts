@@ -6,6 +6,7 @@
 //
 // On a Redis that is new, flush goes first: it knows from ClickHouse whether there was another one before.
 
+import type { ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -20,6 +21,7 @@ import type { Environment } from '../program.js';
 import { ownApiKey } from './api-key.js';
 import type { Children } from './children.js';
 import { claimPorts } from './ports.js';
+import { Relay } from './relay.js';
 
 const MAIN = new URL('../../main.js', import.meta.url);
 
@@ -72,12 +74,21 @@ export async function startProcesses(config: Config, env: Environment, children:
         )
         .then(({ url }) => url);
 
-  const own = (name: string, command: string, settings: Environment) =>
+  const own = (
+    name: string,
+    command: string,
+    settings: Environment,
+    onReady?: (child: ChildProcess) => void,
+  ) =>
     children.start(name, (onState) =>
       startChild({
         name: `wishmeter ${command}`,
         command: () => nodeCommand(MAIN, [command], { ...env, ...settings }),
-        ready: readyOverIpc,
+        ready: async (child, ended) => {
+          const ready = await readyOverIpc(child, ended);
+          onReady?.(child);
+          return ready;
+        },
         ipc: true,
         stopMs: STOP_MS,
         onState,
@@ -94,8 +105,11 @@ export async function startProcesses(config: Config, env: Environment, children:
   const serving = redisUrl.then(async (url) => {
     const more = { REDIS_URL: url, PORT: String(port), API_KEYS: key ?? env.API_KEYS };
     if (await isNew(url, config)) await flushing;
+    const relay = new Relay();
     return Promise.all(
-      Array.from({ length: config.WORKERS }, (_, i) => own(`serve ${i + 1}`, 'serve', more)),
+      Array.from({ length: config.WORKERS }, (_, i) =>
+        own(`serve ${i + 1}`, 'serve', more, (child) => relay.join(`${i + 1}`, child)),
+      ),
     );
   });
   await Promise.all([serving, flushing]);

@@ -1,0 +1,51 @@
+// Passes a worker's question on to all workers, and what they told back to it; see ../siblings.ts. What it is about
+// is the workers' own business.
+
+import type { ChildProcess } from 'node:child_process';
+import type { FromRelay, ToRelay } from '../siblings.js';
+
+/** Milliseconds after which a worker that has not answered is left out. */
+const PATIENCE_MS = 1_000;
+
+type OnTold = (name: string, value: unknown) => void;
+
+export class Relay {
+  readonly #workers = new Map<string, ChildProcess>();
+  readonly #questions = new Map<number, OnTold>();
+  #count = 0;
+
+  /** Takes a worker in that is up, until it has exited. @param name the same when it is started again */
+  join(name: string, worker: ChildProcess): void {
+    this.#workers.set(name, worker);
+    worker.on('message', (received) => {
+      const message = received as ToRelay;
+      if ('ask' in message) this.#ask(worker, message.ask);
+      else if ('told' in message) this.#questions.get(message.told)?.(name, message.value);
+    });
+    worker.once('exit', () => {
+      if (this.#workers.get(name) === worker) this.#workers.delete(name);
+    });
+  }
+
+  #ask(asker: ChildProcess, heard: number): void {
+    const question = ++this.#count;
+    const waiting = new Set(this.#workers.keys());
+    const values: Record<string, unknown> = {};
+    const end = () => {
+      clearTimeout(timer);
+      this.#questions.delete(question);
+      send(asker, { heard, values });
+    };
+    const timer = setTimeout(end, PATIENCE_MS);
+    this.#questions.set(question, (name, value) => {
+      values[name] = value;
+      waiting.delete(name);
+      if (waiting.size === 0) end();
+    });
+    for (const worker of this.#workers.values()) send(worker, { tell: question });
+  }
+}
+
+function send(worker: ChildProcess, message: FromRelay): void {
+  worker.send(message, () => {}); // one that has just gone is left out
+}
