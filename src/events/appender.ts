@@ -27,10 +27,13 @@ export function appendFormat(keys: Keys, highWater: number): BatchFormat<Append,
     mixesTags: false,
     writes: () => true,
     size: ({ line }) => line.length,
-    encode(appends, keyList, args) {
+    encode(appends, call) {
       const { shard } = appends[0] as Append;
-      keyList.push(keys.events(shard), keys.eventsState(shard));
-      args.push(highWater, appends.length, appends.map((append) => append.line).join(''));
+      call.key(keys.events(shard));
+      call.key(keys.eventsState(shard));
+      call.arg(highWater);
+      call.arg(appends.length);
+      call.arg(appends.map((append) => append.line).join(''));
     },
     decode(appends, reply) {
       const answer = reply === LUA.FULL ? new ServiceError('overloaded') : reply;

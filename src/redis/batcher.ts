@@ -22,7 +22,8 @@ import type { RedisClient } from './client.js';
 import type { RedisClock } from './clock.js';
 import { isPassing, toServiceError } from './failures.js';
 import type { Presence } from './presence.js';
-import { isNoScript, type Script, type ScriptArg } from './scripts.js';
+import { ScriptCall } from './script-call.js';
+import { isNoScript, type Script } from './scripts.js';
 
 /** How the operations of one script are laid out. The first key and the first three arguments are the batcher's. */
 export interface BatchFormat<Op, Answer> {
@@ -35,8 +36,8 @@ export interface BatchFormat<Op, Answer> {
   writes(op: Op): boolean;
   /** Characters that the operation brings along, where they may be many: bounds a batch beside its count. */
   size?(op: Op): number;
-  /** Pushes the keys and arguments of a batch. */
-  encode(ops: readonly Op[], keys: string[], args: ScriptArg[]): void;
+  /** Gives the call the keys and arguments of a batch. */
+  encode(ops: readonly Op[], call: ScriptCall): void;
   /** The script's reply -> one answer per operation, in order. An Error rejects its operation. */
   decode(ops: readonly Op[], reply: unknown): readonly (Answer | Error)[];
 }
@@ -88,6 +89,8 @@ export class Batcher<Op, Answer> {
   #sequence = 0;
   #pending = 0;
   #turnScheduled = false;
+  /** Of whatever arrives in this turn. */
+  #turnDeadline = 0;
   #closed = false;
   #onIdle: (() => void) | undefined;
 
@@ -117,10 +120,12 @@ export class Batcher<Op, Answer> {
     const { waiting } = group;
     if (!this.#turnScheduled) {
       this.#turnScheduled = true;
+      this.#turnDeadline = performance.now() + this.#options.timeoutMs;
       setImmediate(this.#endOfTurn);
     }
+    const deadline = this.#turnDeadline;
     return new Promise((resolve, reject) => {
-      waiting.push({ op, deadline: performance.now() + this.#options.timeoutMs, resolve, reject });
+      waiting.push({ op, deadline, resolve, reject });
     });
   }
 
@@ -181,20 +186,15 @@ export class Batcher<Op, Answer> {
   }
 
   async #send(group: Group<Op, Answer>, lane: string, batch: Waiting<Op, Answer>[]): Promise<void> {
-    const { clock, onBatch } = this.#options;
+    const { onBatch } = this.#options;
     const started = performance.now();
     const ops = batch.map((w) => w.op);
     const deadline = (batch[0] as Waiting<Op, Answer>).deadline;
     try {
       const sequence = ops.some(this.#format.writes) ? ++this.#sequence : 0;
-      const keys = [this.#options.laneKey(group.tag, lane)];
-      const args: ScriptArg[] = [
-        sequence,
-        Math.floor(clock.now() + this.#forRedis(deadline, started)),
-        LANE_MEMORY_S,
-      ];
-      this.#format.encode(ops, keys, args);
-      const reply = await this.#callUntilAnswered(keys, args, deadline);
+      const call = new ScriptCall(this.#format.script, this.#options.laneKey(group.tag, lane));
+      this.#format.encode(ops, call);
+      const reply = await this.#callUntilAnswered(call, sequence, deadline);
       onBatch?.(ops.length, performance.now() - started);
       const answers = this.#format.decode(ops, reply);
       for (let i = 0; i < batch.length; i++) {
@@ -214,41 +214,40 @@ export class Batcher<Op, Answer> {
     }
   }
 
-  /** Milliseconds that Redis has to apply a batch: what it would apply later may be answered as refused. */
-  #forRedis(deadline: number, now: number): number {
-    return deadline - now - this.#options.timeoutMs * REPLY_SHARE;
-  }
-
   /** Sends the same call until Redis answers it or the deadline (of our monotonic clock) is past. */
-  async #callUntilAnswered(keys: string[], args: ScriptArg[], deadline: number): Promise<unknown> {
+  async #callUntilAnswered(call: ScriptCall, sequence: number, deadline: number): Promise<unknown> {
     const { client, clock, presence } = this.#options;
-    const { script } = this.#format;
-    let full = false;
+    let inFull = false;
     let remeasured = false;
+    let forRedis = this.#inRedisTime(deadline);
     for (;;) {
       try {
         if (!presence.isUp && !(await up(presence, deadline))) throw new ServiceError('unavailable');
-        const call = full
-          ? client.eval(script.source, keys.length, ...keys, ...args)
-          : client.evalsha(script.sha, keys.length, ...keys, ...args);
-        const reply = await before(deadline, call);
+        const sent = call.send(client, inFull, [sequence, forRedis, LANE_MEMORY_S]);
+        const reply = await before(deadline, sent);
         if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
         if (reply !== LUA.EXPIRED) return reply;
         // Either we were slow, or a clock jumped since it was measured: that can be told apart once.
         if (remeasured || performance.now() >= deadline) throw new ServiceError('unavailable');
         remeasured = true;
         await clock.measure(client);
-        args[1] = Math.floor(clock.now() + this.#forRedis(deadline, performance.now()));
+        forRedis = this.#inRedisTime(deadline);
       } catch (error) {
         if (error instanceof ServiceError) throw error;
         if (isNoScript(error)) {
-          full = true;
+          inFull = true;
           continue;
         }
         if (!isPassing(error as Error) || !(await up(presence, deadline)))
           throw toServiceError(error as Error);
       }
     }
+  }
+
+  /** Until when Redis may apply a batch: what it would apply later may be answered as refused. */
+  #inRedisTime(deadline: number): number {
+    const { clock, timeoutMs } = this.#options;
+    return Math.floor(clock.at(deadline) - timeoutMs * REPLY_SHARE);
   }
 }
 

@@ -8,9 +8,9 @@ import type { RedisClient } from './client.js';
 export class RedisClock {
   #offset = 0;
 
-  /** Milliseconds of Redis's clock, now. */
-  now(): number {
-    return performance.now() + this.#offset;
+  /** Milliseconds of Redis's clock at a time of ours (`performance.now()`). */
+  at(time: number): number {
+    return time + this.#offset;
   }
 
   /** Asks Redis for its time; the answer's age, half a round trip, is well below any deadline. @throws where nobody answers */

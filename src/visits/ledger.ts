@@ -92,13 +92,14 @@ function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
     tag: (entry) => bucketOf(entry.profileId),
     mixesTags: true,
     writes: (entry) => entry.kind !== 'read' && entry.kind !== 'peek',
-    encode(entries, keyList, args) {
+    encode(entries, call) {
       let packed = '';
       for (const { kind, name, profileId, own, handle } of entries) {
-        keyList.push(namesKey(keys, profileId, own), keys.visits(profileId));
+        call.key(namesKey(keys, profileId, own));
+        call.key(keys.visits(profileId));
         packed += `${(own ? CODES : FOREIGN_CODES)[kind]}${name}\n${profileId}\n${handle}\n`;
       }
-      args.push(packed);
+      call.arg(packed);
     },
     decode(entries, reply) {
       const answers = new Array<LedgerAnswer | Error>(entries.length).fill(undefined);

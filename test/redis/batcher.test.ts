@@ -157,10 +157,13 @@ t.test('a batcher', async (t) => {
     tag: (line) => line.slice(0, 1),
     mixesTags: false,
     writes: () => true,
-    encode(ops, keys, args) {
+    encode(ops, call) {
       const tag = ops[0]?.slice(0, 1);
-      keys.push(`b:{${tag}}:stream`, `b:{${tag}}:state`);
-      args.push(1_000_000, ops.length, ops.map((line) => `${line}\n`).join(''));
+      call.key(`b:{${tag}}:stream`);
+      call.key(`b:{${tag}}:state`);
+      call.arg(1_000_000);
+      call.arg(ops.length);
+      call.arg(ops.map((line) => `${line}\n`).join(''));
     },
     decode: (ops, reply) =>
       ops.map((line) => (line.includes('wrong') ? new Error(`no ${line}`) : [line, reply])),
