@@ -229,8 +229,7 @@ export class Exchanges {
     const { res } = exchange;
     res.cork(() => {
       if (status !== undefined) res.writeStatus(status);
-      res.writeHeader('content-type', type === undefined ? JSON_TYPE : type + NOT_SNIFFED);
-      res.writeHeader('x-request-id', exchange.id);
+      res.writeHeader('content-type', (type === undefined ? JSON_TYPE : type + ANY_TYPE) + exchange.id);
       for (const name in headers) res.writeHeader(name, headers[name] as string);
       writeCors(this.#options.access, res, exchange.origin);
       const closes = exchange.closes || this.#draining;
@@ -290,9 +289,10 @@ interface Exchange {
 }
 
 // What all answers say goes along with the type: a call of writeHeader takes 0.17 us, whatever its length, and
-// uWebSockets.js sends a value as it is given. (So nothing that a caller sent may become one unchecked.)
-const NOT_SNIFFED = '\r\nx-content-type-options: nosniff';
-const JSON_TYPE = `application/json${NOT_SNIFFED}\r\ncache-control: no-store`;
+// uWebSockets.js sends a value as it is given. (So nothing that a caller sent may become one unchecked.) The
+// request's id comes last.
+const ANY_TYPE = '\r\nx-content-type-options: nosniff\r\nx-request-id: ';
+const JSON_TYPE = `application/json\r\ncache-control: no-store${ANY_TYPE}`;
 
 function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
