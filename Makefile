@@ -13,7 +13,7 @@ BUILD := dist/.built
 CLI := $(BIN)/wishmeter
 TESTS ?= dist/test/**/*.test.js
 
-.PHONY: help run test check demo sql bench bench-compare bench-profile soak build clean redis chromium wrk webdis
+.PHONY: help run test check demo sql bench bench-compare bench-profile soak build clean redis chromium faketime wrk webdis
 
 help:
 	@echo 'make run     everything on this machine: HTTP, Redis, ClickHouse'
@@ -30,7 +30,7 @@ help:
 run: build redis
 	@exec node $(CLI) start
 
-test: build redis chromium
+test: build redis chromium faketime
 	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) # tap knows **, sh does not
 
 check: build
@@ -85,6 +85,9 @@ redis:
 
 chromium:
 	@.ci/install-chromium
+
+faketime:
+	@.ci/install-faketime
 
 wrk webdis:
 	@command -v $@ >/dev/null || .ci/apt-get-install $@

@@ -1,5 +1,6 @@
 // Clocks that are set back an hour, ours and Redis's: ids stay unique, order stays order, nobody waits that hour.
-// Redis's clock is not ours to set: what a jump leaves behind in its data is put there by hand.
+// Here our clock is a function and what a jump leaves behind in Redis is put there by hand, part by part; processes
+// whose clocks do jump are in clock-jumps.test.ts.
 
 import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';

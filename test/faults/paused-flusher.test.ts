@@ -23,12 +23,12 @@ const newer = programPart('newer flush', 'flush', {
 });
 t.teardown(() => newer.stop());
 
-t.test('a flusher paused for long', { timeout: 300_000 }, async (t) => {
+t.test('a flusher paused for long', { timeout: 600_000 }, async (t) => {
   const forget = 'ALTER TABLE events_stored MODIFY SETTING non_replicated_deduplication_window = 1';
   await clickhouse.command({ query: forget });
   const load = stage.load({ seed: 7 });
   await load.untilServed();
-  for (let round = 0; round < (FULL ? 5 : 1); round++) {
+  for (let round = 0; round < (FULL ? 3 : 1); round++) {
     const held = await until('it is stopped with a batch in its hands', async () => {
       if ((await redis.hget(state, 'manifest')) === null) return undefined;
       signal(stage.flush, 'SIGSTOP');
