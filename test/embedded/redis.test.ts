@@ -42,6 +42,24 @@ t.test('it is the Redis that production asks for: append-only, no eviction, no s
   await redis.stop();
 });
 
+t.test('an event that waits takes hardly more memory than its line', async (t) => {
+  const redis = await startTestRedis();
+  const client = (await connect([redis.url])) as Redis;
+  const [entries, events, bytesPerEvent] = [1_000, 27, 512];
+  const lines = 'x'.repeat(events * bytesPerEvent);
+  const used = async () => {
+    const memory = await client.info('memory');
+    const figure = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(memory)?.[1]);
+    return figure('used_memory') - figure('mem_clients_normal') - figure('mem_aof_buffer');
+  };
+  const before = await used();
+  for (let n = 0; n < entries; n++) await client.xadd('events', '*', 'n', events, 'd', lines);
+  const beyond = ((await used()) - before) / (entries * events) - bytesPerEvent;
+  t.ok(beyond < 30, `${beyond.toFixed(1)} B beyond the line`);
+  client.disconnect();
+  await redis.stop();
+});
+
 t.test('a folder that is in use is refused in one sentence, and its owner is not disturbed', async (t) => {
   const dir = freshDir();
   const redis = await startRedis({ dir });
