@@ -2,6 +2,7 @@
 // back into the stream once the cause is mended, `drop` throws them away. Named as `list` names them, or --all.
 
 import { join, resolve } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.js';
 import { StartupError } from '../errors.js';
@@ -35,7 +36,7 @@ export async function dead({ args, config, stdout }: Program): Promise<number> {
     const keys = createKeys(config.KEY_PREFIX);
     const letters = { redis, keys, shards: await shardsOf(redis, keys) };
     if (action === 'list') {
-      for await (const { shard, letter } of each(letters)) stdout.write(`${describe(shard, letter)}\n`);
+      await list(letters, stdout);
       return 0;
     }
     const act = action === 'retry' ? retryDeadLetters : dropDeadLetters;
@@ -83,6 +84,17 @@ async function open(config: Config): Promise<RedisClient> {
 /** All shards that were ever written to, which may be more than EVENT_SHARDS is now; none where nothing ever ran. */
 async function shardsOf(redis: RedisClient, keys: Keys): Promise<number> {
   return Number((await redis.hget(keys.meta, 'shards')) ?? 0);
+}
+
+async function list(letters: Letters, stdout: Program['stdout']): Promise<void> {
+  const lines = async function* () {
+    for await (const { shard, letter } of each(letters)) yield `${describe(shard, letter)}\n`;
+  };
+  try {
+    await pipeline(lines, stdout, { end: false });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // `| head` has seen enough
+  }
 }
 
 async function* each({

@@ -99,7 +99,7 @@ export class ClickHouseConnections {
     session.busy = true;
     clearTimeout(session.expiry);
     const { connection } = session;
-    const before = await this.#before(connection, scope);
+    let before: readonly string[] = [];
     const release = async () => {
       try {
         for (const sql of before) await this.#run(connection, sql);
@@ -111,7 +111,14 @@ export class ClickHouseConnections {
       if (closedMeanwhile) this.#chdb.CloseConnection(connection);
       else session.expiry = setTimeout(() => this.closeSession(id), timeoutMs).unref();
     };
-    return { connection, release: onlyOnce(release) };
+    const lease = { connection, release: onlyOnce(release) };
+    try {
+      before = await this.#before(connection, scope);
+    } catch (error) {
+      await lease.release(); // a session may have settings under which not even this can be asked
+      throw error;
+    }
+    return lease;
   }
 
   /** The statements that put back what `preparing` changes. */

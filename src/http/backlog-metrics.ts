@@ -44,14 +44,11 @@ export class BacklogMetrics {
 
   /** Where Redis does not answer, nothing is shown rather than what was. */
   async refresh(): Promise<void> {
+    const backlogs = await this.#read().catch(() => undefined);
+    // In one go: somebody else may be reading what was shown before.
     for (const gauge of Object.values(this.#shard)) gauge.reset();
-    try {
-      const backlogs = await this.#read();
-      for (const [shard, backlog] of backlogs.entries()) this.#show(String(shard), backlog);
-      this.#redisUp.set(1);
-    } catch {
-      this.#redisUp.set(0);
-    }
+    for (const [shard, backlog] of (backlogs ?? []).entries()) this.#show(String(shard), backlog);
+    this.#redisUp.set(backlogs === undefined ? 0 : 1);
   }
 
   #show(shard: string, { events, bytes, oldestMs, deadLetters, epoch, silentMs }: Backlog): void {

@@ -5,7 +5,7 @@ import t from 'tap';
 import { openDeployment } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { startTestRedis } from '../harness/redis.js';
-import { wishmeter } from './wishmeter.js';
+import { spawnWishmeter, wishmeter } from './wishmeter.js';
 
 const keys = createKeys('wm');
 
@@ -60,6 +60,19 @@ t.test(
     t.equal(await redis.xlen(keys.events(1)), 1);
   },
 );
+
+t.test('a reader who has seen enough of the list is no error', async (t) => {
+  const server = await startTestRedis();
+  t.teardown(() => server.stop());
+  const redis = new Redis(`${server.dir}/redis.sock`);
+  t.teardown(() => redis.disconnect());
+  await openDeployment(redis, keys, { buckets: 16, eventShards: 1 });
+  const line = JSON.stringify({ payload: 'x'.repeat(16_384) });
+  for (let i = 0; i < 64; i++) await redis.xadd(keys.eventsDead(0), '*', 'time', '0', 'line', line);
+  const { child, ended } = spawnWishmeter({ args: ['dead', 'list'], env: { REDIS_URL: server.url } });
+  child.stdout?.once('data', () => child.stdout?.destroy());
+  t.match(await ended, { code: 0, signal: null, stderr: '' });
+});
 
 t.test('ids that are none, and neither ids nor --all, are refused before anything is done', async (t) => {
   const server = await startTestRedis();

@@ -20,6 +20,16 @@ t.test('a folder is locked once, and free again after release', async (t) => {
   await next.release();
 });
 
+t.test('of those that want a folder at the same moment one has it', async (t) => {
+  for (let round = 0; round < 20; round++) {
+    const dir = await tempDir(t);
+    const wanted = await Promise.allSettled([1, 2, 3, 4].map((pid) => lockFolder(dir, pid)));
+    const had = wanted.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    t.equal(had.length, 1);
+    await Promise.all(had.map((lock) => lock.release()));
+  }
+});
+
 t.test('the lock works in a folder whose path is longer than a socket may have', async (t) => {
   const dir = join(await tempDir(t), 'deep'.repeat(30), 'er'.repeat(60));
   await mkdir(dir, { recursive: true });

@@ -279,6 +279,14 @@ t.test('a session is for one request at a time, ends after its time, and has its
   t.match(await http({ session_id: 's3', query: 'SELECT 1' }), { status: 501, text: /needs POST/ });
 });
 
+t.test('a session whose own settings spoil a request is free for the next one', async (t) => {
+  const session = { session_id: 's4' };
+  await post(session, "SET max_result_rows = 1, result_overflow_mode = 'throw'");
+  const spoiled = { ...session, max_threads: '1', max_block_size: '100' };
+  t.match(await post(spoiled, 'SELECT 1'), { text: /^Code: 396\./ });
+  t.equal((await post(session, 'SELECT 1')).text, '1\n');
+});
+
 t.test('what is not supported is refused in words, never half done', async (t) => {
   t.match(await post({ compress: '1' }, 'SELECT 1'), { status: 501, text: /\(NOT_IMPLEMENTED\)/ });
   t.match(await post({ role: 'r' }, 'SELECT 1'), { status: 501 });

@@ -2,7 +2,7 @@
 // on, and not a file with a pid in it: the kernel closes it however the owner ends, and a pid that was
 // given to another process (in a container, they all are small) is never taken for the owner.
 
-import { lstat, mkdtemp, rm, symlink, unlink } from 'node:fs/promises';
+import { mkdtemp, rm, symlink, unlink } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -23,14 +23,19 @@ export async function lockFolder(folder: string, pid: number): Promise<Lock> {
   try {
     await symlink(resolve(folder), join(link, 'd'));
     const path = join(link, 'd', SOCKET);
+    const realPath = resolve(folder, SOCKET);
+    // Asked only where the name is taken: of two that find the folder free the kernel lets one have it.
+    const lock = await listen(path, realPath, pid);
+    if (lock) return lock;
     const owner = await askOwner(path);
-    if (owner !== undefined) {
-      throw new StartupError(
-        `Another \`wishmeter start\` (pid ${owner}) uses ${folder}; stop it or set another DATA_DIR.`,
-      );
+    if (owner === undefined) {
+      await unlink(path).catch(() => {}); // what a killed owner left
+      const inherited = await listen(path, realPath, pid);
+      if (inherited) return inherited;
     }
-    await unlink(path).catch(() => {}); // what a killed owner left
-    return await listen(path, resolve(folder, SOCKET), pid);
+    throw new StartupError(
+      `Another \`wishmeter start\` (pid ${owner ?? (await askOwner(path))}) uses ${folder}; stop it or set another DATA_DIR.`,
+    );
   } finally {
     await rm(link, { recursive: true });
   }
@@ -38,7 +43,6 @@ export async function lockFolder(folder: string, pid: number): Promise<Lock> {
 
 /** What the owner says, its pid; undefined where nobody listens. */
 async function askOwner(path: string): Promise<string | undefined> {
-  if (!(await lstat(path).catch(() => undefined))) return undefined;
   try {
     return await text(connect({ path }));
   } catch {
@@ -46,13 +50,18 @@ async function askOwner(path: string): Promise<string | undefined> {
   }
 }
 
-async function listen(path: string, realPath: string, pid: number): Promise<Lock> {
+/** Undefined where there is a socket already, whether or not somebody listens on it. */
+async function listen(path: string, realPath: string, pid: number): Promise<Lock | undefined> {
   const server = createServer((asking) => {
     asking.on('error', () => {}).end(String(pid));
   });
-  await new Promise<void>((done, failed) => {
-    server.once('error', failed).listen(path, done);
+  const isOurs = await new Promise<boolean>((done, failed) => {
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      error.code === 'EADDRINUSE' ? done(false) : failed(error),
+    );
+    server.listen(path, () => done(true));
   });
+  if (!isOurs) return undefined;
   server.unref();
   return {
     async release() {
