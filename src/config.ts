@@ -55,21 +55,35 @@ function keyList(rule: (key: string) => boolean, sentence: string): (text: strin
   };
 }
 
-function urls(schemes: readonly string[]): (text: string) => readonly string[] {
+function isUrl(text: string, schemes: readonly string[]): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname } = new URL(text);
+  return schemes.includes(protocol) && /^[^,]+$/.test(hostname);
+}
+
+/** One, or none where it is empty. */
+function url(...schemes: readonly string[]): (text: string) => string {
+  return (text) => {
+    if (text !== '' && !isUrl(text, schemes)) throw new Error(`must be ${spell(schemes)}`);
+    return text;
+  };
+}
+
+function urls(...schemes: readonly string[]): (text: string) => readonly string[] {
   return (text) => {
     const found = list(text);
-    for (const u of found) {
-      if (!URL.canParse(u) || !schemes.includes(new URL(u).protocol) || new URL(u).hostname === '') {
-        throw new Error(`must be ${schemes.map((s) => `${s}//host`).join(' or ')}`);
-      }
-    }
+    if (!found.every((one) => isUrl(one, schemes))) throw new Error(`must be ${spell(schemes)}`);
     return found;
   };
 }
 
+function spell(schemes: readonly string[]): string {
+  return schemes.map((scheme) => `${scheme}//host`).join(' or ');
+}
+
 function webAddress(text: string): string {
-  const found = urls(['http:', 'https:'])(text);
-  if (found.length !== 1 || /[?#]/.test(text)) throw new Error('must be like https://shop.example');
+  if (!isUrl(text, ['http:', 'https:']) || /[?#]/.test(text))
+    throw new Error('must be like https://shop.example');
   return text.replace(/\/+$/, '');
 }
 
@@ -159,7 +173,7 @@ export const SETTINGS = {
   REDIS_URL: setting(
     '',
     '`redis://` or `rediss://`; several, comma-separated, are a Redis Cluster; without it `start` runs its own',
-    urls(['redis:', 'rediss:']),
+    urls('redis:', 'rediss:'),
   ),
   REDIS_TIMEOUT_MS: setting(
     '500',
@@ -199,7 +213,7 @@ export const SETTINGS = {
   CLICKHOUSE_URL: setting(
     '',
     '`http://user:password@host:8123` of ClickHouse; without it `start` runs its own',
-    (text) => urls(['http:', 'https:'])(text)[0] ?? '',
+    url('http:', 'https:'),
   ),
   CLICKHOUSE_DATABASE: setting('wishmeter', 'database that holds `events` and the views', identifier),
   CLICKHOUSE_PORT: setting('8123', 'port of the embedded ClickHouse; 0 takes a free one', integer(0, 65_535)),

@@ -57,7 +57,7 @@ t.test('values from both sides', async (t) => {
     ['KEY_PREFIX', ['a', 'shop.eu-1_x', 'x'.repeat(32)]],
     ['BUCKETS', ['1', '1048576']],
     ['STREAM_HIGH_WATER', ['1', '100000000000000']],
-    ['CLICKHOUSE_URL', ['http://h:8123', 'https://u:p@h']],
+    ['CLICKHOUSE_URL', ['http://h:8123', 'https://u:p@h', 'https://u:p,w@h']],
     ['CLICKHOUSE_DATABASE', ['a', '_A9']],
   ];
   for (const [name, values] of right)
@@ -82,7 +82,7 @@ t.test('values from both sides', async (t) => {
     ['KEY_PREFIX', ['{x}', 'a:b', 'a b', '*', 'x'.repeat(33)]],
     ['BUCKETS', ['0', '1048577', '-5']],
     ['STREAM_HIGH_WATER', ['0', '1GB']],
-    ['CLICKHOUSE_URL', ['h:8123', 'tcp://h:9000']],
+    ['CLICKHOUSE_URL', ['h:8123', 'tcp://h:9000', 'http://a:8123,http://b:8123', 'http://a,http://b']],
     ['CLICKHOUSE_DATABASE', ['a-b', 'a;DROP', '1a', '`a`']],
   ];
   for (const [name, values] of wrong) {
