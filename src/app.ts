@@ -11,6 +11,7 @@ import type { Config } from './config.js';
 import { StartupError } from './errors.js';
 import { appendFormat } from './events/appender.js';
 import { Recorder } from './events/recorder.js';
+import { recordingFormat } from './events/recording.js';
 import { readBacklogs } from './flush/backlog.js';
 import { startFlusher } from './flush/flusher.js';
 import { Access } from './http/access.js';
@@ -120,11 +121,13 @@ export function serve(
     );
     onClose(() => appends.close());
 
-    const recorder = new Recorder(appends, config.EVENT_SHARDS);
+    const recordings = store.isCluster
+      ? undefined
+      : store.batcher(recordingFormat(store.keys, config.STREAM_HIGH_WATER), metrics.batchObserver('record'));
+    onClose(() => recordings?.close());
+    const recorder = new Recorder(appends, recordings, config.EVENT_SHARDS);
     const records = new Once(store);
-    const { atProfile, visitors, profiles } = openIdentity(store, ledger, (from, heir) =>
-      recorder.recordMerge(from, heir),
-    );
+    const { atProfile, visitors, profiles } = openIdentity(store, ledger, recorder);
     const { items, shares, purchases, settings } = openWishlist(
       store,
       atProfile,
@@ -136,7 +139,7 @@ export function serve(
 
     const operations: Operation[] = [
       ...visitOperations(access, visitors, records),
-      ...eventOperations(access, visitors, profiles, recorder, records),
+      ...eventOperations(access, visitors, profiles, records),
       ...itemOperations(access, visitors, profiles, items),
       ...shareOperations(access, visitors, profiles, shares, items),
       ...profileOperations(access, visitors, profiles),

@@ -5,6 +5,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { readConfig } from '../../src/config.js';
 import { appendFormat } from '../../src/events/appender.js';
 import { Recorder } from '../../src/events/recorder.js';
+import { encodeEvent } from '../../src/events/row.js';
 import { createProfileIds } from '../../src/identity/profile-id.js';
 import { identityName } from '../../src/identity/rules.js';
 import { Store } from '../../src/redis/store.js';
@@ -46,22 +47,19 @@ export async function fillEvents(
 ): Promise<void> {
   await withStore(redisUrl, async (store) => {
     const batcher = store.batcher(appendFormat(store.keys, Number.MAX_SAFE_INTEGER));
-    const recorder = new Recorder(batcher, 1);
+    const recorder = new Recorder(batcher, undefined, 1);
     const profileIds = createProfileIds(store.deployment.salt, store.deployment.buckets);
     let n = 0;
     await inParallel(events, EVENTS_AT_ONCE, async ({ identity, type, payload }) => {
       const { customerId, sessionId } = identity;
       const name = customerId === null ? identityName('s', sessionId) : identityName('c', customerId);
       const at = DAY_BEGINS + Math.floor((n++ / count) * DAY_MS);
-      await recorder.record({
-        type,
-        origin: 'event',
-        profileId: profileIds.of(name),
+      const profileId = profileIds.of(name);
+      const line = encodeEvent({
+        ...{ type, origin: 'event', profileId, payload, id: uuidv7({ msecs: at }), at },
         identity: { ...identity, email: null, firstName: null, lastName: null },
-        payload,
-        id: uuidv7({ msecs: at }),
-        at,
       });
+      await recorder.append(line, profileId);
     });
     await batcher.close();
   });

@@ -13,6 +13,8 @@ export interface NewEvent {
   readonly profileId: string;
   readonly identity: Identity;
   readonly payload: Readonly<Record<string, unknown>>;
+  /** The payload as JSON, where somebody has made it already. */
+  readonly payloadJson?: string | undefined;
   /** UUID v7 and time (milliseconds since 1970), where the event has them already: it may be recorded again. */
   readonly id?: string | undefined;
   readonly at?: number | undefined;
@@ -52,6 +54,7 @@ function uint32(name: string, value: unknown): string {
  */
 export function encodeEvent(event: NewEvent): string {
   const { type, origin, profileId, identity, payload, at = Date.now() } = event;
+  const payloadJson = event.payloadJson ?? JSON.stringify(payload);
   const eventId = event.id ?? newEventId(at);
   return (
     `{"event_id":"${eventId}","type":${JSON.stringify(type)},"occurred_at":${at},` +
@@ -69,7 +72,7 @@ export function encodeEvent(event: NewEvent): string {
     uint32('quantity', payload['quantity']) +
     decimal('price', payload['price']) +
     decimal('compare_at', payload['compareAt']) +
-    `,"payload":${JSON.stringify(JSON.stringify(payload))}}\n`
+    `,"payload":${JSON.stringify(payloadJson)}}\n`
   );
 }
 

@@ -1,8 +1,8 @@
 // POST /event.
 
 import { ServiceError } from '../errors.js';
-import type { Recorder } from '../events/recorder.js';
-import type { Profiles } from '../identity/profiles.js';
+import { encodeEvent } from '../events/row.js';
+import { isPersonal, type Profiles } from '../identity/profiles.js';
 import { fitsBytes } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { Once } from '../redis/once.js';
@@ -24,7 +24,6 @@ export function eventOperations(
   access: Access,
   visitors: Visitors,
   profiles: Profiles,
-  recorder: Recorder,
   records: Once,
 ): Operation[] {
   return [
@@ -48,11 +47,23 @@ export function eventOperations(
           throw new ServiceError('payload_too_large', `The payload is larger than ${MAX_PAYLOAD} bytes.`);
         }
         return once(records, 'event', request, { identity, type, payload }, async (event, operation) => {
-          const { profileId } = await visitors.enter('resolve', event.identity, caller.mayLink);
-          await Promise.all([
-            profiles.learn(profileId, event.identity),
-            recorder.record({ ...event, origin: 'event', profileId, id: operation?.id, at: operation?.at }),
-          ]);
+          const encode = (profileId: string) =>
+            encodeEvent({
+              type: event.type,
+              origin: 'event',
+              profileId,
+              identity: event.identity,
+              payload: event.payload,
+              payloadJson: event.payload === payload ? payloadJson : undefined,
+              id: operation?.id,
+              at: operation?.at,
+            });
+          // The event comes last: whoever is told that it failed will send it again.
+          if (isPersonal(event.identity)) {
+            const { profileId } = await visitors.enter('resolve', event.identity, caller.mayLink);
+            await profiles.keep(profileId, event.identity);
+          }
+          const profileId = await visitors.record(event.identity, caller.mayLink, encode);
           return `{"profileId":"${profileId}"}`;
         });
       },

@@ -1,7 +1,7 @@
 // A set of keys that can be asked for one. Only digests are kept, so a key can't leak from memory, and
 // digests compare in constant time; several keys at once are how keys are rotated.
 
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 
 export class KeyRing {
   readonly #digests: readonly Buffer[];
@@ -20,5 +20,5 @@ export class KeyRing {
 }
 
 function digest(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
+  return hash('sha256', key, 'buffer');
 }

@@ -47,21 +47,30 @@ export class Identities {
 
   /** Enters something in the ledger for an identity, wherever its profile is. Creates what `kind` creates. */
   async enter(kind: EntryKind, name: string, handle = '', operationId?: string): Promise<Settled> {
+    const { profileId, answer } = await this.settle(name, (at, own) =>
+      this.#ledger.enter({ kind, name, profileId: at, own, handle, operationId }),
+    );
+    return { profileId, count: typeof answer === 'number' ? answer : 0, known: answer !== '' };
+  }
+
+  /**
+   * Asks at the profile that an identity is believed to have, and wherever that sends it.
+   * @param ask does what is to be done there (`own`: the identity's own profile), or answers another profile's id
+   * @returns the first answer that is no profile's id, and the profile that gave it
+   * @throws what `ask` throws
+   */
+  async settle<Answer>(
+    name: string,
+    ask: (profileId: string, own: boolean) => Promise<Answer>,
+  ): Promise<{ readonly profileId: string; readonly answer: Answer }> {
     const own = this.#profileIds.of(name);
     const linked = this.#links.size === 0 ? undefined : this.#links.get(name);
     let profileId = linked ?? own;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const answer = await this.#ledger.enter({
-        kind,
-        name,
-        profileId,
-        own: profileId === own,
-        handle,
-        operationId,
-      });
+      const answer = await ask(profileId, profileId === own);
       if (typeof answer !== 'string' || answer === '') {
         if (profileId !== (linked ?? own)) this.remember(name, profileId);
-        return { profileId, count: typeof answer === 'number' ? answer : 0, known: answer !== '' };
+        return { profileId, answer };
       }
       profileId = await this.#atProfile.follow(profileId, answer);
     }

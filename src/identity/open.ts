@@ -1,5 +1,6 @@
 // Puts the parts of identities together: they are made of each other and of nothing else.
 
+import type { Recorder } from '../events/recorder.js';
 import { AtProfile } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
 import type { Ledger } from '../visits/ledger.js';
@@ -18,14 +19,9 @@ export interface IdentityParts {
   readonly visitors: Visitors;
 }
 
-/** @param recordMerge tells analysts of a merge; see Merger */
-export function openIdentity(
-  store: Store,
-  ledger: Ledger,
-  recordMerge: (from: string, heir: string) => Promise<void>,
-): IdentityParts {
+export function openIdentity(store: Store, ledger: Ledger, recorder: Recorder): IdentityParts {
   const { salt, buckets } = store.deployment;
-  const merger = new Merger(store, recordMerge);
+  const merger = new Merger(store, (from, heir) => recorder.recordMerge(from, heir));
   const atProfile = new AtProfile(store, async (from, heir) => void (await merger.merge(from, heir)));
   const identities = new Identities(ledger, createProfileIds(salt, buckets), atProfile);
   const linker = new Linker(store, identities, atProfile, merger);
@@ -34,6 +30,6 @@ export function openIdentity(
     identities,
     linker,
     profiles: new Profiles(atProfile),
-    visitors: new Visitors(identities, linker),
+    visitors: new Visitors(identities, linker, recorder),
   };
 }

@@ -12,6 +12,11 @@ const REMEMBERED_MS = 60_000;
 const PERSONAL = ['email', 'firstName', 'lastName'] as const;
 const FACTS = [...PERSONAL, 'device', 'locale'] as const;
 
+/** Whether an identity says who its visitor is. */
+export function isPersonal(identity: Identity): boolean {
+  return PERSONAL.some((name) => identity[name] !== null);
+}
+
 export class Profiles {
   readonly #atProfile: AtProfile;
   /** profile id -> the facts last written here, as one text; another process may have written others since */
@@ -23,7 +28,7 @@ export class Profiles {
 
   /** Keeps what an identity says about its visitor, where it says who that is. */
   async learn(profileId: string, identity: Identity): Promise<void> {
-    if (PERSONAL.some((name) => identity[name] !== null)) await this.keep(profileId, identity);
+    if (isPersonal(identity)) await this.keep(profileId, identity);
   }
 
   /** Keeps all that an identity says. Facts that it does not give stay as they were. */

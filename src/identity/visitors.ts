@@ -7,6 +7,7 @@
 // Reading creates and links nothing.
 
 import { ServiceError } from '../errors.js';
+import type { Recorder } from '../events/recorder.js';
 import type { EntryKind } from '../visits/ledger.js';
 import type { Identities, Settled } from './identities.js';
 import type { Linked, Linker } from './link.js';
@@ -18,10 +19,12 @@ const ROUNDS = 8;
 export class Visitors {
   readonly #identities: Identities;
   readonly #linker: Linker;
+  readonly #recorder: Recorder;
 
-  constructor(identities: Identities, linker: Linker) {
+  constructor(identities: Identities, linker: Linker, recorder: Recorder) {
     this.#identities = identities;
     this.#linker = linker;
+    this.#recorder = recorder;
   }
 
   /**
@@ -35,12 +38,27 @@ export class Visitors {
     handle = '',
     operationId?: string,
   ): Promise<Settled> {
-    const { customerId, sessionId } = who;
-    if (customerId !== null && sessionId !== null && mayLink) {
-      const [customer, session] = [identityName('c', customerId), identityName('s', sessionId)];
-      return this.#enterLinked(kind, customer, session, handle, operationId);
+    if (!mustLink(who, mayLink)) return this.#identities.enter(kind, onlyName(who), handle, operationId);
+    const [customer, session] = [identityName('c', who.customerId), identityName('s', who.sessionId)];
+    return this.#enterLinked(kind, customer, session, handle, operationId);
+  }
+
+  /**
+   * Records an event of a visitor; makes the profile where there is none.
+   * @param encode the event's line (from encodeEvent) under a profile
+   * @returns the profile @throws ServiceError `overloaded` at the high-water mark, `unavailable`
+   */
+  async record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
+    if (!this.#recorder.recordsOf || mustLink(who, mayLink)) {
+      const { profileId } = await this.enter('resolve', who, mayLink);
+      await this.#recorder.append(encode(profileId), profileId);
+      return profileId;
     }
-    return this.#identities.enter(kind, onlyName(who), handle, operationId);
+    const name = onlyName(who);
+    const settled = await this.#identities.settle(name, (profileId, own) =>
+      this.#recorder.recordOf(name, profileId, own, encode(profileId)),
+    );
+    return settled.profileId;
   }
 
   /** The visitor's count of a product, and the profile id that it has or would get. */
@@ -56,20 +74,18 @@ export class Visitors {
   /** The profile of a visitor who has one, for a write that has nothing to do where there is none: it may link. */
   async resolveKnown(who: Identity, mayLink: boolean): Promise<Settled> {
     const found = await this.find(who, mayLink);
-    const mustLink = who.customerId !== null && who.sessionId !== null && mayLink;
-    return found.known && mustLink ? this.enter('resolve', who, mayLink) : found;
+    return found.known && mustLink(who, mayLink) ? this.enter('resolve', who, mayLink) : found;
   }
 
   /** Links a session to a customer. @param who has both ids. @throws ServiceError `unavailable` */
-  link(who: { readonly customerId: string; readonly sessionId: string }): Promise<Linked> {
+  link(who: BothIds): Promise<Linked> {
     return this.#linker.link(identityName('c', who.customerId), identityName('s', who.sessionId));
   }
 
   /** The name under which a read finds what a write of the same visitor would. */
   async #nameToRead(who: Identity, mayLink: boolean): Promise<string> {
-    const { customerId, sessionId } = who;
-    if (customerId === null || sessionId === null || !mayLink) return onlyName(who);
-    const [customer, session] = [identityName('c', customerId), identityName('s', sessionId)];
+    if (!mustLink(who, mayLink)) return onlyName(who);
+    const [customer, session] = [identityName('c', who.customerId), identityName('s', who.sessionId)];
     return (await this.#linker.wouldAdopt(customer, session)) ? session : customer;
   }
 
@@ -90,6 +106,13 @@ export class Visitors {
     }
     throw new ServiceError('unavailable');
   }
+}
+
+/** Both ids: the two are one visitor's. */
+type BothIds = { readonly customerId: string; readonly sessionId: string };
+
+function mustLink(who: Identity, mayLink: boolean): who is Identity & BothIds {
+  return mayLink && who.customerId !== null && who.sessionId !== null;
 }
 
 function onlyName({ customerId, sessionId }: Identity): string {

@@ -17,6 +17,8 @@ export interface Keys {
   visits(profileId: string): string;
   /** hash: identity -> profile, for the sessions that left this profile for another one */
   moved(profileId: string): string;
+  /** hash: where another profile would be named for an identity that is believed to have this one, its own or not */
+  names(profileId: string, own: boolean): string;
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
   /** hash: events of item operations that are not known to be in the stream yet */
@@ -51,14 +53,17 @@ export function createKeys(prefix: string): Keys {
     const dot = profileId.indexOf('.');
     return `${prefix}:{${profileId.slice(0, dot)}}:${kind}:${profileId.slice(dot + 1)}`;
   };
+  const ids = (bucket: string) => `${prefix}:{${bucket}}:ids`;
+  const moved = ofProfile('m');
   const journalKinds = ['jv', 'ji', 'jo', 'jp', 'jg'].map(ofProfile);
   return {
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
-    ids: (bucket) => `${prefix}:{${bucket}}:ids`,
+    ids,
     profile: ofProfile('p'),
     visits: ofProfile('v'),
-    moved: ofProfile('m'),
+    moved,
+    names: (profileId, own) => (own ? ids(bucketOf(profileId)) : moved(profileId)),
     items: ofProfile('i'),
     outbox: ofProfile('o'),
     merged: ofProfile('g'),

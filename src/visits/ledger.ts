@@ -72,18 +72,13 @@ export class Ledger {
   async #visitOnce({ name, profileId, own, handle }: Entry, operationId: string): Promise<LedgerAnswer> {
     const { keys } = this.#store;
     const touched = [
-      namesKey(keys, profileId, own),
+      keys.names(profileId, own),
       keys.visits(profileId),
       keys.operation(profileId, operationId),
     ];
     const args = [name, profileId, handle, REMEMBERED_S];
     return (await this.#store.run(VISIT_ONCE, touched, args)) as LedgerAnswer;
   }
-}
-
-/** Where another profile for the identity would be named. */
-function namesKey(keys: Keys, profileId: string, own: boolean): string {
-  return own ? keys.ids(bucketOf(profileId)) : keys.moved(profileId);
 }
 
 function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
@@ -95,7 +90,7 @@ function ledgerFormat(keys: Keys): BatchFormat<Entry, LedgerAnswer> {
     encode(entries, call) {
       let packed = '';
       for (const { kind, name, profileId, own, handle } of entries) {
-        call.key(namesKey(keys, profileId, own));
+        call.key(keys.names(profileId, own));
         call.key(keys.visits(profileId));
         packed += `${(own ? CODES : FOREIGN_CODES)[kind]}${name}\n${profileId}\n${handle}\n`;
       }

@@ -3,6 +3,7 @@
 import t, { type Test } from 'tap';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
+import { eventsOf } from '../harness/stream.js';
 
 const PATH = '/product/visit';
 
@@ -151,6 +152,24 @@ eachRedis(t, async (t, redis) => {
     t.equal((await app.post('/item/add', item, TRUSTED)).json.profileId, profileId);
     const removal = { identity: { sessionId: 's11' }, productId: '1' };
     t.match((await other.post('/item/remove', removal, TRUSTED)).json, { profileId, removed: true });
+  });
+
+  t.test('an event through a server that has not seen the link is the profile of now', async (t) => {
+    const event = (identity: Ids) => ({ identity, type: 'add' });
+    const ids = { customerId: 'c12', sessionId: 's12' };
+    const { profileId } = await visit(app, { customerId: 'c12' });
+    await other.post('/event', event({ sessionId: 's12' }), TRUSTED);
+    await visit(app, ids);
+    const { json } = await other.post('/event', event({ sessionId: 's12' }), TRUSTED);
+    t.equal(json.profileId, profileId, 'merged');
+    const moved = await visit(app, { ...ids, customerId: 'c13' });
+    const later = await other.post('/event', event({ sessionId: 's12' }), TRUSTED);
+    t.equal(later.json.profileId, moved.profileId, 'moved');
+    const rows = await eventsOf(redis, app, { sessionId: 's12' });
+    t.same(
+      rows.slice(1).map((row) => row['profile_id']),
+      [profileId, moved.profileId],
+    );
   });
 
   t.test('long ids are linked like short ones', async (t) => {

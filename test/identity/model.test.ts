@@ -4,6 +4,8 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { ServiceError } from '../../src/errors.js';
+import { appendFormat } from '../../src/events/appender.js';
+import { Recorder } from '../../src/events/recorder.js';
 import type { IdentityParts } from '../../src/identity/open.js';
 import { openIdentity } from '../../src/identity/open.js';
 import type { Identity } from '../../src/identity/rules.js';
@@ -31,11 +33,13 @@ async function startServer(redis: TestRedis, keyPrefix: string): Promise<Server>
     onError: () => {},
   });
   const ledger = new Ledger(store, () => {});
+  const appends = store.batcher(appendFormat(store.keys, Number.MAX_SAFE_INTEGER));
   const server: Server = {
-    ...openIdentity(store, ledger, async () => {}),
+    ...openIdentity(store, ledger, new Recorder(appends, undefined, 1)),
     crashAfter: Number.POSITIVE_INFINITY,
     async close() {
       await ledger.close();
+      await appends.close();
       store.close();
     },
   };

@@ -51,9 +51,11 @@ t.test('batches over a connection that fails', async (t) => {
     const stream = `${app.prefix}:{e0}:events`;
     const event = (n: number) => ({ identity: { sessionId: 's' }, type: 'add', payload: { n } });
     await app.post('/event', event(0), TRUSTED);
+    const cuts = proxy.cuts;
     for (let n = 1; n <= 5; n++) {
-      proxy.cutReplyAfter(n % 3, callOf('append'));
+      proxy.cutReplyAfter(n % 3, callOf('record'));
       t.equal((await app.post('/event', event(n), TRUSTED)).status, 200);
+      t.equal(proxy.cuts, cuts + n, 'the reply was lost');
     }
     const lines = (await direct.xrange(stream, '-', '+')).flatMap(
       ([, fields]) => fields[3]?.trim().split('\n') ?? [],

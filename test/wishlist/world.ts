@@ -84,8 +84,8 @@ export async function startServer(
 
   const ledger = new Ledger(store, () => {});
   const appends = store.batcher(appendFormat(store.keys, highWater));
-  const recorder = new Recorder(appends, 1);
-  const identity = openIdentity(store, ledger, (from, heir) => recorder.recordMerge(from, heir));
+  const recorder = new Recorder(appends, undefined, 1);
+  const identity = openIdentity(store, ledger, recorder);
   const server: Server = {
     ...identity,
     store,

@@ -1,0 +1,82 @@
+-- Appends one batch of event lines to a shard's stream, each if its visitor still has the profile that the line
+-- names: `r` of visits.lua and append.lua in one call. The visitors' keys are in slots of their own, so this is for
+-- one server; on a cluster it takes the two calls.
+--
+-- KEYS[1] lane   KEYS[2] events   KEYS[3] events:state
+-- KEYS[2i+2]     event i: hash that may name another profile for its visitor (as in visits.lua)
+-- KEYS[2i+3]     event i: visits of the profile (hash; a string naming its heir once merged away)
+--
+-- ARGV[1] sequence number of the batch in its lane
+-- ARGV[2] deadline, in milliseconds of this server's clock
+-- ARGV[3] seconds for which the lane remembers its last batch
+-- ARGV[4] high-water mark: pending bytes that may not be passed
+-- ARGV[5] number of events
+-- ARGV[6] their visitors, each in two lines:
+--           r, or R where KEYS[2i+2] is `moved`, and the identity, `s:<session>` or `c:<customer>`
+--           the profile that the sender expects
+-- ARGV[7] that many JSONEachRow lines, each ended by a newline
+--
+-- Returns a flat list {i, profile, i, profile, ...} of the events whose visitor has another profile (id, string):
+-- they were not appended. All others were.
+-- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark); nothing was done.
+-- The same batch sent again answers as the first time and changes nothing.
+
+local seq = tonumber(ARGV[1])
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
+  return -1
+end
+
+local last = redis.call('GET', KEYS[1])
+if last then
+  local last_seq, answers = cmsgpack.unpack(last)
+  if last_seq == seq then
+    return answers
+  elseif last_seq > seq then
+    return -2
+  end
+end
+
+local pending = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0)
+if pending + #ARGV[7] > tonumber(ARGV[4]) then
+  return -3
+end
+
+local answers, n, i, elsewhere = {}, 0, 0, {}
+for kind, identity, profile in string.gmatch(ARGV[6], '(.)([^\n]*)\n([^\n]*)\n') do
+  i = i + 1
+  local names, visits = KEYS[2 * i + 2], KEYS[2 * i + 3]
+  local other = redis.call('HGET', names, identity)
+  local is_named = other ~= false
+  if other == profile or not is_named then
+    local heir = redis.pcall('HGET', visits, '')
+    other = type(heir) == 'table' and heir.err and redis.call('GET', visits)
+    if not other and not is_named and kind == 'r' then
+      redis.call('HSET', names, identity, profile)
+    end
+  end
+  if other then
+    answers[n + 1], answers[n + 2] = i, other
+    n = n + 2
+    elsewhere[i] = true
+  end
+end
+
+local count, lines = i - n / 2, ARGV[7]
+if n > 0 then
+  local kept, at = {}, 0
+  for line in string.gmatch(lines, '[^\n]*\n') do
+    at = at + 1
+    if not elsewhere[at] then
+      kept[#kept + 1] = line
+    end
+  end
+  lines = table.concat(kept)
+end
+if count > 0 then
+  redis.call('XADD', KEYS[2], '*', 'n', count, 'd', lines)
+  redis.call('HINCRBY', KEYS[3], 'events', count)
+  redis.call('HINCRBY', KEYS[3], 'bytes', #lines)
+end
+redis.call('SET', KEYS[1], cmsgpack.pack(seq, answers), 'EX', ARGV[3])
+return answers

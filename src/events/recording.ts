@@ -1,0 +1,53 @@
+// Records events of visitors in one call to Redis: is this still the visitor's profile, and if so, append. Its keys
+// are in many slots, so on a cluster it takes two calls, one after the other (see Visitors.record).
+
+import { LUA, ServiceError } from '../errors.js';
+import type { BatchFormat } from '../redis/batcher.js';
+import type { Keys } from '../redis/keys.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Append } from './appender.js';
+
+/** An event, and whose it is as far as is known here. */
+export interface Recording extends Append {
+  /** `c:<customer>` or `s:<session>` */
+  readonly name: string;
+  /** The profile that the line names. */
+  readonly profileId: string;
+  /** Whether that profile is the identity's own. */
+  readonly own: boolean;
+}
+
+/** Answers the profile that the visitor has instead (nothing was recorded), or undefined; `overloaded` at the mark. */
+export function recordingFormat(keys: Keys, highWater: number): BatchFormat<Recording, string | undefined> {
+  return {
+    script: loadScript('record'),
+    tag: ({ shard }) => `e${shard}`,
+    mixesTags: false,
+    writes: () => true,
+    size: ({ line }) => line.length,
+    encode(recordings, call) {
+      const { shard } = recordings[0] as Recording;
+      call.key(keys.events(shard));
+      call.key(keys.eventsState(shard));
+      let visitors = '';
+      let lines = '';
+      for (const { name, profileId, own, line } of recordings) {
+        call.key(keys.names(profileId, own));
+        call.key(keys.visits(profileId));
+        visitors += `${own ? 'r' : 'R'}${name}\n${profileId}\n`;
+        lines += line;
+      }
+      call.arg(highWater);
+      call.arg(recordings.length);
+      call.arg(visitors);
+      call.arg(lines);
+    },
+    decode(recordings, reply) {
+      if (reply === LUA.FULL) return new Array(recordings.length).fill(new ServiceError('overloaded'));
+      const answers = new Array<string | undefined>(recordings.length).fill(undefined);
+      const list = reply as (number | string)[];
+      for (let i = 0; i < list.length; i += 2) answers[(list[i] as number) - 1] = list[i + 1] as string;
+      return answers;
+    },
+  };
+}
