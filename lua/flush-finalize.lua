@@ -26,6 +26,10 @@ redis.call('XDEL', KEYS[1], manifest.last)
 redis.call('HINCRBY', KEYS[2], 'events', -manifest.rows)
 redis.call('HINCRBY', KEYS[2], 'bytes', -manifest.bytes)
 redis.call('HDEL', KEYS[2], 'manifest')
+if redis.call('XLEN', KEYS[1]) == 0 then
+  -- Somebody may have removed entries by hand: left in the figures, they would count against the high-water mark.
+  redis.call('HSET', KEYS[2], 'events', 0, 'bytes', 0)
+end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -161,6 +161,25 @@ t.test('finalize removes exactly its range and its figures', async (t) => {
   t.equal((await shard.claim('a', epoch, SILENT))?.manifest, undefined);
 });
 
+t.test('what somebody has removed from the stream by hand does not count as pending for ever', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  await appendEvents(client, keys, 0, [eventRow(), eventRow(), eventRow()], 1);
+  const epoch = await claimed(shard);
+  await redis.xtrim(keys.events(0), 'MAXLEN', 1);
+  const finalizeNext = async () => {
+    const batch = await cutBatch(client, keys.events(0));
+    if (batch === undefined) throw new Error('nothing to cut');
+    const manifest = manifestOf(batch);
+    await shard.prepare(epoch, manifest);
+    await shard.finalize(epoch, manifest, []);
+  };
+  await finalizeNext();
+  t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
+  await appendEvents(client, keys, 0, [eventRow()]);
+  await finalizeNext();
+  t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
+});
+
 t.test('release frees the shard at once and keeps the batch in flight', async (t) => {
   const { shard, keys, redis: client } = freshShard();
   await appendEvents(client, keys, 0, [eventRow()]);
