@@ -5,7 +5,8 @@
 // chDB's calls run on libuv's threads (UV_THREADPOOL_SIZE, set where the process is started). Reads and
 // inserts have places of their own among them, so that no number of long SELECTs keeps an insert waiting.
 
-import type { Chdb, ChdbStream } from './chdb.js';
+import type { Chdb, ChdbConnection, ChdbStream } from './chdb.js';
+import { BodyFiles } from './clickhouse-body-files.js';
 import { ClickHouseConnections, type Lease, literal, type Scope } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
 import { Slots } from './slots.js';
@@ -19,6 +20,8 @@ const INSERTS = 4;
 const QUICK_START_S = 0.1;
 
 const NO_DATA_TO_INSERT = 108;
+/** ClickHouse's default of max_insert_block_size. */
+const INSERT_BLOCK_ROWS = '1048449';
 
 export interface Result {
   readonly chunks: AsyncIterable<Buffer>;
@@ -30,6 +33,7 @@ export interface Result {
 export class ClickHouseEngine {
   readonly #chdb: Chdb;
   readonly #connections: ClickHouseConnections;
+  readonly #bodies: BodyFiles;
   readonly #reads = new Slots(READS);
   readonly #inserts = new Slots(INSERTS);
 
@@ -37,6 +41,7 @@ export class ClickHouseEngine {
   constructor(chdb: Chdb, dir: string) {
     this.#chdb = chdb;
     this.#connections = new ClickHouseConnections(chdb, dir);
+    this.#bodies = new BodyFiles(dir); // the folder is ours by now
   }
 
   /** Runs a statement of our own and answers its one column. */
@@ -74,14 +79,16 @@ export class ClickHouseEngine {
   }
 
   /**
-   * Runs `INSERT …` whose text is `sql`, a line break and `data`. Once this has resolved, a kill -9 of the
-   * process no longer loses it.
+   * Runs `INSERT …` whose text is `sql`, a line break and `data`, which may come in parts. Once this has
+   * resolved, a kill -9 of the process no longer loses it.
    * @throws ClickHouseError
    */
-  async insert(scope: Scope, sql: string, data: Buffer): Promise<{ rows: number; bytes: number }> {
+  async insert(scope: Scope, sql: string, data: readonly Buffer[]): Promise<{ rows: number; bytes: number }> {
     const { connection, release } = await this.#lease(this.#inserts, scope);
     try {
-      const result = await this.#chdb.InsertRawAsyncConnection(connection, sql, data, false);
+      const read = await this.#insertFile(connection, scope, sql, data);
+      if (read !== undefined) return { rows: read.rowsRead, bytes: read.bytesRead };
+      const result = await this.#chdb.InsertRawAsyncConnection(connection, sql, Buffer.concat(data), false);
       return { rows: result.rowsWritten, bytes: result.bytesWritten };
     } catch (error) {
       const told = ClickHouseError.from(error);
@@ -90,6 +97,20 @@ export class ClickHouseEngine {
     } finally {
       await release();
     }
+  }
+
+  /** undefined where the insert has to go the usual way. */
+  async #insertFile(
+    connection: ChdbConnection,
+    { settings, session }: Scope,
+    sql: string,
+    data: readonly Buffer[],
+  ) {
+    if (session) return undefined; // it may have a block size of its own
+    const asked = settings.findLast(([name]) => name === 'max_insert_block_size')?.[1];
+    return await this.#bodies.insert(sql, data, asked ?? INSERT_BLOCK_ROWS, (fromFile) =>
+      this.#chdb.QueryAsyncConnection(connection, fromFile, 'TabSeparated'),
+    );
   }
 
   closeSession(id: string): void {

@@ -76,7 +76,7 @@ export async function createHandler(engine: ClickHouseEngine): Promise<RequestLi
       res.end();
       return;
     }
-    const sql = query.body.length > 0 ? `${query.sql}\n${query.body.toString()}` : query.sql;
+    const sql = query.body.length > 0 ? `${query.sql}\n${Buffer.concat(query.body).toString()}` : query.sql;
     const names = query.scope.settings.map(([name]) => name).join(' ');
     const stream = STREAMABLE.test(query.format) && !WHOLE.test(sql) && !WHOLE.test(names);
     const result = await engine.query(query.scope, sql, query.format, stream);

@@ -7,7 +7,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { Scope } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
 
-/** Bodies are held whole, unpacked: chDB takes a statement and its data in one piece. */
+/** Bodies are held whole, unpacked: an insert is all of it or nothing, whatever becomes of the connection. */
 export const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 const DEFAULT_FORMAT = 'TabSeparated';
@@ -41,7 +41,7 @@ export interface Query {
   readonly queryId: string | undefined;
   /** The query of the URL; the body goes on after it. */
   readonly sql: string;
-  readonly body: Buffer;
+  readonly body: readonly Buffer[];
   readonly isInsert: boolean;
   /** Format of the answer. */
   readonly format: string;
@@ -63,9 +63,9 @@ export async function readQuery(req: IncomingMessage, url: URL): Promise<Query> 
   refuseUnsupported(given, header('content-type'));
 
   const sql = given.get('query') ?? '';
-  const body = req.method === 'POST' ? await readBody(req) : Buffer.alloc(0);
+  const body = req.method === 'POST' ? await readBody(req) : [];
   // The statement ends where an INSERT's data begins, and that is near the beginning.
-  const statement = withoutComments(`${sql}\n${body.subarray(0, 64 * 1024).toString()}`);
+  const statement = withoutComments(`${sql}\n${beginning(body)}`);
   const isInsert = /^insert\b/i.test(statement);
   if (isInsert && /^insert\b[^'"`]*\bfrom\s+input\s*\(/i.test(statement)) {
     // chDB answers that all is well, and stores nothing.
@@ -144,7 +144,8 @@ function sessionOf(given: URLSearchParams): Scope['session'] {
   return { id, timeoutMs: seconds * 1_000, mustExist: given.get('session_check') === '1' };
 }
 
-async function readBody(req: IncomingMessage): Promise<Buffer> {
+/** Its parts as they came. */
+async function readBody(req: IncomingMessage): Promise<Buffer[]> {
   const encoding = req.headers['content-encoding'] ?? 'identity';
   const decoder = DECODERS[encoding];
   if (!decoder && encoding !== 'identity') {
@@ -166,7 +167,18 @@ async function readBody(req: IncomingMessage): Promise<Buffer> {
       `The body is over ${MAX_BODY_BYTES} bytes; insert in smaller parts.`,
     );
   }
-  return parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts, bytes);
+  return parts;
+}
+
+function beginning(parts: readonly Buffer[]): string {
+  const taken: Buffer[] = [];
+  let left = 64 * 1024;
+  for (const part of parts) {
+    if (left <= 0) break;
+    taken.push(part.subarray(0, left));
+    left -= part.length;
+  }
+  return Buffer.concat(taken).toString();
 }
 
 function withoutComments(sql: string): string {
