@@ -1,9 +1,9 @@
 // What the API is made of: operations, and what they get to see of a request.
 
 import type { HttpRequest } from 'uWebSockets.js';
-import { parse as parseQuery } from 'node:querystring';
 import type { Caller, Subject } from './access.js';
 import type { OperationDoc } from './operation-doc.js';
+import { parseQuery, type Query } from './query.js';
 
 export interface Answer {
   /** `200 OK` where absent. */
@@ -33,17 +33,6 @@ export interface Operation {
 }
 
 const NONE: readonly string[] = [];
-const NO_QUERY = Object.freeze({});
-const DECODING = { decodeURIComponent: decodeText };
-
-/** What is not percent-encoded UTF-8 becomes a lone surrogate, which the rule of every field refuses. */
-function decodeText(encoded: string): string {
-  try {
-    return decodeURIComponent(encoded);
-  } catch {
-    return '\ud800';
-  }
-}
 
 /** A request; made while uWebSockets.js still lends its own, so everything that is wanted later is copied. */
 export class Request {
@@ -67,8 +56,8 @@ export class Request {
   }
 
   /** Decoded parameters; one that was repeated has all its values. */
-  query(): Readonly<Record<string, string | string[] | undefined>> {
-    return this.#rawQuery === '' ? NO_QUERY : parseQuery(this.#rawQuery, '&', '=', DECODING);
+  query(): Query {
+    return parseQuery(this.#rawQuery);
   }
 
   /** One of the headers that the operation named; empty where absent. */
