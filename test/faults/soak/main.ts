@@ -1,5 +1,6 @@
 // `make soak MINUTES=n SEED=s`: a shop's traffic and random faults of all kinds, and at the end the reckoning:
-// nothing lost, nothing twice. Exit code 1 where that is not so. Draws bench/results/soak-<seed>.svg.
+// nothing lost, nothing twice. Exit code 1 where that is not so. Draws bench/results/soak-<seed>.svg, which tells
+// the same.
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,6 +12,7 @@ import { openStage } from '../stage.js';
 import { FAULTS, type Fault } from './faults.js';
 import { plot, type Span } from './plot.js';
 import { startSampler } from './sampler.js';
+import { summarize } from './summary.js';
 
 const RESULTS = new URL('../../../../bench/results/', import.meta.url);
 /** Two things at once go wrong this often. */
@@ -57,6 +59,7 @@ const load = stage.load({ seed, connections: 24, restMs: 10 });
 const sampler = startSampler(stage, load);
 const spans: Span[] = [];
 const times = new Map<string, number>();
+let summary = [`soak of ${minutes} min, SEED=${seed}`, 'It did not come to its end.'];
 let exitCode = 1;
 
 async function happen(fault: Fault): Promise<void> {
@@ -80,24 +83,15 @@ try {
   await sleep(2_000);
   await load.stop();
   sampler.stop();
-  const { events, visits, hidden, wrong } = await reconcile([load], stage);
-  for (const [name, n] of [...times].sort()) say(`${String(n).padStart(4)} × ${name}`);
-  say(String(load));
-  say(
-    `events: ${events.sent} sent, ${events.acknowledged} acknowledged, ${events.shown} shown, ${hidden} stored twice and shown once`,
-  );
-  say(`visits: ${visits.sent} sent, ${visits.acknowledged} acknowledged, ${visits.counted} counted`);
-  const faults = [...load.faults, ...wrong];
-  for (const fault of faults) say(`WRONG: ${fault}`);
-  say(
-    faults.length === 0 ? 'Nothing lost, nothing twice.' : `${faults.length} things are wrong; SEED=${seed}`,
-  );
-  exitCode = faults.length === 0 ? 0 : 1;
+  const reckoning = await reconcile([load], stage);
+  summary = summarize({ minutes, seed, times, load, reckoning });
+  say(['', ...summary, ''].join('\n'));
+  exitCode = load.faults.length + reckoning.wrong.length === 0 ? 0 : 1;
 } finally {
   sampler.stop();
   await mkdir(RESULTS, { recursive: true });
   const file = new URL(`soak-${seed}.svg`, RESULTS);
-  await writeFile(file, plot(`Soak of ${minutes} min, seed ${seed}`, sampler.samples, spans));
+  await writeFile(file, plot(summary, sampler.samples, spans));
   say(`Drawn: bench/results/soak-${seed}.svg`);
   await load.stop();
   await stage.stop();

@@ -1,4 +1,5 @@
-// A soak as a picture: rate, p99, backlog and memory over time, with the faults behind them. SVG, without a browser.
+// A soak as a picture: rate, p99, backlog and memory over time, with the faults behind them, and its summary. SVG,
+// without a browser.
 
 import { init } from 'echarts';
 import type { Sample } from './sampler.js';
@@ -14,8 +15,16 @@ const WIDTH = 1_400;
 const PANEL = 200;
 const GAP = 50;
 const TOP = 50;
+const LINE = 17;
+/** Characters that fit into one line of the summary. */
+const LINE_LENGTH = 190;
 
-export function plot(title: string, samples: readonly Sample[], spans: readonly Span[]): string {
+/** @param summary its first line is the title */
+export function plot(
+  [title = '', ...summary]: readonly string[],
+  samples: readonly Sample[],
+  spans: readonly Span[],
+): string {
   const line = (
     panel: number,
     name: string,
@@ -51,6 +60,7 @@ export function plot(title: string, samples: readonly Sample[], spans: readonly 
   });
   const names = Object.keys(samples[0]?.memory ?? {});
   const colours = ['#2f6f9f', '#5b9bc6', '#7d5ba6', '#c0392b', '#d08a3c', '#5a8f5a'];
+  const lines = summary.flatMap(wrapped);
   const panels = ['answers per second', 'p99, ms', 'events waiting', 'memory, MB'];
   const last = Math.max(1, samples.at(-1)?.at ?? 1);
 
@@ -58,7 +68,7 @@ export function plot(title: string, samples: readonly Sample[], spans: readonly 
     renderer: 'svg',
     ssr: true,
     width: WIDTH,
-    height: TOP + panels.length * (PANEL + GAP),
+    height: TOP + panels.length * (PANEL + GAP) + (lines.length + 1) * LINE,
   });
   canvas.setOption({
     animation: false,
@@ -72,6 +82,12 @@ export function plot(title: string, samples: readonly Sample[], spans: readonly 
         textStyle: { fontSize: 11, color: '#555' },
       })),
     ],
+    graphic: lines.map((text, i) => ({
+      type: 'text' as const,
+      left: 60,
+      top: TOP + panels.length * (PANEL + GAP) + i * LINE,
+      style: { text, font: '12px monospace', fill: '#333' },
+    })),
     legend: { right: 20, top: 10, itemWidth: 14, textStyle: { fontSize: 10 } },
     grid: panels.map((_, i) => ({ left: 60, right: 20, top: TOP + i * (PANEL + GAP) + 8, height: PANEL })),
     xAxis: panels.map((_, i) => ({ type: 'value' as const, gridIndex: i, min: 0, max: last })),
@@ -93,4 +109,14 @@ export function plot(title: string, samples: readonly Sample[], spans: readonly 
   const svg = canvas.renderToSVGString();
   canvas.dispose();
   return svg;
+}
+
+/** The lines that a long one is broken into, after commas. */
+function wrapped(line: string): string[] {
+  const lines = [''];
+  for (const part of line.split(/(?<=, )/)) {
+    if (`${lines.at(-1)}${part}`.length > LINE_LENGTH) lines.push(' '.repeat(10));
+    lines.push(lines.pop() + part);
+  }
+  return lines;
 }
