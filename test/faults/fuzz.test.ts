@@ -16,6 +16,8 @@ const ROUND = 2_000;
 const CONNECTIONS = 32;
 /** What V8 and the libraries keep of their own accord, from one collection to the next. */
 const KEPT_BYTES = 16 * 1024 * 1024;
+/** Faults; where one thing is wrong everywhere, there are thousands of them. */
+const MOST_TOLD = 20;
 const SEED = Number(process.env.FUZZ_SEED ?? 20_261_121);
 
 setFlagsFromString('--expose-gc');
@@ -43,6 +45,7 @@ t.test(`${REQUESTS} requests from seed ${SEED}`, { timeout: 1_200_000 }, async (
     for (const client of clients) client.close();
   });
 
+  let told = 0;
   /** Sends all, some at a time. */
   const sendAll = async (t: Test, requests: readonly Fuzzed[]): Promise<Sent[]> => {
     const sent: Sent[] = [];
@@ -52,7 +55,7 @@ t.test(`${REQUESTS} requests from seed ${SEED}`, { timeout: 1_200_000 }, async (
         const request = requests[next++] as Fuzzed;
         const answer = await client.send(request);
         const fault = answer === undefined ? undefined : faultOf(answer.status, answer.head, answer.body);
-        if (fault !== undefined) t.fail(`${fault}: ${shown(request)}`);
+        if (fault !== undefined && told++ < MOST_TOLD) t.fail(`${fault}: ${shown(request)}`);
         sent.push({ request, status: answer?.status ?? 0 });
       }
     };
@@ -112,8 +115,10 @@ function faultOf(status: number, head: string, body: string): string | undefined
   const isNoHttp = status === 505 && /\r\nconnection: close/i.test(head);
   if (!(status >= 200 && status < 500) && !isNoHttp) return `answered ${status}: ${body.slice(0, 100)}`;
   if (!/\r\ncontent-type: application\/json\r\n/i.test(`${head}\r\n`)) return undefined;
-  if (!/\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n/i.test(head))
-    return 'headers are missing';
+  const missing = ['x-content-type-options: nosniff', 'cache-control: no-store', 'x-request-id: '].filter(
+    (header) => !head.toLowerCase().includes(`\r\n${header}`),
+  );
+  if (missing.length > 0) return `without ${missing.join(', ')}`;
   if (body === '') return undefined; // HEAD
   try {
     const { error, code } = JSON.parse(body);
