@@ -36,6 +36,10 @@ const MEDIA_TYPE = /^(application\/json|text\/plain)[ \t]*(;|$)/i;
 const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 /** A client that is far beyond the limit is not listened to any longer; up to here the rest is read and dropped. */
 const DRAIN_BYTES = 1024 * 1024;
+/** Requests of one turn of the event loop that are always taken. */
+const CROWD = 256;
+/** Milliseconds that a turn may have taken when more are; well below the time-out of Redis. */
+const LONGEST_TURN_MS = 100;
 const EMPTY = Buffer.alloc(0);
 
 export class Exchanges {
@@ -44,6 +48,9 @@ export class Exchanges {
   readonly #idPrefix = `${randomBytes(6).toString('base64url')}-`;
   #ids = 0;
   #open = 0;
+  /** Requests that came in this turn of the event loop, and when the first of them did. */
+  #turnCount = 0;
+  #turnBegan = 0;
   #draining = false;
   #onDrained: (() => void) | undefined;
 
@@ -71,10 +78,12 @@ export class Exchanges {
   handler(operation: Operation): (res: HttpResponse, req: HttpRequest) => void {
     const onAnswer = this.#options.onAnswers(operation);
     // Whoever watches or opens the service is not counted.
-    const rateLimit = isGuarded(operation.subject) ? this.#options.rateLimit : undefined;
+    const guarded = isGuarded(operation.subject);
+    const rateLimit = guarded ? this.#options.rateLimit : undefined;
     return (res, req) => {
       const exchange = this.#begin(res, req, onAnswer);
       try {
+        if (guarded) this.#admit();
         const query = req.getQuery() ?? '';
         const caller =
           rateLimit === undefined
@@ -89,6 +98,23 @@ export class Exchanges {
       }
     };
   }
+
+  /**
+   * In a turn that brings thousands of requests, answers of Redis to the first of them wait for its end, maybe for
+   * longer than anybody may wait. Whoever comes late in such a turn is refused before the work is done.
+   * @throws ServiceError `overloaded`
+   */
+  #admit(): void {
+    if (this.#turnCount++ === 0) {
+      this.#turnBegan = performance.now();
+      setImmediate(this.#endOfTurn);
+    } else if (this.#turnCount > CROWD && performance.now() - this.#turnBegan > LONGEST_TURN_MS)
+      throw new ServiceError('overloaded');
+  }
+
+  readonly #endOfTurn = (): void => {
+    this.#turnCount = 0;
+  };
 
   /** @throws ServiceError `unauthorized`, `forbidden` */
   #identify(exchange: Exchange, { subject }: Operation, req: HttpRequest, query: string): Caller {
@@ -209,7 +235,10 @@ export class Exchanges {
   async #run(exchange: Exchange, operation: Operation, request: Request): Promise<void> {
     try {
       if (exchange.permit !== undefined && !(await exchange.permit)) return;
-      const answer = await operation.handle(request);
+      const handled = operation.handle(request);
+      // Parsed, a body may take twenty times its bytes: it is not kept while Redis is asked.
+      request.body = undefined;
+      const answer = await handled;
       this.#answer(exchange, typeof answer === 'string' ? { body: answer } : answer);
     } catch (error) {
       this.#fail(exchange, error as Error);

@@ -1,6 +1,6 @@
 // One script call for all the operations of an event-loop turn, applied exactly once.
 //
-//   add ──▶ waiting ──▶ (end of the turn, a lane is free) ──▶ in flight ──▶ settled
+//   add ──▶ waiting ──▶ (end of the turn or a full batch, a lane is free) ──▶ in flight ──▶ settled
 //              ▲                                                  │ connection lost: the same
 //              └── turn after turn while all lanes are busy       └─ batch again, same number
 //
@@ -125,7 +125,8 @@ export class Batcher<Op, Answer> {
     }
     const deadline = this.#turnDeadline;
     return new Promise((resolve, reject) => {
-      waiting.push({ op, deadline, resolve, reject });
+      // A turn may bring thousands: Redis need not wait for the last of them.
+      if (waiting.push({ op, deadline, resolve, reject }) >= MAX_BATCH) this.#sendWithinTurn(group);
     });
   }
 
@@ -143,8 +144,20 @@ export class Batcher<Op, Answer> {
     for (const group of this.#groups.values()) this.#sendWaiting(group);
   };
 
+  /** Refuses nobody: an answer in the middle of another request's turn would go out in pieces. */
+  #sendWithinTurn(group: Group<Op, Answer>): void {
+    this.#sendBatches(group);
+    this.#turnDeadline = performance.now() + this.#options.timeoutMs;
+  }
+
   #sendWaiting(group: Group<Op, Answer>): void {
     this.#dropLate(group);
+    this.#sendBatches(group);
+    // Tags of a cluster are many; an idle group is made anew when it is needed.
+    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.tag);
+  }
+
+  #sendBatches(group: Group<Op, Answer>): void {
     while (group.waiting.length > 0 && group.freeLanes.length > 0) {
       const lane = group.freeLanes.pop() as string;
       const count = this.#batchCount(group.waiting);
@@ -153,8 +166,6 @@ export class Batcher<Op, Answer> {
       group.busy++;
       void this.#send(group, lane, batch);
     }
-    // Tags of a cluster are many; an idle group is made anew when it is needed.
-    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.tag);
   }
 
   /** How many of those waiting go into the next batch: at least one. */
