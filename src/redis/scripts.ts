@@ -26,17 +26,21 @@ export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
-/** Runs a script; a first key is needed on a cluster, where it names the slot. */
+/**
+ * Runs a script; a first key is needed on a cluster, where it names the slot. Keys and arguments go as one list, which
+ * ioredis takes as well: a call of JavaScript's ends in an exception at some 120,000 arguments.
+ */
 export async function runScript(
   client: RedisClient,
   script: Script,
   keys: readonly string[],
   args: readonly ScriptArg[],
 ): Promise<unknown> {
+  const list = [...keys, ...args] as string[];
   try {
-    return await client.evalsha(script.sha, keys.length, ...keys, ...args);
+    return await client.evalsha(script.sha, keys.length, list);
   } catch (error) {
     if (!isNoScript(error)) throw error;
-    return await client.eval(script.source, keys.length, ...keys, ...args);
+    return await client.eval(script.source, keys.length, list);
   }
 }

@@ -233,6 +233,21 @@ t.test('dead letters are listed in pages, retried with the figures right, and dr
   t.same(await listDeadLetters(client, keys, 0), []);
 });
 
+t.test('a full batch of nothing but bad lines becomes as many dead letters', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  const lines = Array.from({ length: 100_000 }, (_, i) => `{"a":${i}}\n`);
+  await appendLines(client, keys, 0, lines);
+  const epoch = await claimed(shard);
+  const batch = await cutBatch(client, keys.events(0));
+  if (batch === undefined) throw new Error('nothing to cut');
+  const manifest = manifestOf(batch);
+  await shard.prepare(epoch, manifest);
+  const refused = lines.map((line) => ({ line: Buffer.from(line.trimEnd()), code: 27, reason: 'bad' }));
+  await shard.finalize(epoch, manifest, refused);
+  t.equal((await shard.beat(epoch)).deadLetters, 100_000);
+  t.equal((await listDeadLetters(client, keys, 0, 1))[0]?.line, '{"a":0}');
+});
+
 t.test('at maxmemory the flusher can still make room', async (t) => {
   const { shard, keys, redis: client } = freshShard();
   await appendEvents(client, keys, 0, [eventRow()]);
