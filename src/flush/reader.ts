@@ -19,9 +19,11 @@ export interface Bounds {
 
 const INSERT_BOUNDS: Bounds = { rows: INSERT_ROWS, bytes: INSERT_BYTES };
 
-// Entries asked for at a time: few at first, then as many as would fill the batch if they are like the ones before.
+// Entries asked for at a time: few at first, then as many as would fill the batch if they are like the ones before,
+// but no more than Redis copies in a moment: visits wait for it meanwhile.
 const FIRST_PAGE = 64;
 const LARGEST_PAGE = 1_000;
+const PAGE_BYTES = 1_000_000;
 
 interface Entry {
   readonly id: string;
@@ -60,7 +62,7 @@ export async function cutBatch(
       (bounds.bytes - bytes) / Math.max(bytes, 1),
       (bounds.rows - rows) / Math.max(rows, 1),
     );
-    const fill = left * taken.length;
+    const fill = Math.min(left, PAGE_BYTES / Math.max(bytes, 1)) * taken.length;
     page = Math.max(1, Math.min(LARGEST_PAGE, Math.ceil(fill)));
   }
 }
