@@ -136,6 +136,7 @@ function add(selection: Selection, shard: number, id: string): void {
   else selection.set(shard, [id]);
 }
 
-function describe(shard: number, { id, code, reason, time, line }: DeadLetter): string {
-  return JSON.stringify({ id: `${shard}/${id}`, time: new Date(time).toISOString(), code, reason, line });
+function describe(shard: number, { id, time, line, entry, ...why }: DeadLetter): string {
+  const what = entry === undefined ? { line } : { entry };
+  return JSON.stringify({ id: `${shard}/${id}`, time: new Date(time).toISOString(), ...why, ...what });
 }

@@ -8,13 +8,15 @@ const RETRY = loadScript('flush-retry');
 
 export interface DeadLetter {
   readonly id: string;
-  /** ClickHouse's error code. */
+  /** ClickHouse's error code; 0 for an entry that was never sent there. */
   readonly code: number;
   readonly reason: string;
   /** When it was refused, milliseconds since 1970. */
   readonly time: number;
   /** The event as it would have been inserted, without its newline. */
   readonly line: string;
+  /** In place of a line: an entry of the stream that was not ours, as JSON. It can only be dropped. */
+  readonly entry?: string;
 }
 
 /**
@@ -33,8 +35,9 @@ export async function listDeadLetters(
   return entries.map(([id, fields]) => {
     const letter: Record<string, string> = {};
     for (let i = 0; i + 1 < fields.length; i += 2) letter[fields[i] as string] = fields[i + 1] as string;
-    const { code, reason = '', time, line = '' } = letter;
-    return { id, code: Number(code), reason, time: Number(time), line };
+    const { code, reason = '', time, line = '', entry } = letter;
+    const common = { id, code: Number(code), reason, time: Number(time), line };
+    return entry === undefined ? common : { ...common, entry };
   });
 }
 

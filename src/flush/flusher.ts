@@ -197,7 +197,7 @@ class ShardFlusher {
           ahead = cutBatch(this.#spec.redis, this.#stream, batch.last);
           ahead.catch(() => {}); // thrown where it is awaited
         }
-        await this.#deliver(tenure, manifest, batch.lines);
+        await this.#deliver(tenure, manifest, batch);
       }
       if (ending && !batch?.full) return;
       const rest = this.#spec.intervalMs - (performance.now() - began);
@@ -212,19 +212,25 @@ class ShardFlusher {
       // is there already, that is nothing, and if it is not, then what is left is all there is.
       this.#log.error({ manifest, rows: batch?.rows ?? 0 }, 'entries of a batch have gone from the stream');
     }
-    await this.#deliver(tenure, manifest, batch?.lines);
+    await this.#deliver(tenure, manifest, batch);
   }
 
-  async #deliver({ epoch, over }: Tenure, manifest: Manifest, lines: Buffer | undefined): Promise<void> {
+  async #deliver({ epoch, over }: Tenure, manifest: Manifest, batch: Batch | undefined): Promise<void> {
     const delivery = new Delivery(
       (part, token, signal) => insertEvents(this.#spec.clickhouse, part, token, signal),
       this.#log,
       (blame) => this.#metrics.insertFailed(blame),
       over,
     );
-    const refused = lines === undefined ? [] : await delivery.deliver(lines, manifest.token);
+    const { lines, strangers = [] } = batch ?? {};
+    const refused = lines?.length ? await delivery.deliver(lines, manifest.token) : [];
+    if (strangers.length > 0)
+      this.#log.error(
+        { entries: strangers.length },
+        'entries that are not ours were in the stream; see dead list',
+      );
     await this.#reached('inserted');
-    await this.#shard.finalize(epoch, manifest, refused);
+    await this.#shard.finalize(epoch, manifest, refused, strangers);
     this.#metrics.finished(manifest.rows, refused.length);
     await this.#reached('finalized');
   }

@@ -1,6 +1,11 @@
 // Reads batches from a shard's stream: the cut of a new one, and the exact range of one that has a manifest.
 // Lines stay the bytes that they are.
+//
+// An entry that somebody else has put into the stream is no batch of events. It is part of the batch all the same,
+// without rows or bytes (nobody has counted it), and leaves the stream with it, whole, as a dead letter: thrown at,
+// it would hold up its shard for ever.
 
+import { isUtf8 } from 'node:buffer';
 import { INSERT_BYTES, INSERT_ROWS } from '../clickhouse/insert.js';
 import { ENTRY } from '../events/stream.js';
 import type { RedisClient } from '../redis/client.js';
@@ -8,6 +13,8 @@ import type { Manifest, Range } from './manifest.js';
 
 export interface Batch extends Range {
   readonly lines: Buffer;
+  /** Entries that are not ours, as JSON: id, and names and values in turn. */
+  readonly strangers: readonly string[];
   /** It ended at a bound and not with the stream: there is more at once. */
   readonly full: boolean;
 }
@@ -29,7 +36,11 @@ interface Entry {
   readonly id: string;
   readonly rows: number;
   readonly lines: Buffer;
+  readonly stranger?: string;
 }
+
+const NEWLINE = 0x0a;
+const EMPTY = Buffer.alloc(0);
 
 /**
  * The next batch: entries up to the bounds, but always one.
@@ -94,7 +105,6 @@ async function readEntries(
   return reply.map(([id, fields]) => entryOf(id.toString('latin1'), fields));
 }
 
-/** @throws where the entry is not one of ours: nothing may be removed that was not understood. */
 function entryOf(id: string, fields: readonly Buffer[]): Entry {
   let rows = Number.NaN;
   let lines: Buffer | undefined;
@@ -103,9 +113,14 @@ function entryOf(id: string, fields: readonly Buffer[]): Entry {
     if (name === ENTRY.rows) rows = Number(fields[i + 1]);
     else if (name === ENTRY.lines) lines = fields[i + 1];
   }
-  if (!Number.isInteger(rows) || lines === undefined)
-    throw new Error(`entry ${id} of the stream is not a batch of events`);
-  return { id, rows, lines };
+  // Without its last newline a line would run into the next entry's.
+  if (Number.isInteger(rows) && rows > 0 && lines?.at(-1) === NEWLINE) return { id, rows, lines };
+  return { id, rows: 0, lines: EMPTY, stranger: JSON.stringify({ id, fields: fields.map(legible) }) };
+}
+
+/** Text as it is; other bytes in base64. */
+function legible(bytes: Buffer): string | { readonly base64: string } {
+  return isUtf8(bytes) ? bytes.toString() : { base64: bytes.toString('base64') };
 }
 
 function batchOf(entries: readonly Entry[], full: boolean): Batch {
@@ -116,6 +131,7 @@ function batchOf(entries: readonly Entry[], full: boolean): Batch {
     rows: entries.reduce((sum, entry) => sum + entry.rows, 0),
     bytes: lines.length,
     lines,
+    strangers: entries.flatMap(({ stranger }) => stranger ?? []),
     full,
   };
 }

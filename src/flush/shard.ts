@@ -43,6 +43,8 @@ export interface Refused {
   readonly reason: string;
 }
 
+const NOT_OURS = 'not a batch of events: somebody else put it into the stream';
+
 /** All methods throw FencedError where the epoch is no longer the shard's, and Redis's errors. */
 export class Shard {
   readonly #redis: RedisClient;
@@ -79,8 +81,15 @@ export class Shard {
     await this.#run(PREPARE, [this.#state], [epoch, encodeManifest(manifest)]);
   }
 
-  async finalize(epoch: string, manifest: Manifest, refused: readonly Refused[]): Promise<void> {
-    const letters = refused.flatMap(({ line, code, reason }) => [code, reason, line]);
+  /** @param strangers entries that are not ours, see Batch */
+  async finalize(
+    epoch: string,
+    manifest: Manifest,
+    refused: readonly Refused[],
+    strangers: readonly string[] = [],
+  ): Promise<void> {
+    const letters: ScriptArg[] = refused.flatMap(({ line, code, reason }) => ['line', code, reason, line]);
+    for (const entry of strangers) letters.push('entry', 0, NOT_OURS, entry);
     const keys = [this.#events, this.#state, this.#dead];
     await this.#run(FINALIZE, keys, [epoch, manifest.token, ...letters]);
   }

@@ -36,6 +36,35 @@ for (const [kind, start] of [
       },
     );
 
+    t.test('an entry that is not ours leaves the stream as a dead letter and holds up nothing', async (t) => {
+      const place = await world.fresh();
+      await redis.xadd(place.keys.events(0), '*', 'hello', 'world');
+      const flusher = place.flusher();
+      await until(
+        'it is a dead letter',
+        async () => (await listDeadLetters(redis, place.keys, 0)).length > 0,
+      );
+      await appendEvents(redis, place.keys, 0, events(3));
+      await redis.xadd(place.keys.events(0), '*', 'n', '1', 'd', 'no newline');
+      await appendEvents(redis, place.keys, 0, events(3));
+      await until('the events are there', async () => (await place.counts()).shown === 6);
+      await place.drained();
+      t.equal(await redis.xlen(place.keys.events(0)), 0);
+      const letters = await listDeadLetters(redis, place.keys, 0);
+      t.same(
+        letters.map(({ code, line, entry }) => [code, line, JSON.parse(entry ?? '').fields]),
+        [
+          [0, '', ['hello', 'world']],
+          [0, '', ['n', '1', 'd', 'no newline']],
+        ],
+      );
+      const ids = letters.map(({ id }) => id);
+      t.equal(await retryDeadLetters(redis, place.keys, 0, ids), 0, 'it is no event');
+      t.equal(await dropDeadLetters(redis, place.keys, 0, ids), 2);
+      await flusher.close();
+      t.same(await pendingOf(redis, place.keys, 0), { events: 0, bytes: 0 });
+    });
+
     t.test('a bad line in the middle becomes the only dead letter, and the rest is there', async (t) => {
       const place = await world.fresh();
       const bad = lineOf(eventRow()).replace('"type":"add"', '"type":"add","quantity":"two"');

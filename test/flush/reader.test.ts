@@ -87,7 +87,26 @@ t.test('bytes that are no text pass unchanged', async (t) => {
   t.ok((await cutBatch(redis, 'odd:{e0}'))?.lines.equals(bytes));
 });
 
-t.test('an entry that is not a batch of events is refused, not skipped', async (t) => {
-  await redis.xadd('foreign:{e0}', '*', 'hello', 'world');
-  await t.rejects(cutBatch(redis, 'foreign:{e0}'), /not a batch of events/);
+t.test("an entry that is not a batch of events is told whole, and spoils no other's lines", async (t) => {
+  const foreign: (string | Buffer)[][] = [
+    ['hello', 'world'],
+    ['n', '1'],
+    ['n', '1', 'd', 'no newline'],
+    ['n', '0', 'd', '\n'],
+    ['n', 'x', 'd', Buffer.from([0xff, 10])],
+  ];
+  const stream = await streamOf(1);
+  const ids: (string | null)[] = [];
+  for (const fields of foreign) ids.push(await redis.xadd(stream, '*', ...fields));
+  await redis.xadd(stream, '*', 'n', '1', 'd', 'ours\n');
+  const batch = await cutBatch(redis, stream);
+  t.match(batch, { rows: 2, bytes: 15, full: false });
+  t.equal(batch?.lines.toString(), '000000000\nours\n');
+  t.same(
+    batch?.strangers.map((stranger) => JSON.parse(stranger)),
+    foreign.map((fields, i) => ({
+      id: ids[i],
+      fields: fields.map((field) => (typeof field === 'string' ? field : { base64: '/wo=' })),
+    })),
+  );
 });

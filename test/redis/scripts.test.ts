@@ -15,7 +15,7 @@ const SHAS: Readonly<Record<string, string>> = {
   commit: '1b343767d9b21266903ee80985487dea1bbff733',
   'flush-beat': 'ae5126cc36c3ffe50de7920728fe7de78f286b64',
   'flush-claim': 'f5291d6c3a42e9ac06948b34dcd5c79455134a10',
-  'flush-finalize': '3676ae98243aea68485b5fb3152da49858b16a56',
+  'flush-finalize': 'a46c83cb1606144926e563f60ffcd109eb122c84',
   'flush-prepare': '3c571244f0b064ff3ba5b351da04c1bcd1a313d5',
   'flush-release': '33cdc0831582cbf0b918275367184a35f3e4f309',
   'flush-retry': '2a8b207345c4de88873da3a81312803ea37af6d2',
