@@ -20,9 +20,9 @@ const POOL = 200_000;
 
 export interface Crowd {
   readonly visitors: number;
-  /** Bytes in Redis. */
+  /** Bytes in Redis of a mapping from an identity to its profile, as an event or an item makes one. */
   readonly bytesPerIdentity: number;
-  /** With its identity. */
+  /** Bytes in Redis of a visitor with one counted product, and no mapping: its name tells the profile. */
   readonly bytesPerVisitor: number;
   /** Warm visits; medians. */
   readonly few: Pick<Answered, 'perSecond' | 'p99Ms'>;
@@ -69,15 +69,15 @@ async function populate({ folder, pools }: Bench, visitors: number): Promise<Wor
   const client = target.redis as Redis;
   try {
     const empty = await settledMemory(client);
-    await fillVisits(redis.url, visitors, 'resolve');
-    const identified = await settledMemory(client);
     await fillVisits(redis.url, visitors, 'visit');
     const counted = await settledMemory(client);
+    await fillVisits(redis.url, visitors, 'resolve');
+    const identified = await settledMemory(client);
     await untilWritten(client);
     return {
       visitors,
       target,
-      bytesPerIdentity: (identified - empty) / visitors,
+      bytesPerIdentity: (identified - counted) / visitors,
       bytesPerVisitor: (counted - empty) / visitors,
       pool: pools.add(`crowd-${visitors}`, ofVisits(visitsOf(drawn(POOL, visitors)), postVisit)),
       rounds: [],

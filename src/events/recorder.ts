@@ -36,9 +36,8 @@ export class Recorder {
    */
   recordOf(name: string, profileId: string, own: boolean, line: string): Promise<string | undefined> {
     const shard = shardOf(profileId, this.#shards);
-    return (this.#recordings as Batcher<Recording, string | undefined>).run({
-      ...{ name, profileId, own, line, shard },
-    });
+    const recordings = this.#recordings as Batcher<Recording, string | undefined>;
+    return recordings.run({ name, profileId, own, line, shard });
   }
 
   /** Records that a profile was merged into another. Analysts see it in `profile_merges`, not in `events`. */

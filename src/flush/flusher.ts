@@ -118,6 +118,8 @@ class ShardFlusher {
   readonly #stop: AbortSignal;
   readonly #halt: AbortSignal;
   #heldEpoch: string | undefined;
+  /** Tenures, or tries to get one, that have failed since a batch was last brought home. */
+  #failures = 0;
 
   constructor(spec: FlusherSpec, shard: number, metrics: FlushMetrics, stop: AbortSignal, halt: AbortSignal) {
     this.#spec = spec;
@@ -133,11 +135,9 @@ class ShardFlusher {
 
   /** Resolves once stopped. */
   async run(): Promise<void> {
-    let failures = 0;
     while (!this.#stop.aborted) {
       try {
         const claim = await this.#shard.claim(this.#spec.owner, this.#heldEpoch, this.#silentMs);
-        failures = 0;
         if (claim !== undefined) await this.#own(claim);
         else await pause(LOOK_MS, this.#stop);
       } catch (error) {
@@ -145,9 +145,9 @@ class ShardFlusher {
         if (error instanceof FencedError) {
           this.#log.warn('another flusher has taken the shard over; standing by');
         } else {
-          failures++;
-          this.#log.warn({ err: error, failures }, 'flushing failed and will begin again');
-          await pause(backoffMs(failures), this.#stop);
+          this.#failures++;
+          this.#log.warn({ err: error, failures: this.#failures }, 'flushing failed and will begin again');
+          await pause(backoffMs(this.#failures), this.#stop);
         }
       }
     }
@@ -231,6 +231,7 @@ class ShardFlusher {
       );
     await this.#reached('inserted');
     await this.#shard.finalize(epoch, manifest, refused, strangers);
+    this.#failures = 0;
     this.#metrics.finished(manifest.rows, refused.length);
     await this.#reached('finalized');
   }
