@@ -98,7 +98,7 @@ function arrive(dueAt: number): void {
   due++;
   late.push(now - dueAt);
   dropImpatient(now);
-  const line = free.pop();
+  const line = free.shift(); // in turns: the server ends a connection that was idle for 10 s, maybe just as we write
   if (line === undefined) waiting.push(dueAt);
   else ask(line, dueAt);
 }
