@@ -84,6 +84,9 @@ function openStore(
 /** Given what a worker tells of itself: asks all workers, itself among them; answers by the worker's name. */
 export type Siblings = <T>(tell: () => Promise<T>) => () => Promise<Readonly<Record<string, T>>>;
 
+/** Share of the time-out of Redis that one turn of the event loop may take: its answers are read after it. */
+const TURN_SHARE = 0.2;
+
 /** One HTTP worker. @param siblings where others share its port @throws StartupError */
 export function serve(
   config: Config,
@@ -110,6 +113,7 @@ export function serve(
       onAnswers: metrics.countAnswers,
       onRefusal: metrics.refused,
       rateLimit: config.RATE_LIMIT === 0 ? undefined : new RateLimit(config.RATE_LIMIT),
+      longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
       trustedProxies: config.TRUST_PROXY,
     });
 

@@ -28,6 +28,8 @@ export interface ExchangeOptions {
   readonly onRefusal: (code: ErrorCode) => void;
   /** Absent where callers may send as much as they like. */
   readonly rateLimit: RateLimit | undefined;
+  /** Milliseconds that a turn of the event loop may have taken when a crowd is still taken in. */
+  readonly longestTurnMs: number;
   /** See callerAddress. */
   readonly trustedProxies: number;
 }
@@ -38,8 +40,6 @@ const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 const DRAIN_BYTES = 1024 * 1024;
 /** Requests of one turn of the event loop that are always taken. */
 const CROWD = 256;
-/** Milliseconds that a turn may have taken when more are; well below the time-out of Redis. */
-const LONGEST_TURN_MS = 100;
 const EMPTY = Buffer.alloc(0);
 
 export class Exchanges {
@@ -108,7 +108,7 @@ export class Exchanges {
     if (this.#turnCount++ === 0) {
       this.#turnBegan = performance.now();
       setImmediate(this.#endOfTurn);
-    } else if (this.#turnCount > CROWD && performance.now() - this.#turnBegan > LONGEST_TURN_MS)
+    } else if (this.#turnCount > CROWD && performance.now() - this.#turnBegan > this.#options.longestTurnMs)
       throw new ServiceError('overloaded');
   }
 

@@ -46,33 +46,55 @@ export class Identities {
   }
 
   /** Enters something in the ledger for an identity, wherever its profile is. Creates what `kind` creates. */
-  async enter(kind: EntryKind, name: string, handle = '', operationId?: string): Promise<Settled> {
-    const { profileId, answer } = await this.settle(name, (at, own) =>
-      this.#ledger.enter({ kind, name, profileId: at, own, handle, operationId }),
+  enter(kind: EntryKind, name: string, handle = '', operationId?: string): Promise<Settled> {
+    return this.settle(
+      name,
+      (profileId, own) => this.#ledger.enter({ kind, name, profileId, own, handle, operationId }),
+      (profileId, answer) => ({
+        profileId,
+        count: typeof answer === 'number' ? answer : 0,
+        known: answer !== '',
+      }),
     );
-    return { profileId, count: typeof answer === 'number' ? answer : 0, known: answer !== '' };
   }
 
   /**
    * Asks at the profile that an identity is believed to have, and wherever that sends it.
    * @param ask does what is to be done there (`own`: the identity's own profile), or answers another profile's id
-   * @returns the first answer that is no profile's id, and the profile that gave it
+   * @param tell what to make of the first answer that is no profile's id, and of the profile that gave it
    * @throws what `ask` throws
    */
-  async settle<Answer>(
+  settle<Answer, Told>(
     name: string,
     ask: (profileId: string, own: boolean) => Promise<Answer>,
-  ): Promise<{ readonly profileId: string; readonly answer: Answer }> {
+    tell: (profileId: string, answer: Answer) => Told,
+  ): Promise<Told> {
     const own = this.#profileIds.of(name);
-    const linked = this.#links.size === 0 ? undefined : this.#links.get(name);
-    let profileId = linked ?? own;
-    for (let hop = 0; hop < MAX_HOPS; hop++) {
+    const believed = this.#links.size === 0 ? own : (this.#links.get(name) ?? own);
+    // Nearly all are asked once: `then` is one promise where two async functions would be four.
+    return ask(believed, believed === own).then((answer) =>
+      isElsewhere(answer) ? this.#follow(name, own, believed, answer, ask, tell) : tell(believed, answer),
+    );
+  }
+
+  async #follow<Answer, Told>(
+    name: string,
+    own: string,
+    believed: string,
+    sentTo: string,
+    ask: (profileId: string, own: boolean) => Promise<Answer>,
+    tell: (profileId: string, answer: Answer) => Told,
+  ): Promise<Told> {
+    let profileId = believed;
+    let target = sentTo;
+    for (let hop = 1; hop < MAX_HOPS; hop++) {
+      profileId = await this.#atProfile.follow(profileId, target);
       const answer = await ask(profileId, profileId === own);
-      if (typeof answer !== 'string' || answer === '') {
-        if (profileId !== (linked ?? own)) this.remember(name, profileId);
-        return { profileId, answer };
+      if (!isElsewhere(answer)) {
+        if (profileId !== believed) this.remember(name, profileId);
+        return tell(profileId, answer);
       }
-      profileId = await this.#atProfile.follow(profileId, answer);
+      target = answer;
     }
     throw new ServiceError('internal');
   }
@@ -97,4 +119,9 @@ export class Identities {
     if (profileId !== this.#profileIds.of(name)) this.#links.set(name, profileId);
     else if (this.#links.size > 0) this.#links.delete(name);
   }
+}
+
+/** Whether an answer is the id of another profile. */
+function isElsewhere(answer: unknown): answer is string {
+  return typeof answer === 'string' && answer !== '';
 }

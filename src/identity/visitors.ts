@@ -55,10 +55,11 @@ export class Visitors {
       return profileId;
     }
     const name = onlyName(who);
-    const settled = await this.#identities.settle(name, (profileId, own) =>
-      this.#recorder.recordOf(name, profileId, own, encode(profileId)),
+    return this.#identities.settle(
+      name,
+      (profileId, own) => this.#recorder.recordOf(name, profileId, own, encode(profileId)),
+      (profileId) => profileId,
     );
-    return settled.profileId;
   }
 
   /** The visitor's count of a product, and the profile id that it has or would get. */

@@ -26,6 +26,21 @@ export interface Fault {
 const between = (random: Random, from: number, to: number) => from + random.next() * (to - from);
 const lasting = async (random: Random, ms: number) => await sleep(between(random, ms / 4, ms));
 
+const STARTS = 20;
+const REST_MS = 500;
+
+/** As a supervisor does: what finds Redis or ClickHouse away at its start ends, and is started once more. */
+async function startAgain(part: Part): Promise<void> {
+  for (let left = STARTS; ; left--) {
+    try {
+      return await part.start();
+    } catch (error) {
+      if (left === 0) throw error;
+      await sleep(REST_MS);
+    }
+  }
+}
+
 /** Killed and started again. */
 function killed(name: Fault['place'], which: (scene: Scene) => Part): Fault {
   return {
@@ -35,7 +50,7 @@ function killed(name: Fault['place'], which: (scene: Scene) => Part): Fault {
       const part = which(scene);
       await kill(part);
       await lasting(scene.random, 1_000);
-      await part.start();
+      await startAgain(part);
     },
   };
 }
@@ -48,7 +63,7 @@ function stopped(name: Fault['place'], which: (scene: Scene) => Part): Fault {
       const part = which(scene);
       await part.stop();
       await lasting(scene.random, 5_000);
-      await part.start();
+      await startAgain(part);
     },
   };
 }
