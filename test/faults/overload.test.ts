@@ -35,16 +35,19 @@ t.test(`twice the peak for ${CROWD_S} s`, { timeout: 600_000, ...NEED_PROC }, as
     const began = performance.now();
     const result = await overload({ port, key: KEY, name, ...spec });
     all.push(result);
-    const busy = (cpuSeconds(serve.pid as number) - before) / ((performance.now() - began) / 1_000);
-    return { ...result, busy };
+    const used = cpuSeconds(serve.pid as number) - before;
+    const busy = used / ((performance.now() - began) / 1_000);
+    return { ...result, busy, perCore: (result.answers['200'] ?? 0) / used };
   };
 
   await run('warm', { connections: PEAK_CONNECTIONS, seconds: 1 });
   const peaks: number[] = [];
+  const peaksPerCore: number[] = [];
   for (let i = 0; i < PEAK_WINDOWS; i++) {
     const one = await run(`peak${i}-`, { connections: PEAK_CONNECTIONS, seconds: PEAK_S });
     t.comment(`peak: ${told(one)}`);
     peaks.push(one.goodput);
+    peaksPerCore.push(one.perCore);
   }
   const peak = median(peaks);
 
@@ -60,7 +63,11 @@ t.test(`twice the peak for ${CROWD_S} s`, { timeout: 600_000, ...NEED_PROC }, as
   const most = Math.max(...memory);
   const share = crowd.goodput / peak;
   t.comment(`twice the peak of ${peak.toFixed(0)}/s: ${told(crowd)}`);
-  t.comment(`goodput ${(100 * share).toFixed(0)} % of the peak`);
+  // On a machine that others use the second says more: it counts only the time that serve had.
+  const sharePerCore = crowd.perCore / median(peaksPerCore);
+  t.comment(
+    `goodput ${(100 * share).toFixed(0)} % of the peak; by serve's own CPU time ${(100 * sharePerCore).toFixed(0)} %`,
+  );
   t.comment(
     `memory: ${before.toFixed(0)} MB before, then ${quarters(memory)}, at most ${most.toFixed(0)} MB`,
   );
