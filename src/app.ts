@@ -84,8 +84,11 @@ function openStore(
 /** Given what a worker tells of itself: asks all workers, itself among them; answers by the worker's name. */
 export type Siblings = <T>(tell: () => Promise<T>) => () => Promise<Readonly<Record<string, T>>>;
 
-/** Share of the time-out of Redis that one turn of the event loop may take: its answers are read after it. */
-const TURN_SHARE = 0.2;
+/**
+ * Share of the time-out of Redis that one turn of the event loop may take. Its answers are read in the turn after the
+ * one that asked, so two have to fit; and who waits costs less than who is refused, so no less than that.
+ */
+const TURN_SHARE = 0.4;
 
 /** One HTTP worker. @param siblings where others share its port @throws StartupError */
 export function serve(
