@@ -71,7 +71,7 @@ export class Identities {
   ): Promise<Told> {
     const own = this.#profileIds.of(name);
     const believed = this.#links.size === 0 ? own : (this.#links.get(name) ?? own);
-    // Nearly all are asked once: `then` is one promise where two async functions would be four.
+    // Nearly all are asked once, and need no function that can be suspended.
     return ask(believed, believed === own).then((answer) =>
       isElsewhere(answer) ? this.#follow(name, own, believed, answer, ask, tell) : tell(believed, answer),
     );

@@ -1,5 +1,5 @@
 // A script call that is spelled in Redis's protocol (RESP) while it is put together, in one text. ioredis would
-// make a list of the arguments, look at each and spell it then: half of what a batched operation cost here.
+// make a list of the arguments, look at each and spell it then, which is work for every key of every operation.
 //
 //   *<n> EVALSHA <sha> <number of keys>   key, key, …   ARGV[1..3]: the batcher's   argument, argument, …
 
