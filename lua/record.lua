@@ -10,11 +10,10 @@
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
 -- ARGV[4] high-water mark: pending bytes that may not be passed
--- ARGV[5] number of events
--- ARGV[6] their visitors, each in two lines:
+-- ARGV[5] visitors of the events, each in two lines:
 --           r, or R where KEYS[2i+2] is `moved`, and the identity, `s:<session>` or `c:<customer>`
 --           the profile that the sender expects
--- ARGV[7] that many JSONEachRow lines, each ended by a newline
+-- ARGV[6] their JSONEachRow lines, one for each, ended by a newline
 --
 -- Returns a flat list {i, profile, i, profile, ...} of the events whose visitor has another profile (id, string):
 -- they were not appended. All others were.
@@ -38,12 +37,12 @@ if last then
 end
 
 local pending = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0)
-if pending + #ARGV[7] > tonumber(ARGV[4]) then
+if pending + #ARGV[6] > tonumber(ARGV[4]) then
   return -3
 end
 
 local answers, n, i, elsewhere = {}, 0, 0, {}
-for kind, identity, profile in string.gmatch(ARGV[6], '(.)([^\n]*)\n([^\n]*)\n') do
+for kind, identity, profile in string.gmatch(ARGV[5], '(.)([^\n]*)\n([^\n]*)\n') do
   i = i + 1
   local names, visits = KEYS[2 * i + 2], KEYS[2 * i + 3]
   local other = redis.call('HGET', names, identity)
@@ -62,7 +61,7 @@ for kind, identity, profile in string.gmatch(ARGV[6], '(.)([^\n]*)\n([^\n]*)\n')
   end
 end
 
-local count, lines = i - n / 2, ARGV[7]
+local count, lines = i - n / 2, ARGV[6]
 if n > 0 then
   local kept, at = {}, 0
   for line in string.gmatch(lines, '[^\n]*\n') do

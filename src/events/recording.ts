@@ -38,7 +38,6 @@ export function recordingFormat(keys: Keys, highWater: number): BatchFormat<Reco
         lines += line;
       }
       call.arg(highWater);
-      call.arg(recordings.length);
       call.arg(visitors);
       call.arg(lines);
     },

@@ -22,7 +22,7 @@ t.test('record.lua', async (t) => {
       'record',
       [LANE, EVENTS, STATE, ...events.flatMap(([kind]) => [kind === 'r' ? IDS : MOVED, VISITS])],
       [
-        ...[seq, deadline || (await clock(10_000)), 60, highWater, events.length],
+        ...[seq, deadline || (await clock(10_000)), 60, highWater],
         events.map(([kind, identity]) => `${kind}${identity}\n${PROFILE}\n`).join(''),
         events.map(([, , line]) => `${line}\n`).join(''),
       ],

@@ -27,7 +27,7 @@ const SHAS: Readonly<Record<string, string>> = {
   open: 'c1a15d08db203314974efadbd2b0996e038623e5',
   point: 'f0ac2114462e5793dff34a97b1d8267558a98687',
   profile: 'b5782ad98e27976c6ff4069961806271de3c91a0',
-  record: '7d7275ef61957b470e28a48e99638c61bd795b66',
+  record: '261134ffe24eec106030648015eb2280a9a1de59',
   release: 'd0b73d906bc77cd8b85c6fb2bb022a7af8b19c8f',
   sent: '1f659c707b6825ad8c5e4d6c7f8cf0c9d219e066',
   'visit-once': 'cd6fa8f2ccff340998a7c19532a6911b0505ed09',
