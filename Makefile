@@ -13,7 +13,7 @@ BUILD := dist/.built
 CLI := $(BIN)/wishmeter
 TESTS ?= dist/test/**/*.test.js
 
-.PHONY: help run test check demo sql bench bench-compare bench-profile soak build clean redis chromium faketime wrk webdis
+.PHONY: help run test check demo sql bench bench-compare bench-profile soak mutate build clean redis chromium faketime nginx wrk webdis
 
 help:
 	@echo 'make run     everything on this machine: HTTP, Redis, ClickHouse'
@@ -21,8 +21,9 @@ help:
 	@echo 'make sql Q="SELECT count() FROM events"'
 	@echo 'make bench   speed and size, beside peers; QUICK=1 for a look; see bench/README.md'
 	@echo 'make bench-compare BASE=<commit>, make bench-profile CASE=visit'
-	@echo 'make soak    traffic and random faults; MINUTES=10 SEED=1'
+	@echo 'make soak    traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
 	@echo 'make test    all tests; TESTS=dist/test/http/*.test.js for some'
+	@echo 'make mutate  faults on purpose, each of which a test must notice; ONLY=flush for some'
 	@echo 'make check   types, lint, format, import rules'
 	@echo 'make build   packages and dist/'
 	@echo 'make clean   removes dist/'
@@ -30,7 +31,7 @@ help:
 run: build redis
 	@exec node $(CLI) start
 
-test: build redis chromium faketime
+test: build redis chromium faketime nginx
 	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) # tap knows **, sh does not
 
 check: build
@@ -53,7 +54,10 @@ bench-profile: build redis wrk
 	@exec node dist/bench/profile.js
 
 soak: build redis
-	@MINUTES="$(MINUTES)" SEED="$(SEED)" exec node dist/test/faults/soak/main.js
+	@MINUTES="$(MINUTES)" SEED="$(SEED)" CLUSTER="$(CLUSTER)" exec node dist/test/faults/soak/main.js
+
+mutate: build redis
+	@ONLY="$(ONLY)" exec node dist/test/mutations/main.js
 
 build: $(BUILD) $(CLI)
 
@@ -64,13 +68,12 @@ clean:
 
 # --ignore-scripts: nothing that we use needs one. npm writes the target itself, last.
 $(PACKAGES): package-lock.json
-	@echo 'Installing npm packages …'
-	@npm ci --ignore-scripts --no-progress --loglevel=error >/dev/null
+	@.ci/timed 'Installing npm packages' npm ci --ignore-scripts --no-progress --loglevel=error
 	@touch $@
 
 # tsc keeps what it knows in dist/, and only writes what has changed. What has lost its source would go on being tested.
 $(BUILD): $(PACKAGES) tsconfig.json $(SOURCES)
-	@$(BIN)/tsc
+	@.ci/timed 'Compiling' $(BIN)/tsc
 	@find dist/src dist/test dist/bench -name '*.js' 2>/dev/null | while read -r js; do \
 		ts=$${js#dist/}; [ -e "$${ts%.js}.ts" ] || rm -f "$$js" "$$js.map"; done
 	@chmod +x dist/src/main.js
@@ -88,6 +91,9 @@ chromium:
 
 faketime:
 	@.ci/install-faketime
+
+nginx:
+	@.ci/install-nginx
 
 wrk webdis:
 	@command -v $@ >/dev/null || .ci/apt-get-install $@

@@ -1,25 +1,53 @@
-// CPU time of processes, from /proc: user and system time of all their threads, living and ended.
+// CPU time, from /proc: of processes (user and system time of all their threads, living and ended) and of the machine.
 
 import { readFileSync } from 'node:fs';
 import type { Part, Target } from './servers/target.js';
 
 /** The kernel counts in these for us, whatever it counts in itself (USER_HZ). */
 const TICKS_PER_SECOND = 100;
-const UTIME = 11;
-const STIME = 12;
+// Fields of /proc/<pid>/stat, counted from behind the name.
+const [UTIME, STIME, CUTIME, CSTIME] = [11, 12, 13, 14] as const;
 
 /** Seconds of CPU that a process has used so far. */
 export function cpuSeconds(pid: number): number {
+  return sumOf(pid, UTIME, STIME);
+}
+
+/** Seconds that this process and those of its children that have ended have used. */
+export function ownSeconds(): number {
+  return sumOf(process.pid, UTIME, STIME, CUTIME, CSTIME);
+}
+
+function sumOf(pid: number, ...fields: readonly number[]): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  // The name stands in parentheses and may hold anything; fields are counted from behind it.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[UTIME]) + Number(fields[STIME])) / TICKS_PER_SECOND;
+  // The name stands in parentheses and may hold anything.
+  const values = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields.reduce((sum, field) => sum + Number(values[field]), 0) / TICKS_PER_SECOND;
 }
 
 /** Seconds for which the main thread of a process wanted a core and another had it. */
 export function waitedSeconds(pid: number): number {
   const [, waitedNs] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ');
   return Number(waitedNs) / 1e9;
+}
+
+export interface MachineCpu {
+  /** Seconds that all cores together could have worked so far. */
+  readonly capacity: number;
+  /** Of them, in processes (user, nice, system), and taken by the host of a virtual machine. */
+  readonly busy: number;
+  readonly stolen: number;
+}
+
+/** From the first line of /proc/stat: user nice system idle iowait irq softirq steal … */
+export function machineCpu(stat = readFileSync('/proc/stat', 'latin1')): MachineCpu {
+  const [user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, stolen = 0] = stat
+    .slice(0, stat.indexOf('\n'))
+    .split(/ +/)
+    .slice(1)
+    .map((ticks) => Number(ticks) / TICKS_PER_SECOND);
+  const busy = user + nice + system;
+  return { capacity: busy + idle + iowait + irq + softirq + stolen, busy, stolen };
 }
 
 export type CpuByPart = Partial<Record<Part, number>>;
@@ -36,4 +64,30 @@ export function cpuBetween(before: CpuByPart, after: CpuByPart): CpuByPart {
   return Object.fromEntries(
     Object.entries(after).map(([part, seconds]) => [part, seconds - (before[part as Part] ?? 0)]),
   );
+}
+
+/** Shares of the CPU time that all cores had to give: stolen by the host, and taken by processes that do not belong here. */
+export interface Disturbance {
+  readonly stolen: number;
+  readonly others: number;
+}
+
+export interface Metered {
+  readonly cpu: CpuByPart;
+  readonly disturbance: Disturbance;
+}
+
+/** Begins to measure; the function that comes back tells what has been used since. Children must have ended by then. */
+export function startMeter(target: Pick<Target, 'pids'>): () => Metered {
+  const parts = cpuOf(target);
+  const machine = machineCpu();
+  const own = ownSeconds();
+  return () => {
+    const cpu = cpuBetween(parts, cpuOf(target));
+    const now = machineCpu();
+    const ours = Object.values(cpu).reduce((sum, used) => sum + used, ownSeconds() - own);
+    const capacity = now.capacity - machine.capacity;
+    const others = Math.max(0, now.busy - machine.busy - ours) / capacity;
+    return { cpu, disturbance: { stolen: (now.stolen - machine.stolen) / capacity, others } };
+  };
 }

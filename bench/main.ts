@@ -1,49 +1,56 @@
 // `make bench`: every section after the other, then the table. A full run also writes table and chart to bench/.
-// QUICK=1, ROUNDS, SECONDS, ONLY=<pattern of sections and cases>: see settings.ts.
+// QUICK=1, ROUNDS, SECONDS, ONLY=<pattern of sections, groups and cases>: see settings.ts.
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Bench, createBench, isWanted } from './bench.js';
-import { CASES, type Case } from './cases.js';
+import { type Case, event, GROUPS, type GroupName, visit } from './cases.js';
 import { describeMachine } from './machine.js';
 import { RESULTS, runProgram } from './program.js';
 import { writeReadme } from './report/readme.js';
 import { tables } from './report/tables.js';
 import type { Results } from './results.js';
-import { measureCrowd } from './sections/crowd.js';
 import { measureFlusher } from './sections/flusher.js';
+import { measureGrowth } from './sections/growth.js';
 import { findKnee } from './sections/knee.js';
 import { measureLatency } from './sections/latency.js';
-import { runRound } from './sections/round.js';
+import { Entrant, measureGroup, runSlices, wantedCases } from './sections/slices.js';
 import { measureStart } from './sections/start.js';
-import { measureThroughput, wantedCases } from './sections/throughput.js';
 import { measureViews } from './sections/views.js';
 import { ROOT } from './servers/wishmeter.js';
 import { readSettings } from './settings.js';
+import { medianOf } from './slice.js';
 
 type Found = { -readonly [Section in keyof Results]: Results[Section] };
 
+type Sections = Readonly<Record<string, (bench: Bench, found: Found) => Promise<void>>>;
+
+const ofGroups = (Object.keys(GROUPS) as GroupName[]).map((group) => [
+  group,
+  async (bench: Bench, found: Found) => {
+    found.groups = { ...found.groups, [group]: await measureGroup(bench, group) };
+  },
+]);
+
 /** In this order; a section may build on what those before it found out. */
-const SECTIONS: Readonly<Record<string, (bench: Bench, found: Found) => Promise<void>>> = {
+const SECTIONS: Sections = {
   start: async (bench, found) => {
     found.start = await measureStart(bench);
   },
-  throughput: async (bench, found) => {
-    found.throughput = await measureThroughput(bench);
-  },
+  ...Object.fromEntries(ofGroups),
   latency: async (bench, found) => {
-    found.latency = await measureLatency(bench, await peakOf('visit', bench, found));
+    found.latency = await measureLatency(bench, await peakOf(visit, bench, found));
   },
   knee: async (bench, found) => {
-    found.knee = await findKnee(bench, await peakOf('event', bench, found));
+    found.knee = await findKnee(bench, await peakOf(event, bench, found));
   },
   flusher: async (bench, found) => {
     found.flusher = await measureFlusher(bench);
   },
-  crowd: async (bench, found) => {
-    found.crowd = await measureCrowd(bench);
+  growth: async (bench, found) => {
+    found.growth = await measureGrowth(bench);
   },
   views: async (bench, found) => {
     found.views = await measureViews(bench);
@@ -51,11 +58,10 @@ const SECTIONS: Readonly<Record<string, (bench: Bench, found: Found) => Promise<
 };
 
 /** Requests per second in a closed loop; measured now where ONLY left it out. */
-async function peakOf(name: string, bench: Bench, { throughput }: Found): Promise<number> {
-  const known = throughput?.[name]?.perSecond;
-  if (known !== undefined) return known;
-  const one = CASES.find((candidate) => candidate.name === name) as Case;
-  return (await runRound(bench, one)).perSecond;
+async function peakOf(one: Case, bench: Bench, { groups = {} }: Found): Promise<number> {
+  const [known] = Object.values(groups).flatMap((group) => group[one.name] ?? []);
+  const { slices } = known ?? (await runSlices(bench, [new Entrant(bench, one)]))[one.name] ?? { slices: [] };
+  return medianOf([slices], ({ perSecond }) => perSecond).value;
 }
 
 await runProgram('bench', async (dir) => {
@@ -73,15 +79,25 @@ await runProgram('bench', async (dir) => {
     machine: describeMachine(),
     settings: kept,
   };
+  const failures: string[] = [];
   for (const [name, measure] of Object.entries(SECTIONS)) {
-    const wanted = isWanted(bench, name) || (name === 'throughput' && wantedCases(bench).length > 0);
-    if (wanted) await measure(bench, found);
+    if (!isWanted(bench, name) && !(name in GROUPS && wantedCases(bench, name as GroupName).length > 0))
+      continue;
+    try {
+      await measure(bench, found);
+    } catch (error) {
+      // The rest is worth having all the same.
+      failures.push(`${name}: ${(error as Error).message}`);
+      bench.say(`FAILED ${failures.at(-1)}`);
+    }
   }
 
   mkdirSync(RESULTS, { recursive: true });
   const file = join(RESULTS, `${found.at.replaceAll(':', '-')}.json`);
   writeFileSync(file, `${JSON.stringify(found, undefined, 2)}\n`);
-  process.stdout.write(`\n${tables(found)}\n\nAll proofs true, after ${clock()}. ${relative('.', file)}\n`);
+  const verdict = failures.length === 0 ? 'All proofs true' : `FAILED: ${failures.join('; ')}`;
+  process.stdout.write(`\n${tables(found)}\n\n${verdict}, after ${clock()}. ${relative('.', file)}\n`);
+  if (failures.length > 0) return 1;
   if (!settings.quick && only === undefined) writeReadme(found);
   return 0;
 });

@@ -6,12 +6,12 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { type Bench, createBench } from './bench.js';
-import { CASES, type Case } from './cases.js';
+import { type Case, GROUPS } from './cases.js';
 import { cpuBetween, cpuOf, waitedSeconds } from './cpu.js';
 import { replay } from './load/wrk.js';
 import { RESULTS, runProgram } from './program.js';
 import { type CpuProfile, selfTimes, type Window } from './report/self-times.js';
-import { warmUp } from './sections/round.js';
+import { warmUp } from './sections/slices.js';
 import { startTarget } from './servers/start.js';
 import type { Target } from './servers/target.js';
 import { readSettings } from './settings.js';
@@ -21,7 +21,9 @@ const INTERVAL_US = 250;
 
 await runProgram('bench-profile', async (dir) => {
   const name = process.env.CASE || 'visit';
-  const ours = CASES.filter(({ server }) => server === 'wishmeter');
+  const ours = Object.values(GROUPS)
+    .flatMap(({ cases }): readonly Case[] => cases)
+    .filter(({ server }) => server === 'wishmeter');
   const one = ours.find((candidate) => candidate.name === name);
   if (!one) throw new Error(`CASE must be one of ${ours.map((known) => known.name).join(', ')}`);
   const bench = createBench(dir, { ...readSettings(process.env), seconds: SECONDS }, () => {});
@@ -59,7 +61,7 @@ async function runUnderProfiler(
     const [pid = 0] = target.pids.server ?? [];
     const waitedBefore = waitedSeconds(pid);
     const from = clockUs();
-    const { answers, perSecond } = await replay({ port: target.port, pool, first, seconds: SECONDS });
+    const { answers, perSecond } = await replay({ ...one, port: target.port, pool, first, seconds: SECONDS });
     const to = clockUs();
     const { server = 0, redis = 0 } = cpuBetween(before, cpuOf(target));
     const window = { from, to, requests: answers, cpuSeconds: server };

@@ -2,21 +2,26 @@
 
 export interface BenchSettings {
   readonly quick: boolean;
-  /** Interleaved rounds per case; medians are reported. */
+  /** Rounds of slices that others did not disturb. */
   readonly rounds: number;
-  /** Seconds of load in a round. */
+  /** Seconds of a slice. */
   readonly seconds: number;
   /** Visitors that the load comes from. */
   readonly visitors: number;
-  /** Visitors for what is measured "with a million visitors". */
-  readonly crowd: number;
+  /** Visitors in Redis for what is measured with more and more of them; with the second crowd, what one takes. */
+  readonly crowds: readonly number[];
+  /** Products of a profile, likewise; as many counts together as the second crowd has. */
+  readonly products: readonly number[];
   /** Events for the flusher's ceiling, memory and disk. */
   readonly events: number;
   /** Rows for the analysts' views: few and many. */
   readonly rows: readonly [number, number];
-  /** Which sections and cases run: those whose name has a match. */
+  /** Which sections, groups and cases run: those whose whole name matches. */
   readonly only: RegExp | undefined;
 }
+
+/** Times `rounds` that are run at most, where slices are disturbed. */
+export const MOST_ROUNDS = 1.5;
 
 /** @throws where a setting makes no sense */
 export function readSettings(env: NodeJS.ProcessEnv): BenchSettings {
@@ -28,12 +33,13 @@ export function readSettings(env: NodeJS.ProcessEnv): BenchSettings {
   };
   return {
     quick,
-    rounds: number('ROUNDS', quick ? 1 : 5),
-    seconds: number('SECONDS', quick ? 1 : 3),
+    rounds: number('ROUNDS', quick ? 4 : 10),
+    seconds: number('SECONDS', 1),
     visitors: quick ? 20_000 : 100_000,
-    crowd: quick ? 100_000 : 1_000_000,
+    crowds: quick ? [10_000, 100_000] : [10_000, 1_000_000, 10_000_000],
+    products: quick ? [1, 1_000] : [1, 100, 10_000],
     events: quick ? 100_000 : 1_000_000,
     rows: quick ? [10_000, 1_000_000] : [10_000, 10_000_000],
-    only: env.ONLY ? new RegExp(env.ONLY) : undefined,
+    only: env.ONLY ? new RegExp(`^(?:${env.ONLY})$`) : undefined,
   };
 }

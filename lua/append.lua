@@ -9,20 +9,20 @@
 -- ARGV[5] number of events
 -- ARGV[6] that many JSONEachRow lines, each ended by a newline
 --
--- Returns 1. The same batch sent again returns 1 and appends nothing.
+-- Returns 1. The same batch sent again returns 1, however late, and appends nothing.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark); nothing was done.
 
 local seq = tonumber(ARGV[1])
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
-  return -1
-end
-
 local last = tonumber(redis.call('GET', KEYS[1]) or 0)
 if last == seq then
   return 1
 elseif last > seq then
   return -2
+end
+
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
+  return -1
 end
 
 local pending = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0)

@@ -1,11 +1,20 @@
--- Reads all items of a profile.
+#!lua flags=no-writes
+-- Reads the items of a wishlist, a page a call. Items that are there from the first call to the last are in it, maybe
+-- twice.
 --
--- KEYS[1] visits of the profile (a string naming its heir once merged away)   KEYS[2] items of the profile
+-- KEYS[1] profile   KEYS[2] items
 --
--- Returns the list of items as they were stored, in no order, or the heir's id (string).
+-- ARGV[1] cursor; 0 at first
+-- ARGV[2] items that a page may have, about
+--
+-- Returns {next cursor (0: that was all), field, item, field, item, ...}, or the heir's id (string) where the profile
+-- was merged away.
 
-local heir = redis.pcall('GET', KEYS[1])
-if type(heir) == 'string' then
+local heir = redis.call('HGET', KEYS[1], 'heir')
+if heir then
   return heir
 end
-return redis.call('HVALS', KEYS[2])
+local page = redis.call('HSCAN', KEYS[2], ARGV[1], 'COUNT', ARGV[2])
+local answer = page[2]
+table.insert(answer, 1, page[1])
+return answer

@@ -1,14 +1,27 @@
--- Last step of a merge: what was moved aside is with the heir; forget it and say so on the tombstone.
+-- Last step of a merge: the tombstone says that the heir has everything. The journal is kept for some hours, for the
+-- case that a failover makes the heir forget.
 --
--- KEYS[1] visits of the profile that was merged away (the tombstone)   KEYS[2..6] its journal
+-- KEYS[1] profile that was merged away (the tombstone)   KEYS[2..6] its journal
 --
--- ARGV[1] the heir
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] the heir
+-- ARGV[3] nonce of the merge
+-- ARGV[4] seconds for which the journal is kept
 --
 -- Returns 1 where this call ended the merge, 0 where it was ended before.
+-- Errors: EXPIRED -1; nothing was done.
 
-if redis.call('GET', KEYS[1]) ~= '!' .. ARGV[1] then
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
+  return -1
+end
+
+local tombstone = redis.call('HMGET', KEYS[1], 'heir', 'nonce')
+if tombstone[1] ~= '!' .. ARGV[2] or tombstone[2] ~= ARGV[3] then
   return 0
 end
-redis.call('DEL', KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6])
-redis.call('SET', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[1], 'heir', ARGV[2])
+for i = 2, #KEYS do
+  redis.call('EXPIRE', KEYS[i], ARGV[4])
+end
 return 1

@@ -1,32 +1,57 @@
--- Second step of a merge: adds what merge-take moved aside to the heir, unless its record says that this
--- was done already. Counts are added; of two items for one product and variant the heir's stays; what the
--- heir's profile does not know yet it learns.
+-- Second step of a merge, for one page of a journal: adds it to the heir. What the heir received from this profile is
+-- kept beside it, so that a page given again adds nothing, and a profile that is merged a second time (because a
+-- failover forgot the first at its side) adds only what it has gained. Counts are added; of two items for one product
+-- and variant the heir's stays; what the heir's profile does not know yet it learns.
 --
--- KEYS[1] visits   KEYS[2] items   KEYS[3] outbox   KEYS[4] profile   KEYS[5] merged   (all of the heir)
+-- KEYS[1] profile of the heir   KEYS[2] what is given to: room, items, outbox, profile or merged of the heir
+-- KEYS[3] received by the heir from this profile
 --
--- ARGV[1]     the profile that was merged away
--- ARGV[2..6]  numbers of fields and values that follow: of visits, items, outbox, profile, merged
--- ARGV[7..]   those fields and values, in this order
+-- ARGV[1]   deadline, in milliseconds of this server's clock
+-- ARGV[2]   kind: v counts, i items, o outbox, p profile, g merged
+-- ARGV[3]   seconds for which what was received is remembered
+-- ARGV[4..] field, value, field, value, ...
 --
--- Returns 1, or the heir's heir (string) where it was merged away itself; then nothing was done.
+-- Returns 1, or where the heir was merged away itself, and nothing was done: {its heir (`!` before it while that
+-- merge is under way), field, value, ...} with what is left to be given to that one.
+-- Errors: EXPIRED -1; nothing was done.
 
-local heir = redis.pcall('GET', KEYS[1])
-if type(heir) == 'string' then
-  return heir
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
+  return -1
 end
-if redis.call('HSETNX', KEYS[5], ARGV[1], 1) == 0 then
-  return 1
-end
-local at = 7
-for kind = 1, 5 do
-  local stop = at + tonumber(ARGV[kind + 1])
-  while at < stop do
-    if kind == 1 then
-      redis.call('HINCRBY', KEYS[1], ARGV[at], ARGV[at + 1])
-    else
-      redis.call('HSETNX', KEYS[kind], ARGV[at], ARGV[at + 1])
+
+local kind = ARGV[2]
+local heir = redis.call('HGET', KEYS[1], 'heir')
+local left, bytes = { heir }, 0
+for i = 4, #ARGV, 2 do
+  local field, value = ARGV[i], ARGV[i + 1]
+  local mark = kind .. field
+  local received = redis.call('HGET', KEYS[3], mark)
+  if kind == 'v' then
+    local gained = tonumber(value) - tonumber(received or 0)
+    if gained > 0 and heir then
+      left[#left + 1], left[#left + 2] = field, string.format('%.0f', gained)
+    elseif gained > 0 then
+      redis.call('HINCRBY', KEYS[2], field, string.format('%.0f', gained))
+      redis.call('HSET', KEYS[3], mark, value)
     end
-    at = at + 2
+  elseif not received and heir then
+    left[#left + 1] = field
+    left[#left + 1] = value
+  elseif not received then
+    if redis.call('HSETNX', KEYS[2], field, value) == 1 and kind == 'i' then
+      bytes = bytes + #value
+    end
+    redis.call('HSET', KEYS[3], mark, 1)
   end
+end
+if heir then
+  return left
+end
+if bytes > 0 and redis.call('HEXISTS', KEYS[1], 'itemBytes') == 1 then
+  redis.call('HINCRBY', KEYS[1], 'itemBytes', bytes)
+end
+if redis.call('EXISTS', KEYS[3]) == 1 then
+  redis.call('EXPIRE', KEYS[3], ARGV[3])
 end
 return 1

@@ -1,28 +1,56 @@
--- First step of a merge: moves a profile's belongings aside and leaves a tombstone that names the heir.
+-- First step of a merge: moves a room's belongings aside, into its journal, and leaves a tombstone that names the heir.
 --
--- KEYS[1..5]  visits, items, outbox, profile, merged of the profile   KEYS[6..10]  journal, in the same order
+-- KEYS[1] profile   KEYS[2] room   KEYS[3] items   KEYS[4] outbox   KEYS[5] merged
+-- KEYS[6..10] journal: of the room, items, outbox, profile, merged   KEYS[11] merges of the bucket
 --
--- ARGV[1]     the heir
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] the profile that is merged away
+-- ARGV[3] the heir
+-- ARGV[4] nonce of this merge
+-- ARGV[5] seconds for which the bucket remembers a merge
 --
--- Returns {tombstone} where the merge is complete, or {'!' .. heir, visits, items, outbox, profile, merged},
--- each a flat list of field and value, where its belongings are still to be handed over: now, or since a
--- crash. The heir in the tombstone is the one of the first merge, whatever ARGV[1] says.
+-- The tombstone is the field `heir` of the profile, with `!` before the id until the heir has everything. The bucket
+-- remembers its merges: profile -> `<milliseconds> <nonce> <heir>`.
+--
+-- Returns {heir, nonce} of the tombstone: of the first merge, whatever ARGV[3] and ARGV[4] say.
+-- Errors: EXPIRED -1; nothing was done.
 
-local tombstone = redis.pcall('GET', KEYS[1])
-if type(tombstone) ~= 'string' then
-  for i = 1, 5 do
-    if redis.call('EXISTS', KEYS[i]) == 1 then
-      redis.call('RENAME', KEYS[i], KEYS[i + 5])
+local now = redis.call('TIME')
+local ms = now[1] * 1000 + math.floor(now[2] / 1000)
+if ms > tonumber(ARGV[1]) then
+  return -1
+end
+
+local tombstone = redis.call('HMGET', KEYS[1], 'heir', 'nonce')
+if tombstone[1] then
+  return tombstone
+end
+-- A journal that is there is of an earlier merge which a failover forgot here; its heir has it.
+redis.call('UNLINK', KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10])
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  redis.call('RENAME', KEYS[2], KEYS[6])
+end
+if redis.call('EXISTS', KEYS[3]) == 1 then
+  redis.call('RENAME', KEYS[3], KEYS[7])
+end
+if redis.call('EXISTS', KEYS[4]) == 1 then
+  redis.call('RENAME', KEYS[4], KEYS[8])
+end
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  redis.call('RENAME', KEYS[1], KEYS[9])
+end
+if redis.call('EXISTS', KEYS[5]) == 1 then
+  redis.call('RENAME', KEYS[5], KEYS[10])
+end
+redis.call('HSET', KEYS[1], 'heir', '!' .. ARGV[3], 'nonce', ARGV[4])
+if redis.call('HLEN', KEYS[11]) >= 64 then
+  local merges = redis.call('HGETALL', KEYS[11])
+  for i = 1, #merges, 2 do
+    if tonumber(string.match(merges[i + 1], '^%d+')) < ms - ARGV[5] * 1000 then
+      redis.call('HDEL', KEYS[11], merges[i])
     end
   end
-  tombstone = '!' .. ARGV[1]
-  redis.call('SET', KEYS[1], tombstone)
 end
-if string.sub(tombstone, 1, 1) ~= '!' then
-  return { tombstone }
-end
-local answer = { tombstone }
-for i = 6, 10 do
-  answer[i - 4] = redis.call('HGETALL', KEYS[i])
-end
-return answer
+redis.call('HSET', KEYS[11], ARGV[2], string.format('%.0f', ms) .. ' ' .. ARGV[4] .. ' ' .. ARGV[3])
+redis.call('EXPIRE', KEYS[11], ARGV[5])
+return { '!' .. ARGV[3], ARGV[4] }

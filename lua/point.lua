@@ -1,21 +1,27 @@
--- Points an identity to a profile, unless somebody else was faster.
+-- Says where an identity belongs from now on, unless that changed since it was asked: a compare-and-set.
 --
--- KEYS[1] ids of the identity's bucket   KEYS[2] visits of its own profile, which it has where these are there
---                                             and no other profile is named (see visits.lua)
+-- KEYS[1] ids of the identity's bucket   KEYS[2] its door
 --
--- ARGV[1] the identity, `s:<session>` or `c:<customer>`
--- ARGV[2] the profile that it has as far as the sender knows; empty for none
--- ARGV[3] the profile that it shall have
--- ARGV[4] its own profile
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] the identity, `s:<session>` or `c:<customer>`
+-- ARGV[3] its field as the sender knows it: `<room> <move>`, or empty where it is unknown. (At home: see move-out.lua.)
+-- ARGV[4] its new field, `<room> <move>`, with a move number greater by one
 --
--- Returns 1 where it has that profile now (again, too), 0 where it has a third one; then nothing was done.
+-- Returns 1 where this is its field now (again, too), 0 where it has another one; then nothing was done.
+-- Errors: EXPIRED -1; nothing was done.
 
-local current = redis.call('HGET', KEYS[1], ARGV[1])
-if current == ARGV[3] then
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
+  return -1
+end
+
+local field = redis.call('HGET', KEYS[1], ARGV[2])
+if field == ARGV[4] then
   return 1
 end
-if (current or (redis.call('EXISTS', KEYS[2]) == 1 and ARGV[4]) or '') ~= ARGV[2] then
+if (field or (redis.call('EXISTS', KEYS[2]) == 1 and '.') or '') ~= ARGV[3] then
   return 0
 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+redis.call('HSET', KEYS[1], ARGV[2], ARGV[4])
+redis.call('SET', KEYS[2], '')
 return 1

@@ -3,29 +3,24 @@
 -- one server; on a cluster it takes the two calls.
 --
 -- KEYS[1] lane   KEYS[2] events   KEYS[3] events:state
--- KEYS[2i+2]     event i: hash that may name another profile for its visitor (as in visits.lua)
--- KEYS[2i+3]     event i: visits of the profile (hash; a string naming its heir once merged away)
+-- KEYS[2i+2]     event i: ids of the visitor's bucket
+-- KEYS[2i+3]     event i: its door, where it is expected at home, else the profile of the room that it is expected at
 --
 -- ARGV[1] sequence number of the batch in its lane
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
 -- ARGV[4] high-water mark: pending bytes that may not be passed
--- ARGV[5] visitors of the events, each in two lines:
---           r, or R where KEYS[2i+2] is `moved`, and the identity, `s:<session>` or `c:<customer>`
---           the profile that the sender expects
+-- ARGV[5] visitors of the events, each in two lines: the identity, `s:<session>` or `c:<customer>`; the room that it is
+--         expected at, or empty where it is expected at home
 -- ARGV[6] their JSONEachRow lines, one for each, ended by a newline
 --
--- Returns a flat list {i, profile, i, profile, ...} of the events whose visitor has another profile (id, string):
--- they were not appended. All others were.
+-- Returns a flat list {i, answer, i, answer, ...} of the events that were not appended, because their visitor is
+-- elsewhere (`@<field>`, see visits.lua) or the room was merged away (its heir's id, `!` before it while the merge is
+-- under way). All others were. An unknown visitor is known from now on.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark); nothing was done.
--- The same batch sent again answers as the first time and changes nothing.
+-- The same batch sent again answers as the first time, however late, and changes nothing.
 
 local seq = tonumber(ARGV[1])
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
-  return -1
-end
-
 local last = redis.call('GET', KEYS[1])
 if last then
   local last_seq, answers = cmsgpack.unpack(last)
@@ -36,23 +31,31 @@ if last then
   end
 end
 
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
+  return -1
+end
+
 local pending = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0)
 if pending + #ARGV[6] > tonumber(ARGV[4]) then
   return -3
 end
 
 local answers, n, i, elsewhere = {}, 0, 0, {}
-for kind, identity, profile in string.gmatch(ARGV[5], '(.)([^\n]*)\n([^\n]*)\n') do
+for identity, room in string.gmatch(ARGV[5], '([^\n]*)\n([^\n]*)\n') do
   i = i + 1
-  local names, visits = KEYS[2 * i + 2], KEYS[2 * i + 3]
-  local other = redis.call('HGET', names, identity)
-  local is_named = other ~= false
-  if other == profile or not is_named then
-    local heir = redis.pcall('HGET', visits, '')
-    other = type(heir) == 'table' and heir.err and redis.call('GET', visits)
-    if not other and not is_named and kind == 'r' then
-      redis.call('HSET', names, identity, profile)
+  local ids, place = KEYS[2 * i + 2], KEYS[2 * i + 3]
+  local field, other = redis.call('HGET', ids, identity), false
+  if room == '' then
+    if field and field ~= '.' then
+      other = '@' .. field
+    elseif not field and redis.call('EXISTS', place) == 0 then
+      redis.call('HSET', ids, identity, '.')
     end
+  elseif not field or string.sub(field, 1, #room + 1) ~= room .. ' ' then
+    other = '@' .. (field or '')
+  else
+    other = redis.call('HGET', place, 'heir')
   end
   if other then
     answers[n + 1], answers[n + 2] = i, other

@@ -2,16 +2,23 @@
 --
 -- KEYS[1] outbox of a profile
 --
--- ARGV[1]    milliseconds for which a pending event is taken to be under way in another request (as in commit.lua)
--- ARGV[2..]  event ids
+-- ARGV[1]    deadline, in milliseconds of this server's clock
+-- ARGV[2]    milliseconds for which a pending event is taken to be under way in another request (as in commit.lua)
+-- ARGV[3..]  event ids
 --
 -- Returns 1. What is not there any more, because it was sent or its profile was merged away, is left alone.
+-- Errors: EXPIRED -1; nothing was done.
 
-for i = 2, #ARGV do
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
+  return -1
+end
+
+for i = 3, #ARGV do
   local entry = redis.call('HGET', KEYS[1], ARGV[i])
   if entry then
     local since, rest = string.match(entry, '^(%d+)(\n.*)$')
-    redis.call('HSET', KEYS[1], ARGV[i], since - ARGV[1] .. rest)
+    redis.call('HSET', KEYS[1], ARGV[i], since - ARGV[2] .. rest)
   end
 end
 return 1

@@ -1,29 +1,39 @@
 -- Counts one visit under an operation's id: the same id again answers as the first time and counts nothing.
 --
--- KEYS[1] hash that may name another profile for the identity (as in visits.lua)
--- KEYS[2] visits of the profile (hash; a string naming its heir once merged away)
--- KEYS[3] record of this operation at this profile
+-- KEYS[1] door or room that has the counts (hash; the marker of a door that was left is a string)
+-- KEYS[2] profile of the room, or of the door
+-- KEYS[3] record of this operation at this place (see fence.lua)
 --
--- ARGV[1] the identity, `s:<session>` or `c:<customer>`
--- ARGV[2] the profile that the sender expects
--- ARGV[3] product handle
--- ARGV[4] seconds for which the operation is remembered
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] product handle
+-- ARGV[3] seconds for which the operation is remembered
+-- ARGV[4] products that a profile may count
 --
--- Returns the count after this visit (integer), or the id of the profile to ask instead (string); then
--- nothing was done.
+-- Returns the count after this visit (integer), or a string and nothing was done: `@` where the operation is no
+-- longer done here (the identity left its door, or a retry took the operation elsewhere), else the heir's id, `!`
+-- before it while the merge is under way.
+-- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
+
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
+  return -1
+end
 
 local count = redis.call('GET', KEYS[3])
 if count then
-  return tonumber(count)
+  return count == '-' and '@' or tonumber(count)
 end
-local named = redis.call('HGET', KEYS[1], ARGV[1])
-if named and named ~= ARGV[2] then
-  return named
+local heir = redis.call('HGET', KEYS[2], 'heir')
+if heir then
+  return heir
 end
-local visits = redis.pcall('GET', KEYS[2])
-if type(visits) == 'string' then
-  return visits
+if redis.call('TYPE', KEYS[1]).ok == 'string' then
+  return '@'
 end
-count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
-redis.call('SET', KEYS[3], count, 'EX', ARGV[4])
+count = redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
+if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
+  redis.call('HDEL', KEYS[1], ARGV[2])
+  return -6
+end
+redis.call('SET', KEYS[3], count, 'EX', ARGV[3])
 return count

@@ -1,40 +1,38 @@
--- Counts, reads and resets visits, and resolves identities: a batch of operations in one call.
--- First visit or thousandth, each is one round trip.
+-- Counts, reads and resets visits, and says where identities are: a batch of operations in one call.
 --
--- An identity whose own profile has visits needs no mapping to it: that it has no other one says enough. So a
--- guest who only looks around is one key, and most visits ask a hash that is not there. The mapping is written
--- where the profile would not tell of its identity: for an event or an item, and when a count goes away.
+-- An identity has a door: the counts of its own profile. While it is at home they are a hash there, and a visit is
+-- one HINCRBY. Once it was linked, the door is a string (a marker), its field in `ids` names the room that it
+-- belongs to, and the counts are in that room, which several identities may share. A room is never a door.
 --
--- KEYS[1]        lane: hash tag of this batch, name of the sender's lane
--- KEYS[2i]       operation i: hash that may name another profile for the identity: `ids` of the
---                identity's bucket, or, for a profile of another bucket, `moved` of that profile
--- KEYS[2i+1]     operation i: visits of the profile (hash; a string naming its heir once merged away)
+-- KEYS[1]    lane: hash tag of this batch, name of the sender's lane
+-- KEYS[2..]  not read here. On a cluster a batch of one slot names all its keys, so that it is redirected as a
+--            whole while that slot moves; a batch of a node's many slots names none (allow-cross-slot-keys)
 --
--- ARGV[1]        sequence number of the batch in its lane; 0: the batch only reads, nothing is recorded
--- ARGV[2]        deadline, in milliseconds of this server's clock
--- ARGV[3]        seconds for which the lane remembers its last batch
--- ARGV[4]        the operations, each in three lines (an argument each would cost twice as much on both sides;
---                ids and handles have no control characters):
---                  its kind, one letter, and the identity, `s:<session>` or `c:<customer>`
---                  the profile that the sender expects
---                  product handle; empty for r and p
---                kinds: v visit, c visit and answer the count, g get the count, d reset, r resolve (make the
---                mapping where there is none), p peek (only tell whether it has a profile);
---                in capitals where KEYS[2i] is `moved`, so that nothing is created there
+-- ARGV[1]    sequence number of the batch in its lane; 0: the batch only reads, nothing is recorded
+-- ARGV[2]    deadline, in milliseconds of this server's clock
+-- ARGV[3]    seconds for which the lane remembers its last batch
+-- ARGV[4]    products that a profile may count
+-- ARGV[5]    the operations, in lines (keys, ids and handles have no control characters): a letter for the kind with
+--            the key behind it, then what is looked for there, then for some kinds two or four lines more
+--              v visit, c visit and answer the count, g get the count: door; handle
+--              d reset: door; handle; ids; the identity, `s:<session>` or `c:<customer>`
+--              p where is the identity, r the same and make it known: ids; the identity; door; empty
+--              V C G D the same as v c g d, at a room: room; handle; profile of the room; the identity, or empty where
+--                its door was asked before; where it is not empty: ids; the room that the sender expects
 --
--- Returns a flat list {i, answer, i, answer, ...} of the operations that have one: a count (integer),
--- or, where the identity has another profile, that profile's id (string) and nothing was done; a peek at
--- an identity without a profile answers an empty string.
--- Operations that are missing from the list were done as expected.
+-- The field of an identity in `ids` is `.` (at home, known without counts) or `<room> <move>` (its moves so far).
+--
+-- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
+--   a count (integer) for c, C, g, G; TOO_MANY -6 for v, V, c, C: this would be one product too many
+--   `@<field>`: the identity is elsewhere; without the field (empty) where the sender has to ask for it
+--   the heir's id, `!` before it while the merge is under way: the room was merged away
+--   for p and r the field; for p empty where the identity is unknown
+--   `~`: on a cluster, a key is not at this node, or it is on the move
+-- Where an operation is elsewhere, or too many, nothing was done. Those missing from the list were done.
 -- Errors: EXPIRED -1 (deadline passed), SUPERSEDED -2 (the lane is past this batch); nothing was done.
--- The same batch sent again answers as the first time and changes nothing.
+-- The same batch sent again answers as the first time, however late, and changes nothing.
 
 local seq = tonumber(ARGV[1])
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
-  return -1
-end
-
 if seq > 0 then
   local last = redis.call('GET', KEYS[1])
   if last then
@@ -47,38 +45,103 @@ if seq > 0 then
   end
 end
 
-local answers, n = {}, 0
-local i = 0
-for kind, identity, profile, handle in string.gmatch(ARGV[4], '(.)([^\n]*)\n([^\n]*)\n([^\n]*)\n') do
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
+  return -1
+end
+
+local find = string.find
+local text, max = ARGV[5], tonumber(ARGV[4])
+
+-- An error as an operation's answer: WRONGTYPE is the door's marker. What is not known is passed on; raising it would
+-- leave half a batch done.
+local function answer_of(failed)
+  if find(failed.err, 'WRONGTYPE', 1, true) then
+    return '@'
+  end
+  return find(failed.err, 'non local key', 1, true) and '~' or failed
+end
+
+-- p and r. Every key is read before one is written, so `~` means that nothing was done.
+local function where(kind, ids, identity, door)
+  local field = redis.pcall('HGET', ids, identity)
+  if field then
+    return type(field) == 'table' and answer_of(field) or field
+  end
+  local counts = redis.pcall('EXISTS', door)
+  if type(counts) == 'table' then
+    return answer_of(counts)
+  end
+  field = counts == 1 and '.' or ''
+  if kind == 'r' and field == '' then
+    redis.call('HSET', ids, identity, '.')
+    field = '.'
+  end
+  return field
+end
+
+-- Where else to ask than at a room, or nil.
+local function elsewhere(profile, identity, ids, room)
+  if ids then
+    local field = redis.call('HGET', ids, identity) or ''
+    if string.sub(field, 1, #room + 1) ~= room .. ' ' then
+      return '@' .. field
+    end
+  end
+  local heir = redis.pcall('HGET', profile, 'heir')
+  return type(heir) == 'table' and answer_of(heir) or heir
+end
+
+local answers, n, i, at = {}, 0, 0, 1
+while true do
+  local _, stop, kind, key, rest = find(text, '^(.)([^\n]*)\n([^\n]*)\n', at)
+  if not stop then
+    break
+  end
+  at = stop + 1
   i = i + 1
-  local names, visits = KEYS[2 * i], KEYS[2 * i + 1]
-  local answer
-  local named = redis.call('HGET', names, identity)
-  if named and named ~= profile then
-    answer = named
-  else
+  local more, identity, answer
+  if kind ~= 'v' and kind ~= 'c' and kind ~= 'g' then
+    _, stop, more, identity = find(text, '^([^\n]*)\n([^\n]*)\n', at)
+    at = stop + 1
+    if kind == 'p' or kind == 'r' then
+      answer = where(kind, key, rest, more)
+    elseif kind ~= 'd' then
+      local ids, room
+      if identity ~= '' then
+        _, stop, ids, room = find(text, '^([^\n]*)\n([^\n]*)\n', at)
+        at = stop + 1
+      end
+      answer = elsewhere(more, identity, ids, room)
+    end
+  end
+  if not answer then
     local result
     if kind == 'v' or kind == 'c' or kind == 'V' or kind == 'C' then
-      result = redis.pcall('HINCRBY', visits, handle, 1)
-    elseif kind == 'd' or kind == 'D' then
-      result = redis.pcall('HDEL', visits, handle)
-    elseif kind == 'p' then
-      result = redis.pcall('HLEN', visits)
-    else
-      result = redis.pcall('HGET', visits, handle)
-    end
-    if type(result) == 'table' and result.err then
-      -- WRONGTYPE: the profile was merged away and its visits are a string that names the heir.
-      -- Any other error is passed on as the answer; raising it would leave half a batch done.
-      answer = string.find(result.err, 'WRONGTYPE', 1, true) and redis.call('GET', visits) or result
-    elseif kind == 'c' or kind == 'C' then
-      answer = result
+      result = redis.pcall('HINCRBY', key, rest, 1)
+      if result == 1 and redis.call('HLEN', key) > max then
+        redis.call('HDEL', key, rest)
+        answer = -6
+      elseif kind == 'c' or kind == 'C' then
+        answer = result
+      end
     elseif kind == 'g' or kind == 'G' then
+      result = redis.pcall('HGET', key, rest)
       answer = tonumber(result) or 0
-    elseif not named and (kind == 'r' or (kind == 'd' and result == 1)) then
-      redis.call('HSET', names, identity, profile)
-    elseif not named and kind == 'p' and result == 0 then
-      answer = ''
+    else
+      local field = kind == 'D' or redis.pcall('HGET', more, identity)
+      if type(field) == 'table' then
+        result = field
+      else
+        result = redis.pcall('HDEL', key, rest)
+        if not field and result == 1 and redis.pcall('EXISTS', key) ~= 1 then
+          -- Its last count is gone, and it stays known.
+          redis.call('HSET', more, identity, '.')
+        end
+      end
+    end
+    if type(result) == 'table' then
+      answer = answer_of(result)
     end
   end
   if answer then

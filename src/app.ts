@@ -17,10 +17,12 @@ import { startFlusher } from './flush/flusher.js';
 import { Access } from './http/access.js';
 import { BacklogMetrics } from './http/backlog-metrics.js';
 import { beaconOperation } from './http/beacon.js';
+import { docsFiles, docsOperations } from './http/docs.js';
 import { eventOperations } from './http/events.js';
-import { Exchanges } from './http/exchange.js';
+import { Exchanges } from './http/exchanges.js';
 import { listenForMetrics } from './http/flush-server.js';
 import { itemOperations } from './http/items.js';
+import { LinkedSessions } from './http/linked-sessions.js';
 import { ServeMetrics, showAll } from './http/metrics.js';
 import { openApiOperation } from './http/openapi.js';
 import { operatingOperations } from './http/operating.js';
@@ -31,14 +33,20 @@ import { RateLimit } from './http/rate-limit.js';
 import { listen } from './http/server.js';
 import { settingsOperations } from './http/settings.js';
 import { shareOperations } from './http/share.js';
+import { sharePageOperation } from './http/share-page.js';
+import { visitBatchOperation } from './http/visit-batches.js';
+import { visitListOperation } from './http/visit-lists.js';
 import { visitOperations } from './http/visits.js';
 import { openIdentity } from './identity/open.js';
-import { Once } from './redis/once.js';
-import { DeploymentLostError } from './redis/presence.js';
+import { upgradeDoors } from './identity/upgrade.js';
+import { inWords } from './redis/failures.js';
+import { DeploymentLostError } from './redis/marks.js';
+import { RequestStore } from './redis/requests.js';
 import { Store, type StoreOptions } from './redis/store.js';
-import { Ledger } from './visits/ledger.js';
+import { visitFormat } from './visits/visit-batch.js';
 import { openWishlist } from './wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from './wishlist/purchases.js';
+import { WishlistBatch } from './wishlist/wishlist-batch.js';
 
 export interface Running {
   close(): Promise<void>;
@@ -73,6 +81,7 @@ function openStore(
     keyPrefix: config.KEY_PREFIX,
     buckets: config.BUCKETS,
     eventShards: config.EVENT_SHARDS,
+    replicas: config.REDIS_REPLICAS,
     onError: (error) => {
       if (error instanceof DeploymentLostError) log.error(error.message);
       else log.warn({ err: error }, 'redis connection');
@@ -90,23 +99,29 @@ export type Siblings = <T>(tell: () => Promise<T>) => () => Promise<Readonly<Rec
  */
 const TURN_SHARE = 0.4;
 
+export interface Serving extends Running {
+  readonly port: number;
+  /** See Server.drain; `close` comes after it. */
+  drain(hurry?: AbortSignal): Promise<void>;
+}
+
 /** One HTTP worker. @param siblings where others share its port @throws StartupError */
-export function serve(
-  config: Config,
-  log: Logger,
-  siblings?: Siblings,
-): Promise<Running & { readonly port: number }> {
+export function serve(config: Config, log: Logger, siblings?: Siblings): Promise<Serving> {
   return withClosers(async (onClose) => {
     let exchanges: Exchanges;
     const metrics = new ServeMetrics(() => exchanges.open);
     const store = await openStore(config, 'wishmeter serve', log, { onCall: metrics.called });
     onClose(() => store.close());
 
+    const upgraded = await upgradeDoors(store);
+    if (upgraded > 0) log.info({ identities: upgraded }, 'upgraded');
+
     const access = new Access({
       apiKeys: config.API_KEYS,
       publishableKeys: config.PUBLISHABLE_KEYS,
       allowedOrigins: config.ALLOWED_ORIGINS,
       shopifySecret: config.SHOPIFY_SECRET,
+      shopUrl: config.SHOP_URL,
       visitAccess: config.VISIT_ACCESS,
       metricsToken: config.METRICS_TOKEN,
     });
@@ -120,8 +135,11 @@ export function serve(
       trustedProxies: config.TRUST_PROXY,
     });
 
-    const ledger = new Ledger(store, metrics.batchObserver('visits'));
-    onClose(() => ledger.close());
+    const visits = store.batcher(
+      visitFormat(store.keys, config.MAX_PRODUCTS),
+      metrics.batchObserver('visits'),
+    );
+    onClose(() => visits.close());
     const appends = store.batcher(
       appendFormat(store.keys, config.STREAM_HIGH_WATER),
       metrics.batchObserver('append'),
@@ -133,56 +151,83 @@ export function serve(
       : store.batcher(recordingFormat(store.keys, config.STREAM_HIGH_WATER), metrics.batchObserver('record'));
     onClose(() => recordings?.close());
     const recorder = new Recorder(appends, recordings, config.EVENT_SHARDS);
-    const records = new Once(store);
-    const { atProfile, visitors, profiles } = openIdentity(store, ledger, recorder);
+    const wishlists = new WishlistBatch(
+      store,
+      {
+        shards: config.EVENT_SHARDS,
+        highWater: config.STREAM_HIGH_WATER,
+        maxItems: config.MAX_ITEMS,
+        maxBytes: config.MAX_ITEMS_BYTES,
+      },
+      metrics.batchObserver('wishlist'),
+    );
+    onClose(() => wishlists.close());
+    const requests = new RequestStore(store);
+    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS);
+    const { atProfile, outbox, visitors, profiles } = identity;
+    onClose(identity.audit.watch());
     const { items, shares, purchases, settings } = openWishlist(
       store,
       atProfile,
-      recorder,
+      outbox,
       config.SHOP_URL,
       config.APP_PROXY_PATH,
     );
-    const deliveries = new Once(store, DELIVERY_REMEMBERED_S);
+    const sessions = new LinkedSessions(visitors, config.LINKED_SESSIONS);
+    const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S);
 
+    const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [
-      ...visitOperations(access, visitors, records),
-      ...eventOperations(access, visitors, profiles, records),
-      ...itemOperations(access, visitors, profiles, items),
-      ...shareOperations(access, visitors, profiles, shares, items),
+      ...visitOperations(access, visitors, requests),
+      visitListOperation(access, visitors),
+      visitBatchOperation(visitors),
+      ...eventOperations(access, sessions, visitors, profiles, requests),
+      ...itemOperations(access, sessions, visitors, profiles, items),
+      ...shareOperations(access, sessions, visitors, profiles, shares, items),
+      sharePage,
       ...profileOperations(access, visitors, profiles),
       ...settingsOperations(settings),
       purchaseOperation(visitors, settings, purchases, deliveries, config.SHOPIFY_SECRET),
       beaconOperation(),
+      ...docsOperations(config.BASE_PATH),
     ];
     // What is in Redis is the same whichever worker reads it.
     const streams = new Registry();
-    const backlog = new BacklogMetrics(streams, config.STREAM_HIGH_WATER, () =>
-      store.call((client) => readBacklogs(client, store.keys, store.deployment.shards)),
+    const backlog = new BacklogMetrics(
+      streams,
+      config.STREAM_HIGH_WATER,
+      () => store.call((client) => readBacklogs(client, store.keys, store.deployment.shards)),
+      () => store.ping(),
     );
     const askAll = siblings?.(() => metrics.registry.getMetricsAsJSON());
     const figures = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
     const unprefixed = operatingOperations(
-      () => store.ping(),
+      async () => {
+        if (exchanges.isDraining) return 'the process is stopping';
+        return await store.ping().then(() => undefined, inWords);
+      },
       async () => {
         await backlog.refresh();
         return { type: streams.contentType, body: (await figures()) + (await streams.metrics()) };
       },
     );
     operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed));
+    // Where no app proxy stands before it, this service is at the shop's address itself, and so are its share links.
+    const atShareLink = { ...sharePage, path: `/apps/${config.APP_PROXY_PATH}${sharePage.path}` };
     const server = await listen({
       host: config.HOST,
       port: config.PORT,
       basePath: config.BASE_PATH,
-      operations,
-      unprefixed,
+      operations: [...operations, ...docsFiles()],
+      unprefixed: [...unprefixed, atShareLink],
       exchanges,
     });
     onClose(() => server.close());
-    return { port: server.port };
+    return { port: server.port, drain: (hurry) => server.drain(config.DRAIN_MS, hurry) };
   });
 }
 
-/** Insert batches are up to 10 MB: reading one takes longer than any request may. */
+/** A page of a batch is up to a megabyte, or one entry: reading it takes longer than any request may. */
 const FLUSH_REDIS_TIMEOUT_MS = 10_000;
 
 export interface Flushing extends Running {
@@ -223,6 +268,7 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
         config.FLUSH_METRICS_PORT,
         config.METRICS_TOKEN,
         metrics,
+        log,
       );
       onClose(() => server.close());
       log.info({ port: server.port }, 'metrics');

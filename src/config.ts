@@ -112,12 +112,21 @@ function proxies(text: string): number {
 const identifier = matching(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be letters, digits and _');
 
 export const SETTINGS = {
-  HOST: setting('0.0.0.0', 'address that `serve` listens on', (s) => s),
+  HOST: setting(
+    '0.0.0.0',
+    'address that `serve` listens on; `start` listens on `127.0.0.1` unless it is given',
+    (s) => s,
+  ),
   PORT: setting('8080', 'port that `serve` listens on; 0 takes a free one', integer(0, 65_535)),
   BASE_PATH: setting(
     '',
     'stands before every path but `/healthz`, `/readyz`, `/metrics`',
     matching(/^(\/[A-Za-z0-9._~-]+)*$/, 'must be empty or like /api/v1, without a slash at its end'),
+  ),
+  DRAIN_MS: setting(
+    '2000',
+    'milliseconds that `serve` goes on answering after SIGTERM, each answer closing its connection, while `/readyz` is 503',
+    integer(0, 60_000),
   ),
   WORKERS: setting('1', '`serve` processes that `start` runs on the one port', integer(1, 256)),
   API_KEYS: setting(
@@ -138,12 +147,17 @@ export const SETTINGS = {
   SHOPIFY_SECRET: setting(
     '',
     "the Shopify app's client secret: makes app-proxy requests and webhooks callers",
-    matching(/^([\x21-\x7e]{4,255})?$/, 'must be 4 to 255 visible characters'),
+    matching(/^([\x21-\x7e]{16,255})?$/, 'must be 16 to 255 visible characters'),
   ),
   VISIT_ACCESS: setting(
     'session',
     'what callers without a credential may do with visits: `session`, `open` or `key`',
     oneOf<VisitAccess>('session', 'open', 'key'),
+  ),
+  LINKED_SESSIONS: setting(
+    'closed',
+    "whether a storefront's visitor who is not logged in reaches the wishlist of the customer whom the session is linked to: `closed` or `open`",
+    oneOf<'closed' | 'open'>('closed', 'open'),
   ),
   RATE_LIMIT: setting(
     '0',
@@ -160,15 +174,35 @@ export const SETTINGS = {
     'where set, `/metrics` needs it as `Authorization: Bearer <token>`',
     matching(/^([\x21-\x7e]{16,})?$/, 'must be 16 or more visible characters'),
   ),
+  MAX_PRODUCTS: setting(
+    '10000',
+    'products that one profile counts; a visit to one more is 409 `too_many_products`',
+    integer(1, 1_000_000),
+  ),
+  MAX_ITEMS: setting(
+    '1000',
+    'items that one wishlist holds; one more is 409 `too_many_items`',
+    integer(1, 100_000),
+  ),
+  MAX_ITEMS_BYTES: setting(
+    '1048576',
+    'bytes that the items of one wishlist have together, as they are stored; more is 409 `too_many_items`',
+    integer(1024, 1e9),
+  ),
   SHOP_URL: setting(
     'http://localhost:8080',
-    'address of the shop; share links begin with it, like `https://shop.example`',
+    'address of the shop; share links begin with it, like `https://shop.example`; the default follows `PORT`',
     webAddress,
   ),
   APP_PROXY_PATH: setting(
     'wishmeter',
     "path of the app proxy in the shop: share links are under `SHOP_URL`'s `/apps/` and this",
     matching(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
+  ),
+  SHARE_PAGE_URL: setting(
+    '',
+    'page of the shop that shows a shared wishlist: share links lead there with `?code=`, in place of the page of this service',
+    url('https:', 'http:'),
   ),
   REDIS_URL: setting(
     '',
@@ -179,6 +213,11 @@ export const SETTINGS = {
     '500',
     'milliseconds until a request that Redis does not answer gets 503',
     integer(50, 900),
+  ),
+  REDIS_REPLICAS: setting(
+    '0',
+    'replicas of each master that must have a change before it is answered; 503 where they have not in time',
+    integer(0, 16),
   ),
   REDIS_FSYNC: setting(
     'everysec',
@@ -257,6 +296,7 @@ export function readConfig(env: Env): Config {
       mistakes.push(`${name} ${(error as Error).message}`);
     }
   }
+  if (!env['SHOP_URL']?.trim()) config['SHOP_URL'] = `http://localhost:${config['PORT']}`;
   if (mistakes.length > 0) throw new StartupError(`Wrong settings: ${mistakes.join('; ')}.`);
   return Object.freeze(config) as unknown as Config;
 }

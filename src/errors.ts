@@ -23,13 +23,33 @@ export const ERRORS = {
   },
   unauthorized: { status: 401, sentence: 'A valid credential is required.', retryable: false },
   forbidden: { status: 403, sentence: 'This credential may not do this.', retryable: false },
+  session_belongs_to_customer: {
+    status: 403,
+    sentence: 'This session belongs to a customer who is not logged in; begin a new one.',
+    retryable: false,
+  },
   not_found: { status: 404, sentence: 'There is nothing at this path.', retryable: false },
   method_not_allowed: { status: 405, sentence: 'This path does not take this method.', retryable: false },
+  too_many_items: {
+    status: 409,
+    sentence: 'The wishlist is full; remove an item first.',
+    retryable: false,
+  },
+  too_many_products: {
+    status: 409,
+    sentence: 'This profile counts as many products as it may.',
+    retryable: false,
+  },
+  idempotency_key_reused: {
+    status: 422,
+    sentence: 'This Idempotency-Key was used for another request.',
+    retryable: false,
+  },
   request_timeout: { status: 408, sentence: 'The body did not arrive in 10 s.', retryable: false },
   payload_too_large: { status: 413, sentence: 'The body is too large.', retryable: false },
   unsupported_media_type: {
     status: 415,
-    sentence: 'Content-Type must be application/json, text/plain or absent.',
+    sentence: 'Content-Type must be application/json or absent, or text/plain for POST /product/visit.',
     retryable: false,
   },
   rate_limited: { status: 429, sentence: 'Too many requests from this caller.', retryable: true },
@@ -59,7 +79,11 @@ export class ServiceError extends Error {
     issues?: readonly Issue[],
     options?: ErrorOptions,
   ) {
+    // A stack trace costs more than all else that a refused request does, and tells of one that is no mistake nothing.
+    const limit = Error.stackTraceLimit;
+    if (code !== 'internal') Error.stackTraceLimit = 0;
     super(sentence, options);
+    Error.stackTraceLimit = limit;
     this.name = 'ServiceError';
     this.code = code;
     this.issues = issues;
@@ -89,4 +113,6 @@ export const LUA = {
   FENCED: -4,
   /** The manifest in Redis is not the one that the caller holds: nothing was done. */
   MANIFEST: -5,
+  /** The profile has as many products, or items, as it may: nothing was done. */
+  TOO_MANY: -6,
 } as const;

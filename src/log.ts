@@ -1,8 +1,9 @@
-// Log lines: JSON, and without personal data or secrets. Libraries hang what they were doing on their errors
+// Log lines: JSON, for people where a terminal shows them, and without personal data or secrets. Libraries hang what they were doing on their errors
 // (ioredis the command with its arguments, the ClickHouse client the query), and messages quote what could not be
 // read, so of an error only what is known to be harmless is written.
 
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
+import { PinoPretty as pretty } from 'pino-pretty';
 
 const NOT_WRITTEN = 'not written here: it may quote data';
 
@@ -20,6 +21,11 @@ interface LoggedError {
 export function createLog(level: string, name: string, destination?: DestinationStream): Logger {
   const options: LoggerOptions = { level, name, serializers: { err: describeError } };
   return destination === undefined ? pino(options) : pino(options, destination);
+}
+
+/** Lines for people, on stdout: time, level, what, with colour where the terminal has it. */
+export function terminal(): DestinationStream {
+  return pretty({ translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', singleLine: true, sync: true });
 }
 
 export function describeError(error: unknown): LoggedError {

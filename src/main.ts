@@ -7,78 +7,70 @@
 
 import { readFileSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
-import { type CommandLine, help, usage } from './commands/help.js';
+import { type CommandName, commandNamed, help, helpOf, usage } from './commands/help.js';
 import { type Command, type Program, type StopSignal, UsageError } from './commands/program.js';
 import { readConfig } from './config.js';
 import { StartupError } from './errors.js';
-import { createLog } from './log.js';
+import { createLog, terminal } from './log.js';
 
-interface Entry extends CommandLine {
-  readonly load: () => Promise<Command>;
-}
-
-const COMMANDS: Readonly<Record<string, Entry>> = {
-  start: {
-    usage: 'start',
-    about: 'everything on this machine: HTTP, flusher, and a Redis and a ClickHouse where none is given',
-    load: async () => (await import('./commands/start/start.js')).start,
-  },
-  serve: {
-    usage: 'serve',
-    about: 'one HTTP worker on REDIS_URL',
-    load: async () => (await import('./commands/serve.js')).serve,
-  },
-  flush: {
-    usage: 'flush',
-    about: 'moves events from REDIS_URL to CLICKHOUSE_URL',
-    load: async () => (await import('./commands/flush.js')).flush,
-  },
-  migrate: {
-    usage: 'migrate',
-    about: 'brings CLICKHOUSE_URL to the schema of this version',
-    load: async () => (await import('./commands/migrate.js')).migrate,
-  },
-  sql: {
-    usage: 'sql [--format F] "<query>"',
-    about: 'asks ClickHouse; without a query reads it from stdin',
-    load: async () => (await import('./commands/sql.js')).sql,
-  },
-  dead: {
-    usage: 'dead [list | retry | drop]',
-    about: 'the events that ClickHouse refused: as JSON lines, back into the stream, or away (ids or --all)',
-    load: async () => (await import('./commands/dead.js')).dead,
-  },
+const COMMANDS: Readonly<Record<CommandName, () => Promise<Command>>> = {
+  start: async () => (await import('./commands/start/start.js')).start,
+  serve: async () => (await import('./commands/serve.js')).serve,
+  flush: async () => (await import('./commands/flush.js')).flush,
+  migrate: async () => (await import('./commands/migrate.js')).migrate,
+  sql: async () => (await import('./commands/sql.js')).sql,
+  dead: async () => (await import('./commands/dead.js')).dead,
 };
-const HELP: CommandLine = { usage: 'help', about: 'this, and every setting' };
-const LINES = [...Object.values(COMMANDS), HELP];
+
+const HELP: ReadonlySet<string> = new Set(['--help', '-h']);
+/** Who reads its arguments itself. */
+const TAKES_ARGUMENTS: ReadonlySet<CommandName> = new Set(['sql', 'dead']);
 
 const OLDEST_NODE = [20, 12] as const;
 const SIGNALS: readonly StopSignal[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
-async function main([name, ...args]: readonly string[]): Promise<number> {
-  if (name === 'help' || name === '--help' || name === '-h') {
-    process.stdout.write(help(LINES));
-    return 0;
-  }
-  if (name === '--version' || name === '-v') {
+async function main([first, ...args]: readonly string[]): Promise<number> {
+  if (first === undefined) throw new UsageError('A command is missing.');
+  if (first === '--version' || first === '-v') {
+    refuseArguments(first, args);
     process.stdout.write(`${version()}\n`);
     return 0;
   }
-  if (name === undefined) throw new UsageError('A command is missing.');
-  const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (!entry) throw new UsageError(`There is no command ${JSON.stringify(name)}.`);
+  if (first === 'help' || HELP.has(first)) {
+    const [about, ...more] = args;
+    refuseArguments(first, more);
+    process.stdout.write(about === undefined ? help() : helpOf(commandNamed(about)));
+    return 0;
+  }
+  const name = commandNamed(first);
+  if (args.some((argument) => HELP.has(argument))) {
+    process.stdout.write(helpOf(name));
+    return 0;
+  }
+  if (!TAKES_ARGUMENTS.has(name)) refuseArguments(name, args);
 
   process.title = `wishmeter ${name}`;
+  process.umask(0o077); // only its owner may read what is written here
   checkNode();
   const program = createProgram(name, args);
-  const command = await entry.load();
+  const command = await COMMANDS[name]();
   return await command(program);
+}
+
+/** @throws UsageError where there are any */
+function refuseArguments(name: string, [argument]: readonly string[]): void {
+  if (argument === undefined) return;
+  throw new UsageError(
+    `${name} does not take ${JSON.stringify(argument)}. Settings come from the environment, as in PORT=9000 wishmeter start.`,
+  );
 }
 
 function createProgram(name: string, args: readonly string[]): Program {
   const config = readConfig(process.env);
   let stopped: Promise<StopSignal> | undefined;
   let last = () => {};
+  const orphaned = new AbortController();
+  process.once('disconnect', () => orphaned.abort());
   return {
     args,
     env: process.env,
@@ -87,7 +79,7 @@ function createProgram(name: string, args: readonly string[]): Program {
     pid: process.pid,
     stdin: process.stdin,
     stdout: process.stdout,
-    log: createLog(config.LOG_LEVEL, name),
+    log: createLog(config.LOG_LEVEL, name, process.stdout.isTTY ? terminal() : undefined),
     untilStopped() {
       stopped ??= firstSignal(() => last());
       return stopped;
@@ -103,6 +95,7 @@ function createProgram(name: string, args: readonly string[]): Program {
       send: (message) => void process.send?.(message, undefined, {}, () => {}),
       listen: (onMessage) => void process.on('message', onMessage),
     },
+    orphaned: orphaned.signal,
     kill(pid, signal) {
       try {
         process.kill(pid, signal);
@@ -149,7 +142,7 @@ function checkNode(): void {
 async function explain(error: unknown): Promise<number> {
   const code = (error as NodeJS.ErrnoException | undefined)?.code ?? '';
   if (error instanceof UsageError || code.startsWith('ERR_PARSE_ARGS')) {
-    process.stderr.write(`wishmeter: ${(error as Error).message}\n\n${usage(LINES)}`);
+    process.stderr.write(`wishmeter: ${(error as Error).message}\n\n${usage()}`);
     return 2;
   }
   if (error instanceof StartupError) return await tell(error.message);

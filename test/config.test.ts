@@ -40,60 +40,273 @@ t.test('blank is not given, and blanks around a value are not part of it', async
   t.match(readConfig({ PORT: ' 9000 ', VISIT_ACCESS: 'key\n' }), { PORT: 9000, VISIT_ACCESS: 'key' });
 });
 
+t.test("the shop's address is the service's own unless it is given", async (t) => {
+  t.equal(readConfig({}).SHOP_URL, 'http://localhost:8080');
+  t.equal(readConfig({ PORT: '9000', SHOP_URL: ' ' }).SHOP_URL, 'http://localhost:9000');
+  t.equal(readConfig({ PORT: '9000', SHOP_URL: 'https://a.example' }).SHOP_URL, 'https://a.example');
+});
+
 t.test('lists are comma-separated', async (t) => {
   const keys = ['key-of-16-letters', 'another-16-letters-key'];
   t.same(readConfig({ API_KEYS: ` ${keys.join(' , ')},` }).API_KEYS, keys);
   t.same(readConfig({ REDIS_URL: 'redis://a:1,rediss://b:2' }).REDIS_URL, ['redis://a:1', 'rediss://b:2']);
 });
 
-t.test('values from both sides', async (t) => {
-  const right: [string, string[]][] = [
-    ['PORT', ['0', '65535']],
-    ['BASE_PATH', ['', '/a', '/api/v1', '/a-b_c.d~e']],
-    ['API_KEYS', ['x'.repeat(16), `${'x'.repeat(16)},${'y'.repeat(200)}`]],
-    ['VISIT_ACCESS', ['session', 'open', 'key']],
-    ['REDIS_URL', ['redis://h', 'rediss://u:p@h:1/2', 'redis://localhost/?path=%2Ftmp%2Fx.sock']],
-    ['REDIS_TIMEOUT_MS', ['50', '900']],
-    ['KEY_PREFIX', ['a', 'shop.eu-1_x', 'x'.repeat(32)]],
-    ['BUCKETS', ['1', '1048576']],
-    ['STREAM_HIGH_WATER', ['1', '100000000000000']],
-    ['CLICKHOUSE_URL', ['http://h:8123', 'https://u:p@h', 'https://u:p,w@h']],
-    ['CLICKHOUSE_DATABASE', ['a', '_A9']],
-  ];
-  for (const [name, values] of right)
-    for (const value of values) t.equal(refusal({ [name]: value }), '', `${name}=${value}`);
-  const wrong: [string, string[]][] = [
-    ['PORT', ['-1', '65536', '80.5', '0x50', '1e3', 'http', '９']],
-    ['BASE_PATH', ['/', 'api', '/api/', '//', '/a b', '/:x', '/*', '/a?b']],
-    [
-      'API_KEYS',
-      [
-        'short',
-        'x'.repeat(15),
-        'with a blank inside it',
-        'pk_0123456789abcdef',
-        `${'x'.repeat(16)},short`,
-        'ключключключключ',
-      ],
+const KEY = 'k'.repeat(16);
+/** Of every setting: texts that are right, with their values where those are not the texts, and texts that are wrong. */
+const VALUES: Record<string, { right: (string | [text: string, value: unknown])[]; wrong: string[] }> = {
+  HOST: { right: ['0.0.0.0', '::1', 'localhost'], wrong: [] },
+  PORT: {
+    right: [
+      ['0', 0],
+      ['65535', 65_535],
     ],
-    ['VISIT_ACCESS', ['Session', 'none', 'true']],
-    ['REDIS_URL', ['localhost:6379', 'http://h', 'redis:/', 'redis://', '//h', 'redis://ok,nonsense']],
-    ['REDIS_TIMEOUT_MS', ['49', '901']],
-    ['KEY_PREFIX', ['{x}', 'a:b', 'a b', '*', 'x'.repeat(33)]],
-    ['BUCKETS', ['0', '1048577', '-5']],
-    ['STREAM_HIGH_WATER', ['0', '1GB']],
-    ['CLICKHOUSE_URL', ['h:8123', 'tcp://h:9000', 'http://a:8123,http://b:8123', 'http://a,http://b']],
-    ['CLICKHOUSE_DATABASE', ['a-b', 'a;DROP', '1a', '`a`']],
-  ];
-  for (const [name, values] of wrong) {
-    for (const value of values) {
+    wrong: ['-1', '65536', '80.5', '0x50', '1e3', 'http', '９'],
+  },
+  BASE_PATH: {
+    right: ['/a', '/api/v1', '/a-b_c.d~e'],
+    wrong: ['/', 'api', '/api/', '//', '/a b', '/:x', '/*', '/a?b'],
+  },
+  DRAIN_MS: {
+    right: [
+      ['0', 0],
+      ['60000', 60_000],
+    ],
+    wrong: ['-1', '60001', '2s'],
+  },
+  WORKERS: {
+    right: [
+      ['1', 1],
+      ['256', 256],
+    ],
+    wrong: ['0', '257', 'auto'],
+  },
+  API_KEYS: {
+    right: [
+      [KEY, [KEY]],
+      [`${KEY},${'y'.repeat(200)}`, [KEY, 'y'.repeat(200)]],
+    ],
+    wrong: [
+      'short',
+      'x'.repeat(15),
+      'with a blank inside it',
+      'pk_0123456789abcdef',
+      `${KEY},short`,
+      `${KEY},pk_0123456789abcdef`,
+      'ключключключключ',
+    ],
+  },
+  PUBLISHABLE_KEYS: {
+    right: [['pk_0123456789abc', ['pk_0123456789abc']]],
+    wrong: [
+      KEY,
+      'sk_0123456789abcdef',
+      'pk_012345678901',
+      'PK_0123456789abcdef',
+      `pk_0123456789abc,${KEY}`,
+      'pk_with a blank in it',
+    ],
+  },
+  ALLOWED_ORIGINS: {
+    right: [
+      ['https://shop.example', ['https://shop.example']],
+      ['http://localhost:3000,https://b.example', ['http://localhost:3000', 'https://b.example']],
+    ],
+    wrong: [
+      '*',
+      'null',
+      'shop.example',
+      'https://shop.example/',
+      'https://shop.example/path',
+      'https://shop.example?q',
+      'https://shop.example:443',
+      'https://SHOP.example',
+      'https://user@shop.example',
+      'https://*.example,https://a.example/x',
+      'file:///x',
+    ],
+  },
+  SHOPIFY_SECRET: {
+    right: ['x'.repeat(16), 'x'.repeat(255)],
+    wrong: ['x', 'x'.repeat(15), 'x'.repeat(256), 'with a blank in the secret'],
+  },
+  VISIT_ACCESS: { right: ['session', 'open', 'key'], wrong: ['Session', 'none', 'true'] },
+  LINKED_SESSIONS: { right: ['closed', 'open'], wrong: ['Closed', 'true', 'none'] },
+  RATE_LIMIT: {
+    right: [
+      ['0', 0],
+      ['1000000', 1_000_000],
+    ],
+    wrong: ['-1', '1000001', '1.5', 'none'],
+  },
+  TRUST_PROXY: {
+    right: [
+      ['0', 0],
+      ['16', 16],
+      ['true', 1],
+      ['false', 0],
+    ],
+    wrong: ['17', '-1', 'yes', 'TRUE'],
+  },
+  METRICS_TOKEN: { right: ['x'.repeat(16)], wrong: ['x', 'x'.repeat(15), 'a token with blanks in it'] },
+  MAX_PRODUCTS: {
+    right: [
+      ['1', 1],
+      ['1000000', 1_000_000],
+    ],
+    wrong: ['0', '1000001', 'many'],
+  },
+  MAX_ITEMS: {
+    right: [
+      ['1', 1],
+      ['100000', 100_000],
+    ],
+    wrong: ['0', '100001', '-1'],
+  },
+  MAX_ITEMS_BYTES: {
+    right: [
+      ['1024', 1_024],
+      ['1000000000', 1e9],
+    ],
+    wrong: ['1023', '1000000001', '1MB'],
+  },
+  SHOP_URL: {
+    right: ['https://shop.example', ['https://shop.example/de/', 'https://shop.example/de']],
+    wrong: [
+      'shop.example',
+      'ftp://shop.example',
+      'https://',
+      'https://shop.example?x=1',
+      'https://shop.example#x',
+      'javascript:alert(1)',
+    ],
+  },
+  APP_PROXY_PATH: {
+    right: ['a', 'A-Z_09', 'x'.repeat(64)],
+    wrong: ['a/b', 'a b', '..', 'x'.repeat(65), 'ä'],
+  },
+  SHARE_PAGE_URL: {
+    right: ['https://shop.example/pages/wishlist', 'http://localhost:3000/?view=shared#list'],
+    wrong: ['shop.example', '/pages/wishlist', 'ftp://shop.example', 'https://', 'javascript:alert(1)'],
+  },
+  REDIS_URL: {
+    right: [
+      ['redis://h', ['redis://h']],
+      ['rediss://u:p@h:1/2', ['rediss://u:p@h:1/2']],
+      ['redis://localhost/?path=%2Ftmp%2Fx.sock', ['redis://localhost/?path=%2Ftmp%2Fx.sock']],
+    ],
+    wrong: ['localhost:6379', 'http://h', 'redis:/', 'redis://', '//h', 'redis://ok,nonsense'],
+  },
+  REDIS_TIMEOUT_MS: {
+    right: [
+      ['50', 50],
+      ['900', 900],
+    ],
+    wrong: ['49', '901', '0.5s'],
+  },
+  REDIS_REPLICAS: {
+    right: [
+      ['0', 0],
+      ['1', 1],
+      ['16', 16],
+    ],
+    wrong: ['-1', '17', 'one', '1.5'],
+  },
+  REDIS_FSYNC: { right: ['everysec', 'always'], wrong: ['no', 'Always', '1'] },
+  NEW_DEPLOYMENT: { right: ['refuse', 'accept'], wrong: ['yes', 'ACCEPT', 'true'] },
+  KEY_PREFIX: {
+    right: ['a', 'shop.eu-1_x', 'x'.repeat(32)],
+    wrong: ['{x}', 'a:b', 'a b', '*', 'x'.repeat(33)],
+  },
+  BUCKETS: {
+    right: [
+      ['1', 1],
+      ['1048576', 1_048_576],
+    ],
+    wrong: ['0', '1048577', '-5'],
+  },
+  EVENT_SHARDS: {
+    right: [
+      ['1', 1],
+      ['256', 256],
+    ],
+    wrong: ['0', '257', 'x'],
+  },
+  STREAM_HIGH_WATER: {
+    right: [
+      ['1', 1],
+      ['100000000000000', 1e14],
+    ],
+    wrong: ['0', '1GB', '1000000000000001'],
+  },
+  CLICKHOUSE_URL: {
+    right: ['http://h:8123', 'https://u:p@h', 'https://u:p,w@h'],
+    wrong: ['h:8123', 'tcp://h:9000', 'http://a:8123,http://b:8123', 'http://a,http://b'],
+  },
+  CLICKHOUSE_DATABASE: { right: ['a', '_A9'], wrong: ['a-b', 'a;DROP', '1a', '`a`', 'x'.repeat(65)] },
+  CLICKHOUSE_PORT: {
+    right: [
+      ['0', 0],
+      ['65535', 65_535],
+    ],
+    wrong: ['-1', '65536', 'x'],
+  },
+  FLUSH_INTERVAL_MS: {
+    right: [
+      ['10', 10],
+      ['60000', 60_000],
+    ],
+    wrong: ['9', '60001', '1s'],
+  },
+  FLUSH_OWNER: { right: ['a', 'flush-1.eu_x', 'x'.repeat(64)], wrong: ['a b', 'a:b', 'x'.repeat(65)] },
+  FLUSH_METRICS_PORT: {
+    right: [
+      ['0', 0],
+      ['9100', 9_100],
+    ],
+    wrong: ['-1', '65536', 'x'],
+  },
+  DATA_DIR: { right: ['/var/lib/wishmeter', 'a b'], wrong: [] },
+  LOG_LEVEL: {
+    right: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
+    wrong: ['INFO', 'verbose', '30'],
+  },
+};
+
+t.test('every setting, from both sides', async (t) => {
+  t.same(
+    Object.keys(VALUES).sort(),
+    Object.keys(SETTINGS).sort(),
+    'none is left out: a new setting gets its line above',
+  );
+  for (const [name, { right, wrong }] of Object.entries(VALUES)) {
+    for (const [text, value] of right.map(
+      (one) => (typeof one === 'string' ? [one, one] : one) as [string, unknown],
+    ))
+      t.same(readConfig({ [name]: text })[name as keyof typeof SETTINGS], value, `${name}=${text}`);
+    for (const value of wrong)
       t.match(
         refusal({ [name]: value }),
         new RegExp(`^Wrong settings: ${name} [^\n]+\\.$`),
         `${name}=${value}`,
       );
-    }
   }
+});
+
+t.test('without it, what is empty is none', async (t) => {
+  const empty = readConfig({});
+  for (const name of ['API_KEYS', 'PUBLISHABLE_KEYS', 'ALLOWED_ORIGINS', 'REDIS_URL'] as const)
+    t.same(empty[name], []);
+  for (const name of [
+    'BASE_PATH',
+    'SHOPIFY_SECRET',
+    'SHARE_PAGE_URL',
+    'METRICS_TOKEN',
+    'CLICKHOUSE_URL',
+    'FLUSH_OWNER',
+  ] as const)
+    t.equal(empty[name], '');
+  t.equal(empty.FLUSH_METRICS_PORT, undefined);
 });
 
 t.test('all mistakes are told at once, and no value is repeated: it may be a secret', async (t) => {

@@ -44,7 +44,8 @@ t.test('the table of packages is that of package.json', async (t) => {
 t.test('with a service', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
-  const app = await startApp(t, redis);
+  // Its default follows PORT, which is any free one here.
+  const app = await startApp(t, redis, { env: { SHOP_URL: SETTINGS.SHOP_URL.fallback } });
 
   t.test('the table of operations is that of the API', async (t) => {
     const { paths } = (await app.get('/openapi.json')).json;

@@ -45,7 +45,7 @@ export async function runAfternoon(
 
   return [
     {
-      sentence: `${show(book.requests)} requests answered; ${show(rate)} a second while the visitors were there`,
+      sentence: `${show(book.requests)} requests answered; ${show(rate)} a second while the visitors were there; ${show(book.retries)} sent again after Retry-After`,
       wrong: [...book.refusals].map(([sentence, times]) => `${times} × ${sentence}`),
     },
     finding(live.counts, 'counts right while the visitors were there'),

@@ -4,13 +4,19 @@
 // delivered twice under one webhook id, some at the same time, some when the visitors have left.
 
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Listed, OrderLine, Shop, Shopper, Wish } from './shop.js';
 
 /** How deliveries go, in turn. */
 const DELIVERIES = ['once', 'twice at once', 'again later'] as const;
 
+/** Of a request that is answered with Retry-After; the last answer is what counts. */
+const TRIES = 10;
+
 export interface Book {
   requests: number;
+  /** How often one was sent again, as Retry-After asked for. */
+  retries: number;
   orders: number;
   /** Orders that were delivered twice. */
   repeated: number;
@@ -35,15 +41,23 @@ export interface Owner {
 }
 
 export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; owner: Owner; book: Book } {
-  const book: Book = { requests: 0, orders: 0, repeated: 0, refusals: new Map() };
+  const book: Book = { requests: 0, retries: 0, orders: 0, repeated: 0, refusals: new Map() };
   const call = async (method: string, path: string, body?: object, extra: Record<string, string> = {}) => {
     book.requests += 1;
     try {
-      const response = await fetch(url + path, {
-        method,
-        headers: { 'content-type': 'application/json', 'x-api-key': key, ...extra },
-        ...(body ? { body: JSON.stringify(body) } : {}),
-      });
+      const send = () =>
+        fetch(url + path, {
+          method,
+          headers: { 'content-type': 'application/json', 'x-api-key': key, ...extra },
+          ...(body ? { body: JSON.stringify(body) } : {}),
+        });
+      let response = await send();
+      for (let tries = 1; tries < TRIES && response.headers.has('retry-after'); tries++) {
+        await response.body?.cancel();
+        await sleep(1_000 * Number(response.headers.get('retry-after')));
+        book.retries += 1;
+        response = await send();
+      }
       const answer = (await response.json()) as Record<string, unknown>;
       if (response.status !== 200) throw new Error(`${response.status} ${String(answer['error'])}`);
       return answer;

@@ -13,7 +13,7 @@ export function createProgress(what: string, total: number, out: NodeJS.WriteStr
 }
 
 function bar(what: string, total: number, stream: NodeJS.WriteStream): Progress {
-  const format = `${what} {bar} {value}/{total} · {note} · {duration_formatted}`;
+  const format = `${what} {bar} {value}/{total} · {note} · {duration_formatted}, {eta_formatted} to go`;
   const shown = new SingleBar(
     { format, stream, hideCursor: true, fps: 10, barsize: 30 },
     Presets.shades_classic,
@@ -27,11 +27,14 @@ function bar(what: string, total: number, stream: NodeJS.WriteStream): Progress 
 
 function lines(what: string, total: number, stream: NodeJS.WriteStream): Progress {
   let done = 0;
+  const began = performance.now();
   const tenth = Math.ceil(total / 10);
   return {
     step(note) {
       done += 1;
-      if (done % tenth === 0 || done === total) stream.write(`${what} ${done}/${total} · ${note}\n`);
+      if (done % tenth !== 0 && done !== total) return;
+      const left = ((performance.now() - began) / 1_000) * (total / done - 1);
+      stream.write(`${what} ${done}/${total} · ${note} · ${Math.round(left)} s to go\n`);
     },
     done() {},
   };

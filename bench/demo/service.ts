@@ -38,7 +38,14 @@ export async function reachService(env: NodeJS.ProcessEnv): Promise<Service> {
 async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Service> {
   const dir = await mkdtemp(join(tmpdir(), 'wishmeter-demo-'));
   const { API_KEYS: _keys, BASE_PATH: _base, ...rest } = env;
-  const settings = { DATA_DIR: dir, HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0', LOG_LEVEL: 'warn' };
+  const settings = {
+    DATA_DIR: dir,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    CLICKHOUSE_PORT: '0',
+    DRAIN_MS: '0',
+    LOG_LEVEL: 'warn',
+  };
   try {
     const child = await startChild<Ready>({
       name: '`wishmeter start`',

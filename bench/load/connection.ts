@@ -8,6 +8,10 @@ const CONTENT_LENGTH = /\r\ncontent-length: *(\d+)/i;
 
 export class Connection {
   readonly #socket: Socket;
+  /** When it last sent a request, as performance.now() tells. */
+  sentAt = 0;
+  /** The last answer, with its headers. */
+  answer = '';
   #intended = 0;
   #busy = false;
   #text = '';
@@ -26,6 +30,7 @@ export class Connection {
       const length = Number(CONTENT_LENGTH.exec(this.#text)?.[1] ?? 0);
       if (this.#text.length < headers + HEADERS_END.length + length) return;
       const ok = this.#text.startsWith('HTTP/1.1 2');
+      this.answer = this.#text;
       this.#text = '';
       this.#busy = false;
       settled(this, this.#intended, ok);
@@ -48,10 +53,15 @@ export class Connection {
     });
   }
 
+  close(): void {
+    this.#socket.destroy();
+  }
+
   /** @param intended when it should have been sent, for whoever is told of the answer */
   send(request: Buffer, intended: number): void {
     this.#intended = intended;
     this.#busy = true;
+    this.sentAt = performance.now();
     this.#socket.write(request);
   }
 }

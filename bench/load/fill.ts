@@ -1,6 +1,7 @@
-// Fills a Redis without HTTP, by the service's own code: the ledger for visitors, the recorder for events. For what
-// takes a million of something.
+// Fills a Redis for what takes millions of something: visits over HTTP, in batches; events without it, by the service's
+// own recorder.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { readConfig } from '../../src/config.js';
 import { appendFormat } from '../../src/events/appender.js';
@@ -9,34 +10,63 @@ import { encodeEvent } from '../../src/events/row.js';
 import { createProfileIds } from '../../src/identity/profile-id.js';
 import { identityName } from '../../src/identity/rules.js';
 import { Store } from '../../src/redis/store.js';
-import { type EntryKind, Ledger } from '../../src/visits/ledger.js';
 import type { EventBody } from '../traffic/events.js';
-import { type Visit, visitsOf } from '../traffic/requests.js';
+import { deleteVisit, postVisitBatch, type Visit } from '../traffic/requests.js';
+import { Connection } from './connection.js';
 
+const VISITS_PER_BATCH = 500;
+const BATCHES_AT_ONCE = 6;
+const RESETS_AT_ONCE = 64;
+const MOST_TIMES = 50;
+const AGAIN_MS = 100;
 /** Operations under way at once: as many as a busy server has. */
-const VISITS_AT_ONCE = 2_000;
 const EVENTS_AT_ONCE = 64;
 /** Events are spread over a day, as those of a shop are. */
 const DAY_BEGINS = Date.UTC(2026, 0, 15);
 const DAY_MS = 86_400_000;
 
-/** Enters one visit of each visitor from 0 up to `visitors`: its identity alone (`resolve`), or counted (`visit`). */
-export async function fillVisits(
-  redisUrl: string,
-  visitors: number,
-  kind: Extract<EntryKind, 'resolve' | 'visit'>,
-): Promise<void> {
-  await withStore(redisUrl, async (store) => {
-    const ledger = new Ledger(store, () => {});
-    const profileIds = createProfileIds(store.deployment.salt, store.deployment.buckets);
-    const enter = async ({ sessionId, productHandle }: Visit) => {
-      const name = identityName('s', sessionId);
-      await ledger.enter({ kind, name, profileId: profileIds.of(name), own: true, handle: productHandle });
-    };
-    const visits = visitsOf(numbers(visitors));
-    await inParallel(visits, VISITS_AT_ONCE, enter);
-    await ledger.close();
-  });
+/** Counts visits, in batches, over HTTP; some of them maybe twice, where a full store answers too late. */
+export async function fillVisits(port: number, visits: Iterable<Visit>): Promise<void> {
+  const batches = function* () {
+    let batch: Visit[] = [];
+    for (const visit of visits) {
+      if (batch.push(visit) < VISITS_PER_BATCH) continue;
+      yield postVisitBatch(batch);
+      batch = [];
+    }
+    if (batch.length > 0) yield postVisitBatch(batch);
+  };
+  await sendAll(port, BATCHES_AT_ONCE, batches());
+}
+
+/** Resets visits, over HTTP: what is left is that their visitors are known. */
+export async function resetVisits(port: number, visits: Iterable<Visit>): Promise<void> {
+  const requests = function* () {
+    for (const visit of visits) yield deleteVisit(visit);
+  };
+  await sendAll(port, RESETS_AT_ONCE, requests());
+}
+
+/** Each connection sends its next request when the last has been done, and until then that one again. */
+async function sendAll(port: number, connections: number, requests: Iterator<string>): Promise<void> {
+  const send = async () => {
+    let settled = (_ok: boolean) => {};
+    const connection = await Connection.open(port, (_connection, _intended, ok) => settled(ok));
+    for (let { done, value } = requests.next(); !done; { done, value } = requests.next()) {
+      const request = Buffer.from(value as string);
+      const isDone = () =>
+        new Promise<boolean>((resolve) => {
+          settled = (ok) => resolve(ok && !connection.answer.includes('"error"'));
+          connection.send(request, 0);
+        });
+      for (let times = 1; !(await isDone()); times++) {
+        if (times === MOST_TIMES) throw new Error(`Redis can't be filled: ${connection.answer}`);
+        await sleep(AGAIN_MS);
+      }
+    }
+    connection.close();
+  };
+  await Promise.all(Array.from({ length: connections }, send));
 }
 
 /** Records events, which come in batches as those of 64 connections do. */
@@ -93,8 +123,4 @@ async function inParallel<T>(
     for (let { done, value } = iterator.next(); !done; { done, value } = iterator.next()) await act(value);
   };
   await Promise.all(Array.from({ length: atOnce }, work));
-}
-
-function* numbers(count: number): Generator<number> {
-  for (let n = 0; n < count; n++) yield n;
 }

@@ -77,10 +77,10 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    'result {"sent":%d,"answered":%d,"refused":%d,"broken":%d,"seconds":%.6f,"p50Us":%d,"p99Us":%d}\n',
+    'result {"sent":%d,"answered":%d,"refused":%d,"broken":%d,"seconds":%.6f,"p50Us":%d,"p99Us":%d,"maxUs":%d}\n',
     threads[1]:get('sent'), summary.requests, errors.status,
     errors.connect + errors.read + errors.write + errors.timeout,
     threads[1]:get('stopped') - threads[1]:get('started'),
-    latency:percentile(50), latency:percentile(99)
+    latency:percentile(50), latency:percentile(99), latency.max
   ))
 end

@@ -5,11 +5,12 @@ import { createRandom } from '../demo/random.js';
 import { percentile } from '../statistics.js';
 import { runArrivals } from './arrivals.js';
 import { Connection } from './connection.js';
-import type { SteadyOrder, SteadyResult } from './steady.js';
+import type { SteadyOrder, SteadyResult, Timed } from './steady.js';
 
 const CONNECTIONS = 256;
 /** Milliseconds that the last answers may take. */
 const LAST_ANSWERS_MS = 10_000;
+const SLOWEST = 100;
 
 const order = JSON.parse(process.argv[2] ?? '{}') as SteadyOrder;
 const requests = readRequests(order.file);
@@ -24,8 +25,11 @@ let failed = 0;
 // All are kept, and those of the time that is not measured left out at the end: code that is new when the measuring
 // begins, or an array that grows, holds up the generator just then.
 const room = Math.ceil((order.settleSeconds + order.seconds) * order.rate * 1.5) + 1_000;
-const answeredAfter = { due: new Float64Array(room), ms: new Float64Array(room), count: 0 };
-const sentAfter = { due: new Float64Array(room), ms: new Float64Array(room), count: 0 };
+const noted = () => ({ due: new Float64Array(room), ms: new Float64Array(room), count: 0 });
+const answeredAfter = noted();
+const sentAfter = noted();
+/** How late those of answeredAfter were sent. */
+const sentMs = new Float64Array(room);
 
 const connections = await Promise.all(
   Array.from({ length: CONNECTIONS }, () => Connection.open(order.port, settled)),
@@ -60,6 +64,7 @@ function send(intended: number): void {
 function settled(connection: Connection, intended: number, ok: boolean): void {
   if (ok) answered++;
   else failed++;
+  sentMs[answeredAfter.count] = connection.sentAt - intended;
   note(answeredAfter, intended);
   if (waitingFrom === waiting.length) {
     free.push(connection);
@@ -82,6 +87,19 @@ function measuredOf({ due, ms, count }: typeof sentAfter): Float64Array {
     .sort();
 }
 
+/** Those of the measured ones that took longest. */
+function slowest({ due, ms, count }: typeof answeredAfter): Timed[] {
+  const clock = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+  return Array.from({ length: count }, (_, i) => i)
+    .filter((i) => (due[i] as number) >= measured)
+    .sort((a, b) => (ms[b] as number) - (ms[a] as number))
+    .slice(0, SLOWEST)
+    .map((i) => {
+      const at = clock + (due[i] as number);
+      return { due: at, sent: at + (sentMs[i] as number), answered: at + (ms[i] as number) };
+    });
+}
+
 function finish(): void {
   const latencies = measuredOf(answeredAfter);
   const lateness = measuredOf(sentAfter);
@@ -96,6 +114,7 @@ function finish(): void {
     generatorLateP99Ms: percentile(lateness, 0.99),
     mostWaiting,
     cpuSeconds: (user + system) / 1e6,
+    slowest: slowest(answeredAfter),
   };
   process.send?.(result, undefined, {}, () => process.exit(0));
 }

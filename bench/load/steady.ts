@@ -22,6 +22,13 @@ export interface SteadyOrder extends Omit<Steady, 'pool'> {
   readonly file: string;
 }
 
+/** Milliseconds of the machine's monotonic clock (process.hrtime), which all processes share. */
+export interface Timed {
+  readonly due: number;
+  readonly sent: number;
+  readonly answered: number;
+}
+
 export interface SteadyResult {
   /** All requests, the unmeasured ones too. */
   readonly sent: number;
@@ -38,18 +45,29 @@ export interface SteadyResult {
   readonly mostWaiting: number;
   /** CPU seconds of the generator. */
   readonly cpuSeconds: number;
+  /** The hundred of the measured ones that were answered latest after they were due. */
+  readonly slowest: readonly Timed[];
 }
 
 const PROCESS = new URL('./steady-process.js', import.meta.url);
 
-/** Runs in a process of its own. @throws where that fails */
-export async function runSteady({ pool, ...spec }: Steady): Promise<SteadyResult> {
+/**
+ * Runs in a process of its own, and resolves when that has ended.
+ * @param onStart told of its pid
+ * @throws where that fails
+ */
+export async function runSteady(
+  { pool, ...spec }: Steady,
+  onStart: (pid: number) => void = () => {},
+): Promise<SteadyResult> {
   const order: SteadyOrder = { ...spec, file: pool.file };
   const child = fork(PROCESS, [JSON.stringify(order)], { serialization: 'advanced' });
-  const failed = once(child, 'exit').then(([code]) => {
-    throw new Error(`the generator of steady load ended with ${code}`);
+  if (child.pid !== undefined) onStart(child.pid);
+  let result: SteadyResult | undefined;
+  child.once('message', (message) => {
+    result = message as SteadyResult;
   });
-  failed.catch(() => {}); // it also ends after its message
-  const [result] = (await Promise.race([once(child, 'message'), failed])) as [SteadyResult];
+  const [code] = await once(child, 'exit');
+  if (result === undefined) throw new Error(`the generator of steady load ended with ${code}`);
   return result;
 }

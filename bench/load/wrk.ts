@@ -22,14 +22,18 @@ export interface Replay {
   readonly requests?: number;
   /** … after so many seconds. */
   readonly seconds?: number;
+  readonly connections?: number | undefined;
+  /** Whether each answer has to be a 4xx, and not a 2xx. */
+  readonly isRefused?: boolean | undefined;
 }
 
 export interface Answered {
-  /** All of them 2xx; exactly as many requests were sent. */
+  /** All of them 2xx (or 4xx); exactly as many requests were sent. */
   readonly answers: number;
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  readonly maxMs: number;
 }
 
 interface Printed {
@@ -40,18 +44,19 @@ interface Printed {
   readonly seconds: number;
   readonly p50Us: number;
   readonly p99Us: number;
+  readonly maxUs: number;
 }
 
-/** @throws where any request was not answered with 2xx */
+/** @throws where any request was not answered as it has to be */
 export async function replay(spec: Replay): Promise<Answered> {
-  const { port, pool, first = 0, requests = 0, seconds = LONGEST_S } = spec;
+  const { port, pool, first = 0, requests = 0, seconds = LONGEST_S, connections = CONNECTIONS } = spec;
   const wrk = spawn(
     'wrk',
     [
-      ...['--threads', '1', '--connections', String(CONNECTIONS)],
+      ...['--threads', '1', '--connections', String(connections)],
       ...['--duration', String(Math.ceil(seconds) + LAST_ANSWERS_S), '--script', SCRIPT],
       ...[`http://127.0.0.1:${port}/`, '--'],
-      ...[pool.file, first, requests, seconds, CONNECTIONS].map(String),
+      ...[pool.file, first, requests, seconds, connections].map(String),
     ],
     { stdio: ['ignore', 'pipe', 'pipe'] },
   );
@@ -68,9 +73,14 @@ export async function replay(spec: Replay): Promise<Answered> {
   await sleep(0); // the last lines
   if (printed === undefined) throw new Error(`wrk gave no result: ${lines.slice(-5).join(' | ')}`);
   const { sent, answered, refused, broken, seconds: took } = printed;
-  if (refused + broken > 0 || answered !== sent || !lines.includes('drained')) {
+  if (
+    broken > 0 ||
+    refused !== (spec.isRefused ? answered : 0) ||
+    answered !== sent ||
+    !lines.includes('drained')
+  ) {
     throw new Error(
-      `not every request was answered well: ${sent} sent, ${answered} answered, ${refused} with 4xx or 5xx, ${broken} broken`,
+      `not every request was answered as it should be: ${sent} sent, ${answered} answered, ${refused} with 4xx or 5xx, ${broken} broken`,
     );
   }
   return {
@@ -78,5 +88,6 @@ export async function replay(spec: Replay): Promise<Answered> {
     perSecond: answered / took,
     p50Ms: printed.p50Us / 1_000,
     p99Ms: printed.p99Us / 1_000,
+    maxMs: printed.maxUs / 1_000,
   };
 }

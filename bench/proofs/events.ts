@@ -8,7 +8,6 @@ import { createKeys } from '../../src/redis/keys.js';
 import { rowsOf } from '../servers/clickhouse.js';
 import { sumHashes } from '../servers/redis.js';
 import type { Target } from '../servers/target.js';
-import type { ItemBody } from '../traffic/requests.js';
 import { ask } from './http.js';
 import { answers, type Proof, type Sent, same, total } from './proof.js';
 
@@ -56,7 +55,7 @@ export const itemsProof: Proof = {
   async inside(target, sent) {
     await nothingWaits(target);
     if (!target.redis) throw new Error('there is no Redis to look into');
-    const stored = await sumHashes(target.redis, keys.items('*.*'));
+    const stored = await sumHashes([target.redis], keys.items('*.*'));
     same('items in Redis', stored.fields, new Set(sent.flatMap(itemsOf)).size + 1);
   },
 };
@@ -103,10 +102,8 @@ export async function untilDrained(target: Pick<Target, 'redis'>): Promise<void>
   }
 }
 
-function itemsOf({ pool, first, count }: Sent): string[] {
-  const all = pool.items ?? [];
-  return Array.from({ length: Math.min(count, pool.size) }, (_, i) => {
-    const { identity: who, productId, variantId } = all[(first + i) % pool.size] as ItemBody;
-    return `${who.sessionId} ${productId} ${variantId}`;
-  });
+function itemsOf({ pool, count }: Sent): string[] {
+  return (pool.items ?? [])
+    .slice(0, count)
+    .map(({ identity: who, productId, variantId }) => `${who.sessionId} ${productId} ${variantId}`);
 }

@@ -8,10 +8,11 @@ export async function ask(
   method: 'GET' | 'POST' | 'DELETE',
   path: string,
   body?: object,
+  headers: Readonly<Record<string, string>> = { authorization: `Bearer ${KEY}` },
 ): Promise<Record<string, unknown>> {
   const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
     method,
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${KEY}` },
+    headers: { 'content-type': 'application/json', ...headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await answer.text();

@@ -5,10 +5,9 @@ import { deepEqual, equal } from 'node:assert/strict';
 import type { Target } from '../servers/target.js';
 import type { Pool } from '../traffic/pools.js';
 
-/** Requests of a pool that were replayed and acknowledged: `count` of them, from `first` on, round and round. */
+/** Requests of a pool that were replayed and acknowledged: `count` of them, from its first on, round and round. */
 export interface Sent {
   readonly pool: Pool;
-  readonly first: number;
   readonly count: number;
   /** So many more were not acknowledged. They may be there all the same. */
   readonly unsure?: number;
@@ -23,20 +22,9 @@ export interface Proof {
   inside(target: Target, sent: readonly Sent[], leftBefore: number): Promise<void>;
 }
 
-/** How often request `index` of a pool was sent. */
-export function timesSent(sent: readonly Sent[], pool: Pool, index: number): number {
-  let times = 0;
-  for (const { pool: of, first, count } of sent) {
-    if (of !== pool) continue;
-    const ahead = (index - first + pool.size) % pool.size;
-    times += Math.ceil(Math.max(0, count - ahead) / pool.size);
-  }
-  return times;
-}
-
-/** All requests that were acknowledged. */
+/** All operations that were acknowledged. */
 export function total(sent: readonly Sent[]): number {
-  return sent.reduce((sum, { count }) => sum + count, 0);
+  return sent.reduce((sum, { count, pool }) => sum + count * pool.perRequest, 0);
 }
 
 export function same(what: string, got: unknown, expected: unknown): void {

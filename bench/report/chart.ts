@@ -1,15 +1,16 @@
-// Requests per second of every case as a chart, SVG, drawn without a browser.
+// Requests per second of visits, reads and the peers as a chart, SVG, drawn without a browser.
 
 import { init } from 'echarts';
 import type { Results } from '../results.js';
+import { medianOf } from '../slice.js';
 
-const COLOURS = { limit: '#9aa0a6', peer: '#d08a3c', ours: '#2f6f9f' } as const;
+const COLOURS = { limit: '#9aa0a6', floor: '#9aa0a6', peer: '#d08a3c', ours: '#2f6f9f' } as const;
 const ROW = 30;
 /** Width of the names: without a browser nobody can measure text. */
 const NAMES = 250;
 
-export function chart({ throughput = {} }: Results): string {
-  const cases = Object.values(throughput);
+export function chart({ groups }: Results): string {
+  const cases = Object.values(groups?.visits ?? {});
   const canvas = init(null, null, {
     renderer: 'svg',
     ssr: true,
@@ -32,8 +33,8 @@ export function chart({ throughput = {} }: Results): string {
       {
         type: 'bar',
         barWidth: '62%',
-        data: cases.map(({ perSecond, who }) => ({
-          value: Math.round(perSecond),
+        data: cases.map(({ slices, who }) => ({
+          value: Math.round(medianOf([slices], ({ perSecond }) => perSecond).value),
           itemStyle: { color: COLOURS[who] },
         })),
         label: {

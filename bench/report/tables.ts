@@ -1,78 +1,166 @@
 // Results -> Markdown.
 
-import { against, measuredFigures } from '../figures.js';
+import { measuredFigures } from '../figures.js';
 import type { Results } from '../results.js';
+import type { Run } from '../sections/latency.js';
+import type { CaseResult, GroupResult } from '../sections/slices.js';
 import type { Part } from '../servers/target.js';
+import { cpuUs, isDisturbed, medianOf, type Slice } from '../slice.js';
 
 type Row = readonly string[];
 
+const BOTH = ['server', 'redis'] as const;
+/** Beside a figure that disturbed slices are in. */
+const MARK = ' *';
+
 /** Every table, with a heading where there are several things to tell apart. */
 export function tables(results: Results): string {
-  return [figures(results), throughput(results), rest(results), knee(results), views(results), on(results)]
+  return [
+    cases(results),
+    growth(results),
+    leftOut(results),
+    latency(results),
+    rest(results),
+    knee(results),
+    views(results),
+    figures(results),
+    on(results),
+  ]
     .filter((text) => text !== '')
     .join('\n\n');
 }
 
 function figures(results: Results): string {
-  const rows = measuredFigures(results).map(({ title, value, reach, reached }) => [
+  const rows = measuredFigures(results).map(({ title, value, isDisturbed: marked, reach, reached }) => [
     title,
-    value,
+    value + (marked ? MARK : ''),
     reach,
     reached ? 'yes' : '**no**',
   ]);
   return table(['figure', 'measured', 'to reach', 'reached'], rows, [1, 2]);
 }
 
-function throughput({ throughput: cases }: Results): string {
-  if (!cases || Object.keys(cases).length === 0) return '';
-  const { bare, fastify, 'webdis-hincrby': hincrby } = cases;
-  const tenths = (value: number | undefined) => (value === undefined ? '' : value.toFixed(1));
-  const rows = Object.values(cases).map((one) => {
-    const cpu = (part: Part) => tenths(one.cpuUs[part]);
-    return [
-      one.title,
-      count(one.perSecond),
-      one.p50Ms.toFixed(2),
-      one.p99Ms.toFixed(2),
-      cpu('server'),
-      cpu('redis'),
-      tenths(sum(one.cpuUs.flusher, one.cpuUs.clickhouse)),
-      tenths(one.perCall),
-      against(one, bare),
-      against(one, hincrby),
-      against(one, fastify),
-    ];
-  });
-  const head = [
-    'case',
-    'requests/s',
-    'p50 ms',
-    'p99 ms',
-    'server µs',
-    'Redis µs',
-    'flusher and ClickHouse µs',
-    'per Redis call',
-    '/ bare',
-    '/ webdis HINCRBY',
-    '/ Fastify',
-  ];
+/** Every case once: references are measured in several groups. */
+function cases({ groups = {} }: Results): string {
+  const shown = new Set<string>();
+  const rows = Object.values(groups).flatMap((group) =>
+    Object.entries(group).flatMap(([name, one]) => {
+      if (shown.has(name)) return [];
+      shown.add(name);
+      return [caseRow(group, one, ['bare', 'floor', 'visit'])];
+    }),
+  );
+  const head = [...CASE_HEAD, 'CPU / bare', 'CPU / floor', 'CPU / visit'];
   return table(head, rows, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 }
 
-function rest({ latency, flusher, crowd }: Results): string {
+const CASE_HEAD = [
+  'case',
+  'requests/s',
+  'p50 ms',
+  'p99 ms',
+  'server µs',
+  'Redis µs',
+  'flusher and ClickHouse µs',
+  'per Redis call',
+];
+
+/** @param references cases of its group that its CPU is compared with */
+function caseRow(
+  group: GroupResult,
+  { slices, title, perCall }: CaseResult,
+  references: readonly string[],
+): Row {
+  const of = (figure: (slice: Slice) => number) => medianOf([slices], figure).value;
+  const us = (...parts: Part[]) => tenths(of((slice) => cpuUs(slice, ...parts)) || undefined);
+  const against = references.map((name) => {
+    const other = group[name]?.slices;
+    if (other === undefined) return '';
+    const figure = medianOf([slices, other], (a, b) => cpuUs(a, ...BOTH) / cpuUs(b, ...BOTH));
+    return figure.value.toFixed(2) + (figure.isDisturbed ? MARK : '');
+  });
+  return [
+    title,
+    count(of(({ perSecond }) => perSecond)),
+    of(({ p50Ms }) => p50Ms).toFixed(2),
+    of(({ p99Ms }) => p99Ms).toFixed(2),
+    us('server'),
+    us('redis'),
+    us('flusher', 'clickhouse'),
+    tenths(perCall),
+    ...against,
+  ];
+}
+
+function growth({ growth: found }: Results): string {
+  if (!found) return '';
+  const { cases: group, forks } = found;
+  const [few = ''] = Object.keys(group);
+  const rows = Object.values(group).map((one) => caseRow(group, one, [few]));
+  const forkRows = forks.map(({ visitors, redisBytes, forkMs, rewriteSeconds, slowestMs }) => [
+    count(visitors),
+    count(redisBytes / 1e6),
+    forkMs.toFixed(1),
+    ((forkMs / redisBytes) * 1e9).toFixed(1),
+    count(rewriteSeconds),
+    slowestMs.toFixed(1),
+  ]);
+  const forkHead = [
+    'visitors',
+    'Redis MB',
+    'fork ms',
+    'fork ms per GB',
+    'rewrite s',
+    'slowest visit meanwhile ms',
+  ];
+  return (
+    `${table([...CASE_HEAD, `CPU / ${few}`], rows, [1, 2, 3, 4, 5, 6, 7, 8])}\n\n` +
+    table(forkHead, forkRows, [0, 1, 2, 3, 4, 5])
+  );
+}
+
+function latency({ latency: found }: Results): string {
+  if (!found) return '';
+  const columns = [found.runs.bare, found.runs.visit];
+  const row = (title: string, unit: string, figure: (run: Run) => number | undefined): Row => [
+    title,
+    ...columns.map((runs) => {
+      const known = runs.filter((run) => figure(run) !== undefined);
+      return known.length === 0
+        ? ''
+        : `${medianOf([known], (run) => figure(run) ?? 0).value.toFixed(1)}${unit}`;
+    }),
+  ];
+  const names = (of: (run: Run) => object) =>
+    [...new Set(columns.flat().flatMap((run) => Object.keys(of(run))))].sort();
+  const rows = [
+    row('p50', ' ms', (run) => run.p50Ms),
+    row('p99', ' ms', (run) => run.p99Ms),
+    row('longest', ' ms', (run) => run.maxMs),
+    row('the generator sent late by, p99', ' ms', (run) => run.generatorLateP99Ms),
+    row('CPU time taken by others, and stolen', ' %', ({ disturbance: d }) => (d.others + d.stolen) * 100),
+    ...names((run) => run.told).map((name) => row(name, ' ms', (run) => run.told[name])),
+    ...names((run) => run.causes).map((name) =>
+      row(`of the slowest hundred: ${name}`, '', (run) => run.causes[name] ?? 0),
+    ),
+  ];
+  return table([`at ${count(found.rate)}/s, open loop`, 'bare uWebSockets.js', 'visit'], rows, [1, 2]);
+}
+
+function leftOut({ groups = {}, growth: found }: Results): string {
+  const slices = [...Object.values(groups), found?.cases ?? {}]
+    .flatMap((group) => Object.values(group))
+    .flatMap((one) => one.slices);
+  if (slices.length === 0) return '';
+  const disturbed = slices.filter(isDisturbed).length;
+  return (
+    `${disturbed} of ${slices.length} slices were disturbed by others. They are left out, ` +
+    `but for figures with an asterisk, where too few would be left.`
+  );
+}
+
+function rest({ flusher }: Results): string {
   const rows: Row[] = [];
-  if (latency) {
-    for (const [name, one] of Object.entries(latency.cases)) {
-      rows.push([
-        `${name} at ${count(latency.rate)}/s, open loop: p50, p99, most`,
-        `${one.p50Ms.toFixed(2)}, ${one.p99Ms.toFixed(2)}, ${one.maxMs.toFixed(1)} ms`,
-      ]);
-    }
-    rows.push([
-      'the generator itself late by, p99 of the worst round',
-      `${latency.generatorLateP99Ms.toFixed(2)} ms`,
-    ]);
-  }
   if (flusher) {
     const { disk, diskMerged, columns } = flusher;
     const widest = Object.entries(columns).slice(0, 6);
@@ -91,13 +179,6 @@ function rest({ latency, flusher, crowd }: Results): string {
         'of that, the largest columns',
         widest.map(([name, bytes]) => `${name} ${bytes.toFixed(1)}`).join(', '),
       ],
-    );
-  }
-  if (crowd) {
-    const { few, many, visitors } = crowd;
-    rows.push(
-      ['visits with 10,000 visitors in Redis', `${count(few.perSecond)}/s, p99 ${few.p99Ms.toFixed(2)} ms`],
-      [`visits with ${count(visitors)}`, `${count(many.perSecond)}/s, p99 ${many.p99Ms.toFixed(2)} ms`],
     );
   }
   return table(['also', ''], rows, []);
@@ -164,7 +245,6 @@ function count(value: number): string {
   return Math.round(value).toLocaleString('en');
 }
 
-function sum(...values: readonly (number | undefined)[]): number | undefined {
-  const known = values.filter((value) => value !== undefined);
-  return known.length === 0 ? undefined : known.reduce((a, b) => a + b, 0);
+function tenths(value: number | undefined): string {
+  return value === undefined ? '' : value.toFixed(1);
 }

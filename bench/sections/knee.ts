@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Bench } from '../bench.js';
-import { CASES, type Case } from '../cases.js';
+import { event } from '../cases.js';
 import { type CpuByPart, cpuBetween, cpuOf } from '../cpu.js';
 import { runSteady, type SteadyResult } from '../load/steady.js';
 import { pendingEvents, untilDrained } from '../proofs/events.js';
@@ -11,7 +11,7 @@ import type { Sent } from '../proofs/proof.js';
 import { PROOFS } from '../proofs/proofs.js';
 import { startTarget } from '../servers/start.js';
 import type { Part, Target } from '../servers/target.js';
-import { warmUp } from './round.js';
+import { warmUp } from './slices.js';
 
 /** A server that answers this late has a queue that grows. */
 const LATE_MS = 500;
@@ -45,11 +45,10 @@ export interface Knee {
 /** @param peak events per second that a closed loop got; the knee is searched from there */
 export async function findKnee(bench: Bench, peak: number): Promise<Knee> {
   const { quick } = bench.settings;
-  const one = CASES.find(({ name }) => name === 'event') as Case;
-  const target = await startTarget({ ...one, dir: bench.folder() });
+  const target = await startTarget({ ...event, dir: bench.folder() });
   try {
     const left = await PROOFS.events.before(target);
-    const sent: Sent[] = await warmUp(bench, one, target);
+    const sent: Sent[] = await warmUp(bench, event, target);
     const steps: Step[] = [];
     const attempt = async (rate: number): Promise<boolean> => {
       const step = await tryRate(bench, target, rate, quick ? 4 : 9, sent);
@@ -100,7 +99,7 @@ async function tryRate(
   const took = (performance.now() - began) / 1_000;
   const cpu = cpuBetween(before, cpuOf(target));
   const result = await running;
-  sent.push({ pool, first: 0, count: result.answered, unsure: result.failed });
+  sent.push({ pool, count: result.answered, unsure: result.failed });
   await untilDrained(target);
 
   const half = (seconds * 1_000) / 2;

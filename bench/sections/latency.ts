@@ -1,63 +1,93 @@
-// Latency at half of our peak: ours beside bare uWebSockets.js at that same rate, in interleaved rounds.
+// Latency at half of our peak: ours beside bare uWebSockets.js at that same rate, in turn; and where the slowest
+// hundred requests of each run waited.
 
 import type { Bench } from '../bench.js';
-import { CASES, type Case } from '../cases.js';
+import { GROUPS, visit } from '../cases.js';
+import { type Metered, startMeter } from '../cpu.js';
 import { runSteady, type SteadyResult } from '../load/steady.js';
-import { PROOFS } from '../proofs/proofs.js';
-import { startTarget } from '../servers/start.js';
-import { median } from '../statistics.js';
-import { warmUp } from './round.js';
+import type { Target } from '../servers/target.js';
+import { type Causes, causesOf, type Sample, startSampling } from '../waits.js';
+import { Entrant, withStarted } from './slices.js';
 
-const COMPARED = ['visit', 'bare'] as const;
+const COMPARED = [GROUPS.visits.cases[0], { ...visit, proof: 'sums' }] as const;
+/** What takes Redis longer is noted by it. */
+const SLOW_MS = 1;
+
+export interface Run extends Omit<SteadyResult, 'slowest'>, Metered {
+  readonly causes: Causes;
+  /** What the processes tell of themselves, milliseconds: delays of serve's event loop, what was slow in Redis. */
+  readonly told: Readonly<Record<string, number>>;
+}
 
 export interface Latency {
   /** Requests per second. */
   readonly rate: number;
-  /** Medians over the rounds. */
-  readonly cases: Readonly<
-    Record<(typeof COMPARED)[number], Pick<SteadyResult, 'p50Ms' | 'p99Ms' | 'maxMs'>>
-  >;
-  /** How late the generator itself was, 99th percentile, the worst round. */
-  readonly generatorLateP99Ms: number;
+  readonly runs: Readonly<Record<'bare' | 'visit', readonly Run[]>>;
 }
 
 /** @param peak requests per second of a warm visit */
 export async function measureLatency(bench: Bench, peak: number): Promise<Latency> {
   const { quick, rounds } = bench.settings;
   const rate = Math.round(peak / 2);
-  const results = { visit: [] as SteadyResult[], bare: [] as SteadyResult[] };
-  for (let round = 0; round < rounds; round++) {
-    for (const name of COMPARED) {
-      const one = CASES.find((candidate) => candidate.name === name) as Case;
-      const result = await runAtRate(bench, one, rate, quick ? 2 : 6);
-      results[name].push(result);
-      bench.say(`${name} at ${rate}/s, round ${round + 1}: p99 ${result.p99Ms.toFixed(2)} ms`);
+  const entrants = COMPARED.map((one) => new Entrant(bench, one));
+  const runs = { bare: [] as Run[], visit: [] as Run[] };
+  await withStarted(entrants, async () => {
+    for (let round = 0; round < Math.ceil(rounds / 2); round++) {
+      for (const entrant of entrants) {
+        const name = entrant.name as keyof typeof runs;
+        const run = await runAtRate(bench, entrant, rate, quick ? 2 : 5);
+        runs[name].push(run);
+        bench.say(`${name} at ${rate}/s, round ${round + 1}: p99 ${run.p99Ms.toFixed(2)} ms`);
+      }
     }
-  }
-  const summary = (list: readonly SteadyResult[]) => ({
-    p50Ms: median(list.map(({ p50Ms }) => p50Ms)),
-    p99Ms: median(list.map(({ p99Ms }) => p99Ms)),
-    maxMs: median(list.map(({ maxMs }) => maxMs)),
   });
-  return {
-    rate,
-    cases: { visit: summary(results.visit), bare: summary(results.bare) },
-    generatorLateP99Ms: Math.max(
-      ...Object.values(results).flatMap((list) => list.map((r) => r.generatorLateP99Ms)),
-    ),
+  return { rate, runs };
+}
+
+async function runAtRate(bench: Bench, entrant: Entrant, rate: number, seconds: number): Promise<Run> {
+  const { target, one } = entrant;
+  const pool = bench.pools.get(one.load);
+  const [server = 0] = target.pids.server ?? [];
+  const [redis] = target.pids.redis ?? [];
+  let endSampling = (): Sample[] => [];
+  const told = await listen(target);
+  const meter = startMeter(target);
+  const { slowest, ...result } = await runSteady(
+    { port: target.port, pool, rate, seconds, settleSeconds: 1 },
+    (generator) => {
+      const pids = { 'the generator': generator, 'the server': server };
+      endSampling = startSampling(redis === undefined ? pids : { ...pids, Redis: redis });
+    },
+  );
+  const metered = meter();
+  const samples = endSampling();
+  entrant.note({ pool, count: result.answered });
+  if (result.failed > 0) throw new Error(`${result.failed} requests at ${rate}/s were not answered well`);
+  return { ...result, ...metered, causes: causesOf(slowest, samples), told: await told() };
+}
+
+/** Begins to listen to what server and Redis say of themselves; the function that comes back tells it. */
+async function listen({ redis, port }: Target): Promise<() => Promise<Run['told']>> {
+  if (redis === undefined) return async () => ({});
+  await redis.config('SET', 'latency-monitor-threshold', SLOW_MS);
+  await redis.config('SET', 'slowlog-log-slower-than', SLOW_MS * 1_000);
+  await redis.call('LATENCY', 'RESET');
+  await redis.slowlog('RESET');
+  await eventLoopDelay(port); // it forgets what it has told
+  return async () => {
+    const events = (await redis.call('LATENCY', 'LATEST')) as [string, number, number, number][];
+    const slow = (await redis.slowlog('GET', 128)) as [id: number, at: number, us: number][];
+    return {
+      ...(await eventLoopDelay(port)),
+      ...Object.fromEntries(events.map(([name, _at, _last, longest]) => [`Redis, longest ${name}`, longest])),
+      'Redis, longest of its slowlog': Math.max(0, ...slow.map(([, , us]) => us)) / 1_000,
+    };
   };
 }
 
-async function runAtRate(bench: Bench, one: Case, rate: number, seconds: number): Promise<SteadyResult> {
-  const target = await startTarget({ ...one, dir: bench.folder() });
-  try {
-    await PROOFS[one.proof].before(target);
-    await warmUp(bench, one, target);
-    const pool = bench.pools.get(one.load);
-    const result = await runSteady({ port: target.port, pool, rate, seconds, settleSeconds: 1 });
-    if (result.failed > 0) throw new Error(`${result.failed} requests at ${rate}/s were not answered well`);
-    return result;
-  } finally {
-    await target.stop();
-  }
+/** Since it was last asked, as serve's metrics tell. */
+async function eventLoopDelay(port: number): Promise<Run['told']> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const seconds = /^nodejs_eventloop_lag_max_seconds(?:\{.*\})? (\S+)$/m.exec(text)?.[1];
+  return seconds === undefined ? {} : { "the server's event loop, longest delay": Number(seconds) * 1_000 };
 }

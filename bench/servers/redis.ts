@@ -9,9 +9,21 @@ export async function startBenchRedis(dir: string): Promise<EmbeddedRedis> {
   return await startRedis({ dir, port: await freePort(), restart: false });
 }
 
+/** One that follows another, and is up to date when this resolves. */
+export async function startReplica(dir: string, primary: EmbeddedRedis): Promise<EmbeddedRedis> {
+  const replica = await startRedis({ dir, port: await freePort(), restart: false });
+  const client = connectTo(replica);
+  const { hostname, port, password } = new URL(primary.url);
+  await client.config('SET', 'masterauth', password);
+  await client.replicaof(hostname, Number(port));
+  while (!(await client.info('replication')).includes('master_link_status:up')) await sleep(20);
+  client.disconnect();
+  return replica;
+}
+
 /** A plain connection, for looking at what is stored. */
-export function connectTo(redis: EmbeddedRedis): Redis {
-  return new Redis(redis.url);
+export function connectTo({ url }: Pick<EmbeddedRedis, 'url'>): Redis {
+  return new Redis(url);
 }
 
 // In one script, so that nothing moves under the scan and no key is met twice.
@@ -39,9 +51,15 @@ export interface HashTotals {
 }
 
 /** All hashes whose key matches, taken together. */
-export async function sumHashes(redis: Redis, pattern: string): Promise<HashTotals> {
-  const [keys, fields, sum] = (await redis.eval(SUM, 0, pattern)) as [number, number, number];
-  return { keys, fields, sum };
+export async function sumHashes(masters: readonly Redis[], pattern: string): Promise<HashTotals> {
+  const totals = { keys: 0, fields: 0, sum: 0 };
+  for (const redis of masters) {
+    const [keys, fields, sum] = (await redis.eval(SUM, 0, pattern)) as [number, number, number];
+    totals.keys += keys;
+    totals.fields += fields;
+    totals.sum += sum;
+  }
+  return totals;
 }
 
 /** One figure of INFO. */

@@ -4,6 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { startWebdis } from '../peers/webdis.js';
+import { startMasters } from './cluster.js';
 import { connectTo, startBenchRedis } from './redis.js';
 import { pidsOf, type Target, type TargetSpec, type Worker } from './target.js';
 import { startWishmeter } from './wishmeter.js';
@@ -16,13 +17,18 @@ export async function startTarget(spec: TargetSpec): Promise<Target> {
     const worker = await startPeer('bare');
     return { port: worker.ready.port, pids: { server: pidsOf(worker) }, stop: () => stopAll(worker, remove) };
   }
+  if (server === 'wishmeter') {
+    const masters = spec.masters
+      ? await startMasters(dir, spec.masters)
+      : [await startBenchRedis(join(dir, 'redis'))];
+    return await startWishmeter(spec, masters, remove);
+  }
   const redis = await startBenchRedis(join(dir, 'redis'));
   try {
-    if (server === 'wishmeter') return await startWishmeter(spec, redis, remove);
     const worker =
       server === 'webdis'
         ? await startWebdis(dir, redis.url)
-        : await startPeer('fastify', { REDIS_URL: redis.url });
+        : await startPeer(server, { REDIS_URL: redis.url });
     const client = connectTo(redis);
     return {
       port: worker.ready.port,
@@ -39,7 +45,7 @@ export async function startTarget(spec: TargetSpec): Promise<Target> {
   }
 }
 
-function startPeer(name: 'bare' | 'fastify', env: NodeJS.ProcessEnv = {}): Promise<Worker> {
+function startPeer(name: 'bare' | 'floor' | 'fastify', env: NodeJS.ProcessEnv = {}): Promise<Worker> {
   return startChild({
     name,
     command: () =>

@@ -15,8 +15,10 @@ export interface Worker {
 export interface Target {
   readonly port: number;
   readonly pids: Readonly<Partial<Record<Part, readonly number[]>>>;
-  /** A connection for looking at what is stored; the limit has no Redis. */
+  /** A connection for looking at what is stored; of a cluster, to its first master. The limit has no Redis. */
   readonly redis?: Redis;
+  /** Of a cluster, to all of them. */
+  readonly masters?: readonly Redis[];
   /** Where events go, with the flusher running. */
   readonly clickhouseUrl?: string;
   /** Stops everything and removes the folder. */
@@ -24,13 +26,17 @@ export interface Target {
 }
 
 export interface TargetSpec {
-  readonly server: 'bare' | 'fastify' | 'webdis' | 'wishmeter';
+  readonly server: 'bare' | 'floor' | 'fastify' | 'webdis' | 'wishmeter';
   /** A folder that is made, and removed at the end. */
   readonly dir: string;
   /** wishmeter: `serve` processes on one port. */
   readonly workers?: number;
   /** wishmeter: with a ClickHouse and a flusher running. */
   readonly flushes?: boolean;
+  /** wishmeter: masters of a Redis Cluster; without it one Redis. */
+  readonly masters?: number;
+  /** wishmeter: replicas of Redis, which each answer waits for (REDIS_REPLICAS). */
+  readonly replicas?: number;
   /** wishmeter: the tree that is run, where it is not this one. */
   readonly root?: URL;
   /** wishmeter: arguments of Node itself, for `serve`. */

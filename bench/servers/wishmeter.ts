@@ -2,11 +2,12 @@
 // everything on that makes them correct. Only the log is off, as it is for the peers.
 
 import { join } from 'node:path';
+import type { Redis } from 'ioredis';
 import { type Command, nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import { type EmbeddedRedis, freePort } from '../../src/embedded/redis.js';
 import { KEY } from '../traffic/requests.js';
-import { connectTo } from './redis.js';
+import { connectTo, startReplica } from './redis.js';
 import { pidsOf, type Target, type TargetSpec, type Worker } from './target.js';
 
 /** This tree: dist/bench/servers/ -> the project's root. */
@@ -16,13 +17,17 @@ interface Stoppable {
   stop(): Promise<void>;
 }
 
-/** @param after runs when all is stopped */
+/**
+ * @param masters of a cluster, or one Redis; they are stopped with the rest
+ * @param after runs when all is stopped
+ */
 export async function startWishmeter(
-  { dir, workers = 1, flushes = false, root = ROOT, nodeArgs = [] }: TargetSpec,
-  redis: EmbeddedRedis,
+  { dir, workers = 1, flushes = false, replicas = 0, root = ROOT, nodeArgs = [] }: TargetSpec,
+  masters: readonly EmbeddedRedis[],
   after: () => Promise<void>,
 ): Promise<Target> {
-  const running: Stoppable[] = [redis];
+  const running: Stoppable[] = [...masters];
+  const redis = { url: masters.map(({ url }) => url).join() };
   const stop = async () => {
     for (const one of running.toReversed()) await one.stop();
     await after();
@@ -37,20 +42,32 @@ export async function startWishmeter(
       : undefined;
     const flusher =
       clickhouse && started(await startCommand('flush', wishmeterEnv(redis, clickhouse.url), root));
-    const env = { ...wishmeterEnv(redis), PORT: String(workers === 1 ? 0 : await freePort()) };
+    const following = [];
+    for (let n = 0; n < replicas; n++)
+      following.push(started(await startReplica(join(dir, `replica${n}`), masters[0] as EmbeddedRedis)));
+    const env = {
+      ...wishmeterEnv(redis),
+      PORT: String(workers === 1 ? 0 : await freePort()),
+      ...(replicas > 0 ? { REDIS_REPLICAS: String(replicas) } : {}),
+    };
     const serving: Worker[] = [];
     for (let n = 0; n < workers; n++)
       serving.push(started(await startCommand<{ port: number }>('serve', env, root, nodeArgs)));
-    const client = connectTo(redis);
-    running.push({ stop: async () => client.disconnect() });
+    const clients = masters.map(connectTo);
+    const disconnect = async () => {
+      for (const client of clients) client.disconnect();
+    };
+    running.push({ stop: disconnect });
+    const [client] = clients as [Redis, ...Redis[]];
     return {
       port: serving[0]?.ready.port ?? 0,
       pids: {
         server: pidsOf(...serving),
-        redis: pidsOf(redis),
+        redis: pidsOf(...masters, ...following),
         ...(clickhouse ? { flusher: pidsOf(flusher), clickhouse: pidsOf(clickhouse) } : {}),
       },
       redis: client,
+      masters: clients,
       ...(clickhouse ? { clickhouseUrl: clickhouse.url } : {}),
       stop,
     };
@@ -61,7 +78,7 @@ export async function startWishmeter(
 }
 
 /** The settings of every wishmeter process here; whatever the caller's environment says about others is left out. */
-export function wishmeterEnv(redis: EmbeddedRedis, clickhouseUrl?: string): NodeJS.ProcessEnv {
+export function wishmeterEnv(redis: Pick<EmbeddedRedis, 'url'>, clickhouseUrl?: string): NodeJS.ProcessEnv {
   const { PATH, HOME, TMPDIR } = process.env;
   return {
     ...{ PATH, HOME, TMPDIR },

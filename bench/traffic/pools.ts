@@ -3,8 +3,9 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { BenchSettings } from '../settings.js';
+import { type BenchSettings, MOST_ROUNDS } from '../settings.js';
 import {
+  BATCH,
   events,
   getVisit,
   type ItemBody,
@@ -12,6 +13,9 @@ import {
   postEvent,
   postItem,
   postVisit,
+  postVisitBatch,
+  postVisitList,
+  refused,
   shuffled,
   type Visit,
   visitsOf,
@@ -25,27 +29,47 @@ export interface Pool {
   readonly size: number;
   /** Whether each of its requests writes something. */
   readonly writes: boolean;
-  /** What request i is about, where proofs want to know. */
+  /** Operations that a request asks for. */
+  readonly perRequest: number;
+  /** What it is about, where proofs want to know: so many of `visits` for each request, one of `items`. */
   readonly visits?: readonly Visit[];
   readonly items?: readonly ItemBody[];
 }
 
-/** New sessions that cold visits may use up per second: more than any server here answers. */
-const COLD_PER_SECOND = 60_000;
+/** New sessions that a slice of cold visits may use up. */
+export const COLD_PER_SLICE = 20_000;
 /** Requests that warm a server up. */
 export const WARM_UP = 10_000;
 
 /** What a pool is made of. */
-export type PoolContents = Omit<Pool, 'file' | 'size'> & { readonly requests: readonly string[] };
+export type PoolContents = Omit<Pool, 'file' | 'size' | 'perRequest'> & {
+  readonly requests: readonly string[];
+  /** 1 unless it is given. */
+  readonly perRequest?: number;
+};
 
 const MAKERS = {
   /** One visit of each visitor. */
   visits: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), postVisit),
+  countedVisits: ({ visitors }: BenchSettings) =>
+    ofVisits(visitsOf(shuffled(visitors)), (visit) => postVisit(visit, '?count=true')),
+  batches: ({ visitors }: BenchSettings) => {
+    const visits = visitsOf(shuffled(visitors));
+    const requests = Array.from({ length: Math.floor(visitors / BATCH) }, (_, n) =>
+      postVisitBatch(visits.slice(n * BATCH, (n + 1) * BATCH)),
+    );
+    return { writes: true, perRequest: BATCH, visits: visits.slice(0, requests.length * BATCH), requests };
+  },
+  lists: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), postVisitList, false),
+  refused400: () => ({ writes: false, requests: Array(64).fill(refused[400]) }),
+  refused401: () => ({ writes: false, requests: Array(64).fill(refused[401]) }),
+  refused413: () => ({ writes: false, requests: Array(64).fill(refused[413]) }),
   /** A read of each of those counts. */
   reads: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), getVisit, false),
   /** Visitors who have never been there. */
-  cold: ({ seconds, visitors }: BenchSettings) => {
-    const newcomers = Array.from({ length: WARM_UP + seconds * COLD_PER_SECOND }, (_, n) => visitors + n);
+  cold: ({ rounds, visitors }: BenchSettings) => {
+    const sessions = WARM_UP + (1 + MOST_ROUNDS * rounds) * COLD_PER_SLICE;
+    const newcomers = Array.from({ length: sessions }, (_, n) => visitors + n);
     return ofVisits(visitsOf(newcomers), postVisit);
   },
   webdisVisits: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), webdisIncrement),
@@ -60,14 +84,15 @@ const MAKERS = {
   },
 } satisfies Record<string, (settings: BenchSettings) => PoolContents>;
 
-export type PoolName = keyof typeof MAKERS;
+/** Of those above, or of a section's own. */
+export type PoolName = keyof typeof MAKERS | `growth-${string}`;
 
 export function ofVisits(
   visits: readonly Visit[],
   request: (visit: Visit) => string,
   writes = true,
 ): PoolContents {
-  return { writes, visits, requests: visits.map(request) };
+  return { writes, visits, requests: visits.map((visit) => request(visit)) };
 }
 
 export class Pools {
@@ -81,14 +106,18 @@ export class Pools {
   }
 
   get(name: PoolName): Pool {
-    return this.#made.get(name) ?? this.add(name, MAKERS[name](this.#settings));
+    const made = this.#made.get(name);
+    if (made !== undefined) return made;
+    const make = (MAKERS as Partial<Record<PoolName, (settings: BenchSettings) => PoolContents>>)[name];
+    if (make === undefined) throw new Error(`there are no requests named ${name}`);
+    return this.add(name, make(this.#settings));
   }
 
   /** A pool of a section's own. */
-  add(name: string, { requests, ...about }: PoolContents): Pool {
+  add(name: PoolName, { requests, ...about }: PoolContents): Pool {
     const file = join(this.#dir, `${name}.requests`);
     writeFileSync(file, `${requests.join('\0')}\0`);
-    const pool = { ...about, file, size: requests.length };
+    const pool = { perRequest: 1, ...about, file, size: requests.length };
     this.#made.set(name, pool);
     return pool;
   }

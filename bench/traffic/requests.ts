@@ -2,12 +2,14 @@
 // Nothing is in them that a server could leave out: Host, Content-Type, Content-Length, a key where one is needed.
 
 import { createRandom } from '../demo/random.js';
-import { popularProduct } from './catalogue.js';
+import { CATALOGUE, popularProduct } from './catalogue.js';
 import { type EventBody, eventStream } from './events.js';
 import { sessionId } from './people.js';
 
 /** A secret key that every wishmeter of the benchmark takes. */
 export const KEY = 'sk_bench_0123456789abcdef';
+
+const TRUSTED = `Authorization: Bearer ${KEY}\r\n`;
 
 const SEED = 20_260_101;
 
@@ -42,10 +44,51 @@ export function drawn(count: number, visitors: number): number[] {
   return Array.from({ length: count }, () => Math.floor(random.next() * visitors));
 }
 
-export function postVisit({ sessionId: id, productHandle }: Visit): string {
-  const identity = { customerId: null, sessionId: id, device: 'desktop' };
-  return post('/product/visit', JSON.stringify({ identity, productHandle }));
+function visitBody({ sessionId: id, productHandle }: Visit): object {
+  return { identity: { customerId: null, sessionId: id, device: 'desktop' }, productHandle };
 }
+
+/** @param query with its `?` */
+export function postVisit(visit: Visit, query = ''): string {
+  return post(`/product/visit${query}`, JSON.stringify(visitBody(visit)));
+}
+
+/** Resets the count. */
+export function deleteVisit(visit: Visit): string {
+  return send('DELETE', '/product/visit', JSON.stringify(visitBody(visit)));
+}
+
+/** Visits of a batch. */
+export const BATCH = 100;
+
+export function postVisitBatch(visits: readonly Visit[]): string {
+  return post('/product/visit/batch', JSON.stringify({ visits: visits.map(visitBody) }), TRUSTED);
+}
+
+/** Products of a collection page. */
+const PAGE = 24;
+
+export function postVisitList({ sessionId: id, productHandle }: Visit): string {
+  const others = CATALOGUE.slice(0, PAGE - 1).map(({ handle }) => handle);
+  const identity = { sessionId: id, device: 'desktop' };
+  return post(
+    '/product/visit/list',
+    JSON.stringify({ identity, productHandles: [productHandle, ...others] }),
+  );
+}
+
+const junk = { sessionId: 'undefined', productHandle: '' };
+
+/** Requests that are refused, by status: fields that will not do, a wrong key, a body that is a byte too long. */
+export const refused = {
+  400: postVisit(junk),
+  401: post(
+    '/event',
+    JSON.stringify({ identity: { sessionId: 's-1' }, type: 'add' }),
+    'Authorization: Bearer sk_wrong_0123456789abcd\r\n',
+  ),
+  413: post('/product/visit', JSON.stringify(visitBody(junk)).padEnd(64 * 1024 + 1)),
+} as const;
 
 export function getVisit({ sessionId: id, productHandle }: Visit): string {
   return get(`/product/visit?sessionId=${id}&productHandle=${productHandle}&device=desktop`);
@@ -66,7 +109,7 @@ export function events(count: number, visitors: number): EventBody[] {
 }
 
 export function postEvent(event: EventBody): string {
-  return post('/event', JSON.stringify(event), `Authorization: Bearer ${KEY}\r\n`);
+  return post('/event', JSON.stringify(event), TRUSTED);
 }
 
 export interface ItemBody {
@@ -93,14 +136,18 @@ export function itemsOf(from: Iterable<number>): ItemBody[] {
 }
 
 export function postItem(item: ItemBody): string {
-  return post('/item/add', JSON.stringify(item), `Authorization: Bearer ${KEY}\r\n`);
+  return post('/item/add', JSON.stringify(item), TRUSTED);
 }
 
 function get(path: string): string {
   return `GET ${path} HTTP/1.1\r\nHost: shop.example\r\n\r\n`;
 }
 
-function post(path: string, body: string, more = ''): string {
+function post(path: string, body: string, more?: string): string {
+  return send('POST', path, body, more);
+}
+
+function send(method: string, path: string, body: string, more = ''): string {
   const length = Buffer.byteLength(body);
-  return `POST ${path} HTTP/1.1\r\nHost: shop.example\r\nContent-Type: application/json\r\n${more}Content-Length: ${length}\r\n\r\n${body}`;
+  return `${method} ${path} HTTP/1.1\r\nHost: shop.example\r\nContent-Type: application/json\r\n${more}Content-Length: ${length}\r\n\r\n${body}`;
 }

@@ -102,11 +102,27 @@ const SERVER = new Set([
   999, // KEEPER_EXCEPTION
 ]);
 
+// ClickHouse refuses an insert with these before it begins.
+const NOT_BEGUN = new Set([
+  202, // TOO_MANY_SIMULTANEOUS_QUERIES
+  252, // TOO_MANY_PARTS
+  745, // SERVER_OVERLOADED
+]);
+
 /** An error without ClickHouse's code is the connection's, or of something in between. */
 export function blame(error: unknown): Blame {
   const code = errorCode(error);
   if (code === 0 || SERVER.has(code)) return 'server';
   return DATA.has(code) ? 'data' : 'unknown';
+}
+
+/**
+ * Whether rows of an insert that failed like this may be stored, or its deduplication token remembered without them
+ * (see stored.ts). True for every error that ClickHouse does not surely answer before it stores anything.
+ */
+export function isOutcomeUnknown(error: unknown): boolean {
+  const code = errorCode(error);
+  return !NOT_BEGUN.has(code) && !DATA.has(code);
 }
 
 /** ClickHouse's number for an error; 0 where ClickHouse did not answer. */

@@ -2,7 +2,7 @@
 
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 
-/** Milliseconds for one request, an insert of 10 MB included. */
+/** Milliseconds for one request, an insert of INSERT_BYTES included. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
 /**

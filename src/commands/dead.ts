@@ -1,10 +1,10 @@
 // `wishmeter dead`: the events that ClickHouse refused. `list` shows them as JSON lines, `retry` puts them
 // back into the stream once the cause is mended, `drop` throws them away. Named as `list` names them, or --all.
 
-import { join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.js';
+import { embeddedRedisUrl } from '../embedded/redis.js';
 import { StartupError } from '../errors.js';
 import {
   type DeadLetter,
@@ -14,6 +14,7 @@ import {
 } from '../flush/dead-letters.js';
 import { connectRedis, type RedisClient } from '../redis/client.js';
 import { createKeys, type Keys } from '../redis/keys.js';
+import { redisFolder } from './embedded-databases.js';
 import { type Program, UsageError } from './program.js';
 
 const PAGE = 100;
@@ -69,11 +70,8 @@ function readArguments(args: readonly string[]): { action: string; named: Select
 
 /** REDIS_URL, or the embedded one of a `wishmeter start` in DATA_DIR. */
 async function open(config: Config): Promise<RedisClient> {
-  const socket = join(resolve(config.DATA_DIR), 'redis', 'redis.sock');
   const urls =
-    config.REDIS_URL.length > 0
-      ? config.REDIS_URL
-      : [`redis://localhost/?path=${encodeURIComponent(socket)}`];
+    config.REDIS_URL.length > 0 ? config.REDIS_URL : [embeddedRedisUrl(redisFolder(config.DATA_DIR))];
   try {
     return await connectRedis({ urls, name: 'wishmeter dead', timeoutMs: TIMEOUT_MS }, () => {});
   } catch (error) {

@@ -2,9 +2,11 @@
 // waiting: it takes over by raising the fencing epoch; see src/flush/.
 
 import { flush as startFlushing } from '../app.js';
+import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 
-export async function flush({ config, log, ready, untilStopped }: Program): Promise<number> {
+export async function flush({ config: given, log, ready, untilStopped }: Program): Promise<number> {
+  const config = { ...given, CLICKHOUSE_URL: serviceClickHouse(given) };
   requireSettings('flush', config, 'REDIS_URL', 'CLICKHOUSE_URL');
   const { close, lost } = await startFlushing(config, log);
   log.info('flushing');

@@ -1,26 +1,111 @@
-// What `wishmeter help` prints: the commands, and every setting with what it is when not given.
+// What `wishmeter help` and `--help` print: the commands, each with its settings and an example, and what settings are
+// when not given.
 
 import { SETTINGS } from '../config.js';
+import { UsageError } from './program.js';
+
+type SettingName = keyof typeof SETTINGS;
 
 export interface CommandLine {
   /** The command with its arguments. */
   readonly usage: string;
   readonly about: string;
+  /** That it reads, in the order of the list of settings. */
+  readonly settings: readonly SettingName[];
+  readonly example: string;
+}
+
+const ALL = Object.keys(SETTINGS) as SettingName[];
+const NOT_OF_SERVE = /^(WORKERS|NEW_DEPLOYMENT|REDIS_FSYNC|CLICKHOUSE_.*|FLUSH_.*|DATA_DIR)$/;
+
+export const COMMAND_LINES = {
+  start: {
+    usage: 'start',
+    about: 'everything on this machine: HTTP, flusher, and a Redis and a ClickHouse where none is given',
+    settings: ALL,
+    example: 'PORT=9000 DATA_DIR=/var/lib/wishmeter wishmeter start',
+  },
+  serve: {
+    usage: 'serve',
+    about: 'one HTTP worker on REDIS_URL',
+    settings: ALL.filter((name) => !NOT_OF_SERVE.test(name)),
+    example: 'REDIS_URL=redis://redis:6379 API_KEYS="$KEY" wishmeter serve',
+  },
+  flush: {
+    usage: 'flush',
+    about: 'moves events from REDIS_URL to CLICKHOUSE_URL',
+    settings: [
+      'HOST',
+      'METRICS_TOKEN',
+      'REDIS_URL',
+      'REDIS_REPLICAS',
+      'NEW_DEPLOYMENT',
+      'KEY_PREFIX',
+      'BUCKETS',
+      'EVENT_SHARDS',
+      'CLICKHOUSE_URL',
+      'CLICKHOUSE_DATABASE',
+      'FLUSH_INTERVAL_MS',
+      'FLUSH_OWNER',
+      'FLUSH_METRICS_PORT',
+      'DATA_DIR',
+      'LOG_LEVEL',
+    ],
+    example:
+      'REDIS_URL=redis://redis:6379 CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter flush',
+  },
+  migrate: {
+    usage: 'migrate',
+    about: 'brings CLICKHOUSE_URL to the schema of this version',
+    settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'DATA_DIR'],
+    example: 'CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter migrate',
+  },
+  sql: {
+    usage: 'sql [--format F] [--write] "<query>"',
+    about:
+      'asks ClickHouse; without a query reads it from stdin; --write as the service and not as an analyst',
+    settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_PORT', 'DATA_DIR'],
+    example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
+  },
+  dead: {
+    usage: 'dead [list | retry | drop]',
+    about: 'the events that ClickHouse refused: as JSON lines, back into the stream, or away (ids or --all)',
+    settings: ['REDIS_URL', 'KEY_PREFIX', 'DATA_DIR'],
+    example: 'wishmeter dead retry --all',
+  },
+} as const satisfies Record<string, CommandLine>;
+
+export type CommandName = keyof typeof COMMAND_LINES;
+
+/** @throws UsageError where there is no such command */
+export function commandNamed(name: string): CommandName {
+  if (Object.hasOwn(COMMAND_LINES, name)) return name as CommandName;
+  throw new UsageError(`There is no command ${JSON.stringify(name)}.`);
 }
 
 /** The short form, for mistakes on the command line. */
-export function usage(commands: readonly CommandLine[]): string {
-  return `Usage: wishmeter <command>\n\n${table(commands.map(({ usage, about }) => [usage, about]))}\n`;
+export function usage(): string {
+  const commands = Object.values(COMMAND_LINES).map(({ usage, about }) => [usage, about]);
+  const help = ['help [command]', 'this, and every setting; <command> --help has its own and an example'];
+  return `Usage: wishmeter <command>\n\n${table([...commands, help, ['--version', 'of this program']])}\n`;
 }
 
 /** Commands and settings. */
-export function help(commands: readonly CommandLine[]): string {
-  const settings = Object.entries(SETTINGS).map(([name, { fallback, about }]) => [
-    name,
-    about.replaceAll('`', ''),
-    fallback && `(${fallback})`,
-  ]);
-  return `${usage(commands)}\nSettings come from the environment:\n\n${table(settings)}\n`;
+export function help(): string {
+  return `${usage()}\n${settingsTable(ALL)}`;
+}
+
+export function helpOf(name: CommandName): string {
+  const { usage, about, settings, example } = COMMAND_LINES[name];
+  return `Usage: wishmeter ${usage}\n\n  ${about}\n\nExample:\n\n  ${example}\n\n${settingsTable(settings)}`;
+}
+
+function settingsTable(names: readonly SettingName[]): string {
+  const rows = names.map((name) => {
+    const { fallback, about } = SETTINGS[name];
+    return [name, about.replaceAll('`', ''), fallback && `(${fallback})`];
+  });
+  return `Settings come from the environment:\n\n${table(rows)}\n`;
 }
 
 function table(rows: readonly (readonly string[])[]): string {

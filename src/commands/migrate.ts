@@ -4,10 +4,12 @@
 import { createClickHouse } from '../clickhouse/client.js';
 import { migrate as runMigrations } from '../clickhouse/migrate.js';
 import { StartupError } from '../errors.js';
+import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 
 /** @throws StartupError where ClickHouse does not answer or refuses. */
-export async function migrate({ config, stdout }: Program): Promise<number> {
+export async function migrate({ config: given, stdout }: Program): Promise<number> {
+  const config = { ...given, CLICKHOUSE_URL: serviceClickHouse(given) };
   requireSettings('migrate', config, 'CLICKHOUSE_URL');
   const client = createClickHouse(config.CLICKHOUSE_URL);
   try {

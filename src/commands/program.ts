@@ -33,6 +33,8 @@ export interface Program {
   ready(message: object): void;
   /** To the parent, where `start` runs this process beside others of its kind. */
   readonly channel: Channel | undefined;
+  /** Aborts where that parent has gone: its successor waits for what this process holds. */
+  readonly orphaned: AbortSignal;
   /** Sends a signal to a process that may be gone. */
   kill(pid: number, signal: NodeJS.Signals): void;
 }

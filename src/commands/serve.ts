@@ -4,9 +4,12 @@ import { serve as startServing } from '../app.js';
 import { type Program, requireSettings } from './program.js';
 import { openSiblings } from './siblings.js';
 
-export async function serve({ config, log, ready, untilStopped, channel }: Program): Promise<number> {
+export async function serve(program: Program): Promise<number> {
+  const { config, log, ready, untilStopped, channel, orphaned } = program;
   requireSettings('serve', config, 'REDIS_URL');
-  const { port, close } = await startServing(
+  if ([config.API_KEYS, config.PUBLISHABLE_KEYS, config.SHOPIFY_SECRET].every(({ length }) => length === 0))
+    log.warn('no caller may save items or record events: set API_KEYS, or SHOPIFY_SECRET');
+  const { port, drain, close } = await startServing(
     config,
     log,
     channel && config.WORKERS > 1 ? (tell) => openSiblings(channel, tell) : undefined,
@@ -14,6 +17,7 @@ export async function serve({ config, log, ready, untilStopped, channel }: Progr
   log.info({ host: config.HOST, port }, 'serving');
   ready({ port });
   log.info({ signal: await untilStopped() }, 'stopping');
+  await drain(orphaned);
   await close();
   return 0;
 }

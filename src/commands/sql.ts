@@ -1,6 +1,8 @@
 // `wishmeter sql "<query>"`: one query to ClickHouse over HTTP, its answer streamed to stdout.
 // A terminal gets a table, a pipe gets tab-separated values with a header; --format and a FORMAT in the
-// query go before both.
+// query go before both. What visitors sent may hold escape sequences: a terminal is shown them, and does not obey.
+//
+// The embedded ClickHouse is asked as its user `analyst`, who can only read; with --write as the service's own.
 
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
@@ -8,7 +10,9 @@ import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.js';
+import { readServiceUrl } from '../embedded/service-url.js';
 import { StartupError } from '../errors.js';
+import { clickhouseFolder } from './embedded-databases.js';
 import { type Program, UsageError } from './program.js';
 
 const TERMINAL_FORMAT = 'PrettyCompactMonoBlock';
@@ -16,16 +20,17 @@ const PIPE_FORMAT = 'TabSeparatedWithNames';
 
 /** @throws StartupError where ClickHouse does not answer or refuses the query; in its own words. */
 export async function sql({ args, config, stdin, stdout }: Program): Promise<number> {
-  const { format, query } = readArguments(args);
+  const { format, query, write } = readArguments(args);
   const asked = query ?? (stdin.isTTY ? '' : await text(stdin));
   if (asked.trim() === '') throw new UsageError('sql needs a query, as its argument or on stdin.');
 
-  const answer = await post(endpoint(config), config.CLICKHOUSE_DATABASE, asked, {
+  const answer = await post(endpoint(config, write), config.CLICKHOUSE_DATABASE, asked, {
     default_format: format ?? (stdout.isTTY ? TERMINAL_FORMAT : PIPE_FORMAT),
   });
-  if (answer.statusCode !== 200) throw new StartupError(oneLine(await text(answer)));
+  if (answer.statusCode !== 200) throw new StartupError(escapeControls(oneLine(await text(answer))));
   try {
-    await pipeline(answer, stdout, { end: false });
+    if (stdout.isTTY) await pipeline(answer.setEncoding('utf8'), harmless, stdout, { end: false });
+    else await pipeline(answer, stdout, { end: false });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return 0; // `| head` has seen enough
     throw new StartupError(`The answer broke off: ${(error as Error).message}.`);
@@ -33,22 +38,49 @@ export async function sql({ args, config, stdin, stdout }: Program): Promise<num
   return 0;
 }
 
-function readArguments(args: readonly string[]): { format: string | undefined; query: string | undefined } {
+// All that a terminal acts on, but line breaks and tabs: C0, DEL, C1, and what reverses the direction of text.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+
+function escapeControls(text: string): string {
+  return text.replace(CONTROLS, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+async function* harmless(chunks: AsyncIterable<string>): AsyncGenerator<string> {
+  for await (const chunk of chunks) yield escapeControls(chunk);
+}
+
+interface Arguments {
+  readonly format: string | undefined;
+  readonly query: string | undefined;
+  readonly write: boolean;
+}
+
+function readArguments(args: readonly string[]): Arguments {
   const { values, positionals } = parseArgs({
     args: [...args],
-    options: { format: { type: 'string', short: 'f' } },
+    options: { format: { type: 'string', short: 'f' }, write: { type: 'boolean', default: false } },
     allowPositionals: true,
   });
   if (positionals.length > 1) throw new UsageError('sql takes one query; put it in quotes.');
-  return { format: values.format, query: positionals[0] };
+  return { format: values.format, query: positionals[0], write: values.write };
 }
 
-/** Where ClickHouse is: CLICKHOUSE_URL, or the embedded one of a `wishmeter start` on this machine. */
-function endpoint({ CLICKHOUSE_URL, CLICKHOUSE_PORT }: Config): URL {
+/** CLICKHOUSE_URL with the user that it names, or the embedded one of a `wishmeter start` on this machine. */
+function endpoint({ CLICKHOUSE_URL, CLICKHOUSE_PORT, DATA_DIR }: Config, write: boolean): URL {
   if (CLICKHOUSE_URL) return new URL(CLICKHOUSE_URL);
-  if (CLICKHOUSE_PORT === 0)
-    throw new StartupError('Set CLICKHOUSE_PORT or CLICKHOUSE_URL to where ClickHouse listens.');
-  return new URL(`http://127.0.0.1:${CLICKHOUSE_PORT}`);
+  const folder = clickhouseFolder(DATA_DIR);
+  const service = readServiceUrl(folder);
+  if (write) {
+    if (service === undefined)
+      throw new StartupError(
+        `There is no password in ${folder}; set DATA_DIR as \`wishmeter start\` has it.`,
+      );
+    return new URL(service);
+  }
+  const port = CLICKHOUSE_PORT || (service && new URL(service).port);
+  if (!port) throw new StartupError('Set CLICKHOUSE_PORT or CLICKHOUSE_URL to where ClickHouse listens.');
+  return new URL(`http://analyst@127.0.0.1:${port}`);
 }
 
 /** node:http and not fetch: a long query may take its time before the first byte, fetch gives up after 300 s. */

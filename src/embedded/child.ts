@@ -21,6 +21,7 @@ import { fileURLToPath } from 'node:url';
 import { StartupError } from '../errors.js';
 
 const GUARD = `
+umask 077
 seconds=$1; shift
 (
   exec 0<&3 3<&- 4<&- >/dev/null 2>&1
@@ -99,6 +100,14 @@ export async function readyOverIpc<Ready extends { ready: true }>(
 /** The command that runs one of our own modules in a process of its own. */
 export function nodeCommand(module: URL, args: readonly string[], env = process.env): Command {
   return { file: process.execPath, args: [fileURLToPath(module), ...args], env };
+}
+
+/** What a program needs of our environment to run, and nothing else: no key, no secret. */
+const NEEDED = /^(PATH|TMPDIR|TZ|LANG|LC_\w+|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH)$/;
+
+/** The environment of a database: what it can be made to tell is not worth asking for. */
+export function bareEnvironment(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => NEEDED.test(name)));
 }
 
 /** One process, from its start to its end. */

@@ -3,6 +3,7 @@
 
 import type { Chdb, ChdbConnection } from './chdb.js';
 import { ClickHouseError } from './clickhouse-errors.js';
+import type { Role } from './clickhouse-users.js';
 
 /** A server's answer to `1 + 1` is a syntax error; clickhouse-local's, and chDB's, is 2. */
 const CONNECTION = ['--implicit_select=0'];
@@ -13,12 +14,13 @@ type Pairs = readonly (readonly [name: string, value: string])[];
 
 /** What a request brings along with its statement. */
 export interface Scope {
+  readonly role: Role;
   readonly database?: string | undefined;
   readonly settings: Pairs;
   /** Values in TSV's escapes, as the HTTP interface has them. */
   readonly params: Pairs;
-  /** Nothing may be changed (GET). */
-  readonly readonly: boolean;
+  /** As ClickHouse's setting: 0 is no, 2 nothing may be changed but settings, 1 not even those. */
+  readonly readonly: 0 | 1 | 2;
   readonly session?: { readonly id: string; readonly timeoutMs: number; readonly mustExist: boolean };
 }
 
@@ -40,20 +42,35 @@ export class ClickHouseConnections {
   readonly base: ChdbConnection;
   readonly #chdb: Chdb;
   readonly #dir: string;
+  readonly #args: readonly string[];
   readonly #sessions = new Map<string, Session>();
 
-  /** @throws where another process has the folder, or it can't be opened. */
-  constructor(chdb: Chdb, dir: string) {
+  /**
+   * @param access the argument that names users and grants; see clickhouse-access.ts
+   * @throws where another process has the folder, or it can't be opened
+   */
+  constructor(chdb: Chdb, dir: string, access: string) {
     this.#chdb = chdb;
     this.#dir = dir;
-    this.base = chdb.CreateConnection(dir, [...CONNECTION, ...PROCESS]);
+    this.#args = [...CONNECTION, access];
+    this.base = chdb.CreateConnection(dir, [...this.#args, ...PROCESS]);
+  }
+
+  /** One text, the answer to a statement of our own, on a connection of its own: no setting of a caller's counts. */
+  async ask(sql: string): Promise<string> {
+    const { connection, release } = this.#fresh();
+    try {
+      return await this.#run(connection, sql, 'TSVRaw');
+    } finally {
+      await release();
+    }
   }
 
   /** @throws what chDB says of the database, the settings and the parameters; ClickHouseError of the session. */
   async lease(scope: Scope): Promise<Lease> {
     const lease = scope.session ? await this.#ofSession(scope, scope.session) : this.#fresh();
     try {
-      for (const sql of preparing(scope)) await this.#run(lease.connection, sql);
+      await this.#run(lease.connection, preparing(scope).join('; '));
       return lease;
     } catch (error) {
       await lease.release();
@@ -77,7 +94,7 @@ export class ClickHouseConnections {
   }
 
   #fresh(): Lease {
-    const connection = this.#chdb.CreateConnection(this.#dir, CONNECTION);
+    const connection = this.#chdb.CreateConnection(this.#dir, this.#args);
     return { connection, release: onlyOnce(async () => this.#chdb.CloseConnection(connection)) };
   }
 
@@ -91,7 +108,7 @@ export class ClickHouseConnections {
       throw ClickHouseError.of('SESSION_IS_LOCKED', `Session ${id} is locked by a concurrent client.`);
     }
     const session: Session = known ?? {
-      connection: this.#chdb.CreateConnection(this.#dir, CONNECTION),
+      connection: this.#chdb.CreateConnection(this.#dir, this.#args),
       busy: true,
       expiry: undefined,
     };
@@ -104,8 +121,9 @@ export class ClickHouseConnections {
       try {
         for (const sql of before) await this.#run(connection, sql);
       } catch {
-        this.#sessions.delete(id); // `readonly`, say, can't be put back: the session ends here
+        this.#sessions.delete(id); // something can't be put back: the session ends here
       }
+      if (scope.readonly !== 0) this.#sessions.delete(id); // and `readonly` never can
       session.busy = false;
       const closedMeanwhile = this.#sessions.get(id) !== session;
       if (closedMeanwhile) this.#chdb.CloseConnection(connection);
@@ -142,24 +160,21 @@ export class ClickHouseConnections {
   }
 }
 
-function preparing({ database, settings, params, readonly }: Scope): string[] {
-  const isReadonly = settings.some(([name, value]) => name === 'readonly' && value !== '0');
-  const changes = [
-    ...settings,
-    ...params.map(([name, value]) => [`param_${name}`, value] as const),
-    // 2: settings may be given, data may not be changed. Last, for it forbids changing it back.
-    ...(readonly && !isReadonly ? [['readonly', '2'] as const] : []),
-  ];
+function preparing({ role, database, settings, params, readonly }: Scope): string[] {
+  const changes = [...settings, ...params.map(([name, value]) => [`param_${name}`, value] as const)];
   for (const [name] of changes) {
     if (!/^[A-Za-z_]\w*$/.test(name)) {
       throw ClickHouseError.of('UNKNOWN_SETTING', `Unknown setting '${name}'.`);
     }
   }
   return [
+    `SET ROLE ${role}`,
     ...(database ? [`USE ${identifier(database)}`] : []),
     ...(changes.length > 0
       ? [`SET ${changes.map(([name, value]) => `${name} = ${literal(value)}`).join(', ')}`]
       : []),
+    // Last, for it forbids changing it back.
+    ...(readonly === 0 ? [] : [`SET readonly = ${readonly}`]),
   ];
 }
 

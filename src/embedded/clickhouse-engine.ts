@@ -1,6 +1,7 @@
 // ClickHouse as a server has it, over chDB:
 //
-//   request ─▶ slot ─▶ connection with its settings ─▶ insert | stream | whole result ─▶ connection closed
+//   request ─▶ slot ─▶ statement judged ─▶ connection with its role and settings ─▶ insert | stream | whole result
+//           ─▶ connection closed
 //
 // chDB's calls run on libuv's threads (UV_THREADPOOL_SIZE, set where the process is started). Reads and
 // inserts have places of their own among them, so that no number of long SELECTs keeps an insert waiting.
@@ -9,6 +10,7 @@ import type { Chdb, ChdbConnection, ChdbStream } from './chdb.js';
 import { BodyFiles } from './clickhouse-body-files.js';
 import { ClickHouseConnections, type Lease, literal, type Scope } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
+import { judge } from './clickhouse-statement.js';
 import { Slots } from './slots.js';
 
 /** Threads that the process needs: every place below, and one for gzip. */
@@ -19,7 +21,11 @@ const INSERTS = 4;
 /** Longest that the start of a stream may keep the event loop waiting, about. */
 const QUICK_START_S = 0.1;
 
+const NOT_ONE_STATEMENT =
+  'Syntax error (Multi-statements are not allowed; data that follow a statement have no empty lines).';
 const NO_DATA_TO_INSERT = 108;
+/** A whole head of an insert, so that what follows can only be its data. */
+const PLAIN_INSERT = /^\s*insert\s+into\s+(table\s+)?[\w.`]+\s*(\([\w\s,`]*\)\s*)?format\s+\w+\s*$/i;
 /** ClickHouse's default of max_insert_block_size. */
 const INSERT_BLOCK_ROWS = '1048449';
 
@@ -36,11 +42,15 @@ export class ClickHouseEngine {
   readonly #bodies: BodyFiles;
   readonly #reads = new Slots(READS);
   readonly #inserts = new Slots(INSERTS);
+  #tableFunctions: Promise<ReadonlySet<string>> | undefined;
 
-  /** @throws where another process has the folder, or it can't be opened. */
-  constructor(chdb: Chdb, dir: string) {
+  /**
+   * @param access the argument of chDB that names users and grants
+   * @throws where another process has the folder, or it can't be opened
+   */
+  constructor(chdb: Chdb, dir: string, access: string) {
     this.#chdb = chdb;
-    this.#connections = new ClickHouseConnections(chdb, dir);
+    this.#connections = new ClickHouseConnections(chdb, dir, access);
     this.#bodies = new BodyFiles(dir); // the folder is ours by now
   }
 
@@ -56,14 +66,10 @@ export class ClickHouseEngine {
    * @throws ClickHouseError, also out of `chunks`.
    */
   async query(scope: Scope, sql: string, format: string, stream: boolean): Promise<Result> {
-    const lease = await this.#lease(this.#reads, scope);
+    const lease = await this.#lease(this.#reads, scope, () => this.#judge(scope, sql));
     const { connection } = lease;
     try {
-      const { statementCount } = await this.#chdb.DurableClassifyAsync(connection, sql, 'default');
-      if (statementCount > 1) {
-        throw ClickHouseError.of('SYNTAX_ERROR', 'Syntax error (Multi-statements are not allowed).');
-      }
-      if (stream && (await this.#startsQuickly(lease, scope, sql))) {
+      if (stream && (await this.#startsQuickly(scope, sql))) {
         // Asked for the first chunk before anything is answered, so that most errors can be told by status.
         const chunks = this.#fetch(lease, this.#chdb.StreamQuery(connection, sql, format));
         const first = await chunks.next();
@@ -84,11 +90,22 @@ export class ClickHouseEngine {
    * @throws ClickHouseError
    */
   async insert(scope: Scope, sql: string, data: readonly Buffer[]): Promise<{ rows: number; bytes: number }> {
-    const { connection, release } = await this.#lease(this.#inserts, scope);
+    const isPlain = PLAIN_INSERT.test(sql);
+    const { connection, release } = await this.#lease(this.#inserts, scope, async () => {
+      if (!isPlain) await this.#judge(scope, `${sql}\n${Buffer.concat(data)}`);
+    });
     try {
       const read = await this.#insertFile(connection, scope, sql, data);
       if (read !== undefined) return { rows: read.rowsRead, bytes: read.bytesRead };
-      const result = await this.#chdb.InsertRawAsyncConnection(connection, sql, Buffer.concat(data), false);
+      const body = Buffer.concat(data);
+      // To chDB data in a text end at an empty line, and what follows is a statement of its own.
+      const { statementCount } = await this.#chdb.DurableClassifyAsync(
+        connection,
+        `${sql}\n${body}`,
+        'default',
+      );
+      if (statementCount !== 1) throw ClickHouseError.of('SYNTAX_ERROR', NOT_ONE_STATEMENT);
+      const result = await this.#chdb.InsertRawAsyncConnection(connection, sql, body, false);
       return { rows: result.rowsWritten, bytes: result.bytesWritten };
     } catch (error) {
       const told = ClickHouseError.from(error);
@@ -122,9 +139,32 @@ export class ClickHouseEngine {
     this.#connections.close();
   }
 
-  async #lease(slots: Slots, scope: Scope): Promise<Lease> {
+  /** @throws ClickHouseError where the role may not run it, or it is no statement. */
+  async #judge({ role }: Scope, sql: string): Promise<void> {
+    this.#tableFunctions ??= this.column('SELECT lower(name) FROM system.table_functions').then(
+      (all) => new Set(all),
+    );
+    const tableFunctions = await this.#tableFunctions;
+    if (sql.includes('\0')) throw ClickHouseError.of('SYNTAX_ERROR', 'Syntax error: a zero byte.');
+    judge(await this.#canonical(sql), role, tableFunctions);
+  }
+
+  async #canonical(sql: string): Promise<string> {
+    try {
+      return await this.#connections.ask(`SELECT formatQuerySingleLine(${literal(sql)})`);
+    } catch (error) {
+      // As if the statement itself had been run.
+      const { message } = error as Error;
+      throw new Error(
+        message.replace(/: In scope SELECT formatQuerySingleLine\([\s\S]*\. \((\w+)\)$/, '. ($1)'),
+      );
+    }
+  }
+
+  async #lease(slots: Slots, scope: Scope, check: () => Promise<void>): Promise<Lease> {
     const giveBack = await slots.take();
     try {
+      await check();
       const { connection, release } = await this.#connections.lease(scope);
       let held = true;
       return {
@@ -146,19 +186,24 @@ export class ClickHouseEngine {
    * which is the event loop's, and planning runs scalar subqueries and what is IN a key to their end: minutes
    * in which nobody else is answered. So the plan is made elsewhere first, under a time limit.
    */
-  async #startsQuickly({ connection }: Lease, { settings, session }: Scope, sql: string): Promise<boolean> {
-    if (session) return false; // its settings are not ours to change
-    const succeeds = (statement: string) =>
-      this.#chdb.QueryAsyncConnection(connection, statement, 'TabSeparated').then(
-        () => true,
-        () => false,
-      );
-    const limit = settings.findLast(([name]) => name === 'max_execution_time')?.[1];
-    if (!(await succeeds(`SET max_execution_time = ${QUICK_START_S}`))) return false; // readonly = 1
-    // Late, not a SELECT, or wrong: running it whole will tell.
-    const quick = await succeeds(`EXPLAIN PIPELINE ${sql}`);
-    await succeeds(`SET max_execution_time = ${limit === undefined ? 'DEFAULT' : literal(limit)}`);
-    return quick;
+  async #startsQuickly(scope: Scope, sql: string): Promise<boolean> {
+    if (scope.session) return false; // what it has set counts, too
+    const settings = [...scope.settings, ['max_execution_time', String(QUICK_START_S)] as const];
+    try {
+      const { connection, release } = await this.#connections.lease({
+        ...scope,
+        settings,
+        readonly: scope.readonly || 2,
+      });
+      try {
+        await this.#chdb.QueryAsyncConnection(connection, `EXPLAIN PIPELINE ${sql}`, 'TabSeparated');
+        return true;
+      } finally {
+        await release();
+      }
+    } catch {
+      return false; // late, not a SELECT, or wrong: running it whole will tell
+    }
   }
 
   async *#fetch(lease: Lease, stream: ChdbStream): AsyncGenerator<Buffer, void> {

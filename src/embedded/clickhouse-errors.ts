@@ -3,10 +3,12 @@
 
 /** Errors that this interface raises itself; those of the engine come with code and name. */
 const OWN_CODES = {
+  BAD_ARGUMENTS: 36,
   SYNTAX_ERROR: 62,
   NOT_IMPLEMENTED: 48,
   UNKNOWN_COMPRESSION_METHOD: 89,
   UNKNOWN_SETTING: 115,
+  READONLY: 164,
   QUERY_IS_TOO_LARGE: 229,
   INTO_OUTFILE_NOT_ALLOWED: 358,
   SESSION_NOT_FOUND: 372,

@@ -2,8 +2,9 @@
 // @clickhouse/client, curl and dashboards meet what a server shows them: headers, statuses, error texts.
 //
 // Left out on purpose, and refused with a sentence: ClickHouse's own compression, external tables in forms,
-// roles, users. It serves this machine only. A browser's page of another origin is refused, by Origin and by
-// Host: without a password, nothing else would stand between any web page and the data.
+// roles. Users are those of clickhouse-users.ts. It serves this machine only. A browser's page of another origin is
+// refused, by Sec-Fetch-Site, Origin and Host, and may not have an answer as script or image: the analyst needs no
+// password, and a page in the browser of this machine must not be one.
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
@@ -26,7 +27,10 @@ const WHOLE = /\b(totals|extremes|output_format_json_array_of_rows)\b/i;
 const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i;
 
 /** Answers requests with what the engine says. Asks the engine for its version, time zone and formats first. */
-export async function createHandler(engine: ClickHouseEngine): Promise<RequestListener> {
+export async function createHandler(
+  engine: ClickHouseEngine,
+  servicePassword: string,
+): Promise<RequestListener> {
   const [version = '', timezone = ''] = await engine.column(
     'SELECT arrayJoin([version(), serverTimezone()])',
   );
@@ -36,6 +40,8 @@ export async function createHandler(engine: ClickHouseEngine): Promise<RequestLi
     ),
   );
   const common = {
+    'X-Content-Type-Options': 'nosniff',
+    'Cross-Origin-Resource-Policy': 'same-origin',
     'X-ClickHouse-Server-Display-Name': hostname(),
     'Access-Control-Expose-Headers':
       'X-ClickHouse-Query-Id,X-ClickHouse-Summary,X-ClickHouse-Server-Display-Name,X-ClickHouse-Format,X-ClickHouse-Timezone,X-ClickHouse-Exception-Code',
@@ -117,7 +123,7 @@ export async function createHandler(engine: ClickHouseEngine): Promise<RequestLi
       res.writeHead(405, { ...common, Allow: 'GET, POST', 'Content-Type': TEXT }).end();
       return;
     }
-    const query = await readQuery(req, url);
+    const query = await readQuery(req, url, servicePassword);
     res.setHeader('X-ClickHouse-Query-Id', query.queryId ?? randomUUID());
     try {
       await answer(res, query);
@@ -135,6 +141,8 @@ export async function createHandler(engine: ClickHouseEngine): Promise<RequestLi
 }
 
 function isFromHere({ headers }: IncomingMessage): boolean {
+  const site = headers['sec-fetch-site'] ?? 'none';
+  if (site !== 'none' && site !== 'same-origin') return false;
   if (headers.host !== undefined && !LOCAL_HOST.test(headers.host)) return false;
   return headers.origin === undefined || headers.origin === `http://${headers.host}`;
 }

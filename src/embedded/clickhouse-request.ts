@@ -6,6 +6,7 @@ import { type Duplex, pipeline } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { Scope } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
+import { mayAnalystSet, type Role, roleOf } from './clickhouse-users.js';
 
 /** Bodies are held whole, unpacked: an insert is all of it or nothing, whatever becomes of the connection. */
 export const MAX_BODY_BYTES = 64 * 1024 * 1024;
@@ -56,8 +57,8 @@ const DECODERS: Readonly<Record<string, () => Duplex>> = {
 };
 
 /** @throws ClickHouseError */
-export async function readQuery(req: IncomingMessage, url: URL): Promise<Query> {
-  authenticate(req, url.searchParams);
+export async function readQuery(req: IncomingMessage, url: URL, servicePassword: string): Promise<Query> {
+  const role = authenticate(req, url.searchParams, servicePassword);
   const given = url.searchParams;
   const header = (name: string) => req.headers[name]?.toString();
   refuseUnsupported(given, header('content-type'));
@@ -74,28 +75,36 @@ export async function readQuery(req: IncomingMessage, url: URL): Promise<Query> 
       'INSERT … SELECT FROM input() is not supported by the embedded ClickHouse.',
     );
   }
-  if (/\binto\s+outfile\b/i.test(isInsert ? sql : statement)) {
-    throw ClickHouseError.of('INTO_OUTFILE_NOT_ALLOWED', 'INTO OUTFILE is not allowed.');
+  if (isInsert && role !== 'service')
+    throw ClickHouseError.of('ACCESS_DENIED', `Not enough privileges: ${role} may not run INSERT.`);
+  if (isInsert && req.method !== 'POST') {
+    throw ClickHouseError.of('READONLY', 'Cannot execute query in readonly mode: an INSERT needs POST.');
   }
 
   const settings: [string, string][] = [];
   const params: [string, string][] = [];
   for (const [name, value] of given) {
     if (name.startsWith('param_')) params.push([name.slice('param_'.length), value]);
-    else if (name !== '' && !NOT_SETTINGS.has(name)) settings.push([name, value]);
+    else if (name === 'readonly' || name === '' || NOT_SETTINGS.has(name)) continue;
+    else if (role === 'analyst' && !mayAnalystSet(name))
+      throw ClickHouseError.of('ACCESS_DENIED', `The user analyst may not change the setting '${name}'.`);
+    else settings.push([name, value]);
   }
   const session = sessionOf(given);
-  const readonly = req.method !== 'POST';
-  if (readonly && session) {
-    throw ClickHouseError.of('NOT_IMPLEMENTED', 'A session_id needs POST in the embedded ClickHouse.');
+  if (session && (req.method !== 'POST' || role !== 'service')) {
+    throw ClickHouseError.of(
+      'NOT_IMPLEMENTED',
+      "A session_id needs POST and the service's user in the embedded ClickHouse.",
+    );
   }
   const format = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
   return {
     scope: {
+      role,
       database: header('x-clickhouse-database') ?? given.get('database') ?? undefined,
       settings,
       params,
-      readonly,
+      readonly: readonlyOf(given.getAll('readonly'), role === 'analyst' ? 1 : req.method === 'POST' ? 0 : 2),
       ...(session ? { session } : {}),
     },
     queryId: given.get('query_id') ?? header('x-clickhouse-query-id'),
@@ -108,19 +117,36 @@ export async function readQuery(req: IncomingMessage, url: URL): Promise<Query> 
   };
 }
 
-/** There is one user, `default`, without a password, as in a ClickHouse that was just installed. */
-function authenticate(req: IncomingMessage, given: URLSearchParams): void {
+/** @throws ClickHouseError where no user has these credentials. */
+function authenticate(req: IncomingMessage, given: URLSearchParams, servicePassword: string): Role {
   const [, basic] = /^Basic (.+)$/i.exec(req.headers.authorization ?? '') ?? [];
   const [basicUser, ...basicPassword] = basic ? Buffer.from(basic, 'base64').toString().split(':') : [];
-  const user = req.headers['x-clickhouse-user'] ?? basicUser ?? given.get('user') ?? 'default';
-  const password =
-    req.headers['x-clickhouse-key'] ?? (basicPassword.join(':') || given.get('password')) ?? '';
-  if ((user !== '' && user !== 'default') || password !== '') {
-    throw ClickHouseError.of(
-      'AUTHENTICATION_FAILED',
-      `${user}: Authentication failed: password is incorrect, or there is no user with such name.`,
-    );
-  }
+  const user = (req.headers['x-clickhouse-user'] ?? basicUser ?? given.get('user') ?? '').toString();
+  const password = (
+    req.headers['x-clickhouse-key'] ??
+    (basicPassword.join(':') || given.get('password')) ??
+    ''
+  ).toString();
+  const role = roleOf({ user, password }, servicePassword);
+  if (role !== undefined) return role;
+  throw ClickHouseError.of(
+    'AUTHENTICATION_FAILED',
+    `${user}: Authentication failed: password is incorrect, or there is no user with such name.`,
+  );
+}
+
+/** ClickHouse's setting `readonly`, from the loosest to the tightest. */
+const TIGHTNESS = [0, 2, 1] as const;
+type Tightness = (typeof TIGHTNESS)[number];
+
+/** The tightest of what was asked for and what it is at least. @throws ClickHouseError where a value is none of these. */
+function readonlyOf(asked: readonly string[], atLeast: Tightness): Tightness {
+  const all = asked.map((text) => {
+    const value = TIGHTNESS.find((one) => String(one) === text);
+    if (value === undefined) throw ClickHouseError.of('BAD_ARGUMENTS', 'readonly must be 0, 1 or 2.');
+    return value;
+  });
+  return [...all, atLeast].reduce((a, b) => (TIGHTNESS.indexOf(b) > TIGHTNESS.indexOf(a) ? b : a));
 }
 
 function refuseUnsupported(given: URLSearchParams, contentType = ''): void {

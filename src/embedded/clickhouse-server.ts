@@ -1,5 +1,5 @@
-// The process of the embedded ClickHouse: `node clickhouse-server.js <folder> <port>`, started by clickhouse.ts.
-// It opens the folder, listens on loopback, says so to its parent, and stops on SIGTERM: no new requests,
+// The process of the embedded ClickHouse: `node clickhouse-server.js <folder> <port> <what the analyst may read>`,
+// started by clickhouse.ts. It opens the folder, listens on loopback, says so to its parent, and stops on SIGTERM: no new requests,
 // the running ones end, the folder is closed. Whatever was acknowledged is safe without that, too.
 
 import { createServer } from 'node:http';
@@ -8,8 +8,10 @@ import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadChdb } from './chdb.js';
 import type { ChildMessage } from './child.js';
+import { type Readable, writeAccess } from './clickhouse-access.js';
 import { ClickHouseEngine } from './clickhouse-engine.js';
 import { createHandler } from './clickhouse-http.js';
+import { servicePassword, writeServiceUrl } from './service-url.js';
 
 const HOST = '127.0.0.1';
 const KEEP_ALIVE_MS = 30_000;
@@ -19,9 +21,10 @@ const FINISH_MS = 7_000;
 const LEAVE_MS = 3_000;
 
 process.title = 'wishmeter clickhouse';
-const [dir = '', port = '0'] = process.argv.slice(2);
+process.umask(0o077);
+const [dir = '', port = '0', readable] = process.argv.slice(2);
 
-const tell = (message: ChildMessage & { port?: number }) =>
+const tell = (message: ChildMessage & { url?: string }) =>
   new Promise<void>((sent) => (process.send ? process.send(message, undefined, {}, () => sent()) : sent()));
 
 async function fail(sentence: string): Promise<never> {
@@ -31,9 +34,10 @@ async function fail(sentence: string): Promise<never> {
 
 async function openEngine(): Promise<ClickHouseEngine> {
   const chdb = loadChdb();
+  const access = writeAccess(dir, readable ? (JSON.parse(readable) as Readable) : undefined);
   for (const deadline = performance.now() + LEAVE_MS; ; await sleep(100)) {
     try {
-      return new ClickHouseEngine(chdb, dir);
+      return new ClickHouseEngine(chdb, dir, access);
     } catch (error) {
       if (performance.now() > deadline) throw error;
     }
@@ -44,7 +48,8 @@ async function openEngine(): Promise<ClickHouseEngine> {
 const engine = await openEngine().catch(() =>
   fail(`ClickHouse can't open ${dir}: another process is using it, or it may not be written.`),
 );
-const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, await createHandler(engine));
+const password = servicePassword(dir);
+const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, await createHandler(engine, password));
 
 server.once('error', (error: NodeJS.ErrnoException) => {
   const taken = error.code === 'EADDRINUSE';
@@ -55,7 +60,7 @@ server.once('error', (error: NodeJS.ErrnoException) => {
   );
 });
 server.listen(Number(port), HOST, () => {
-  tell({ ready: true, port: (server.address() as AddressInfo).port });
+  tell({ ready: true, url: writeServiceUrl(dir, password, (server.address() as AddressInfo).port) });
 });
 
 process.once('SIGTERM', () => {

@@ -4,7 +4,8 @@
 
 import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { type ChildState, nodeCommand, readyOverIpc, startChild } from './child.js';
+import { bareEnvironment, type ChildState, nodeCommand, readyOverIpc, startChild } from './child.js';
+import type { Readable } from './clickhouse-access.js';
 import { ENGINE_THREADS } from './clickhouse-engine.js';
 
 const SERVER = new URL('./clickhouse-server.js', import.meta.url);
@@ -12,6 +13,8 @@ const SERVER = new URL('./clickhouse-server.js', import.meta.url);
 export interface ClickHouseSpec {
   /** Folder of its data; made if missing. */
   readonly dir: string;
+  /** What the user `analyst` may SELECT; nothing where it is left out. */
+  readonly readable?: Readable;
   /** Loopback port; 0, the default, takes a free one and keeps it over restarts. */
   readonly port?: number;
   /** false: once it has died it stays dead. */
@@ -20,6 +23,7 @@ export interface ClickHouseSpec {
 }
 
 export interface EmbeddedClickHouse {
+  /** With the service's user and its password, which is new where the folder has no `service-url`. */
   readonly url: string;
   /** undefined while it is down. */
   readonly pid: number | undefined;
@@ -32,16 +36,21 @@ export interface EmbeddedClickHouse {
  * @throws StartupError where the folder is in use or the port is taken.
  */
 export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedClickHouse> {
-  const { port: wanted = 0, restart, onState } = spec;
+  const { port: wanted = 0, readable, restart, onState } = spec;
   const dir = resolve(spec.dir);
-  await mkdir(dir, { recursive: true });
-  const child = await startChild<{ ready: true; port: number }>({
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const child = await startChild<{ ready: true; url: string }>({
     name: 'ClickHouse',
     command: (last) => ({
-      ...nodeCommand(SERVER, [dir, String(last?.port ?? wanted)], {
-        ...process.env,
-        UV_THREADPOOL_SIZE: String(ENGINE_THREADS),
-      }),
+      ...nodeCommand(
+        SERVER,
+        [
+          dir,
+          last ? new URL(last.url).port : String(wanted),
+          ...(readable ? [JSON.stringify(readable)] : []),
+        ],
+        { ...bareEnvironment(), UV_THREADPOOL_SIZE: String(ENGINE_THREADS) },
+      ),
       cwd: dir, // chDB reads a config.xml that it finds where it is started
     }),
     ready: readyOverIpc,
@@ -51,7 +60,7 @@ export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedCli
     ...(onState === undefined ? {} : { onState }),
   });
   return {
-    url: `http://127.0.0.1:${child.ready.port}`,
+    url: child.ready.url,
     get pid() {
       return child.pid;
     },

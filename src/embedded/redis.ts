@@ -1,21 +1,26 @@
 // Embedded Redis: a redis-server (or valkey-server) child process on a folder of its own, for `start`
 // and the tests. Set up like the Redis that the README asks for in production: append-only file, noeviction.
 //
-// It listens on a unix socket in its folder. The socket is also the folder's lock: it answers for as long
-// as a server has the folder, and what a kill -9 leaves of it answers nobody. Paths of sockets end at about
-// 100 bytes; in a deeper folder clients use a loopback port, and the lock is asked through a short link.
+// It listens on a unix socket in its folder, which only its owner may open. While that answers, a server has the folder:
+// one that a killed parent left and that is about to go. (Two that start at one moment do not see each other here:
+// `start` locks its folder first.) What a kill -9 leaves of the socket answers no connection. Paths of sockets end at about
+// 100 bytes; in a deeper folder clients use a loopback port with a password of this start, which is in a file that
+// only its owner may read, and the socket is asked through a short link.
 
-import { accessSync, constants } from 'node:fs';
-import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../errors.js';
-import { type ChildState, startChild } from './child.js';
+import { bareEnvironment, type ChildState, startChild } from './child.js';
 
 const PROGRAMS = ['redis-server', 'valkey-server'];
 const SOCKET = 'redis.sock';
+/** Port and password, where it listens on a port: as Redis reads them, never on its command line. */
+const LISTEN = 'listen.conf';
 const SOCKET_PATH_BYTES = 100;
 /** A server whose parent was just killed needs a moment to leave its folder. */
 const LEAVE_MS = 1_500;
@@ -52,16 +57,22 @@ export interface EmbeddedRedis {
 export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
   const file = findRedis();
   const dir = resolve(spec.dir);
-  await mkdir(dir, { recursive: true });
+  await mkdir(dir, { recursive: true, mode: 0o700 });
   if (await isInUse(dir))
     throw new StartupError(`Another Redis is using ${dir}; stop it or set another DATA_DIR.`);
 
   const socket = join(dir, SOCKET);
   const fits = Buffer.byteLength(socket) <= SOCKET_PATH_BYTES;
   const port = spec.port ?? (fits ? 0 : await freePort());
-  const args = Object.entries({
+  const password = port === 0 ? '' : randomBytes(24).toString('base64url');
+  const listen = join(dir, LISTEN);
+  await rm(listen, { force: true });
+  await writeFile(listen, `port ${port}\n${password && `requirepass ${password}\n`}`, {
+    mode: 0o600,
+    flag: 'wx',
+  });
+  const settings = Object.entries({
     dir: '.',
-    port: String(port),
     bind: '127.0.0.1',
     unixsocket: SOCKET,
     unixsocketperm: '700',
@@ -76,20 +87,35 @@ export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
 
   const child = await startChild({
     name: 'Redis',
-    command: () => ({ file, args, cwd: dir }),
-    ready: (_child, ended) => untilLoaded(port === 0 ? { path: socket } : { port, host: '127.0.0.1' }, ended),
+    command: () => ({ file, args: [LISTEN, ...settings], cwd: dir, env: bareEnvironment() }),
+    ready: (_child, ended) =>
+      untilLoaded(port === 0 ? { path: socket } : { port, host: '127.0.0.1', password }, ended),
     output: 'tail',
     readyMs: 600_000, // a large append-only file takes its time to load
     ...(spec.restart === undefined ? {} : { restart: spec.restart }),
     ...(spec.onState === undefined ? {} : { onState: spec.onState }),
   });
   return {
-    url: port === 0 ? `redis://localhost/?path=${encodeURIComponent(socket)}` : `redis://127.0.0.1:${port}`,
+    url: embeddedRedisUrl(dir),
     get pid() {
       return child.pid;
     },
     stop: child.stop,
   };
+}
+
+/** Where a Redis on this folder listens; its socket where it has left nothing that says otherwise. */
+export function embeddedRedisUrl(dir: string): string {
+  let listen = '';
+  try {
+    listen = readFileSync(join(dir, LISTEN), 'utf8');
+  } catch {
+    // it has never run, or is not ours to read
+  }
+  const [, port, password] = /^port ([1-9]\d*)\nrequirepass (\S+)$/m.exec(listen) ?? [];
+  return port === undefined
+    ? `redis://localhost/?path=${encodeURIComponent(join(dir, SOCKET))}`
+    : `redis://:${password}@127.0.0.1:${port}`;
 }
 
 /** @throws StartupError where neither program is in PATH. */
@@ -143,26 +169,32 @@ function accepts(path: string): Promise<boolean> {
   });
 }
 
+type Address = { path: string } | { port: number; host: string; password?: string };
+
 /** Asks PING until the answer is PONG: not there yet and "-LOADING" both mean to ask again. */
-export async function untilLoaded(
-  address: { path: string } | { port: number; host: string },
-  ended: AbortSignal,
-): Promise<void> {
+export async function untilLoaded(address: Address, ended: AbortSignal): Promise<void> {
   for (let waitMs = 2; !(await pings(address)); waitMs = Math.min(waitMs * 2, 100)) {
     await sleep(waitMs, undefined, { signal: ended });
   }
 }
 
-function pings(address: { path: string } | { port: number; host: string }): Promise<boolean> {
+function pings(address: Address): Promise<boolean> {
+  const password = 'password' in address ? address.password : undefined;
   return new Promise((done) => {
-    const socket: Socket = connect(address, () => socket.write('PING\r\n'));
+    const socket: Socket = connect(address, () =>
+      socket.write(`${password ? `AUTH ${password}\r\n` : ''}PING\r\n`),
+    );
     const answer = (yes: boolean) => {
       socket.destroy();
       done(yes);
     };
+    let replies = '';
     socket.setTimeout(1_000, () => answer(false));
     socket
-      .once('data', (data) => answer(data.toString().startsWith('+PONG')))
+      .on('data', (data) => {
+        replies += data;
+        if (/^(-.*|\+PONG)\r\n/m.test(replies)) answer(replies.includes('+PONG'));
+      })
       .once('error', () => answer(false));
   });
 }

@@ -1,11 +1,11 @@
 // Appends events to the stream: the lines of one event-loop turn are one entry of a shard.
 
 import { LUA, ServiceError } from '../errors.js';
-import type { BatchFormat } from '../redis/batcher.js';
+import type { Batched, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 
-export interface Append {
+export interface Append extends Batched<unknown> {
   /** From encodeEvent. */
   readonly line: string;
   readonly shard: number;

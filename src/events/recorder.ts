@@ -1,9 +1,9 @@
 // Records events: encodes each one once and appends it to its shard.
 
+import type { Place } from '../redis/at-profile.js';
 import type { Batcher } from '../redis/batcher.js';
 import { type Append, shardOf } from './appender.js';
 import type { Recording } from './recording.js';
-import { encodeMerge } from './row.js';
 
 export class Recorder {
   readonly #appends: Batcher<Append, unknown>;
@@ -24,25 +24,16 @@ export class Recorder {
     this.#shards = shards;
   }
 
-  /** Whether `recordOf` works here. */
-  get recordsOf(): boolean {
-    return this.#recordings !== undefined;
-  }
-
   /**
-   * Resolves when Redis has the event, or to the profile that the visitor has instead; then nothing was recorded.
-   * @param line from encodeEvent
+   * Resolves when Redis has the event, or to where the visitor is instead (see lua/record.lua); then nothing was
+   * recorded.
+   * @param place where the visitor is expected; its door is checked only on one server
    * @throws as `append`
    */
-  recordOf(name: string, profileId: string, own: boolean, line: string): Promise<string | undefined> {
-    const shard = shardOf(profileId, this.#shards);
-    const recordings = this.#recordings as Batcher<Recording, string | undefined>;
-    return recordings.run({ name, profileId, own, line, shard });
-  }
-
-  /** Records that a profile was merged into another. Analysts see it in `profile_merges`, not in `events`. */
-  async recordMerge(from: string, heir: string): Promise<void> {
-    await this.append(encodeMerge(from, heir), from);
+  record(place: Place, line: string): Promise<string | undefined> {
+    if (this.#recordings === undefined || place.checked === '')
+      return this.append(line, place.profileId) as Promise<undefined>;
+    return this.#recordings.run({ place, line, shard: shardOf(place.profileId, this.#shards) });
   }
 
   /**

@@ -1,23 +1,22 @@
 // Records events of visitors in one call to Redis: is this still the visitor's profile, and if so, append. Its keys
-// are in many slots, so on a cluster it takes two calls, one after the other (see Visitors.record).
+// are in many slots, so on a cluster it takes two calls, one after the other (see Doors.record).
 
 import { LUA, ServiceError } from '../errors.js';
-import type { BatchFormat } from '../redis/batcher.js';
+import type { Place } from '../redis/at-profile.js';
+import type { Batched, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
-import type { Append } from './appender.js';
 
 /** An event, and whose it is as far as is known here. */
-export interface Recording extends Append {
-  /** `c:<customer>` or `s:<session>` */
-  readonly name: string;
-  /** The profile that the line names. */
-  readonly profileId: string;
-  /** Whether that profile is the identity's own. */
-  readonly own: boolean;
+export interface Recording extends Batched<string | undefined> {
+  /** From encodeEvent. */
+  readonly line: string;
+  readonly shard: number;
+  /** The profile that the line names; its door is checked. */
+  readonly place: Place;
 }
 
-/** Answers the profile that the visitor has instead (nothing was recorded), or undefined; `overloaded` at the mark. */
+/** Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark. */
 export function recordingFormat(keys: Keys, highWater: number): BatchFormat<Recording, string | undefined> {
   return {
     script: loadScript('record'),
@@ -31,10 +30,11 @@ export function recordingFormat(keys: Keys, highWater: number): BatchFormat<Reco
       call.key(keys.eventsState(shard));
       let visitors = '';
       let lines = '';
-      for (const { name, profileId, own, line } of recordings) {
-        call.key(keys.names(profileId, own));
-        call.key(keys.visits(profileId));
-        visitors += `${own ? 'r' : 'R'}${name}\n${profileId}\n`;
+      for (const { place, line } of recordings) {
+        const { checked, bucket, profileId, isRoom } = place;
+        call.key(keys.ids(bucket));
+        call.key(isRoom ? keys.profile(profileId) : keys.door(profileId));
+        visitors += `${checked}\n${isRoom ? profileId : ''}\n`;
         lines += line;
       }
       call.arg(highWater);

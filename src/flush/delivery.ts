@@ -2,19 +2,30 @@
 // a line's fault is searched by halves until the line is alone. Halves and their tokens follow from the
 // batch's bytes and token, so that a replay after a crash sends what was sent before.
 //
+// An insert under a token that was never used is believed when it is acknowledged. One under a token whose earlier
+// outcome is unknown (an attempt failed, or this is a replay) may be dropped as a duplicate of rows that were never
+// committed (see stored.ts): it is believed when its rows are found, and else they are inserted under a token that
+// was never used. Rows that were there are then there twice, and the view `events` shows each once.
+//
 // Errors of unknown kind are told apart by what else is accepted. Where nothing is, it is taken for the server's
 // fault, but not for ever if the batch is only a few lines: a line that is bad in a way nobody knows of, alone in
 // its batch, would hold up its shard for good. After minutes it is set aside; if it was the server after all, a
 // few dead letters are there to be retried. With many lines that would fill Redis with them, past any high-water
 // mark, and so many are hardly all bad. (A row sent along to prove the server well would be one that is stored.)
 
+import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type Blame, blame, errorCode } from '../clickhouse/blame.js';
+import { type Blame, blame, errorCode, isOutcomeUnknown } from '../clickhouse/blame.js';
 import { backoffMs, pause } from './backoff.js';
 import type { Refused } from './shard.js';
 
-/** Inserts lines under a token; in src/clickhouse/insert.ts. */
-export type Insert = (lines: Buffer, token: string, signal: AbortSignal) => Promise<void>;
+/** Where lines go; insert.ts and stored.ts in src/clickhouse/. */
+export interface Table {
+  /** Inserts lines under a token. */
+  insert(lines: Buffer, token: string, signal: AbortSignal): Promise<void>;
+  /** Whether the rows of all lines are there. */
+  holds(lines: Buffer, signal: AbortSignal): Promise<boolean>;
+}
 
 // Attempts after which an error of unknown kind may be a line's fault, so that the search is worth its inserts:
 // some seconds for the batch, and a moment for each part of it.
@@ -43,24 +54,26 @@ interface Part {
 class NothingAccepted extends Error {}
 
 export class Delivery {
-  readonly #insert: Insert;
+  readonly #table: Table;
   readonly #log: Logger;
   readonly #onError: (blame: Blame) => void;
   readonly #signal: AbortSignal;
   readonly #fewMs: number;
+  /** Whether the outcome of an earlier insert of the batch, or of parts of it, is unknown. */
+  #isInDoubt = false;
   #accepted = false;
   /** Whether lines may be set aside although none was accepted. */
   #isDesperate = false;
   #refused: Refused[] = [];
 
   constructor(
-    insert: Insert,
+    table: Table,
     log: Logger,
     onError: (blame: Blame) => void,
     signal: AbortSignal,
     fewMs = FEW_MS,
   ) {
-    this.#insert = insert;
+    this.#table = table;
     this.#log = log;
     this.#onError = onError;
     this.#signal = signal;
@@ -69,10 +82,12 @@ export class Delivery {
 
   /**
    * Resolves when every line is in ClickHouse or among the refused ones, which it returns.
+   * @param isReplay the batch may have been sent before, by an earlier flusher
    * @throws the signal's reason when it aborts
    */
-  async deliver(lines: Buffer, token: string): Promise<readonly Refused[]> {
+  async deliver(lines: Buffer, token: string, isReplay = false): Promise<readonly Refused[]> {
     const batch = { lines, token };
+    this.#isInDoubt = isReplay;
     const began = performance.now();
     for (;;) {
       this.#accepted = false;
@@ -121,12 +136,19 @@ export class Delivery {
 
   /** Resolves to undefined when the part was accepted. */
   async #attempt({ lines, token }: Part, patience: number): Promise<Refusal | undefined> {
-    for (let failures = 1; ; failures++) {
+    let name = token;
+    let isInDoubt = this.#isInDoubt;
+    for (let failures = 0; ; ) {
       try {
-        await this.#insert(lines, token, this.#signal);
-        return undefined;
+        await this.#table.insert(lines, name, this.#signal);
+        if (!isInDoubt || (await this.#holds(lines))) return undefined;
+        this.#log.warn('not all rows of a repeated insert are found: they are inserted again');
+        name = `${token}.${randomUUID()}`;
+        isInDoubt = false;
       } catch (error) {
         this.#signal.throwIfAborted();
+        failures++;
+        if (isOutcomeUnknown(error)) isInDoubt = this.#isInDoubt = true;
         const kind = blame(error);
         this.#onError(kind);
         const code = errorCode(error);
@@ -140,6 +162,17 @@ export class Delivery {
         await pause(waitMs, this.#signal);
         this.#signal.throwIfAborted();
       }
+    }
+  }
+
+  /** A question that can't be answered counts as a no. */
+  async #holds(lines: Buffer): Promise<boolean> {
+    try {
+      return await this.#table.holds(lines, this.#signal);
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      this.#log.warn({ code: errorCode(error) }, 'ClickHouse did not tell whether rows are there');
+      return false;
     }
   }
 }

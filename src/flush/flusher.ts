@@ -24,18 +24,20 @@
 //                      └──────────┘
 //
 // There is one way to recover, whatever happened: claim again, and replay what the manifest says. A crash,
-// a lost reply and a lost connection all end in STANDBY; the token makes the second insert of a batch nothing.
+// a lost reply and a lost connection all end in STANDBY. The token makes the second insert of a batch nothing, and
+// whether the first one's rows are there is looked up (see delivery.ts).
 // `close` brings what waits by then to ClickHouse, within a deadline, and gives the shards up: another flusher
 // that stands by has them at once.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
-import { insertEvents } from '../clickhouse/insert.js';
+import { INSERT_BYTES, INSERT_ROWS, insertEvents } from '../clickhouse/insert.js';
+import { areStored } from '../clickhouse/stored.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { backoffMs, pause } from './backoff.js';
-import { Delivery } from './delivery.js';
+import { Delivery, type Table } from './delivery.js';
 import { type Manifest, manifestOf } from './manifest.js';
 import { FlushMetrics } from './metrics.js';
 import { type Batch, cutBatch, readBatch } from './reader.js';
@@ -45,6 +47,8 @@ import { type Claim, FencedError, Shard } from './shard.js';
 const SILENT_MS = 5_000;
 /** How often a shard that is somebody else's is looked at. */
 const LOOK_MS = 250;
+/** Bytes of a batch where there are many shards. Each has two in memory. */
+const LEAST_BATCH_BYTES = 4_000_000;
 /** How long `close` lets the batches in flight take. */
 const CLOSE_MS = 10_000;
 
@@ -52,7 +56,7 @@ const CLOSE_MS = 10_000;
 export type Step = 'claimed' | 'prepared' | 'inserted' | 'finalized';
 
 export interface FlusherSpec {
-  /** A connection whose timeout lets 10 MB through. */
+  /** A connection whose timeout lets a page of a batch through; see cutBatch. */
   readonly redis: RedisClient;
   readonly keys: Keys;
   /** With the database that holds the events; see createClickHouse. */
@@ -112,6 +116,7 @@ class ShardFlusher {
   readonly #number: number;
   readonly #shard: Shard;
   readonly #stream: string;
+  readonly #table: Table;
   readonly #metrics: FlushMetrics;
   readonly #log: Logger;
   readonly #silentMs: number;
@@ -126,6 +131,11 @@ class ShardFlusher {
     this.#number = shard;
     this.#shard = new Shard(spec.redis, spec.keys, shard);
     this.#stream = spec.keys.events(shard);
+    const { clickhouse } = spec;
+    this.#table = {
+      insert: (lines, token, signal) => insertEvents(clickhouse, lines, token, signal),
+      holds: (lines, signal) => areStored(clickhouse, lines, signal),
+    };
     this.#metrics = metrics;
     this.#log = spec.log.child({ shard });
     this.#silentMs = spec.silentMs ?? SILENT_MS;
@@ -183,18 +193,25 @@ class ShardFlusher {
 
   /** Cuts, inserts and finalizes batches until the tenure ends, and then once more what waits by then. */
   async #flush(tenure: Tenure): Promise<void> {
+    const { redis, shards } = this.#spec;
+    const bytes = Math.max(Math.floor(INSERT_BYTES / shards), LEAST_BATCH_BYTES);
+    const bounds = { rows: INSERT_ROWS, bytes };
+    // One batch is inserted while the next one is read. They are this tenure's: an earlier one may still be reading.
+    const memory = [Buffer.allocUnsafeSlow(bytes), Buffer.allocUnsafeSlow(bytes)] as const;
+    let batches = 0;
+    const cut = (after?: string) => cutBatch(redis, this.#stream, after, bounds, memory[batches++ % 2]);
     let ahead: Promise<Batch | undefined> | undefined;
     while (!tenure.over.aborted) {
       const ending = tenure.ending.aborted;
       const began = performance.now();
-      const batch = await (ahead ?? cutBatch(this.#spec.redis, this.#stream));
+      const batch = await (ahead ?? cut());
       ahead = undefined;
       if (batch !== undefined) {
         const manifest = manifestOf(batch);
         await this.#shard.prepare(tenure.epoch, manifest);
         await this.#reached('prepared');
         if (batch.full) {
-          ahead = cutBatch(this.#spec.redis, this.#stream, batch.last);
+          ahead = cut(batch.last);
           ahead.catch(() => {}); // thrown where it is awaited
         }
         await this.#deliver(tenure, manifest, batch);
@@ -209,21 +226,21 @@ class ShardFlusher {
     const batch = await readBatch(this.#spec.redis, this.#stream, manifest);
     if (batch?.rows !== manifest.rows || batch.bytes !== manifest.bytes) {
       // Somebody else removed entries. What is left is sent under the batch's token: if the whole batch
-      // is there already, that is nothing, and if it is not, then what is left is all there is.
+      // is there already, that is nothing, and if it is not, then what is left is all there is. It is looked for.
       this.#log.error({ manifest, rows: batch?.rows ?? 0 }, 'entries of a batch have gone from the stream');
     }
-    await this.#deliver(tenure, manifest, batch);
+    await this.#deliver(tenure, manifest, batch, true);
   }
 
-  async #deliver({ epoch, over }: Tenure, manifest: Manifest, batch: Batch | undefined): Promise<void> {
-    const delivery = new Delivery(
-      (part, token, signal) => insertEvents(this.#spec.clickhouse, part, token, signal),
-      this.#log,
-      (blame) => this.#metrics.insertFailed(blame),
-      over,
-    );
+  async #deliver(
+    { epoch, over }: Tenure,
+    manifest: Manifest,
+    batch: Batch | undefined,
+    isReplay = false,
+  ): Promise<void> {
     const { lines, strangers = [] } = batch ?? {};
-    const refused = lines?.length ? await delivery.deliver(lines, manifest.token) : [];
+    const delivery = new Delivery(this.#table, this.#log, (blame) => this.#metrics.insertFailed(blame), over);
+    const refused = lines?.length ? await delivery.deliver(lines, manifest.token, isReplay) : [];
     if (strangers.length > 0)
       this.#log.error(
         { entries: strangers.length },

@@ -12,6 +12,7 @@ import type { RedisClient } from '../redis/client.js';
 import type { Manifest, Range } from './manifest.js';
 
 export interface Batch extends Range {
+  /** In the memory that `cutBatch` was given: the next batch that is read into it overwrites them. */
   readonly lines: Buffer;
   /** Entries that are not ours, as JSON: id, and names and values in turn. */
   readonly strangers: readonly string[];
@@ -45,6 +46,8 @@ const EMPTY = Buffer.alloc(0);
 /**
  * The next batch: entries up to the bounds, but always one.
  * @param after id of the last entry of the batch before, where that is still in the stream
+ * @param memory what the lines are copied into; to a process that takes fresh memory for each batch, that and its garbage
+ *   cost more than the reading does
  * @returns undefined where nothing waits
  */
 export async function cutBatch(
@@ -52,28 +55,27 @@ export async function cutBatch(
   stream: string,
   after?: string,
   bounds: Bounds = INSERT_BOUNDS,
+  memory: Buffer = Buffer.allocUnsafeSlow(bounds.bytes),
 ): Promise<Batch | undefined> {
-  const taken: Entry[] = [];
-  let rows = 0;
-  let bytes = 0;
+  const batch = new Collected(memory);
   let page = FIRST_PAGE;
   let last = after;
   for (;;) {
     const entries = await readEntries(redis, stream, last === undefined ? '-' : `(${last}`, '+', page);
     for (const entry of entries) {
+      const { rows, bytes } = batch;
       const over = rows + entry.rows > bounds.rows || bytes + entry.lines.length > bounds.bytes;
-      if (over && taken.length > 0) return batchOf(taken, true);
-      taken.push(entry);
-      rows += entry.rows;
-      bytes += entry.lines.length;
+      if (over && batch.entries > 0) return batch.end(true);
+      batch.take(entry);
     }
-    if (entries.length < page) return taken.length === 0 ? undefined : batchOf(taken, false);
-    last = entries.at(-1)?.id;
+    if (entries.length < page) return batch.end(false);
+    last = batch.last;
+    const { rows, bytes } = batch;
     const left = Math.min(
       (bounds.bytes - bytes) / Math.max(bytes, 1),
       (bounds.rows - rows) / Math.max(rows, 1),
     );
-    const fill = Math.min(left, PAGE_BYTES / Math.max(bytes, 1)) * taken.length;
+    const fill = Math.min(left, PAGE_BYTES / Math.max(bytes, 1)) * batch.entries;
     page = Math.max(1, Math.min(LARGEST_PAGE, Math.ceil(fill)));
   }
 }
@@ -84,13 +86,13 @@ export async function readBatch(
   stream: string,
   manifest: Manifest,
 ): Promise<Batch | undefined> {
-  const taken: Entry[] = [];
+  const batch = new Collected(Buffer.allocUnsafeSlow(manifest.bytes));
   let from = manifest.first;
   for (;;) {
     const entries = await readEntries(redis, stream, from, manifest.last, LARGEST_PAGE);
-    taken.push(...entries);
-    if (entries.length < LARGEST_PAGE) return taken.length === 0 ? undefined : batchOf(taken, true);
-    from = `(${entries.at(-1)?.id}`;
+    for (const entry of entries) batch.take(entry);
+    if (entries.length < LARGEST_PAGE) return batch.end(true);
+    from = `(${batch.last}`;
   }
 }
 
@@ -123,15 +125,43 @@ function legible(bytes: Buffer): string | { readonly base64: string } {
   return isUtf8(bytes) ? bytes.toString() : { base64: bytes.toString('base64') };
 }
 
-function batchOf(entries: readonly Entry[], full: boolean): Batch {
-  const lines = Buffer.concat(entries.map((entry) => entry.lines));
-  return {
-    first: entries[0]?.id ?? '',
-    last: entries.at(-1)?.id ?? '',
-    rows: entries.reduce((sum, entry) => sum + entry.rows, 0),
-    bytes: lines.length,
-    lines,
-    strangers: entries.flatMap(({ stranger }) => stranger ?? []),
-    full,
-  };
+/** A batch while it is read. */
+class Collected {
+  #memory: Buffer;
+  readonly #strangers: string[] = [];
+  #first = '';
+  last = '';
+  entries = 0;
+  rows = 0;
+  bytes = 0;
+
+  constructor(memory: Buffer) {
+    this.#memory = memory;
+  }
+
+  take({ id, rows, lines, stranger }: Entry): void {
+    if (this.entries++ === 0) this.#first = id;
+    this.last = id;
+    this.#makeRoom(lines.length);
+    lines.copy(this.#memory, this.bytes);
+    this.rows += rows;
+    this.bytes += lines.length;
+    if (stranger !== undefined) this.#strangers.push(stranger);
+  }
+
+  /** For an entry that is over the bounds on its own, or a range that has more in it than its manifest says. */
+  #makeRoom(bytes: number): void {
+    if (this.bytes + bytes <= this.#memory.length) return;
+    const larger = Buffer.allocUnsafeSlow(this.bytes + bytes);
+    this.#memory.copy(larger, 0, 0, this.bytes);
+    this.#memory = larger;
+  }
+
+  /** Undefined where nothing was taken. */
+  end(full: boolean): Batch | undefined {
+    if (this.entries === 0) return undefined;
+    const { last, rows, bytes } = this;
+    const lines = this.#memory.subarray(0, bytes);
+    return { first: this.#first, last, rows, bytes, lines, strangers: this.#strangers, full };
+  }
 }

@@ -88,7 +88,12 @@ export class Shard {
     refused: readonly Refused[],
     strangers: readonly string[] = [],
   ): Promise<void> {
-    const letters: ScriptArg[] = refused.flatMap(({ line, code, reason }) => ['line', code, reason, line]);
+    const letters: (ScriptArg | Buffer)[] = refused.flatMap(({ line, code, reason }) => [
+      'line',
+      code,
+      reason,
+      line,
+    ]);
     for (const entry of strangers) letters.push('entry', 0, NOT_OURS, entry);
     const keys = [this.#events, this.#state, this.#dead];
     await this.#run(FINALIZE, keys, [epoch, manifest.token, ...letters]);
@@ -98,7 +103,7 @@ export class Shard {
     await this.#run(RELEASE, [this.#state], [epoch]);
   }
 
-  async #run(script: Script, keys: string[], args: ScriptArg[]): Promise<unknown> {
+  async #run(script: Script, keys: string[], args: (ScriptArg | Buffer)[]): Promise<unknown> {
     const reply = await runScript(this.#redis, script, keys, args);
     if (reply === LUA.FENCED) throw new FencedError();
     if (reply === LUA.MANIFEST) throw new Error('another batch is in flight than the one that was prepared');

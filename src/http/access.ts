@@ -1,17 +1,18 @@
 // Who is calling, and what may they do: the contract's "Who may call" as tables.
 
+import { hash } from 'node:crypto';
 import type { VisitAccess } from '../config.js';
 import { ServiceError } from '../errors.js';
-import { type Identity, normaliseId } from '../identity/rules.js';
+import type { Identity } from '../identity/rules.js';
 import { KeyRing } from './key-ring.js';
 import { bearerOf, MetricsAccess } from './metrics-access.js';
-import { verifyProxySignature } from './proxy-signature.js';
+import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy-signature.js';
 
 export type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
 /** What an operation is about, as far as access goes. */
 export type Subject = GuardedSubject | 'metrics' | 'open';
-type GuardedSubject = 'visits' | 'wishlist' | 'administration' | 'delivery';
+type GuardedSubject = 'visits' | 'wishlist' | 'share-page' | 'administration' | 'delivery';
 
 /** Open operations are for everyone, however often; metrics have a token of their own. */
 export function isGuarded(subject: Subject): subject is GuardedSubject {
@@ -20,7 +21,7 @@ export function isGuarded(subject: Subject): subject is GuardedSubject {
 
 export interface Caller {
   readonly kind: CallerKind;
-  /** server: whose requests are counted together for RATE_LIMIT; null: those of its address are */
+  /** server: its key's, by which requests are counted for RATE_LIMIT and idempotency keys told apart; else null */
   readonly account: string | null;
   /** Whether its requests say truly which session belongs to which customer, so that they may link them. */
   readonly mayLink: boolean;
@@ -28,13 +29,14 @@ export interface Caller {
   readonly customerId: string | null;
 }
 
-/** Everything of a request that access depends on; headers are empty where absent. */
+/** The headers of a request that access depends on; empty where absent. */
 export interface Credentials {
   readonly authorization: string;
   readonly apiKey: string;
   readonly origin: string;
-  /** Undecoded, without the question mark. */
-  readonly query: string;
+  readonly referer: string;
+  /** Sec-Fetch-Site: what the browser says of where the request comes from */
+  readonly fetchSite: string;
 }
 
 const MAY: Record<CallerKind, ReadonlySet<GuardedSubject>> = {
@@ -45,14 +47,41 @@ const MAY: Record<CallerKind, ReadonlySet<GuardedSubject>> = {
   anyone: new Set<GuardedSubject>(['visits', 'delivery']),
 };
 
+const WORDS: readonly [CallerKind, string][] = [
+  ['server', 'a secret key'],
+  ['storefront', 'an app-proxy signature'],
+  ['browser', 'a publishable key'],
+];
+const needed = (subject: GuardedSubject) =>
+  WORDS.filter(([kind]) => MAY[kind].has(subject))
+    .map(([, words]) => words)
+    .join(' or ');
+/** What opens a subject, in words. A delivery's signature is checked where its body is. */
+const NEEDS: Record<GuardedSubject, string> = {
+  visits: needed('visits'),
+  wishlist: needed('wishlist'),
+  'share-page': '',
+  administration: needed('administration'),
+  delivery: `${needed('delivery')} or a webhook signature`,
+};
+
+const SIGNATURE_FAULTS: Record<SignatureFault, string> = {
+  unset: "The proxy signature can't be checked: SHOPIFY_SECRET is not set.",
+  wrong: 'The proxy signature is not the one of this query under SHOPIFY_SECRET.',
+  stale: 'The proxy signature is right, but its timestamp is more than 90 s from now.',
+};
+
 const BROWSER: Caller = { kind: 'browser', account: null, mayLink: false, customerId: null };
 const ANYONE: Caller = { kind: 'anyone', account: null, mayLink: false, customerId: null };
+/** A storefront that only reads what everyone may read. */
+const THEME: Caller = { kind: 'storefront', account: null, mayLink: false, customerId: null };
 
 export interface AccessSettings {
   readonly apiKeys: readonly string[];
   readonly publishableKeys: readonly string[];
   readonly allowedOrigins: readonly string[];
   readonly shopifySecret: string;
+  readonly shopUrl: string;
   readonly visitAccess: VisitAccess;
   readonly metricsToken: string;
 }
@@ -64,20 +93,22 @@ export class Access {
   readonly #publishableKeys: KeyRing;
   readonly #allowedOrigins: ReadonlySet<string>;
   readonly #shopifySecret: string;
+  readonly #shopOrigin: string;
   readonly #visitAccess: VisitAccess;
   readonly #metrics: MetricsAccess;
 
   constructor(settings: AccessSettings) {
     this.#secretKeys = new KeyRing(settings.apiKeys);
-    this.#servers = settings.apiKeys.map((_, i) => ({
+    this.#servers = settings.apiKeys.map((key) => ({
       kind: 'server',
-      account: `key ${i}`,
+      account: `key ${hash('sha256', key, 'base64url').slice(0, 16)}`,
       mayLink: true,
       customerId: null,
     }));
     this.#publishableKeys = new KeyRing(settings.publishableKeys);
     this.#allowedOrigins = new Set(settings.allowedOrigins);
     this.#shopifySecret = settings.shopifySecret;
+    this.#shopOrigin = new URL(settings.shopUrl).origin;
     this.#visitAccess = settings.visitAccess;
     this.#metrics = new MetricsAccess(settings.metricsToken);
   }
@@ -93,20 +124,24 @@ export class Access {
 
   /**
    * The caller, if it may do anything with this subject at all.
+   * @param query undecoded, without the question mark @param isWrite whether the request may change something
    * @throws ServiceError `unauthorized` (no credential or a wrong one) or `forbidden`
    */
-  identify(subject: Subject, credentials: Credentials): Caller {
+  identify(subject: Subject, credentials: Credentials, query: string, isWrite: boolean): Caller {
     // Probes bring what their platform gives them; that it opens nothing else is no reason to refuse them.
     if (subject === 'open') return ANYONE;
     if (subject === 'metrics') {
       if (this.#metrics.allows(credentials.authorization)) return ANYONE;
       throw new ServiceError('unauthorized');
     }
-    const caller = this.#caller(credentials);
+    if (subject === 'share-page') return this.#reader(query);
+    const caller = this.#caller(credentials, query, isWrite);
     if (MAY[caller.kind].has(subject)) {
       if (caller.kind !== 'anyone' || subject !== 'visits' || this.#visitAccess !== 'key') return caller;
     }
-    throw new ServiceError(caller.kind === 'anyone' ? 'unauthorized' : 'forbidden');
+    if (caller.kind === 'anyone')
+      throw new ServiceError('unauthorized', `A credential is required: ${NEEDS[subject]}.`);
+    throw new ServiceError('forbidden', `This credential may not do this: it takes ${NEEDS[subject]}.`);
   }
 
   /**
@@ -123,32 +158,46 @@ export class Access {
         if (customerId === null) return { ...identity, customerId: caller.customerId };
         throw new ServiceError(
           'forbidden',
-          'A storefront acts for the customer who is logged in, and no other.',
+          'A storefront acts for the customer who is logged in; for another it takes a secret key.',
         );
       case 'browser':
         if (customerId === null) return identity;
-        throw new ServiceError('forbidden', 'A publishable key acts for a session, not for a customer.');
+        throw new ServiceError(
+          'forbidden',
+          'A publishable key acts for a session; for a customer it takes a secret key or an app-proxy signature.',
+        );
       case 'anyone':
         if (customerId === null || this.#visitAccess === 'open') return identity;
-        throw new ServiceError('unauthorized', 'A credential is required to name a customer.');
+        throw new ServiceError(
+          'unauthorized',
+          'To name a customer takes a secret key or an app-proxy signature.',
+        );
     }
   }
 
-  #caller({ authorization, apiKey, origin, query }: Credentials): Caller {
+  #caller(credentials: Credentials, query: string, isWrite: boolean): Caller {
+    const { authorization, apiKey } = credentials;
     if (authorization !== '') {
       const server = this.#server(bearerOf(authorization));
       if (server !== undefined) return server;
       throw new ServiceError('unauthorized');
     }
-    if (apiKey !== '') return this.#server(apiKey) ?? this.#browser(apiKey, origin);
+    if (apiKey !== '') return this.#server(apiKey) ?? this.#browser(apiKey, credentials);
     // Most requests end here; a query that can't hold a credential is not taken apart.
     if (query === '') return ANYONE;
-    if (query.includes('signature=')) return this.#storefront(query);
+    if (hasSignature(query)) return this.#storefront(credentials, query, isWrite);
     if (query.includes('key=')) {
       const key = new URLSearchParams(query).get('key');
-      if (key !== null) return this.#browser(key, origin);
+      if (key !== null) return this.#browser(key, credentials);
     }
     return ANYONE;
+  }
+
+  /** The share code is the secret. A signature only says that the answer goes into the shop's theme. */
+  #reader(query: string): Caller {
+    if (!hasSignature(query)) return ANYONE;
+    const verified = verifyProxySignature(query, this.#shopifySecret, Date.now());
+    return typeof verified === 'string' ? ANYONE : THEME;
   }
 
   #server(key: string): Caller | undefined {
@@ -156,21 +205,41 @@ export class Access {
     return index === undefined ? undefined : this.#servers[index];
   }
 
-  #browser(key: string, origin: string): Caller {
+  #browser(key: string, { origin, referer }: Credentials): Caller {
     if (this.#publishableKeys.find(key) === undefined) throw new ServiceError('unauthorized');
-    if (this.isAllowedOrigin(origin)) return BROWSER;
-    throw new ServiceError('forbidden', 'Publishable keys are for pages of the allowed origins.');
+    if (this.isAllowedOrigin(origin === '' ? originOfReferer(referer) : origin)) return BROWSER;
+    throw new ServiceError(
+      'forbidden',
+      'Publishable keys are for pages of ALLOWED_ORIGINS; from elsewhere it takes a secret key.',
+    );
   }
 
-  #storefront(query: string): Caller {
+  /**
+   * The browser adds what Shopify signs (the login is a cookie) to what any page made it send, so a page elsewhere
+   * could link its own session to the customer who is logged in.
+   */
+  #storefront({ origin, fetchSite }: Credentials, query: string, isWrite: boolean): Caller {
     const parameters = verifyProxySignature(query, this.#shopifySecret, Date.now());
-    if (parameters === undefined) throw new ServiceError('unauthorized', 'The proxy signature is not valid.');
-    const customerId = normaliseId(parameters.get('logged_in_customer_id') ?? '');
+    if (typeof parameters === 'string') throw new ServiceError('unauthorized', SIGNATURE_FAULTS[parameters]);
+    const isForeign = origin !== '' && origin !== this.#shopOrigin && !this.isAllowedOrigin(origin);
+    if (isWrite && (isForeign || fetchSite === 'cross-site'))
+      throw new ServiceError(
+        'forbidden',
+        "A storefront's requests come from the shop's own pages; from elsewhere it takes a secret key.",
+      );
     return {
       kind: 'storefront',
       account: null,
       mayLink: true,
-      customerId: customerId === '' ? null : customerId,
+      customerId: parameters.get('logged_in_customer_id') || null,
     };
   }
+}
+
+/**
+ * The origin by the Referer header, for a request without Origin; empty where it can't tell. Browsers leave
+ * Origin out of a GET within the page's own origin: a shop whose own host has the service under BASE_PATH.
+ */
+function originOfReferer(referer: string): string {
+  return URL.canParse(referer) ? new URL(referer).origin : '';
 }

@@ -5,6 +5,7 @@ import type { Backlog } from '../flush/backlog.js';
 
 export class BacklogMetrics {
   readonly #read: () => Promise<readonly Backlog[]>;
+  readonly #ping: () => Promise<void>;
   readonly #redisUp: Gauge;
   readonly #shard: Readonly<
     Record<'events' | 'bytes' | 'oldest' | 'dead' | 'epoch' | 'silent', Gauge<'shard'>>
@@ -13,15 +14,22 @@ export class BacklogMetrics {
   /**
    * @param highWater bytes of a stream at which events are refused
    * @param read by number of the shard; throws where Redis does not answer
+   * @param ping throws where Redis does not take writes
    */
-  constructor(registry: Registry, highWater: number, read: () => Promise<readonly Backlog[]>) {
+  constructor(
+    registry: Registry,
+    highWater: number,
+    read: () => Promise<readonly Backlog[]>,
+    ping: () => Promise<void>,
+  ) {
     this.#read = read;
+    this.#ping = ping;
     const registers = [registry];
     const gauge = (name: string, help: string) =>
       new Gauge({ name: `wishmeter_stream_${name}`, help, registers, labelNames: ['shard'] as const });
     this.#redisUp = new Gauge({
       name: 'wishmeter_redis_up',
-      help: 'Whether Redis answered when this was asked for',
+      help: 'Whether every master of Redis took a write when this was asked for',
       registers,
     });
     this.#shard = {
@@ -44,11 +52,17 @@ export class BacklogMetrics {
 
   /** Where Redis does not answer, nothing is shown rather than what was. */
   async refresh(): Promise<void> {
-    const backlogs = await this.#read().catch(() => undefined);
+    const [backlogs, isUp] = await Promise.all([
+      this.#read().catch(() => undefined),
+      this.#ping().then(
+        () => true,
+        () => false,
+      ),
+    ]);
     // In one go: somebody else may be reading what was shown before.
     for (const gauge of Object.values(this.#shard)) gauge.reset();
     for (const [shard, backlog] of (backlogs ?? []).entries()) this.#show(String(shard), backlog);
-    this.#redisUp.set(backlogs === undefined ? 0 : 1);
+    this.#redisUp.set(isUp ? 1 : 0);
   }
 
   #show(shard: string, { events, bytes, oldestMs, deadLetters, epoch, silentMs }: Backlog): void {

@@ -1,14 +1,22 @@
 // Reads one request body, bounded while it arrives, and no longer than the contract allows.
 //
 // uWebSockets.js hands out chunks that are only valid during the callback, so a body that comes in one
-// chunk (nearly all) is used on the spot and the others are copied. Such a body is complete in the same
-// event-loop turn as its headers; only what is not is watched. uWebSockets.js itself drops connections that
-// send nothing for about 10 s; pausing and resuming a response restarts its clock, which leaves us the time
-// to answer 408.
+// chunk (nearly all) is used on the spot and the others are copied into one buffer that grows. Such a body is
+// complete in the same event-loop turn as its headers; only what is not is watched. uWebSockets.js itself drops
+// connections that send nothing for about 10 s; pausing and resuming a response restarts its clock, which leaves us
+// the time to answer 408.
+//
+// A chunk costs about a microsecond whatever its size, so a body of a million chunks of one byte would stall every
+// other request for a second. Beyond MAX_CHUNKS the connection is closed without an answer: after an answer
+// uWebSockets.js would go on with the rest of what it has received (up to 512 KiB) chunk by chunk.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { ServiceError } from '../errors.js';
 
+/** 1 MiB, the largest body, in TCP segments of 1,448 bytes is 725; in kilobytes, as clients stream it, 1,025. */
+const MAX_CHUNKS = 1_200;
+/** Bytes; the buffer of a body of several chunks begins with twice its first chunk, and at least this. */
+const LEAST_CAPACITY = 512;
 /** Milliseconds within which a body must be complete. */
 const BODY_TIMEOUT_MS = 10_000;
 const SWEEP_MS = 500;
@@ -17,25 +25,32 @@ const KEEP_ALIVE_MS = 5_000;
 
 const EMPTY = Buffer.alloc(0);
 
-/** Called once, with the whole body (valid only during the call), `payload_too_large` or `request_timeout`. */
-type Done = (error: ServiceError | undefined, body: Buffer) => void;
+/** What becomes of a body. One of the two is called, once. */
+export interface Outcome {
+  /** @param body the whole of it, valid only during the call @param error `payload_too_large` or `request_timeout` */
+  done(error: ServiceError | undefined, body: Buffer): void;
+  /** It came in too many chunks: the connection must be closed now. */
+  shredded(): void;
+}
 
 /** A body that is being read. */
 export class Reading {
   readonly #res: HttpResponse;
   readonly #limit: number;
-  readonly #done: Done;
-  #parts: Buffer[] | undefined;
+  readonly #outcome: Outcome;
+  /** What has come of a body of several chunks: the first `#size` bytes of it. */
+  #gathered: Buffer | undefined;
   #size = 0;
+  #chunks = 0;
   #isOver = false;
   /** When it was first, and last, seen unfinished. */
   #since = 0;
   #keptAlive = 0;
 
-  constructor(res: HttpResponse, limit: number, done: Done) {
+  constructor(res: HttpResponse, limit: number, outcome: Outcome) {
     this.#res = res;
     this.#limit = limit;
-    this.#done = done;
+    this.#outcome = outcome;
     res.onData((chunk, isLast) => this.#take(chunk, isLast));
   }
 
@@ -64,21 +79,36 @@ export class Reading {
 
   #take(chunk: ArrayBuffer, isLast: boolean): void {
     if (this.#isOver) return;
+    const start = this.#size;
     this.#size += chunk.byteLength;
     if (this.#size > this.#limit) {
       this.#finish(new ServiceError('payload_too_large'), EMPTY);
-    } else if (isLast && this.#parts === undefined) {
+    } else if (isLast && this.#gathered === undefined) {
       this.#finish(undefined, Buffer.from(chunk));
+    } else if (++this.#chunks > MAX_CHUNKS) {
+      this.#isOver = true;
+      this.#outcome.shredded();
     } else {
-      this.#parts ??= [];
-      this.#parts.push(Buffer.from(new Uint8Array(chunk)));
-      if (isLast) this.#finish(undefined, Buffer.concat(this.#parts, this.#size));
+      const gathered = this.#room();
+      gathered.set(new Uint8Array(chunk), start);
+      if (isLast) this.#finish(undefined, gathered.subarray(0, this.#size));
     }
+  }
+
+  /** The buffer, with room for `#size` bytes; at least doubled where it has to grow, so that a byte is rarely copied. */
+  #room(): Buffer {
+    const before = this.#gathered;
+    if (before !== undefined && before.length >= this.#size) return before;
+    const capacity = Math.min(Math.max(2 * this.#size, LEAST_CAPACITY), this.#limit);
+    this.#gathered = Buffer.allocUnsafeSlow(capacity);
+    if (before !== undefined) this.#gathered.set(before);
+    return this.#gathered;
   }
 
   #finish(error: ServiceError | undefined, body: Buffer): void {
     this.#isOver = true;
-    this.#done(error, body);
+    this.#gathered = undefined;
+    this.#outcome.done(error, body);
   }
 }
 
@@ -88,8 +118,8 @@ export class BodyReader {
   readonly #slow = new Set<Reading>();
   #timer: NodeJS.Timeout | undefined;
 
-  read(res: HttpResponse, limit: number, done: Done): Reading {
-    const reading = new Reading(res, limit, done);
+  read(res: HttpResponse, limit: number, outcome: Outcome): Reading {
+    const reading = new Reading(res, limit, outcome);
     if (this.#begun.push(reading) === 1) setImmediate(this.#endOfTurn);
     return reading;
   }

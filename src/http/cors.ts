@@ -1,26 +1,12 @@
 // CORS for ALLOWED_ORIGINS: what a page of another origin may send and read.
 
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import type { HttpResponse } from 'uWebSockets.js';
 import type { Access } from './access.js';
 
 const REQUEST_HEADERS = 'Content-Type, X-API-Key, Idempotency-Key, X-Request-Id';
 const EXPOSED_HEADERS = 'X-Request-Id, Retry-After';
 /** Seconds; the longest that Chromium takes. */
 const MAX_AGE = '7200';
-
-/** The Origin header; empty where absent, or where no origin is allowed anyway. */
-export function readOrigin(access: Access, req: HttpRequest): string {
-  return access.hasOrigins ? req.getHeader('origin') : '';
-}
-
-/**
- * The origin by the Referer header, for a request without Origin; empty where it can't tell. Browsers leave
- * Origin out of a GET within the page's own origin: a shop whose own host has the service under BASE_PATH.
- */
-export function readRefererOrigin(access: Access, req: HttpRequest): string {
-  const referer = access.hasOrigins ? req.getHeader('referer') : '';
-  return URL.canParse(referer) ? new URL(referer).origin : '';
-}
 
 /** Headers of every answer. */
 export function writeCors(access: Access, res: HttpResponse, origin: string): void {

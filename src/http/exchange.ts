@@ -1,321 +1,40 @@
-// One request and its one answer. Everything that uWebSockets.js asks of a handler is done here, and
-// only here: onAborted before anything asynchronous, fields copied before the callback returns, one answer,
-// inside cork, never after an abort.
+// One request and its one answer. What uWebSockets.js asks of a handler is done here: onAborted before anything
+// asynchronous, one answer, inside cork, never after an abort. An operation sees it as its Request.
 //
-//   arrived ──▶ access ──▶ media type, size ──▶ body ──▶ operation ──▶ answered
-//      └──────────┴───────────────┴──────────────┴──────────┴── ServiceError ──▶ answered with the contract's error
-//   aborted (the client left): whatever is under way finishes, and nothing is answered
+// It is one object, with few functions of its own and no promise: there is one for every visit.
 
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { isUtf8 } from 'node:buffer';
-import { randomBytes } from 'node:crypto';
+import type { HttpResponse } from 'uWebSockets.js';
 import type { Logger } from 'pino';
 import { type ErrorCode, ServiceError } from '../errors.js';
-import { type Access, type Caller, isGuarded } from './access.js';
-import { callerAddress } from './address.js';
-import { BodyReader, type Reading } from './body.js';
-import { readOrigin, readRefererOrigin, writeCors, writePreflight } from './cors.js';
+import { parseJson } from '../validation/json.js';
+import type { Access, Caller } from './access.js';
+import type { BodyReader, Outcome, Reading } from './body.js';
+import { writeCors } from './cors.js';
 import { errorAnswer } from './error-answer.js';
-import { type Answer, type Operation, Request } from './operation.js';
-import type { RateLimit } from './rate-limit.js';
+import type { Head } from './head.js';
+import type { Answer, Operation, Request } from './operation.js';
+import { parseQuery, type Query } from './query.js';
 
-export interface ExchangeOptions {
+/** What all exchanges of a server share. */
+export interface ExchangeHost {
   readonly access: Access;
+  readonly bodies: BodyReader;
   readonly log: Logger;
-  /** Asked once for each operation, and for what is none: who is told the status of every answer. */
-  readonly onAnswers: (operation: Operation | undefined) => (status: number) => void;
+  /** Whether answers close their connections. */
+  readonly isDraining: boolean;
   /** Told of every answer that tells an error. */
-  readonly onRefusal: (code: ErrorCode) => void;
-  /** Absent where callers may send as much as they like. */
-  readonly rateLimit: RateLimit | undefined;
-  /** Milliseconds that a turn of the event loop may have taken when a crowd is still taken in. */
-  readonly longestTurnMs: number;
-  /** See callerAddress. */
-  readonly trustedProxies: number;
+  onRefusal(code: ErrorCode): void;
+  /** Told when it was answered or aborted. */
+  onEnd(): void;
 }
 
-const MEDIA_TYPE = /^(application\/json|text\/plain)[ \t]*(;|$)/i;
-const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
-/** A client that is far beyond the limit is not listened to any longer; up to here the rest is read and dropped. */
+const JSON_MEDIA_TYPE = /^application\/json[ \t]*(;|$)/i;
+const TEXT_MEDIA_TYPE = /^text\/plain[ \t]*(;|$)/i;
+/** Up to here a body that is not wanted is read and dropped; a longer one ends with the connection. */
 const DRAIN_BYTES = 1024 * 1024;
-/** Requests of one turn of the event loop that are always taken. */
-const CROWD = 256;
+/** From here on bytes are sent without a copy for each reader. */
+const SHARED_BYTES = 64 * 1024;
 const EMPTY = Buffer.alloc(0);
-
-export class Exchanges {
-  readonly #options: ExchangeOptions;
-  readonly #bodies = new BodyReader();
-  readonly #idPrefix = `${randomBytes(6).toString('base64url')}-`;
-  #ids = 0;
-  #open = 0;
-  /** Requests that came in this turn of the event loop, and when the first of them did. */
-  #turnCount = 0;
-  #turnBegan = 0;
-  #draining = false;
-  #onDrained: (() => void) | undefined;
-
-  constructor(options: ExchangeOptions) {
-    this.#options = options;
-  }
-
-  /** Requests that have not been answered yet. */
-  get open(): number {
-    return this.#open;
-  }
-
-  /** From now on answers close their connections; resolves when the last request is answered. */
-  async drain(): Promise<void> {
-    this.#draining = true;
-    if (this.#open > 0) {
-      await new Promise<void>((resolve) => {
-        this.#onDrained = resolve;
-      });
-    }
-    this.#bodies.close();
-  }
-
-  /** A handler for uWebSockets.js. */
-  handler(operation: Operation): (res: HttpResponse, req: HttpRequest) => void {
-    const onAnswer = this.#options.onAnswers(operation);
-    // Whoever watches or opens the service is not counted.
-    const guarded = isGuarded(operation.subject);
-    const rateLimit = guarded ? this.#options.rateLimit : undefined;
-    return (res, req) => {
-      const exchange = this.#begin(res, req, onAnswer);
-      try {
-        if (guarded) this.#admit();
-        const query = req.getQuery() ?? '';
-        const caller =
-          rateLimit === undefined
-            ? this.#identify(exchange, operation, req, query)
-            : this.#identifyAndCount(exchange, operation, req, query, rateLimit);
-        const request = new Request(operation, req, query, caller);
-        if (operation.maxBody === 0) void this.#run(exchange, operation, request);
-        else this.#readBody(exchange, operation, request, req);
-      } catch (error) {
-        if (exchange.permit === undefined) this.#fail(exchange, error as Error);
-        else void exchange.permit.then(() => this.#fail(exchange, error as Error));
-      }
-    };
-  }
-
-  /**
-   * In a turn that brings thousands of requests, answers of Redis to the first of them wait for its end, maybe for
-   * longer than anybody may wait. Whoever comes late in such a turn is refused before the work is done.
-   * @throws ServiceError `overloaded`
-   */
-  #admit(): void {
-    if (this.#turnCount++ === 0) {
-      this.#turnBegan = performance.now();
-      setImmediate(this.#endOfTurn);
-    } else if (this.#turnCount > CROWD && performance.now() - this.#turnBegan > this.#options.longestTurnMs)
-      throw new ServiceError('overloaded');
-  }
-
-  readonly #endOfTurn = (): void => {
-    this.#turnCount = 0;
-  };
-
-  /** @throws ServiceError `unauthorized`, `forbidden` */
-  #identify(exchange: Exchange, { subject }: Operation, req: HttpRequest, query: string): Caller {
-    const { access } = this.#options;
-    return access.identify(subject, {
-      authorization: req.getHeader('authorization'),
-      apiKey: req.getHeader('x-api-key'),
-      origin: exchange.origin === '' ? readRefererOrigin(access, req) : exchange.origin,
-      query,
-    });
-  }
-
-  /**
-   * Also counts the request, for its caller; with wrong credentials for its address. Whether it is one too many is
-   * known at the end of the turn: then it is refused from here, and `permit` tells whoever is about to act.
-   */
-  #identifyAndCount(
-    exchange: Exchange,
-    operation: Operation,
-    req: HttpRequest,
-    query: string,
-    rateLimit: RateLimit,
-  ): Caller {
-    let account: string | null = null;
-    try {
-      const caller = this.#identify(exchange, operation, req, query);
-      account = caller.account;
-      return caller;
-    } finally {
-      const counted = rateLimit.count(
-        account ?? callerAddress(exchange.res, req, this.#options.trustedProxies),
-      );
-      exchange.permit = counted.then(
-        () => true,
-        (error) => {
-          exchange.reading?.abandon();
-          this.#fail(exchange, error);
-          return false;
-        },
-      );
-    }
-  }
-
-  /** @throws ServiceError where the headers say already that the body will not do */
-  #readBody(exchange: Exchange, operation: Operation, request: Request, req: HttpRequest): void {
-    const type = req.getHeader('content-type');
-    if (type !== '' && !MEDIA_TYPE.test(type)) throw new ServiceError('unsupported_media_type');
-    const length = req.getHeader('content-length');
-    const announced = Number(length);
-    if (announced > operation.maxBody) {
-      exchange.closes = announced > DRAIN_BYTES;
-      throw new ServiceError('payload_too_large');
-    }
-    const done = (error: ServiceError | undefined, bytes: Buffer): void => {
-      try {
-        if (error !== undefined) {
-          exchange.closes = true;
-          throw error;
-        }
-        // The bytes are lent for the time of this call.
-        if (operation.wantsBytes) request.bytes = Buffer.from(bytes);
-        else request.body = parseBody(bytes);
-        void this.#run(exchange, operation, request);
-      } catch (failure) {
-        this.#fail(exchange, failure as Error);
-      }
-    };
-    const reading = this.#bodies.read(exchange.res, operation.maxBody, done);
-    exchange.reading = reading;
-    if (length === '' || announced > 0) return;
-    // uWebSockets.js forgets to say that an empty body is complete where its head came in pieces, and does not
-    // understand what comes after it on that connection.
-    setImmediate(() => {
-      if (reading.isOver) return;
-      reading.abandon();
-      exchange.closes = true;
-      done(undefined, EMPTY);
-    });
-  }
-
-  /** For paths and methods that no operation has. */
-  refusal(
-    code: 'not_found' | 'method_not_allowed',
-    allow?: string,
-  ): (res: HttpResponse, req: HttpRequest) => void {
-    const onAnswer = this.#options.onAnswers(undefined);
-    return (res, req) => {
-      const exchange = this.#begin(res, req, onAnswer);
-      exchange.allow = allow;
-      exchange.isHead = req.getMethod() === 'head';
-      this.#fail(exchange, new ServiceError(code));
-    };
-  }
-
-  #begin(res: HttpResponse, req: HttpRequest, onAnswer: (status: number) => void): Exchange {
-    this.#open++;
-    const id = this.#requestId(req);
-    const origin = readOrigin(this.#options.access, req);
-    const exchange: Exchange = {
-      origin,
-      res,
-      onAnswer,
-      id,
-      permit: undefined,
-      ended: false,
-      closes: false,
-      reading: undefined,
-      allow: undefined,
-      isHead: false,
-    };
-    res.onAborted(() => {
-      exchange.reading?.abandon();
-      this.#end(exchange);
-    });
-    return exchange;
-  }
-
-  async #run(exchange: Exchange, operation: Operation, request: Request): Promise<void> {
-    try {
-      if (exchange.permit !== undefined && !(await exchange.permit)) return;
-      const handled = operation.handle(request);
-      // Parsed, a body may take twenty times its bytes: it is not kept while Redis is asked.
-      request.body = undefined;
-      const answer = await handled;
-      this.#answer(exchange, typeof answer === 'string' ? { body: answer } : answer);
-    } catch (error) {
-      this.#fail(exchange, error as Error);
-    }
-  }
-
-  #fail(exchange: Exchange, error: Error): void {
-    const known = error instanceof ServiceError ? error : new ServiceError('internal');
-    if (known !== error) this.#options.log.error({ err: error, requestId: exchange.id }, 'request failed');
-    if (!exchange.ended) this.#options.onRefusal(known.code);
-    this.#answer(exchange, errorAnswer(known, exchange.allow));
-  }
-
-  #answer(exchange: Exchange, { status, type, headers, body }: Answer): void {
-    if (exchange.ended) return;
-    exchange.onAnswer(status === undefined ? 200 : Number.parseInt(status, 10));
-    const { res } = exchange;
-    res.cork(() => {
-      if (status !== undefined) res.writeStatus(status);
-      res.writeHeader('content-type', (type === undefined ? JSON_TYPE : type + ANY_TYPE) + exchange.id);
-      for (const name in headers) res.writeHeader(name, headers[name] as string);
-      writeCors(this.#options.access, res, exchange.origin);
-      const closes = exchange.closes || this.#draining;
-      if (closes) res.writeHeader('connection', 'close');
-      if (body !== undefined && exchange.isHead)
-        res.writeHeader('content-length', `${Buffer.byteLength(body)}`);
-      // With any argument, endWithoutBody of uWebSockets.js does not answer.
-      if (body === undefined || exchange.isHead) res.endWithoutBody();
-      else res.end(body, closes);
-    });
-    this.#end(exchange);
-  }
-
-  /** Answers CORS preflights, and whoever else asks which methods a path takes. */
-  preflight(methods: string): (res: HttpResponse, req: HttpRequest) => void {
-    const { access } = this.#options;
-    return (res, req) => {
-      const origin = readOrigin(access, req);
-      res.writeStatus('204 No Content').writeHeader('x-request-id', this.#requestId(req));
-      writeCors(access, res, origin);
-      writePreflight(access, res, origin, methods);
-      res.endWithoutBody();
-    };
-  }
-
-  /** The caller's id where it sent a sane one. */
-  #requestId(req: HttpRequest): string {
-    const given = req.getHeader('x-request-id');
-    return given !== '' && SANE_REQUEST_ID.test(given) ? given : this.#idPrefix + (this.#ids++).toString(36);
-  }
-
-  #end(exchange: Exchange): void {
-    if (exchange.ended) return;
-    exchange.ended = true;
-    this.#open--;
-    if (this.#open === 0) this.#onDrained?.();
-  }
-}
-
-interface Exchange {
-  readonly res: HttpResponse;
-  readonly onAnswer: (status: number) => void;
-  readonly id: string;
-  /** Where there is a rate limit: whether the request is within it. One that is not is answered by then. */
-  permit: Promise<boolean> | undefined;
-  /** Answered or aborted: `res` may not be touched any more. */
-  ended: boolean;
-  /** The Origin header; empty where absent, or where no origin is allowed anyway. */
-  readonly origin: string;
-  /** Whether the answer closes the connection. */
-  closes: boolean;
-  /** The body, where there is one to come. */
-  reading: Reading | undefined;
-  allow: string | undefined;
-  /** HEAD: the answer tells the length of its body but must not have one. */
-  isHead: boolean;
-}
 
 // What all answers say goes along with the type: a call of writeHeader takes 0.17 us, whatever its length, and
 // uWebSockets.js sends a value as it is given. (So nothing that a caller sent may become one unchecked.) The
@@ -323,12 +42,199 @@ interface Exchange {
 const ANY_TYPE = '\r\nx-content-type-options: nosniff\r\nx-request-id: ';
 const JSON_TYPE = `application/json\r\ncache-control: no-store${ANY_TYPE}`;
 
-function parseBody(bytes: Buffer): unknown {
-  if (bytes.length === 0) return undefined;
-  if (!isUtf8(bytes)) throw new ServiceError('invalid_json', 'The body is not valid UTF-8.');
-  try {
-    return JSON.parse(bytes.toString('utf8'));
-  } catch {
-    throw new ServiceError('invalid_json');
+export class Exchange implements Request, Outcome {
+  readonly head: Head;
+  /** Undecoded, without the question mark. */
+  readonly rawQuery: string;
+  readonly parameter: string;
+  // Who calls, and for whom it counts in RATE_LIMIT: set once that is known.
+  caller!: Caller;
+  payer = '';
+  body: unknown = undefined;
+  bytes: Buffer | undefined = undefined;
+  /** For 405: the methods that the path takes. */
+  allow: string | undefined = undefined;
+  answerError: Operation['answerError'] = undefined;
+  /** HEAD: the answer tells the length of its body but must not have one. */
+  isHead = false;
+  /** Whether the answer closes the connection. */
+  closes = false;
+  readonly #host: ExchangeHost;
+  readonly #res: HttpResponse;
+  readonly #id: string;
+  readonly #onAnswer: (status: number) => void;
+  #operation: Operation | undefined = undefined;
+  #reading: Reading | undefined = undefined;
+  /** Called with the body's size known, before the operation is asked. */
+  #onBody: ((exchange: Exchange) => void) | undefined = undefined;
+  /** Answered or aborted: `res` may not be touched any more. */
+  #ended = false;
+  /** Whether a body is to come that may have no end, or a far one: an answer given without reading it closes the connection. */
+  #isEndless: boolean;
+
+  constructor(
+    host: ExchangeHost,
+    res: HttpResponse,
+    head: Head,
+    rawQuery: string,
+    parameter: string,
+    id: string,
+    onAnswer: (status: number) => void,
+  ) {
+    this.head = head;
+    this.rawQuery = rawQuery;
+    this.parameter = parameter;
+    this.#host = host;
+    this.#res = res;
+    this.#id = id;
+    this.#onAnswer = onAnswer;
+    this.#isEndless = head.isChunked || Number(head.contentLength) > DRAIN_BYTES;
+    res.onAborted(() => {
+      this.#reading?.abandon();
+      this.#end();
+    });
   }
+
+  query(): Query {
+    return parseQuery(this.rawQuery);
+  }
+
+  header(name: string): string {
+    return this.head.header(name) ?? '';
+  }
+
+  hasEmptyHeader(name: string): boolean {
+    return this.head.header(name) === '';
+  }
+
+  /**
+   * Reads the body, where the operation takes one, and lets the operation answer.
+   * @param onBody called before that with the parsed body, and may throw
+   * @throws ServiceError where the headers say already that the body will not do
+   */
+  run(operation: Operation, onBody?: (exchange: Exchange) => void): void {
+    this.#operation = operation;
+    if (operation.maxBody === 0) {
+      this.#handle(operation);
+      return;
+    }
+    const { contentType, contentLength } = this.head;
+    if (contentType !== '' && !JSON_MEDIA_TYPE.test(contentType)) {
+      if (!operation.takesText || !TEXT_MEDIA_TYPE.test(contentType))
+        throw new ServiceError('unsupported_media_type');
+    }
+    const announced = Number(contentLength);
+    if (announced > operation.maxBody) throw new ServiceError('payload_too_large');
+    this.#onBody = onBody;
+    const reading = this.#host.bodies.read(this.#res, operation.maxBody, this);
+    this.#reading = reading;
+    if (contentLength === '' || announced > 0) return;
+    // uWebSockets.js forgets to say that an empty body is complete where its head came in pieces, and does not
+    // understand what comes after it on that connection.
+    setImmediate(() => {
+      if (reading.isOver) return;
+      reading.abandon();
+      this.closes = true;
+      this.done(undefined, EMPTY);
+    });
+  }
+
+  /** The body is there; its bytes are lent for the time of this call. */
+  done(error: ServiceError | undefined, bytes: Buffer): void {
+    try {
+      if (error !== undefined) {
+        this.closes = true;
+        throw error;
+      }
+      this.#isEndless = false;
+      const operation = this.#operation as Operation;
+      if (operation.wantsBytes) this.bytes = Buffer.from(bytes);
+      else this.body = named(parseJson(bytes), this.caller);
+      this.#onBody?.(this);
+      this.#handle(operation);
+    } catch (failure) {
+      this.fail(failure as Error);
+    }
+  }
+
+  /** The body came in too many chunks. */
+  shredded(): void {
+    this.#host.onRefusal('payload_too_large');
+    this.#res.close();
+  }
+
+  #handle(operation: Operation): void {
+    const handled = operation.handle(this);
+    // Parsed, a body may take twenty times its bytes: it is not kept while Redis is asked.
+    this.body = undefined;
+    if (handled instanceof Promise)
+      handled.then(
+        (answer) => this.answer(answer),
+        (error) => this.fail(error),
+      );
+    else if (handled !== undefined) this.answer(handled);
+  }
+
+  fail(error: Error): void {
+    const known = error instanceof ServiceError ? error : new ServiceError('internal');
+    if (known.code === 'internal')
+      this.#host.log.error({ err: error, requestId: this.#id }, 'request failed');
+    if (this.#ended) return;
+    this.#host.onRefusal(known.code);
+    this.answer(this.answerError?.(known, this) ?? errorAnswer(known, this.allow));
+  }
+
+  answer(answer: string | Answer): void {
+    if (this.#ended) return;
+    if (typeof answer === 'string') {
+      this.#onAnswer(200);
+      this.#res.cork(() => {
+        this.#res.writeHeader('content-type', JSON_TYPE + this.#id);
+        this.#finish(answer);
+      });
+    } else {
+      const { status, type, headers, body } = answer;
+      this.#onAnswer(status === undefined ? 200 : Number.parseInt(status, 10));
+      this.#res.cork(() => {
+        const res = this.#res;
+        if (status !== undefined) res.writeStatus(status);
+        res.writeHeader('content-type', (type === undefined ? JSON_TYPE : type + ANY_TYPE) + this.#id);
+        for (const name in headers) res.writeHeader(name, headers[name] as string);
+        this.#finish(body);
+      });
+    }
+    this.#end();
+  }
+
+  #finish(body: string | Uint8Array | undefined): void {
+    const res = this.#res;
+    const { access, isDraining } = this.#host;
+    writeCors(access, res, this.head.origin);
+    const closes = this.closes || this.#isEndless || isDraining;
+    if (closes) res.writeHeader('connection', 'close');
+    if (body !== undefined && this.isHead) res.writeHeader('content-length', `${Buffer.byteLength(body)}`);
+    // With any argument, endWithoutBody of uWebSockets.js does not answer.
+    if (body === undefined || this.isHead) res.endWithoutBody();
+    else if (typeof body === 'string' || body.length < SHARED_BYTES || closes) res.end(body, closes);
+    else this.#endShared(body);
+  }
+
+  /** uWebSockets.js would copy what a slow reader has not taken yet; this way all readers of a file share it. */
+  #endShared(body: Uint8Array): void {
+    const res = this.#res;
+    const [isTaken] = res.tryEnd(body, body.length);
+    if (!isTaken) res.onWritable((sent) => res.tryEnd(body.subarray(sent), body.length)[0]);
+  }
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#host.onEnd();
+  }
+}
+
+/** A storefront's customer who is logged in need not be named: the signature does. */
+function named(body: unknown, { customerId }: Caller): unknown {
+  if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
+  return { ...body, identity: { customerId } };
 }

@@ -2,11 +2,13 @@
 // minute, by machines.
 
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { StartupError } from '../errors.js';
 import { MetricsAccess } from './metrics-access.js';
+import { atMostOnceASecond } from './once-a-second.js';
 
 export interface FlushServer {
   readonly port: number;
@@ -19,10 +21,12 @@ export async function listenForMetrics(
   port: number,
   token: string,
   registry: Registry,
+  log: Logger,
 ): Promise<FlushServer> {
   const access = new MetricsAccess(token);
-  const server = createServer(async (req, res) => {
-    const path = req.method === 'GET' ? req.url?.split('?')[0] : undefined;
+  const figures = atMostOnceASecond(() => registry.metrics());
+  const answer = async (req: IncomingMessage, res: ServerResponse) => {
+    const path = req.method === 'GET' || req.method === 'HEAD' ? req.url?.split('?')[0] : undefined;
     res.setHeader('x-content-type-options', 'nosniff').setHeader('cache-control', 'no-store');
     if (path === '/healthz') {
       res.setHeader('content-type', 'application/json').end('{"status":"ok"}');
@@ -31,8 +35,15 @@ export async function listenForMetrics(
     } else if (!access.allows(req.headers.authorization ?? '')) {
       res.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
     } else {
-      res.setHeader('content-type', registry.contentType).end(await registry.metrics());
+      res.setHeader('content-type', registry.contentType).end(await figures());
     }
+  };
+  const server = createServer((req, res) => {
+    // An unhandled rejection would end the process, and the flusher with it.
+    answer(req, res).catch((error) => {
+      log.error({ err: error }, 'the metrics could not be told');
+      res.writeHead(500).end();
+    });
   });
   server.listen(port, host);
   await once(server, 'listening').catch(() => {

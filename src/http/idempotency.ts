@@ -1,35 +1,53 @@
 // The Idempotency-Key header, for operations that honour it.
 
+import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import { fitsBytes, type Identity } from '../identity/rules.js';
-import type { Once, Operation as OnceOperation } from '../redis/once.js';
+import type { Operation, RequestStore } from '../redis/requests.js';
 import type { Request } from './operation.js';
 
 export const IDEMPOTENCY_KEY = 'idempotency-key';
 const MAX_BYTES = 255;
 
+/** What was asked, as far as its key has to tell it from another request. */
+export interface Asked {
+  /** Name of the operation. */
+  readonly operation: string;
+  /** The body as it was sent, checked and normalised. */
+  readonly input: { readonly identity: Identity };
+  /** The visitor that it is done for: as `input` says, or as the caller's signature does. */
+  readonly identity: Identity;
+}
+
+/** Whether a key was sent, be it an empty one. */
+export function hasKey(request: Request): boolean {
+  return request.header(IDEMPOTENCY_KEY) !== '' || request.hasEmptyHeader(IDEMPOTENCY_KEY);
+}
+
 /**
- * Does what is asked, once for each key, or straight away where none was sent.
- * @param act with the operation under its key; undefined where there is no key
+ * Does what is asked, once for each key. @param request with a key
+ * @param place where it will be done, as far as is known; empty where it is not
+ * @param act with the operation under its key
  */
-export function once<Input extends { readonly identity: Identity }>(
-  records: Once,
-  operation: string,
+export function once(
+  requests: RequestStore,
   request: Request,
-  input: Input,
-  act: (input: Input, operation?: OnceOperation<Input>) => Promise<string>,
+  { operation, input, identity }: Asked,
+  place: () => string,
+  act: (operation: Operation) => Promise<string>,
 ): Promise<string> {
   const key = request.header(IDEMPOTENCY_KEY);
-  if (key === '') return act(input);
-  if (!fitsBytes(key, MAX_BYTES)) {
+  if (key === '' || !fitsBytes(key, MAX_BYTES)) {
     throw new ServiceError('invalid_request', undefined, [
-      { path: 'Idempotency-Key', message: `must have at most ${MAX_BYTES} bytes` },
+      { path: 'Idempotency-Key', message: `must have 1 to ${MAX_BYTES} bytes` },
     ]);
   }
-  const { kind } = request.caller;
-  // Strangers choose their keys independently: each visitor has its own, or one could read another's answer.
-  const scope = request.caller.mayLink
-    ? kind
-    : `${kind} ${input.identity.sessionId} ${input.identity.customerId}`;
-  return records.run(`${operation} ${scope}`, key, input, (found) => act(found.request, found));
+  const { kind, account } = request.caller;
+  // Each secret key has keys of its own, and each visitor of any other caller. A visitor who logs in keeps its session.
+  const { sessionId, customerId } = identity;
+  const visitor = sessionId === null ? `customer ${customerId}` : `session ${sessionId}`;
+  const scope = kind === 'server' ? `server ${account}` : `visitor ${visitor}`;
+  const customer = kind === 'server' ? null : customerId;
+  const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
+  return requests.run({ scope, key, fingerprint, customer }, place(), act);
 }

@@ -10,6 +10,7 @@ import { itemAddBody, itemListBody, itemRemoveBody } from '../validation/schemas
 import type { Items } from '../wishlist/items.js';
 import type { Access } from './access.js';
 import { MAX_BODY, MAX_PAYLOAD } from './limits.js';
+import type { LinkedSessions } from './linked-sessions.js';
 import type { Operation } from './operation.js';
 
 const IDENTITY = { sessionId: 's-1', device: 'desktop' };
@@ -32,6 +33,7 @@ const EXAMPLE = {
 
 export function itemOperations(
   access: Access,
+  sessions: LinkedSessions,
   visitors: Visitors,
   profiles: Profiles,
   items: Items,
@@ -40,6 +42,9 @@ export function itemOperations(
     {
       method: 'post',
       doc: {
+        id: 'addItem',
+        tag: 'Wishlist',
+        refusals: ['too_many_items'],
         summary: 'Adds an item to the wishlist or updates it, with an `add` event',
         body: { schema: itemAddBody, example: EXAMPLE },
         answer: itemAddAnswer,
@@ -52,19 +57,25 @@ export function itemOperations(
         const identity = access.actFor(caller, named);
         const { properties, productId, variantId, quantity } = content;
         if (properties !== undefined && !fitsBytes(JSON.stringify(properties), MAX_PAYLOAD)) {
-          throw new ServiceError('payload_too_large', `The properties are larger than ${MAX_PAYLOAD} bytes.`);
+          throw new ServiceError(
+            'payload_too_large',
+            `The properties are larger than ${MAX_PAYLOAD} bytes.`,
+            [{ path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
+          );
         }
-        const resolved = await visitors.enter('resolve', identity, caller.mayLink);
-        const [{ profileId, item }] = await Promise.all([
-          items.add(resolved.profileId, identity, content),
-          profiles.learn(resolved.profileId, identity),
-        ]);
-        return JSON.stringify({ profileId, itemId: item.itemId, productId, variantId, quantity });
+        await sessions.refuse(caller, identity);
+        await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
+        const { profileId, answer } = await visitors.change(identity, caller.mayLink, (place) =>
+          items.add(place, identity, content),
+        );
+        return JSON.stringify({ profileId, itemId: answer.itemId, productId, variantId, quantity });
       },
     },
     {
       method: 'post',
       doc: {
+        id: 'removeItem',
+        tag: 'Wishlist',
         summary: 'Removes an item, with a `remove` or `moveToCart` event',
         body: {
           schema: itemRemoveBody,
@@ -78,16 +89,18 @@ export function itemOperations(
       async handle({ body, caller }) {
         const { identity: named, productId, variantId, event } = readRemoval(body);
         const identity = access.actFor(caller, named);
-        const found = await visitors.resolveKnown(identity, caller.mayLink);
-        const { profileId, removed } = found.known
-          ? await items.remove(found.profileId, identity, productId, variantId, event)
-          : { profileId: found.profileId, removed: false };
-        return JSON.stringify({ profileId, removed, productId, variantId });
+        await sessions.refuse(caller, identity);
+        const { profileId, answer } = await visitors.changeKnown(identity, caller.mayLink, (place) =>
+          items.remove(place, identity, productId, variantId, event),
+        );
+        return JSON.stringify({ profileId, removed: answer.removed, productId, variantId });
       },
     },
     {
       method: 'post',
       doc: {
+        id: 'listItems',
+        tag: 'Wishlist',
         summary: 'Lists the items of the wishlist, newest first',
         body: { schema: itemListBody, example: { identity: IDENTITY } },
         answer: itemListAnswer,
@@ -101,6 +114,7 @@ export function itemOperations(
         const listed = found.known
           ? await items.list(found.profileId)
           : { profileId: found.profileId, items: [] };
+        await sessions.refuse(caller, identity);
         return JSON.stringify(listed);
       },
     },

@@ -2,6 +2,8 @@
 
 /** Body of a request. */
 export const MAX_BODY = 64 * 1024;
+/** Body of a batch of visits. */
+export const MAX_BATCH_BODY = 512 * 1024;
 /** Body of a webhook: an order with hundreds of lines. */
 export const MAX_DELIVERY = 1024 * 1024;
 /** Payload of an event, or properties of an item, as compact JSON. */

@@ -28,7 +28,7 @@ export class ServeMetrics {
   readonly registry = new Registry();
   /** operation -> status -> answers */
   readonly #answers = new Map<string, Map<number, number>>();
-  readonly #refusals: Counter<'code'>;
+  readonly #refusals = new Map<ErrorCode, number>();
   readonly #batchSize: Histogram;
   readonly #batchSeconds: Histogram;
   readonly #callSeconds: Histogram;
@@ -58,11 +58,16 @@ export class ServeMetrics {
         this.set(openRequests());
       },
     });
-    this.#refusals = new Counter({
+    const refusals = this.#refusals;
+    new Counter({
       name: 'wishmeter_http_refused_total',
       help: 'Requests refused, by the code that their answers gave',
       labelNames: ['code'],
       registers: [registry],
+      collect() {
+        this.reset();
+        for (const [code, count] of refusals) this.inc({ code }, count);
+      },
     });
     this.#batchSize = new Histogram({
       name: 'wishmeter_batch_operations',
@@ -94,7 +99,9 @@ export class ServeMetrics {
     return (status) => byStatus.set(status, (byStatus.get(status) ?? 0) + 1);
   };
 
-  readonly refused = (code: ErrorCode): void => this.#refusals.inc({ code });
+  readonly refused = (code: ErrorCode): void => {
+    this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1);
+  };
 
   readonly called = (ms: number): void => this.#callSeconds.observe(ms / 1000);
 

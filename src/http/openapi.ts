@@ -1,11 +1,27 @@
 // GET /openapi.json: the OpenAPI 3.1 document, made from the very schemas that validate.
 
-import { ERRORS } from '../errors.js';
-import { errorAnswer } from '../validation/answers.js';
+import { readFileSync } from 'node:fs';
+import { ERRORS, type ErrorCode } from '../errors.js';
+import { errorAnswer, item } from '../validation/answers.js';
+import { identity, visitBody } from '../validation/schemas.js';
+import { sentenceOf } from '../validation/validator.js';
+import { isGuarded } from './access.js';
 import type { Operation } from './operation.js';
+import { TAGS } from './operation-doc.js';
 
-/** Raised with the contract: semantic versioning. */
-const VERSION = '1.0.0';
+/** The package's version: semantic, and raised with the contract. */
+export const VERSION: string = JSON.parse(
+  // dist/src/http/ -> the project's root
+  readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+).version;
+
+/** Schemas that several operations have in common: each is published once and referred to by its name. */
+const SHARED = new Map<unknown, string>([
+  [identity, 'Identity'],
+  [visitBody, 'Visit'],
+  [item, 'Item'],
+  [errorAnswer, 'Error'],
+]);
 
 const SECURITY_SCHEMES = {
   bearer: { type: 'http', scheme: 'bearer', description: 'A secret key of a server' },
@@ -37,6 +53,7 @@ const SECURITY: Record<Operation['subject'], object[]> = {
   metrics: [{ metricsToken: [] }, {}],
   visits: [...SERVER, { publishableKey: [] }, { proxySignature: [] }, {}],
   wishlist: [...SERVER, { proxySignature: [] }],
+  'share-page': [],
   administration: SERVER,
   delivery: [...SERVER, { webhookSignature: [] }],
 };
@@ -59,7 +76,12 @@ export function openApiOperation(
     path: '/openapi.json',
     subject: 'open',
     maxBody: 0,
-    doc: { summary: 'This document', answer: { type: 'object' } },
+    doc: {
+      id: 'getDocument',
+      tag: 'Operating',
+      summary: 'This document',
+      answer: { type: 'object', additionalProperties: true },
+    },
     handle: () => document,
   };
   const document = openApi(basePath, [...operations, operation], unprefixed);
@@ -83,15 +105,25 @@ function openApi(
     info: {
       title: 'wishmeter',
       version: VERSION,
-      description: 'Counts product visits and records wishlist events for shop storefronts.',
+      description:
+        'Counts product visits and records wishlist events for shop storefronts. Every path with GET takes HEAD, too.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
+    // Paths are those of the host that has this document, BASE_PATH included.
+    servers: [{ url: '/' }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
-    components: { securitySchemes: SECURITY_SCHEMES, schemas: { Error: errorAnswer } },
+    components: {
+      securitySchemes: SECURITY_SCHEMES,
+      schemas: Object.fromEntries(
+        Array.from(SHARED, ([schema, name]) => [name, publishFields(schema as object)]),
+      ),
+    },
   });
 }
 
-function describe({ doc, headers, path, subject }: Operation): object {
+function describe(operation: Operation): object {
+  const { doc, headers, path, subject } = operation;
   const parameters = [
     ...Array.from(path.matchAll(/:(\w+)/g), ([, name]) => ({
       name,
@@ -109,6 +141,8 @@ function describe({ doc, headers, path, subject }: Operation): object {
     ...(headers?.includes('idempotency-key') ? [IDEMPOTENCY_KEY] : []),
   ];
   return {
+    operationId: doc.id,
+    tags: [doc.tag],
     summary: doc.summary,
     security: SECURITY[subject],
     ...(parameters.length > 0 ? { parameters } : {}),
@@ -123,32 +157,87 @@ function describe({ doc, headers, path, subject }: Operation): object {
     responses: {
       200: {
         description: 'Done',
-        ...(doc.answer === undefined ? {} : { content: { 'application/json': { schema: doc.answer } } }),
+        ...(doc.answer === undefined
+          ? {}
+          : { content: { 'application/json': { schema: publish(doc.answer) } } }),
       },
-      default: {
-        description: `One of ${Object.entries(ERRORS)
-          .map(([code, { status }]) => `${code} (${status})`)
-          .join(', ')}`,
-        content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
-      },
+      ...refusals(operation),
+      ...Object.fromEntries(
+        Object.entries(doc.pages ?? {}).map(([status, { description, types }]) => [
+          status,
+          {
+            description,
+            ...(types.length === 0
+              ? {}
+              : { content: Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }])) }),
+          },
+        ]),
+      ),
     },
   };
 }
 
-/** Our schemas with the rules that are our own said in standard words, as far as there are any. */
-function publish(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(publish);
-  if (typeof schema !== 'object' || schema === null) return schema;
-  const published: Record<string, unknown> = {};
-  for (const [keyword, value] of Object.entries(schema)) {
-    // Bytes of UTF-8 are at least as many as characters.
-    if (keyword === 'maxBytes') published['maxLength'] = value;
-    else if (keyword === 'someNonNull') published['anyOf'] = (value as string[]).map(isGiven);
-    else published[keyword] = publish(value);
+/** The answers that tell an error, by status, each with its codes. */
+function refusals(operation: Operation): Record<string, object> {
+  const byStatus = new Map<number, ErrorCode[]>();
+  for (const code of codesOf(operation)) {
+    const { status } = ERRORS[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
-  return published;
+  const json = { 'application/json': { schema: publish(errorAnswer) } };
+  // An operation that shows errors in a way of its own does so once it is known who calls.
+  const own = operation.answerError && { 'text/html; charset=utf-8': { schema: { type: 'string' } } };
+  return Object.fromEntries(
+    Array.from(byStatus, ([status, codes]) => [
+      status,
+      {
+        description: codes.map((code) => `\`${code}\`: ${ERRORS[code].sentence}`).join(' '),
+        content: { ...json, ...own },
+      },
+    ]),
+  );
 }
 
-function isGiven(name: string): object {
-  return { required: [name], properties: { [name]: { type: 'string' } } };
+function codesOf({ subject, maxBody, path, headers, doc }: Operation): ErrorCode[] {
+  const codes: ErrorCode[] = ['invalid_request', 'internal'];
+  if (maxBody > 0)
+    codes.push('invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type');
+  if (isGuarded(subject)) codes.push('rate_limited', 'unavailable', 'overloaded');
+  if (SECURITY[subject].length > 0) codes.push('unauthorized');
+  if (SECURITY[subject].length > 0 && isGuarded(subject)) codes.push('forbidden');
+  if (subject === 'wishlist') codes.push('session_belongs_to_customer');
+  if (path.includes(':')) codes.push('not_found');
+  if (headers?.includes('idempotency-key')) codes.push('idempotency_key_reused');
+  return [...codes, ...(doc.refusals ?? [])];
+}
+
+/** A schema for others than our validator: shared ones by reference, rules of our own in standard words. */
+function publish(schema: unknown): unknown {
+  const name = SHARED.get(schema);
+  if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
+  if (Array.isArray(schema)) return schema.map(publish);
+  return typeof schema === 'object' && schema !== null ? publishFields(schema) : schema;
+}
+
+/** What standard JSON Schema has no word for is told in the description. */
+function publishFields({ description, ...schema }: { readonly description?: unknown }): object {
+  const published: Record<string, unknown> = {};
+  const told = description === undefined ? [] : [description];
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (keyword === 'properties') {
+      published[keyword] = Object.fromEntries(
+        Object.entries(value as object).map(([name, field]) => [name, publish(field)]),
+      );
+    } else if (keyword === 'format') told.push(sentenceOf(value as string));
+    else if (keyword === 'maxBytes') {
+      // Bytes of UTF-8 are at least as many as characters.
+      published['maxLength'] = value;
+      told.push(`at most ${value} bytes of UTF-8`);
+    } else if (keyword === 'maxLevels') told.push(`at most ${value} levels`);
+    else if (keyword === 'someNonNull') told.push(`must have ${(value as string[]).join(' or ')}`);
+    // As a keyword, generators of types make a field that has one a required one.
+    else if (keyword === 'default') told.push(`${value} where absent`);
+    else published[keyword] = publish(value);
+  }
+  return told.length === 0 ? published : { ...published, description: told.join('; ') };
 }

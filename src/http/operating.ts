@@ -1,17 +1,19 @@
 // GET /healthz, /readyz and /metrics: what runs the service, not what uses it.
 
 import { statusAnswer } from '../validation/answers.js';
+import { atMostOnceASecond } from './once-a-second.js';
 import type { Answer, Operation } from './operation.js';
 import type { OperationDoc } from './operation-doc.js';
 
 /**
- * @param ready throws where the service can't do its work now; the message is the reason
+ * @param whyNotReady the reason, in words, where the service can't do its work now
  * @param metrics the figures as Prometheus reads them
  */
 export function operatingOperations(
-  ready: () => Promise<void>,
+  whyNotReady: () => Promise<string | undefined>,
   metrics: () => Promise<Required<Pick<Answer, 'type' | 'body'>>>,
 ): Operation[] {
+  const figures = atMostOnceASecond(metrics);
   const operation = (
     path: string,
     doc: OperationDoc,
@@ -26,24 +28,32 @@ export function operatingOperations(
     handle,
   });
   return [
-    operation('/healthz', { summary: 'The process is up', answer: statusAnswer }, () => '{"status":"ok"}'),
+    operation(
+      '/healthz',
+      { id: 'getHealth', tag: 'Operating', summary: 'The process is up', answer: statusAnswer },
+      () => '{"status":"ok"}',
+    ),
     operation(
       '/readyz',
-      { summary: 'Redis answers; 503 with the reason otherwise', answer: statusAnswer },
+      {
+        id: 'getReadiness',
+        tag: 'Operating',
+        refusals: ['unavailable'],
+        summary:
+          'Every master of Redis takes writes and has its data, and the process is not stopping; 503 with the reason otherwise',
+        answer: statusAnswer,
+      },
       async () => {
-        try {
-          await ready();
-          return '{"status":"ready"}';
-        } catch (error) {
-          const body = { error: `Not ready: ${(error as Error).message}.`, code: 'unavailable' };
-          return { status: '503 Service Unavailable', body: JSON.stringify(body) };
-        }
+        const reason = await whyNotReady();
+        if (reason === undefined) return '{"status":"ready"}';
+        const body = { error: `Not ready: ${reason}.`, code: 'unavailable' };
+        return { status: '503 Service Unavailable', body: JSON.stringify(body) };
       },
     ),
     operation(
       '/metrics',
-      { summary: 'Figures for Prometheus' },
-      async () => ({ ...(await metrics()), headers: { 'cache-control': 'no-store' } }),
+      { id: 'getMetrics', tag: 'Operating', summary: 'Figures for Prometheus' },
+      async () => ({ ...(await figures()), headers: { 'cache-control': 'no-store' } }),
       'metrics',
     ),
   ];

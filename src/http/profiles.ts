@@ -14,6 +14,8 @@ export function profileOperations(access: Access, visitors: Visitors, profiles: 
     {
       method: 'post',
       doc: {
+        id: 'keepGuest',
+        tag: 'Profiles',
         summary: "Makes a guest's profile and keeps what is known of the guest",
         body: { schema: guestBody, example: { sessionId: 's-1', device: 'desktop', locale: 'en' } },
         answer: profileAnswer,
@@ -31,6 +33,8 @@ export function profileOperations(access: Access, visitors: Visitors, profiles: 
     {
       method: 'post',
       doc: {
+        id: 'mergeProfiles',
+        tag: 'Profiles',
         summary: 'Says that a session belongs to a customer, as after a login',
         body: { schema: mergeBody, example: { identity: { customerId: '7', sessionId: 's-1' } } },
         answer: mergeAnswer,

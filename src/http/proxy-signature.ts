@@ -5,28 +5,52 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 const MAX_AGE_MS = 90_000;
-/** Were one of these given twice, the signature would be right for a text that reads otherwise. */
-const ONCE = ['signature', 'shop', 'timestamp', 'logged_in_customer_id'];
+const RESERVED = ['signature', 'shop', 'path_prefix', 'timestamp', 'logged_in_customer_id'];
+
+/** Whether a query has a parameter that is named `signature`. @param query undecoded, without the question mark */
+export function hasSignature(query: string): boolean {
+  return /(^|&)signature=/.test(query);
+}
+
+/** Why a query is not to be trusted: there is no secret to check it with, it is not right, or no longer (or not yet). */
+export type SignatureFault = 'unset' | 'wrong' | 'stale';
 
 /**
  * @param query undecoded, without the question mark
  * @param secret the app's; with an empty one nothing is valid
  * @param now milliseconds since 1970
- * @returns the parameters where the signature is right and at most 90 s old (or early), else undefined
+ * @returns the parameters where the signature is right and at most 90 s old (or early), else what is wrong
  */
 export function verifyProxySignature(
   query: string,
   secret: string,
   now: number,
-): URLSearchParams | undefined {
-  if (secret === '') return undefined;
+): URLSearchParams | SignatureFault {
+  if (secret === '') return 'unset';
   const parameters = new URLSearchParams(query);
-  if (ONCE.some((name) => parameters.getAll(name).length > 1)) return undefined;
+  if (!isUnambiguous(parameters)) return 'wrong';
   const signature = parameters.get('signature') ?? '';
-  if (!/^[0-9a-f]{64}$/.test(signature)) return undefined;
-  if (!timingSafeEqual(Buffer.from(signature, 'hex'), sign(parameters, secret))) return undefined;
-  const age = now - Number(parameters.get('timestamp') ?? Number.NaN) * 1000;
-  return Math.abs(age) <= MAX_AGE_MS ? parameters : undefined;
+  if (!/^[0-9a-f]{64}$/.test(signature)) return 'wrong';
+  if (!timingSafeEqual(Buffer.from(signature, 'hex'), sign(parameters, secret))) return 'wrong';
+  const timestamp = parameters.get('timestamp') ?? '';
+  if (!/^\d{1,15}$/.test(timestamp) || !/^\d*$/.test(parameters.get('logged_in_customer_id') ?? ''))
+    return 'wrong';
+  return Math.abs(now - Number(timestamp) * 1000) <= MAX_AGE_MS ? parameters : 'stale';
+}
+
+/**
+ * The signed text has no separators: that of `a=1logged_in_customer_id=300m=` and of an empty
+ * `logged_in_customer_id` is also that of `a=1`, `logged_in_customer_id=300` and an `m` that has the rest. So the
+ * names that Shopify gives a meaning to may stand nowhere but in their own place, and there once.
+ */
+function isUnambiguous(parameters: URLSearchParams): boolean {
+  for (const [name, value] of parameters) {
+    if (RESERVED.some((reserved) => value.includes(`${reserved}=`))) return false;
+    if (RESERVED.includes(name)) {
+      if (parameters.getAll(name).length > 1) return false;
+    } else if (name.endsWith('timestamp') || name.endsWith('logged_in_customer_id')) return false;
+  }
+  return true;
 }
 
 function sign(parameters: URLSearchParams, secret: string): Buffer {

@@ -1,13 +1,13 @@
 // POST /webhook/purchase: an order, from Shopify or from a shop's own server. What was bought leaves the wishlist.
 //
-// A delivery is recorded under its id before it is acted on, and acted on under that record: one that failed
-// half-way is completed by its repeat, a repeat of one that is done does nothing. With the setting off, orders
-// are not looked at and leave no record.
+// Deliveries repeat, under the same id or under another one for the same order. Both are recorded before the order is
+// acted on, and it is acted on under the record of the order: what failed half-way is completed by any repeat, a repeat
+// of what is done does nothing. With the setting off, orders are not looked at and leave no record.
 
 import { ServiceError } from '../errors.js';
 import { fitsBytes } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
-import type { Once } from '../redis/once.js';
+import type { RequestStore } from '../redis/requests.js';
 import { deliveryAnswer } from '../validation/answers.js';
 import { readOrder } from '../validation/order.js';
 import { orderBody } from '../validation/schemas.js';
@@ -15,7 +15,7 @@ import type { Purchases } from '../wishlist/purchases.js';
 import type { SettingsStore } from '../wishlist/settings.js';
 import { MAX_DELIVERY } from './limits.js';
 import type { Operation, Request } from './operation.js';
-import { verifyWebhookSignature } from './webhook-signature.js';
+import { mayBeSignature, verifyWebhookSignature } from './webhook-signature.js';
 
 const SIGNATURE = 'x-shopify-hmac-sha256';
 const DELIVERY_ID = 'x-shopify-webhook-id';
@@ -37,12 +37,14 @@ export function purchaseOperation(
   visitors: Visitors,
   settings: SettingsStore,
   purchases: Purchases,
-  deliveries: Once,
+  deliveries: RequestStore,
   shopifySecret: string,
 ): Operation {
   return {
     method: 'post',
     doc: {
+      id: 'takePurchase',
+      tag: 'Webhooks',
       summary: "Takes Shopify's `orders/paid`: with the setting on, purchased items leave the wishlist",
       body: { schema: orderBody, example: EXAMPLE },
       answer: deliveryAnswer,
@@ -52,18 +54,27 @@ export function purchaseOperation(
     maxBody: MAX_DELIVERY,
     wantsBytes: true,
     headers: [SIGNATURE, DELIVERY_ID],
+    admit(request) {
+      if (request.caller.kind === 'server') return;
+      const signature = request.header(SIGNATURE);
+      if (signature === '') throw new ServiceError('unauthorized', UNSIGNED);
+      if (shopifySecret === '') throw new ServiceError('unauthorized', UNCHECKED);
+      if (!mayBeSignature(signature, shopifySecret)) throw wrong();
+    },
     async handle(request) {
       const order = readOrder(authenticBody(request, shopifySecret));
       const deliveryId = readDeliveryId(request);
       if (!(await settings.read()).autoRemoveAfterPurchase) return NOTHING_TO_SAY;
-      const [scope, key] = deliveryId === '' ? ['order', order.orderId] : ['delivery', deliveryId];
-      return deliveries.run(scope, key, order, async (delivery) => {
-        const { identity } = delivery.request;
-        if (identity === null) return NOTHING_TO_SAY;
-        const { known, profileId } = await visitors.find(identity, false);
-        if (known) await purchases.remove(profileId, identity, delivery);
-        return NOTHING_TO_SAY;
-      });
+      const act = () =>
+        deliveries.run({ scope: 'order', key: order.orderId, fingerprint: '' }, '', async (operation) => {
+          const { identity } = order;
+          if (identity === null) return NOTHING_TO_SAY;
+          const { known, profileId } = await visitors.find(identity, false);
+          if (known) await purchases.remove(profileId, identity, order, operation);
+          return NOTHING_TO_SAY;
+        });
+      if (deliveryId === '') return act();
+      return deliveries.run({ scope: 'delivery', key: deliveryId, fingerprint: '' }, '', act);
     },
   };
 }
@@ -73,8 +84,13 @@ function authenticBody(request: Request, secret: string): Buffer {
   const bytes = request.bytes as Buffer;
   if (request.caller.kind === 'server') return bytes;
   if (verifyWebhookSignature(bytes, request.header(SIGNATURE), secret)) return bytes;
-  throw new ServiceError('unauthorized', 'The webhook signature is not valid.');
+  throw wrong();
 }
+
+const UNSIGNED = 'A credential is required: a secret key or a webhook signature (X-Shopify-Hmac-Sha256).';
+const UNCHECKED = "The webhook signature can't be checked: SHOPIFY_SECRET is not set.";
+const wrong = () =>
+  new ServiceError('unauthorized', 'The webhook signature is not the one of this body under SHOPIFY_SECRET.');
 
 function readDeliveryId(request: Request): string {
   const id = request.header(DELIVERY_ID);

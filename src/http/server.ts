@@ -1,7 +1,8 @@
 // Routes and the listener. The table of operations is the API; whatever is not in it is 404 or 405.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../errors.js';
-import type { Exchanges } from './exchange.js';
+import type { Exchanges } from './exchanges.js';
 import type { Operation } from './operation.js';
 
 export interface ListenOptions {
@@ -17,9 +18,17 @@ export interface ListenOptions {
 
 export interface Server {
   readonly port: number;
+  /**
+   * From now on answers close their connections, so that callers come back on others: to processes that share the port,
+   * or wherever a balancer leads them. New ones are taken for `ms` milliseconds more, or until `hurry` aborts.
+   */
+  drain(ms: number, hurry?: AbortSignal): Promise<void>;
   /** Stops listening, answers what is under way, then drops the connections. */
   close(): Promise<void>;
 }
+
+/** Milliseconds from a connection to its first request. */
+const LAST_MS = 100;
 
 type Uws = typeof import('uWebSockets.js');
 
@@ -44,10 +53,15 @@ export async function listen(options: ListenOptions): Promise<Server> {
   for (const operation of options.unprefixed) addTo(byPath, operation.path, operation);
   for (const operation of options.operations) addTo(byPath, basePath + operation.path, operation);
   for (const [path, operations] of byPath) {
+    const methods: string[] = [];
     for (const operation of operations) {
       app[operation.method === 'delete' ? 'del' : operation.method](path, exchanges.handler(operation));
+      methods.push(operation.method.toUpperCase());
+      if (operation.method !== 'get') continue;
+      app.head(path, exchanges.handler(operation, true));
+      methods.push('HEAD');
     }
-    const allow = operations.map(({ method }) => method.toUpperCase()).join(', ');
+    const allow = methods.join(', ');
     app.options(path, exchanges.preflight(allow));
     app.any(path, exchanges.refusal('method_not_allowed', allow));
   }
@@ -62,11 +76,23 @@ export async function listen(options: ListenOptions): Promise<Server> {
         );
     });
   });
+  let isListening = true;
+  const stopListening = () => {
+    if (isListening) uws.us_listen_socket_close(socket as never);
+    isListening = false;
+  };
   return {
     port: uws.us_socket_local_port(socket as never),
+    async drain(ms, hurry) {
+      exchanges.isDraining = true;
+      const pause = (time: number) => sleep(time, undefined, hurry && { signal: hurry }).catch(() => {});
+      await pause(ms);
+      stopListening();
+      await pause(Math.min(ms, LAST_MS)); // on connections that were taken last
+    },
     async close() {
-      uws.us_listen_socket_close(socket as never);
-      await exchanges.drain();
+      stopListening();
+      await exchanges.finish();
       app.close();
     },
   };

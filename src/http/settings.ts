@@ -13,7 +13,12 @@ export function settingsOperations(settings: SettingsStore): Operation[] {
   return [
     {
       method: 'get',
-      doc: { summary: 'What the shop has switched on', answer: settingsAnswer },
+      doc: {
+        id: 'getSettings',
+        tag: 'Settings',
+        summary: 'What the shop has switched on',
+        answer: settingsAnswer,
+      },
       path: PATH,
       subject: 'administration',
       maxBody: 0,
@@ -22,6 +27,8 @@ export function settingsOperations(settings: SettingsStore): Operation[] {
     {
       method: 'put',
       doc: {
+        id: 'putSettings',
+        tag: 'Settings',
         summary: 'Switches purchased items leaving the wishlist on or off',
         body: { schema: settingsBody, example: { autoRemoveAfterPurchase: true } },
         answer: settingsAnswer,

@@ -10,10 +10,12 @@ import type { Items } from '../wishlist/items.js';
 import type { Shares } from '../wishlist/shares.js';
 import type { Access } from './access.js';
 import { MAX_BODY } from './limits.js';
+import type { LinkedSessions } from './linked-sessions.js';
 import type { Operation } from './operation.js';
 
 export function shareOperations(
   access: Access,
+  sessions: LinkedSessions,
   visitors: Visitors,
   profiles: Profiles,
   shares: Shares,
@@ -23,6 +25,8 @@ export function shareOperations(
     {
       method: 'post',
       doc: {
+        id: 'shareWishlist',
+        tag: 'Sharing',
         summary: "Gives the wishlist's share link, with a `share` event",
         body: { schema: shareBody, example: { identity: { sessionId: 's-1' }, channel: 'Link' } },
         answer: shareAnswer,
@@ -33,17 +37,22 @@ export function shareOperations(
       async handle({ body, caller }) {
         const { identity: named, channel } = readShare(body);
         const identity = access.actFor(caller, named);
-        const { profileId } = await visitors.enter('resolve', identity, caller.mayLink);
-        const [{ shareLink, code }] = await Promise.all([
-          shares.share(profileId, identity, channel),
-          profiles.learn(profileId, identity),
-        ]);
-        return JSON.stringify({ shareLink, code });
+        await sessions.refuse(caller, identity);
+        await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
+        const { answer } = await visitors.change(identity, caller.mayLink, (place) =>
+          shares.share(place, identity, channel),
+        );
+        return JSON.stringify({ shareLink: answer.shareLink, code: answer.code });
       },
     },
     {
       method: 'get',
-      doc: { summary: 'Lists the items of a shared wishlist, newest first', answer: sharedItemsAnswer },
+      doc: {
+        id: 'listSharedItems',
+        tag: 'Sharing',
+        summary: 'Lists the items of a shared wishlist, newest first',
+        answer: sharedItemsAnswer,
+      },
       path: '/share/:code/items',
       subject: 'wishlist',
       maxBody: 0,

@@ -1,25 +1,29 @@
 // POST, GET and DELETE /product/visit.
 
+import type { Asker } from '../identity/doors.js';
 import type { Visitors } from '../identity/visitors.js';
-import type { Once } from '../redis/once.js';
+import type { RequestStore } from '../redis/requests.js';
 import { countAnswer, resetAnswer, visitAnswer } from '../validation/answers.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';
 import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { Access } from './access.js';
-import { IDEMPOTENCY_KEY, once } from './idempotency.js';
+import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
 import { MAX_BODY } from './limits.js';
-import type { Operation, Request } from './operation.js';
+import { LATER, type Operation, type Request } from './operation.js';
 
 const PATH = '/product/visit';
-const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
+export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
 const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
 
-export function visitOperations(access: Access, visitors: Visitors, records: Once): Operation[] {
+export function visitOperations(access: Access, visitors: Visitors, requests: RequestStore): Operation[] {
   return [
     {
       method: 'post',
       doc: {
+        id: 'countVisit',
+        tag: 'Visits',
+        refusals: ['too_many_products'],
         summary: 'Counts a visit; with `?count=true` the answer has the count',
         query: { schema: COUNT_QUERY, example: { count: 'true' } },
         body: { schema: visitBody, example: EXAMPLE },
@@ -28,28 +32,33 @@ export function visitOperations(access: Access, visitors: Visitors, records: Onc
       path: PATH,
       subject: 'visits',
       maxBody: MAX_BODY,
+      takesText: true,
       headers: [IDEMPOTENCY_KEY],
       handle(request) {
         const { caller } = request;
         const wantsCount = request.query()['count'] === 'true';
-        const { identity: named, productHandle } = readVisitBody(request.body);
-        const identity = access.actFor(caller, named);
-        return once(records, 'visit', request, { identity, productHandle }, async (visit, operation) => {
-          const kind = wantsCount || operation !== undefined ? 'visitAndCount' : 'visit';
-          const { profileId, count } = await visitors.enter(
-            kind,
-            visit.identity,
-            caller.mayLink,
-            visit.productHandle,
-            operation?.id,
-          );
-          return answer(profileId, visit.productHandle, wantsCount ? count : undefined);
+        const input = readVisitBody(request.body);
+        const { productHandle } = input;
+        const identity = access.actFor(caller, input.identity);
+        const { mayLink } = caller;
+        if (!hasKey(request)) {
+          const kind = wantsCount ? 'visitAndCount' : 'visit';
+          visitors.count(kind, identity, mayLink, productHandle, asker(request, productHandle, wantsCount));
+          return LATER;
+        }
+        const asked = { operation: 'visit', input, identity };
+        const place = () => visitors.likelyProfile(identity, mayLink);
+        return once(requests, request, asked, place, async (operation) => {
+          const { profileId, count } = await visitors.enterOnce(identity, mayLink, productHandle, operation);
+          return answer(profileId, productHandle, wantsCount ? count : undefined);
         });
       },
     },
     {
       method: 'get',
       doc: {
+        id: 'getVisitCount',
+        tag: 'Visits',
         summary: 'Reads the count',
         query: { schema: visitQuery, example: EXAMPLE_QUERY },
         answer: countAnswer,
@@ -57,17 +66,19 @@ export function visitOperations(access: Access, visitors: Visitors, records: Onc
       path: PATH,
       subject: 'visits',
       maxBody: 0,
-      async handle(request) {
+      handle(request) {
         const { caller } = request;
-        const { identity: named, productHandle } = readVisitQuery(request.query());
+        const { identity: named, productHandle } = readQuery(request);
         const identity = access.actFor(caller, named);
-        const { profileId, count } = await visitors.read(identity, caller.mayLink, productHandle);
-        return answer(profileId, productHandle, count);
+        visitors.count('read', identity, caller.mayLink, productHandle, asker(request, productHandle, true));
+        return LATER;
       },
     },
     {
       method: 'delete',
       doc: {
+        id: 'resetVisitCount',
+        tag: 'Visits',
         summary: 'Resets the count; where a proxy drops the body, the query names the same',
         query: { schema: { properties: visitQuery.properties }, example: {} },
         body: { schema: visitBody, example: EXAMPLE, optional: true },
@@ -76,23 +87,47 @@ export function visitOperations(access: Access, visitors: Visitors, records: Onc
       path: PATH,
       subject: 'visits',
       maxBody: MAX_BODY,
-      async handle(request) {
+      handle(request) {
+        const { caller } = request;
         const { identity: named, productHandle } = readDelete(request);
-        const identity = access.actFor(request.caller, named);
-        const { profileId } = await visitors.enter('reset', identity, request.caller.mayLink, productHandle);
-        return answer(profileId, productHandle);
+        const identity = access.actFor(caller, named);
+        visitors.count(
+          'reset',
+          identity,
+          caller.mayLink,
+          productHandle,
+          asker(request, productHandle, false),
+        );
+        return LATER;
       },
     },
   ];
 }
 
+/** Answers a request once its count is known. */
+function asker(request: Request, productHandle: string, tellsCount: boolean): Asker {
+  return {
+    counted: (profileId, count) =>
+      request.answer(answer(profileId, productHandle, tellsCount ? count : undefined)),
+    failed: (error) => request.fail(error),
+  };
+}
+
 /** Some proxies drop the body of a DELETE; then the query names the same. */
 function readDelete(request: Request) {
-  return request.body === undefined ? readVisitQuery(request.query()) : readVisitBody(request.body);
+  return request.body === undefined ? readQuery(request) : readVisitBody(request.body);
+}
+
+/** A storefront's customer who is logged in need not be named: the signature does. */
+function readQuery(request: Request) {
+  const query = request.query();
+  const { customerId } = request.caller;
+  if (customerId === null || query['customerId'] || query['sessionId']) return readVisitQuery(query);
+  return readVisitQuery({ ...query, customerId });
 }
 
 // Profile ids have no characters that JSON escapes.
-function answer(profileId: string, productHandle: string, count?: number): string {
+export function answer(profileId: string, productHandle: string, count?: number): string {
   const fields = `{"profileId":"${profileId}","productHandle":${JSON.stringify(productHandle)}`;
   return count === undefined ? `${fields}}` : `${fields},"count":${count}}`;
 }

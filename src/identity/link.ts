@@ -1,30 +1,27 @@
 // Links a session to a customer, after a trusted request named both. The contract's table, row by row:
 //
 //   customer   session                     what happens
-//   unknown    unknown                     create: the customer's own profile; the session points to it
-//   known      unknown                     point: the session points to the customer's profile
-//   unknown    known, no customer's        adopt: the session's profile becomes the customer's
+//   unknown    unknown                     the customer's own room; the session goes there
+//   known      unknown                     the session goes to the customer's room
+//   unknown    known, no customer's        the session's room becomes the customer's
 //   same profile                           nothing
-//   known      known, no customer's        merge: the session's profile into the customer's
-//   known or   known, another customer's   move: the session points to the customer's profile,
-//   unknown                                an own one if need be; nothing is merged (a shared device)
+//   known      known, no customer's        the session's room is merged into the customer's
+//   known or   known, another customer's   the session goes to the customer's room, an own one if need be;
+//   unknown                                nothing is merged (a shared device)
 //
-// Every step is one script in one slot, is safe to repeat, and leaves a state that the next request
-// completes. A step that finds the state changed under it makes the whole question be asked again.
+// A session that is at home moves out first: the room that its counts are in then has this customer for its owner,
+// also where we crash. From there on each change of a door is a compare-and-set on its move number. Where one fails,
+// another request changed the same identity, and the question is asked again.
 
 import { ServiceError } from '../errors.js';
-import type { AtProfile } from '../redis/at-profile.js';
-import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { Identities } from './identities.js';
+import { type Door, type Doors, isKnown } from './doors.js';
 import type { Merger } from './merge.js';
-import { isCustomerBorn } from './profile-id.js';
 
-const POINT = loadScript('point');
-const ADOPT = loadScript('adopt');
-const LEAVE = loadScript('leave');
-const ROUNDS = 8;
+const CLAIM = loadScript('claim');
+/** Each lost round means that another request changed the same customer or session. */
+const ROUNDS = 16;
 
 export interface Linked {
   readonly profileId: string;
@@ -34,112 +31,112 @@ export interface Linked {
 
 export class Linker {
   readonly #store: Store;
-  readonly #identities: Identities;
-  readonly #atProfile: AtProfile;
+  readonly #doors: Doors;
   readonly #merger: Merger;
 
-  constructor(store: Store, identities: Identities, atProfile: AtProfile, merger: Merger) {
+  constructor(store: Store, doors: Doors, merger: Merger) {
     this.#store = store;
-    this.#identities = identities;
-    this.#atProfile = atProfile;
+    this.#doors = doors;
     this.#merger = merger;
   }
 
   /** @returns the profile that both have from now on. @throws ServiceError `unavailable` */
   async link(customer: string, session: string): Promise<Linked> {
     for (let round = 0; round < ROUNDS; round++) {
-      const linked = await this.#tryLink(customer, session);
-      if (linked !== undefined) {
-        this.#identities.remember(customer, linked.profileId);
-        this.#identities.remember(session, linked.profileId);
-        return linked;
-      }
+      const [ofCustomer, ofSession] = await this.#where(customer, session);
+      const linked = await this.#tryLink(customer, ofCustomer, session, ofSession);
+      if (linked !== undefined) return linked;
     }
     throw new ServiceError('unavailable');
   }
 
   /** Whether a write in both names would make the session's profile the customer's. Changes nothing. */
   async wouldAdopt(customer: string, session: string): Promise<boolean> {
-    const [ofCustomer, ofSession] = await this.#peek(customer, session);
-    if (ofCustomer.known || !ofSession.known || isCustomerBorn(ofSession.profileId)) return false;
-    const { keys } = this.#store;
-    const owner = await this.#store.call((client) => client.hget(keys.profile(ofSession.profileId), 'owner'));
-    return owner === null || owner === customer;
+    const [ofCustomer, ofSession] = await this.#where(customer, session);
+    if (isKnown(ofCustomer) || !isKnown(ofSession)) return false;
+    if (ofSession.room === undefined) return true;
+    const { owner, heir } = await this.#roomOf(ofSession.room);
+    return heir === undefined && (owner === undefined || owner === customer);
   }
 
-  #peek(customer: string, session: string) {
-    return Promise.all([this.#identities.enter('peek', customer), this.#identities.enter('peek', session)]);
+  /** Whether a session's profile belongs to a customer. Changes nothing. */
+  async belongsToCustomer(session: string): Promise<boolean> {
+    return (await this.#doors.where(session)).room !== undefined;
   }
 
-  /** One try; undefined where somebody else changed something meanwhile. */
-  async #tryLink(customer: string, session: string): Promise<Linked | undefined> {
-    let [ofCustomer, ofSession] = await this.#peek(customer, session);
-    if (ofCustomer.known && ofSession.known && ofCustomer.profileId === ofSession.profileId) {
-      return { profileId: ofCustomer.profileId, merged: false };
-    }
-    // Sessions that come to a customer's profile may take its counts away, and the customer must stay known.
-    if (ofCustomer.known || !ofSession.known) ofCustomer = await this.#identities.enter('resolve', customer);
-    if (!ofSession.known) {
-      const { profileId } = ofCustomer;
-      return this.#done(await this.#point(session, '', profileId), profileId);
-    }
-    // From here on the session's profile is this customer's or it is another's, also if we crash.
-    const adopted = await this.#adopt(ofSession.profileId, customer, session);
-    if (adopted === undefined) return undefined;
-    if (!adopted) return this.#move(customer, session, ofSession.profileId);
-    if (!ofCustomer.known) {
-      return this.#done(await this.#point(customer, '', ofSession.profileId), ofSession.profileId);
-    }
-    const profileId = await this.#merger.merge(ofSession.profileId, ofCustomer.profileId);
-    await this.#point(session, ofSession.profileId, profileId);
-    return { profileId, merged: true };
-  }
-
-  #done(pointed: boolean, profileId: string): Linked | undefined {
-    return pointed ? { profileId, merged: false } : undefined;
-  }
-
-  /** Whether the profile is the customer's now; undefined where it was merged away meanwhile. */
-  async #adopt(profileId: string, customer: string, session: string): Promise<boolean | undefined> {
-    if (isCustomerBorn(profileId)) return profileId === this.#identities.ownProfile(customer);
-    const { keys } = this.#store;
-    const reply = await this.#store.run(
-      ADOPT,
-      [keys.profile(profileId), keys.visits(profileId), keys.ids(bucketOf(profileId))],
-      [
-        customer,
-        new Date().toISOString(),
-        profileId,
-        profileId === this.#identities.ownProfile(session) ? session : '',
-      ],
-    );
-    if (typeof reply !== 'string') return reply === 1;
-    await this.#atProfile.follow(profileId, reply);
-    return undefined;
-  }
-
-  async #move(customer: string, session: string, from: string): Promise<Linked | undefined> {
-    const { profileId } = await this.#identities.enter('resolve', customer);
-    const { keys } = this.#store;
-    // It may have left this profile before; now it is back.
-    await this.#store.call((client) => client.hdel(keys.moved(profileId), session));
-    // At its own profile the mapping decides, at any other one the note that it left.
-    if (from !== this.#identities.ownProfile(session)) {
-      const goesTo = await this.#store.run(LEAVE, [keys.moved(from)], [session, profileId]);
-      if (goesTo !== profileId) return undefined;
-    }
-    const own = this.#identities.ownProfile(session);
+  /**
+   * Makes a room part of its owner's profile: the owner's room, or merged into it.
+   * @returns the owner's room
+   * @throws ServiceError `unavailable`
+   */
+  async bring(owner: string, room: string): Promise<string> {
+    await this.#claim(room, owner);
     for (let round = 0; round < ROUNDS; round++) {
-      const current = await this.#store.call((client) => client.hget(keys.ids(bucketOf(own)), session));
-      if (await this.#point(session, current ?? own, profileId)) return { profileId, merged: false };
+      const ofOwner = await this.#doors.where(owner);
+      if (isKnown(ofOwner) || room === this.#doors.ownProfile(owner)) {
+        const target = ofOwner.room ?? (await this.#ownRoom(owner));
+        return target === room ? room : this.#merger.merge(room, target);
+      }
+      if (await this.#doors.point(owner, ofOwner, room)) return room;
     }
-    return undefined;
+    throw new ServiceError('unavailable');
   }
 
-  async #point(name: string, from: string, to: string): Promise<boolean> {
-    const { keys } = this.#store;
-    const own = this.#identities.ownProfile(name);
-    const touched = [keys.ids(bucketOf(own)), keys.visits(own)];
-    return (await this.#store.run(POINT, touched, [name, from, to, own])) === 1;
+  #where(customer: string, session: string): Promise<[Door, Door]> {
+    return Promise.all([this.#doors.where(customer), this.#doors.where(session)]);
+  }
+
+  /** One try; undefined where something has changed meanwhile. */
+  async #tryLink(
+    customer: string,
+    ofCustomer: Door,
+    session: string,
+    ofSession: Door,
+  ): Promise<Linked | undefined> {
+    if (!isKnown(ofSession)) return this.#goTo(customer, ofCustomer, session, ofSession);
+    const door = ofSession.room === undefined ? await this.#doors.moveOut(session, customer) : ofSession;
+    const from = door.room as string;
+    if (from === ofCustomer.room) return { profileId: from, merged: false };
+    const { owner, heir } = await this.#roomOf(from);
+    if (heir !== undefined) {
+      // A merge that this door was not told of.
+      const room = await this.#merger.merge(from, heir);
+      await this.#doors.point(session, door, room);
+      const isTheirs = room === (await this.#doors.where(customer)).room;
+      return isTheirs ? { profileId: room, merged: false } : undefined;
+    }
+    if (owner === undefined) {
+      await this.#claim(from, customer);
+      return undefined;
+    }
+    // What the owner was promised is kept before the session leaves.
+    const room = await this.bring(owner, from);
+    if (owner !== customer) return this.#goTo(customer, ofCustomer, session, door);
+    // The session was this customer's when the owner was read: the link holds, also where another request has moved
+    // the session on before its door is told.
+    if (room !== from) await this.#doors.point(session, door, room);
+    return { profileId: room, merged: room !== from };
+  }
+
+  /** Every room has an owner since it is a room; one without is what a failover forgot. */
+  async #claim(room: string, customer: string): Promise<void> {
+    await this.#store.change(CLAIM, [this.#store.keys.profile(room)], [customer]);
+  }
+
+  /** A customer's room where it is at home or unknown so far. */
+  async #ownRoom(customer: string): Promise<string> {
+    return (await this.#doors.moveOut(customer, customer)).room as string;
+  }
+
+  /** The session goes to the customer's room, unless its door says something else by now. */
+  async #goTo(customer: string, ofCustomer: Door, session: string, door: Door): Promise<Linked | undefined> {
+    const room = ofCustomer.room ?? (await this.#ownRoom(customer));
+    return (await this.#doors.point(session, door, room)) ? { profileId: room, merged: false } : undefined;
+  }
+
+  async #roomOf(room: string): Promise<{ owner: string | undefined; heir: string | undefined }> {
+    const key = this.#store.keys.profile(room);
+    const [owner, tombstone] = await this.#store.call((client) => client.hmget(key, 'owner', 'heir'));
+    return { owner: owner ?? undefined, heir: tombstone?.replace(/^!/, '') };
   }
 }

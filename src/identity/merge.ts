@@ -1,74 +1,199 @@
-// Merges one profile into another. The two live in different slots, so this is a journal, not a transaction:
+// Merges one room into another. The two live in different slots, so this is a journal, not a transaction:
 //
-//   whole ──take──▶ tombstone `!heir`, belongings aside ──give──▶ (added to the heir, on record) ──done──▶ tombstone `heir`
+//   live ──take──▶ tombstone `!heir`, belongings in the journal ──give, page by page──▶ (added to the heir)
+//        ──record──▶ (the heir says that it has everything) ──done──▶ tombstone `heir`
 //
-// Each step is one script and safe to repeat; whoever meets a `!` tombstone runs what is left. Counts are added
-// once, because the heir records whose belongings it has, in the same script that adds them. The record stays,
-// and travels along when the heir is merged itself, so that no late copy of a step can add them again.
+// Each step is one script, runs for a few milliseconds at most and is safe to repeat; a request that meets a `!`
+// tombstone does what is left. What the heir received is kept at the heir until some hours after the last step, field
+// by field: a page given again adds nothing. The journal is kept as long, at the other side, with a nonce that the
+// heir's record repeats: after a failover src/identity/merge-audit.ts finds merges that an heir forgot, and has them
+// given again. A profile whose own side forgot the merge is live again, and the next merge adds only what it gained
+// since.
 
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
+import { newEventId } from '../events/event-id.js';
+import { encodeMerge } from '../events/row.js';
 import { MAX_HOPS } from '../redis/at-profile.js';
-import type { Keys } from '../redis/keys.js';
+import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const TAKE = loadScript('merge-take');
 const GIVE = loadScript('merge-give');
+const RECORD = loadScript('merge-record');
 const DONE = loadScript('merge-done');
 
-/** What a merge moves, in the order of the scripts' keys. */
-function belongings(keys: Keys, profileId: string): string[] {
-  return [
-    keys.visits(profileId),
-    keys.items(profileId),
-    keys.outbox(profileId),
-    keys.profile(profileId),
-    keys.merged(profileId),
-  ];
-}
+/** How long journals are kept: far longer than a failover is noticed in. */
+const KEPT_S = 6 * 60 * 60;
+/** How long what was received is kept of a merge that is not done: its visitor may be the next one to go on with it. */
+const UNFINISHED_S = 400 * 24 * 60 * 60;
+/** How long a request waits for a merge, in time-outs of Redis; a large one goes on without it. */
+const PATIENCE = 2;
 
-/** The fields of `merged`, the last part. */
-function mergedBefore(parts: readonly string[][]): string[] {
-  return (parts.at(-1) ?? []).filter((_, i) => i % 2 === 0);
-}
+/** When analysts are told of a merge again, where that failed: some forty minutes, then the next start does it. */
+const TELL_DELAYS_MS = [1_000, 5_000, 30_000, ...new Array<number>(40).fill(60_000)];
+
+/** What a merge moves, in the order of the journal: where it goes, and how much of it is a page. */
+const BELONGINGS = [
+  { kind: 'v', keyOf: (keys: Keys, id: string) => keys.room(id), page: 128 },
+  { kind: 'i', keyOf: (keys: Keys, id: string) => keys.items(id), page: 20 },
+  { kind: 'o', keyOf: (keys: Keys, id: string) => keys.outbox(id), page: 20 },
+  { kind: 'p', keyOf: (keys: Keys, id: string) => keys.profile(id), page: 50 },
+  { kind: 'g', keyOf: (keys: Keys, id: string) => keys.merged(id), page: 128 },
+] as const;
+
+/** Fields of a profile that stay what they are at the heir. */
+const OWN_FIELDS = new Set(['owner', 'itemBytes', 'heir', 'nonce']);
+
+/** Brings the events of an outbox to the stream. */
+export type SendEvents = (profileId: string, lines: readonly string[]) => Promise<void>;
 
 export class Merger {
   readonly #store: Store;
-  readonly #record: (from: string, heir: string) => Promise<void>;
+  readonly #send: SendEvents;
+  /** Merges under way in this process. */
+  readonly #running = new Map<string, Promise<string>>();
 
-  /** @param record tells analysts of a merge; called at least once for each profile, before it is complete */
-  constructor(store: Store, record: (from: string, heir: string) => Promise<void>) {
+  /** @param send where it fails, the events go on waiting in the outbox */
+  constructor(store: Store, send: SendEvents) {
     this.#store = store;
-    this.#record = record;
+    this.#send = send;
   }
 
-  /** Merges, or finishes a merge that began earlier. @returns the profile that has everything now */
-  async merge(from: string, into: string): Promise<string> {
+  /**
+   * Merges, or finishes a merge that began earlier.
+   * @returns the profile that has everything now
+   * @throws ServiceError `unavailable`, also where a large merge goes on for longer than a request waits
+   */
+  merge(from: string, into: string): Promise<string> {
+    let running = this.#running.get(from);
+    if (running === undefined) {
+      running = this.#merge(from, into).finally(() => this.#running.delete(from));
+      this.#running.set(from, running);
+    }
+    return withPatience(running, PATIENCE * this.#store.timeoutMs);
+  }
+
+  /** Gives what the journal has to an heir that forgot it. @throws ServiceError `unavailable` */
+  async giveAgain(from: string, heir: string, nonce: string): Promise<void> {
+    await this.#complete(from, heir, nonce);
+  }
+
+  /** Tells analysts of a merge where that is still to be done: its process may have ended before. @throws ServiceError `unavailable` */
+  async tellAgain(from: string, heir: string, nonce: string): Promise<void> {
     const { keys } = this.#store;
-    const taken = (await this.#store.run(
-      TAKE,
-      [...belongings(keys, from), ...keys.journal(from)],
-      [into],
-    )) as [string, ...string[][]];
-    const [tombstone, ...parts] = taken;
-    if (!tombstone.startsWith('!')) return tombstone;
-    const heir = tombstone.slice(1);
-    const owner = await this.#give(from, heir, parts);
-    // Those that were merged into this one before are the heir's now, too.
-    for (const profile of [from, ...mergedBefore(parts)]) await this.#record(profile, owner);
-    await this.#store.run(DONE, [keys.visits(from), ...keys.journal(from)], [heir]);
+    const touched = [keys.profile(heir), keys.merged(heir), keys.outbox(heir)];
+    const pending = await this.#store.change(RECORD, touched, [from, nonce]);
+    if (typeof pending !== 'string') void this.#tell(heir, pending as string[]);
+  }
+
+  async #merge(from: string, into: string): Promise<string> {
+    const { keys } = this.#store;
+    const belongings = [
+      keys.profile(from),
+      keys.room(from),
+      keys.items(from),
+      keys.outbox(from),
+      keys.merged(from),
+    ];
+    const touched = [...belongings, ...keys.journal(from), keys.merges(bucketOf(from))];
+    const nonce = randomBytes(9).toString('base64url');
+    const taken = await this.#store.change(TAKE, touched, [from, into, nonce, KEPT_S]);
+    const [heir, theirs] = taken as [string, string];
+    return heir.startsWith('!') ? this.#complete(from, heir.slice(1), theirs) : heir;
+  }
+
+  async #complete(from: string, heir: string, nonce: string): Promise<string> {
+    const { keys } = this.#store;
+    const journal = keys.journal(from);
+    const told = [from];
+    for (let i = 0; i < BELONGINGS.length; i++) {
+      const { kind, page } = BELONGINGS[i] as (typeof BELONGINGS)[number];
+      let cursor = '0';
+      do {
+        const [next, fields] = await this.#store.call((client) =>
+          client.hscan(journal[i] as string, cursor, 'COUNT', page),
+        );
+        cursor = next;
+        // Those that were merged into this one before are the heir's now, too.
+        if (kind === 'g') told.push(...fields.filter((_, at) => at % 2 === 0));
+        await this.#give(i, from, heir, kind === 'p' ? withoutOwn(fields) : fields);
+      } while (cursor !== '0');
+    }
+    const owner = await this.#record(from, heir, nonce, told);
+    await this.#store.change(DONE, [keys.profile(from), ...journal], [heir, nonce, KEPT_S]);
+    const received = keys.received(owner, from);
+    void this.#store.call((client) => client.expire(received, KEPT_S)).catch(() => {});
     return owner;
   }
 
-  async #give(from: string, heir: string, parts: readonly string[][]): Promise<string> {
-    const args = [from, ...parts.map((part) => part.length), ...parts.flat()];
+  /** Gives one page, to the heir or to the one that this was merged into meanwhile. */
+  async #give(index: number, from: string, heir: string, page: readonly string[]): Promise<void> {
+    const { keys } = this.#store;
+    const { kind, keyOf } = BELONGINGS[index] as (typeof BELONGINGS)[number];
     let at = heir;
+    let fields = page;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const reply = await this.#store.run(GIVE, belongings(this.#store.keys, at), args);
-      if (typeof reply !== 'string') return at;
-      // The heir was merged away meanwhile. Its own merge comes first: the record of ours may be on its way.
-      at = reply.startsWith('!') ? await this.merge(at, reply.slice(1)) : reply;
+      if (fields.length === 0) return;
+      const touched = [keys.profile(at), keyOf(keys, at), keys.received(at, from)];
+      const reply = await this.#store.change(GIVE, touched, [kind, UNFINISHED_S, ...fields]);
+      if (reply === 1) return;
+      const [tombstone, ...left] = reply as [string, ...string[]];
+      at = await this.#follow(at, tombstone);
+      fields = left;
     }
     throw new ServiceError('internal');
   }
+
+  async #record(from: string, heir: string, nonce: string, told: readonly string[]): Promise<string> {
+    const { keys } = this.#store;
+    let at = heir;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const now = Date.now();
+      const events = told.flatMap((profile) => {
+        const id = newEventId(now);
+        return [id, encodeMerge(id, now, profile, at)];
+      });
+      const touched = [keys.profile(at), keys.merged(at), keys.outbox(at)];
+      const reply = await this.#store.change(RECORD, touched, [from, nonce, ...events]);
+      if (typeof reply !== 'string') {
+        void this.#tell(at, reply as string[]);
+        return at;
+      }
+      at = await this.#follow(at, reply);
+    }
+    throw new ServiceError('internal');
+  }
+
+  /** No answer depends on this: where the stream is full, the outbox keeps them. */
+  async #tell(at: string, pending: readonly string[]): Promise<void> {
+    const lines = pending.filter((_, i) => i % 2 === 1);
+    for (const delayMs of TELL_DELAYS_MS) {
+      try {
+        return await this.#send(at, lines);
+      } catch {
+        await sleep(delayMs, undefined, { ref: false });
+      }
+    }
+  }
+
+  /** The heir was merged away itself. Its own merge comes first: what it received is in its journal. */
+  async #follow(at: string, tombstone: string): Promise<string> {
+    return tombstone.startsWith('!') ? this.merge(at, tombstone.slice(1)) : tombstone;
+  }
+}
+
+function withoutOwn(fields: readonly string[]): string[] {
+  return fields.filter((_, i) => !OWN_FIELDS.has(fields[i - (i % 2)] as string));
+}
+
+/** The merge goes on where its caller does not wait for its end. */
+function withPatience(running: Promise<string>, ms: number): Promise<string> {
+  let timer: NodeJS.Timeout;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new ServiceError('unavailable')), ms);
+  });
+  return Promise.race([running, late]).finally(() => clearTimeout(timer));
 }

@@ -3,33 +3,46 @@
 import type { Recorder } from '../events/recorder.js';
 import { AtProfile } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
-import type { Ledger } from '../visits/ledger.js';
-import { Identities } from './identities.js';
+import type { VisitBatch } from '../visits/visit-batch.js';
+import { Outbox } from '../wishlist/outbox.js';
+import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
+import { Doors } from './doors.js';
 import { Linker } from './link.js';
 import { Merger } from './merge.js';
+import { MergeAudit } from './merge-audit.js';
 import { createProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
 import { Visitors } from './visitors.js';
 
 export interface IdentityParts {
   readonly atProfile: AtProfile;
-  readonly identities: Identities;
+  readonly outbox: Outbox;
   readonly linker: Linker;
+  readonly audit: MergeAudit;
   readonly profiles: Profiles;
   readonly visitors: Visitors;
 }
 
-export function openIdentity(store: Store, ledger: Ledger, recorder: Recorder): IdentityParts {
+/** @param maxProducts products that a profile may count */
+export function openIdentity(
+  store: Store,
+  batch: VisitBatch,
+  recorder: Recorder,
+  wishlists: WishlistBatch,
+  maxProducts: number,
+): IdentityParts {
   const { salt, buckets } = store.deployment;
-  const merger = new Merger(store, (from, heir) => recorder.recordMerge(from, heir));
-  const atProfile = new AtProfile(store, async (from, heir) => void (await merger.merge(from, heir)));
-  const identities = new Identities(ledger, createProfileIds(salt, buckets), atProfile);
-  const linker = new Linker(store, identities, atProfile, merger);
+  const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir));
+  const outbox = new Outbox(store, wishlists, atProfile, recorder);
+  const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
+  const doors = new Doors(store, batch, createProfileIds(salt, buckets), atProfile, recorder, maxProducts);
+  const linker = new Linker(store, doors, merger);
   return {
     atProfile,
-    identities,
+    outbox,
     linker,
+    audit: new MergeAudit(store, merger, linker),
     profiles: new Profiles(atProfile),
-    visitors: new Visitors(identities, linker, recorder),
+    visitors: new Visitors(doors, linker),
   };
 }

@@ -13,7 +13,7 @@ const PERSONAL = ['email', 'firstName', 'lastName'] as const;
 const FACTS = [...PERSONAL, 'device', 'locale'] as const;
 
 /** Whether an identity says who its visitor is. */
-export function isPersonal(identity: Identity): boolean {
+function isPersonal(identity: Identity): boolean {
   return PERSONAL.some((name) => identity[name] !== null);
 }
 
@@ -26,9 +26,12 @@ export class Profiles {
     this.#atProfile = atProfile;
   }
 
-  /** Keeps what an identity says about its visitor, where it says who that is. */
-  async learn(profileId: string, identity: Identity): Promise<void> {
-    if (isPersonal(identity)) await this.keep(profileId, identity);
+  /**
+   * Keeps what an identity says about its visitor, where it says who that is.
+   * @param resolve finds the visitor's profile, or makes it
+   */
+  async learn(identity: Identity, resolve: () => Promise<{ readonly profileId: string }>): Promise<void> {
+    if (isPersonal(identity)) await this.keep((await resolve()).profileId, identity);
   }
 
   /** Keeps all that an identity says. Facts that it does not give stay as they were. */
@@ -42,7 +45,7 @@ export class Profiles {
     const text = facts.join('\n');
     if (this.#written.get(profileId) === text) return;
     const now = new Date().toISOString();
-    await this.#atProfile.run(profileId, PROFILE, (keys, id) => [keys.profile(id), keys.visits(id)], [
+    await this.#atProfile.run('change', profileId, PROFILE, (keys, id) => [keys.profile(id)], [
       now,
       ...facts,
     ]);

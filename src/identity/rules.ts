@@ -34,7 +34,10 @@ const JUNK = new Set([
 const LONGEST_JUNK = Math.max(...Array.from(JUNK, (word) => word.length));
 
 const CONTROL = /\p{Cc}/u;
-const SHOPIFY_GID = /^gid:\/\/shopify\/[A-Za-z]+\/(\d+)$/;
+const SHOPIFY_GID = /^gid:\/\/shopify\/([A-Za-z]+)\/(\d+)$/;
+
+/** What a gid names, of the things that ids are taken of here. */
+export type ShopifyType = 'Customer' | 'Product' | 'ProductVariant' | 'Order';
 
 /** Whether a text has at most `max` bytes of UTF-8; most are known to without counting. */
 export function fitsBytes(text: string, max: number): boolean {
@@ -50,19 +53,29 @@ export function isPlainText(text: string): boolean {
 export function normaliseId(id: string): string {
   const trimmed = id.trim();
   if (!trimmed.startsWith('gid:')) return trimmed;
-  return SHOPIFY_GID.exec(trimmed)?.[1] ?? trimmed;
+  return SHOPIFY_GID.exec(trimmed)?.[2] ?? trimmed;
 }
 
-/** Whether the id of a product, a variant or an order may be taken. */
-export function isId(text: string): boolean {
-  return isNormalId(normaliseId(text));
+/** Whether the id of a thing may be taken. A gid of another type names another thing. */
+export function isId(type: ShopifyType, text: string): boolean {
+  return isNormalId(normaliseId(text)) && isOfType(type, text);
+}
+
+function isOfType(type: ShopifyType, id: string): boolean {
+  const trimmed = id.trim();
+  return !trimmed.startsWith('gid:') || (SHOPIFY_GID.exec(trimmed)?.[1] ?? type) === type;
 }
 
 function isNormalId(id: string): boolean {
   return id !== '' && fitsBytes(id, MAX_ID_BYTES) && isPlainText(id);
 }
 
-/** Whether a customer or session id may be taken. */
+/** Whether a customer's id may be taken. */
+export function isCustomerId(text: string): boolean {
+  return isVisitorId(text) && isOfType('Customer', text);
+}
+
+/** Whether a session's id may be taken; of a customer's, all but the type. */
 export function isVisitorId(text: string): boolean {
   const id = normaliseId(text);
   return isNormalId(id) && !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()));

@@ -7,40 +7,74 @@
 // Reading creates and links nothing.
 
 import { ServiceError } from '../errors.js';
-import type { Recorder } from '../events/recorder.js';
-import type { EntryKind } from '../visits/ledger.js';
-import type { Identities, Settled } from './identities.js';
+import type { Operation } from '../redis/requests.js';
+import type { VisitKind } from '../visits/visit-batch.js';
+import type { Ask, Asker, Changed, Doors, Settled, Subject } from './doors.js';
 import type { Linked, Linker } from './link.js';
+import { LinkOrder, type Outcome } from './link-order.js';
 import { type Identity, identityName } from './rules.js';
 
-/** Rounds of linking before giving up: each lost round means that another server changed the same visitor. */
-const ROUNDS = 8;
+/** Reads of one request that may go to several profiles, because the visitor is linked meanwhile, and are done again. */
+const READ_ROUNDS = 8;
 
 export class Visitors {
-  readonly #identities: Identities;
+  readonly #doors: Doors;
   readonly #linker: Linker;
-  readonly #recorder: Recorder;
 
-  constructor(identities: Identities, linker: Linker, recorder: Recorder) {
-    this.#identities = identities;
+  constructor(doors: Doors, linker: Linker) {
+    this.#doors = doors;
     this.#linker = linker;
-    this.#recorder = recorder;
   }
 
   /**
-   * Counts, resets or resolves for a visitor; makes the profile where there is none.
-   * @param operationId visitAndCount: counts once under this id
+   * Counts or resets for a visitor, or only makes it known (`resolve`); makes the profile where there is none.
+   * @throws ServiceError `unavailable`, `overloaded`, `too_many_products`
    */
   enter(
-    kind: Exclude<EntryKind, 'read' | 'peek'>,
+    kind: Exclude<VisitKind, 'read'> | 'resolve',
     who: Identity,
     mayLink: boolean,
     handle = '',
-    operationId?: string,
   ): Promise<Settled> {
-    if (!mustLink(who, mayLink)) return this.#identities.enter(kind, onlyName(who), handle, operationId);
-    const [customer, session] = [identityName('c', who.customerId), identityName('s', who.sessionId)];
-    return this.#enterLinked(kind, customer, session, handle, operationId);
+    if (kind === 'resolve') return this.#resolve(who, mayLink);
+    return this.#for(who, mayLink, (subject) => this.#doors.enter(kind, subject, handle));
+  }
+
+  /** Counts, reads or resets for a visitor, who is told: `enter` and `read` without promises, wherever nothing is linked. */
+  count(kind: VisitKind, who: Identity, mayLink: boolean, handle: string, asker: Asker): void {
+    if (!mustLink(who, mayLink)) {
+      this.#doors.count(kind, onlyName(who), handle, asker);
+      return;
+    }
+    const settled =
+      kind === 'read' ? this.read(who, mayLink, handle) : this.enter(kind, who, mayLink, handle);
+    settled.then(
+      ({ profileId, count }) => asker.counted(profileId, count),
+      (error) => asker.failed(error),
+    );
+  }
+
+  /**
+   * Counts several visits. All enter the batcher in this turn, save those that wait for a link: see LinkOrder.
+   * @returns for each, in order, what `enter` gives, or the error that it throws
+   */
+  enterAll(
+    kind: 'visit' | 'visitAndCount',
+    visits: readonly { readonly identity: Identity; readonly productHandle: string }[],
+    mayLink: boolean,
+  ): Promise<Outcome[]> {
+    const order = new LinkOrder();
+    return Promise.all(
+      visits.map(({ identity, productHandle }) => {
+        const names = mustLink(identity, mayLink) ? namesOf(identity) : [onlyName(identity)];
+        return order.run(names, () => this.enter(kind, identity, mayLink, productHandle).catch(toOutcome));
+      }),
+    );
+  }
+
+  /** Counts one visit under an operation: once, however often it is tried. @throws as `enter` */
+  enterOnce(who: Identity, mayLink: boolean, handle: string, operation: Operation): Promise<Settled> {
+    return this.#for(who, mayLink, (subject) => this.#doors.enterOnce(subject, handle, operation));
   }
 
   /**
@@ -48,34 +82,68 @@ export class Visitors {
    * @param encode the event's line (from encodeEvent) under a profile
    * @returns the profile @throws ServiceError `overloaded` at the high-water mark, `unavailable`
    */
-  async record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
-    if (!this.#recorder.recordsOf || mustLink(who, mayLink)) {
-      const { profileId } = await this.enter('resolve', who, mayLink);
-      await this.#recorder.append(encode(profileId), profileId);
-      return profileId;
-    }
-    const name = onlyName(who);
-    return this.#identities.settle(
-      name,
-      (profileId, own) => this.#recorder.recordOf(name, profileId, own, encode(profileId)),
-      (profileId) => profileId,
-    );
+  record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
+    return this.#for(who, mayLink, (subject) => this.#doors.record(subject, encode));
   }
 
   /** The visitor's count of a product, and the profile id that it has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Settled> {
-    return this.#identities.enter('read', await this.#nameToRead(who, mayLink), handle);
+    const name = await this.#nameToRead(who, mayLink);
+    return (await this.#doors.enter('read', { name }, handle)) as Settled;
+  }
+
+  /**
+   * The visitor's counts of several products, in their order, and the profile id that it has or would get.
+   * @throws ServiceError `unavailable`, `overloaded`
+   */
+  async readAll(
+    who: Identity,
+    mayLink: boolean,
+    handles: readonly string[],
+  ): Promise<{ readonly profileId: string; readonly counts: readonly number[] }> {
+    for (let round = 0; round < READ_ROUNDS; round++) {
+      const name = await this.#nameToRead(who, mayLink);
+      const read = await Promise.all(
+        handles.map((handle) => this.#doors.enter('read', { name }, handle) as Promise<Settled>),
+      );
+      const { profileId } = read[0] as Settled;
+      if (read.every((one) => one.profileId === profileId))
+        return { profileId, counts: read.map(({ count }) => count) };
+    }
+    throw new ServiceError('unavailable');
   }
 
   /** The profile that the visitor has, or would get. Creates and links nothing. */
   async find(who: Identity, mayLink: boolean): Promise<Settled> {
-    return this.#identities.enter('peek', await this.#nameToRead(who, mayLink));
+    return this.#doors.find(await this.#nameToRead(who, mayLink));
   }
 
-  /** The profile of a visitor who has one, for a write that has nothing to do where there is none: it may link. */
-  async resolveKnown(who: Identity, mayLink: boolean): Promise<Settled> {
-    const found = await this.find(who, mayLink);
-    return found.known && mustLink(who, mayLink) ? this.enter('resolve', who, mayLink) : found;
+  /**
+   * Changes something of a visitor's profile; makes it where there is none. @param make see Doors.change
+   * @throws what `make` throws, and ServiceError `unavailable`
+   */
+  change<Answer>(who: Identity, mayLink: boolean, make: Ask<Answer>): Promise<Changed<Answer>> {
+    return this.#for(who, mayLink, (subject) => this.#doors.change(subject, true, make));
+  }
+
+  /** As `change`, where there is nothing to do for a visitor who has no profile: it stays unknown. */
+  changeKnown<Answer>(who: Identity, mayLink: boolean, make: Ask<Answer>): Promise<Changed<Answer>> {
+    const act = (subject: Subject) => this.#doors.change(subject, false, make);
+    return this.#for(who, mayLink, act, async () => {
+      const { known, profileId } = await this.find(who, mayLink);
+      return known ? undefined : act({ name: '', room: profileId });
+    });
+  }
+
+  /** Where a visit or event of this visitor will be recorded, as far as this process knows without asking. */
+  likelyProfile(who: Identity, mayLink: boolean): string {
+    const name = mustLink(who, mayLink) ? identityName('s', who.sessionId) : onlyName(who);
+    return this.#doors.remembered(name) ?? this.#doors.ownProfile(name);
+  }
+
+  /** Whether a session belongs to a customer. Changes nothing. @throws ServiceError `unavailable` */
+  async belongsToCustomer({ sessionId }: Identity): Promise<boolean> {
+    return sessionId !== null && this.#linker.belongsToCustomer(identityName('s', sessionId));
   }
 
   /** Links a session to a customer. @param who has both ids. @throws ServiceError `unavailable` */
@@ -83,29 +151,48 @@ export class Visitors {
     return this.#linker.link(identityName('c', who.customerId), identityName('s', who.sessionId));
   }
 
+  async #resolve(who: Identity, mayLink: boolean): Promise<Settled> {
+    if (!mustLink(who, mayLink)) return this.#doors.find(onlyName(who), 'resolve');
+    const { profileId } = await this.#linker.link(...namesOf(who));
+    return { profileId, count: 0, known: true };
+  }
+
+  /**
+   * Does something for a visitor. Two ids are linked first, where they are not known to be.
+   * @param instead does it, where they are not to be linked
+   */
+  #for<T>(
+    who: Identity,
+    mayLink: boolean,
+    act: (subject: Subject) => Promise<T | undefined>,
+    instead?: () => Promise<T | undefined>,
+  ): Promise<T> {
+    if (!mustLink(who, mayLink)) return act({ name: onlyName(who) }) as Promise<T>;
+    return this.#forLinked(...namesOf(who), act, instead);
+  }
+
+  async #forLinked<T>(
+    customer: string,
+    session: string,
+    act: (subject: Subject) => Promise<T | undefined>,
+    instead?: () => Promise<T | undefined>,
+  ): Promise<T> {
+    const room = this.#doors.remembered(session);
+    if (room !== undefined && room === this.#doors.remembered(customer)) {
+      const done = await act({ name: session, room });
+      if (done !== undefined) return done;
+    }
+    const done = await instead?.();
+    if (done !== undefined) return done;
+    const { profileId } = await this.#linker.link(customer, session);
+    return (await act({ name: '', room: profileId })) as T;
+  }
+
   /** The name under which a read finds what a write of the same visitor would. */
   async #nameToRead(who: Identity, mayLink: boolean): Promise<string> {
     if (!mustLink(who, mayLink)) return onlyName(who);
-    const [customer, session] = [identityName('c', who.customerId), identityName('s', who.sessionId)];
+    const [customer, session] = namesOf(who);
     return (await this.#linker.wouldAdopt(customer, session)) ? session : customer;
-  }
-
-  async #enterLinked(
-    kind: EntryKind,
-    customer: string,
-    session: string,
-    handle: string,
-    operationId: string | undefined,
-  ): Promise<Settled> {
-    let profileId = this.#identities.believed(session);
-    const areLinked = profileId === this.#identities.believed(customer);
-    for (let round = areLinked ? 0 : 1; round < ROUNDS; round++) {
-      if (round > 0) profileId = (await this.#linker.link(customer, session)).profileId;
-      // Entered in the session's name: were it some other customer's by now, the ledger would say so.
-      const settled = await this.#identities.enterAt(profileId, kind, session, handle, operationId);
-      if (settled !== undefined) return settled;
-    }
-    throw new ServiceError('unavailable');
   }
 }
 
@@ -116,6 +203,16 @@ function mustLink(who: Identity, mayLink: boolean): who is Identity & BothIds {
   return mayLink && who.customerId !== null && who.sessionId !== null;
 }
 
+function namesOf({ customerId, sessionId }: BothIds): [customer: string, session: string] {
+  return [identityName('c', customerId), identityName('s', sessionId)];
+}
+
 function onlyName({ customerId, sessionId }: Identity): string {
   return customerId !== null ? identityName('c', customerId) : identityName('s', sessionId as string);
+}
+
+/** @throws what is no ServiceError: a mistake of ours is not told of one visit among others */
+function toOutcome(error: Error): Outcome {
+  if (error instanceof ServiceError) return error;
+  throw error;
 }

@@ -1,16 +1,31 @@
-// Runs scripts at a profile, wherever that is by now. A profile that was merged away has a tombstone that
-// names its heir; scripts answer with it (a string) and do nothing. A tombstone that begins with `!` belongs
-// to a merge that has not handed everything over yet: whoever meets it finishes the job first.
+// Runs scripts at a profile, wherever that is by now. A profile that was merged away has a tombstone that names its
+// heir; scripts answer with it (a string) and do nothing. A tombstone that begins with `!` belongs to a merge that has
+// not handed everything over yet: the request that meets it finishes the merge first.
 
 import { ServiceError } from '../errors.js';
 import type { Keys } from './keys.js';
 import type { Script, ScriptArg } from './scripts.js';
 import type { Store } from './store.js';
 
-/** Merges in a chain; more than a few would be a circle in the data. */
+/** Where something of a visitor is done: at a door, or at a room. */
+export interface Place {
+  readonly profileId: string;
+  readonly isRoom: boolean;
+  /** The identity whose door is checked in the same step, and its bucket; both empty where it was asked before. */
+  readonly checked: string;
+  readonly bucket: string;
+}
+
+/** A profile that was asked for before, or is known by itself. */
+export function placeOf(profileId: string): Place {
+  return { profileId, isRoom: true, checked: '', bucket: '' };
+}
+
+/** Steps from one place to the next; more than a few would be a circle in the data. */
 export const MAX_HOPS = 16;
 
-export type FinishMerge = (from: string, heir: string) => Promise<void>;
+/** @returns the profile that has everything now @throws ServiceError `unavailable` */
+export type FinishMerge = (from: string, heir: string) => Promise<string>;
 
 export class AtProfile {
   readonly #store: Store;
@@ -22,11 +37,13 @@ export class AtProfile {
   }
 
   /**
+   * @param call `change` for a script that changes something, see Store
    * @param keysOf the script's keys for a profile; the script answers a string only for a tombstone
    * @returns the reply, and the profile that gave it
    * @throws ServiceError `unavailable`
    */
   async run(
+    call: 'run' | 'change',
     profileId: string,
     script: Script,
     keysOf: (keys: Keys, profileId: string) => readonly string[],
@@ -34,18 +51,15 @@ export class AtProfile {
   ): Promise<{ readonly profileId: string; readonly reply: unknown }> {
     let at = profileId;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const reply = await this.#store.run(script, keysOf(this.#store.keys, at), args);
+      const reply = await this.#store[call](script, keysOf(this.#store.keys, at), args);
       if (typeof reply !== 'string') return { profileId: at, reply };
       at = await this.follow(at, reply);
     }
     throw new ServiceError('internal');
   }
 
-  /** Where a tombstone or a link leads. */
-  async follow(from: string, target: string): Promise<string> {
-    if (!target.startsWith('!')) return target;
-    const heir = target.slice(1);
-    await this.#finishMerge(from, heir);
-    return heir;
+  /** Where a tombstone leads. @throws ServiceError `unavailable` */
+  async follow(from: string, tombstone: string): Promise<string> {
+    return tombstone.startsWith('!') ? this.#finishMerge(from, tombstone.slice(1)) : tombstone;
   }
 }

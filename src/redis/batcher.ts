@@ -9,8 +9,12 @@
 // the first time, and a late copy of an older one is refused. While a lane waits, the next batch fills:
 // the busier Redis is, the larger the batches.
 //
-// On a cluster a batch may only touch one slot: operations are grouped by hash tag, with lanes for each.
-// On a single server, scripts that can mix tags have one group for everything.
+// On a single server, scripts that can mix hash tags have one group for everything, and all others a group for each
+// tag. On a cluster the former have a group for each master: their script may touch every slot of its node
+// (allow-cross-slot-keys), and what is not there, because the slot has moved or is on the move, comes back undone
+// (NOT_HERE). It is sent again with others of its tag, as a batch that names its keys: that one is redirected as a whole.
+// What a call costs Redis hardly depends on its size, so a turn sends to one node, and the others wait for the next
+// turns: batches are as large as those of one server, and an idle process has its next turn at once.
 //
 // Nothing waits longer than the timeout, and once Redis is known to be away nothing waits at all: the promise
 // is rejected with `unavailable`. A batch carries a deadline for Redis, a little before ours because the reply
@@ -18,34 +22,41 @@
 
 import { randomBytes } from 'node:crypto';
 import { LUA, ServiceError } from '../errors.js';
-import type { RedisClient } from './client.js';
-import type { RedisClock } from './clock.js';
-import { isPassing, toServiceError } from './failures.js';
-import type { Presence } from './presence.js';
+import { toServiceError } from './failures.js';
+import type { RedisHealth } from './health.js';
 import { ScriptCall } from './script-call.js';
-import { isNoScript, type Script } from './scripts.js';
+import { type Script, scriptOf } from './scripts.js';
+import { NOT_HERE, type Sender } from './sender.js';
+
+/** An operation. It is told what became of it: one of the two, once, also within `add`. */
+export interface Batched<Answer> {
+  /** Of our monotonic clock; set by the batcher. */
+  deadline: number;
+  done(answer: Answer): void;
+  /** @param error ServiceError `unavailable` (no answer in time), `overloaded` (too much waiting), or what `decode` gave */
+  failed(error: Error): void;
+}
 
 /** How the operations of one script are laid out. The first key and the first three arguments are the batcher's. */
 export interface BatchFormat<Op, Answer> {
   readonly script: Script;
   /** Hash tag of the slot that the operation's keys live in. */
   tag(op: Op): string;
-  /** Whether a batch may mix tags where the server allows it (one that is no cluster). */
+  /** Whether a batch may mix tags: of one server, or of one node of a cluster. */
   readonly mixesTags: boolean;
   /** Whether the operation changes anything; a batch of reads needs no record. */
   writes(op: Op): boolean;
   /** Characters that the operation brings along, where they may be many: bounds a batch beside its count. */
   size?(op: Op): number;
-  /** Gives the call the keys and arguments of a batch. */
-  encode(ops: readonly Op[], call: ScriptCall): void;
+  /** Gives the call the arguments of a batch, and its keys: with `mixesTags` only where `namesKeys`. */
+  encode(ops: readonly Op[], call: ScriptCall, namesKeys: boolean): void;
   /** The script's reply -> one answer per operation, in order. An Error rejects its operation. */
-  decode(ops: readonly Op[], reply: unknown): readonly (Answer | Error)[];
+  decode(ops: readonly Op[], reply: unknown): readonly (Answer | Error | typeof NOT_HERE)[];
 }
 
 export interface BatcherOptions {
-  readonly client: RedisClient;
-  readonly clock: RedisClock;
-  readonly presence: Presence;
+  readonly sender: Sender;
+  readonly health: Pick<RedisHealth, 'isHopeless' | 'addressOf'>;
   /** Key of a lane's record. */
   laneKey(tag: string, lane: string): string;
   readonly isCluster: boolean;
@@ -61,31 +72,30 @@ const LANES_PER_GROUP = 4;
 const MAX_BATCH = 512;
 /** Characters; a script that takes megabytes keeps everybody waiting, and so does reading them back. */
 const MAX_BATCH_SIZE = 256 * 1024;
-/** Share of the timeout that is kept for the way back, and for what clocks are told wrong by. */
-const REPLY_SHARE = 0.2;
 /** Seconds; far beyond any timeout, so that no copy of a batch can outlive its record. */
 const LANE_MEMORY_S = 60;
+/** The group of everything, on one server. */
+const ALL = 'all';
 
-interface Waiting<Op, Answer> {
-  readonly op: Op;
-  readonly deadline: number;
-  readonly resolve: (answer: Answer) => void;
-  readonly reject: (error: Error) => void;
-}
-
-interface Group<Op, Answer> {
-  readonly tag: string;
-  waiting: Waiting<Op, Answer>[];
+interface Group<Op> {
+  /** A tag, a node's address, or ALL. */
+  readonly name: string;
+  readonly isNode: boolean;
+  /** Of the lanes' records. */
+  tag: string;
+  waiting: Op[];
   freeLanes: string[];
   busy: number;
 }
 
-export class Batcher<Op, Answer> {
+export class Batcher<Op extends Batched<Answer>, Answer> {
   readonly #format: BatchFormat<Op, Answer>;
   readonly #options: BatcherOptions;
-  readonly #groups = new Map<string, Group<Op, Answer>>();
+  readonly #groups = new Map<string, Group<Op>>();
   // Unique over restarts: a lane's numbers must never be met by another process's.
   readonly #id = randomBytes(6).toString('base64url');
+  /** Of batches that span a cluster node's slots, and of those that only read there. */
+  readonly #nodeScripts: readonly [writing: Script, reading: Script];
   #sequence = 0;
   #pending = 0;
   #turnScheduled = false;
@@ -97,6 +107,10 @@ export class Batcher<Op, Answer> {
   constructor(format: BatchFormat<Op, Answer>, options: BatcherOptions) {
     this.#format = format;
     this.#options = options;
+    this.#nodeScripts = [
+      withFlags(format.script, 'allow-cross-slot-keys'),
+      withFlags(format.script, 'allow-cross-slot-keys,no-writes'),
+    ];
   }
 
   /** Operations waiting or in flight. */
@@ -104,30 +118,21 @@ export class Batcher<Op, Answer> {
     return this.#pending;
   }
 
-  /** @throws ServiceError `unavailable` (no answer in time), `overloaded` (too much waiting), or what `decode` gave. */
-  run(op: Op): Promise<Answer> {
-    if (this.#closed || this.#options.presence.isHopeless)
-      return Promise.reject(new ServiceError('unavailable'));
-    if (this.#pending >= this.#options.maxPending) return Promise.reject(new ServiceError('overloaded'));
+  add(op: Op): void {
+    const { health, maxPending } = this.#options;
+    if (this.#closed || health.isHopeless) return void op.failed(new ServiceError('unavailable'));
+    if (this.#pending >= maxPending) return void op.failed(new ServiceError('overloaded'));
     this.#pending++;
-    const tag = this.#format.mixesTags && !this.#options.isCluster ? 'all' : this.#format.tag(op);
-    let group = this.#groups.get(tag);
-    if (group === undefined) {
-      const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${lane}`);
-      group = { tag, waiting: [], freeLanes, busy: 0 };
-      this.#groups.set(tag, group);
-    }
-    const { waiting } = group;
-    if (!this.#turnScheduled) {
-      this.#turnScheduled = true;
-      this.#turnDeadline = performance.now() + this.#options.timeoutMs;
-      setImmediate(this.#endOfTurn);
-    }
-    const deadline = this.#turnDeadline;
-    return new Promise((resolve, reject) => {
-      // A turn may bring thousands: Redis need not wait for the last of them.
-      if (waiting.push({ op, deadline, resolve, reject }) >= MAX_BATCH) this.#sendWithinTurn(group);
-    });
+    this.#scheduleTurn();
+    op.deadline = this.#turnDeadline;
+    const group = this.#groupOf(op);
+    // A turn may bring thousands: Redis need not wait for the last of them.
+    if (group.waiting.push(op) >= MAX_BATCH) this.#sendWithinTurn(group);
+  }
+
+  /** `add`, as a promise. @param op without what tells it */
+  run(op: Omit<Op, keyof Batched<Answer>>): Promise<Answer> {
+    return new Promise((done, failed) => this.add({ ...op, deadline: 0, done, failed } as unknown as Op));
   }
 
   /** Refuses new operations and resolves when those under way are settled. */
@@ -139,25 +144,66 @@ export class Batcher<Op, Answer> {
     });
   }
 
+  #scheduleTurn(): void {
+    if (this.#turnScheduled) return;
+    this.#turnScheduled = true;
+    this.#turnDeadline = performance.now() + this.#options.timeoutMs;
+    setImmediate(this.#endOfTurn);
+  }
+
+  #groupOf(op: Op): Group<Op> {
+    const { isCluster, health } = this.#options;
+    if (!this.#format.mixesTags) return this.#groupOfTag(this.#format.tag(op));
+    if (!isCluster) return this.#groupOfTag(ALL);
+    const tag = this.#format.tag(op);
+    const address = health.addressOf(tag);
+    return address === undefined ? this.#groupOfTag(tag) : this.#group(address, true, tag);
+  }
+
+  #groupOfTag(tag: string): Group<Op> {
+    return this.#group(tag, false, tag);
+  }
+
+  #group(name: string, isNode: boolean, tag: string): Group<Op> {
+    const known = this.#groups.get(name);
+    if (known !== undefined) return known;
+    const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${lane}`);
+    const group = { name, isNode, tag, waiting: [], freeLanes, busy: 0 };
+    this.#groups.set(name, group);
+    return group;
+  }
+
   readonly #endOfTurn = (): void => {
     this.#turnScheduled = false;
-    for (const group of this.#groups.values()) this.#sendWaiting(group);
+    let served: Group<Op> | undefined;
+    for (const group of this.#groups.values()) {
+      if (group.isNode && group.waiting.length > 0) {
+        if (served !== undefined) {
+          this.#scheduleTurn();
+          continue;
+        }
+        if (group.freeLanes.length > 0) served = group;
+      }
+      this.#sendWaiting(group);
+    }
+    if (served === undefined || !this.#groups.delete(served.name)) return;
+    this.#groups.set(served.name, served); // the others come first in the next turn
   };
 
   /** Refuses nobody: an answer in the middle of another request's turn would go out in pieces. */
-  #sendWithinTurn(group: Group<Op, Answer>): void {
+  #sendWithinTurn(group: Group<Op>): void {
     this.#sendBatches(group);
     this.#turnDeadline = performance.now() + this.#options.timeoutMs;
   }
 
-  #sendWaiting(group: Group<Op, Answer>): void {
+  #sendWaiting(group: Group<Op>): void {
     this.#dropLate(group);
     this.#sendBatches(group);
     // Tags of a cluster are many; an idle group is made anew when it is needed.
-    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.tag);
+    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.name);
   }
 
-  #sendBatches(group: Group<Op, Answer>): void {
+  #sendBatches(group: Group<Op>): void {
     while (group.waiting.length > 0 && group.freeLanes.length > 0) {
       const lane = group.freeLanes.pop() as string;
       const count = this.#batchCount(group.waiting);
@@ -169,115 +215,82 @@ export class Batcher<Op, Answer> {
   }
 
   /** How many of those waiting go into the next batch: at least one. */
-  #batchCount(waiting: readonly Waiting<Op, Answer>[]): number {
+  #batchCount(waiting: readonly Op[]): number {
     const most = Math.min(waiting.length, MAX_BATCH);
-    const { size } = this.#format;
-    if (size === undefined) return most;
+    if (this.#format.size === undefined) return most;
     let sum = 0;
     for (let count = 0; count < most; count++) {
-      sum += size((waiting[count] as Waiting<Op, Answer>).op);
+      sum += this.#format.size(waiting[count] as Op);
       if (sum > MAX_BATCH_SIZE && count > 0) return count;
     }
     return most;
   }
 
   /** What waited for a lane until its deadline is refused without being sent. */
-  #dropLate(group: Group<Op, Answer>): void {
+  #dropLate(group: Group<Op>): void {
     const now = performance.now();
     let late = 0;
-    for (const { deadline, reject } of group.waiting) {
-      if (deadline > now) break;
-      reject(new ServiceError('unavailable'));
-      late++;
-    }
-    if (late > 0) {
-      group.waiting = group.waiting.slice(late);
-      this.#pending -= late;
-    }
+    while (late < group.waiting.length && (group.waiting[late] as Op).deadline <= now) late++;
+    if (late === 0) return;
+    this.#pending -= late;
+    for (const op of group.waiting.splice(0, late)) op.failed(new ServiceError('unavailable'));
   }
 
-  async #send(group: Group<Op, Answer>, lane: string, batch: Waiting<Op, Answer>[]): Promise<void> {
-    const { onBatch } = this.#options;
-    const started = performance.now();
-    const ops = batch.map((w) => w.op);
-    const deadline = (batch[0] as Waiting<Op, Answer>).deadline;
+  async #send(group: Group<Op>, lane: string, batch: Op[]): Promise<void> {
+    let answers: readonly (Answer | Error | typeof NOT_HERE)[];
     try {
-      const sequence = ops.some(this.#format.writes) ? ++this.#sequence : 0;
-      const call = new ScriptCall(this.#format.script, this.#options.laneKey(group.tag, lane));
-      this.#format.encode(ops, call);
-      const reply = await this.#callUntilAnswered(call, sequence, deadline);
-      onBatch?.(ops.length, performance.now() - started);
-      const answers = this.#format.decode(ops, reply);
-      for (let i = 0; i < batch.length; i++) {
-        const answer = answers[i] as Answer | Error;
-        const { resolve, reject } = batch[i] as Waiting<Op, Answer>;
-        if (answer instanceof Error) reject(answer);
-        else resolve(answer);
-      }
+      answers = await this.#ask(group, lane, batch);
     } catch (error) {
-      for (const { reject } of batch) reject(error as Error);
-    } finally {
-      this.#pending -= batch.length;
-      group.busy--;
-      group.freeLanes.push(lane);
-      this.#sendWaiting(group);
-      if (this.#pending === 0) this.#onIdle?.();
+      answers = new Array(batch.length).fill(error);
     }
+    group.busy--;
+    group.freeLanes.push(lane);
+    // Before those are told that have their answers: Redis need not wait for that.
+    if (!group.isNode) this.#sendWaiting(group);
+    else if (group.waiting.length > 0) this.#scheduleTurn();
+    for (let i = 0; i < batch.length; i++) this.#settle(group, batch[i] as Op, answers[i] as Answer);
+    if (this.#pending === 0) this.#onIdle?.();
   }
 
-  /** Sends the same call until Redis answers it or the deadline (of our monotonic clock) is past. */
-  async #callUntilAnswered(call: ScriptCall, sequence: number, deadline: number): Promise<unknown> {
-    const { client, clock, presence } = this.#options;
-    let inFull = false;
-    let remeasured = false;
-    let forRedis = this.#inRedisTime(deadline);
-    for (;;) {
-      try {
-        if (!presence.isUp && !(await up(presence, deadline))) throw new ServiceError('unavailable');
-        const sent = call.send(client, inFull, [sequence, forRedis, LANE_MEMORY_S]);
-        const reply = await before(deadline, sent);
-        if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
-        if (reply !== LUA.EXPIRED) return reply;
-        // Either we were slow, or a clock jumped since it was measured: that can be told apart once.
-        if (remeasured || performance.now() >= deadline) throw new ServiceError('unavailable');
-        remeasured = true;
-        await clock.measure(client);
-        forRedis = this.#inRedisTime(deadline);
-      } catch (error) {
-        if (error instanceof ServiceError) throw error;
-        if (isNoScript(error)) {
-          inFull = true;
-          continue;
-        }
-        if (!isPassing(error as Error) || !(await up(presence, deadline)))
-          throw toServiceError(error as Error);
-      }
+  async #ask(group: Group<Op>, lane: string, batch: Op[]) {
+    const { sender, health, isCluster, laneKey, onBatch } = this.#options;
+    const started = performance.now();
+    const first = batch[0] as Op;
+    const sequence = batch.some(this.#format.writes) ? ++this.#sequence : 0;
+    let script = this.#format.script;
+    if (group.isNode) {
+      // The slot of its records may have moved.
+      if (health.addressOf(group.tag) !== group.name) group.tag = this.#format.tag(first);
+      script = this.#nodeScripts[sequence > 0 ? 0 : 1];
     }
+    const call = new ScriptCall(script, laneKey(group.tag, lane));
+    this.#format.encode(batch, call, isCluster && !group.isNode);
+    const numbers = (lastMoment: number) => [sequence, lastMoment, LANE_MEMORY_S];
+    const reply = await sender.send(call, first.deadline, numbers, sequence > 0, group.isNode);
+    if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
+    onBatch?.(batch.length, performance.now() - started);
+    if (reply === NOT_HERE) return new Array<typeof NOT_HERE>(batch.length).fill(NOT_HERE);
+    return this.#format.decode(batch, reply);
   }
 
-  /** Until when Redis may apply a batch: what it would apply later may be answered as refused. */
-  #inRedisTime(deadline: number): number {
-    const { clock, timeoutMs } = this.#options;
-    return Math.floor(clock.at(deadline) - timeoutMs * REPLY_SHARE);
+  #settle(group: Group<Op>, op: Op, answer: Answer | Error | typeof NOT_HERE): void {
+    if (answer === NOT_HERE && group.isNode) {
+      this.#scheduleTurn();
+      this.#groupOfTag(this.#format.tag(op)).waiting.push(op);
+      return;
+    }
+    this.#pending--;
+    try {
+      if (answer instanceof Error) op.failed(toServiceError(answer));
+      else if (answer === NOT_HERE) op.failed(new ServiceError('unavailable'));
+      else op.done(answer as Answer);
+    } catch (error) {
+      op.failed(error as Error);
+    }
   }
 }
 
-/** The client's own time-out begins with the call, but a batch may have waited for its lane. */
-function before<T>(deadline: number, call: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const late = () => reject(new ServiceError('unavailable'));
-    const timer = setTimeout(late, deadline - performance.now());
-    call.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
-}
-
-const POLL_MS = 5;
-
-/** Waits until Redis may be used again; false where the deadline comes first, or there is no use in waiting. */
-async function up(presence: Presence, deadline: number): Promise<boolean> {
-  do {
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    if (performance.now() >= deadline || presence.isHopeless) return false;
-  } while (!presence.isUp);
-  return true;
+/** @param flags https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags, since Redis 7.0 */
+function withFlags({ name, source }: Script, flags: string): Script {
+  return scriptOf(name, `#!lua flags=${flags}\n${source}`);
 }

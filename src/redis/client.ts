@@ -1,12 +1,13 @@
 // Connections to Redis or Redis Cluster, set up so that ioredis never decides on its own to send
-// something twice: a command whose connection is lost fails at once, and whoever sent it knows
-// whether it may be sent again (the batcher does, under the same batch id).
+// something twice: a command whose connection is lost fails at once, and its sender knows
+// whether it may be sent again (sender.ts). Timers are ours, too: deadline.ts, silence.ts.
 //
 // `maxRetriesPerRequest: 0` rejects what was in flight as soon as a connection closes.
 // `autoResendUnfulfilledCommands: false` alone would leave it pending for ever
 // (https://github.com/redis/ioredis/issues/2193).
 
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { cutSilentConnections } from './silence.js';
 
 export type RedisClient = Redis | Cluster;
 
@@ -18,20 +19,17 @@ export interface RedisConnection {
   readonly urls: readonly string[];
   /** Shown in CLIENT LIST. */
   readonly name: string;
-  /** Milliseconds until a command without an answer fails. */
+  /** Milliseconds without an answer after which a connection counts as silent; it is cut after twice that at most. */
   readonly timeoutMs: number;
 }
 
 const RECONNECT_MIN_MS = 20;
 const RECONNECT_MAX_MS = 500;
+const SLOTS_TIMEOUT_MS = 2_000;
 
 function commonOptions(connection: RedisConnection): Options {
   return {
     connectionName: connection.name,
-    commandTimeout: connection.timeoutMs,
-    // A command that gave up waiting stays in the queue of its connection, and a connection whose other end is
-    // frozen or unreachable stays `ready`: it is cut, and made anew as soon as somebody answers.
-    socketTimeout: connection.timeoutMs,
     connectTimeout: 2_000,
     maxLoadingRetryTime: 200,
     enableOfflineQueue: false,
@@ -73,13 +71,39 @@ export function createRedis(connection: RedisConnection, onError: (error: Error)
             redisOptions: { ...options, ...shared },
             enableOfflineQueue: false,
             lazyConnect: true,
-            slotsRefreshTimeout: 2_000,
+            slotsRefreshTimeout: Math.min(SLOTS_TIMEOUT_MS, connection.timeoutMs),
+            // A MOVED or ASK is followed at once, a second one, too. Nothing is sent again after a while: not when its
+            // connection closed, nor at CLUSTERDOWN. (TRYAGAIN can't be turned off. Changes do not go this way.)
+            maxRedirections: 2,
+            retryDelayOnFailover: 0,
+            retryDelayOnClusterDown: 0,
+            retryDelayOnTryAgain: 0,
             clusterRetryStrategy: (times) =>
               Math.min(RECONNECT_MIN_MS * 2 ** Math.min(times, 10), RECONNECT_MAX_MS),
           },
         );
   client.on('error', onError);
+  // Connections to a cluster's nodes are made by their first command, and a second one meanwhile would fail. (So would
+  // the client's own, before it is ready.)
+  for (const event of ['ready', 'refresh'])
+    client.on(event, () => {
+      if (client.isCluster && client.status === 'ready') connectMasters(client as Cluster);
+    });
+  cutSilentConnections(client, connection.timeoutMs);
   return client;
+}
+
+/** Each resolves when its connection is ready, or has ended. */
+function connectMasters(cluster: Cluster): Promise<void>[] {
+  return cluster.nodes('master').map(async (node) => {
+    if (node.status === 'wait')
+      await node.connect().catch(() => {}); // told as an error event
+    else if (node.status !== 'ready' && node.status !== 'end')
+      await new Promise<void>((resolve) => {
+        node.once('ready', resolve);
+        node.once('end', resolve);
+      });
+  });
 }
 
 /** @throws the connection's error where the first attempt fails. */
@@ -102,6 +126,7 @@ export async function connectRedis(
         client.once('end', () => reject(new Error('connection closed')));
       });
     }
+    if (client.isCluster) await Promise.all(connectMasters(client as Cluster));
     return client;
   } catch (error) {
     client.disconnect();

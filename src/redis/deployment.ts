@@ -1,24 +1,28 @@
 // What is drawn once for a deployment and then fixed: bucket count, salt, schema version of the keys.
 
 import { randomBytes } from 'node:crypto';
+import type { Cluster } from 'ioredis';
 import { StartupError } from '../errors.js';
 import { connectRedis, type RedisClient } from './client.js';
 import type { Keys } from './keys.js';
 import { loadScript, runScript } from './scripts.js';
 
 /** Raised when keys change their meaning. A program refuses data that is newer than it knows. */
-export const SCHEMA = 1;
+export const SCHEMA = 2;
 
 export interface Deployment {
   readonly buckets: number;
   /** Hexadecimal, 32 bytes; secret. */
   readonly salt: string;
+  /** Of the keys; where it is an older one, src/identity/upgrade.ts brings them forward. */
+  readonly schema: number;
   /** Streams that may hold events: the largest EVENT_SHARDS ever used. */
   readonly shards: number;
 }
 
 const OPEN = loadScript('open');
 const LOOK_MS = 2_000;
+const OLDEST_OF_CLUSTER = 7;
 
 /** @throws StartupError where the data is newer than the program or was made with another bucket count. */
 export async function openDeployment(
@@ -27,6 +31,7 @@ export async function openDeployment(
   wanted: { readonly buckets: number; readonly eventShards: number },
 ): Promise<Deployment> {
   await refuseHalfACluster(client);
+  await refuseOldCluster(client);
   const fresh = randomBytes(32).toString('hex');
   const reply = (await runScript(
     client,
@@ -45,7 +50,7 @@ export async function openDeployment(
       `BUCKETS is ${wanted.buckets}, but this data was made with ${buckets}, which can't change.`,
     );
   }
-  return { buckets, shards, salt: reply[3] as string };
+  return { schema, buckets, shards, salt: reply[3] as string };
 }
 
 /** Whether there is a deployment under this prefix already. @throws the connection's error */
@@ -56,6 +61,22 @@ export async function holdsDeployment(urls: readonly string[], keys: Keys): Prom
   } finally {
     client.disconnect();
   }
+}
+
+/** Batches span the slots of a node, which scripts may do since Redis 7.0. Valkey gives that number, too. */
+async function refuseOldCluster(client: RedisClient): Promise<void> {
+  if (!client.isCluster) return;
+  const infos = await Promise.all((client as Cluster).nodes('master').map((node) => node.info('server')));
+  const old = infos.map(versionOf).find((version) => Number.parseInt(version, 10) < OLDEST_OF_CLUSTER);
+  if (old === undefined) return;
+  throw new StartupError(
+    `A Redis Cluster needs Redis ${OLDEST_OF_CLUSTER}.0 or Valkey, and a node of this one is ${old}.`,
+  );
+}
+
+/** @param info reply of INFO server */
+export function versionOf(info: string): string {
+  return /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown';
 }
 
 /** One URL of a cluster would look fine until the first key of another node. */

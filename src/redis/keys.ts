@@ -9,36 +9,44 @@ export interface Keys {
   readonly meta: string;
   /** hash: app settings */
   readonly settings: string;
-  /** hash: `s:<session>` / `c:<customer>` -> profile id, for the identities of one bucket whose visits do not tell; see lua/visits.lua */
+  /** hash: `s:<session>` / `c:<customer>` -> where it is, for the identities of one bucket; see lua/visits.lua */
   ids(bucket: string): string;
-  /** hash: owner, e-mail, names, device, locale, timestamps */
+  /** hash: product handle -> count, while the identity whose own profile this is is at home; a string while it is away */
+  door(profileId: string): string;
+  /** hash: product handle -> count of a profile that was linked, wherever its identities came from */
+  room(profileId: string): string;
+  /** hash: owner, e-mail, names, device, locale, timestamps; or `heir` and `nonce` once it was merged away */
   profile(profileId: string): string;
-  /** hash: product handle -> count; a string, naming the new profile, once the profile was merged away */
-  visits(profileId: string): string;
-  /** hash: identity -> profile, for the sessions that left this profile for another one */
-  moved(profileId: string): string;
-  /** hash: where another profile would be named for an identity that is believed to have this one, its own or not */
-  names(profileId: string, own: boolean): string;
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
   /** hash: events of item operations that are not known to be in the stream yet */
   outbox(profileId: string): string;
-  /** hash: profiles whose belongings were added to this one */
+  /** hash: profiles whose belongings were added to this one -> nonce of that merge */
   merged(profileId: string): string;
+  /** hash of schema 1, where sessions had gone; only to be removed */
+  notes(profileId: string): string;
+  /** hash: what a profile received from one that was merged into it, for some hours; see lua/merge-give.lua */
+  received(profileId: string, from: string): string;
+  /** hash: profiles of this bucket that were merged away in the last hours; see lua/merge-take.lua */
+  merges(bucket: string): string;
   /** string: the answer of an operation with an idempotency key, at the profile that it changed */
   operation(profileId: string, operationId: string): string;
-  /** string: the first request under an idempotency key, and its answer */
-  once(digest: string): string;
+  /** hash: the first request under an idempotency key, and its answer */
+  request(digest: string): string;
   /** string: the profile that a share code was made for */
   share(code: string): string;
-  /** What a merge moved aside and has not handed over yet: visits, items, outbox, profile, merged, in this order. */
+  /** What a merge moved aside: room, items, outbox, profile, merged, in this order. */
   journal(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
   lane(tag: string, lane: string): string;
+  /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
+  mark(tag: string): string;
   /** stream: shard k of the events */
   events(shard: number): string;
   /** hash: epoch, owner, manifest of the batch in flight, pending events and bytes of shard k */
   eventsState(shard: number): string;
+  /** hash, on one server: changes of wishlists whose senders do not have the reply yet, see lua/wishlist.lua */
+  readonly unanswered: string;
   /** stream: dead letters of shard k */
   eventsDead(shard: number): string;
 }
@@ -53,27 +61,30 @@ export function createKeys(prefix: string): Keys {
     const dot = profileId.indexOf('.');
     return `${prefix}:{${profileId.slice(0, dot)}}:${kind}:${profileId.slice(dot + 1)}`;
   };
-  const ids = (bucket: string) => `${prefix}:{${bucket}}:ids`;
-  const moved = ofProfile('m');
+  const received = ofProfile('x');
   const journalKinds = ['jv', 'ji', 'jo', 'jp', 'jg'].map(ofProfile);
   return {
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
-    ids,
+    ids: (bucket) => `${prefix}:{${bucket}}:ids`,
     profile: ofProfile('p'),
-    visits: ofProfile('v'),
-    moved,
-    names: (profileId, own) => (own ? ids(bucketOf(profileId)) : moved(profileId)),
+    door: ofProfile('v'),
+    room: ofProfile('r'),
     items: ofProfile('i'),
     outbox: ofProfile('o'),
     merged: ofProfile('g'),
+    notes: ofProfile('m'),
+    received: (profileId, from) => `${received(profileId)}:${from}`,
+    merges: (bucket) => `${prefix}:{${bucket}}:merges`,
     operation: (profileId, operationId) => `${prefix}:{${bucketOf(profileId)}}:k:${operationId}`,
     share: (code) => `${prefix}:{share:${code}}`,
-    once: (digest) => `${prefix}:{once:${digest}}`,
+    request: (digest) => `${prefix}:{request:${digest}}`,
     journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
+    mark: (tag) => `${prefix}:{${tag}}:mark`,
     events: (shard) => `${prefix}:{e${shard}}:events`,
     eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,
+    unanswered: `${prefix}:unanswered`,
     eventsDead: (shard) => `${prefix}:{e${shard}}:events:dead`,
   };
 }

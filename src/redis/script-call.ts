@@ -1,17 +1,16 @@
 // A script call that is spelled in Redis's protocol (RESP) while it is put together, in one text. ioredis would
 // make a list of the arguments, look at each and spell it then, which is work for every key of every operation.
 //
-//   *<n> EVALSHA <sha> <number of keys>   key, key, …   ARGV[1..3]: the batcher's   argument, argument, …
+//   *<n> EVALSHA <sha> <number of keys>   key, key, …   ARGV[1], …: its sender's   argument, argument, …
 
-import { Command } from 'ioredis';
-import type { RedisClient } from './client.js';
-import type { Script } from './scripts.js';
+import { Command, type Redis } from 'ioredis';
+import type { Script, ScriptArg } from './scripts.js';
 
-/** The keys and arguments of a call, in order. Those before them, the batcher gives with `send`. */
+/** The keys and arguments of a call, in order. Arguments before them are given with `send`. */
 export class ScriptCall {
   readonly #script: Script;
-  /** ioredis finds the node of a cluster by it. */
-  readonly #firstKey: string;
+  /** The node of a cluster is found by it. */
+  readonly firstKey: string;
   #keys = '';
   #keyCount = 0;
   #args = '';
@@ -21,7 +20,7 @@ export class ScriptCall {
 
   constructor(script: Script, firstKey: string) {
     this.#script = script;
-    this.#firstKey = firstKey;
+    this.firstKey = firstKey;
     this.key(firstKey);
   }
 
@@ -31,7 +30,7 @@ export class ScriptCall {
     this.#keyCount++;
   }
 
-  arg(arg: string | number): void {
+  arg(arg: ScriptArg): void {
     const text = typeof arg === 'string' ? arg : String(arg);
     const bytes = Buffer.byteLength(text);
     if (bytes !== text.length) this.#isAscii = false;
@@ -43,7 +42,7 @@ export class ScriptCall {
    * @param whole with the script's source, for a server that does not know it
    * @param first the arguments before those that were given; numbers of the call, so that it can be sent again
    */
-  send(client: RedisClient, whole: boolean, first: readonly number[]): Promise<unknown> {
+  send(redis: Redis, whole: boolean, first: readonly number[]): Promise<unknown> {
     const { source, sha } = this.#script;
     const [name, script] = whole ? ['EVAL', source] : ['EVALSHA', sha];
     const count = 3 + this.#keyCount + first.length + this.#argCount;
@@ -53,8 +52,8 @@ export class ScriptCall {
     text += this.#args;
     // Written as Latin-1 a text is copied as it is; UTF-8 has to look at every character.
     const isAscii = this.#isAscii && (!whole || Buffer.byteLength(source) === source.length);
-    const command = new SpelledCommand(name, this.#firstKey, Buffer.from(text, isAscii ? 'latin1' : 'utf8'));
-    return client.sendCommand(command as never) as Promise<unknown>;
+    const command = new SpelledCommand(name, this.firstKey, Buffer.from(text, isAscii ? 'latin1' : 'utf8'));
+    return redis.sendCommand(command) as Promise<unknown>;
   }
 }
 

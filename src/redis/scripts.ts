@@ -11,14 +11,17 @@ export interface Script {
   readonly sha: string;
 }
 
-export type ScriptArg = string | number | Buffer;
+export type ScriptArg = string | number;
 
 // dist/src/redis/ -> the project's root; lua/ is not compiled.
 const LUA_DIR = new URL('../../../lua/', import.meta.url);
 
 /** @throws where lua/<name>.lua does not exist. */
 export function loadScript(name: string): Script {
-  const source = readFileSync(new URL(`${name}.lua`, LUA_DIR), 'utf8');
+  return scriptOf(name, readFileSync(new URL(`${name}.lua`, LUA_DIR), 'utf8'));
+}
+
+export function scriptOf(name: string, source: string): Script {
   return { name, source, sha: createHash('sha1').update(source).digest('hex') };
 }
 
@@ -34,7 +37,7 @@ export async function runScript(
   client: RedisClient,
   script: Script,
   keys: readonly string[],
-  args: readonly ScriptArg[],
+  args: readonly (ScriptArg | Buffer)[],
 ): Promise<unknown> {
   const list = [...keys, ...args] as string[];
   try {

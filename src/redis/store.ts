@@ -1,21 +1,27 @@
-// Redis as the rest of the program uses it: one connection, its clock, the deployment's keys, and
-// single script calls that fail as the contract says. Calls made through `run` must be safe to repeat;
+// Redis as the rest of the program uses it: the connection, the deployment's keys, and single script calls that fail as
+// the contract says. All calls may be sent again (sender.ts): `run` reads, scripts of `change` are safe to repeat, and
 // what must not be repeated goes through a Batcher.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError, StartupError } from '../errors.js';
-import { Batcher, type BatchFormat } from './batcher.js';
+import { type Batched, Batcher, type BatchFormat } from './batcher.js';
 import { connectRedis, type RedisClient, type RedisConnection } from './client.js';
-import { RedisClock } from './clock.js';
+import { before } from './deadline.js';
 import { type Deployment, openDeployment } from './deployment.js';
-import { isTimeout, toServiceError } from './failures.js';
+import { isPassing, toServiceError } from './failures.js';
+import { RedisHealth } from './health.js';
 import { createKeys, type Keys } from './keys.js';
-import { Presence } from './presence.js';
-import { runScript, type Script, type ScriptArg } from './scripts.js';
+import { ScriptCall } from './script-call.js';
+import type { Script, ScriptArg } from './scripts.js';
+import { Sender } from './sender.js';
+import { SilentConnectionError } from './silence.js';
 
 export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
   readonly buckets: number;
   readonly eventShards: number;
+  /** Replicas that must have a change before it is answered; 0 by default. */
+  readonly replicas?: number;
   /** Told of the connection's errors, and of a DeploymentLostError. */
   readonly onError: (error: Error) => void;
   /** Told how long each single call took, in milliseconds, failed ones too. */
@@ -27,6 +33,8 @@ export interface StoreOptions extends RedisConnection {
 /** Operations waiting or in flight, per batcher, at which requests get 503. About 2 KB each. */
 const MAX_PENDING = 20_000;
 
+const AGAIN_MS = 10;
+
 /** A start meets a Redis that is slow for a moment; one that is not there at all is told at once. */
 const PATIENCE_MS = 5_000;
 
@@ -35,45 +43,40 @@ export class Store {
   readonly keys: Keys;
   readonly deployment: Deployment;
   readonly isCluster: boolean;
-  readonly #clock: RedisClock;
-  readonly #presence: Presence;
-  readonly #timeoutMs: number;
+  #isClosed = false;
+  readonly #health: RedisHealth;
+  readonly #sender: Sender;
+  /** Milliseconds that a call may take. */
+  readonly timeoutMs: number;
   readonly #onCall: ((ms: number) => void) | undefined;
 
-  private constructor(
-    client: RedisClient,
-    keys: Keys,
-    deployment: Deployment,
-    clock: RedisClock,
-    options: StoreOptions,
-  ) {
+  private constructor(client: RedisClient, keys: Keys, deployment: Deployment, options: StoreOptions) {
     this.client = client;
     this.keys = keys;
     this.deployment = deployment;
     this.isCluster = options.urls.length > 1;
-    this.#clock = clock;
-    this.#timeoutMs = options.timeoutMs;
+    this.timeoutMs = options.timeoutMs;
     this.#onCall = options.onCall;
-    this.#presence = new Presence({
-      client,
-      clock,
-      metaKey: keys.meta,
-      salt: deployment.salt,
-      patienceMs: options.timeoutMs,
-      onError: options.onError,
-    });
+    const { timeoutMs, onError, replicas = 0 } = options;
+    this.#health = new RedisHealth({ client, keys, salt: deployment.salt, timeoutMs, onError });
+    this.#sender = new Sender(this.#health, replicas);
   }
 
   /** @throws StartupError where Redis does not answer, or holds a deployment that this program can't serve. */
   static async open(options: StoreOptions): Promise<Store> {
     const deadline = performance.now() + PATIENCE_MS;
     for (;;) {
+      let isSlow = false;
+      const onError = (error: Error) => {
+        if (error instanceof SilentConnectionError || /ETIMEDOUT/.test(error.message)) isSlow = true;
+        options.onError(error);
+      };
       try {
-        return await Store.#open(options);
+        return await Store.#open({ ...options, onError });
       } catch (error) {
         if (error instanceof StartupError) throw error;
         const { message } = error as Error;
-        if (!isTimeout(error as Error) || performance.now() > deadline)
+        if (!isSlow || performance.now() > deadline)
           throw new StartupError(`Redis does not answer: ${message.replace(/\.$/, '')}.`);
       }
     }
@@ -85,56 +88,97 @@ export class Store {
       const keys = createKeys(options.keyPrefix);
       options.confirm?.((await client.hget(keys.meta, 'salt')) ?? undefined);
       const deployment = await openDeployment(client, keys, options);
-      const clock = new RedisClock();
-      await clock.measure(client);
-      return new Store(client, keys, deployment, clock, options);
+      const store = new Store(client, keys, deployment, options);
+      await store.#health.opened();
+      return store;
     } catch (error) {
       client.disconnect();
       throw error;
     }
   }
 
-  /** @throws ServiceError `unavailable` where Redis does not answer or refuses. */
+  /** A script that only reads. @throws ServiceError `unavailable` where Redis does not answer or refuses. */
   run(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
-    return this.call((client) => runScript(client, script, keys, args));
+    return this.#send(script, keys, args, () => [], false);
   }
 
-  /** One plain command, or a few. @throws ServiceError `unavailable` where Redis does not answer or refuses. */
-  async call<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
-    if (!this.#presence.isUp) throw new ServiceError('unavailable');
+  /**
+   * A script that changes something: safe to repeat, and refused by itself once its caller was told that it failed.
+   * Its ARGV[1] is the deadline, in milliseconds of the clock of the node that has `keys[0]`; it answers EXPIRED past it.
+   * @throws ServiceError `unavailable`
+   */
+  change(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
+    return this.#send(script, keys, args, (lastMoment) => [lastMoment], true);
+  }
+
+  async #send(
+    script: Script,
+    keys: readonly string[],
+    args: readonly ScriptArg[],
+    numbers: (lastMoment: number) => readonly number[],
+    writes: boolean,
+  ): Promise<unknown> {
+    if (this.#health.isHopeless) throw new ServiceError('unavailable');
+    const [first = '', ...others] = keys;
+    const call = new ScriptCall(script, first);
+    for (const key of others) call.key(key);
+    for (const arg of args) call.arg(arg);
     const started = performance.now();
     try {
-      return await command(this.client);
-    } catch (error) {
-      throw toServiceError(error as Error);
+      return await this.#sender.send(call, started + this.timeoutMs, numbers, writes);
     } finally {
       this.#onCall?.(performance.now() - started);
     }
   }
 
-  batcher<Op, Answer>(
+  /** Plain commands that only read: they are sent again while that may help. @throws ServiceError `unavailable` */
+  async call<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
+    const started = performance.now();
+    const deadline = started + this.timeoutMs;
+    try {
+      for (;;) {
+        if (this.#health.isHopeless || this.#isClosed) throw new ServiceError('unavailable');
+        try {
+          if (this.#health.isUp) return await before(deadline, command(this.client));
+        } catch (error) {
+          if (!isPassing(error as Error)) throw toServiceError(error as Error);
+        }
+        if (performance.now() + AGAIN_MS >= deadline) throw new ServiceError('unavailable');
+        await sleep(AGAIN_MS);
+      }
+    } finally {
+      this.#onCall?.(performance.now() - started);
+    }
+  }
+
+  batcher<Op extends Batched<Answer>, Answer>(
     format: BatchFormat<Op, Answer>,
     onBatch?: (size: number, ms: number) => void,
   ): Batcher<Op, Answer> {
     return new Batcher(format, {
-      client: this.client,
-      clock: this.#clock,
-      presence: this.#presence,
+      sender: this.#sender,
+      health: this.#health,
       laneKey: this.keys.lane,
       isCluster: this.isCluster,
-      timeoutMs: this.#timeoutMs,
+      timeoutMs: this.timeoutMs,
       maxPending: MAX_PENDING,
       ...(onBatch ? { onBatch } : {}),
     });
   }
 
-  /** @throws where Redis does not answer in time, or has lost what it held. */
-  async ping(): Promise<void> {
-    await this.#presence.look();
+  /** @throws where a master does not take a write in time, or has lost what it held. */
+  ping(): Promise<void> {
+    return this.#health.look();
+  }
+
+  /** Calls the listener when another server answers in a master's place, or one with another history: writes may be lost. */
+  onFailover(listener: () => void): void {
+    this.#health.onFailover(listener);
   }
 
   close(): void {
-    this.#presence.close();
+    this.#isClosed = true;
+    this.#health.close();
     this.client.disconnect();
   }
 }

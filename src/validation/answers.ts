@@ -21,6 +21,23 @@ export const visitAnswer = {
   },
 } as const;
 
+export const visitBatchAnswer = answerOf({
+  results: {
+    type: 'array',
+    description: 'One for each visit, in order; an error is of one that was not counted',
+    items: { anyOf: [visitAnswer, answerOf({ error: text, code: text })] },
+  },
+});
+
+export const visitListAnswer = answerOf({
+  profileId: text,
+  counts: {
+    type: 'object',
+    additionalProperties: { type: 'integer', minimum: 0 },
+    description: 'The count of each product that was asked for, by its handle',
+  },
+});
+
 export const resetAnswer = answerOf({ profileId: text, productHandle: text });
 
 export const countAnswer = answerOf({
@@ -65,7 +82,7 @@ export const itemRemoveAnswer = answerOf({
   variantId: idOrNull,
 });
 
-const item = {
+export const item = {
   type: 'object',
   required: [
     'itemId',
@@ -80,6 +97,9 @@ const item = {
     'inventoryAvailable',
     'quantity',
     'source',
+    'currencyCode',
+    'countryCode',
+    'properties',
     'addedAt',
     'updatedAt',
   ],
@@ -96,9 +116,9 @@ const item = {
     inventoryAvailable: { type: 'boolean' },
     quantity: { type: 'integer', minimum: 1 },
     source: text,
-    currencyCode: text,
-    countryCode: text,
-    properties: { type: 'object' },
+    currencyCode: textOrNull,
+    countryCode: textOrNull,
+    properties: { type: ['object', 'null'], additionalProperties: true },
     addedAt: time,
     updatedAt: time,
   },

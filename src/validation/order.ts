@@ -4,10 +4,16 @@
 // Ids come as JSON numbers, and Shopify's are 64-bit: its own test notification is about order
 // 820982911946154508, which JSON.parse would round. Long numbers are read as text instead.
 
-import { isUtf8 } from 'node:buffer';
-import { ServiceError } from '../errors.js';
-import { type Identity, isId, isVisitorId, normaliseId } from '../identity/rules.js';
+import {
+  type Identity,
+  isCustomerId,
+  isId,
+  isVisitorId,
+  normaliseId,
+  type ShopifyType,
+} from '../identity/rules.js';
 import type { Purchase, PurchasedLine } from '../wishlist/purchases.js';
+import { parseJson } from './json.js';
 import { orderBody } from './schemas.js';
 import { compile } from './validator.js';
 
@@ -33,21 +39,16 @@ const LONG_INTEGER = /\d{16}/;
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 function parseExactly(bytes: Buffer): unknown {
-  if (!isUtf8(bytes)) throw new ServiceError('invalid_json', 'The body is not valid UTF-8.');
+  const parsed = parseJson(bytes);
   const json = bytes.toString('utf8');
-  try {
-    const parsed: unknown = JSON.parse(json);
-    if (!LONG_INTEGER.test(json)) return parsed;
-  } catch {
-    throw new ServiceError('invalid_json');
-  }
+  if (!LONG_INTEGER.test(json)) return parsed;
   return JSON.parse(
     json.replace(TEXT_OR_NUMBER, (token) => (/^\d{16,}$/.test(token) ? `"${token}"` : token)),
   );
 }
 
 function readBuyer({ customer, note_attributes: attributes }: Fields): Identity | null {
-  const customerId = isFields(customer) ? readVisitorId(customer['id']) : null;
+  const customerId = isFields(customer) ? idOf(customer['id'], isCustomerId) : null;
   const sessionId = customerId === null ? readSession(attributes) : null;
   if (customerId === null && sessionId === null) return null;
   return {
@@ -64,14 +65,14 @@ function readBuyer({ customer, note_attributes: attributes }: Fields): Identity 
 function readSession(attributes: unknown): string | null {
   if (!Array.isArray(attributes)) return null;
   const found = attributes.filter(isFields).find(({ name }) => name === SESSION_ATTRIBUTE);
-  return readVisitorId(found?.['value']);
+  return idOf(found?.['value'], isVisitorId);
 }
 
 function readLine(line: Fields): PurchasedLine {
   const { quantity, price } = line;
   return {
-    productId: readId(line['product_id']),
-    variantId: readId(line['variant_id']),
+    productId: readId('Product', line['product_id']),
+    variantId: readId('ProductVariant', line['variant_id']),
     quantity: Number.isSafeInteger(quantity) && (quantity as number) >= 0 ? (quantity as number) : null,
     price: readPrice(price),
   };
@@ -84,14 +85,13 @@ function readPrice(price: unknown): string | null {
   return typeof price === 'string' && price.length <= MAX_PRICE_LENGTH ? price : null;
 }
 
-function readId(value: unknown): string | null {
-  const text = typeof value === 'number' ? String(value) : value;
-  return typeof text === 'string' && isId(text) ? normaliseId(text) : null;
+function readId(type: ShopifyType, value: unknown): string | null {
+  return idOf(value, (text) => isId(type, text));
 }
 
-function readVisitorId(value: unknown): string | null {
-  const id = readId(value);
-  return id !== null && isVisitorId(id) ? id : null;
+function idOf(value: unknown, isRight: (text: string) => boolean): string | null {
+  const text = typeof value === 'number' ? String(value) : value;
+  return typeof text === 'string' && isRight(text) ? normaliseId(text) : null;
 }
 
 function isFields(value: unknown): value is Fields {

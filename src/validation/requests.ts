@@ -13,10 +13,14 @@ import {
   itemAddBody,
   itemListBody,
   itemRemoveBody,
+  MAX_HANDLES,
+  MAX_VISITS,
   mergeBody,
   settingsBody,
   shareBody,
+  visitBatchBody,
   visitBody,
+  visitListBody,
   visitQuery,
 } from './schemas.js';
 import { compile } from './validator.js';
@@ -24,6 +28,12 @@ import { compile } from './validator.js';
 export interface VisitRequest {
   readonly identity: Identity;
   readonly productHandle: string;
+}
+
+export interface VisitListRequest {
+  readonly identity: Identity;
+  /** Each once. */
+  readonly productHandles: readonly string[];
 }
 
 export interface EventRequest {
@@ -47,13 +57,17 @@ export interface RemovalRequest {
 /** Both ids are there. */
 export type LinkedIdentity = Identity & { readonly customerId: string; readonly sessionId: string };
 
-type RawIdentity = Partial<Record<keyof Identity, string | null>>;
+type RawIdentity = Partial<Record<keyof Identity, string | null>> & { customerId?: RawId | null };
 type RawItem = { identity: RawIdentity; variantId?: string | null; variantTitle?: string | null } & Partial<
   Pick<ItemContent, 'source' | 'currencyCode' | 'countryCode' | 'properties'>
 > &
   Omit<ItemContent, 'variantId' | 'variantTitle' | 'source'>;
 
-const checkVisitBody = compile<{ identity: RawIdentity; productHandle: string }>(visitBody);
+type RawVisit = { identity: RawIdentity; productHandle: string };
+
+const checkVisitBody = compile<RawVisit>(visitBody);
+const checkVisitBatch = compile<{ visits: RawVisit[] }>(visitBatchBody);
+const checkVisitList = compile<{ identity: RawIdentity; productHandles: string[] }>(visitListBody);
 const checkVisitQuery = compile<RawIdentity & { productHandle: string }>(visitQuery);
 const checkEvent = compile<{ identity: RawIdentity; type: EventType; payload?: Record<string, unknown> }>(
   eventBody,
@@ -71,8 +85,15 @@ const checkGuest = compile<RawIdentity>(guestBody);
 const checkMerge = compile<{ identity: RawIdentity }>(mergeBody);
 const checkSettings = compile<AppSettings>(settingsBody);
 
-function optionalId(id: string | null | undefined): string | null {
-  return id == null ? null : normaliseId(id);
+/** An id as it comes. */
+type RawId = string | number;
+
+function readId(id: RawId): string {
+  return typeof id === 'number' ? String(id) : normaliseId(id);
+}
+
+function optionalId(id: RawId | null | undefined): string | null {
+  return id == null ? null : readId(id);
 }
 
 function readIdentity(raw: RawIdentity): Identity {
@@ -88,8 +109,33 @@ function readIdentity(raw: RawIdentity): Identity {
 }
 
 export function readVisitBody(body: unknown): VisitRequest {
-  const { identity, productHandle } = checkVisitBody(body);
-  return { identity: readIdentity(identity), productHandle };
+  return readVisit(checkVisitBody(body));
+}
+
+function readVisit({ identity, productHandle }: RawVisit): VisitRequest {
+  return { identity: readIdentity(identity), productHandle: productHandle.trim() };
+}
+
+export function readVisitBatch(body: unknown): readonly VisitRequest[] {
+  return checkVisitBatch(shortened(body, 'visits', MAX_VISITS)).visits.map(readVisit);
+}
+
+export function readVisitList(body: unknown): VisitListRequest {
+  const { identity, productHandles } = checkVisitList(shortened(body, 'productHandles', MAX_HANDLES));
+  return {
+    identity: readIdentity(identity),
+    productHandles: [...new Set(productHandles.map((handle) => handle.trim()))],
+  };
+}
+
+/**
+ * A body whose list ends with the entry that is one too many. What fits into a body as a list of faults would make an
+ * answer of megabytes; so as many entries are looked at as there may be, and the one that makes the list too long.
+ */
+function shortened(body: unknown, name: string, max: number): unknown {
+  const list = (body as Readonly<Record<string, unknown>> | null | undefined)?.[name];
+  if (!Array.isArray(list) || list.length <= max) return body;
+  return { ...(body as object), [name]: list.slice(0, max + 1) };
 }
 
 const VISIT_PARAMETERS = Object.keys(visitQuery.properties);
@@ -107,7 +153,7 @@ export function readVisitQuery(query: Readonly<Record<string, string | string[] 
     if (value) given[name] = value;
   }
   const checked = checkVisitQuery(given);
-  return { identity: readIdentity(checked), productHandle: checked.productHandle };
+  return { identity: readIdentity(checked), productHandle: checked.productHandle.trim() };
 }
 
 export function readEvent(body: unknown): EventRequest {
@@ -119,9 +165,9 @@ export function readItem(body: unknown): ItemRequest {
   const raw = checkItem(body);
   const { currencyCode, countryCode, properties } = raw;
   const content: ItemContent = {
-    productId: normaliseId(raw.productId),
+    productId: readId(raw.productId),
     variantId: optionalId(raw.variantId),
-    productHandle: raw.productHandle,
+    productHandle: raw.productHandle.trim(),
     productTitle: raw.productTitle,
     variantTitle: raw.variantTitle ?? null,
     image: raw.image,
@@ -141,7 +187,7 @@ export function readRemoval(body: unknown): RemovalRequest {
   const { identity, productId, variantId, event } = checkRemoval(body);
   return {
     identity: readIdentity(identity),
-    productId: normaliseId(productId),
+    productId: readId(productId),
     variantId: optionalId(variantId),
     event: event ?? 'remove',
   };

@@ -5,15 +5,18 @@
 export const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
-const visitorId = { type: ['string', 'null'], format: 'visitor-id' } as const;
+/** A Shopify id: text, a gid, or an integer that JSON.parse has not rounded. */
+const shopifyId = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
+const customerId = { type: ['string', 'integer', 'null'], format: 'customer-id', ...shopifyId } as const;
+const sessionId = { type: ['string', 'null'], format: 'session-id' } as const;
 const text = (maxBytes: number) => ({ type: ['string', 'null'], format: 'plain-text', maxBytes }) as const;
 
 export const identity = {
   type: 'object',
   someNonNull: ['customerId', 'sessionId'],
   properties: {
-    customerId: { ...visitorId, description: 'Signed-in customer' },
-    sessionId: { ...visitorId, description: 'Guest session' },
+    customerId: { ...customerId, description: 'Signed-in customer' },
+    sessionId: { ...sessionId, description: 'Guest session' },
     device: text(64),
     locale: text(64),
     email: { type: ['string', 'null'], format: 'e-mail', maxBytes: 320 },
@@ -30,14 +33,35 @@ export const visitBody = {
   properties: { identity, productHandle },
 } as const;
 
+/** Visits that one request may bring. */
+export const MAX_VISITS = 500;
+
+export const visitBatchBody = {
+  type: 'object',
+  required: ['visits'],
+  properties: { visits: { type: 'array', minItems: 1, maxItems: MAX_VISITS, items: visitBody } },
+} as const;
+
+/** Products whose counts one request may ask for. */
+export const MAX_HANDLES = 100;
+
+export const visitListBody = {
+  type: 'object',
+  required: ['identity', 'productHandles'],
+  properties: {
+    identity,
+    productHandles: { type: 'array', minItems: 1, maxItems: MAX_HANDLES, items: productHandle },
+  },
+} as const;
+
 /** The same by query: GET, and DELETE where a proxy dropped the body. */
 export const visitQuery = {
   type: 'object',
   required: ['productHandle'],
   someNonNull: ['customerId', 'sessionId'],
   properties: {
-    customerId: visitorId,
-    sessionId: visitorId,
+    customerId: { type: 'string', format: 'customer-id' },
+    sessionId: { type: 'string', format: 'session-id' },
     device: text(64),
     productHandle,
   },
@@ -47,6 +71,7 @@ const freeForm = {
   type: 'object',
   // JSON.stringify recurses, and ends in an exception at some 5,000 levels.
   maxLevels: 1_000,
+  additionalProperties: true,
   description: 'Free-form, at most 16 KiB; numbers of more than 15 digits lose some: send them as text',
 } as const;
 
@@ -72,8 +97,8 @@ export const ITEM_SOURCES = [
 export const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
 export type Channel = (typeof CHANNELS)[number];
 
-const productId = { type: 'string', format: 'shopify-id' } as const;
-const variantId = { type: ['string', 'null'], format: 'shopify-id' } as const;
+const productId = { type: ['string', 'integer'], format: 'product-id', ...shopifyId } as const;
+const variantId = { type: ['string', 'integer', 'null'], format: 'variant-id', ...shopifyId } as const;
 const filled = (maxBytes: number) =>
   ({ type: 'string', minLength: 1, format: 'plain-text', maxBytes }) as const;
 /** What UInt32 holds. */
@@ -134,13 +159,13 @@ export const shareBody = {
   properties: { identity, channel: { type: 'string', enum: CHANNELS, default: 'Link' } },
 } as const;
 
-const givenId = { ...visitorId, type: 'string' } as const;
+const givenSessionId = { ...sessionId, type: 'string' } as const;
 
 /** An identity, flat. */
 export const guestBody = {
   type: 'object',
   required: ['sessionId'],
-  properties: { ...identity.properties, sessionId: givenId },
+  properties: { ...identity.properties, sessionId: givenSessionId },
 } as const;
 
 export const mergeBody = {
@@ -150,7 +175,11 @@ export const mergeBody = {
     identity: {
       type: 'object',
       required: ['customerId', 'sessionId'],
-      properties: { ...identity.properties, customerId: givenId, sessionId: givenId },
+      properties: {
+        ...identity.properties,
+        customerId: { ...customerId, type: ['string', 'integer'] },
+        sessionId: givenSessionId,
+      },
     },
   },
 } as const;
@@ -164,9 +193,10 @@ export const settingsBody = {
 /** Of Shopify's Order, what is needed; the rest is read as it comes. */
 export const orderBody = {
   type: 'object',
+  additionalProperties: true,
   required: ['id', 'line_items'],
   properties: {
-    id: { type: ['integer', 'string'], minimum: 1, format: 'shopify-id' },
-    line_items: { type: 'array' },
+    id: { type: ['integer', 'string'], minimum: 1, format: 'order-id' },
+    line_items: { type: 'array', items: {} },
   },
 } as const;

@@ -3,21 +3,26 @@
 
 import { Ajv, type ErrorObject } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
-import { fitsBytes, isId, isPlainText, isVisitorId, MAX_ID_BYTES } from '../identity/rules.js';
+import { fitsBytes, isCustomerId, isId, isPlainText, isVisitorId, MAX_ID_BYTES } from '../identity/rules.js';
 
-/** Formats: rule and sentence. The rules of identities are told in src/identity/rules.ts. */
+// Formats: rule and sentence. The rules of ids are told in src/identity/rules.ts.
+
+const AN_ID = `must be an id: 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`;
+const A_VISITOR = `${AN_ID}, and not a placeholder such as "null" or "0"`;
+const NO_GID = 'and no gid of another type';
+
 const FORMATS: Record<string, { test: (text: string) => boolean; sentence: string }> = {
-  'visitor-id': {
-    test: isVisitorId,
-    sentence: `must be an id: 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters, and not a placeholder such as "null" or "0"`,
+  'session-id': { test: isVisitorId, sentence: A_VISITOR },
+  'customer-id': { test: isCustomerId, sentence: `${A_VISITOR}; ${NO_GID} than Customer` },
+  'product-id': { test: (text) => isId('Product', text), sentence: `${AN_ID}, ${NO_GID} than Product` },
+  'variant-id': {
+    test: (text) => isId('ProductVariant', text),
+    sentence: `${AN_ID}, ${NO_GID} than ProductVariant`,
   },
+  'order-id': { test: (text) => isId('Order', text), sentence: `${AN_ID}, ${NO_GID} than Order` },
   'product-handle': {
-    test: (text) => text !== '' && fitsBytes(text, MAX_ID_BYTES) && isPlainText(text),
+    test: (text) => isHandle(text.trim()),
     sentence: `must be 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`,
-  },
-  'shopify-id': {
-    test: isId,
-    sentence: `must be an id: 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`,
   },
   price: {
     test: (text) => /^\d{1,16}\.\d{2}$/.test(text),
@@ -60,6 +65,15 @@ ajv.addKeyword({
     names.some((name) => data[name] !== undefined && data[name] !== null),
 });
 
+/** The rule behind a `format` of our schemas, in words. */
+export function sentenceOf(format: string): string {
+  return FORMATS[format]?.sentence ?? 'is wrong';
+}
+
+function isHandle(text: string): boolean {
+  return text !== '' && fitsBytes(text, MAX_ID_BYTES) && isPlainText(text);
+}
+
 function isDeeper(data: unknown, levels: number): boolean {
   if (typeof data !== 'object' || data === null) return false;
   if (levels === 0) return true;
@@ -82,7 +96,19 @@ function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject
         message: `must be one of ${(params['allowedValues'] as unknown[]).map(String).join(', ')}`,
       };
     case 'format':
-      return { path: instancePath, message: FORMATS[params['format'] as string]?.sentence ?? 'is wrong' };
+      return { path: instancePath, message: sentenceOf(params['format'] as string) };
+    case 'maximum':
+      return {
+        path: instancePath,
+        message:
+          schema === Number.MAX_SAFE_INTEGER
+            ? `must be at most ${schema}: send a larger one as text`
+            : (message ?? 'is wrong'),
+      };
+    case 'minItems':
+      return { path: instancePath, message: `must have at least ${schema as number}` };
+    case 'maxItems':
+      return { path: instancePath, message: `must have at most ${schema as number}` };
     case 'maxBytes':
       return { path: instancePath, message: `must have at most ${schema as number} bytes` };
     case 'maxLevels':
@@ -94,11 +120,31 @@ function toIssue({ keyword, instancePath, params, schema, message }: ErrorObject
   }
 }
 
-/** A check that passes what the schema allows as T, and throws `invalid_request` with every fault otherwise. */
+/**
+ * One issue per fault: what is of the wrong type is also no value of an enum and, as a number, too large; the enum
+ * says the most.
+ */
+function toIssues(errors: readonly ErrorObject[]): Issue[] {
+  const pathsOf = (keyword: string) =>
+    new Set(errors.filter((error) => error.keyword === keyword).map(({ instancePath }) => instancePath));
+  const [untyped, unlisted] = [pathsOf('type'), pathsOf('enum')];
+  return errors
+    .filter(({ keyword, instancePath: path }) => {
+      if (unlisted.has(path)) return keyword === 'enum';
+      return keyword === 'type' || !untyped.has(path);
+    })
+    .map(toIssue);
+}
+
+/**
+ * A check that passes what the schema allows as T, and throws `invalid_request` with every fault otherwise.
+ * Undefined is a body that was not sent.
+ */
 export function compile<T>(schema: object): (data: unknown) => T {
   const validate = ajv.compile({ ...schema, $async: false });
   return (data) => {
     if (validate(data)) return data as T;
-    throw new ServiceError('invalid_request', undefined, (validate.errors ?? []).map(toIssue));
+    const sentence = data === undefined ? 'The body is empty: it must be a JSON object.' : undefined;
+    throw new ServiceError('invalid_request', sentence, toIssues(validate.errors ?? []));
   };
 }

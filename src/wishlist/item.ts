@@ -1,6 +1,5 @@
 // An item of a wishlist, and how it is stored: in a field that is named by its product and variant, as three
-// lines. The first one is written once and kept by lua/commit.lua when the item is added again, so that
-// adding needs no reading first.
+// lines. The first one is written once and kept by lua/wishlist.lua when the item is added again.
 //
 //   <itemId> <addedAt>
 //   <updatedAt>
@@ -25,9 +24,13 @@ export interface ItemContent {
   readonly properties?: Readonly<Record<string, unknown>>;
 }
 
-export interface Item extends ItemContent {
+/** An item as it is read: what was not given is null. */
+export interface Item extends Omit<ItemContent, 'currencyCode' | 'countryCode' | 'properties'> {
   /** UUID v7: of two items added in the same millisecond the newer one has the greater id. */
   readonly itemId: string;
+  readonly currencyCode: string | null;
+  readonly countryCode: string | null;
+  readonly properties: Readonly<Record<string, unknown>> | null;
   /** ISO 8601. */
   readonly addedAt: string;
   readonly updatedAt: string;
@@ -43,10 +46,17 @@ export function storeNewItem(itemId: string, content: ItemContent, now: string):
   return `${itemId} ${now}\n${now}\n${JSON.stringify(content)}`;
 }
 
+/** The id in an item's first line. */
+export function bornId(born: string): string {
+  return born.slice(0, born.indexOf(' '));
+}
+
 export function parseItem(stored: string): Item {
   const [born, updatedAt, content] = stored.split('\n') as [string, string, string];
   const [itemId, addedAt] = born.split(' ') as [string, string];
-  return { itemId, ...(JSON.parse(content) as ItemContent), addedAt, updatedAt };
+  const given = JSON.parse(content) as ItemContent;
+  const { currencyCode = null, countryCode = null, properties = null } = given;
+  return { itemId, ...given, currencyCode, countryCode, properties, addedAt, updatedAt };
 }
 
 /** Orders items newest first. */

@@ -1,17 +1,43 @@
 // Adds, removes and lists the items of a wishlist. One item per product and variant.
 
-import { hash } from 'node:crypto';
-import { v7 as uuidv7 } from 'uuid';
+import { newEventId, newOrderedId } from '../events/event-id.js';
+import { beginEvent } from '../events/row.js';
 import type { Identity } from '../identity/rules.js';
-import type { AtProfile } from '../redis/at-profile.js';
+import type { AtProfile, Place } from '../redis/at-profile.js';
 import { loadScript } from '../redis/scripts.js';
-import { type Item, type ItemContent, itemField, newestFirst, parseItem, storeNewItem } from './item.js';
-import { ANYTHING, type Change, type Outbox, prepareEvent } from './outbox.js';
+import {
+  bornId,
+  type Item,
+  type ItemContent,
+  itemField,
+  newestFirst,
+  parseItem,
+  storeNewItem,
+} from './item.js';
+import { type Outbox, prepareEvent } from './outbox.js';
+import { operationKey } from './wishlist-batch.js';
 
 const ITEMS = loadScript('items');
+/** Items of one page, about. */
+const PAGE = 100;
 
 /** The event that a removal creates. */
 export type RemovalEvent = 'remove' | 'moveToCart';
+
+/** What analysts see of an item that leaves; lua/wishlist.lua fills it from the item. */
+const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
+  remove: 'productId variantId',
+  moveToCart: 'productId variantId productHandle productTitle variantTitle quantity price compareAt image',
+};
+
+export interface Added {
+  /** Of the item that was there before, where there was one. */
+  readonly itemId: string;
+}
+
+export interface Removed {
+  readonly removed: boolean;
+}
 
 export class Items {
   readonly #atProfile: AtProfile;
@@ -22,99 +48,92 @@ export class Items {
     this.#outbox = outbox;
   }
 
-  /** Adds an item or updates it, with an `add` event. @throws ServiceError `unavailable`, `overloaded` */
-  async add(
-    profileId: string,
-    identity: Identity,
-    content: ItemContent,
-  ): Promise<{ readonly profileId: string; readonly item: Item }> {
+  /**
+   * Adds an item or updates it, with an `add` event.
+   * @returns the item's id, or where to ask instead (a text), see Outbox.make
+   * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
+   */
+  async add(place: Place, identity: Identity, content: ItemContent): Promise<Added | string> {
     const { productId, variantId, source } = content;
-    const field = itemField(productId, variantId);
-    const fingerprint = hash('sha1', JSON.stringify(content), 'base64url');
-    const fresh = storeNewItem(uuidv7(), content, new Date().toISOString());
-    const added = await this.#outbox.commit(
-      profileId,
-      (at): Change => ({
-        deed: `add ${field} ${fingerprint}`,
-        hash: 'items',
-        fields: [{ field, believed: ANYTHING, wanted: fresh }],
-        events: [
-          prepareEvent({
-            type: 'add',
-            origin: 'item',
-            profileId: at,
-            identity,
-            payload: { productId, variantId, source },
-          }),
-        ],
-        // The script sees better whether the very same item is there.
-        holds: false,
-      }),
-    );
-    return { profileId: added.profileId, item: parseItem(added.stored[0] || fresh) };
+    const now = new Date();
+    const itemId = newOrderedId(now.getTime());
+    const item = storeNewItem(itemId, content, now.toISOString());
+    const made = await this.#outbox.make(place, {
+      kind: 'add',
+      operationKey: operationKey('add', identity, item.slice(item.lastIndexOf('\n'))),
+      field: itemField(productId, variantId),
+      item,
+      event: prepareEvent(
+        {
+          type: 'add',
+          origin: 'item',
+          profileId: place.profileId,
+          identity,
+          payload: { productId, variantId, source },
+        },
+        now.getTime(),
+      ),
+    });
+    if (typeof made === 'string') return made;
+    return { itemId: made.value === '' ? itemId : bornId(made.value) };
   }
 
   /**
    * Removes an item, with an event; `removed` is false where there was none.
-   * @throws ServiceError `unavailable`, `overloaded`
+   * @returns as `add` @throws ServiceError `unavailable`, `overloaded`
    */
   async remove(
-    profileId: string,
+    place: Place,
     identity: Identity,
     productId: string,
     variantId: string | null,
     type: RemovalEvent,
-  ): Promise<{ readonly profileId: string; readonly removed: boolean }> {
+  ): Promise<Removed | string> {
     const field = itemField(productId, variantId);
-    const removed = await this.#outbox.commit(profileId, (at, [stored = ''] = []): Change => {
-      const events =
-        stored === ''
-          ? []
-          : [
-              prepareEvent({
-                type,
-                origin: 'item',
-                profileId: at,
-                identity,
-                payload: type === 'moveToCart' ? cartPayload(parseItem(stored)) : { productId, variantId },
-              }),
-            ];
-      return {
-        deed: `${type} ${field}`,
-        hash: 'items',
-        fields: [{ field, believed: stored, wanted: '' }],
-        events,
-        holds: stored === '',
-      };
+    const at = Date.now();
+    const id = newEventId(at);
+    const line = beginEvent({ id, at, type, origin: 'item', profileId: place.profileId, identity });
+    const made = await this.#outbox.make(place, {
+      kind: 'remove',
+      operationKey: operationKey(type, identity, field),
+      items: [{ field, event: { id, line }, payload: PAYLOADS[type] }],
     });
-    return { profileId: removed.profileId, removed: removed.happened };
+    return typeof made === 'string' ? made : { removed: made.value === '1' };
   }
 
   /** All items, newest first, and the profile that has them now. @throws ServiceError `unavailable` */
   async list(profileId: string): Promise<{ readonly profileId: string; readonly items: readonly Item[] }> {
-    const { profileId: at, reply } = await this.#atProfile.run(
-      profileId,
-      ITEMS,
-      (keys, id) => [keys.visits(id), keys.items(id)],
-      [],
-    );
-    return { profileId: at, items: (reply as string[]).map(parseItem).sort(newestFirst) };
+    const { profileId: at, stored } = await readItems(this.#atProfile, profileId);
+    return { profileId: at, items: stored.map(parseItem).sort(newestFirst) };
   }
 }
 
-/** What analysts see of an item that moved to the cart. */
-function cartPayload(item: Item): Readonly<Record<string, unknown>> {
-  const { productId, variantId, productHandle, productTitle, variantTitle } = item;
-  const { quantity, price, compareAt, image } = item;
-  return {
-    productId,
-    variantId,
-    productHandle,
-    productTitle,
-    variantTitle,
-    quantity,
-    price,
-    compareAt,
-    image,
-  };
+/**
+ * The items of a profile as they are stored, read in pages of bounded size: a wishlist may be large.
+ * @throws ServiceError `unavailable`
+ */
+export async function readItems(
+  atProfile: AtProfile,
+  profileId: string,
+): Promise<{ readonly profileId: string; readonly stored: readonly string[] }> {
+  const stored = new Map<string, string>();
+  let at = profileId;
+  let cursor = '0';
+  for (;;) {
+    const args = [cursor, PAGE];
+    const page = await atProfile.run(
+      'run',
+      at,
+      ITEMS,
+      (keys, id) => [keys.profile(id), keys.items(id)],
+      args,
+    );
+    // Merged away between two pages: all of it is the heir's now.
+    if (page.profileId !== at && cursor !== '0') return readItems(atProfile, page.profileId);
+    at = page.profileId;
+    const [next, ...fields] = page.reply as [string, ...string[]];
+    for (let i = 0; i < fields.length; i += 2) stored.set(fields[i] as string, fields[i + 1] as string);
+    if (next === '0') return { profileId: at, stored: [...stored.values()] };
+    cursor = next;
+  }
 }

@@ -1,10 +1,9 @@
 // Puts the parts of wishlists together.
 
-import type { Recorder } from '../events/recorder.js';
 import type { AtProfile } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
 import { Items } from './items.js';
-import { Outbox } from './outbox.js';
+import type { Outbox } from './outbox.js';
 import { Purchases } from './purchases.js';
 import { SettingsStore } from './settings.js';
 import { Shares } from './shares.js';
@@ -23,15 +22,14 @@ export interface WishlistParts {
 export function openWishlist(
   store: Store,
   atProfile: AtProfile,
-  recorder: Recorder,
+  outbox: Outbox,
   shopUrl: string,
   proxyPath: string,
 ): WishlistParts {
-  const outbox = new Outbox(store, atProfile, recorder);
   return {
     items: new Items(atProfile, outbox),
     shares: new Shares(store, outbox, `${shopUrl}/apps/${proxyPath}/wishlist/share/`),
-    purchases: new Purchases(store, outbox),
+    purchases: new Purchases(atProfile, outbox),
     settings: new SettingsStore(store),
   };
 }

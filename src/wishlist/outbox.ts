@@ -1,55 +1,48 @@
-// A change of a profile and its event are not two hopes. One script makes the change and leaves the event's
-// line in the profile's outbox; then the line is appended to the stream; then it leaves the outbox; then the
-// caller is answered:
+// A change of a wishlist and its event are not two hopes. On one server one script makes the change and appends the
+// event. On a cluster, where the stream is on another node, it leaves the event's line in the profile's outbox:
 //
-//   (asked) ──commit──▶ changed, event pending ──append──▶ event in the stream ──sent──▶ answered
+//   one server   (asked) ──make──▶ changed, event in the stream ──▶ answered ──▶ forgotten
+//   cluster      (asked) ──make──▶ changed, event pending ──append──▶ event in the stream ──▶ answered ──▶ forgotten
 //
-// What fails or crashes between `commit` and `append` leaves the event pending, and a caller without an answer,
-// who sends the request again. The script then finds that what is asked for holds already and that its event is
-// pending, and gives out *that* line: appended twice it is still one event, because ClickHouse shows an event id
-// once. The answer is as the first time would have been. A merge in between takes the outbox along.
+// What fails or crashes before the answer leaves the operation remembered, and a caller without an answer, who sends the
+// request again. The script then finds that what is asked for holds already, and makes no second event. One that is
+// pending is appended (again): twice in the stream it is one event, because ClickHouse shows an event id once. The answer
+// is as the first time would have been. A merge in between takes the outbox along.
 //
-// A pending event may also belong to the same request sent twice at once, here or on another server. Nobody
-// can tell that from a retry, but for its age: a young one is waited for. When it has left the outbox, the
-// second request finds the world as the first one left it (of two removals one removed).
+// An operation that is remembered may also be the same request sent twice at once, here or on another server. Nobody can
+// tell that from a retry, but for its age: a young one is waited for. When it is forgotten, the second request finds the
+// world as the first one left it (of two removals one removed).
 //
-// Who never comes back leaves an event behind, and a change that was never acknowledged. The next change of
-// the profile, a minute later or more, brings that event to the stream.
+// Who never comes back leaves an event behind in an outbox, and a change that was never acknowledged. The next change
+// of the profile, a minute later or more, brings that event to the stream. (On one server only merges leave events in
+// outboxes; src/identity/merge.ts comes back for them.)
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LUA, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
 import { newEventId } from '../events/event-id.js';
 import type { Recorder } from '../events/recorder.js';
-import { encodeEvent, type NewEvent } from '../events/row.js';
-import type { AtProfile } from '../redis/at-profile.js';
-import { loadScript, type ScriptArg } from '../redis/scripts.js';
+import { encodeEvent, eventIdOf, type NewEvent } from '../events/row.js';
+import { type AtProfile, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
+import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import {
+  type Change,
+  DONE,
+  isElsewhere,
+  NOT_NOW,
+  type PendingEvent,
+  type WishlistAnswer,
+  type WishlistBatch,
+} from './wishlist-batch.js';
 
-const COMMIT = loadScript('commit');
-const SENT = loadScript('sent');
 const RELEASE = loadScript('release');
 
-/** The verdicts of lua/commit.lua that are no errors. */
-const DONE = 1;
-const CHANGED = 2;
-const UNDER_WAY = 3;
-
-/** How long a pending event is taken for a request that is still under way, and how often it is looked at. */
-const UNDER_WAY_MS = 500;
+/** How often a request that is under way elsewhere is looked at. */
 const LOOK_MS = 20;
-/** Then nobody will come back for it: any change of the profile brings it to the stream. */
-const LEFT_BEHIND_MS = 60_000;
-/** Pending events that a profile may have: bounds what a full stream can make Redis hold. */
-const MAX_PENDING = 64;
-/** When what is in the stream is taken out of the outbox again, where the first try failed. */
+/** When an operation whose sender has the reply is forgotten, where the first try failed. */
 const FORGET_DELAYS_MS = [20, 100, 500, 2_000, 10_000];
-/** Contention on one field is over long before. */
+/** Contention on one wishlist is over long before. */
 const GIVE_UP_MS = 2_000;
-
-export interface PendingEvent {
-  readonly id: string;
-  readonly line: string;
-}
 
 /** Encodes an event before it happens. @param at when the service took it, milliseconds since 1970 */
 export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()): PendingEvent {
@@ -57,139 +50,137 @@ export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()
   return { id, line: encodeEvent({ ...event, id, at }) };
 }
 
-/** Believed of a field that is written whatever it is; a value that is there keeps its first line. */
-export const ANYTHING = '*';
-
-/** One field: what it is believed to be, and what it shall be. Empty stands for absent, ANYTHING for whatever it is. */
-export interface FieldChange {
-  readonly field: string;
-  readonly believed: string;
-  readonly wanted: string;
+/** What a change came to: a verdict of lua/wishlist.lua, and its value. */
+export interface Made {
+  readonly verdict: string;
+  readonly value: string;
 }
 
-export interface Change {
-  /** In words, without line breaks; asked for again it has the same words. */
-  readonly deed: string;
-  readonly hash: 'items' | 'profile';
-  readonly fields: readonly FieldChange[];
-  readonly events: readonly PendingEvent[];
-  /** Whether, as far as is known, what is asked for holds already. */
-  readonly holds: boolean;
-  /** Where given, the change is made once under this id, whatever holds, for so many seconds. */
-  readonly once?: { readonly operationId: string; readonly seconds: number };
-}
+const AS_ASKED: Made = { verdict: DONE, value: '' };
+const REMOVED: Made = { verdict: DONE, value: '1' };
 
-/** The change of a profile, with what its fields really are where it was planned wrong before. */
-export type Plan<C extends Change> = (profileId: string, stored?: readonly string[]) => C | Promise<C>;
-
-export interface Committed<C extends Change> {
-  readonly profileId: string;
-  /** The change as it was planned last. */
-  readonly change: C;
-  /** What its fields have now. */
-  readonly stored: readonly string[];
-  /** Whether this request, or an earlier try of it, did anything; false where there was nothing to do. */
-  readonly happened: boolean;
+/** The events of an answer; each line keeps its end. */
+function linesOf(answer: string): string[] {
+  return (answer.match(/[^\n]*\n/g) ?? []).slice(1);
 }
 
 export class Outbox {
   readonly #store: Store;
+  readonly #batch: WishlistBatch;
   readonly #atProfile: AtProfile;
   readonly #recorder: Recorder;
-  readonly #underWayMs: number;
+  /** Operations of this turn whose senders have the reply. */
+  #answered: string[] = [];
 
-  constructor(store: Store, atProfile: AtProfile, recorder: Recorder, underWayMs = UNDER_WAY_MS) {
+  constructor(store: Store, batch: WishlistBatch, atProfile: AtProfile, recorder: Recorder) {
     this.#store = store;
+    this.#batch = batch;
     this.#atProfile = atProfile;
     this.#recorder = recorder;
-    this.#underWayMs = underWayMs;
   }
 
   /**
-   * Makes a change; resolves when it is made and its events are in the stream.
-   * @param plan the change of a profile; planned anew, with what the fields really are, where it was wrong
-   * @throws ServiceError `unavailable`, `overloaded`: the request may be sent again
+   * Makes a change; resolves when it is made and its events are in the stream. One that was made, and
+   * whose answer was lost, is not made again.
+   * @returns where to ask instead (a text) where it belongs elsewhere; then nothing was done
+   * @throws ServiceError `unavailable`, `overloaded`: the request may be sent again; `too_many_items`
    */
-  async commit<C extends Change>(profileId: string, plan: Plan<C>): Promise<Committed<C>> {
-    const began = performance.now();
+  make(place: Place, change: Change): Promise<Made | string> {
+    // Under an operation's record there is nothing to wait for: the record deduplicates.
+    const isPatient = change.kind !== 'remove' || change.once === undefined;
+    return this.#batch
+      .make(place, change, isPatient)
+      .then((answer) =>
+        answer === undefined || isElsewhere(answer)
+          ? this.#made(place, change, answer)
+          : this.#settle(place, change, answer),
+      );
+  }
+
+  /** What was done as asked, in one step with its event, or belongs elsewhere. */
+  #made({ profileId }: Place, { kind, operationKey }: Change, answer: string | undefined): Made | string {
+    if (answer !== undefined) return answer;
+    this.#answer(profileId, operationKey);
+    return kind === 'remove' ? REMOVED : AS_ASKED;
+  }
+
+  /**
+   * Makes a change of a profile, wherever that is by now.
+   * @param plan the change of a profile
+   * @returns what it came to, and the profile that has it
+   * @throws as `make`
+   */
+  async makeAt(
+    profileId: string,
+    plan: (profileId: string) => Promise<Change>,
+  ): Promise<Made & { readonly profileId: string }> {
     let at = profileId;
-    let change = await plan(at);
-    while (performance.now() - began < GIVE_UP_MS) {
-      // Under an operation's id, whoever acts was told to.
-      const isPatient = change.once === undefined && performance.now() - began < this.#underWayMs;
-      const reply = await this.#try(at, change, isPatient ? this.#underWayMs : 0);
-      if (typeof reply === 'string') {
-        at = await this.#atProfile.follow(at, reply);
-        change = await plan(at);
-        continue;
-      }
-      const [verdict, first = [], mine = [], others = []] = reply;
-      switch (verdict) {
-        case DONE:
-          await this.#send(at, [...others, ...mine]);
-          return { profileId: at, change, stored: first, happened: mine.length > 0 };
-        case CHANGED:
-          change = await plan(at, first);
-          break;
-        case UNDER_WAY:
-          await sleep(LOOK_MS);
-          break;
-        case LUA.FULL:
-          await this.#send(at, first);
-      }
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const made = await this.make(placeOf(at), await plan(at));
+      if (typeof made !== 'string') return { ...made, profileId: at };
+      at = await this.#atProfile.follow(at, made);
     }
-    throw new ServiceError('unavailable');
+    throw new ServiceError('internal');
   }
 
-  async #try(at: string, change: Change, underWayMs: number): Promise<string | Reply> {
-    const { keys } = this.#store;
-    const { deed, hash, fields, events, holds, once } = change;
-    const touched = [keys.visits(at), keys.outbox(at), keys[hash](at)];
-    if (once !== undefined) touched.push(keys.operation(at, once.operationId));
-    const args: ScriptArg[] = [deed, holds ? 1 : 0, underWayMs, LEFT_BEHIND_MS, MAX_PENDING];
-    args.push(once?.seconds ?? 0, fields.length);
-    for (const { field, believed, wanted } of fields) args.push(field, believed, wanted);
-    for (const { id, line } of events) args.push(id, line);
-    return (await this.#store.run(COMMIT, touched, args)) as string | Reply;
+  async #settle(place: Place, change: Change, first: string): Promise<Made | string> {
+    const began = performance.now();
+    let answer: WishlistAnswer = first;
+    while (answer?.startsWith(NOT_NOW)) {
+      const waitedMs = performance.now() - began;
+      if (waitedMs > GIVE_UP_MS) throw new ServiceError('unavailable');
+      const full = linesOf(answer);
+      if (full.length > 0) await this.send(place.profileId, full);
+      else await sleep(LOOK_MS);
+      answer = await this.#batch.make(place, change, waitedMs < this.#batch.underWayMs);
+    }
+    if (answer === undefined || isElsewhere(answer)) return this.#made(place, change, answer);
+    const verdict = answer.charAt(0);
+    if (this.#store.isCluster) await this.send(place.profileId, linesOf(answer));
+    else if (verdict === DONE) this.#answer(place.profileId, change.operationKey);
+    return { verdict, value: answer.slice(1).split('\n', 1)[0] as string };
   }
 
-  /** @param pending ids and lines in turn */
-  async #send(at: string, pending: readonly string[]): Promise<void> {
-    if (pending.length === 0) return;
-    const ids = pending.filter((_, i) => i % 2 === 0);
-    const lines = pending.filter((_, i) => i % 2 === 1);
+  /**
+   * Brings events of an outbox to the stream, if they are not there, then acknowledges them.
+   * @throws ServiceError `overloaded`, `unavailable`: they go on waiting in the outbox
+   */
+  async send(at: string, lines: readonly string[]): Promise<void> {
+    const ids = lines.map(eventIdOf);
     try {
       await Promise.all(lines.map((line) => this.#recorder.append(line, at)));
     } catch (error) {
-      // Where Redis has no ear for this, the retry waits a little.
-      this.#store.run(RELEASE, [this.#store.keys.outbox(at)], [this.#underWayMs, ...ids]).catch(() => {});
+      // Best effort; otherwise the retry waits.
+      const args = [this.#batch.underWayMs, ...ids];
+      this.#store.change(RELEASE, [this.#store.keys.outbox(at)], args).catch(() => {});
       throw error;
     }
     // From here on the caller has what was asked for: told to send again, it would get it twice.
-    await this.#forget(at, ids).catch(() => void this.#keepForgetting(at, ids));
+    for (const id of ids) this.#forget(() => this.#sent(at, id));
   }
 
-  async #forget(at: string, ids: readonly string[]): Promise<void> {
-    await this.#atProfile.run(at, SENT, (keys, id) => [keys.visits(id), keys.outbox(id)], ids);
+  async #sent(at: string, id: string): Promise<void> {
+    const heir = await this.#batch.sent(at, id);
+    if (typeof heir === 'string') await this.#sent(await this.#atProfile.follow(at, heir), id);
   }
 
-  /** Behind the caller's back. Where even this fails, the next like request is taken for a retry, once. */
-  async #keepForgetting(at: string, ids: readonly string[]): Promise<void> {
-    for (const delayMs of FORGET_DELAYS_MS) {
+  /** What a turn has answered is forgotten in one go. */
+  #answer(profileId: string, operationKey: string): void {
+    if (this.#answered.push(operationKey) > 1) return;
+    queueMicrotask(() => {
+      const keys = this.#answered;
+      this.#answered = [];
+      this.#forget(() => this.#batch.answered(profileId, keys));
+    });
+  }
+
+  /** In the background. Where it fails for good, the next like request is taken for a retry, once. */
+  #forget(act: () => Promise<void>, failures = 0): void {
+    act().catch(async () => {
+      const delayMs = FORGET_DELAYS_MS[failures];
+      if (delayMs === undefined) return;
       await sleep(delayMs, undefined, { ref: false });
-      try {
-        return await this.#forget(at, ids);
-      } catch {
-        // Redis is still away.
-      }
-    }
+      this.#forget(act, failures + 1);
+    });
   }
 }
-
-/** `first` is what the fields have, or, where the outbox is full, what it is full of. */
-type Reply = readonly [
-  verdict: number,
-  first?: readonly string[],
-  mine?: readonly string[],
-  others?: readonly string[],
-];

@@ -1,11 +1,14 @@
 // What was bought leaves the wishlist. A line with a variant takes that variant along, and the item of its
 // product that has none; a line whose product was deleted since takes what has its variant.
 
+import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity/rules.js';
-import type { Operation } from '../redis/once.js';
-import type { Store } from '../redis/store.js';
-import { type Item, itemField, parseItem } from './item.js';
-import { type Change, type Outbox, prepareEvent } from './outbox.js';
+import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
+import type { Operation } from '../redis/requests.js';
+import { itemField, parseItem } from './item.js';
+import { readItems } from './items.js';
+import { type Outbox, prepareEvent } from './outbox.js';
+import { FENCED, type Removal } from './wishlist-batch.js';
 
 /** One line of an order; ids are normalised. */
 export interface PurchasedLine {
@@ -25,53 +28,82 @@ export interface Purchase {
 /** Seconds for which a delivery of an order is remembered. */
 export const DELIVERY_REMEMBERED_S = 48 * 60 * 60;
 
+/** Items that one step removes, so that no script runs for long; an order may name hundreds. */
+const REMOVED_AT_ONCE = 50;
+
 export class Purchases {
-  readonly #store: Store;
+  readonly #atProfile: AtProfile;
   readonly #outbox: Outbox;
 
-  constructor(store: Store, outbox: Outbox) {
-    this.#store = store;
+  constructor(atProfile: AtProfile, outbox: Outbox) {
+    this.#atProfile = atProfile;
     this.#outbox = outbox;
   }
 
   /**
-   * Removes what was bought, with an event for each item; once under the operation's id, however often called.
+   * Removes what was bought, with an event for each item; once under the operation, however often called.
    * @throws ServiceError `unavailable`, `overloaded`
    */
   async remove(
     profileId: string,
     identity: Identity,
-    { id: operationId, at: when, request }: Operation<Purchase>,
+    { orderId, lines }: Purchase,
+    operation: Operation,
   ): Promise<void> {
-    const { keys } = this.#store;
-    const boughtAs = indexLines(request.lines);
-    await this.#outbox.commit(profileId, async (at): Promise<Change> => {
-      const stored = await this.#store.call((client) => client.hvals(keys.items(at)));
-      const fields: Change['fields'][number][] = [];
-      const events: Change['events'][number][] = [];
-      for (const believed of stored) {
-        const item = parseItem(believed);
-        const bought = boughtAs(item);
-        if (bought === undefined) continue;
-        const { productId, variantId } = item;
-        const payload = { orderId: request.orderId, productId, variantId, ...bought };
-        fields.push({ field: itemField(productId, variantId), believed, wanted: '' });
-        events.push(
-          prepareEvent(
-            { type: 'autoRemoveAfterPurchase', origin: 'purchase', profileId: at, identity, payload },
-            when,
-          ),
-        );
-      }
-      return {
-        deed: `purchase ${operationId}`,
-        hash: 'items',
-        fields,
-        events,
-        holds: true,
-        once: { operationId, seconds: DELIVERY_REMEMBERED_S },
+    const targets = targetsOf(lines);
+    const parts = Math.ceil(targets.length / REMOVED_AT_ONCE);
+    for (let part = 0; part < parts; part++) {
+      const mine = targets.slice(part * REMOVED_AT_ONCE, (part + 1) * REMOVED_AT_ONCE);
+      const plan = async (at: string): Promise<Removal> => {
+        const done = await operation.settle(at, parts);
+        const removed = done[part] === undefined ? await this.#itemsOf(mine, at) : new Map<string, Bought>();
+        return {
+          kind: 'remove',
+          operationKey: `purchase ${operation.id} ${part}`,
+          items: Array.from(removed, ([field, { productId, variantId, quantity, price }]) => ({
+            field,
+            payload: '',
+            event: prepareEvent(
+              {
+                type: 'autoRemoveAfterPurchase',
+                origin: 'purchase',
+                profileId: at,
+                identity,
+                payload: { orderId, productId, variantId, quantity, price },
+              },
+              operation.at,
+            ),
+          })),
+          once: { recordId: operation.recordId(part), seconds: DELIVERY_REMEMBERED_S },
+        };
       };
-    });
+      for (let round = 0; ; round++) {
+        const { verdict, profileId: at } = await this.#outbox.makeAt(profileId, plan);
+        if (verdict !== FENCED) break;
+        if (round === MAX_HOPS) throw new ServiceError('unavailable');
+        // A retry has taken the operation to another place, or ended before it could.
+        await operation.moveOn(at);
+      }
+    }
+  }
+
+  /** Fields of items that may be there -> how they were bought. */
+  async #itemsOf(targets: readonly Target[], profileId: string): Promise<Map<string, Bought>> {
+    const fields = new Map<string, Bought>();
+    const isListed = targets.some(({ productId }) => productId === null);
+    const items = isListed ? (await readItems(this.#atProfile, profileId)).stored.map(parseItem) : [];
+    for (const { productId, variantId, quantity, price } of targets) {
+      const taken =
+        productId === null
+          ? items.filter((item) => item.variantId === variantId)
+          : [{ productId, variantId }];
+      for (const item of taken) {
+        const field = itemField(item.productId, item.variantId);
+        if (!fields.has(field))
+          fields.set(field, { productId: item.productId, variantId: item.variantId, quantity, price });
+      }
+    }
+    return fields;
   }
 }
 
@@ -79,27 +111,26 @@ function sum(a: number | null, b: number | null): number | null {
   return a === null || b === null ? (a ?? b) : a + b;
 }
 
-interface Bought {
-  readonly quantity: number | null;
-  readonly price: string | null;
+/** A product and variant that an order takes along, and how they were bought. Without a product: all with this variant. */
+type Target = PurchasedLine;
+
+interface Bought extends PurchasedLine {
+  readonly productId: string;
 }
 
-/** How an item was bought: lines that took it along have their quantities added, and the first one's price. */
-function indexLines(lines: readonly PurchasedLine[]): (item: Item) => Bought | undefined {
-  const byField = new Map<string, Bought>();
-  const byVariant = new Map<string, Bought>();
-  const add = (index: Map<string, Bought>, key: string, { quantity, price }: PurchasedLine) => {
-    const before = index.get(key) ?? { quantity: null, price: null };
-    index.set(key, { quantity: sum(before.quantity, quantity), price: before.price ?? price });
+/** One target for each product and variant: lines have their quantities added, and the first one's price. */
+function targetsOf(lines: readonly PurchasedLine[]): Target[] {
+  const targets = new Map<string, Target>();
+  const add = (productId: string | null, variantId: string | null, { quantity, price }: PurchasedLine) => {
+    const key = productId === null ? `variant ${variantId}` : `field ${itemField(productId, variantId)}`;
+    const before = targets.get(key);
+    const whole = before === undefined ? quantity : sum(before.quantity, quantity);
+    targets.set(key, { productId, variantId, quantity: whole, price: before?.price ?? price });
   };
   for (const line of lines) {
     const { productId, variantId } = line;
-    if (productId !== null) add(byField, itemField(productId, null), line);
-    if (variantId === null) continue;
-    if (productId !== null) add(byField, itemField(productId, variantId), line);
-    else add(byVariant, variantId, line);
+    if (productId !== null) add(productId, null, line);
+    if (variantId !== null) add(productId, variantId, line);
   }
-  return ({ productId, variantId }) =>
-    byField.get(itemField(productId, variantId)) ??
-    (variantId === null ? undefined : byVariant.get(variantId));
+  return [...targets.values()];
 }

@@ -1,7 +1,10 @@
 // What a shop has switched on. Read from Redis each time that it matters (one order, one read): a switch holds
 // at once, on every server.
 
+import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+
+const WRITE = loadScript('settings');
 
 export interface AppSettings {
   /** Whether purchased items leave the wishlist. */
@@ -26,6 +29,6 @@ export class SettingsStore {
   async write({ autoRemoveAfterPurchase }: AppSettings): Promise<void> {
     const { keys } = this.#store;
     const value = autoRemoveAfterPurchase ? '1' : '0';
-    await this.#store.call((client) => client.hset(keys.settings, 'autoRemoveAfterPurchase', value));
+    await this.#store.change(WRITE, [keys.settings], ['autoRemoveAfterPurchase', value]);
   }
 }

@@ -1,18 +1,21 @@
 // Share links. A profile has one code, for good; a code leads to its profile, or to whoever that was merged into.
 //
-// Code and profile are in different slots. The code's key is written first, then the profile claims the code:
-// so a code that was handed out always leads somewhere, and one that lost the race (or whose server crashed)
-// was never seen by anyone.
+// On a cluster code and profile are in different slots. The code's key is written first, then the profile claims the
+// code: so a code that was handed out always leads somewhere, and one that lost the race (or whose server crashed) was
+// never seen by anyone.
 
 import { randomBytes } from 'node:crypto';
 import type { Identity } from '../identity/rules.js';
+import type { Place } from '../redis/at-profile.js';
+import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Outbox, prepareEvent } from './outbox.js';
+import { operationKey, WRITE_CODE } from './wishlist-batch.js';
 
+const PUT = loadScript('put');
 /** 96 bits: links are secrets that can't be guessed. */
 const CODE_BYTES = 12;
 const CODE = /^[A-Za-z0-9_-]{16}$/;
-const FIELD = 'share';
 
 export interface Share {
   readonly code: string;
@@ -33,28 +36,31 @@ export class Shares {
 
   /**
    * The profile's link, with a `share` event for each time that it is asked for: somebody shares again.
-   * @throws ServiceError `unavailable`, `overloaded`
+   * @returns where to ask instead (a text), see Outbox.make @throws ServiceError `unavailable`, `overloaded`
    */
-  async share(profileId: string, identity: Identity, channel: string): Promise<Share> {
-    let drawn: string | undefined;
-    const { change } = await this.#outbox.commit(profileId, async (at, stored) => {
+  async share(place: Place, identity: Identity, channel: string): Promise<Share | string> {
+    const { profileId } = place;
+    const drawn = randomBytes(CODE_BYTES).toString('base64url');
+    const payload = { channel, shareCode: drawn, shareLink: this.#linkBase + drawn };
+    const event = prepareEvent({ type: 'share', origin: 'share', profileId, identity, payload });
+    const claim = (isWritten: boolean) =>
+      this.#outbox.make(place, {
+        kind: 'share',
+        operationKey: operationKey('share', identity, channel),
+        code: drawn,
+        isWritten,
+        event,
+      });
+    let made = await claim(false);
+    if (typeof made !== 'string' && made.verdict === WRITE_CODE) {
+      await this.#write(drawn, profileId);
+      made = await claim(true);
       // The profile has another code, or an heir: nobody has seen this one.
-      if (drawn !== undefined) await this.#forget(drawn);
-      const believed = stored?.[0] ?? (await this.#codeOf(at));
-      drawn = believed === '' ? await this.#draw(at) : undefined;
-      const code = drawn ?? believed;
-      const shareLink = this.#linkBase + code;
-      const payload = { channel, shareCode: code, shareLink };
-      return {
-        deed: `share ${channel}`,
-        hash: 'profile',
-        fields: [{ field: FIELD, believed, wanted: code }],
-        events: [prepareEvent({ type: 'share', origin: 'share', profileId: at, identity, payload })],
-        holds: believed !== '',
-        share: { code, shareLink },
-      };
-    });
-    return change.share;
+      if (typeof made === 'string' || made.value !== '') await this.#write(drawn, '');
+    }
+    if (typeof made === 'string') return made;
+    const code = made.value || drawn;
+    return { code, shareLink: this.#linkBase + code };
   }
 
   /** The profile that a code was made for; it may have been merged away. Undefined where nobody has the code. */
@@ -63,18 +69,7 @@ export class Shares {
     return (await this.#store.call((client) => client.get(this.#store.keys.share(code)))) ?? undefined;
   }
 
-  async #codeOf(profileId: string): Promise<string> {
-    const key = this.#store.keys.profile(profileId);
-    return (await this.#store.call((client) => client.hget(key, FIELD))) ?? '';
-  }
-
-  async #draw(profileId: string): Promise<string> {
-    const code = randomBytes(CODE_BYTES).toString('base64url');
-    await this.#store.call((client) => client.set(this.#store.keys.share(code), profileId));
-    return code;
-  }
-
-  async #forget(code: string): Promise<void> {
-    await this.#store.call((client) => client.del(this.#store.keys.share(code)));
+  async #write(code: string, profileId: string): Promise<void> {
+    await this.#store.change(PUT, [this.#store.keys.share(code)], [profileId]);
   }
 }

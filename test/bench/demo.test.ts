@@ -6,10 +6,13 @@ import { createAnalyst } from '../../bench/demo/analyst.js';
 import { CATALOGUE, type Product } from '../../bench/demo/catalogue.js';
 import { Check } from '../../bench/demo/check.js';
 import { Belongings, Diary, type EventColumns } from '../../bench/demo/diary.js';
+import { createHttpShop } from '../../bench/demo/http-shop.js';
 import { compareEvents, compareMerges } from '../../bench/demo/proof.js';
 import { reachService } from '../../bench/demo/service.js';
 import type { Listed } from '../../bench/demo/shop.js';
 import type { StoredEvents } from '../../bench/demo/stored.js';
+import { KEY, startApp } from '../harness/app.js';
+import { startTestRedis } from '../harness/redis.js';
 
 const VISITORS = 150;
 
@@ -50,6 +53,21 @@ t.test(
     t.match(compareEvents(everyone, [add, share, { ...add, ...customer }]), [/^nobody's: add/]);
   },
 );
+
+t.test('what is refused for a while is sent again when Retry-After says, and is no fault', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const app = await startApp(t, redis, { env: { RATE_LIMIT: '10' } });
+  const address = { url: `http://127.0.0.1:${app.port}`, key: KEY, run: '1700000000' };
+  const { shop, book } = createHttpShop(address);
+  const counts = await Promise.all(Array.from({ length: 25 }, () => shop.visit(who, product)));
+  t.same(
+    counts.toSorted((a, b) => a - b),
+    Array.from({ length: 25 }, (_, i) => i + 1),
+  );
+  t.ok(book.retries >= 10, `${book.retries} sent again`);
+  t.same([...book.refusals], []);
+});
 
 t.test('of a visitor whose request was refused, events are missed but not counted', async (t) => {
   const diary = new Diary(7);

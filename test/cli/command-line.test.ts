@@ -2,9 +2,10 @@
 
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { COMMAND_LINES } from '../../src/commands/help.js';
 import { SETTINGS } from '../../src/config.js';
 import { startTestRedis } from '../harness/redis.js';
-import { wishmeter } from './wishmeter.js';
+import { tempDir, wishmeter } from './wishmeter.js';
 
 /** NODE_OPTIONS that run this code first. */
 const preloading = (code: string) => `--import=data:text/javascript,${encodeURIComponent(code)}`;
@@ -15,6 +16,30 @@ t.test('--version prints the version of package.json', async (t) => {
   const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
   t.match(await wishmeter({ args: ['--version'] }), { code: 0, stdout: `${version}\n`, stderr: '' });
 });
+
+t.test(
+  '--help of a command says what it does, what it reads, and an example, and starts nothing',
+  async (t) => {
+    // Settings that nothing could start with: they are not even read.
+    const env = { PORT: 'none', DATA_DIR: '/dev/null/none' };
+    for (const [name, { about, settings, example }] of Object.entries(COMMAND_LINES)) {
+      for (const args of [
+        [name, '--help'],
+        [name, '-h'],
+        ['help', name],
+      ]) {
+        const { code, stdout, stderr } = await wishmeter({ args, env });
+        t.match({ code, stderr }, { code: 0, stderr: '' }, args.join(' '));
+        t.ok(stdout.startsWith(`Usage: wishmeter ${name}`));
+        for (const text of [about, example]) t.ok(stdout.includes(text), text);
+        t.same(
+          [...stdout.matchAll(/^ {2}([A-Z_]+) {2}/gm)].map(([, setting]) => setting),
+          settings,
+        );
+      }
+    }
+  },
+);
 
 t.test('help names every command and every setting', async (t) => {
   const { code, stdout } = await wishmeter({ args: ['help'] });
@@ -33,6 +58,16 @@ t.test('a command line that makes no sense is exit code 2 and the usage, on stde
     ['sql', '--fromat', 'JSON', 'SELECT 1'],
     ['sql', 'SELECT', '1'],
     ['sql'],
+    ['start', '--port', '9000'],
+    ['start', '-p'],
+    ['serve', '8080'],
+    ['flush', '--'],
+    ['migrate', 'now'],
+    ['dead', '--everything'],
+    ['dead', 'list', '--version'],
+    ['help', 'strat'],
+    ['help', 'start', 'serve'],
+    ['--version', 'start'],
   ]) {
     const { code, stdout, stderr } = await wishmeter({ args });
     t.equal(code, 2, JSON.stringify(args));
@@ -40,6 +75,14 @@ t.test('a command line that makes no sense is exit code 2 and the usage, on stde
     t.match(stderr, /^wishmeter: .+\n\nUsage: wishmeter/);
     t.notMatch(stderr, NO_STACK);
   }
+});
+
+t.test('what is not taken is named, and where settings come from is said', async (t) => {
+  const { stderr } = await wishmeter({ args: ['start', '--port=9000'] });
+  t.match(
+    stderr,
+    /^wishmeter: start does not take "--port=9000"\. Settings come from the environment, as in PORT=/,
+  );
 });
 
 t.test('all wrong settings are told at once, without their values', async (t) => {
@@ -51,12 +94,14 @@ t.test('all wrong settings are told at once, without their values', async (t) =>
 });
 
 t.test('a command without the database that it needs says which setting names it', async (t) => {
+  // Not this tree's own, where an earlier `make run` may have left an embedded database.
+  const env = { DATA_DIR: await tempDir(t) };
   for (const [command, sentence] of [
     ['serve', /needs REDIS_URL;/],
     ['flush', /needs REDIS_URL and CLICKHOUSE_URL;/],
     ['migrate', /needs CLICKHOUSE_URL;/],
   ] as const) {
-    const { code, stderr } = await wishmeter({ args: [command] });
+    const { code, stderr } = await wishmeter({ args: [command], env });
     t.equal(code, 1, command);
     t.match(stderr, sentence);
     t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');

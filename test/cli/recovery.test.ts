@@ -1,6 +1,7 @@
 // A child that dies is started again, keeps its address, and nothing that was acknowledged is lost.
 
 import t from 'tap';
+import { needsProc } from '../harness/needs.js';
 import { apiKey, client, killAndAwaitNext, sql, started } from './started.js';
 import { tempDir, until } from './wishmeter.js';
 
@@ -10,9 +11,8 @@ const CHILDREN = [
   /^wishmeter clickhouse/,
   /redis-server|valkey-server/,
 ];
-const NEED_PROC = process.platform === 'linux' ? {} : { skip: 'reads /proc' };
 
-t.test('each child that is killed comes back, and nothing is lost', NEED_PROC, async (t) => {
+t.test('each child that is killed comes back, and nothing is lost', needsProc(), async (t) => {
   const dir = await tempDir(t);
   const { url, clickhouseUrl, stop } = await started(t, dir);
   const shop = client(url, await apiKey(dir));

@@ -33,7 +33,8 @@ async function exercise(t: Test, url: string, key: string): Promise<string> {
   const seen: string[] = [];
   const call = async (path: string, status: number, headers: Record<string, string> = {}, body?: unknown) => {
     const response = await fetch(url + path, {
-      headers,
+      // fetch would say that a text is text/plain.
+      headers: { 'content-type': 'application/json', ...headers },
       ...(body === undefined
         ? {}
         : { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) }),
@@ -108,7 +109,7 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
   await client.set(keys.profile(profileId), 'no hash');
   const broken = await fetch(`${start.url}/profile/guest`, {
     method: 'POST',
-    headers: { 'x-api-key': ownKey },
+    headers: { 'content-type': 'application/json', 'x-api-key': ownKey },
     body: JSON.stringify({ ...VISITOR, customerId: null, sessionId: 'PERSONAL-2' }),
   });
   t.equal(broken.status, 500);
@@ -141,7 +142,7 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
   process.kill(pid, 'SIGKILL');
   await fetch(`${start.url}/event`, {
     method: 'POST',
-    headers: { 'x-api-key': ownKey },
+    headers: { 'content-type': 'application/json', 'x-api-key': ownKey },
     body: JSON.stringify({ identity: VISITOR, type: 'add' }),
   });
   const { stdout, stderr } = await start.stop();
@@ -162,6 +163,7 @@ t.test(
         API_KEYS: apiKeys,
         HOST: '127.0.0.1',
         PORT: '0',
+        DRAIN_MS: '0',
         METRICS_TOKEN: SECRETS.metrics,
       };
       const running = spawnWishmeter({ args: ['serve'], env: { ...env, SHOPIFY_SECRET: SECRETS.shopify } });

@@ -1,13 +1,12 @@
 // How `wishmeter start` ends: in order, at once, or killed; and that nothing is left of it, whichever.
 
 import t from 'tap';
+import { needsProc } from '../harness/needs.js';
 import { findProcess, processesOf } from './processes.js';
 import { client, logLines, nothingLeft, started, startSettings } from './started.js';
 import { spawnWishmeter, tempDir, until } from './wishmeter.js';
 
-const NEED_PROC = process.platform === 'linux' ? {} : { skip: 'reads /proc' };
-
-t.test('it stops in the order that loses nothing', NEED_PROC, async (t) => {
+t.test('it stops in the order that loses nothing', needsProc(), async (t) => {
   const dir = await tempDir(t);
   const { stop } = await started(t, dir, { LOG_LEVEL: 'debug', WORKERS: '2' });
   t.equal((await processesOf(dir)).filter(({ title }) => title.startsWith('wishmeter serve')).length, 2);
@@ -18,7 +17,7 @@ t.test('it stops in the order that loses nothing', NEED_PROC, async (t) => {
   t.same(stopped.slice(2), ['flush', 'clickhouse', 'redis']);
 });
 
-t.test('a second signal stops everything at once, also what hangs', NEED_PROC, async (t) => {
+t.test('a second signal stops everything at once, also what hangs', needsProc(), async (t) => {
   const dir = await tempDir(t);
   const { running } = await started(t, dir);
   const flush = await until('flush is there', () => findProcess(dir, /^wishmeter flush/));
@@ -32,7 +31,7 @@ t.test('a second signal stops everything at once, also what hangs', NEED_PROC, a
   await nothingLeft(dir, 5_000); // guards look once a second
 });
 
-t.test('kill -9 of start leaves nothing behind and blocks no later start', NEED_PROC, async (t) => {
+t.test('kill -9 of start leaves nothing behind and blocks no later start', needsProc(), async (t) => {
   const dir = await tempDir(t);
   const { running, url } = await started(t, dir);
   t.equal((await client(url, '').visit('s-1', 'red-shoe')).status, 200);
@@ -44,7 +43,7 @@ t.test('kill -9 of start leaves nothing behind and blocks no later start', NEED_
   t.equal((await next.stop()).code, 0);
 });
 
-t.test('a signal while it starts ends it in order', NEED_PROC, async (t) => {
+t.test('a signal while it starts ends it in order', needsProc(), async (t) => {
   const dir = await tempDir(t);
   const running = spawnWishmeter({ args: ['start'], env: startSettings(dir) });
   await until('clickhouse is on its way', () => findProcess(dir, /clickhouse/));

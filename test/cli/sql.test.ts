@@ -2,8 +2,10 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import t from 'tap';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
+import { needsPrograms } from '../harness/needs.js';
 import { MAIN, tempDir, wishmeter } from './wishmeter.js';
 
 t.test('sql', async (t) => {
@@ -63,9 +65,8 @@ t.test('sql', async (t) => {
     t.match(head, { status: 0, stdout: 'number\n0\n1\n', stderr: '' });
   });
 
-  const noTerminal = spawnSync('script', ['--version']).error ? { skip: 'no script(1) here' } : {};
-  t.test('a terminal gets a table', noTerminal, async (t) => {
-    const command = `exec ${process.execPath} ${MAIN} sql "SELECT 1 AS n, 'x' AS s"`;
+  const onTerminal = async (t: Test, query: string) => {
+    const command = `exec ${process.execPath} ${MAIN} sql "${query}"`;
     const terminal = spawn('script', ['-qec', command, '/dev/null'], {
       env: { PATH: process.env.PATH, ...env },
     });
@@ -74,8 +75,27 @@ t.test('sql', async (t) => {
       screen += text;
     });
     t.same(await once(terminal, 'close'), [0, null]);
-    t.match(screen.replaceAll('\r', ''), /┌─n─┬─s─┐\n.*│ 1 │ x │\n *└───┴───┘/);
+    return screen.replaceAll('\r', '');
+  };
+  t.test('a terminal gets a table', needsPrograms('script'), async (t) => {
+    t.match(await onTerminal(t, "SELECT 1 AS n, 'x' AS s"), /┌─n─┬─s─┐\n.*│ 1 │ x │\n *└───┴───┘/);
   });
+
+  t.test(
+    'a terminal is shown escape sequences and does not get them; a pipe gets the bytes',
+    needsPrograms('script'),
+    async (t) => {
+      const query = "SELECT unhex('1B5D303B7077C29B6DE280AE7F07') AS s FORMAT TSVRaw";
+      const screen = await onTerminal(t, query);
+      t.match(screen, '\\u001b]0;pw\\u009bm\\u202e\\u007f\\u0007');
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
+      t.notMatch(screen, /[\u001b\u009b\u202e\u007f\u0007]/);
+      t.equal((await sql([query])).stdout, '\u001b]0;pw\u009bm\u202e\u007f\u0007\n');
+      const { stderr: error } = await sql(["SELECT '\u001b[31m' + nothing"]);
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
+      t.notMatch(error, /\u001b/, 'nor do errors, which quote the query');
+    },
+  );
 });
 
 t.test('a ClickHouse that is not there is one sentence', async (t) => {
@@ -85,3 +105,41 @@ t.test('a ClickHouse that is not there is one sentence', async (t) => {
     t.match(stderr, /^wishmeter: ClickHouse does not answer at http:\/\/127\.0\.0\.1:1 [^\n]+\n$/);
   }
 });
+
+t.test(
+  'the embedded one is asked as its analyst; --write is the service, by the password in its folder',
+  async (t) => {
+    const dir = await tempDir(t);
+    const clickhouse = await startClickHouse({
+      dir: join(dir, 'clickhouse'),
+      readable: { database: 'default', tables: ['seen'] },
+    });
+    t.teardown(() => clickhouse.stop());
+    const env = {
+      DATA_DIR: dir,
+      CLICKHOUSE_PORT: new URL(clickhouse.url).port,
+      CLICKHOUSE_DATABASE: 'default',
+    };
+    const sql = (...args: string[]) => wishmeter({ args: ['sql', ...args], env });
+    const create = 'CREATE TABLE seen (a UInt8) ENGINE = Memory';
+    t.match(await sql(create), { code: 1, stderr: /ACCESS_DENIED/ });
+    t.match(await sql('--write', create), { code: 0 });
+    t.match(await sql('--write', 'INSERT INTO seen VALUES (7)'), { code: 0 });
+    t.match(await sql('INSERT INTO seen VALUES (8)'), { code: 1, stderr: /ACCESS_DENIED/ });
+    t.equal((await sql('SELECT a FROM seen')).stdout, 'a\n7\n');
+    t.equal(
+      (await wishmeter({ args: ['sql', 'SELECT a FROM seen'], env: { ...env, CLICKHOUSE_PORT: '0' } }))
+        .stdout,
+      'a\n7\n',
+    );
+    t.match(await wishmeter({ args: ['migrate'], env: { ...env, CLICKHOUSE_DATABASE: 'shop' } }), {
+      code: 0,
+      stdout: /001_events/,
+    });
+    const elsewhere = { ...env, DATA_DIR: await tempDir(t) };
+    t.match(await wishmeter({ args: ['sql', '--write', 'SELECT 1'], env: elsewhere }), {
+      code: 1,
+      stderr: /There is no password in .*DATA_DIR/,
+    });
+  },
+);

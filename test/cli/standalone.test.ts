@@ -19,6 +19,7 @@ t.test('migrate, serve, flush: each by itself', async (t) => {
     API_KEYS: KEY,
     HOST: '127.0.0.1',
     PORT: '0',
+    DRAIN_MS: '0',
     FLUSH_INTERVAL_MS: '50',
   };
   const run = (command: string): Running => {
@@ -42,6 +43,8 @@ t.test('migrate, serve, flush: each by itself', async (t) => {
   t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
   t.equal(await shop.count('s-1', 'red-shoe'), 1);
   t.equal((await shop.event('s-1', 'add', { productId: '1' })).status, 200);
+
+  t.notMatch(serving.stdout(), /set API_KEYS/);
 
   const flushing = run('flush');
   await until('the event is in ClickHouse', async () => {

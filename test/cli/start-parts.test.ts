@@ -2,11 +2,13 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, link, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { ownApiKey } from '../../src/commands/start/api-key.js';
+import { makeFolder } from '../../src/commands/start/folder.js';
 import { lockFolder } from '../../src/commands/start/lock.js';
 import { claimPorts } from '../../src/commands/start/ports.js';
 import { tempDir } from './wishmeter.js';
@@ -20,15 +22,38 @@ t.test('a folder is locked once, and free again after release', async (t) => {
   await next.release();
 });
 
-t.test('of those that want a folder at the same moment one has it', async (t) => {
-  for (let round = 0; round < 20; round++) {
+t.test('of those that want a folder at the same moment one has it, whatever a killed one left', async (t) => {
+  const shared: number[] = [];
+  for (let round = 0; round < 60; round++) {
     const dir = await tempDir(t);
-    const wanted = await Promise.allSettled([1, 2, 3, 4].map((pid) => lockFolder(dir, pid)));
-    const had = wanted.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-    t.equal(had.length, 1);
-    await Promise.all(had.map((lock) => lock.release()));
+    if (round % 2 === 1) await leaveSocket(join(dir, 'start.sock'));
+    let holders = 0;
+    const want = async (pid: number) => {
+      await sleep(Math.random() * (round % 5));
+      const lock = await lockFolder(dir, pid);
+      if (++holders > 1) shared.push(round);
+      await sleep(20);
+      holders--;
+      await lock.release();
+    };
+    const wanted = await Promise.allSettled([1, 2, 3, 4].map(want));
+    t.ok(
+      wanted.some(({ status }) => status === 'fulfilled'),
+      'one has it',
+    );
+    for (const one of wanted)
+      if (one.status === 'rejected') t.match(one.reason, { name: 'StartupError', message: /pid [1-4]\b/ });
   }
+  t.same(shared, [], 'rounds in which two had it at once');
 });
+
+/** A socket that nobody listens on, as a kill -9 leaves it. */
+async function leaveSocket(path: string): Promise<void> {
+  const server = createServer().listen(`${path}.live`);
+  await once(server, 'listening');
+  await link(`${path}.live`, path);
+  await new Promise((done) => server.close(done));
+}
 
 t.test('the lock works in a folder whose path is longer than a socket may have', async (t) => {
   const dir = join(await tempDir(t), 'deep'.repeat(30), 'er'.repeat(60));
@@ -51,10 +76,57 @@ t.test('a lock whose owner was killed blocks nobody', async (t) => {
   await t.rejects(lockFolder(dir, 1), { message: new RegExp(`pid ${owner.pid}\\b`) });
   owner.kill('SIGKILL');
   await once(owner, 'exit');
-  t.ok((await stat(join(dir, 'start.sock'))).isSocket(), 'its socket is still there');
+  const [left = ''] = await readdir(dir);
+  t.ok((await stat(join(dir, left))).isSocket(), 'its socket is still there');
   const lock = await lockFolder(dir, 1);
   await lock.release();
+  t.same(await readdir(dir), [], 'and then it is gone');
 });
+
+t.test('a folder that may not be written is refused in a sentence', async (t) => {
+  const dir = await tempDir(t);
+  const [nobody, own] = [65_534, process.geteuid?.()];
+  if (own === 0) await chown(dir, nobody, nobody); // root may write everywhere
+  await chmod(dir, 0o500);
+  t.teardown(() => chmod(dir, 0o700));
+  if (own === 0) process.seteuid?.(nobody);
+  try {
+    await t.rejects(makeFolder(dir), {
+      name: 'StartupError',
+      message: /written .*\(EACCES\); set another DATA_DIR/,
+    });
+  } finally {
+    if (own === 0) process.seteuid?.(own);
+  }
+  await chmod(dir, 0o700);
+  await makeFolder(dir);
+  t.same(await readdir(dir), [], 'nothing is left of the try');
+});
+
+t.test(
+  'the folder is its owner’s alone: made so, made so later, or refused where others may write it',
+  async (t) => {
+    const modeOf = async (dir: string) => (await stat(dir)).mode & 0o777;
+    const fresh = join(await tempDir(t), 'a', 'b');
+    await makeFolder(fresh);
+    t.equal(await modeOf(fresh), 0o700);
+    for (const mode of [0o755, 0o750, 0o711]) {
+      const dir = await tempDir(t);
+      await chmod(dir, mode);
+      await makeFolder(dir);
+      t.equal(await modeOf(dir), 0o700, `from ${mode.toString(8)}`);
+    }
+    for (const mode of [0o777, 0o770, 0o1777, 0o702]) {
+      const dir = await tempDir(t);
+      await chmod(dir, mode);
+      await t.rejects(makeFolder(dir), {
+        name: 'StartupError',
+        message: /may be written by other users .*chmod 700/,
+      });
+      t.equal(await modeOf(dir), mode & 0o777, 'and left as it was');
+    }
+  },
+);
 
 t.test('a key is made once, is long, and only its owner may read it', async (t) => {
   const dir = await tempDir(t);

@@ -1,13 +1,15 @@
 // `wishmeter start` from its start to its stop: what it keeps, what it says, and what it says no to.
 
 import { once } from 'node:events';
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
+import { Redis } from 'ioredis';
 import t from 'tap';
 import { processesOf } from './processes.js';
 import { apiKey, client, logLines, nothingLeft, sql, started, startSettings } from './started.js';
-import { MAIN, tempDir, until, wishmeter } from './wishmeter.js';
+import { MAIN, type Running, spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
 t.test('everything is still there after a stop and another start', async (t) => {
   const dir = await tempDir(t);
@@ -35,6 +37,35 @@ t.test('everything is still there after a stop and another start', async (t) => 
   t.equal((await second.stop()).code, 0);
 });
 
+t.test('it keeps to this machine, to its owner, and to what it is told of syncing', async (t) => {
+  const dir = await tempDir(t);
+  const { url, clickhouseUrl, stop } = await started(t, dir, { HOST: '', REDIS_FSYNC: 'always' });
+  t.equal(new URL(url).hostname, '127.0.0.1', 'without HOST it listens on loopback');
+  const outside = Object.values(networkInterfaces())
+    .flat()
+    .find((address) => address?.family === 'IPv4' && !address.internal);
+  if (outside)
+    await t.rejects(fetch(`http://${outside.address}:${new URL(url).port}/healthz`), 'and nowhere else');
+  const redis = new Redis({ path: join(dir, 'redis', 'redis.sock') });
+  t.same(await redis.config('GET', 'appendfsync'), ['appendfsync', 'always']);
+  redis.disconnect();
+  t.equal((await stat(dir)).mode & 0o777, 0o700);
+  for (const name of await readdir(dir, { recursive: true })) {
+    const { mode } = await stat(join(dir, name)).catch(() => ({ mode: 0 }));
+    t.equal(mode & 0o077, 0, name);
+  }
+  const first = await readFile(join(dir, 'clickhouse', 'service-url'), 'utf8');
+  t.equal(new URL(clickhouseUrl).password, '', 'what it logs has no password');
+  t.match(await wishmeter({ args: ['migrate'], env: { DATA_DIR: dir } }), {
+    code: 0,
+    stdout: 'Nothing to do.\n',
+  });
+  await stop();
+  const again = await started(t, dir);
+  t.not(await readFile(join(dir, 'clickhouse', 'service-url'), 'utf8'), first, 'a password of this start');
+  await again.stop();
+});
+
 t.test('the key is in no log line, however much is logged', async (t) => {
   const dir = await tempDir(t);
   const { stop, url } = await started(t, dir, { LOG_LEVEL: 'trace' });
@@ -55,6 +86,29 @@ t.test('a second start on the same folder is refused and changes nothing', async
   );
   t.equal((await client(url, '').visit('s-1', 'red-shoe')).status, 200);
   t.equal((await stop()).code, 0);
+});
+
+t.test('of two starts at one moment on what a killed one left, one runs, with one Redis', async (t) => {
+  const dir = await tempDir(t);
+  const first = await started(t, dir);
+  const key = await apiKey(dir);
+  t.equal((await client(first.url, key).visit('s-1', 'red-shoe')).status, 200);
+  first.running.child.kill('SIGKILL');
+  await nothingLeft(dir);
+  const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(dir) }));
+  t.teardown(async () => {
+    for (const { child } of rivals) child.kill('SIGKILL');
+    await nothingLeft(dir);
+  });
+  const readyLine = (rival: Running) => logLines(rival.stdout()).find(({ msg }) => msg === 'ready');
+  const winner = await until('one is ready', () => rivals.find(readyLine));
+  const loser = rivals.find((rival) => rival !== winner) as Running;
+  t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
+  const redises = (await processesOf(dir)).filter(({ title }) => /^\S*(redis|valkey)-server/.test(title));
+  t.equal(redises.length, 1, JSON.stringify(redises));
+  t.equal(await client(String(readyLine(winner)?.['url']), key).count('s-1', 'red-shoe'), 1);
+  winner.child.kill('SIGTERM');
+  t.equal((await winner.ended).code, 0);
 });
 
 t.test('what keeps it from starting is one sentence, exit code 1, and nothing is left running', async (t) => {

@@ -24,7 +24,8 @@ interface Teardown {
 }
 
 export function startSettings(dir: string): NodeJS.ProcessEnv {
-  return { DATA_DIR: dir, HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0', FLUSH_INTERVAL_MS: '100' };
+  const ports = { HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0' };
+  return { ...ports, DATA_DIR: dir, DRAIN_MS: '0', FLUSH_INTERVAL_MS: '100' };
 }
 
 /** The log lines of stdout that are whole. @throws where one is not JSON */

@@ -1,47 +1,83 @@
 // What a person at a terminal sees. script(1), of util-linux, makes the terminal.
 
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { stripVTControlCharacters } from 'node:util';
 import t from 'tap';
-import { apiKey, nothingLeft, startSettings } from './started.js';
-import { MAIN, tempDir, until } from './wishmeter.js';
+import { needsPrograms } from '../harness/needs.js';
+import { startTestRedis } from '../harness/redis.js';
+import { apiKey, logLines, nothingLeft, startSettings } from './started.js';
+import { MAIN, spawnWishmeter, tempDir, until } from './wishmeter.js';
 
-const lacking = ['script', 'curl'].filter((program) => spawnSync(program, ['--version']).error);
-const ON_TERMINAL = lacking.length > 0 ? { skip: `no ${lacking.join(', ')} here` } : {};
+t.test(
+  'a terminal gets a banner whose lines work, and Ctrl-C stops it',
+  needsPrograms('script', 'curl'),
+  async (t) => {
+    const dir = await tempDir(t);
+    const terminal = spawn('script', ['-qec', `exec ${process.execPath} ${MAIN} start`, '/dev/null'], {
+      env: { PATH: process.env.PATH, ...startSettings(dir) },
+    });
+    let screen = '';
+    terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+      screen += text.replaceAll('\r', '');
+    });
+    const ended = once(terminal, 'exit');
+    t.teardown(async () => {
+      terminal.kill('SIGKILL');
+      await nothingLeft(dir);
+    });
+    await until('the banner', () => screen.includes('Ctrl-C'));
+    t.match(screen, await apiKey(dir), 'shows the key');
+    t.notMatch(screen, /^\{/m, 'no log lines');
+    const lines = screen.split('\n').filter((line) => /^ {2}(curl|.*npx wishmeter sql)/.test(line));
+    t.equal(lines.length, 4, 'three curl lines and one of SQL');
+    const answers: string[] = [];
+    for (const line of lines.slice(0, 3)) answers.push(await shell(line));
+    t.match(answers[0], '"productHandle":"red-shoe"');
+    t.match(answers[1], '"count":1');
+    t.match(answers[2], '"profileId"');
+    // npx looks for the program in node_modules/.bin, which the Makefile fills; here it is called directly.
+    const line = (lines[3] as string).replace('npx wishmeter', `${process.execPath} ${MAIN}`);
+    await until('the event is in ClickHouse', async () => (await shell(line)).includes('1001'));
 
-t.test('a terminal gets a banner whose lines work, and Ctrl-C stops it', ON_TERMINAL, async (t) => {
-  const dir = await tempDir(t);
-  const terminal = spawn('script', ['-qec', `exec ${process.execPath} ${MAIN} start`, '/dev/null'], {
-    env: { PATH: process.env.PATH, ...startSettings(dir) },
-  });
-  let screen = '';
-  terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
-    screen += text.replaceAll('\r', '');
-  });
-  const ended = once(terminal, 'exit');
-  t.teardown(async () => {
-    terminal.kill('SIGKILL');
-    await nothingLeft(dir);
-  });
-  await until('the banner', () => screen.includes('Ctrl-C'));
-  t.match(screen, await apiKey(dir), 'shows the key');
-  t.notMatch(screen, /^\{/m, 'no log lines');
-  const lines = screen.split('\n').filter((line) => /^ {2}(curl|.*npx wishmeter sql)/.test(line));
-  t.equal(lines.length, 4, 'three curl lines and one of SQL');
-  const answers: string[] = [];
-  for (const line of lines.slice(0, 3)) answers.push(await shell(line));
-  t.match(answers[0], '"productHandle":"red-shoe"');
-  t.match(answers[1], '"count":1');
-  t.match(answers[2], '"profileId"');
-  // npx looks for the program in node_modules/.bin, which the Makefile fills; here it is called directly.
-  const line = (lines[3] as string).replace('npx wishmeter', `${process.execPath} ${MAIN}`);
-  await until('the event is in ClickHouse', async () => (await shell(line)).includes('1001'));
+    terminal.stdin.write('\u0003');
+    t.same(await ended, [0, null]);
+    t.match(screen, /Stopping/);
+    await nothingLeft(dir, 5_000);
+  },
+);
 
-  terminal.stdin.write('\u0003');
-  t.same(await ended, [0, null]);
-  t.match(screen, /Stopping/);
-  await nothingLeft(dir, 5_000);
-});
+t.test(
+  'logs are lines for people on a terminal, and JSON elsewhere; a service without a credential is warned of',
+  needsPrograms('script'),
+  async (t) => {
+    const redis = await startTestRedis();
+    t.teardown(() => redis.stop());
+    const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '0' };
+    const terminal = spawn('script', ['-qec', `exec ${process.execPath} ${MAIN} serve`, '/dev/null'], {
+      env: { PATH: process.env.PATH, TERM: 'xterm', ...env },
+    });
+    let screen = '';
+    terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+      screen += text.replaceAll('\r', '');
+    });
+    const ended = once(terminal, 'exit');
+    t.teardown(() => void terminal.kill('SIGKILL'));
+    await until('it serves', () => screen.includes('serving'));
+    terminal.stdin.write('\u0003');
+    t.same(await ended, [0, null]);
+    t.match(screen, '\u001b[32mINFO', 'with colour');
+    const plain = stripVTControlCharacters(screen);
+    t.match(plain, /^\[\d\d:\d\d:\d\d\] WARN \(serve\): no caller may save items .* set API_KEYS/m);
+    t.match(plain, /^\[\d\d:\d\d:\d\d\] INFO \(serve\): serving \{"host":"127\.0\.0\.1","port":\d+\}$/m);
+
+    const piped = spawnWishmeter({ args: ['serve'], env });
+    await until('it serves', () => piped.stdout().includes('serving'));
+    piped.child.kill('SIGTERM');
+    const { stdout } = await piped.ended;
+    t.match(logLines(stdout)[0], { level: 40, name: 'serve', msg: /set API_KEYS/ });
+  },
+);
 
 async function shell(line: string): Promise<string> {
   const sh = spawn('/bin/sh', ['-c', line], { stdio: ['ignore', 'pipe', 'ignore'] });

@@ -5,8 +5,9 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+
+export { until } from '../harness/until.js';
 
 export const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url));
 
@@ -62,21 +63,6 @@ export function spawnWishmeter({ args, env = {}, stdin }: Invocation): Running {
   child.stdin.on('error', () => {}).end(stdin ?? '');
   const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }) as Ended);
   return { child, ended, stdout: () => stdout };
-}
-
-/** Polls until `probe` gives something. @throws where it takes more than `withinMs`. */
-export async function until<T>(
-  what: string,
-  probe: () => Promise<T | undefined | false> | T | undefined | false,
-  withinMs = 30_000,
-): Promise<T> {
-  const deadline = performance.now() + withinMs;
-  for (;;) {
-    const found = await probe();
-    if (found !== undefined && found !== false) return found;
-    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
-    await sleep(20);
-  }
 }
 
 /** A folder that goes with the test. */

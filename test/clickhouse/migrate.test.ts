@@ -6,6 +6,7 @@ import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
 import { StartupError } from '../../src/errors.js';
+import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
 import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
@@ -236,15 +237,17 @@ t.test('shares_by_channel: a link that was shared twice is one link', async (t) 
   ]);
 });
 
+const merged = (from: string, heir: string) => encodeMerge(newEventId(Date.now()), Date.now(), from, heir);
+
 t.test(
   'a merge is an entry of its own; events_by_visitor shows events under the present profile',
   async (t) => {
     const { own } = await migrated(t, eventRow({ profile_id: 'old' }), eventRow({ profile_id: 'other' }));
-    const merges = encodeMerge('old', 'middle') + encodeMerge('oldest', 'old');
+    const merges = merged('old', 'middle') + merged('oldest', 'old');
     await insertEvents(own, Buffer.from(merges), 'merges', never);
     // The heir is merged itself: whoever was merged into it is told again.
     await new Promise((resolve) => setTimeout(resolve, 5));
-    const later = encodeMerge('middle', 'new') + encodeMerge('old', 'new') + encodeMerge('old', 'new');
+    const later = merged('middle', 'new') + merged('old', 'new') + merged('old', 'new');
     await insertEvents(own, Buffer.from(later), 'later', never);
 
     t.same(await ask('SELECT old_id, new_id FROM profile_merges ORDER BY old_id', own), [

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import { BodyFiles } from '../../src/embedded/clickhouse-body-files.js';
+import { forFetch } from '../harness/clickhouse.js';
 
 const ROWS = 70_000; // more than one block as chDB cuts them on its own
 const LINES = linesOf(ROWS, (id) => `{"id":${id},"text":"schön \\"${id}\\"","unknown":[{}]}`);
@@ -21,8 +22,13 @@ async function open(t: Pick<typeof import('tap')['default'], 'teardown'>, name: 
   const dir = join(root, name);
   const server = await startClickHouse({ dir });
   t.teardown(() => server.stop());
+  const { origin, headers } = forFetch(server.url);
   const ask = async (params: Record<string, string>, body: string) => {
-    const answer = await fetch(`${server.url}/?${new URLSearchParams(params)}`, { method: 'POST', body });
+    const answer = await fetch(`${origin}/?${new URLSearchParams(params)}`, {
+      method: 'POST',
+      body,
+      headers,
+    });
     return { status: answer.status, text: (await answer.text()).trimEnd(), headers: answer.headers };
   };
   await ask(

@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { openWorld } from './world.js';
 
-const { server, client, post, one, table } = await openWorld(t);
+const { origin, credentials, client, post, one, table } = await openWorld(t);
 
 t.test('a document that is larger than a block is one document', async (t) => {
   const sql = 'SELECT number FROM numbers(200000) FORMAT';
@@ -25,8 +25,9 @@ t.test('a document that is larger than a block is one document', async (t) => {
 });
 
 t.test('a large result streams: its beginning is there long before its end', async (t) => {
-  const answer = await fetch(server.url, {
+  const answer = await fetch(origin, {
     method: 'POST',
+    headers: credentials,
     body: 'SELECT sleepEachRow(0.02) FROM numbers(60) SETTINGS max_block_size = 1 FORMAT TSV',
   });
   const before = performance.now();
@@ -38,8 +39,9 @@ t.test('a large result streams: its beginning is there long before its end', asy
 t.test('a client that goes away in the middle of a result leaves the server as it was', async (t) => {
   for (let i = 0; i < 12; i++) {
     const abort = new AbortController();
-    const answer = await fetch(server.url, {
+    const answer = await fetch(origin, {
       method: 'POST',
+      headers: credentials,
       body: 'SELECT number FROM numbers(1000000000) FORMAT TSV',
       signal: abort.signal,
     });
@@ -123,7 +125,7 @@ t.test('a query whose planning takes long keeps nobody else waiting', async (t) 
     let worst = 0;
     while (running) {
       const before = performance.now();
-      await fetch(`${server.url}/ping`).then((answer) => answer.text());
+      await fetch(`${origin}/ping`).then((answer) => answer.text());
       worst = Math.max(worst, performance.now() - before);
       await new Promise((r) => setTimeout(r, 10));
     }

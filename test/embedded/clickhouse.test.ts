@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
+import { forFetch } from '../harness/clickhouse.js';
 import { groupIsAlive, kill9, startParent, within } from './processes.js';
 
 const root = await mkdtemp(join(tmpdir(), 'wm-embedded-clickhouse-'));
@@ -15,7 +16,9 @@ let folders = 0;
 const freshDir = () => join(root, String(++folders));
 
 async function ask(url: string, sql: string, params: Record<string, string> = {}): Promise<string> {
-  const answer = await fetch(`${url}/?${new URLSearchParams(params)}`, { method: 'POST', body: sql });
+  const { origin, headers } = forFetch(url);
+  const query = new URLSearchParams(params);
+  const answer = await fetch(`${origin}/?${query}`, { method: 'POST', body: sql, headers });
   const text = await answer.text();
   if (!answer.ok) throw new Error(text);
   return text.trimEnd();

@@ -1,9 +1,10 @@
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { connect as connectTcp } from 'node:net';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import t from 'tap';
-import { startRedis } from '../../src/embedded/redis.js';
+import { embeddedRedisUrl, startRedis } from '../../src/embedded/redis.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { startTestCluster, startTestRedis } from '../harness/redis.js';
 import { groupIsAlive, kill9, startParent, within } from './processes.js';
@@ -25,6 +26,17 @@ async function ask(url: string, command: string, ...args: string[]): Promise<unk
   }
 }
 
+function accepts(host: string, port: number): Promise<boolean> {
+  return new Promise((done) => {
+    const socket = connectTcp({ host, port });
+    const answer = (yes: boolean) => {
+      socket.destroy();
+      done(yes);
+    };
+    socket.once('connect', () => answer(true)).once('error', () => answer(false));
+  });
+}
+
 t.test('it is the Redis that production asks for: append-only, no eviction, no snapshots', async (t) => {
   const redis = await startTestRedis({ fsync: 'always' });
   const expected = {
@@ -34,11 +46,16 @@ t.test('it is the Redis that production asks for: append-only, no eviction, no s
     'maxmemory-policy': 'noeviction',
     'hash-max-listpack-entries': '512',
     port: '0',
+    bind: '127.0.0.1',
+    unixsocketperm: '700',
   };
   for (const [name, value] of Object.entries(expected)) {
     t.strictSame(await ask(redis.url, 'CONFIG', 'GET', name), [name, value]);
   }
   t.match(redis.url, /^redis:\/\/localhost\/\?path=/);
+  t.equal((await stat(join(redis.dir, 'redis.sock'))).mode & 0o077, 0, 'its socket is its owner’s');
+  for (const name of await readdir(redis.dir, { recursive: true }))
+    t.equal((await stat(join(redis.dir, name))).mode & 0o077, 0, name);
   await redis.stop();
 });
 
@@ -110,8 +127,18 @@ t.test(
     const dir = join(freshDir(), 'd'.repeat(120));
     await mkdir(dir, { recursive: true });
     const redis = await startRedis({ dir });
-    t.match(redis.url, /^redis:\/\/127\.0\.0\.1:\d+$/);
+    t.match(redis.url, /^redis:\/\/:[\w-]{32}@127\.0\.0\.1:\d+$/);
     t.equal(await ask(redis.url, 'PING'), 'PONG');
+    t.equal(embeddedRedisUrl(dir), redis.url, 'for `wishmeter dead`, which has only the folder');
+    const { host, port, password } = new URL(redis.url);
+    await t.rejects(ask(`redis://${host}`, 'GET', 'k'), /NOAUTH/, 'not without its password');
+    await t.rejects(ask(`redis://:x${password}@${host}`, 'GET', 'k'), /WRONGPASS|NOAUTH/);
+    t.equal((await stat(join(dir, 'listen.conf'))).mode & 0o777, 0o600);
+    t.notMatch(await readFile(`/proc/${redis.pid}/cmdline`, 'utf8').catch(() => ''), password);
+    const outside = Object.values(networkInterfaces())
+      .flat()
+      .find((address) => address?.family === 'IPv4' && !address.internal);
+    if (outside) t.equal(await accepts(outside.address, Number(port)), false, 'on loopback only');
     await t.rejects(startRedis({ dir }), { name: 'StartupError', message: /^Another Redis is using / });
     await redis.stop();
   },

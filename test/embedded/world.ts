@@ -2,7 +2,8 @@
 
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import type { Test } from 'tap';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
+import { forFetch, startTestClickHouse } from '../harness/clickhouse.js';
 
 interface Answer {
   readonly status: number;
@@ -12,9 +13,10 @@ interface Answer {
 
 type ClientOptions = Parameters<typeof createClient>[0];
 
-/** All of it ends with the test. */
-export async function openWorld(t: Pick<Test, 'teardown'>) {
-  const server = await startTestClickHouse();
+/** Asked as the service's user, unless a request says otherwise. All of it ends with the test. */
+export async function openWorld(t: Pick<Test, 'teardown'>, spec: Partial<ClickHouseSpec> = {}) {
+  const server = await startTestClickHouse(spec);
+  const { origin, headers: credentials } = forFetch(server.url);
   const connect = (more: ClientOptions = {}) =>
     createClient({ url: server.url, log: { level: ClickHouseLogLevel.OFF }, ...more });
   const client = connect();
@@ -24,7 +26,10 @@ export async function openWorld(t: Pick<Test, 'teardown'>) {
   });
 
   const http = async (params: Record<string, string>, init: RequestInit = {}): Promise<Answer> => {
-    const answer = await fetch(`${server.url}/?${new URLSearchParams(params)}`, init);
+    const headers = new Headers(init.headers);
+    const named = headers.has('authorization') || headers.has('x-clickhouse-user') || 'user' in params;
+    if (!named) for (const [name, value] of Object.entries(credentials)) headers.set(name, value);
+    const answer = await fetch(`${origin}/?${new URLSearchParams(params)}`, { ...init, headers });
     return { status: answer.status, headers: answer.headers, text: await answer.text() };
   };
   const post = (
@@ -44,5 +49,5 @@ export async function openWorld(t: Pick<Test, 'teardown'>) {
     });
     return name;
   };
-  return { server, connect, client, http, post, rows, one, table };
+  return { server, origin, credentials, connect, client, http, post, rows, one, table };
 }

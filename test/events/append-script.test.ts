@@ -2,11 +2,13 @@
 
 import t from 'tap';
 import { LUA } from '../../src/errors.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { startLuaRedis } from '../harness/lua.js';
 
-const LANE = '{e0}:lane';
-const EVENTS = '{e0}:events';
-const STATE = '{e0}:events:state';
+const keys = createKeys('t');
+const LANE = keys.lane('e0', '1');
+const EVENTS = keys.events(0);
+const STATE = keys.eventsState(0);
 
 t.test('append.lua', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
@@ -42,11 +44,17 @@ t.test('append.lua', async (t) => {
     t.ok(ttl > 50 && ttl <= 60, 'its record goes away by itself');
   });
 
+  t.test('it answers so past its deadline, too: the sender may not know that it was applied', async (t) => {
+    t.equal(await append(1, '{}\n'), 1);
+    t.equal(await append(1, '{}\n', { deadline: await clock(-1) }), 1);
+    t.equal((await entries()).length, 1);
+  });
+
   t.test('an older batch of the lane is refused, one of another lane is not', async (t) => {
     await append(5, '{}\n');
     t.equal(await append(4, '{}\n'), LUA.SUPERSEDED);
     t.equal((await entries()).length, 1);
-    t.equal(await append(4, '{}\n', { lane: '{e0}:lane:2' }), 1);
+    t.equal(await append(4, '{}\n', { lane: keys.lane('e0', '2') }), 1);
   });
 
   t.test('a batch past its deadline is refused and leaves nothing', async (t) => {

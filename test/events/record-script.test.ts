@@ -1,4 +1,4 @@
-// lua/record.lua alone: every answer and error, and the same batch sent again.
+// lua/record.lua alone: every answer and error, the same batch sent again, and what is left in Redis afterwards.
 
 import t from 'tap';
 import { LUA } from '../../src/errors.js';
@@ -8,110 +8,110 @@ const LANE = '{e0}:lane';
 const EVENTS = '{e0}:events';
 const STATE = '{e0}:events:state';
 const IDS = '{b}:ids';
-const MOVED = '{b}:m:p';
-const VISITS = '{b}:v:p';
-const PROFILE = 'b.p';
+const DOOR = '{b}:v:own';
+const PROFILE = '{a}:p:room';
+/** The profile that PROFILE is. */
+const ROOM = 'a.room';
 
 t.test('record.lua', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
   t.beforeEach(async () => void (await client.flushall()));
 
-  type Event = [kind: 'r' | 'R', identity: string, line: string];
-  const record = async (seq: number, events: Event[], { deadline = 0, highWater = 1_000_000 } = {}) =>
+  interface Event {
+    readonly who: string;
+    /** Where it is expected; empty: at home. */
+    readonly room: string;
+    readonly line: string;
+  }
+  const atHome = (who: string, line: string): Event => ({ who, room: '', line });
+  const atRoom = (who: string, line: string, room = ROOM): Event => ({ who, room, line });
+  const record = async (
+    seq: number,
+    events: readonly Event[],
+    { deadline = 0, highWater = 1_000_000 } = {},
+  ) =>
     call(
       'record',
-      [LANE, EVENTS, STATE, ...events.flatMap(([kind]) => [kind === 'r' ? IDS : MOVED, VISITS])],
+      [LANE, EVENTS, STATE, ...events.flatMap(({ room }) => [IDS, room === '' ? DOOR : PROFILE])],
       [
         ...[seq, deadline || (await clock(10_000)), 60, highWater],
-        events.map(([kind, identity]) => `${kind}${identity}\n${PROFILE}\n`).join(''),
-        events.map(([, , line]) => `${line}\n`).join(''),
+        events.map(({ who, room }) => `${who}\n${room}\n`).join(''),
+        events.map(({ line }) => `${line}\n`).join(''),
       ],
     );
   const entries = async () => (await client.xrange(EVENTS, '-', '+')).map(([, fields]) => fields);
 
   t.test('a batch is one entry, its figures are pending, and its visitors are known', async (t) => {
-    t.same(
-      await record(1, [
-        ['r', 's:1', '{"a":1}'],
-        ['R', 's:2', '{"a":"é"}'],
-      ]),
-      [],
-    );
-    t.same(await record(2, [['r', 's:1', '{"b":1}']]), []);
+    await client.hset(IDS, 's:2', `${ROOM} 1`);
+    t.same(await record(1, [atHome('s:1', '{"a":1}'), atRoom('s:2', '{"a":"é"}')]), []);
+    t.same(await record(2, [atHome('s:1', '{"b":1}')]), []);
     t.same(await entries(), [
       ['n', '2', 'd', '{"a":1}\n{"a":"é"}\n'],
       ['n', '1', 'd', '{"b":1}\n'],
     ]);
     t.same(await client.hgetall(STATE), { events: '3', bytes: String(8 + 11 + 8) });
-    t.same(await client.hgetall(IDS), { 's:1': PROFILE });
-    t.equal(await client.exists(MOVED), 0, 'in capitals nothing is mapped');
+    t.same(await client.hgetall(IDS), { 's:1': '.', 's:2': `${ROOM} 1` });
   });
 
-  t.test(
-    'a visitor with another profile: its id is answered, its line left out, the others appended',
-    async (t) => {
-      await client.hset(IDS, 's:2', 'z.other');
-      const events: Event[] = [
-        ['r', 's:1', '1'],
-        ['r', 's:2', '2'],
-        ['r', 's:3', '3'],
-      ];
-      t.same(await record(1, events), [2, 'z.other']);
-      t.same(await entries(), [['n', '2', 'd', '1\n3\n']]);
-      t.same(await client.hgetall(STATE), { events: '2', bytes: '4' });
-      t.same(await record(1, events), [2, 'z.other'], 'again');
-      t.equal((await entries()).length, 1);
-      t.same(await record(2, [['r', 's:2', '2']]), [1, 'z.other']);
-      t.equal((await entries()).length, 1, 'no entry without events');
-    },
-  );
-
-  t.test('who left a foreign profile is sent on', async (t) => {
-    await client.hset(MOVED, 's:2', 'z.next');
-    t.same(
-      await record(1, [
-        ['R', 's:2', '2'],
-        ['R', 's:1', '1'],
-      ]),
-      [1, 'z.next'],
-    );
-    t.same(await entries(), [['n', '1', 'd', '1\n']]);
-  });
-
-  t.test('a profile that was merged away answers its heir, and nobody is mapped to it', async (t) => {
-    await client.set(VISITS, '!z.heir');
-    t.same(
-      await record(1, [
-        ['r', 's:1', '1'],
-        ['R', 's:2', '2'],
-      ]),
-      [1, '!z.heir', 2, '!z.heir'],
-    );
-    t.same((await client.keys('*')).sort(), [LANE, VISITS].sort());
-    await client.hset(IDS, 's:1', PROFILE);
-    t.same(await record(2, [['r', 's:1', '1']]), [1, '!z.heir']);
-  });
-
-  t.test("a profile with visits stays the visitor's", async (t) => {
-    await client.hset(VISITS, 'x', 1);
-    t.same(await record(1, [['r', 's:1', '1']]), []);
+  t.test('who has counts at its door is known by them: no field is written', async (t) => {
+    await client.hset(DOOR, 'x', 1);
+    t.same(await record(1, [atHome('s:1', '1')]), []);
+    t.equal(await client.exists(IDS), 0);
     t.equal((await entries()).length, 1);
+  });
+
+  t.test('a visitor who is elsewhere: told where, its line left out, the others appended', async (t) => {
+    await client.hset(IDS, { 's:2': 'z.other 3', 's:4': '.', 's:5': `${ROOM}2 1` });
+    const events = [
+      ...[atHome('s:1', '1'), atHome('s:2', '22'), atHome('s:3', '333')],
+      ...[atRoom('s:2', '4444'), atRoom('s:4', '5'), atRoom('s:5', '6'), atRoom('s:unknown', '7')],
+    ];
+    const elsewhere = [2, '@z.other 3', 4, '@z.other 3', 5, '@.', 6, `@${ROOM}2 1`, 7, '@'];
+    for (const again of [false, true]) t.same(await record(1, events), elsewhere, again ? 'again' : 'first');
+    t.same(await entries(), [['n', '2', 'd', '1\n333\n']]);
+    t.same(await client.hgetall(STATE), { events: '2', bytes: '6' });
+    t.same(await client.hkeys(IDS), ['s:2', 's:4', 's:5', 's:1', 's:3'], 'nobody else became known');
+  });
+
+  t.test('where nobody is where it was expected there is no entry, and no figure', async (t) => {
+    await client.hset(IDS, 's:2', 'z.other 3');
+    t.same(await record(1, [atHome('s:2', '2')]), [1, '@z.other 3']);
+    t.same((await client.keys('*')).sort(), [IDS, LANE].sort());
+  });
+
+  t.test('a room that was merged away answers its heir, and nothing is appended for it', async (t) => {
+    await client.hset(IDS, { 's:1': `${ROOM} 1`, 's:2': 'z.other 7' });
+    for (const [seq, heir] of [
+      [1, 'z.heir'],
+      [2, '!z.heir'],
+    ] as const) {
+      await client.hset(PROFILE, 'heir', heir);
+      t.same(await record(seq, [atRoom('s:1', '1'), atRoom('s:2', '2')]), [1, heir, 2, '@z.other 7']);
+    }
+    t.same((await client.keys('*')).sort(), [IDS, LANE, PROFILE].sort());
   });
 
   t.test('the same batch sent again appends nothing, an older one is refused', async (t) => {
-    for (let i = 0; i < 3; i++) t.same(await record(5, [['r', 's:1', '1']]), []);
-    t.equal(await record(4, [['r', 's:1', '1']]), LUA.SUPERSEDED);
+    for (let i = 0; i < 3; i++) t.same(await record(5, [atHome('s:1', '1')]), []);
+    t.equal(await record(4, [atHome('s:1', '1')]), LUA.SUPERSEDED);
     t.equal((await entries()).length, 1);
+    t.same(await client.hgetall(STATE), { events: '1', bytes: '2' });
     const ttl = await client.ttl(LANE);
-    t.ok(ttl > 50 && ttl <= 60, 'its record goes away by itself');
+    t.ok(ttl > 0 && ttl <= 60, 'its record goes away by itself');
   });
 
   t.test('past its deadline, or over the high-water mark: refused, and nothing is left', async (t) => {
-    t.equal(await record(1, [['r', 's:1', '1']], { deadline: await clock(-1) }), LUA.EXPIRED);
-    t.equal(await record(1, [['r', 's:1', '123456789']], { highWater: 9 }), LUA.FULL);
+    t.equal(await record(1, [atHome('s:1', '1')], { deadline: await clock(-1) }), LUA.EXPIRED);
+    t.equal(await record(1, [atHome('s:1', '123456789')], { highWater: 9 }), LUA.FULL);
     t.same(await client.keys('*'), []);
-    t.same(await record(1, [['r', 's:1', '123456789']], { highWater: 10 }), []);
-    t.equal(await record(2, [['r', 's:1', '']], { highWater: 10 }), LUA.FULL);
+    t.same(await record(1, [atHome('s:1', '123456789')], { highWater: 10 }), []);
+    t.equal(await record(2, [atHome('s:2', '')], { highWater: 10 }), LUA.FULL);
     t.same(await client.hgetall(STATE), { events: '1', bytes: '10' });
+    t.same(await client.hkeys(IDS), ['s:1']);
+    t.same(
+      await record(1, [atHome('s:1', '123456789')], { highWater: 0 }),
+      [],
+      'what was done before, was done',
+    );
   });
 });

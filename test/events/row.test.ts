@@ -199,3 +199,48 @@ t.test('e-mail and names have no column', async (t) => {
     /a@b|Jane|Doe/,
   );
 });
+
+t.test(
+  'columns have no control characters, and the payload has them as escapes: a terminal obeys none',
+  (t) => {
+    const evil = '\u001b]0;pwned\u0007\u009b31m\u007f\u0000\r\nx';
+    const payload = {
+      productId: evil,
+      variantId: evil,
+      productHandle: evil,
+      source: evil,
+      channel: evil,
+      shareCode: evil,
+    };
+    const identity = { ...NOBODY, sessionId: 's', device: evil, locale: evil };
+    const more = [{}, { payloadJson: JSON.stringify(payload) }];
+    for (const given of more) {
+      const line = encodeEvent({
+        type: 'add',
+        origin: 'event',
+        profileId: '1a.sX',
+        identity,
+        payload,
+        ...given,
+      });
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
+      t.notMatch(line.trimEnd(), /[\u0000-\u001f\u007f-\u009f]/);
+      const columns = JSON.parse(line) as Record<string, string>;
+      for (const name of [
+        'product_id',
+        'variant_id',
+        'product_handle',
+        'source',
+        'channel',
+        'share_code',
+        'device',
+        'locale',
+      ])
+        t.equal(columns[name], ']0;pwned31mx', name);
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: that none is there is the point
+      t.notMatch(columns['payload'], /[\u0000-\u001f\u007f-\u009f]/);
+      t.same(JSON.parse(columns['payload'] ?? ''), payload, 'nothing of it is lost');
+    }
+    t.end();
+  },
+);

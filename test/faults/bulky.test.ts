@@ -3,6 +3,7 @@
 
 import type { Socket } from 'node:net';
 import t from 'tap';
+import { needsProc } from '../harness/needs.js';
 import { open } from './flood.js';
 import { startServeAlone } from './serve-alone.js';
 
@@ -12,9 +13,8 @@ const AT_ONCE = 100;
 const OBJECTS = 20_000;
 /** A fraction of what they take together when they are all kept. */
 const GROWTH_MB = 400;
-const NEED_PROC = process.platform === 'linux' ? {} : { skip: 'reads /proc' };
 
-t.test('a thousand bodies of twenty thousand objects', { timeout: 120_000, ...NEED_PROC }, async (t) => {
+t.test('a thousand bodies of twenty thousand objects', { timeout: 120_000, ...needsProc() }, async (t) => {
   const serve = await startServeAlone(t);
   const sockets: Socket[] = [];
   while (sockets.length < CONNECTIONS)

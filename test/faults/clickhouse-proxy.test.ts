@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { Registry } from 'prom-client';
 import t from 'tap';
+import { createClickHouse } from '../../src/clickhouse/client.js';
 import { appendEvents, eventRow, until } from '../flush/fixtures.js';
 import { openWorld } from '../flush/world.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -15,8 +16,8 @@ const world = await openWorld(await startTestRedis());
 t.teardown(() => world.close());
 const { redis } = world;
 
-/** Of the flusher's requests; the program's own is a minute. */
-const TIMEOUT_MS = 400;
+/** Of the flusher's requests; the program's own is a minute. An insert that takes longer on a busy machine is counted. */
+const TIMEOUT_MS = 1_000;
 /** Each time the flusher waits twice as long before it tries again. */
 const TIMES = FULL ? 5 : 2;
 
@@ -102,7 +103,7 @@ t.test('a line to ClickHouse that fails', { timeout: 600_000 }, async (t) => {
     await until(what, () => proxy.waiting === 0);
     await until(`${what}: the failures are counted`, async () => (await errors()) >= failed + TIMES);
     await until(`${what}: inserts go on`, () => proxy.inserts >= inserts + TIMES + 1);
-    t.ok((await errors()) === failed + TIMES, `${what}: ${TIMES} times`);
+    t.pass(`${what}: ${TIMES} times`);
     // The first wait is 50 to 100 ms, the second twice that.
     t.ok(performance.now() - began > 50 * (2 ** TIMES - 1), 'with a pause before each attempt');
   }
@@ -110,7 +111,32 @@ t.test('a line to ClickHouse that fails', { timeout: 600_000 }, async (t) => {
   await load;
   await place.drained();
   await flusher.close();
+  t.equal(
+    await errors(),
+    SPOILINGS.length * TIMES + proxy.abandoned,
+    `no insert failed but those that were spoiled, and ${proxy.abandoned} that took longer than ${TIMEOUT_MS} ms`,
+  );
   t.ok(sent > 1_000);
   t.match(await place.counts(), { shown: sent, ids: sent }, `${sent} events, each once`);
   t.equal(await redis.xlen(place.keys.eventsDead(0)), 0, 'no dead letter');
+});
+
+t.test('a batch that is sent again is what it was, although the next one has been read', async (t) => {
+  const proxy = await startClickHouseProxy(t, world.clickhouseUrl);
+  const place = await world.fresh(12); // each batch is up to 4 MB
+  const clickhouse = createClickHouse(proxy.url, place.database);
+  t.teardown(() => clickhouse.close());
+  const payload = { note: 'x'.repeat(16_000) };
+  const rows = Array.from({ length: 900 }, () => eventRow({ payload }));
+  await appendEvents(redis, place.keys, 0, rows, 20);
+  const lost: Spoiling = { forward: false, answer: 'nothing: the connection closes' };
+  for (let batch = 0; batch < 3; batch++) {
+    proxy.spoil(lost);
+    proxy.spoil({ forward: true, answer: 'as it is' });
+  }
+  const flusher = place.flusher({ clickhouse });
+  await place.drained();
+  await flusher.close();
+  t.equal(proxy.inserts, 7, 'four batches, three of them sent twice');
+  t.same(await place.counts(), { stored: 900, shown: 900, ids: 900 });
 });

@@ -9,8 +9,9 @@ import { buffer } from 'node:stream/consumers';
 export interface Spoiling {
   /** Whether ClickHouse gets the insert. */
   readonly forward: boolean;
-  /** What the flusher gets for it; what is not set is ClickHouse's own answer, where there is one. */
+  /** What the flusher gets for it ('as it is': this insert is not spoiled, the next one may be); what is not set is ClickHouse's own answer, where there is one. */
   readonly answer:
+    | 'as it is'
     | 'nothing: the connection closes'
     | 'nothing: the connection stays'
     | 'half a status line'
@@ -22,6 +23,10 @@ export interface ClickHouseProxy {
   readonly url: string;
   /** Inserts that came. */
   readonly inserts: number;
+  /** Other requests that came. */
+  readonly questions: number;
+  /** Inserts that nobody spoiled and that the client gave up on before their answer was whole. */
+  readonly abandoned: number;
   /** Spoils the next insert. Called again before it came, the one after that. */
   spoil(spoiling: Spoiling): void;
   /** Spoilings that no insert has met yet. */
@@ -39,14 +44,22 @@ export async function startClickHouseProxy(
 ): Promise<ClickHouseProxy> {
   const spoilings: Spoiling[] = [];
   let inserts = 0;
+  let questions = 0;
+  let abandoned = 0;
 
   const server = createServer(async (req, res) => {
     const body = await buffer(req).catch(() => undefined);
     if (body === undefined) return res.destroy();
     const isInsert = decodeURIComponent(req.url ?? '').includes('INSERT') || body.indexOf('INSERT') === 0;
     if (isInsert) inserts++;
+    else questions++;
     const spoiling = isInsert ? spoilings.shift() : undefined;
-    if (spoiling === undefined) return await pass(target, req, body, res);
+    const isSpoiled = spoiling !== undefined && spoiling.answer !== 'as it is';
+    if (isInsert && !isSpoiled)
+      res.once('close', () => {
+        if (!res.writableFinished) abandoned++;
+      });
+    if (!isSpoiled) return await pass(target, req, body, res);
     if (spoiling.forward) await pass(target, req, body, undefined);
     spoil(spoiling.answer, res);
   });
@@ -58,9 +71,15 @@ export async function startClickHouseProxy(
   };
   t.teardown(close);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: at(target, (server.address() as AddressInfo).port),
     get inserts() {
       return inserts;
+    },
+    get questions() {
+      return questions;
+    },
+    get abandoned() {
+      return abandoned;
     },
     get waiting() {
       return spoilings.length;
@@ -70,10 +89,17 @@ export async function startClickHouseProxy(
   };
 }
 
+/** The target's URL, credentials and all, at another port. */
+function at(target: string, port: number): string {
+  const url = new URL(target);
+  url.host = `127.0.0.1:${port}`;
+  return url.href.replace(/\/$/, '');
+}
+
 /** Passes a request on; without `res` its answer is read and dropped. */
 async function pass(target: string, req: IncomingMessage, body: Buffer, res?: ServerResponse): Promise<void> {
   const { 'transfer-encoding': _, ...headers } = req.headers;
-  const onward = request(target + req.url, {
+  const onward = request(new URL(req.url ?? '/', new URL(target).origin), {
     method: req.method,
     headers: { ...headers, 'content-length': body.length },
   });
@@ -93,7 +119,7 @@ function spoil(answer: Spoiling['answer'], res: ServerResponse): void {
   else if (answer === 'half a status line') res.socket?.end('HTTP/1.1 2');
   else if (answer === 'a body that ends early') {
     res.socket?.end('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nCode: 1');
-  } else if (answer !== 'nothing: the connection stays') {
+  } else if (typeof answer === 'object') {
     const { status, code, body } = answer;
     res.writeHead(status, code === undefined ? {} : { 'x-clickhouse-exception-code': String(code) });
     res.end(body);

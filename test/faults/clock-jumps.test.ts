@@ -10,6 +10,7 @@ import t from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { connectTo } from '../harness/dump.js';
+import { needs } from '../harness/needs.js';
 import { createFakeClock, type FakeClock, findFaketime, redisByClock } from './fake-clock.js';
 import type { Entry } from './load.js';
 import type { Book } from './reconcile.js';
@@ -22,8 +23,7 @@ const EVENTS_AFTER = 200;
 
 const library = findFaketime();
 if (library === undefined) {
-  t.comment('libfaketime is missing: apt-get install faketime');
-  t.pass('clocks are not set', { skip: 'libfaketime is missing: apt-get install faketime' });
+  t.pass('clocks are not set', needs('libfaketime is missing: apt-get install faketime'));
 } else await jump(library);
 
 async function jump(library: string): Promise<void> {

@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { connectTo } from '../harness/dump.js';
+import { needsProc } from '../harness/needs.js';
 import { type FloodResult, flood, floodSession } from './flood.js';
 import { startServeAlone } from './serve-alone.js';
 import { FULL } from './stage.js';
@@ -17,7 +18,6 @@ const FLOOD_S = FULL ? 60 : 5;
 const HANG_MS = 15_000;
 /** What a process may grow by: buffers of thousands of connections, and the engine's own leisure. */
 const GROWTH_MB = 150;
-const NEED_PROC = process.platform === 'linux' ? {} : { skip: 'reads /proc' };
 
 function expectBounded(t: Test, { answers, withoutRetryAfter, longestMs }: FloodResult, what: string): void {
   t.same(
@@ -31,7 +31,7 @@ function expectBounded(t: Test, { answers, withoutRetryAfter, longestMs }: Flood
 
 t.test(
   'a Redis that takes writes for a tenth of the time: the excess is refused, the rest is done',
-  { timeout: 600_000, ...NEED_PROC },
+  { timeout: 600_000, ...needsProc() },
   async (t) => {
     const serve = await startServeAlone(t);
     const warmUp = await flood(serve.port, FEW_CONNECTIONS, 1);

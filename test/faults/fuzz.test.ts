@@ -4,6 +4,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t, { type Test } from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
 import { startApp, withQuery } from '../harness/app.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -74,7 +75,7 @@ t.test(`${REQUESTS} requests from seed ${SEED}`, { timeout: 1_200_000 }, async (
     for (const { status } of sent) totals[status] = (totals[status] ?? 0) + 1;
 
     // Events would make the dumps long.
-    await redisClient.xtrim(`${app.prefix}:{e0}:events`, 'MAXLEN', 0);
+    await redisClient.xtrim(createKeys(app.prefix).events(0), 'MAXLEN', 0);
     const refused = sent.filter(({ status }) => status >= 400 && status < 500).map(({ request }) => request);
     const before = await dumpRedis(redis, app.prefix);
     const again = await sendAll(t, refused);

@@ -3,17 +3,12 @@
 // acknowledged: of those the books say exactly one. Every answer is judged as it comes; reconcile.ts judges
 // what is there in the end.
 
-import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
+import { Caller, type CallerSpec, type Second } from './caller.js';
 
-export interface LoadSpec {
-  /** Asked before each request: a service that is started again may be elsewhere. */
-  readonly url: () => string;
-  /** A secret key. */
-  readonly key: string;
+export interface LoadSpec extends CallerSpec {
   readonly seed: number;
-  readonly connections: number;
   /** Milliseconds that each connection rests after an answer. */
   readonly restMs?: number;
   /** Begins every id, where several loads share a service. */
@@ -26,24 +21,8 @@ export interface Entry {
   acknowledged: number;
 }
 
-/** One second of the load. */
-export interface Second {
-  acknowledged: number;
-  refused: number;
-  failed: number;
-  /** Milliseconds until each answer. */
-  latencies: number[];
-}
-
-interface Answer {
-  readonly status: number;
-  readonly retryAfter: string | undefined;
-  readonly body: string;
-}
-
-type Method = 'GET' | 'POST';
-
-const ITEM = {
+/** What every item of the fault tests has. */
+export const ITEM = {
   productTitle: 'Red shoe',
   productHandle: 'red-shoe',
   image: 'https://shop.example/red-shoe.jpg',
@@ -53,8 +32,6 @@ const ITEM = {
   quantity: 1,
 };
 
-/** No answer within this is told as a fault. */
-const HANG_MS = 10_000;
 const SESSIONS = Array.from({ length: 60 }, (_, i) => `s${i}`);
 const HANDLES = Array.from({ length: 8 }, (_, i) => `h${i}`);
 
@@ -63,19 +40,11 @@ export class Load {
   readonly events = new Map<string, Entry>();
   /** By session and handle, with a space between them. */
   readonly visits = new Map<string, Entry>();
-  /** Answers by status; `none` where the connection broke. */
-  readonly answers: Record<string, number> = {};
-  /** What must not be: other statuses than 200 and 503, a 503 without Retry-After, counts that can't be. */
-  readonly faults: string[] = [];
-  readonly seconds: Second[] = [];
-  /** Milliseconds of the longest wait for an answer. */
-  longestMs = 0;
+  readonly caller: Caller;
 
   readonly #spec: LoadSpec;
   readonly #random: Random;
-  readonly #agent: Agent;
   readonly #name: string;
-  readonly #began = performance.now();
   #ids = 0;
   #running = true;
   #done: Promise<unknown>;
@@ -84,8 +53,31 @@ export class Load {
     this.#spec = spec;
     this.#name = spec.name ?? '';
     this.#random = createRandom(spec.seed);
-    this.#agent = new Agent({ keepAlive: true, maxSockets: spec.connections });
+    this.caller = new Caller(spec);
     this.#done = Promise.all(Array.from({ length: spec.connections }, () => this.#connection()));
+  }
+
+  /** By status; `none` where the connection broke. */
+  get answers(): Readonly<Record<string, number>> {
+    return this.caller.answers;
+  }
+
+  /** What must not be: see Caller; and counts that can't be. */
+  get faults(): readonly string[] {
+    return this.caller.faults;
+  }
+
+  get seconds(): readonly Second[] {
+    return this.caller.seconds;
+  }
+
+  /** Milliseconds of the longest wait for an answer. */
+  get longestMs(): number {
+    return this.caller.longestMs;
+  }
+
+  set longestMs(ms: number) {
+    this.caller.longestMs = ms;
   }
 
   get acknowledged(): number {
@@ -100,7 +92,7 @@ export class Load {
   async stop(): Promise<void> {
     this.#running = false;
     await this.#done;
-    this.#agent.destroy();
+    this.caller.close();
   }
 
   /** Resolves when the next request is acknowledged. */
@@ -111,7 +103,7 @@ export class Load {
   /** What one line says of it. */
   toString(): string {
     const answers = Object.entries(this.answers).map(([status, n]) => `${n} × ${status}`);
-    return `${this.sent} requests: ${answers.join(', ')}; longest ${Math.round(this.longestMs)} ms`;
+    return `${this.sent} requests: ${answers.join(', ')}; longest ${Math.round(this.caller.longestMs)} ms`;
   }
 
   async #connection(): Promise<void> {
@@ -136,7 +128,7 @@ export class Load {
     const { entry, key, body } = this.#pick();
     const before = entry.acknowledged;
     entry.sent++;
-    const answer = await this.#call('POST', `/product/visit${wantsCount ? '?count=true' : ''}`, body);
+    const answer = await this.caller.call('POST', `/product/visit${wantsCount ? '?count=true' : ''}`, body);
     if (answer?.status !== 200) return;
     entry.acknowledged++;
     if (wantsCount) this.#judgeCount(key, answer.body, before + 1, entry.sent);
@@ -149,13 +141,13 @@ export class Load {
       sessionId: body.identity.sessionId,
       productHandle: body.productHandle,
     });
-    const answer = await this.#call('GET', `/product/visit?${query}`);
+    const answer = await this.caller.call('GET', `/product/visit?${query}`);
     if (answer?.status === 200) this.#judgeCount(key, answer.body, least, entry.sent);
   }
 
   async #event(): Promise<void> {
     const { entry, body } = this.#newEvent();
-    const answer = await this.#call('POST', '/event', body);
+    const answer = await this.caller.call('POST', '/event', body);
     if (answer?.status === 200) entry.acknowledged++;
   }
 
@@ -163,11 +155,11 @@ export class Load {
   async #item(): Promise<void> {
     const { entry, body } = this.#newEvent();
     const { identity, payload } = body;
-    const answer = await this.#call('POST', '/item/add', { ...ITEM, identity, ...payload });
+    const answer = await this.caller.call('POST', '/item/add', { ...ITEM, identity, ...payload });
     if (answer?.status === 200) entry.acknowledged++;
     const removal: Entry = { sent: 1, acknowledged: 0 };
     this.events.set(`r${payload.productId}`, removal);
-    const removed = await this.#call('POST', '/item/remove', { identity, ...payload });
+    const removed = await this.caller.call('POST', '/item/remove', { identity, ...payload });
     if (removed?.status === 200 && removed.body.includes('"removed":true')) removal.acknowledged++;
   }
 
@@ -185,7 +177,7 @@ export class Load {
   async #untilAcknowledged(path: string, body: object): Promise<boolean> {
     const headers = { 'idempotency-key': `${this.#name}${this.#spec.seed}-${this.#ids++}` };
     while (this.#running) {
-      const answer = await this.#call('POST', path, body, headers);
+      const answer = await this.caller.call('POST', path, body, headers);
       if (answer?.status === 200) return true;
       await sleep(50);
     }
@@ -214,82 +206,7 @@ export class Load {
 
   #judgeCount(key: string, body: string, least: number, most: number): void {
     const { count } = JSON.parse(body) as { count: number };
-    if (!(count >= least && count <= most)) this.#fault(`${key}: counted ${count}, not ${least} to ${most}`);
-  }
-
-  #fault(what: string): void {
-    if (this.faults.length < 20) this.faults.push(what);
-  }
-
-  /** undefined where the connection broke before an answer. */
-  async #call(method: Method, path: string, body?: object, headers = {}): Promise<Answer | undefined> {
-    const began = performance.now();
-    const answer = await this.#exchange(method, path, body, headers);
-    const ms = performance.now() - began;
-    this.longestMs = Math.max(this.longestMs, ms);
-    if (ms > HANG_MS) this.#fault(`${method} ${path}: no answer in ${Math.round(ms)} ms`);
-
-    const status = String(answer?.status ?? 'none');
-    this.answers[status] = (this.answers[status] ?? 0) + 1;
-    const second = this.#second();
-    second.latencies.push(ms);
-    if (status === '200') second.acknowledged++;
-    else if (status === '503') second.refused++;
-    else second.failed++;
-
-    if (answer !== undefined && answer.status !== 200 && answer.status !== 503)
-      this.#fault(`${method} ${path}: ${answer.status} ${answer.body}`);
-    if (answer?.status === 503 && answer.retryAfter === undefined)
-      this.#fault(`${method} ${path}: 503 without Retry-After`);
-    // Clients whose request failed do not come back at once.
-    if (status !== '200') await sleep(20);
-    return answer;
-  }
-
-  #second(): Second {
-    const index = Math.floor((performance.now() - this.#began) / 1000);
-    while (this.seconds.length <= index)
-      this.seconds.push({ acknowledged: 0, refused: 0, failed: 0, latencies: [] });
-    return this.seconds[index] as Second;
-  }
-
-  #exchange(
-    method: Method,
-    path: string,
-    body: object | undefined,
-    headers: object,
-  ): Promise<Answer | undefined> {
-    return new Promise((resolve) => {
-      const failed = () => resolve(undefined);
-      const req = request(
-        this.#spec.url() + path,
-        {
-          method,
-          agent: this.#agent,
-          timeout: HANG_MS,
-          headers: { 'content-type': 'application/json', 'x-api-key': this.#spec.key, ...headers },
-        },
-        (res) => {
-          let text = '';
-          res
-            .setEncoding('utf8')
-            .on('data', (part: string) => {
-              text += part;
-            })
-            .on('end', () =>
-              resolve({
-                status: res.statusCode as number,
-                retryAfter: res.headers['retry-after'],
-                body: text,
-              }),
-            )
-            .on('error', failed);
-        },
-      );
-      req
-        .on('error', failed)
-        .on('timeout', () => req.destroy())
-        .end(body && JSON.stringify(body));
-    });
+    if (!(count >= least && count <= most))
+      this.caller.fault(`${key}: counted ${count}, not ${least} to ${most}`);
   }
 }

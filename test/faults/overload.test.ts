@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { cpuSeconds } from '../../bench/cpu.js';
 import { median } from '../../bench/statistics.js';
+import { needsProc } from '../harness/needs.js';
 import { type OverloadResult, overload, type Times } from './overload.js';
 import { residentMegabytes } from './serve-alone.js';
 import { FULL, KEY, openStage, type Part } from './stage.js';
@@ -22,9 +23,8 @@ const HANG_MS = 15_000;
 const LEAST_GOODPUT = 0.8;
 /** What a process may grow by: buffers of thousands of connections, and the engine's own leisure. */
 const GROWTH_MB = 150;
-const NEED_PROC = process.platform === 'linux' ? {} : { skip: 'reads /proc' };
 
-t.test(`twice the peak for ${CROWD_S} s`, { timeout: 600_000, ...NEED_PROC }, async (t) => {
+t.test(`twice the peak for ${CROWD_S} s`, { timeout: 600_000, ...needsProc() }, async (t) => {
   const stage = await openStage();
   t.teardown(() => stage.stop());
   const [serve] = stage.workers as [Part];

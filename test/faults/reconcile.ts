@@ -6,12 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { connectTo } from '../harness/dump.js';
 import type { Entry } from './load.js';
+import { connectRedisAt } from './redis-at.js';
 
 export interface Places {
   readonly url: string;
   readonly key: string;
+  /** As REDIS_URL: several, comma-separated, are a cluster. */
   readonly redisUrl: string;
   readonly clickhouseUrl: string;
 }
@@ -80,6 +81,10 @@ export async function reconcile(loads: readonly Book[], places: Places): Promise
         const count = await readCount(places, key);
         visits.sent += entry.sent;
         visits.acknowledged += entry.acknowledged;
+        if (count === undefined) {
+          tell(`${key}: its visits can't be read`);
+          continue;
+        }
         visits.counted += count;
         if (count < entry.acknowledged || count > entry.sent)
           tell(`${key}: ${count} visits counted, ${entry.acknowledged} acknowledged, ${entry.sent} sent`);
@@ -97,8 +102,7 @@ export async function reconcile(loads: readonly Book[], places: Places): Promise
 /** Waits until nothing is left in the stream; answers what is wrong with it then. */
 async function untilDrained({ redisUrl }: Places): Promise<string[]> {
   const keys = createKeys('wm');
-  const redis = connectTo(redisUrl);
-  redis.on('error', () => {}); // it may just be coming back
+  const redis = connectRedisAt(redisUrl);
   const deadline = performance.now() + DRAIN_MS;
   try {
     for (;;) {
@@ -131,14 +135,16 @@ async function readEvents({
     const rows = await ask<[string, number]>(
       "SELECT if(type = 'remove', 'r', '') || product_id AS id, toUInt32(count()) FROM events GROUP BY id",
     );
-    const [[stored] = [0]] = await ask<[number]>('SELECT toUInt32(count()) FROM events_stored');
+    const [[stored] = [0]] = await ask<[number]>(
+      "SELECT toUInt32(count()) FROM events_stored WHERE origin != 'merge'",
+    );
     return { shown: new Map(rows), stored };
   } finally {
     await clickhouse.close();
   }
 }
 
-async function readCount({ url, key }: Places, visit: string): Promise<number> {
+async function readCount({ url, key }: Places, visit: string): Promise<number | undefined> {
   const [sessionId = '', productHandle = ''] = visit.split(' ');
   const query = new URLSearchParams({ sessionId, productHandle });
   for (let attempt = 0; attempt < 200; attempt++) {
@@ -148,5 +154,5 @@ async function readCount({ url, key }: Places, visit: string): Promise<number> {
     if (answer?.status === 200) return ((await answer.json()) as { count: number }).count;
     await sleep(50);
   }
-  throw new Error(`no count of ${visit}`);
+  return undefined;
 }

@@ -5,6 +5,7 @@ import { cp, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { freePort } from '../../src/embedded/redis.js';
 import { until, wishmeter } from '../cli/wishmeter.js';
 import { connectTo } from '../harness/dump.js';
 import { FULL, openStage, programPart } from './stage.js';
@@ -124,3 +125,41 @@ t.test(
     await run('flush');
   },
 );
+
+t.test('FLUSHALL under connections that stay: noticed within 10 s, and its undoing, too', async (t) => {
+  const redis = connectTo(stage.redisUrl);
+  t.teardown(() => redis.disconnect());
+  const port = await freePort();
+  const env = {
+    REDIS_URL: stage.redisUrl,
+    CLICKHOUSE_URL: stage.clickhouseUrl,
+    HOST: '127.0.0.1',
+    PORT: String(port),
+  };
+  const serve = programPart('serve', 'serve', env);
+  const flush = programPart('flush', 'flush', env);
+  await Promise.all([serve.start(), flush.start()]);
+  t.teardown(() => Promise.all([serve.stop(), flush.stop()]));
+  const visit = async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/product/visit`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'x' }),
+    });
+    return answer.status;
+  };
+  t.equal(await visit(), 200);
+  const meta = await redis.hgetall('wm:meta');
+  const noticed = async (what: string, holds: () => Promise<boolean> | boolean) => {
+    const began = performance.now();
+    await until(what, holds);
+    const ms = Math.round(performance.now() - began);
+    t.ok(ms < 10_000, `${what} after ${ms} ms`);
+  };
+  await redis.flushall();
+  await noticed('serve refuses', async () => (await visit()) === 503);
+  await noticed('flush has ended', () => flush.pid === undefined);
+  await redis.del('wm:meta');
+  await redis.hset('wm:meta', meta);
+  await noticed('serve serves', async () => (await visit()) === 200);
+});

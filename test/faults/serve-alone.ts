@@ -1,6 +1,7 @@
 // A `serve` in a process of its own, on a Redis of its own: for floods that need no more.
 
 import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { freePort } from '../../src/embedded/redis.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -15,9 +16,15 @@ export interface ServeAlone {
   isAlive(): boolean;
   /** Requests that are not answered yet, the one that asks included. */
   openRequests(): Promise<number>;
+  /** Milliseconds of CPU that the process has used so far, after a second of rest. */
+  cpuMs(): Promise<number>;
 }
 
-export async function startServeAlone(t: Test): Promise<ServeAlone> {
+/** A little more than `/metrics` stays as it was. */
+const FIGURES_LAST_MS = 1_010;
+
+/** @param env more settings */
+export async function startServeAlone(t: Test, env: NodeJS.ProcessEnv = {}): Promise<ServeAlone> {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
   const port = await freePort();
@@ -26,6 +33,7 @@ export async function startServeAlone(t: Test): Promise<ServeAlone> {
     API_KEYS: KEY,
     HOST: '127.0.0.1',
     PORT: String(port),
+    ...env,
   });
   await part.start();
   t.teardown(() => part.stop());
@@ -36,7 +44,12 @@ export async function startServeAlone(t: Test): Promise<ServeAlone> {
     get,
     megabytes: () => residentMegabytes(part.pid),
     isAlive: () => part.pid !== undefined,
+    async cpuMs() {
+      await sleep(FIGURES_LAST_MS);
+      return 1_000 * Number(/^process_cpu_seconds_total (\S+)$/m.exec(await get('/metrics'))?.[1]);
+    },
     async openRequests() {
+      await sleep(FIGURES_LAST_MS);
       return Number(/^wishmeter_http_open_requests (\d+)$/m.exec(await get('/metrics'))?.[1]);
     },
   };

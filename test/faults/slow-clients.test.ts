@@ -2,11 +2,12 @@
 // is kept of them. FAULTS=full: 5,000 of them, and the p99 of the good requests, quiet and beside them in turns, is
 // judged; else it is told, since this machine may be busy.
 
-import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { median, percentile } from '../../bench/statistics.js';
+import { median } from '../../bench/statistics.js';
 import { until } from '../cli/wishmeter.js';
+import { needsProc } from '../harness/needs.js';
+import { type Good, goodRequests, p99, told } from './good-requests.js';
 import { startServeAlone } from './serve-alone.js';
 import { startSlowClients } from './slow-clients.js';
 import { FULL } from './stage.js';
@@ -16,14 +17,12 @@ const ROUNDS = FULL ? 5 : 3;
 const WINDOW_S = FULL ? 13 : 1.5;
 /** Longer than a body may take. */
 const BODIES_END_S = 13;
-const GOOD_CLIENTS = 8;
 /** Longer than anything may take; a guard against what hangs, not a promise of speed. */
 const HANG_MS = 15_000;
 /** What a process may grow by: buffers of thousands of connections, and the engine's own leisure. */
 const GROWTH_MB = 150;
-const NEED_PROC = process.platform === 'linux' ? {} : { skip: 'reads /proc' };
 
-t.test(`${SLOW_CLIENTS} slow clients`, { timeout: 600_000, ...NEED_PROC }, async (t) => {
+t.test(`${SLOW_CLIENTS} slow clients`, { timeout: 600_000, ...needsProc() }, async (t) => {
   const serve = await startServeAlone(t);
   await goodRequests(serve.port, 1);
   const before = serve.megabytes();
@@ -64,56 +63,3 @@ t.test(`${SLOW_CLIENTS} slow clients`, { timeout: 600_000, ...NEED_PROC }, async
   t.ok(all.every(({ latencies }) => latencies.length > 20 && (latencies.at(-1) as number) < HANG_MS));
   t.ok(serve.isAlive());
 });
-
-interface Good {
-  /** Milliseconds, ascending. */
-  readonly latencies: readonly number[];
-  /** Whatever is not 200. */
-  readonly wrong: readonly string[];
-}
-
-/** Some clients that count visits, and rest a little in between. */
-async function goodRequests(port: number, seconds: number): Promise<Good> {
-  const agent = new Agent({ keepAlive: true, maxSockets: GOOD_CLIENTS });
-  const latencies: number[] = [];
-  const wrong: string[] = [];
-  const end = performance.now() + seconds * 1_000;
-  const body = JSON.stringify({ identity: { sessionId: 'good' }, productHandle: 'x' });
-  const one = () =>
-    new Promise<void>((done) => {
-      const at = performance.now();
-      const settle = (what: string) => {
-        latencies.push(performance.now() - at);
-        if (what !== '200') wrong.push(what);
-        done();
-      };
-      const req = request({
-        host: '127.0.0.1',
-        port,
-        agent,
-        method: 'POST',
-        path: '/product/visit?count=true',
-        headers: { 'content-length': body.length },
-      });
-      req.on('response', (res) => res.resume().on('end', () => settle(String(res.statusCode))));
-      req.on('error', (error) => settle(error.message));
-      req.end(body);
-    });
-  await Promise.all(
-    Array.from({ length: GOOD_CLIENTS }, async () => {
-      for (; performance.now() < end; await sleep(5)) await one();
-    }),
-  );
-  agent.destroy();
-  return { latencies: latencies.sort((a, b) => a - b), wrong };
-}
-
-function p99({ latencies }: Good): number {
-  return percentile(latencies, 0.99);
-}
-
-function told(good: Good | undefined): string {
-  const { latencies } = good as Good;
-  const at = (share: number) => percentile(latencies, share).toFixed(1);
-  return `${latencies.length} good requests, p50 ${at(0.5)}, p99 ${at(0.99)}, longest ${at(1)} ms`;
-}

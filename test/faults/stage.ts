@@ -17,17 +17,25 @@ export const KEY = 'sk_faults_0123456789abcdef';
 /** Whether the issue's counts are asked for, which take many minutes, or those that fit into CI's time. */
 export const FULL = process.env.FAULTS === 'full';
 
+/** What the random moments of a fault test are drawn from; SEED=<n> draws those of another run again. */
+export const SEED = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
+
 export interface StageSpec {
   readonly workers?: number;
   readonly fsync?: 'everysec' | 'always';
   /** Settings of `serve` and `flush`. */
   readonly env?: Readonly<Record<string, string>>;
+  /** In place of one Redis. */
+  readonly redis?: RedisPart;
   /** A way to Redis or ClickHouse that differs from the straight one. */
   readonly via?: {
     redis?(url: string): Promise<string>;
     clickhouse?(url: string): Promise<string>;
   };
 }
+
+/** A Redis of any form; its URLs are those of REDIS_URL. */
+export type RedisPart = Part & { url(): string };
 
 /** One process, again and again. */
 export interface Part {
@@ -54,9 +62,11 @@ export interface Stage extends Places {
 
 export async function openStage(spec: StageSpec = {}): Promise<Stage> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-stage-'));
-  const redis = databasePart('redis', () =>
-    startRedis({ dir: join(dir, 'redis'), restart: false, fsync: spec.fsync ?? 'everysec' }),
-  );
+  const redis =
+    spec.redis ??
+    databasePart('redis', () =>
+      startRedis({ dir: join(dir, 'redis'), restart: false, fsync: spec.fsync ?? 'everysec' }),
+    );
   let clickhousePort = 0;
   const clickhouse = databasePart('clickhouse', async () => {
     const server = await startClickHouse({
@@ -123,7 +133,7 @@ interface Database {
   stop(): Promise<void>;
 }
 
-function databasePart(name: string, start: () => Promise<Database>): Part & { url(): string } {
+function databasePart(name: string, start: () => Promise<Database>): RedisPart {
   let server: Database | undefined;
   return {
     name,
@@ -158,7 +168,7 @@ export function programPart(
       return ended ? undefined : running?.child.pid;
     },
     async start() {
-      const run = spawnWishmeter({ args: [command], env });
+      const run = spawnWishmeter({ args: [command], env: { DRAIN_MS: '0', ...env } });
       runs.push(run);
       running = run;
       ended = false;

@@ -2,17 +2,19 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { createRandom } from '../../bench/demo/random.js';
 import { freePort } from '../../src/embedded/redis.js';
 import { nothingLeft, started } from '../cli/started.js';
 import { tempDir } from '../cli/wishmeter.js';
+import { needsProc } from '../harness/needs.js';
 import { Load } from './load.js';
 import { expectExact } from './reconcile.js';
-import { FULL, KEY } from './stage.js';
+import { FULL, KEY, SEED } from './stage.js';
 
 const TIMES = FULL ? 5 : 2;
-const NEED_PROC = process.platform === 'linux' ? {} : { skip: 'reads /proc' };
 
-t.test(`kill -9 of start, ${TIMES} times`, { timeout: 300_000, ...NEED_PROC }, async (t) => {
+t.test(`kill -9 of start, ${TIMES} times, SEED=${SEED}`, { timeout: 300_000, ...needsProc() }, async (t) => {
+  const random = createRandom(SEED);
   const dir = await tempDir(t);
   const env = {
     PORT: String(await freePort()),
@@ -23,9 +25,9 @@ t.test(`kill -9 of start, ${TIMES} times`, { timeout: 300_000, ...NEED_PROC }, a
   };
   const url = `http://127.0.0.1:${env.PORT}`;
   let service = await started(t, dir, env);
-  const load = new Load({ url: () => url, key: KEY, seed: 5, connections: 24, restMs: 5 });
+  const load = new Load({ url: () => url, key: KEY, seed: SEED, connections: 24, restMs: 5 });
   for (let i = 0; i < TIMES; i++) {
-    await sleep(500 + Math.random() * 500);
+    await sleep(500 + random.next() * 500);
     service.running.child.kill('SIGKILL');
     await service.running.ended;
     service = await started(t, dir, env);

@@ -10,6 +10,8 @@ import { Delivery } from '../../src/flush/delivery.js';
 
 const DATA = '27';
 const SERVER = '252';
+const SERVER_UNKNOWN = '241';
+const ACCESS_DENIED = '497';
 const UNKNOWN = '9999';
 
 const log = pino({ level: 'silent' });
@@ -17,12 +19,16 @@ const never = new AbortController().signal;
 
 const failure = (code: string) => new ClickHouseError({ message: `no ${code}`, code, type: 'X' });
 
-/** A table that dedupes by token as ClickHouse does and refuses what `answer` names. */
-function table(answer: (lines: string[], call: number) => string | Error | undefined) {
+/** A table that dedupes by token as ClickHouse does, refuses what `answer` names, and tells what it holds. */
+function table(
+  answer: (lines: string[], call: number) => string | Error | undefined,
+  tell = async (lines: string[], rows: string[]) => lines.every((line) => rows.includes(line)),
+) {
   const rows: string[] = [];
   const tokens = new Map<string, string>();
   const blamed: Blame[] = [];
   let calls = 0;
+  let questions = 0;
   const insert = async (bytes: Buffer, token: string) => {
     const text = bytes.toString();
     const lines = text.split('\n').slice(0, -1);
@@ -33,12 +39,17 @@ function table(answer: (lines: string[], call: number) => string | Error | undef
     if (known === undefined) rows.push(...lines);
     tokens.set(token, text);
   };
-  const deliver = (lines: string[], signal = never, fewMs?: number) =>
-    new Delivery(insert, log, (blame) => blamed.push(blame), signal, fewMs).deliver(
+  const holds = async (bytes: Buffer) => {
+    questions++;
+    return await tell(bytes.toString().split('\n').slice(0, -1), rows);
+  };
+  const deliver = (lines: string[], signal = never, fewMs?: number, isReplay?: boolean) =>
+    new Delivery({ insert, holds }, log, (blame) => blamed.push(blame), signal, fewMs).deliver(
       Buffer.from(`${lines.join('\n')}\n`),
       'T',
+      isReplay,
     );
-  return { rows, tokens, blamed, deliver, calls: () => calls };
+  return { rows, tokens, blamed, deliver, calls: () => calls, questions: () => questions };
 }
 
 const lines = (n: number) => Array.from({ length: n }, (_, i) => `line ${i}`);
@@ -106,6 +117,73 @@ t.test("what is the server's fault is tried again, and no line is refused for it
   t.same(blamed, ['server', 'server', 'server']);
 });
 
+t.test('an insert that is acknowledged at first is believed', async (t) => {
+  const { deliver, rows, questions } = table(refusing(DATA, 'line 5'));
+  t.equal((await deliver(lines(100))).length, 1);
+  t.equal(rows.length, 99);
+  t.equal(questions(), 0);
+});
+
+t.test('a token that is remembered without its rows: they are there, once, under another one', async (t) => {
+  const remembered = (answer: Parameters<typeof table>[0]) => {
+    const world = table(answer);
+    world.tokens.set('T', `${lines(3).join('\n')}\n`);
+    return world;
+  };
+  const delivers = async (what: string, world: ReturnType<typeof table>, isReplay?: boolean) => {
+    t.same(await world.deliver(lines(3), never, undefined, isReplay), [], what);
+    t.same(world.rows, lines(3), what);
+    t.equal(world.questions(), 1, what);
+  };
+  const replayed = remembered(() => undefined);
+  await delivers('in a replay', replayed, true);
+  t.equal(replayed.calls(), 2);
+  await delivers(
+    'after a failure',
+    remembered((_, call) => (call === 1 ? SERVER_UNKNOWN : undefined)),
+  );
+  // Three lines are searched in vain with 6 + 2 * 2 inserts; the 11th is the first of the next search.
+  await delivers(
+    'after a search in vain',
+    remembered((_, call) => (call < 11 ? UNKNOWN : undefined)),
+  );
+  await t.test('of a half, in a replay', async (t) => {
+    const { deliver, rows, tokens } = table(refusing(DATA, 'line 0'));
+    for (const [half, n] of [
+      ['T.0', 0],
+      ['T.1', 1],
+    ] as const)
+      tokens.set(half, `line ${n}\n`);
+    t.equal((await deliver(lines(2), never, undefined, true)).length, 1);
+    t.same(rows, ['line 1']);
+  });
+});
+
+t.test('what does not tell whether rows are there has them inserted again, once', async (t) => {
+  const { deliver, rows, calls } = table(
+    (_, call) => (call === 1 ? SERVER_UNKNOWN : undefined),
+    async () => {
+      throw failure(ACCESS_DENIED);
+    },
+  );
+  t.same(await deliver(lines(3)), []);
+  t.same(rows, [...lines(3), ...lines(3)]);
+  t.equal(calls(), 3);
+});
+
+t.test('an abort ends the question, and nothing is inserted again', async (t) => {
+  const stop = new AbortController();
+  const { deliver, calls } = table(
+    () => undefined,
+    async () => {
+      stop.abort();
+      throw stop.signal.reason;
+    },
+  );
+  await t.rejects(deliver(lines(3), stop.signal, undefined, true), { name: 'AbortError' });
+  t.equal(calls(), 1);
+});
+
 t.test('an error of unknown kind is tried again first', async (t) => {
   const { deliver, calls } = table((_, call) => (call < 3 ? UNKNOWN : undefined));
   t.same(await deliver(lines(10)), []);
@@ -122,22 +200,33 @@ t.test('a line that is refused with an unknown error where all others pass is se
   );
 });
 
-t.test('while nothing passes an unknown error is not held against a line', async (t) => {
-  const stop = new AbortController();
-  const { deliver, calls } = table((_, call) => {
-    if (call === 30) stop.abort();
-    return UNKNOWN;
-  });
-  await t.rejects(deliver(lines(8), stop.signal), { name: 'AbortError' });
-  t.equal(calls(), 30);
-});
+// A search for the bad line of 8 that sets lines aside would end after 50 inserts, one of 11 lines after 72.
+t.test(
+  'while nothing passes an unknown error is not held against a line, however long it takes',
+  async (t) => {
+    const waitsFor = async (n: number, inserts: number, fewMs?: number) => {
+      const stop = new AbortController();
+      const { deliver, calls } = table((_, call) => {
+        if (call === inserts) stop.abort();
+        return UNKNOWN;
+      });
+      await t.rejects(deliver(lines(n), stop.signal, fewMs), { name: 'AbortError' }, `${n} lines`);
+      t.equal(calls(), inserts);
+    };
+    await Promise.all([waitsFor(8, 60), waitsFor(11, 80, 1)]);
+  },
+);
 
 t.test(
   'a few lines that nothing tells from a bad server are set aside, but not before their time',
   async (t) => {
     const setAside = async (n: number) => {
-      const { deliver, rows, calls } = table(() => UNKNOWN);
-      const refused = await deliver(lines(n), never, 1);
+      const stop = new AbortController();
+      const { deliver, rows, calls } = table((_, call) => {
+        if (call === 100) stop.abort(); // the search of ten lines is over after 62
+        return UNKNOWN;
+      });
+      const refused = await deliver(lines(n), stop.signal, 1);
       t.same(
         refused.map(({ line, code }) => [line.toString(), code]),
         lines(n).map((line) => [line, 9999]),
@@ -150,19 +239,9 @@ t.test(
       t.same(await deliver(lines(1)), []);
       t.same(rows, lines(1));
     };
-    await Promise.all([setAside(1), setAside(2), recovers()]);
+    await Promise.all([setAside(1), setAside(2), setAside(10), recovers()]);
   },
 );
-
-t.test('many lines of which none passes are waited for, however long it takes', async (t) => {
-  const stop = new AbortController();
-  const { deliver, calls } = table((_, call) => {
-    if (call === 30) stop.abort();
-    return UNKNOWN;
-  });
-  await t.rejects(deliver(lines(100), stop.signal, 1), { name: 'AbortError' });
-  t.equal(calls(), 30);
-});
 
 t.test('an abort ends the wait between attempts', async (t) => {
   const stop = new AbortController();

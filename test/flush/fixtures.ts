@@ -5,6 +5,8 @@ import type { RedisClient } from '../../src/redis/client.js';
 import type { Keys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 
+export { until } from '../harness/until.js';
+
 /** A line as an object: the columns of `events` in ClickHouse. What is left out takes the column's default. */
 export interface EventRow {
   /** UUID, version 7. */
@@ -92,17 +94,4 @@ export async function pendingOf(
 ): Promise<{ events: number; bytes: number }> {
   const [events, bytes] = await redis.hmget(keys.eventsState(shard), 'events', 'bytes');
   return { events: Number(events ?? 0), bytes: Number(bytes ?? 0) };
-}
-
-/** Resolves when `holds` does. @throws after `ms`. */
-export async function until(
-  what: string,
-  holds: () => Promise<boolean> | boolean,
-  ms = 20_000,
-): Promise<void> {
-  const deadline = performance.now() + ms;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
 }

@@ -146,13 +146,16 @@ for (const [kind, start] of [
   });
 }
 
+/** So many share the memory for batches: each batch is up to 4 MB. */
+const SHARDS = 12;
+
 t.test('in detail', async (t) => {
   const world = await openWorld(await startTestRedis());
   t.teardown(() => world.close());
   const { redis } = world;
 
   t.test('more than one batch: each is one insert, and none waits for the interval', async (t) => {
-    const place = await world.fresh();
+    const place = await world.fresh(SHARDS);
     const big = { note: 'x'.repeat(16_000) };
     for (let i = 0; i < 20; i++) {
       await appendEvents(
@@ -160,10 +163,11 @@ t.test('in detail', async (t) => {
         place.keys,
         0,
         Array.from({ length: 100 }, () => eventRow({ payload: big })),
-        50,
+        20,
       );
     }
-    t.ok((await pendingOf(redis, place.keys, 0)).bytes > 30e6);
+    const { bytes } = await pendingOf(redis, place.keys, 0);
+    t.ok(bytes > 30e6);
     const registry = new Registry();
     const flusher = place.flusher({ intervalMs: 60_000, metrics: registry });
     await place.drained();
@@ -171,7 +175,26 @@ t.test('in detail', async (t) => {
     t.same(await place.counts(), { stored: 2_000, shown: 2_000, ids: 2_000 });
     const batches = (await registry.getSingleMetric('wishmeter_flush_batches_total')?.get())?.values[0]
       ?.value;
-    t.equal(batches, 4, '32 MB in batches below 10 MB');
+    t.equal(batches, Math.ceil(bytes / 4e6), `${bytes} bytes in batches below 4 MB`);
+  });
+
+  t.test('close brings all that waits to ClickHouse, also where it is more than one batch', async (t) => {
+    const place = await world.fresh(SHARDS);
+    const flusher = place.flusher({ intervalMs: 600_000 });
+    await until(
+      'it owns the shard',
+      async () => (await redis.hexists(place.keys.eventsState(0), 'owner')) === 1,
+    );
+    await sleep(100); // its first look found nothing; the next is ten minutes away
+    const big = { note: 'x'.repeat(16_000) };
+    for (let i = 0; i < 26; i++) {
+      const rows = Array.from({ length: 50 }, () => eventRow({ payload: big }));
+      await appendEvents(redis, place.keys, 0, rows, 50);
+    }
+    t.ok((await pendingOf(redis, place.keys, 0)).bytes > 20e6, 'six batches');
+    await flusher.close(90_000);
+    t.same(await place.counts(), { stored: 1_300, shown: 1_300, ids: 1_300 });
+    t.same(await pendingOf(redis, place.keys, 0), { events: 0, bytes: 0 });
   });
 
   t.test('few events wait for the interval, so that there are few parts', async (t) => {

@@ -53,6 +53,17 @@ t.test('an entry over the bounds is a batch of its own', async (t) => {
   t.match(await cutBatch(redis, stream, batch?.last, { rows: 10, bytes: 100 }), { rows: 1, full: false });
 });
 
+t.test('lines are in the memory that is given, but for an entry that is larger', async (t) => {
+  const memory = Buffer.alloc(100);
+  const stream = await streamOf(4, 5, 11);
+  const batch = await cutBatch(redis, stream, undefined, { rows: 1e6, bytes: 100 }, memory);
+  t.match(batch, { rows: 9, bytes: 90, full: true });
+  t.equal(batch?.lines.buffer, memory.buffer);
+  const next = await cutBatch(redis, stream, batch?.last, { rows: 1e6, bytes: 100 }, memory);
+  t.match(next, { rows: 11, bytes: 110, full: false });
+  t.match(next?.lines.toString(), /^000000000\n(\d{9}\n){9}000000010\n$/);
+});
+
 t.test('over many pages no entry is left out or taken twice', async (t) => {
   const rows = Array.from({ length: 3_000 }, (_, i) => (i % 7) + 1);
   const stream = await streamOf(...rows);

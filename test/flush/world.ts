@@ -89,14 +89,15 @@ function place(redis: RedisClient, clickhouse: ClickHouseClient, name: string, s
       if (counts === undefined) throw new Error('no counts');
       return counts;
     },
-    drained: () =>
-      until('nothing waits', async () => {
+    async drained() {
+      await until('nothing waits', async () => {
         for (let shard = 0; shard < shards; shard++) {
           const { events, bytes } = await pendingOf(redis, keys, shard);
           if (events !== 0 || bytes !== 0 || (await redis.hexists(keys.eventsState(shard), 'manifest')))
             return false;
         }
         return true;
-      }),
+      });
+    },
   };
 }

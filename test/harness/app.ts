@@ -3,6 +3,7 @@
 // closes at the end of the test that opened it.
 
 import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { serve } from '../../src/app.js';
@@ -34,6 +35,8 @@ export interface TestApp {
   post(path: string, body: unknown, headers?: Headers): Promise<Answer>;
   get(path: string, headers?: Headers): Promise<Answer>;
   del(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
+  /** `/metrics` as it is now: the service makes it at most once a second. */
+  figures(): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -48,6 +51,9 @@ export interface AppSettings {
    */
   readonly timeoutMs?: number;
 }
+
+/** A little more than a second. */
+const FIGURES_LAST_MS = 1_010;
 
 let apps = 0;
 
@@ -89,6 +95,10 @@ export async function startApp(
     post: (path, body, headers) => send('POST', path, body, headers),
     get: (path, headers) => send('GET', path, undefined, headers),
     del: (path, body, headers) => send('DELETE', path, body, headers),
+    async figures() {
+      await sleep(FIGURES_LAST_MS);
+      return (await send('GET', '/metrics')).text;
+    },
     close,
   };
 }

@@ -27,3 +27,10 @@ export async function startTestClickHouse(
     },
   };
 }
+
+/** A URL with credentials, as fetch wants it: without, and the header that has them. */
+export function forFetch(url: string): { readonly origin: string; readonly headers: Record<string, string> } {
+  const { origin, username, password } = new URL(url);
+  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return { origin, headers: { authorization: `Basic ${Buffer.from(pair).toString('base64')}` } };
+}

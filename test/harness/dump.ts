@@ -3,6 +3,8 @@
 // and go away by themselves.
 
 import { Redis } from 'ioredis';
+import { createKeys } from '../../src/redis/keys.js';
+import { keyPattern } from './key-pattern.js';
 
 export type Dump = Readonly<Record<string, unknown>>;
 
@@ -15,7 +17,8 @@ export async function dumpRedis(redis: { readonly urls: readonly string[] }, pre
 async function dumpNode(url: string, prefix: string): Promise<[string, unknown][]> {
   const client = connectTo(url);
   try {
-    const keys = (await client.keys(`${prefix}:*`)).filter((key) => !key.includes(':lane:'));
+    const lanes = keyPattern(createKeys(prefix).lane('*', '*'));
+    const keys = (await client.keys(`${prefix}:*`)).filter((key) => !lanes.test(key));
     return await Promise.all(
       keys.map(async (key): Promise<[string, unknown]> => [key, await contentOf(client, key)]),
     );
@@ -41,7 +44,7 @@ async function contentOf(client: Redis, key: string): Promise<unknown> {
 
 /** A plain connection to one node, by a URL as the tests have them. */
 export function connectTo(url: string): Redis {
-  const { hostname, port, searchParams } = new URL(url);
+  const { hostname, port, password, searchParams } = new URL(url);
   const path = searchParams.get('path');
-  return path === null ? new Redis({ host: hostname, port: Number(port) }) : new Redis({ path });
+  return path === null ? new Redis({ host: hostname, port: Number(port), password }) : new Redis({ path });
 }

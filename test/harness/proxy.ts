@@ -23,6 +23,8 @@ export interface Proxy {
   thaw(): void;
   /** Drops all connections; new ones are taken. */
   dropAll(): void;
+  /** New connections go to another server; those that there are stay. */
+  retarget(url: string): void;
 }
 
 interface Link {
@@ -37,7 +39,7 @@ export async function startProxy(
   t: { teardown(close: () => Promise<void>): void },
   url: string,
 ): Promise<Proxy> {
-  const target = targetOf(url);
+  let target = targetOf(url);
   const links = new Set<Link>();
   let cut: { bytes: number; command: RegExp } | undefined;
   let cuts = 0;
@@ -153,6 +155,9 @@ export async function startProxy(
     thaw: () => thaw(),
     dropAll() {
       for (const link of links) drop(link);
+    },
+    retarget(next) {
+      target = targetOf(next);
     },
   };
 }

@@ -1,11 +1,13 @@
 // Redis for tests: one server, or a cluster of three masters; each in a temp folder of its own that goes
 // with it. Any number may run side by side.
 
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { type Member, nodesConf } from '../../bench/servers/cluster.js';
 import { type Child, startChild } from '../../src/embedded/child.js';
 import { findRedis, freePort, type RedisSpec, startRedis, untilLoaded } from '../../src/embedded/redis.js';
 
@@ -38,30 +40,29 @@ export async function startTestRedis(
 }
 
 const MASTERS = 3;
-const SLOTS = 16_384;
+
+export interface ClusterSpec {
+  /** The program of a node, by its number; what is in PATH where it is undefined. */
+  readonly program?: (node: number) => string | undefined;
+}
 
 /** A Redis Cluster of three masters on free loopback ports, all slots assigned, ready for commands. */
-export async function startTestCluster(): Promise<TestRedis> {
+export async function startTestCluster({ program }: ClusterSpec = {}): Promise<TestRedis> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cluster-'));
-  const nodes = await Promise.all(Array.from({ length: MASTERS }, (_, i) => startNode(join(dir, String(i)))));
+  const members = await Promise.all(
+    Array.from({ length: MASTERS }, async () => ({
+      id: randomBytes(20).toString('hex'),
+      port: await freePort(),
+      bus: await freePort(),
+    })),
+  );
+  const nodes = await Promise.all(
+    members.map((member, i) => startNode(join(dir, String(i)), member, members, program?.(i))),
+  );
   const clients = nodes.map(({ port }) => new Redis({ port, host: '127.0.0.1' }));
-  await Promise.all(
-    clients.map((client, i) => {
-      const from = Math.ceil((i * SLOTS) / MASTERS);
-      const to = Math.ceil(((i + 1) * SLOTS) / MASTERS) - 1;
-      return client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
-    }),
-  );
-  await Promise.all(
-    clients
-      .slice(1)
-      .map((client) => client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0, nodes[0]?.bus ?? 0)),
-  );
-  const knowsAll = async (client: Redis) => {
-    const info = String(await client.call('CLUSTER', 'INFO'));
-    return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${MASTERS}`);
-  };
-  while (!(await Promise.all(clients.map(knowsAll))).every(Boolean)) await sleep(20);
+  const isOk = async (client: Redis) =>
+    String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok');
+  while (!(await Promise.all(clients.map(isOk))).every(Boolean)) await sleep(20);
   for (const client of clients) client.disconnect();
   return {
     urls: nodes.map(({ port }) => `redis://127.0.0.1:${port}`),
@@ -75,9 +76,15 @@ export async function startTestCluster(): Promise<TestRedis> {
   };
 }
 
-async function startNode(dir: string): Promise<{ port: number; bus: number; child: Child<void> }> {
+async function startNode(
+  dir: string,
+  self: Member,
+  members: readonly Member[],
+  file = findRedis(),
+): Promise<{ port: number; child: Child<void> }> {
   await mkdir(dir, { recursive: true });
-  const [port, bus] = await Promise.all([freePort(), freePort()]);
+  await writeFile(join(dir, 'nodes.conf'), nodesConf(self, members));
+  const { port, bus } = self;
   const args = Object.entries({
     dir: '.',
     port: String(port),
@@ -94,9 +101,9 @@ async function startNode(dir: string): Promise<{ port: number; bus: number; chil
   }).flatMap(([name, value]) => [`--${name}`, value]);
   const child = await startChild({
     name: `Redis on ${port}`,
-    command: () => ({ file: findRedis(), args, cwd: dir }),
+    command: () => ({ file, args, cwd: dir }),
     ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
     output: 'tail',
   });
-  return { port, bus, child };
+  return { port, child };
 }

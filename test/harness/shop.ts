@@ -5,10 +5,16 @@ import { createServer, request as httpRequest, type IncomingMessage, type Server
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 
+/** A page, or what it is for who is logged in: the customer's id, empty for a guest. */
+export type Html = string | ((customerId: string) => string);
+
 interface Page {
-  readonly html: string;
+  readonly html: Html;
   readonly headers?: Readonly<Record<string, string>>;
 }
+
+/** What a proxy makes of the path and query that it was asked for. */
+export type Rewrite = (url: string, customerId: string) => string;
 
 export interface Shop {
   readonly port: number;
@@ -17,25 +23,34 @@ export interface Shop {
   /** Paths with their queries, in the order in which they were asked for. */
   readonly asked: readonly string[];
   /** Puts `html` on `path`; its URL. */
-  show(path: string, html: string, headers?: Readonly<Record<string, string>>): string;
+  show(path: string, html: Html, headers?: Readonly<Record<string, string>>): string;
   /** Everything under `path` comes from the service on `port`, as behind a reverse proxy. */
-  forward(path: string, port: number): void;
+  forward(path: string, port: number, rewrite?: Rewrite): void;
 }
+
+/** The cookie by which the shop knows who is logged in. */
+export const LOGIN = 'customer';
 
 /** A shop on a free port, until `t` ends. What it does not show is 404 and empty. */
 export async function openShop(t: Test): Promise<Shop> {
   const pages = new Map<string, Page>();
   const asked: string[] = [];
-  let forwarded: { path: string; port: number } | undefined;
+  const forwarded = new Map<string, { port: number; rewrite: Rewrite }>();
 
   const server = createServer((req, res) => {
     const url = req.url as string;
     const [path = ''] = url.split('?');
     asked.push(url);
-    if (forwarded !== undefined && path.startsWith(forwarded.path)) return pass(forwarded.port, req, res);
+    const customerId = new RegExp(`${LOGIN}=(\\d+)`).exec(req.headers.cookie ?? '')?.[1] ?? '';
+    for (const [prefix, { port, rewrite }] of forwarded) {
+      if (path.startsWith(prefix)) return pass(port, rewrite(url, customerId), req, res);
+    }
     const page = pages.get(path);
     if (page === undefined) return res.writeHead(404).end();
-    res.writeHead(200, { 'content-type': 'text/html; charset=utf-8', ...page.headers }).end(page.html);
+    const html = typeof page.html === 'string' ? page.html : page.html(customerId);
+    res
+      .writeHead(200, { 'content-type': 'text/html; charset=utf-8', ...page.headers })
+      .end(`<!doctype html><title>shop</title><link rel="icon" href="data:,">${html}`);
   });
   server.listen(0);
   await once(server, 'listening');
@@ -50,20 +65,19 @@ export async function openShop(t: Test): Promise<Shop> {
     origin,
     asked,
     show(path, html, headers = {}) {
-      pages.set(path, {
-        html: `<!doctype html><title>shop</title><link rel="icon" href="data:,">${html}`,
-        headers,
-      });
+      pages.set(path, { html, headers });
       return origin + path;
     },
-    forward(path, to) {
-      forwarded = { path, port: to };
+    forward(path, to, rewrite = (url) => url) {
+      forwarded.set(path, { port: to, rewrite });
     },
   };
 }
 
-function pass(port: number, req: IncomingMessage, res: ServerResponse): void {
-  const { method, url: path, headers } = req;
+function pass(port: number, path: string, req: IncomingMessage, res: ServerResponse): void {
+  const { method } = req;
+  // Shopify keeps cookies to itself.
+  const { cookie, ...headers } = req.headers;
   const onward = httpRequest({ host: '127.0.0.1', port, method, path, headers }, (answer) => {
     res.writeHead(answer.statusCode as number, answer.headers);
     answer.pipe(res);

@@ -1,17 +1,19 @@
 // The beacon's surroundings for tests: a service, a shop of another origin whose pages carry the tag, and
 // visitors with a real browser.
 
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page, Request } from 'playwright-core';
 import type { Test } from 'tap';
 import { startApp, type TestApp, TRUSTED, withQuery } from './app.js';
 import { findChromium, launchChromium } from './chromium.js';
+import { needs } from './needs.js';
 import { startTestRedis, type TestRedis } from './redis.js';
-import { openShop, type Shop } from './shop.js';
+import { LOGIN, openShop, type Shop } from './shop.js';
 
 export const PUBLISHABLE = 'pk_test_0123456789abcdef';
 export const VISIT_PATH = '/product/visit';
-/** What a page evaluates to tell the id of its visitor. */
+/** What a page evaluates to tell what is stored of its visitor. */
 export const STORED = "localStorage.getItem('wishmeter_session')";
 
 /** A browser that starts on a busy machine takes its time. */
@@ -33,7 +35,7 @@ export interface World {
 /** Runs tests in Chromium; skips them where there is none. */
 export async function inChromium(t: Test, tests: (t: Test, world: World) => Promise<void>): Promise<void> {
   const found = findChromium();
-  if ('missing' in found) return void t.test('in Chromium', { skip: found.missing }, () => {});
+  if ('missing' in found) return void t.test('in Chromium', needs(found.missing), () => {});
   await t.test('in Chromium', async (t) => {
     const redis = await startTestRedis();
     t.teardown(() => redis.stop());
@@ -48,39 +50,55 @@ export async function inChromium(t: Test, tests: (t: Test, world: World) => Prom
 
 export const urlOf = ({ port }: TestApp) => `http://127.0.0.1:${port}`;
 
-/** The tag as a shop writes it. */
-export function tag(service: string, handle = '', key = PUBLISHABLE): string {
-  const attributes = [key && `data-key="${key}"`, handle && `data-product-handle="${handle}"`];
-  return `<script defer src="${service}/beacon.js" ${attributes.join(' ')}></script>`;
+/** The tag as a shop writes it. @param more other attributes */
+export function tag(service: string, handle = '', key = PUBLISHABLE, more = 'defer'): string {
+  const attributes = [key && `data-key="${key}"`, handle && `data-product-handle="${handle}"`, more];
+  return `<script src="${service}/beacon.js" ${attributes.join(' ')}></script>`;
 }
 
+/** The stub as docs/shopify has it: calls before the script arrives wait in it. */
+export const STUB = /<script>\s*window\.wishmeter[\s\S]*?<\/script>/.exec(
+  readFileSync('docs/shopify/beacon.liquid', 'utf8'),
+)?.[0] as string;
+
 interface Sent {
-  readonly kind: string;
+  readonly path: string;
   readonly type: string | undefined;
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
   readonly body: any;
+  /** Its answer's; undefined while there is none */
+  readonly status: number | undefined;
 }
 
+export type Visitor = Awaited<ReturnType<typeof visit>>;
+
 /** A visitor with a browser profile of their own. `t` fails where a page of theirs sees an error. */
-export async function visit(t: Test, { browser }: World, options: BrowserContextOptions = {}) {
+export async function visit(t: Test, { browser, shop }: World, options: BrowserContextOptions = {}) {
   const context = await browser.newContext(options);
-  const sent: (Sent & { readonly method: string })[] = [];
+  const requests: Request[] = [];
   // Errors that nobody caught, and promises that nobody saw rejected.
   context.on('weberror', (error) => t.fail(`a page saw an error: ${error.error().message}`));
   context.on('request', (request) => {
-    if (!request.url().includes(VISIT_PATH)) return;
-    sent.push({
-      method: request.method(),
-      kind: request.resourceType(),
-      type: request.headers()['content-type'],
-      body: request.postDataJSON(),
-    });
+    if (request.method() === 'POST' && request.url().includes(VISIT_PATH)) requests.push(request);
   });
   t.teardown(() => context.close());
   return {
-    sent: (method: string): Sent[] =>
-      sent.filter((one) => one.method === method).map(({ kind, type, body }) => ({ kind, type, body })),
-    offline: () => context.setOffline(true),
+    context,
+    /** @param customerId who is logged in at the shop from now on; nobody where empty */
+    login: (customerId: string) => context.addCookies([{ name: LOGIN, value: customerId, url: shop.origin }]),
+    /** What its pages have sent to the service, without preflights. */
+    sent: (): Promise<Sent[]> =>
+      Promise.all(
+        requests.map(async (request) => {
+          const { pathname, search } = new URL(request.url());
+          return {
+            path: pathname + search,
+            type: request.headers()['content-type'],
+            body: request.postDataJSON(),
+            status: request.failure() === null ? (await request.response())?.status() : undefined,
+          };
+        }),
+      ),
     /** Loads a page in a new tab. @param end where it leads by itself */
     async open(url: string, end = url): Promise<Page> {
       const page = await context.newPage();
@@ -91,25 +109,15 @@ export async function visit(t: Test, { browser }: World, options: BrowserContext
   };
 }
 
-export const sessionOf = (page: Page) => page.evaluate<string>(STORED);
+export const sessionOf = (page: Page) => page.evaluate<string>('wishmeter.session()');
 
 export async function countOf(app: TestApp, sessionId: string, productHandle: string): Promise<number> {
   return (await app.get(withQuery(VISIT_PATH, { sessionId, productHandle }), TRUSTED)).json.count;
 }
 
-/** Visits that arrived, by the status of their answer. */
-export async function answers(app: TestApp): Promise<Record<string, number>> {
-  const { text } = await app.get('/metrics');
-  const lines = text.matchAll(
-    /^wishmeter_http_answers_total\{operation="post \/product\/visit",status="(\d+)"\} (\d+)/gm,
-  );
-  return Object.fromEntries([...lines].map(([, status, count]) => [status, Number(count)]));
-}
-
-/** Waits until `probe` says `expected`, and a moment longer: it must not go on to something else. */
+/** Waits until `probe` says `expected`. */
 export async function eventually<T>(t: Test, probe: () => Promise<T>, expected: T): Promise<void> {
   const deadline = Date.now() + DEADLINE_MS;
   while ((await probe()) !== expected && Date.now() < deadline) await sleep(20);
-  await sleep(100);
   t.equal(await probe(), expected);
 }

@@ -1,5 +1,6 @@
 // The events that are in Redis, as the flusher will find them.
 
+import { createKeys } from '../../src/redis/keys.js';
 import type { TestApp } from './app.js';
 import { dumpRedis } from './dump.js';
 
@@ -12,7 +13,7 @@ export async function rowsOf(
   shard = 0,
 ): Promise<Row[]> {
   const dump = await dumpRedis(redis, app.prefix);
-  const entries = (dump[`${app.prefix}:{e${shard}}:events`] ?? []) as [string, string[]][];
+  const entries = (dump[createKeys(app.prefix).events(shard)] ?? []) as [string, string[]][];
   return entries.flatMap(([, [n, rows, d, lines]]) => {
     if (n !== 'n' || d !== 'd' || !lines?.endsWith('\n')) throw new Error(`not an entry: ${n} ${d}`);
     const parsed = lines

@@ -1,135 +1,221 @@
 // What the beacon leaves alone, and where it runs, in a real browser: it is a guest on the shop's pages.
 // A test fails as soon as a page sees an error.
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { startApp } from '../harness/app.js';
 import {
-  answers,
   countOf,
   eventually,
   inChromium,
+  PUBLISHABLE,
   STORED,
   sessionOf,
   tag,
   urlOf,
-  VISIT_PATH,
+  type Visitor,
   visit,
-  type World,
 } from '../harness/storefront.js';
 
 await inChromium(t, async (t, world) => {
   const { redis, shop, app, service } = world;
+  const count = (page: Page, handle: string) => page.evaluate(`wishmeter.count('${handle}')`);
+  // A context takes a while to open; who needs no own one has this.
+  const shared = await visit(t, world);
+
+  /** No request, nothing stored, and every answer is undefined at once. */
+  async function expectNothing(t: Test, visitor: Visitor, page: Page, sent = 0): Promise<void> {
+    t.same(
+      await page.evaluate(
+        "Promise.all([wishmeter.visit('x'), wishmeter.count('x'), wishmeter.counts(['x']), wishmeter.session(), wishmeter.forget()])",
+      ),
+      Array(5).fill(undefined),
+    );
+    t.equal((await visitor.sent()).length, sent);
+    t.equal(await page.evaluate('localStorage.length + sessionStorage.length + document.cookie.length'), 0);
+  }
 
   await t.test('Global Privacy Control: no visit, no id, and an id of before is gone', async (t) => {
     const visitor = await visit(t, world);
     const before = await visitor.open(shop.show('/before', tag(service, 'private')));
-    const sessionId = await sessionOf(before);
-    await eventually(t, () => countOf(app, sessionId, 'private'), 1);
-
+    t.equal(await count(before, 'private'), 1);
     const gpc = "<script>Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })</script>";
     const page = await visitor.open(shop.show('/private', gpc + tag(service, 'private')));
-    t.equal(await page.evaluate("wishmeter.visit('private'), wishmeter.count('private')"), 0);
-    await sleep(200);
-    t.equal(visitor.sent('POST').length, 1);
-    t.same(visitor.sent('GET'), []);
-    t.equal(await page.evaluate('localStorage.length + sessionStorage.length + document.cookie.length'), 0);
-    t.equal(await countOf(app, sessionId, 'private'), 1);
+    await expectNothing(t, visitor, page, 2);
   });
 
-  await t.test('where localStorage is refused, the page is the session', async (t) => {
+  await t.test('automated browsers and crawlers do not count', async (t) => {
     const visitor = await visit(t, world);
-    const refuse = "get() { throw new DOMException('denied', 'SecurityError') }";
-    const html = `<script>Object.defineProperty(window, 'localStorage', { ${refuse} })</script>`;
-    const page = await visitor.open(shop.show('/refused', html + tag(service, 'refused')));
-    await page.evaluate("wishmeter.visit('refused')");
-    await eventually(t, () => page.evaluate("wishmeter.count('refused')"), 2);
+    const page = await visitor.open(shop.show('/before', '<h1>before</h1>'));
+    const robots = shop.show('/robots', tag(service, 'robots'));
+    const devtools = await visitor.context.newCDPSession(page);
+    await devtools.send('Emulation.setAutomationOverride', { enabled: true });
+    await page.goto(robots);
+    t.equal(await page.evaluate('navigator.webdriver'), true);
+    await expectNothing(t, visitor, page);
+    await devtools.send('Emulation.setAutomationOverride', { enabled: false });
+
+    const like = 'Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible;';
+    for (const userAgent of [
+      `${like} Googlebot/2.1; +http://www.google.com/bot.html) Chrome/150.0.0.0 Safari/537.36`,
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/150.0.0.0 Safari/537.36',
+      'Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X) AppleWebKit/537.36 Chrome/150.0 Mobile Safari/537.36 (compatible; Google-InspectionTool/1.0;)',
+      `${like} Bytespider; spider-feedback@bytedance.com)`,
+    ]) {
+      await devtools.send('Emulation.setUserAgentOverride', { userAgent });
+      await page.goto(robots);
+      t.equal(await page.evaluate('navigator.userAgent'), userAgent);
+      await expectNothing(t, visitor, page);
+    }
+    const phone =
+      'Mozilla/5.0 (Linux; Android 13; CUBOT P80) AppleWebKit/537.36 Chrome/150.0 Mobile Safari/537.36';
+    await devtools.send('Emulation.setUserAgentOverride', { userAgent: phone });
+    await page.goto(robots);
+    t.equal(await count(page, 'robots'), 1, phone);
   });
 
-  await t.test('where localStorage is full, the page is the session', async (t) => {
+  await t.test('data-consent: a visit waits until the page says that consent was given', async (t) => {
     const visitor = await visit(t, world);
-    const full = `for (let n = 2 ** 22; n >= 1; n /= 2) try { while (true) localStorage[n + Math.random()] = 'x'.repeat(n) } catch {}`;
-    const page = await visitor.open(shop.show('/full', `<script>${full}</script>${tag(service, 'full')}`));
-    await page.evaluate("wishmeter.visit('full')");
-    await eventually(t, () => page.evaluate("wishmeter.count('full')"), 2);
+    await visitor.context.clock.install();
+    const url = shop.show('/asks', tag(service, 'asks', PUBLISHABLE, 'defer data-consent'));
+    const page = await visitor.open(url);
+    const early = page.evaluate("wishmeter.visit('asks')");
+    await page.clock.runFor(5000);
+    t.equal(await early, undefined);
     t.equal(await page.evaluate(STORED), null);
+    t.same(await visitor.sent(), []);
+
+    await page.evaluate('wishmeter.consent(true)');
+    t.equal(await count(page, 'asks'), 2, 'the view of the page, and the visit that it asked for');
+    const stored = await page.evaluate(STORED);
+    t.type(stored, 'string');
+    await page.reload();
+    t.equal(await page.evaluate(STORED), stored, 'a page that has not heard of consent keeps the id');
+    t.equal((await visitor.sent()).length, 3, 'and sends nothing');
+    await page.evaluate('wishmeter.consent(true), wishmeter.consent(false)');
+    t.equal(await page.evaluate(STORED), null, 'a refusal removes it');
   });
 
-  await t.test('a wrong key counts nothing', async (t) => {
-    await refused(t, world, shop.show('/wrong', tag(service, 'wrong', 'pk_wrong_0123456789')), 'wrong', 401);
+  await t.test("Shopify's customer-privacy API: nothing before it allows analytics", async (t) => {
+    const visitor = await visit(t, world);
+    // As on Shopify's pages: a queue until the loader is there, then the API, then the visitor decides.
+    const shopify = `<script>
+      const asked = [];
+      window.Shopify = { loadFeatures: (...call) => asked.push(call) };
+      const load = (allowed) => {
+        window.allowed = allowed;
+        Shopify.customerPrivacy = { analyticsProcessingAllowed: () => window.allowed };
+        for (const [features, done] of asked.splice(0)) if (features[0].name === 'consent-tracking-api') done();
+      };
+      const choose = (analyticsAllowed) => {
+        window.allowed = analyticsAllowed;
+        document.dispatchEvent(new CustomEvent('visitorConsentCollected', { detail: { analyticsAllowed } }));
+      };
+    </script>`;
+    const url = shop.show('/shopify', tag(service, 'shopify', PUBLISHABLE, '') + shopify);
+    const page = await visitor.open(url);
+    t.equal(await page.evaluate('typeof wishmeter.visit'), 'function');
+    t.same(await visitor.sent(), [], 'the API is not there yet');
+    await page.evaluate('load(false)');
+    t.equal(await page.evaluate(STORED), null);
+    t.same(await visitor.sent(), [], 'the visitor has not decided');
+    await page.evaluate('choose(true)');
+    t.equal(await count(page, 'shopify'), 1, 'the view of the page, once consent is there');
+    t.type(await page.evaluate(STORED), 'string');
+
+    await page.reload();
+    t.type(await page.evaluate(STORED), 'string', 'kept while the API is on its way');
+    await page.evaluate('load(true)');
+    t.equal(await count(page, 'shopify'), 2);
+    await page.evaluate('choose(false)');
+    t.equal(await page.evaluate(STORED), null, 'consent was withdrawn');
+    t.equal((await visitor.sent()).length, 4);
   });
 
-  await t.test('a page of an origin that is not allowed counts nothing', async (t) => {
+  await t.test('where localStorage is refused or full, the page is the session', async (t) => {
+    const refuse = "get() { throw new DOMException('denied', 'SecurityError') }";
+    const full = `for (let n = 2 ** 22; n >= 1; n /= 2) try { while (true) localStorage[n + Math.random()] = 'x'.repeat(n) } catch {}`;
+    for (const [how, script] of [
+      ['refused', `Object.defineProperty(window, 'localStorage', { ${refuse} })`],
+      ['full', full],
+    ] as const) {
+      const visitor = await visit(t, world);
+      const html = `<script>${script}</script>${tag(service, how, PUBLISHABLE, 'defer data-customer="a"')}`;
+      const page = await visitor.open(shop.show(`/${how}`, html));
+      t.equal(await page.evaluate(`wishmeter.visit('${how}')`), 2, how);
+      const sessionId = await sessionOf(page);
+      t.equal(await sessionOf(page), sessionId);
+      t.not(await page.evaluate('wishmeter.forget()'), sessionId);
+      if (how === 'full') t.equal(await page.evaluate(STORED), null);
+    }
+  });
+
+  await t.test('a wrong key, and a page of an origin that is not allowed, count nothing', async (t) => {
+    const wrong = shop.show('/wrong', tag(service, 'wrong', 'pk_wrong_0123456789'));
     shop.show('/elsewhere', tag(service, 'elsewhere'));
-    await refused(t, world, `http://127.0.0.1:${shop.port}/elsewhere`, 'elsewhere', 403);
+    const elsewhere = `http://127.0.0.1:${shop.port}/elsewhere`;
+    for (const [url, handle] of [
+      [wrong, 'wrong'],
+      [elsewhere, 'elsewhere'],
+    ] as const) {
+      const visitor = await visit(t, world);
+      const page = await visitor.open(url);
+      const answers = `Promise.all([wishmeter.visit('${handle}'), wishmeter.count('x'), wishmeter.counts(['x'])])`;
+      t.same(await page.evaluate(answers), Array(3).fill(undefined));
+      t.equal((await visitor.sent()).filter(({ body }) => body.productHandle === handle).length, 2);
+      t.equal(await countOf(app, await sessionOf(page), handle), 0);
+    }
   });
 
   await t.test('without a network nothing is counted', async (t) => {
     const visitor = await visit(t, world);
     const page = await visitor.open(shop.show('/offline', tag(service)));
-    await visitor.offline();
-    t.equal(await page.evaluate("navigator.sendBeacon = undefined, wishmeter.visit('offline')"), undefined);
-    t.equal(await page.evaluate("wishmeter.count('offline')"), 0);
+    await visitor.context.setOffline(true);
+    const answers =
+      "Promise.all([wishmeter.visit('offline'), wishmeter.count('offline'), wishmeter.counts(['x'])])";
+    t.same(await page.evaluate(answers), Array(3).fill(undefined));
   });
 
   await t.test('copied into the page, so that it knows no service, it does nothing', async (t) => {
-    const visitor = await visit(t, world);
     const { text } = await app.get('/beacon.js');
-    const page = await visitor.open(shop.show('/inline', `<script data-product-handle="x">${text}</script>`));
-    t.equal(await page.evaluate("wishmeter.visit('x'), wishmeter.count('x')"), 0);
-    t.same(visitor.sent('POST'), []);
-    await visitor.open(shop.show('/module', `<script type="module">${text}</script>`));
+    const page = await shared.open(shop.show('/inline', `<script data-product-handle="x">${text}</script>`));
+    t.same(await page.evaluate("Promise.all([wishmeter.visit('x'), wishmeter.count('x')])"), [
+      undefined,
+      undefined,
+    ]);
+    t.same(await shared.sent(), []);
+    await shared.open(shop.show('/module', `<script type="module">${text}</script>`));
   });
 
-  await t.test(
-    'a page with a strict CSP, isolated from other origins, names the service and nothing more',
-    async (t) => {
-      const visitor = await visit(t, world);
-      const page = await visitor.open(
-        shop.show('/strict', tag(service, 'strict'), {
-          'content-security-policy': `default-src 'none'; img-src data:; script-src ${service}; connect-src ${service}`,
-          'cross-origin-embedder-policy': 'require-corp',
-          'cross-origin-opener-policy': 'same-origin',
-        }),
-      );
-      t.equal(await page.evaluate('crossOriginIsolated'), true);
-      await eventually(t, () => page.evaluate("wishmeter.count('strict')"), 1);
-    },
-  );
+  await t.test('under a strict CSP and isolation it needs the service and nothing more', async (t) => {
+    const page = await shared.open(
+      shop.show('/strict', tag(service, 'strict'), {
+        'content-security-policy': `default-src 'none'; img-src data:; script-src ${service}; connect-src ${service}`,
+        'cross-origin-embedder-policy': 'require-corp',
+        'cross-origin-opener-policy': 'same-origin',
+      }),
+    );
+    t.equal(await page.evaluate('crossOriginIsolated'), true);
+    t.equal(await count(page, 'strict'), 1);
+  });
 
   await t.test("behind the shop's own host, under BASE_PATH", async (t) => {
-    const env = { ...world.env, VISIT_ACCESS: 'key', BASE_PATH: '/apps/wm' };
-    const app = await startApp(t, redis, { env });
+    const app = await startApp(t, redis, {
+      env: { ...world.env, VISIT_ACCESS: 'key', BASE_PATH: '/apps/wm' },
+    });
     shop.forward('/apps/wm', app.port);
-    const visitor = await visit(t, world);
-    const page = await visitor.open(shop.show('/own', tag('/apps/wm', 'own')));
-    const sessionId = await sessionOf(page);
-    const path = withQuery(`/apps/wm${VISIT_PATH}`, { sessionId, productHandle: 'own' });
-    await eventually(t, async () => (await app.get(path, TRUSTED)).json.count, 1);
-    t.equal(await page.evaluate("wishmeter.count('own')"), 1);
+    const page = await shared.open(shop.show('/own', tag('/apps/wm', 'own')));
+    t.equal(await count(page, 'own'), 1);
+    t.same(await page.evaluate("wishmeter.counts(['own', 'other'])"), { own: 1, other: 0 });
   });
 
   await t.test('without a key, in a frame that has no origin and no localStorage', async (t) => {
     const app = await startApp(t, redis, { env: world.env });
-    const visitor = await visit(t, world);
     shop.show('/inside', tag(urlOf(app), 'inside', ''));
-    await visitor.open(shop.show('/frame', '<iframe sandbox="allow-scripts" src="/inside"></iframe>'));
-    await eventually(t, async () => visitor.sent('POST').length, 1);
-    const { sessionId } = visitor.sent('POST')[0]?.body.identity ?? {};
+    await shared.open(shop.show('/frame', '<iframe sandbox="allow-scripts" src="/inside"></iframe>'));
+    const sent = async () => (await shared.sent()).filter(({ body }) => body.productHandle === 'inside');
+    await eventually(t, async () => (await sent()).length, 1);
+    const { sessionId } = (await sent())[0]?.body.identity ?? {};
     await eventually(t, () => countOf(app, sessionId, 'inside'), 1);
   });
 });
-
-/** The service refuses a page's visit with `status`; the page hears nothing of it. */
-async function refused(t: Test, world: World, url: string, handle: string, status: number): Promise<void> {
-  const { app } = world;
-  const { [status]: before = 0, 200: counted = 0 } = await answers(app);
-  const visitor = await visit(t, world);
-  const page = await visitor.open(url);
-  await eventually(t, async () => (await answers(app))[status], before + 1);
-  await page.evaluate(`navigator.sendBeacon = undefined, wishmeter.visit('${handle}')`);
-  await eventually(t, async () => (await answers(app))[status], before + 2);
-  t.equal(await page.evaluate(`wishmeter.count('${handle}')`), 0);
-  t.equal((await answers(app))['200'] ?? 0, counted);
-  t.equal(await countOf(app, await sessionOf(page), handle), 0);
-}

@@ -1,31 +1,15 @@
 // Every operation times every caller: the contract's "Who may call". The operations are those of
 // /openapi.json, so that a new one can't be forgotten here.
 
-import { createHmac } from 'node:crypto';
 import t from 'tap';
 import { KEY, startApp, type TestApp } from '../harness/app.js';
+import { SECRET, signed } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import type { Document } from '../harness/openapi.js';
 import { startTestRedis } from '../harness/redis.js';
 
 const PUBLISHABLE = 'pk_0123456789abcdef';
 const ORIGIN = 'https://shop.example';
-const SECRET = 'hush-hush';
-
-/** A query as Shopify's proxy would sign it. */
-function signed(parameters: Readonly<Record<string, string>>, secret = SECRET): Record<string, string> {
-  const all: Record<string, string> = {
-    shop: 'shop.myshopify.com',
-    path_prefix: '/apps/wishmeter',
-    timestamp: `${Math.floor(Date.now() / 1000)}`,
-    ...parameters,
-  };
-  const text = Object.entries(all)
-    .map(([name, value]) => `${name}=${value}`)
-    .sort()
-    .join('');
-  return { ...all, signature: createHmac('sha256', secret).update(text).digest('hex') };
-}
 
 /** What a caller adds to a request, and what its requests are answered, by what they are about. */
 interface CallerCase {
@@ -71,14 +55,32 @@ const CALLERS: Readonly<Record<string, CallerCase>> = {
 
 /** Operations by what they are about; those that are open to all are not here. */
 function about(path: string): 'visits' | 'wishlist' | 'administration' | undefined {
-  if (path === '/product/visit') return 'visits';
-  if (path.startsWith('/profile/') || path === '/settings') return 'administration';
+  if (path === '/product/visit' || path === '/product/visit/list') return 'visits';
+  if (path.startsWith('/profile/') || ['/product/visit/batch', '/settings'].includes(path))
+    return 'administration';
   return ['/event', '/item/add', '/item/remove', '/item/list', '/share', '/share/{code}/items'].includes(path)
     ? 'wishlist'
     : undefined;
 }
 
-const OPEN = ['/beacon.js', '/openapi.json', '/healthz', '/readyz', '/metrics', '/webhook/purchase'];
+const OPEN = [
+  '/beacon.js',
+  '/wishlist/share/{code}',
+  '/openapi.json',
+  '/',
+  '/docs',
+  '/healthz',
+  '/readyz',
+  '/metrics',
+  '/webhook/purchase',
+];
+
+/** An example about a session that no other caller has linked to a customer. */
+function owned(caller: string, example: unknown): unknown {
+  return example === undefined
+    ? undefined
+    : JSON.parse(JSON.stringify(example).replaceAll('"s-1"', JSON.stringify(`s of ${caller}`)));
+}
 
 t.test('callers', async (t) => {
   const redis = await startTestRedis();
@@ -114,7 +116,7 @@ t.test('callers', async (t) => {
         }
         for (const [method, { parameters = [], requestBody }] of Object.entries(methods)) {
           // The example names a session and a customer where it is about merging; everybody may name the session.
-          const example = structuredClone(requestBody?.content['application/json'].example);
+          const example = owned(name, requestBody?.content['application/json'].example);
           const query: Record<string, string> = {};
           for (const { name, in: where, example } of parameters) {
             if (where === 'query' && example !== undefined) query[name] = String(example);

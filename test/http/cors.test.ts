@@ -46,7 +46,7 @@ t.test('a preflight of an allowed origin is granted for two hours', async (t) =>
       },
     });
     t.notOk('content-length' in answer.headers, 'a 204 has no Content-Length');
-    t.same(listed(answer.headers['access-control-allow-methods']), ['delete', 'get', 'post']);
+    t.same(listed(answer.headers['access-control-allow-methods']), ['delete', 'get', 'head', 'post']);
     const allowed = listed(answer.headers['access-control-allow-headers']);
     for (const name of ['content-type', 'x-api-key', 'idempotency-key', 'x-request-id']) {
       t.ok(allowed.includes(name), name);

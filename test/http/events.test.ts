@@ -1,6 +1,7 @@
 // POST /event: its answer, and the line that is in Redis once it is given.
 
 import t from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, KEY, startApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { rowsOf } from '../harness/stream.js';
@@ -88,7 +89,7 @@ eachRedis(t, async (t, redis) => {
     'an odd payload is stored whole, and what its columns do not take is left out of them',
     async (t) => {
       const payload = {
-        productId: 22,
+        productId: 2.5,
         variantId: ['33'],
         productHandle: { a: 1 },
         source: 'a"b\\c\n\u0000\u2028😀\ud800',
@@ -112,7 +113,7 @@ eachRedis(t, async (t, redis) => {
         type: 'add',
         origin: 'event',
         session_id: 's2',
-        source: 'a"b\\c\n\u0000\u2028😀\ufffd',
+        source: 'a"b\\c\u2028😀\ufffd',
         payload: JSON.stringify(payload),
       });
     },
@@ -146,9 +147,9 @@ eachRedis(t, async (t, redis) => {
       { identity: { sessionId: 's5', ...facts }, type: 'add' },
       TRUSTED,
     );
-    const [bucket, hash] = json.profileId.split('.');
+    const profile = createKeys(app.prefix).profile(json.profileId);
     const dump = await dumpRedis(redis, app.prefix);
-    t.match(dump[`${app.prefix}:{${bucket}}:p:${hash}`], {
+    t.match(dump[profile], {
       ...facts,
       createdAt: /^\d{4}-.*Z$/,
       updatedAt: /^\d{4}-.*Z$/,
@@ -161,7 +162,7 @@ eachRedis(t, async (t, redis) => {
       TRUSTED,
     );
     t.match(
-      (await dumpRedis(redis, app.prefix))[`${app.prefix}:{${bucket}}:p:${hash}`],
+      (await dumpRedis(redis, app.prefix))[profile],
       { ...facts, firstName: 'Joan' },
       'facts that are not given stay as they were',
     );
@@ -182,9 +183,9 @@ eachRedis(t, async (t, redis) => {
     );
     t.equal(new Set(rows.map(({ event_id }) => event_id)).size, 1_000);
     const dump = await dumpRedis(redis, app.prefix);
-    const entries = dump[`${app.prefix}:{e0}:events`] as [string, string[]][];
+    const entries = dump[createKeys(app.prefix).events(0)] as [string, string[]][];
     const bytes = entries.reduce((sum, [, fields]) => sum + Buffer.byteLength(fields[3] ?? ''), 0);
-    t.same(dump[`${app.prefix}:{e0}:events:state`], { events: '1000', bytes: String(bytes) });
+    t.same(dump[createKeys(app.prefix).eventsState(0)], { events: '1000', bytes: String(bytes) });
   });
 
   t.test(
@@ -199,7 +200,7 @@ eachRedis(t, async (t, redis) => {
       );
       t.ok(answers.every(({ status }) => status === 200));
       t.equal((await rowsOf(redis, app)).length, 200);
-      const entries = (await dumpRedis(redis, app.prefix))[`${app.prefix}:{e0}:events`] as [
+      const entries = (await dumpRedis(redis, app.prefix))[createKeys(app.prefix).events(0)] as [
         string,
         string[],
       ][];

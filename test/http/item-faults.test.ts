@@ -47,12 +47,12 @@ eachRedis(t, async (t, redis) => {
 
     const refused: [string, unknown][] = [
       ...['productId', 'productTitle', 'productHandle', 'image'].flatMap((field): [string, unknown][] =>
-        [undefined, null, '', 1, true, [], {}, 'a\u0000b', 'a\nb', '\ud800'].map((value) => [field, value]),
+        [undefined, null, '', 1.5, true, [], {}, 'a\u0000b', 'a\nb', '\ud800'].map((value) => [field, value]),
       ),
       ['productId', ' '],
       ['productId', 'x'.repeat(256)],
       ['variantId', ''],
-      ['variantId', 2002],
+      ['variantId', 2002.5],
       ['variantId', 'x'.repeat(256)],
       ['variantId', 'a\u007fb'],
       ['productHandle', 'é'.repeat(128)],
@@ -149,9 +149,9 @@ eachRedis(t, async (t, redis) => {
           [],
           null,
           without(removal, 'productId'),
-          { ...removal, productId: 1001 },
+          { ...removal, productId: 0 },
           { ...removal, productId: '' },
-          { ...removal, variantId: 2002 },
+          { ...removal, variantId: -2002 },
           { ...removal, variantId: '' },
           { ...removal, event: 'purchase' },
           { ...removal, event: '' },

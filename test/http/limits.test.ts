@@ -84,6 +84,43 @@ t.test('limits', async (t) => {
     t.match(await wire.next(), { status: 200, body: /"count":0/ });
   });
 
+  t.test('a body that nobody reads and that may have no end closes its connection', async (t) => {
+    const endless = { 'transfer-encoding': 'chunked' };
+    const refused: [method: string, path: string, headers: Record<string, string>, status: number][] = [
+      ['POST', PATH, { 'content-length': '1048577' }, 413],
+      ['POST', PATH, { ...endless, 'content-type': 'text/html' }, 415],
+      ['POST', '/event', endless, 401],
+      ['POST', '/event', { 'content-length': '10000000000' }, 401],
+      ['POST', '/nowhere', endless, 404],
+      ['PATCH', PATH, endless, 405],
+      ['GET', '/healthz', endless, 200],
+    ];
+    for (const [method, path, headers, status] of refused) {
+      const wire = await Wire.open(t, app.port);
+      wire.sendHead(method, path, headers);
+      t.match(await wire.next(), { status, headers: { connection: 'close' } }, `${method} ${path}`);
+      await wire.ended();
+    }
+  });
+
+  t.test('a body in pieces is taken whole, one in far too many ends with its connection', async (t) => {
+    const body = visitOfBytes(60_000);
+    for (const shape of [[55], [100], [1, 200], [1, 2, 3, 500], [59_999], [1, 59_999]])
+      t.equal((await app.post(PATH, pieces(body, ...shape))).status, 200, `chunked by ${shape}`);
+    // The clients of slowBodies are at `app` meanwhile.
+    const other = await startApp(t, redis);
+    const before = await dumpRedis(redis, other.prefix);
+    for (const count of [1_300, 10_000, 60_000]) {
+      const wire = await Wire.open(t, other.port);
+      wire.sendHead('POST', PATH, { 'transfer-encoding': 'chunked' });
+      wire.send('1\r\n \r\n'.repeat(count));
+      t.equal(await wire.ended(), '', `${count} chunks of one byte`);
+    }
+    t.same(await dumpRedis(redis, other.prefix), before);
+    const { text } = await other.get('/metrics');
+    t.ok(/^wishmeter_http_open_requests 1$/m.test(text), 'and nothing of it is left open');
+  });
+
   t.test(
     'an event payload of 16,384 bytes passes and one of 16,385 does not; blanks do not count',
     async (t) => {

@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { flush } from '../../src/app.js';
 import { readConfig } from '../../src/config.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { type Headers, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { connectTo } from '../harness/dump.js';
@@ -11,6 +12,8 @@ import { startTestRedis } from '../harness/redis.js';
 
 const TOKEN = 'metrics-token-0123456789';
 const EVENT = { identity: { sessionId: 's' }, type: 'add' };
+/** Events to two streams that hold 2,000 bytes each: more than fit. */
+const SENT = 40;
 
 /** A sample by its name and labels as they are written; undefined where it is not shown. */
 function sample(text: string, series: string): number | undefined {
@@ -18,7 +21,7 @@ function sample(text: string, series: string): number | undefined {
   return line === undefined ? undefined : Number(line.slice(series.length + 1));
 }
 
-const read = async (app: TestApp, headers: Headers = {}) => (await app.get('/metrics', headers)).text;
+const read = (app: TestApp) => app.figures();
 
 t.test('metrics', async (t) => {
   const redis = await startTestRedis();
@@ -49,6 +52,23 @@ t.test('metrics', async (t) => {
       401,
       'it opens nothing else',
     );
+  });
+
+  t.test('they are made at most once a second, however often they are asked for', async (t) => {
+    const app = await startApp(t, redis);
+    // In any two makings some counter of the process differs.
+    const began = performance.now();
+    const texts = new Set<string>();
+    let asked = 0;
+    while (performance.now() - began < 2_500) {
+      const answers = await Promise.all(Array.from({ length: 50 }, () => app.get('/metrics')));
+      for (const { text } of answers) texts.add(text);
+      asked += answers.length;
+    }
+    const seconds = (performance.now() - began) / 1_000;
+    t.ok(asked > 100, `asked ${asked} times`);
+    t.ok(texts.size <= seconds + 1, `made ${texts.size} times in ${seconds.toFixed(1)} s`);
+    t.ok(texts.size >= 2, 'and they do not stay as they were');
   });
 
   t.test('what is for everyone is, whatever credentials come along', async (t) => {
@@ -90,12 +110,13 @@ t.test('metrics', async (t) => {
 
     // One after the other: what comes at once shares a batch, and a batch is taken or refused whole.
     const answers = [];
-    for (let i = 0; i < 12; i++) answers.push(await app.post('/event', EVENT, TRUSTED));
+    for (let i = 0; i < SENT; i++) answers.push(await app.post('/event', EVENT, TRUSTED));
     const acknowledged = answers.filter(({ status }) => status === 200).length;
-    const key = (shard: number, kind = '') => `${app.prefix}:{e${shard}}:events${kind}`;
+    t.ok(acknowledged > 0 && acknowledged < SENT, `${acknowledged} of ${SENT} fit below the high-water mark`);
+    const keys = createKeys(app.prefix);
     const state = { epoch: '1700000000001', owner: 'x', beat: String(Date.now() - 60_000) };
-    await client.hset(key(0, ':state'), state);
-    await client.xadd(key(1, ':dead'), '*', 'c', '27', 'r', 'reason', 'd', '{}');
+    await client.hset(keys.eventsState(0), state);
+    await client.xadd(keys.eventsDead(1), '*', 'c', '27', 'r', 'reason', 'd', '{}');
     await new Promise((resolve) => setTimeout(resolve, 50));
     const text = await read(app);
     const sum = (name: string) =>
@@ -104,7 +125,7 @@ t.test('metrics', async (t) => {
         0,
       );
     t.equal(sum('pending_events'), acknowledged);
-    const bytes = await Promise.all([0, 1].map((shard) => client.hget(key(shard, ':state'), 'bytes')));
+    const bytes = await Promise.all([0, 1].map((shard) => client.hget(keys.eventsState(shard), 'bytes')));
     t.equal(
       sum('pending_bytes'),
       bytes.reduce((all, one) => all + Number(one), 0),
@@ -119,7 +140,7 @@ t.test('metrics', async (t) => {
         sample(text, 'wishmeter_http_answers_total{operation="post /event",status="200"}'),
         acknowledged,
       );
-      t.equal(sample(text, 'wishmeter_http_refused_total{code="overloaded"}') ?? 0, 12 - acknowledged);
+      t.equal(sample(text, 'wishmeter_http_refused_total{code="overloaded"}'), SENT - acknowledged);
       await app.post('/event', '{', TRUSTED);
       await app.post('/event', {}, TRUSTED);
       await app.post('/event', {}, { 'x-api-key': 'wrong' });

@@ -6,7 +6,7 @@ import { eventsOf } from '../harness/stream.js';
 import { itemOf } from './wishlist.js';
 
 export const PATH = '/webhook/purchase';
-export const SECRET = 'hush';
+export const SECRET = 'hush-hush-hush-hush';
 export const JSON_TYPE = { 'content-type': 'application/json' };
 
 export const sign = (body: string | Buffer, secret = SECRET) =>

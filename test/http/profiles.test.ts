@@ -1,6 +1,7 @@
 // POST /profile/guest and /profile/merge.
 
 import t from 'tap';
+import { bucketOf, createKeys } from '../../src/redis/keys.js';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { itemOf, NOT_JSON } from './wishlist.js';
@@ -24,10 +25,10 @@ eachRedis(t, async (t, redis) => {
     const answer = await guest({ sessionId: 'g-1', ...facts });
     const { profileId } = answer.json;
     t.match(answer, { status: 200, text: JSON.stringify({ profileId }) });
-    const [bucket, hash] = profileId.split('.');
+    const keys = createKeys(app.prefix);
     const dump = await dumpRedis(redis, app.prefix);
-    t.match(dump[`${app.prefix}:{${bucket}}:p:${hash}`], facts);
-    t.match(dump[`${app.prefix}:{${bucket}}:ids`], { 's:g-1': profileId });
+    t.match(dump[keys.profile(profileId)], facts);
+    t.match(dump[keys.ids(bucketOf(profileId))], { 's:g-1': String });
     t.equal((await guest({ sessionId: 'g-1', customerId: null })).json.profileId, profileId);
     t.equal((await visit({ sessionId: 'g-1' })).json.profileId, profileId);
   });
@@ -49,8 +50,7 @@ eachRedis(t, async (t, redis) => {
       const listed = (await app.post('/item/list', { identity: who }, TRUSTED)).json;
       t.match(listed, { profileId, items: [{ productId: '5' }] });
     }
-    const [bucket, hash] = profileId.split('.');
-    t.match((await dumpRedis(redis, app.prefix))[`${app.prefix}:{${bucket}}:p:${hash}`], {
+    t.match((await dumpRedis(redis, app.prefix))[createKeys(app.prefix).profile(profileId)], {
       email: 'm@example.org',
     });
   });
@@ -113,7 +113,7 @@ eachRedis(t, async (t, redis) => {
       { sessionId: null, customerId: '5' },
       { sessionId: 'm', customerId: 'guest' },
       { sessionId: 'null', customerId: '5' },
-      { sessionId: 'm', customerId: 5 },
+      { sessionId: 'm', customerId: 5.5 },
       { sessionId: 'm', customerId: '5', lastName: 'a\nb' },
     ];
     for (const body of [...identities.map((identity) => ({ identity })), undefined, [], ...NOT_JSON]) {

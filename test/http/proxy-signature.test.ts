@@ -2,13 +2,30 @@
 
 import { createHmac } from 'node:crypto';
 import t from 'tap';
-import { verifyProxySignature } from '../../src/http/proxy-signature.js';
+import { hasSignature, verifyProxySignature as verify } from '../../src/http/proxy-signature.js';
 
 const SECRET = 'hush';
 const AT = 1_317_327_555;
 const QUERY = `extra=1&extra=2&shop=shop-name.myshopify.com&logged_in_customer_id=1&path_prefix=%2Fapps%2Fawesome_reviews&timestamp=${AT}`;
 const SIGNATURE = '4c68c8624d737112c91818c11017d24d334b524cb5c2b8ba08daa056f7395ddb';
 const at = AT * 1000;
+
+/** The parameters, where there is no fault. */
+const verifyProxySignature: (...given: Parameters<typeof verify>) => URLSearchParams | undefined = (
+  ...given
+) => {
+  const verified = verify(...given);
+  return typeof verified === 'string' ? undefined : verified;
+};
+
+t.test('it says what is wrong: no secret, another text, another time', async (t) => {
+  const signed = `${QUERY}&signature=${SIGNATURE}`;
+  t.equal(verify(signed, '', at), 'unset');
+  t.equal(verify(signed, 'another', at), 'wrong');
+  t.equal(verify(`${signed}&sessionId=s`, SECRET, at + 91_000), 'wrong');
+  t.equal(verify(signed, SECRET, at + 91_000), 'stale');
+  t.equal(verify(signed, SECRET, at - 91_000), 'stale');
+});
 
 t.test("the vector of Shopify's documentation is right", async (t) => {
   const parameters = verifyProxySignature(`${QUERY}&signature=${SIGNATURE}`, SECRET, at);
@@ -61,4 +78,90 @@ t.test('it holds for 90 s, from both sides', async (t) => {
   ] as const) {
     t.equal(verifyProxySignature(signed, SECRET, at + seconds * 1000) !== undefined, holds, `${seconds} s`);
   }
+});
+
+// Shopify signs what a guest asks for; the guest then cuts the signed text in other places.
+t.test('no other way of cutting the signed text into parameters holds', async (t) => {
+  const common = { path_prefix: '/apps/x', shop: 'shop-name.myshopify.com', timestamp: `${AT}` };
+  const rest = `logged_in_customer_id=path_prefix=/apps/xshop=shop-name.myshopify.comtimestamp=${AT}`;
+  const attacks: Record<string, [asked: Record<string, string>, shown: Record<string, string>]> = {
+    'a customer in a value, the rest in another': [
+      { a: '1logged_in_customer_id=300m=', ...common, logged_in_customer_id: '' },
+      { a: '1', logged_in_customer_id: '300', m: rest },
+    ],
+    'a customer in a value, the guest in a name': [
+      { a: '1logged_in_customer_id=300m', ...common, logged_in_customer_id: '' },
+      { a: '1', logged_in_customer_id: '300', mlogged_in_customer_id: '', ...common },
+    ],
+    'the guest in a name with a sign of equality': [
+      { a: '1logged_in_customer_id=300m=', ...common, logged_in_customer_id: '' },
+      { a: '1', logged_in_customer_id: '300', 'm=logged_in_customer_id': '', ...common },
+    ],
+    'a time to come in a value, that of today in a name': [
+      { a: `1timestamp=${AT + 9_999}u`, timestamp: `${AT}` },
+      { a: '1', timestamp: `${AT + 9_999}`, utimestamp: `${AT}` },
+    ],
+    'a customer swallowed by a value': [
+      { a: '', logged_in_customer_id: '300', ...common },
+      { a: 'logged_in_customer_id=300', ...common },
+    ],
+  };
+  const text = (parameters: Record<string, string>) =>
+    Object.entries(parameters)
+      .map(([name, value]) => `${name}=${value}`)
+      .sort()
+      .join('');
+  for (const [name, [asked, shown]] of Object.entries(attacks)) {
+    t.equal(text(shown), text(asked), `${name}: one signature for both`);
+    const signature = createHmac('sha256', SECRET).update(text(asked)).digest('hex');
+    for (const [what, parameters] of Object.entries({ asked, shown })) {
+      for (const now of [at, at + 9_999_000]) {
+        // What was asked is an honest request only where none of its values looks like an attack.
+        if (what === 'asked' && !Object.values(asked).some((value) => value.includes('='))) continue;
+        const query = `${new URLSearchParams({ ...parameters, signature })}`;
+        t.equal(verifyProxySignature(query, SECRET, now), undefined, `${name}: ${what}`);
+      }
+    }
+  }
+});
+
+const signedQuery = (parameters: Record<string, string>) => {
+  const all = { shop: 'shop-name.myshopify.com', timestamp: `${AT}`, ...parameters };
+  const text = Object.entries(all)
+    .map(([name, value]) => `${name}=${value}`)
+    .sort()
+    .join('');
+  const signature = createHmac('sha256', SECRET).update(text).digest('hex');
+  return `${new URLSearchParams({ ...all, signature })}`;
+};
+
+t.test('a reserved name in a value is refused, whatever it says; an ordinary value is not', async (t) => {
+  for (const name of ['signature', 'shop', 'path_prefix', 'timestamp', 'logged_in_customer_id'])
+    t.equal(verifyProxySignature(signedQuery({ q: `a${name}=b` }), SECRET, at), undefined, name);
+  for (const value of ['shop', 'a=b', 'timestamp', 'red shoe & co', ''])
+    t.ok(verifyProxySignature(signedQuery({ q: value, utm_signature: 'x' }), SECRET, at), value);
+});
+
+t.test('a customer is digits or nobody, a time is digits', async (t) => {
+  const holds = (parameters: Record<string, string>) =>
+    verifyProxySignature(signedQuery(parameters), SECRET, at) !== undefined;
+  for (const id of ['', '1', '7032178376912', '9223372036854775807'])
+    t.ok(holds({ logged_in_customer_id: id }), id);
+  for (const id of [' ', '1 ', '-1', '1.0', '1e3', 'x', 'gid://shopify/Customer/1', '1,2', '\u0661'])
+    t.notOk(holds({ logged_in_customer_id: id }), id);
+  for (const time of ['', ' ', `${AT}.0`, `${AT / 10}e1`, `0x${AT.toString(16)}`, ` ${AT}`, `+${AT}`, 'x'])
+    t.notOk(holds({ timestamp: time }), time);
+});
+
+t.test('a query has a signature where a parameter of that very name is in it', async (t) => {
+  for (const query of ['signature=x', 'a=b&signature=x', 'signature=']) t.ok(hasSignature(query), query);
+  for (const query of [
+    '',
+    'utm_signature=x',
+    'a=signature=x',
+    'a=b&utm_signature=x',
+    'signature',
+    'Signature=x',
+  ])
+    t.notOk(hasSignature(query), query);
 });

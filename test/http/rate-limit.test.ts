@@ -74,6 +74,23 @@ t.test('rate limit', async (t) => {
     t.same(statuses(spread), [200, 429], 'a key is one caller from all of its addresses');
   });
 
+  t.test('a caller is one caller on all paths together', async (t) => {
+    const app = await limited();
+    const identity = { sessionId: 's' };
+    const bodies: Record<string, object> = {
+      [PATH]: VISIT,
+      '/event': { identity, type: 'add' },
+      '/item/list': { identity },
+      '/item/remove': { identity, productId: '1' },
+      '/share': { identity },
+    };
+    const once = () => Object.entries(bodies).map(([path, body]) => app.post(path, body, TRUSTED));
+    // Less than the limit to each path; to all of them more than two windows' worth.
+    const answers = await Promise.all(Array.from({ length: LIMIT - 1 }, once).flat());
+    t.ok(answers.length > 2 * LIMIT);
+    t.same(statuses(answers), [200, 429]);
+  });
+
   t.test('one address is one caller however it is written', async (t) => {
     const app = await limited();
     const spellings = [

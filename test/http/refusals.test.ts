@@ -21,7 +21,7 @@ const JUNK = [
 
 /** An id's or a text's faults: value, and why it is one. */
 const WRONG_IDS: readonly [unknown, string][] = [
-  [5, 'a number'],
+  [5.5, 'a fraction'],
   [true, 'a boolean'],
   [['x'], 'a list'],
   [{}, 'an object'],
@@ -223,7 +223,7 @@ t.test('wrong requests', async (t) => {
         {
           path: '/identity/customerId',
           message:
-            'must be an id: 1 to 255 bytes of UTF-8 without control characters, and not a placeholder such as "null" or "0"',
+            'must be an id: 1 to 255 bytes of UTF-8 without control characters, and not a placeholder such as "null" or "0"; and no gid of another type than Customer',
         },
         { path: '/identity/sessionId', message: 'must be string or null' },
         { path: '/identity/device', message: 'must have at most 64 bytes' },
@@ -255,7 +255,10 @@ t.test('wrong requests', async (t) => {
   t.test('an error is JSON whatever was sent', async (t) => {
     const answer = await app.post('/event', '{', TRUSTED);
     t.equal(answer.headers['content-type'], 'application/json');
-    t.same(answer.json, { error: 'The body is not valid JSON.', code: 'invalid_json' });
+    t.same(answer.json, {
+      error: 'The body is not valid JSON from line 1, column 2 on.',
+      code: 'invalid_json',
+    });
   });
 });
 

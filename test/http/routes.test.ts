@@ -16,7 +16,6 @@ t.test('routes', async (t) => {
   t.test('an unknown path is 404, whatever the method, the credential and the body', async (t) => {
     const before = await dumpRedis(redis, app.prefix);
     const paths = [
-      '/',
       '/events',
       '/event/',
       '/event/x',
@@ -54,10 +53,10 @@ t.test('routes', async (t) => {
   t.test('a known path with another method is 405, and Allow names the right ones', async (t) => {
     const wrong = [
       ['/event', 'POST', ['GET', 'PUT', 'DELETE', 'PATCH']],
-      ['/product/visit', 'POST, GET, DELETE', ['PUT', 'PATCH']],
-      ['/healthz', 'GET', ['POST', 'PUT', 'DELETE']],
-      ['/readyz', 'GET', ['POST', 'DELETE']],
-      ['/metrics', 'GET', ['POST', 'DELETE']],
+      ['/product/visit', 'POST, GET, HEAD, DELETE', ['PUT', 'PATCH']],
+      ['/healthz', 'GET, HEAD', ['POST', 'PUT', 'DELETE']],
+      ['/readyz', 'GET, HEAD', ['POST', 'DELETE']],
+      ['/metrics', 'GET, HEAD', ['POST', 'DELETE']],
     ] as const;
     for (const [path, allow, methods] of wrong) {
       for (const method of methods) {
@@ -74,7 +73,8 @@ t.test('routes', async (t) => {
   t.test('an answer to HEAD has no body, so that the connection goes on in step', async (t) => {
     const wire = await Wire.open(t, app.port);
     for (const [path, status] of [
-      ['/healthz', 405],
+      ['/healthz', 200],
+      ['/event', 405],
       ['/nowhere', 404],
     ] as const) {
       wire.sendHead('HEAD', path);
@@ -82,6 +82,29 @@ t.test('routes', async (t) => {
       t.match(await wire.next({ withoutBody: true }), { status });
       t.match(await wire.next(), { status: 200, body: '{"status":"ok"}' });
     }
+  });
+
+  t.test('HEAD is answered on every path that answers GET, as GET is', async (t) => {
+    const { paths } = (await app.get('/openapi.json')).json;
+    const query = withQuery('', { sessionId: 's', productHandle: 'x' });
+    for (const [template, { get }] of Object.entries<{ get?: object }>(paths)) {
+      const path = template.replace(/\{\w+\}/, 'AAAAAAAAAAAAAAAA') + query;
+      const head = await app.send('HEAD', path, undefined, TRUSTED);
+      t.equal(head.text, '', template);
+      if (get === undefined) {
+        t.equal(head.status, 405, template);
+        continue;
+      }
+      const got = await app.get(path, TRUSTED);
+      t.equal(head.status, got.status, template);
+      for (const name of ['content-type', 'cache-control', 'etag'])
+        t.equal(head.headers[name], got.headers[name], `${template} ${name}`);
+      // Figures differ from one moment to the next.
+      const length = template === '/metrics' ? /^\d+$/ : String(got.headers['content-length']);
+      t.match(head.headers['content-length'], length, template);
+    }
+    t.equal((await app.send('HEAD', `/product/visit${query}`)).status, 200, 'who may read may ask');
+    t.equal((await app.send('HEAD', '/settings')).status, 401);
   });
 
   t.test("a caller's sane request id comes back, any other is replaced", async (t) => {

@@ -5,8 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { freePort } from '../../src/embedded/redis.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { type Answer, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { connectTo } from '../harness/dump.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
 
 const PATH = '/product/visit';
 /** "Well under a second": the time-out is 500 ms, as by default, and this machine may be busy. */
@@ -49,14 +53,14 @@ async function expectAllUnavailable(t: Test, app: TestApp): Promise<void> {
   );
   t.match(await timed(app.get('/readyz')), {
     status: 503,
-    json: { code: 'unavailable', error: /^Not ready: / },
+    json: { code: 'unavailable', error: 'Not ready: Redis does not answer.' },
   });
   t.equal((await app.get('/healthz')).status, 200, 'the process is up');
 }
 
 async function untilReady(app: TestApp): Promise<number> {
   const started = performance.now();
-  while ((await app.get('/readyz')).status !== 200) await sleep(10);
+  await until('it is ready', async () => (await app.get('/readyz')).status === 200);
   return performance.now() - started;
 }
 
@@ -134,9 +138,10 @@ t.test('a node of a cluster is frozen: its visitors get 503, the others are serv
 
   const counts = await Promise.all(
     visitors.map(async (who, i) => {
-      let answer = await app.get(withQuery(PATH, { sessionId: who, productHandle: 'x' }));
-      while (answer.status !== 200)
-        answer = await app.get(withQuery(PATH, { sessionId: who, productHandle: 'x' }));
+      const answer = await until(`${who} is served again`, async () => {
+        const read = await app.get(withQuery(PATH, { sessionId: who, productHandle: 'x' }));
+        return read.status === 200 && read;
+      });
       return answer.json.count === (answers[i]?.status === 200 ? 2 : 1);
     }),
   );
@@ -147,8 +152,56 @@ async function eventsIn(app: TestApp, redis: TestRedis): Promise<number> {
   const { connectTo } = await import('../harness/dump.js');
   const client = connectTo(redis.urls[0] as string);
   try {
-    return Number(await client.hget(`${app.prefix}:{e0}:events:state`, 'events'));
+    return Number(await client.hget(createKeys(app.prefix).eventsState(0), 'events'));
   } finally {
     client.disconnect();
   }
 }
+
+t.test('at maxmemory a batch with a reset in it is 503, whichever operation was refused', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const app = await startApp(t, redis);
+  const direct = connectTo(redis.url);
+  t.teardown(() => direct.disconnect());
+  const rounds = 10;
+  for (let round = 0; round < rounds; round++) await app.post(PATH, visitOf(`reset${round}`));
+  await direct.config('SET', 'maxmemory', '1');
+  let refused = 0;
+  for (let round = 0; round < rounds; round++) {
+    // A reset frees memory and is taken; from then on the script may write, and what was refused before stays so.
+    const answers = await Promise.all([
+      app.post(PATH, visitOf(`new${round}`)),
+      app.del(PATH, visitOf(`reset${round}`)),
+    ]);
+    for (const { status } of answers) if (status !== 200 && status !== 503) t.fail(`${status}`);
+    refused += answers.filter(({ status }) => status === 503).length;
+  }
+  t.ok(refused >= rounds, `${refused} refused`);
+  t.match(await app.get('/readyz'), {
+    status: 503,
+    json: { error: 'Not ready: Redis has no memory left: maxmemory is reached.' },
+  });
+  await direct.config('SET', 'maxmemory', '0');
+  t.equal((await app.post(PATH, visitOf('new'))).status, 200);
+});
+
+t.test('a Redis that was demoted is not ready: it answers, and takes no writes', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const app = await startApp(t, redis, { timeoutMs: 1_000 });
+  const direct = connectTo(redis.url);
+  t.teardown(() => direct.disconnect());
+  const redisUp = async () => /^wishmeter_redis_up (\d)$/m.exec(await app.figures())?.[1];
+  t.equal((await app.post(PATH, visitOf('s'))).status, 200);
+  t.equal(await redisUp(), '1');
+  await direct.replicaof('127.0.0.1', await freePort());
+  t.equal((await app.get('/readyz')).status, 503);
+  t.equal(await redisUp(), '0');
+  t.equal((await app.post(PATH, visitOf('s'))).status, 503);
+  await direct.replicaof('NO', 'ONE');
+  const ms = await untilReady(app);
+  t.ok(ms < 2_000, `ready ${Math.round(ms)} ms later`);
+  t.equal((await app.post(PATH, visitOf('s'))).status, 200);
+  t.equal(await redisUp(), '1');
+});

@@ -1,6 +1,7 @@
 // POST, GET and DELETE /product/visit: what they answer and what they count.
 
 import t, { type Test } from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 
@@ -76,10 +77,9 @@ eachRedis(t, async (t, redis) => {
     const app = await startApp(t, redis);
     const before = await dumpRedis(redis, app.prefix);
     const { profileId } = (await app.post(PATH, visitOf('first', 'p'))).json;
-    const [bucket, hash] = profileId.split('.');
     t.same(await dumpRedis(redis, app.prefix), {
       ...before,
-      [`${app.prefix}:{${bucket}}:v:${hash}`]: { p: '1' },
+      [createKeys(app.prefix).door(profileId)]: { p: '1' },
     });
   });
 

@@ -112,6 +112,17 @@ eachRedis(t, async (t, redis) => {
     t.same(await dumpRedis(redis, app.prefix), before);
   });
 
+  t.test("a read that names a customer and another customer's session is the customer's", async (t) => {
+    const { profileId } = await visit(app, { sessionId: 's14' });
+    await visit(app, { customerId: 'c14', sessionId: 's14' });
+    for (const server of [app, other]) {
+      const read15 = await read(server, { customerId: 'c15', sessionId: 's14' });
+      t.not(read15.profileId, profileId);
+      t.equal(read15.count, 0);
+      t.same(await read(server, { customerId: 'c14', sessionId: 's14' }), { profileId, count: 2 });
+    }
+  });
+
   t.test('many requests that link the same pair at once end in one profile with every visit', async (t) => {
     const ids = { customerId: 'rush-c', sessionId: 'rush-s' };
     const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => visit(i % 2 ? app : other, ids)));

@@ -10,11 +10,12 @@ import type { IdentityParts } from '../../src/identity/open.js';
 import { openIdentity } from '../../src/identity/open.js';
 import type { Identity } from '../../src/identity/rules.js';
 import { Store } from '../../src/redis/store.js';
-import { Ledger } from '../../src/visits/ledger.js';
+import { visitFormat } from '../../src/visits/visit-batch.js';
+import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
 
 const SERVERS = 3;
-const RUNS = Number(process.env['MODEL_RUNS'] ?? 60);
+const RUNS = Number(process.env['MODEL_RUNS'] ?? 120);
 
 interface Server extends IdentityParts {
   /** The script call, counted from now, after which this server loses Redis for the rest of the request. */
@@ -32,24 +33,29 @@ async function startServer(redis: TestRedis, keyPrefix: string): Promise<Server>
     eventShards: 1,
     onError: () => {},
   });
-  const ledger = new Ledger(store, () => {});
+  const visits = store.batcher(visitFormat(store.keys, 10_000));
   const appends = store.batcher(appendFormat(store.keys, Number.MAX_SAFE_INTEGER));
+  const wishlists = new WishlistBatch(store, { shards: 1, highWater: Number.MAX_SAFE_INTEGER });
   const server: Server = {
-    ...openIdentity(store, ledger, new Recorder(appends, undefined, 1)),
+    ...openIdentity(store, visits, new Recorder(appends, undefined, 1), wishlists, 10_000),
     crashAfter: Number.POSITIVE_INFINITY,
     async close() {
-      await ledger.close();
+      await visits.close();
       await appends.close();
+      await wishlists.close();
       store.close();
     },
   };
-  const run = store.run.bind(store);
-  store.run = async (...call) => {
-    if (server.crashAfter <= 0) throw new ServiceError('unavailable');
-    const reply = await run(...call);
-    if (--server.crashAfter <= 0) throw new ServiceError('unavailable');
-    return reply;
+  const crashing = (act: Store['run']): Store['run'] => {
+    return async (...call) => {
+      if (server.crashAfter <= 0) throw new ServiceError('unavailable');
+      const reply = await act.apply(store, call);
+      if (--server.crashAfter <= 0) throw new ServiceError('unavailable');
+      return reply;
+    };
   };
+  store.run = crashing(store.run);
+  store.change = crashing(store.change);
   return server;
 }
 

@@ -126,8 +126,10 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
   const id = '1a.sHASH';
   const of = [
     keys.profile(id),
-    keys.visits(id),
-    keys.moved(id),
+    keys.door(id),
+    keys.room(id),
+    keys.received(id, '2b.sOTHER'),
+    keys.merges(bucketOf(id)),
     keys.ids(bucketOf(id)),
     keys.lane('1a', 'x'),
   ];

@@ -1,91 +1,175 @@
-// The scripts of identities and profiles alone: point, adopt, leave, profile.
+// The scripts of identities and profiles alone: point, move-out, claim, profile.
 
 import t from 'tap';
+import { LUA } from '../../src/errors.js';
 import { startLuaRedis } from '../harness/lua.js';
 
+const [IDS, DOOR, ROOM, PROFILE] = ['{b}:ids', '{b}:v:own', '{b}:r:own', '{b}:p:own'];
+
 t.test('scripts of identities', async (t) => {
-  const { client, call } = await startLuaRedis(t);
+  const { client, call, clock } = await startLuaRedis(t);
   t.beforeEach(async () => void (await client.flushall()));
-  const [IDS, PROFILE, VISITS, MOVED] = ['{b}:ids', '{b}:p:1', '{b}:v:1', '{b}:m:1'];
+  const keys = async () => (await client.keys('*')).sort();
 
-  t.test('point: an identity gets its profile unless somebody else was faster', async (t) => {
-    const point = (from: string, to: string) => call('point', [IDS, VISITS], ['s:1', from, to, 'b.1']);
-    t.equal(await point('a.0', 'a.1'), 0, 'it has none');
-    t.same(await client.keys('*'), []);
-    t.equal(await point('', 'a.1'), 1);
-    t.equal(await point('', 'a.1'), 1, 'again');
-    t.equal(await point('a.0', 'a.1'), 1, 'it has it already');
-    t.equal(await point('', 'a.2'), 0, 'a third one');
-    t.equal(await point('a.0', 'a.2'), 0);
-    t.equal(await client.hget(IDS, 's:1'), 'a.1');
-    t.equal(await point('a.1', 'a.2'), 1);
-    t.same(await client.hgetall(IDS), { 's:1': 'a.2' });
-  });
-
-  t.test('point: an identity with counts of its own has its own profile, though none is named', async (t) => {
-    await client.hset(VISITS, 'x', 1);
-    const point = (from: string) => call('point', [IDS, VISITS], ['s:1', from, 'a.1', 'b.1']);
-    t.equal(await point(''), 0);
-    t.equal(await client.exists(IDS), 0);
-    t.equal(await point('b.1'), 1);
-    t.same(await client.hgetall(IDS), { 's:1': 'a.1' });
-  });
-
-  t.test("adopt: a guest's profile becomes one customer's, once", async (t) => {
-    const adopt = (customer: string, session = '') =>
-      call('adopt', [PROFILE, VISITS, IDS], [customer, '2026-01-01T00:00:00.000Z', 'b.1', session]);
-    await client.hset(VISITS, 'x', 1);
-    t.equal(await adopt('c:1'), 1);
-    t.same(await client.hgetall(PROFILE), { owner: 'c:1', updatedAt: '2026-01-01T00:00:00.000Z' });
-    const before = await client.dump(PROFILE);
-    t.equal(await adopt('c:1'), 1, 'again');
-    t.equal(await adopt('c:2'), 0, "another customer's");
-    t.equal(await client.dump(PROFILE), before);
-    t.equal(await client.hget(PROFILE, 'owner'), 'c:1');
-    t.equal(await client.exists(IDS), 0);
-    t.equal(await adopt('c:1', 's:1'), 1);
-    t.same(
-      await client.hgetall(IDS),
-      { 's:1': 'b.1' },
-      "the guest's mapping does not hang on counts any more",
+  t.test('past its deadline no script does anything', async (t) => {
+    await client.hset(DOOR, 'x', 1);
+    const late = await clock(-1);
+    t.equal(await call('point', [IDS, DOOR], [late, 's:1', '.', 'a.1 1']), LUA.EXPIRED);
+    t.equal(
+      await call('move-out', [IDS, DOOR, ROOM, PROFILE], [late, 's:1', 'b.own', 'c:1', 250]),
+      LUA.EXPIRED,
     );
-    t.equal(await adopt('c:2', 's:2'), 0);
-    t.equal(await client.hlen(IDS), 1);
+    t.equal(await call('claim', [PROFILE], [late, 'c:1']), LUA.EXPIRED);
+    t.equal(await call('profile', [PROFILE], [late, 'now', 'email', 'a@b']), LUA.EXPIRED);
+    t.same(await keys(), [DOOR]);
+    t.same(await client.hgetall(DOOR), { x: '1' });
   });
 
-  t.test(
-    'adopt and profile: a profile that was merged away answers its heir, and nothing is done',
-    async (t) => {
-      await client.set(VISITS, '!b.heir');
-      t.equal(await call('adopt', [PROFILE, VISITS, IDS], ['c:1', 'now', 'b.1', 's:1']), '!b.heir');
-      t.equal(await call('profile', [PROFILE, VISITS], ['now', 'email', 'a@b']), '!b.heir');
-      t.same(await client.keys('*'), [VISITS]);
-    },
-  );
+  t.test('point', async (t) => {
+    const point = async (from: string, to: string) =>
+      call('point', [IDS, DOOR], [await clock(10_000), 's:1', from, to]);
+
+    t.test('an unknown identity goes to a room, and its door says so', async (t) => {
+      t.equal(await point('', 'a.1 1'), 1);
+      t.same(await client.hgetall(IDS), { 's:1': 'a.1 1' });
+      t.equal(await client.get(DOOR), '', 'a marker, so that no visit is counted there');
+      t.same(await keys(), [DOOR, IDS].sort());
+    });
+
+    t.test('the same once more is 1 and changes nothing', async (t) => {
+      await point('', 'a.1 1');
+      for (let i = 0; i < 2; i++) t.equal(await point('', 'a.1 1'), 1);
+      await point('a.1 1', 'a.2 2');
+      t.equal(await point('a.1 1', 'a.2 2'), 1);
+      t.same(await client.hgetall(IDS), { 's:1': 'a.2 2' });
+    });
+
+    t.test('who believes something else is told so, and nothing is done', async (t) => {
+      t.equal(await point('a.0 1', 'a.1 2'), 0, 'it has none');
+      t.same(await keys(), []);
+      await point('', 'a.1 1');
+      for (const believed of ['', '.', 'a.1 2', 'a.1', 'a.2 1'])
+        t.equal(await point(believed, 'a.3 9'), 0, believed);
+      t.same(await client.hgetall(IDS), { 's:1': 'a.1 1' });
+    });
+
+    t.test('a session that came back to a room is another field: the move number tells', async (t) => {
+      await point('', 'a.1 1');
+      await point('a.1 1', 'a.2 2');
+      await point('a.2 2', 'a.1 3');
+      t.equal(await point('a.1 1', 'a.3 2'), 0, 'a late one that saw it here the first time');
+      t.equal(await point('a.1 3', 'a.3 4'), 1);
+      t.same(await client.hgetall(IDS), { 's:1': 'a.3 4' });
+    });
+
+    t.test('who has counts at its door is at home, though no field says so: its counts stay', async (t) => {
+      await client.hset(DOOR, 'x', 1);
+      t.equal(await point('', 'a.1 1'), 0);
+      t.same(await keys(), [DOOR]);
+      t.same(await client.hgetall(DOOR), { x: '1' });
+    });
+
+    t.test('another identity of the bucket is left alone', async (t) => {
+      await client.hset(IDS, 's:2', 'a.9 4');
+      await point('', 'a.1 1');
+      t.same(await client.hgetall(IDS), { 's:1': 'a.1 1', 's:2': 'a.9 4' });
+    });
+  });
+
+  t.test('move-out', async (t) => {
+    const moveOut = async (owner = 'c:1', atOnce = 250) =>
+      call('move-out', [IDS, DOOR, ROOM, PROFILE], [await clock(10_000), 's:1', 'b.own', owner, atOnce]);
+
+    t.test("counts become the room's in one step, the room has an owner, the door a marker", async (t) => {
+      await client.hset(DOOR, { x: 3, y: 1 });
+      t.equal(await moveOut(), 'b.own 1');
+      t.same(await client.hgetall(ROOM), { x: '3', y: '1' });
+      t.equal(await client.get(DOOR), '');
+      t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
+      t.same(await client.hgetall(IDS), { 's:1': 'b.own 1' });
+      t.same(await keys(), [DOOR, IDS, PROFILE, ROOM].sort());
+    });
+
+    t.test('again, or for another owner: its field, and nothing changes', async (t) => {
+      await client.hset(DOOR, 'x', 3);
+      await moveOut();
+      t.equal(await moveOut(), 'b.own 1');
+      t.equal(await moveOut('c:2'), 'b.own 1');
+      t.same(await client.hgetall(ROOM), { x: '3' });
+      t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
+      await client.hset(IDS, 's:1', 'z.other 5');
+      t.equal(await moveOut(), 'z.other 5', 'where it went since');
+      t.equal(await client.hget(IDS, 's:1'), 'z.other 5');
+    });
+
+    t.test(
+      'an unknown identity, and one known without counts, get an empty room with an owner',
+      async (t) => {
+        t.equal(await moveOut(), 'b.own 1');
+        t.same(await keys(), [DOOR, IDS, PROFILE].sort());
+        await client.flushall();
+        await client.hset(IDS, 's:1', '.');
+        t.equal(await moveOut(), 'b.own 1');
+        t.same(await client.hgetall(IDS), { 's:1': 'b.own 1' });
+        t.equal(await client.hget(PROFILE, 'owner'), 'c:1');
+      },
+    );
+
+    t.test('what the profile knows stays, and so does an owner that it has', async (t) => {
+      await client.hset(PROFILE, { owner: 'c:0', email: 'a@b' });
+      await moveOut();
+      t.same(await client.hgetall(PROFILE), { owner: 'c:0', email: 'a@b' });
+    });
+
+    t.test('where the room is there already, counts are added to it, a page a call', async (t) => {
+      const many = Object.fromEntries(Array.from({ length: 2_000 }, (_, i) => [`p${i}`, '2']));
+      await client.hset(DOOR, many);
+      await client.hset(ROOM, { p0: '5', other: '1' });
+      let calls = 1;
+      for (; (await moveOut('c:1', 100)) === 1; calls++) {
+        if (calls > 100) throw new Error('it never ends');
+        t.equal(await client.hget(IDS, 's:1'), '.', 'at home until the last page');
+        const [door, room] = await Promise.all([client.hlen(DOOR), client.hlen(ROOM)]);
+        // p0 may have gone over or not.
+        t.ok([2_001, 2_002].includes(door + room), `${door} + ${room}`);
+      }
+      t.ok(calls >= 5, `${calls} calls`);
+      t.equal(await client.get(DOOR), '');
+      t.equal(await client.hget(IDS, 's:1'), 'b.own 1');
+      t.equal(await client.hlen(ROOM), 2_001);
+      t.match(await client.hgetall(ROOM), { p0: '7', p1999: '2', other: '1' });
+    });
+  });
+
+  t.test('claim: a room without an owner gets one, once; a tombstone gets none', async (t) => {
+    const claim = async (customer: string) => call('claim', [PROFILE], [await clock(10_000), customer]);
+    t.equal(await claim('c:1'), 1);
+    t.equal(await claim('c:1'), 1, 'again');
+    t.equal(await claim('c:2'), 1, 'it has one');
+    t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
+    await client.del(PROFILE);
+    await client.hset(PROFILE, 'heir', 'z.heir');
+    t.equal(await claim('c:1'), 1);
+    t.same(await client.hgetall(PROFILE), { heir: 'z.heir' });
+  });
 
   t.test('profile: what is told is kept, the rest stays, and so does the day it was made', async (t) => {
-    const learn = (now: string, ...facts: string[]) => call('profile', [PROFILE, VISITS], [now, ...facts]);
+    const learn = async (now: string, ...facts: string[]) =>
+      call('profile', [PROFILE], [await clock(10_000), now, ...facts]);
+    await client.hset(PROFILE, 'owner', 'c:1');
     t.equal(await learn('day 1', 'email', 'a@b', 'device', 'desktop'), 1);
-    t.same(await client.hgetall(PROFILE), {
-      createdAt: 'day 1',
-      updatedAt: 'day 1',
-      email: 'a@b',
-      device: 'desktop',
-    });
+    const first = { owner: 'c:1', createdAt: 'day 1', updatedAt: 'day 1', email: 'a@b', device: 'desktop' };
+    t.same(await client.hgetall(PROFILE), first);
     t.equal(await learn('day 2', 'email', 'c@d'), 1);
-    t.same(await client.hgetall(PROFILE), {
-      createdAt: 'day 1',
-      updatedAt: 'day 2',
-      email: 'c@d',
-      device: 'desktop',
-    });
+    t.same(await client.hgetall(PROFILE), { ...first, updatedAt: 'day 2', email: 'c@d' });
+    t.same(await keys(), [PROFILE]);
   });
 
-  t.test('leave: a session goes to one profile, whoever asks first', async (t) => {
-    const leave = (to: string) => call('leave', [MOVED], ['s:1', to]);
-    t.equal(await leave('b.2'), 'b.2');
-    t.equal(await leave('b.2'), 'b.2', 'again');
-    t.equal(await leave('b.3'), 'b.2', 'somebody was faster');
-    t.same(await client.hgetall(MOVED), { 's:1': 'b.2' });
+  t.test('profile: one that was merged away answers its heir, and nothing is done', async (t) => {
+    for (const heir of ['b.heir', '!b.heir']) {
+      await client.hset(PROFILE, 'heir', heir);
+      t.equal(await call('profile', [PROFILE], [await clock(10_000), 'now', 'email', 'a@b']), heir);
+      t.same(await client.hgetall(PROFILE), { heir });
+    }
   });
 });

@@ -1,9 +1,17 @@
 // Exactly once, through a proxy that loses replies: a batch whose reply was lost is asked for again under its
 // number, and nothing counts twice.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import type { BatchFormat } from '../../src/redis/batcher.js';
+import { freePort } from '../../src/embedded/redis.js';
+import { type Batched, Batcher, type BatchFormat } from '../../src/redis/batcher.js';
+import { connectRedis } from '../../src/redis/client.js';
+import { openDeployment } from '../../src/redis/deployment.js';
+import { RedisHealth } from '../../src/redis/health.js';
+import { createKeys } from '../../src/redis/keys.js';
+import type { RedisNode } from '../../src/redis/node.js';
 import { loadScript } from '../../src/redis/scripts.js';
+import { Sender } from '../../src/redis/sender.js';
 import { Store } from '../../src/redis/store.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
@@ -14,6 +22,10 @@ const PATH = '/product/visit';
 const visitOf = (sessionId: string) => ({ identity: { sessionId }, productHandle: 'x' });
 /** Matches a command that runs this script, by SHA. */
 const callOf = (script: string) => new RegExp(loadScript(script).sha);
+
+interface Line extends Batched<unknown> {
+  readonly line: string;
+}
 
 t.test('batches over a connection that fails', async (t) => {
   const redis = await startTestRedis();
@@ -154,34 +166,42 @@ t.test('a batcher', async (t) => {
   const direct = connectTo(redis.url);
   t.teardown(() => direct.disconnect());
   // Lines appended to one stream: a script that there is, with operations as plain as can be.
-  const lines: BatchFormat<string, unknown> = {
+  const lines: BatchFormat<Line, unknown> = {
     script: loadScript('append'),
-    tag: (line) => line.slice(0, 1),
+    tag: ({ line }) => line.slice(0, 1),
     mixesTags: false,
     writes: () => true,
     encode(ops, call) {
-      const tag = ops[0]?.slice(0, 1);
+      const tag = ops[0]?.line.slice(0, 1);
       call.key(`b:{${tag}}:stream`);
       call.key(`b:{${tag}}:state`);
       call.arg(1_000_000);
       call.arg(ops.length);
-      call.arg(ops.map((line) => `${line}\n`).join(''));
+      call.arg(ops.map(({ line }) => `${line}\n`).join(''));
     },
     decode: (ops, reply) =>
-      ops.map((line) => (line.includes('wrong') ? new Error(`no ${line}`) : [line, reply])),
+      ops.map(({ line }) => (line.includes('wrong') ? new Error(`no ${line}`) : [line, reply])),
   };
 
   t.test('operations of one turn are one call, each answered with its own', async (t) => {
     const sizes: number[] = [];
     const batcher = store.batcher(lines, (size) => sizes.push(size));
-    const answers = await Promise.all([batcher.run('a1'), batcher.run('a2'), batcher.run('a3')]);
+    const answers = await Promise.all([
+      batcher.run({ line: 'a1' }),
+      batcher.run({ line: 'a2' }),
+      batcher.run({ line: 'a3' }),
+    ]);
     t.same(answers, [
       ['a1', 1],
       ['a2', 1],
       ['a3', 1],
     ]);
     t.same(sizes, [3]);
-    await Promise.all([batcher.run('a4'), batcher.run('b1'), batcher.run('a5')]);
+    await Promise.all([
+      batcher.run({ line: 'a4' }),
+      batcher.run({ line: 'b1' }),
+      batcher.run({ line: 'a5' }),
+    ]);
     t.same(sizes.sort(), [1, 2, 3], 'a call for each slot');
     t.equal(batcher.pending, 0);
     await batcher.close();
@@ -189,7 +209,11 @@ t.test('a batcher', async (t) => {
 
   t.test('an operation that fails does not fail its neighbours', async (t) => {
     const batcher = store.batcher(lines);
-    const settled = await Promise.allSettled([batcher.run('a6'), batcher.run('a-wrong'), batcher.run('a7')]);
+    const settled = await Promise.allSettled([
+      batcher.run({ line: 'a6' }),
+      batcher.run({ line: 'a-wrong' }),
+      batcher.run({ line: 'a7' }),
+    ]);
     t.same(
       settled.map(({ status }) => status),
       ['fulfilled', 'rejected', 'fulfilled'],
@@ -200,7 +224,7 @@ t.test('a batcher', async (t) => {
   t.test('a large turn is cut into batches of 512', async (t) => {
     const sizes: number[] = [];
     const batcher = store.batcher(lines, (size) => sizes.push(size));
-    await Promise.all(Array.from({ length: 3_000 }, (_, i) => batcher.run(`c${i}`)));
+    await Promise.all(Array.from({ length: 3_000 }, (_, i) => batcher.run({ line: `c${i}` })));
     t.same(
       sizes.sort((a, b) => a - b),
       [440, 512, 512, 512, 512, 512],
@@ -211,9 +235,9 @@ t.test('a batcher', async (t) => {
 
   t.test('closing waits for what is under way and refuses what comes after', async (t) => {
     const batcher = store.batcher(lines);
-    const underWay = Array.from({ length: 1_000 }, (_, i) => batcher.run(`d${i}`));
+    const underWay = Array.from({ length: 1_000 }, (_, i) => batcher.run({ line: `d${i}` }));
     const closed = batcher.close();
-    await t.rejects(batcher.run('d-late'), { code: 'unavailable' });
+    await t.rejects(batcher.run({ line: 'd-late' }), { code: 'unavailable' });
     await closed;
     t.equal(batcher.pending, 0);
     await Promise.all(underWay);
@@ -222,12 +246,90 @@ t.test('a batcher', async (t) => {
 
   t.test('at 20,000 operations waiting new ones are refused, and the others are done', async (t) => {
     const batcher = store.batcher(lines);
-    const all = Array.from({ length: 20_100 }, (_, i) => batcher.run(`e${i}`));
+    const all = Array.from({ length: 20_100 }, (_, i) => batcher.run({ line: `e${i}` }));
     const settled = await Promise.allSettled(all);
     const refused = settled.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[];
     t.equal(refused.length, 100);
     t.ok(refused.every(({ reason }) => reason.code === 'overloaded'));
     t.equal(await direct.hget('b:{e}:state', 'events'), '20000');
     await batcher.close();
+  });
+});
+
+t.test('a batch', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const proxy = await startProxy(t, redis.url);
+  const direct = connectTo(redis.url);
+  t.teardown(() => direct.disconnect());
+  const options = { urls: [proxy.url], name: 'test', timeoutMs: 10_000 };
+  const client = await connectRedis(options, () => {});
+  t.teardown(() => client.disconnect());
+  const keys = createKeys('b');
+  const { salt } = await openDeployment(client, keys, { buckets: 16, eventShards: 1 });
+  const health = new RedisHealth({ client, keys, salt, timeoutMs: options.timeoutMs, onError: () => {} });
+  t.teardown(() => health.close());
+  await health.opened();
+  const batcher = new Batcher<Line, unknown>(
+    {
+      script: loadScript('append'),
+      tag: ({ line }) => line.slice(0, 1),
+      mixesTags: false,
+      writes: ({ line }) => line.includes('write'),
+      encode(ops, call) {
+        const tag = ops[0]?.line.slice(0, 1);
+        call.key(`b:{${tag}}:stream`);
+        call.key(`b:{${tag}}:state`);
+        call.arg(1_000_000);
+        call.arg(ops.length);
+        call.arg(ops.map(({ line }) => `${line}\n`).join(''));
+      },
+      decode: (ops, reply) => ops.map(() => reply),
+    },
+    {
+      sender: new Sender(health, 0),
+      health,
+      laneKey: keys.lane,
+      isCluster: false,
+      timeoutMs: options.timeoutMs,
+      maxPending: 100,
+    },
+  );
+  const linesOf = async (tag: string) =>
+    (await direct.xrange(`b:{${tag}}:stream`, '-', '+')).flatMap(([, fields]) =>
+      fields[3]?.trim().split('\n'),
+    );
+
+  t.test('that Redis calls late although it was not has its deadline computed anew', async (t) => {
+    // A clock that was set since it was measured: this one says that it is 1970.
+    const { clock } = health.nodeOf(0) as RedisNode;
+    await clock.measure({ time: async () => [0, 0] } as never);
+    t.equal(await batcher.run({ line: 'a-write' }), 1);
+    t.same(await linesOf('a'), ['a-write']);
+    t.ok(Math.abs(clock.at(performance.now()) - Date.now()) < 1_000, 'the clock was asked again');
+  });
+
+  t.test('that mixes reads and writes is numbered, and so applied once', async (t) => {
+    proxy.cutReplyAfter(0, callOf('append'));
+    const answers = await Promise.all(['m-read', 'm-write', 'm-read'].map((op) => batcher.run({ line: op })));
+    t.same(answers, [1, 1, 1]);
+    t.equal(proxy.cuts, 1, 'the reply was lost');
+    t.same(await linesOf('m'), ['m-read', 'm-write', 'm-read'], 'once');
+    const [lane = ''] = await direct.keys('b:{m}:lane:*');
+    t.ok(Number(await direct.get(lane)) > 0, 'it has a number');
+  });
+
+  t.test('of reads has no number', async (t) => {
+    await Promise.all(['n-read', 'n-read'].map((op) => batcher.run({ line: op })));
+    t.same(await direct.keys('b:{n}:lane:*'), [], 'and no record');
+  });
+
+  t.test('that meets a demoted Redis waits for the new primary', async (t) => {
+    await direct.replicaof('127.0.0.1', await freePort());
+    const answer = batcher.run({ line: 'd-write' });
+    await sleep(300);
+    await direct.replicaof('NO', 'ONE');
+    t.equal(await answer, 1);
+    t.same(await linesOf('d'), ['d-write']);
   });
 });

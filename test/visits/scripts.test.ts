@@ -1,4 +1,5 @@
-// lua/visits.lua and lua/visit-once.lua alone: every answer, every error, and the same batch sent again.
+// lua/visits.lua and lua/visit-once.lua alone: every answer, every error, the same batch sent again, and what is left
+// in Redis afterwards.
 
 import t from 'tap';
 import { LUA } from '../../src/errors.js';
@@ -6,279 +7,310 @@ import { startLuaRedis } from '../harness/lua.js';
 
 const LANE = '{b}:lane';
 const IDS = '{b}:ids';
-const VISITS = '{b}:v:p';
-const MOVED = '{b}:m:p';
-const PROFILE = 'b.p';
+const DOOR = '{b}:v:own';
+const ROOM = '{a}:r:room';
+const PROFILE = '{a}:p:room';
+/** The profile whose room ROOM is. */
+const AT = 'a.room';
 
 t.test('visits.lua', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
   t.beforeEach(async () => void (await client.flushall()));
 
-  type Operation = [kind: string, identity: string, handle?: string, profile?: string];
   interface Batch {
     readonly seq?: number;
     readonly deadline?: number;
-    readonly names?: string;
+    readonly lane?: string;
+    readonly max?: number;
   }
-  /** A batch of operations on one profile. */
-  const batch = async (operations: Operation[], { seq = 0, deadline, names = IDS }: Batch = {}) => {
-    const keys = [LANE, ...operations.flatMap(() => [names, VISITS])];
-    const packed = operations
-      .map(
-        ([kind, identity, handle = '', profile = PROFILE]) => `${kind}${identity}\n${profile}\n${handle}\n`,
-      )
-      .join('');
-    return call('visits', keys, [seq, deadline ?? (await clock(10_000)), 60, packed]);
+  /** At a door; `who` matters to d only. */
+  const door = (kind: string, handle: string, who = 's:1', at = DOOR) =>
+    `${kind}${at}\n${handle}\n${kind === 'd' ? `${IDS}\n${who}\n` : ''}`;
+  /** On a door itself. */
+  const ask = (kind: 'p' | 'r', who = 's:1', at = DOOR) => `${kind}${IDS}\n${who}\n${at}\n\n`;
+  /** At a room; with a name its door is checked. */
+  const room = (kind: string, handle: string, who = '', expected = AT) =>
+    `${kind}${ROOM}\n${handle}\n${PROFILE}\n${who}\n${who === '' ? '' : `${IDS}\n${expected}\n`}`;
+
+  const batch = async (operations: readonly string[], options: Batch = {}) => {
+    const { seq = 0, deadline = await clock(10_000), lane = LANE, max = 100 } = options;
+    return call('visits', [lane], [seq, deadline, 60, max, operations.join('')]);
   };
+  /** All keys but the lane. */
+  const left = async () => (await client.keys('*')).filter((key) => key !== LANE).sort();
 
-  t.test('v counts, c counts and answers, g reads, d resets', async (t) => {
-    t.same(await batch([['v', 's:1', 'x']], { seq: 1 }), [], 'as expected: no answer');
-    t.equal(await client.exists(IDS), 0, 'a guest who looks around is one key');
-    t.same(await batch([['c', 's:1', 'x']], { seq: 2 }), [1, 2]);
-    t.same(
-      await batch([
-        ['g', 's:1', 'x'],
-        ['g', 's:1', 'unseen'],
-        ['g', 's:unknown', 'x'],
-      ]),
-      [1, 2, 2, 0, 3, 2],
-    );
-    t.same(
-      await batch(
-        [
-          ['d', 's:1', 'x'],
-          ['d', 's:1', 'unseen'],
-        ],
-        { seq: 3 },
-      ),
-      [],
-    );
-    t.same(await batch([['g', 's:1', 'x']]), [1, 0]);
+  t.test('at a door: v counts, c counts and answers, g reads, d resets', async (t) => {
+    t.same(await batch([door('v', 'x')], { seq: 1 }), [], 'done, and nothing to say');
+    t.same(await left(), [DOOR], 'a guest who looks around is one key');
+    t.same(await batch([door('c', 'x')], { seq: 2 }), [1, 2]);
+    t.same(await batch([door('g', 'x'), door('g', 'unseen')]), [1, 2, 2, 0]);
+    t.same(await batch([door('d', 'x'), door('d', 'unseen')], { seq: 3 }), []);
+    t.same(await batch([door('g', 'x')]), [1, 0]);
   });
 
   t.test(
-    'a visitor stays known when its last count goes away, an unknown one does not become it',
+    'a reset that takes the last count keeps its identity known; others write nothing more',
     async (t) => {
-      await batch([['d', 's:1', 'x']], { seq: 1 });
-      t.same(await client.keys('*').then((keys) => keys.filter((key) => key !== LANE)), []);
-      await batch([['v', 's:1', 'x']], { seq: 2 });
-      t.same(await batch([['p', 's:1']]), [], 'by its count');
-      await batch([['d', 's:1', 'x']], { seq: 3 });
-      t.equal(await client.exists(VISITS), 0);
-      t.same(await batch([['p', 's:1']]), [], 'by its mapping');
+      await batch([door('d', 'x')], { seq: 1 });
+      t.same(await left(), [], 'an unknown one does not become known by it');
+      await batch([door('v', 'x'), door('v', 'y')], { seq: 2 });
+      await batch([door('d', 'x')], { seq: 3 });
+      t.same(await left(), [DOOR], 'a count is left');
+      await batch([door('d', 'y')], { seq: 4 });
+      t.same(await left(), [IDS]);
+      t.same(await client.hgetall(IDS), { 's:1': '.' });
+      t.same(await batch([ask('p')]), [1, '.']);
     },
   );
 
-  t.test('r makes the mapping and nothing else, p tells whether there is one', async (t) => {
-    t.same(await batch([['p', 's:1']]), [1, ''], 'an empty answer: no profile');
-    t.same(await client.keys('*'), []);
-    t.same(await batch([['r', 's:1']], { seq: 1 }), []);
-    t.same(await client.hgetall(IDS), { 's:1': PROFILE });
-    t.same(await batch([['p', 's:1']]), []);
-    t.equal(await client.exists(VISITS), 0);
+  t.test('p says where an identity is and writes nothing; r makes an unknown one known', async (t) => {
+    t.same(await batch([ask('p')]), [1, '']);
+    t.same(await left(), []);
+    t.same(await batch([ask('r')], { seq: 1 }), [1, '.']);
+    t.same(await batch([ask('r'), ask('p')], { seq: 2 }), [1, '.', 2, '.'], 'again');
+    t.same(await client.hgetall(IDS), { 's:1': '.' });
+    await client.hset(IDS, 's:2', `${AT} 3`);
+    for (const kind of ['p', 'r'] as const) t.same(await batch([ask(kind, 's:2')]), [1, `${AT} 3`], kind);
+    t.equal(await client.hget(IDS, 's:2'), `${AT} 3`);
   });
 
-  t.test('operations of a batch see those before them, and only those with an answer have one', async (t) => {
-    const answers = await batch(
-      [
-        ['v', 's:1', 'x'],
-        ['c', 's:1', 'x'],
-        ['d', 's:1', 'x'],
-        ['g', 's:1', 'x'],
-        ['p', 's:2'],
-        ['r', 's:2'],
-        ['p', 's:2'],
-        ['c', 's:1', 'y'],
-      ],
-      { seq: 1 },
-    );
-    t.same(answers, [2, 2, 4, 0, 5, '', 8, 1]);
+  t.test('who has counts at its door is at home, and needs no field for it', async (t) => {
+    await client.hset(DOOR, 'x', 1);
+    t.same(await batch([ask('p'), ask('r')], { seq: 1 }), [1, '.', 2, '.']);
+    t.same(await left(), [DOOR]);
+  });
+
+  t.test('operations of a batch are done in their order', async (t) => {
+    const operations = [door('v', 'x'), door('c', 'x'), door('d', 'x'), door('g', 'x')];
+    operations.push(ask('p', 's:2', '{b}:v:2'), ask('r', 's:2', '{b}:v:2'), ask('p', 's:2', '{b}:v:2'));
+    operations.push(room('C', 'y'));
+    t.same(await batch(operations, { seq: 1 }), [2, 2, 4, 0, 5, '', 6, '.', 7, '.', 8, 1]);
   });
 
   t.test(
-    'an identity with another profile: its id is answered and nothing is done, whatever was asked',
+    'at the marker of a door that was left nothing is done, and the sender is told to ask',
     async (t) => {
-      await client.hset(IDS, 's:1', 'z.other');
-      for (const kind of ['v', 'c', 'g', 'd', 'r', 'p']) {
-        t.same(await batch([[kind, 's:1', 'x']]), [1, 'z.other'], kind);
+      await client.set(DOOR, '');
+      await client.hset(IDS, 's:1', `${AT} 1`);
+      for (const [i, kind] of ['v', 'c', 'g', 'd'].entries()) {
+        t.same(
+          await batch([door(kind, 'x'), room('C', kind)], { seq: i + 1 }),
+          [1, '@', 2, 1],
+          `${kind}, and its neighbour is done`,
+        );
       }
-      t.same(await client.keys('*'), [IDS]);
+      t.equal(await client.get(DOOR), '');
+      t.same(await client.hgetall(IDS), { 's:1': `${AT} 1` });
+      t.same(await left(), [DOOR, IDS, ROOM].sort());
     },
   );
 
-  t.test('in capitals: at a foreign profile nothing is mapped, and who left it is sent on', async (t) => {
-    const names = MOVED;
-    t.same(
-      await batch(
-        [
-          ['V', 's:1', 'x'],
-          ['C', 's:1', 'x'],
-          ['R', 's:1'],
-          ['P', 's:1'],
-        ],
-        { names },
-      ),
-      [2, 2],
-    );
-    t.same(
-      await batch(
-        [
-          ['G', 's:1', 'x'],
-          ['D', 's:1', 'x'],
-          ['G', 's:1', 'x'],
-        ],
-        { names },
-      ),
-      [1, 2, 3, 0],
-    );
-    t.same(await client.keys('*'), [], 'the last field is gone and its hash with it');
-    await client.hset(MOVED, 's:1', 'z.next');
-    for (const kind of ['V', 'C', 'G', 'D', 'R', 'P']) {
-      t.same(
-        await batch(
-          [
-            [kind, 's:1', 'x'],
-            ['C', 's:2', 'y'],
-          ],
-          { names },
-        ).then((a) => (a as unknown[]).slice(0, 2)),
-        [1, 'z.next'],
-        kind,
-      );
-    }
+  t.test('at a room: as at a door, and nobody is mapped', async (t) => {
+    t.same(await batch([room('V', 'x'), room('C', 'x'), room('G', 'x')], { seq: 1 }), [2, 2, 3, 2]);
+    t.same(await left(), [ROOM]);
+    t.same(await batch([room('D', 'x'), room('D', 'x'), room('G', 'x')], { seq: 2 }), [3, 0]);
+    t.same(await left(), [], 'the last count is gone, and who came here is known by its own field');
   });
 
-  t.test('a profile that was merged away answers its heir, and nothing is done', async (t) => {
-    await client.set(VISITS, 'z.heir');
-    for (const kind of ['v', 'c', 'g', 'd', 'r', 'p']) {
-      await client.hset(IDS, 's:1', PROFILE);
-      t.same(await batch([[kind, 's:1', 'x']]), [1, 'z.heir'], kind);
-      t.same(
-        await batch([[kind.toUpperCase(), 's:1', 'x']], { names: MOVED }),
-        [1, 'z.heir'],
-        kind.toUpperCase(),
-      );
+  t.test('at a room with a name: done only where the door of that name leads here', async (t) => {
+    await client.hset(IDS, { 's:1': `${AT} 1`, 's:2': 'z.other 7', 's:3': `${AT}2 1`, 's:4': '.' });
+    t.same(await batch([room('C', 'x', 's:1'), room('G', 'x', 's:1')], { seq: 1 }), [1, 1, 2, 1]);
+    for (const [who, field] of [
+      ['s:2', 'z.other 7'],
+      ['s:3', `${AT}2 1`],
+      ['s:4', '.'],
+      ['s:5', ''],
+    ] as const) {
+      for (const kind of ['V', 'C', 'G', 'D']) {
+        t.same(
+          await batch([room(kind, 'x', who), room('G', 'x', 's:1')]),
+          [1, `@${field}`, 2, 1],
+          `${kind} ${who}`,
+        );
+      }
     }
-    t.equal(await client.get(VISITS), 'z.heir');
-    await client.set(VISITS, '!z.heir');
-    t.same(await batch([['v', 's:1', 'x']]), [1, '!z.heir'], 'also while the merge is under way');
+    t.same(await client.hgetall(ROOM), { x: '1' });
+    t.equal(await client.hlen(IDS), 4);
+  });
+
+  t.test('a room that was merged away answers its heir before anything is done', async (t) => {
+    await client.hset(IDS, { 's:1': `${AT} 1`, 's:2': 'z.other 7' });
+    for (const heir of ['z.heir', '!z.heir']) {
+      await client.hset(PROFILE, 'heir', heir);
+      for (const kind of ['V', 'C', 'G', 'D']) {
+        t.same(await batch([room(kind, 'x'), room(kind, 'x', 's:1')]), [1, heir, 2, heir], kind);
+        t.same(await batch([room(kind, 'x', 's:2')]), [1, '@z.other 7'], 'its door comes first');
+      }
+    }
+    t.same(await left(), [IDS, PROFILE].sort());
+  });
+
+  t.test('one product too many is refused, and leaves nothing; known ones go on counting', async (t) => {
+    for (const [where, at, key] of [
+      ['door', door, DOOR],
+      ['room', room, ROOM],
+    ] as const) {
+      const kind = (letter: string) => (where === 'door' ? letter : letter.toUpperCase());
+      const max = 3;
+      const seq = where === 'door' ? 1 : 10;
+      t.same(
+        await batch([at(kind('v'), '1'), at(kind('v'), '2'), at(kind('c'), '3')], { seq, max }),
+        [3, 1],
+        where,
+      );
+      const refused = [at(kind('v'), '4'), at(kind('c'), '5'), at(kind('c'), '3'), at(kind('v'), '1')];
+      t.same(await batch(refused, { seq: seq + 1, max }), [1, LUA.TOO_MANY, 2, LUA.TOO_MANY, 3, 2]);
+      t.same(await client.hgetall(key), { 1: '2', 2: '1', 3: '2' });
+      t.same(await batch([at(kind('g'), '4'), at(kind('d'), '4')], { seq: seq + 2, max }), [1, 0]);
+      await batch([at(kind('d'), '2')], { seq: seq + 3, max });
+      t.same(await batch([at(kind('c'), '4')], { seq: seq + 4, max }), [1, 1], 'a reset makes room');
+    }
+    t.same(await batch([door('c', 'first', 's:9', '{b}:v:9')], { seq: 20, max: 1 }), [1, 1]);
+  });
+
+  t.test('the 10,000th product counts, and the next one does not', async (t) => {
+    const max = 10_000;
+    const there = Array.from({ length: max - 1 }, (_, i) => [`p${i}`, '1']).flat();
+    await client.hset(DOOR, ...there);
+    t.same(await batch([door('c', 'last')], { seq: 1, max }), [1, 1]);
+    t.same(await batch([door('c', 'more'), door('c', 'p0')], { seq: 2, max }), [1, LUA.TOO_MANY, 2, 2]);
+    t.equal(await client.hlen(DOOR), max);
+  });
+
+  t.test('a profile from before the cap has more: what it has counts on, and no more comes in', async (t) => {
+    await client.hset(DOOR, { 1: '5', 2: '5', 3: '5' });
+    t.same(await batch([door('c', '1'), door('c', 'new')], { seq: 1, max: 2 }), [1, 6, 2, LUA.TOO_MANY]);
+    t.same(await client.hgetall(DOOR), { 1: '6', 2: '5', 3: '5' });
   });
 
   t.test('one operation that fails is its own answer, and its neighbours are done', async (t) => {
-    await client.hset(IDS, 's:1', PROFILE);
-    await client.hset(VISITS, { text: 'none', full: '9223372036854775807' });
-    const operations: Operation[] = [
-      ['v', 's:1', 'x'],
-      ['v', 's:1', 'text'],
-      ['c', 's:1', 'full'],
-      ['c', 's:1', 'x'],
-    ];
+    await client.hset(DOOR, { text: 'none', full: '9223372036854775807' });
+    const operations = [door('v', 'x'), door('v', 'text'), door('c', 'full'), door('c', 'x')];
     for (const again of [false, true]) {
-      const answer = (await batch(operations, { seq: 1 })) as unknown[];
       t.match(
-        answer,
+        await batch(operations, { seq: 1 }),
         [2, { message: /not an integer/ }, 3, { message: /overflow/ }, 4, 2],
         again ? 'again' : 'first',
       );
     }
-    t.equal(await client.hget(VISITS, 'x'), '2');
+    t.equal(await client.hget(DOOR, 'x'), '2');
   });
 
   t.test('the same batch sent again answers as the first time and changes nothing', async (t) => {
-    const operations: Operation[] = [
-      ['c', 's:1', 'x'],
-      ['v', 's:1', 'x'],
-      ['c', 's:2', 'x'],
-      ['g', 's:1', 'x'],
-      ['d', 's:1', 'y'],
+    await client.hset(IDS, 's:1', 'z.other 2');
+    const operations = [
+      ...[door('c', 'x'), door('v', 'x'), door('d', 'y'), ask('r', 's:2', '{b}:v:2')],
+      ...[room('C', 'x'), room('V', 'x', 's:1'), door('c', 'one more')],
     ];
-    const first = await batch(operations, { seq: 7 });
-    t.same(first, [1, 1, 3, 3, 4, 3]);
-    for (let i = 0; i < 3; i++) t.same(await batch(operations, { seq: 7 }), first);
-    t.same(await client.hgetall(VISITS), { x: '3' });
-    t.same(await batch([['c', 's:1', 'x']], { seq: 8 }), [1, 4], 'the next one counts on');
+    const first = await batch(operations, { seq: 7, max: 1 });
+    t.same(first, [1, 1, 4, '.', 5, 1, 6, '@z.other 2', 7, LUA.TOO_MANY]);
+    const after = await client.hgetall(DOOR);
+    for (let i = 0; i < 3; i++) t.same(await batch(operations, { seq: 7, max: 1 }), first);
+    t.same(await client.hgetall(DOOR), after);
+    t.same(await client.hgetall(ROOM), { x: '1' });
+    t.same(await batch([door('c', 'x')], { seq: 8 }), [1, 3], 'the next one counts on');
   });
 
   t.test('a batch without answers is remembered, too', async (t) => {
-    for (let i = 0; i < 2; i++) t.same(await batch([['v', 's:1', 'x']], { seq: 1 }), []);
-    t.equal(await client.hget(VISITS, 'x'), '1');
+    for (let i = 0; i < 2; i++) t.same(await batch([door('v', 'x')], { seq: 1 }), []);
+    t.equal(await client.hget(DOOR, 'x'), '1');
   });
 
   t.test('an older batch of the lane is refused, one of another lane is not', async (t) => {
-    await batch([['v', 's:1', 'x']], { seq: 5 });
-    t.equal(await batch([['v', 's:1', 'x']], { seq: 4 }), LUA.SUPERSEDED);
-    t.equal(await client.hget(VISITS, 'x'), '1');
-    const args = [1, await clock(10_000), 60, `cs:1\n${PROFILE}\nx\n`];
-    t.same(await call('visits', ['{b}:lane:2', IDS, VISITS], args), [1, 2]);
+    await batch([door('v', 'x')], { seq: 5 });
+    t.equal(await batch([door('v', 'x')], { seq: 4 }), LUA.SUPERSEDED);
+    t.equal(await client.hget(DOOR, 'x'), '1');
+    t.same(await batch([door('c', 'x')], { seq: 1, lane: '{b}:lane:2' }), [1, 2]);
   });
 
   t.test('a batch past its deadline is refused and leaves nothing', async (t) => {
-    t.equal(await batch([['v', 's:1', 'x']], { seq: 1, deadline: await clock(-1) }), LUA.EXPIRED);
-    t.equal(await batch([['g', 's:1', 'x']], { deadline: await clock(-1_000_000) }), LUA.EXPIRED);
+    t.equal(await batch([door('v', 'x')], { seq: 1, deadline: await clock(-1) }), LUA.EXPIRED);
+    t.equal(await batch([door('g', 'x')], { deadline: await clock(-1_000_000) }), LUA.EXPIRED);
     t.same(await client.keys('*'), []);
-    t.same(await batch([['c', 's:1', 'x']], { seq: 1 }), [1, 1], 'its number is free');
+    t.same(await batch([door('c', 'x')], { seq: 1 }), [1, 1], 'its number is free');
+    t.same(await batch([door('c', 'x')], { seq: 1, deadline: await clock(-1) }), [1, 1], 'however late');
   });
 
   t.test('reads leave no record; records go away by themselves', async (t) => {
-    await batch([
-      ['g', 's:1', 'x'],
-      ['p', 's:1'],
-    ]);
+    await batch([door('g', 'x'), ask('p'), room('G', 'x')]);
     t.same(await client.keys('*'), []);
-    await batch([['v', 's:1', 'x']], { seq: 1 });
+    await batch([door('v', 'x')], { seq: 1 });
     const ttl = await client.ttl(LANE);
-    t.ok(ttl > 50 && ttl <= 60, `${ttl} s`);
-    t.same((await client.keys('*')).sort(), [LANE, VISITS].sort());
-    t.equal(await client.ttl(VISITS), -1, 'counts stay');
+    t.ok(ttl > 0 && ttl <= 60, `${ttl} s`);
+    t.same((await client.keys('*')).sort(), [LANE, DOOR].sort());
+    t.equal(await client.ttl(DOOR), -1, 'counts stay');
   });
 
   t.test('512 operations of as many identities are one batch', async (t) => {
-    const operations = Array.from({ length: 512 }, (_, i): Operation => ['c', `s:${i}`, `p${i % 7}`]);
+    const operations = Array.from({ length: 512 }, (_, i) => door('c', `p${i % 7}`, `s:${i}`, `{b}:v:${i}`));
     const first = (await batch(operations, { seq: 1 })) as number[];
-    t.equal(first.length, 1_024);
+    t.same(first, Array.from({ length: 512 }, (_, i) => [i + 1, 1]).flat());
     t.same(await batch(operations, { seq: 1 }), first);
   });
 });
 
 t.test('visit-once.lua', async (t) => {
-  const { client, call } = await startLuaRedis(t);
+  const { client, call, clock } = await startLuaRedis(t);
   t.beforeEach(async () => void (await client.flushall()));
-  const RECORD = '{b}:k:1';
-  const visit = (own: 0 | 1 = 1, record = RECORD) =>
-    call('visit-once', [own ? IDS : MOVED, VISITS, record], ['s:1', PROFILE, 'x', 60]);
+  const RECORD = '{a}:k:1';
+  const visit = async (record = RECORD, { handle = 'x', deadline = 0, max = 100 } = {}) => {
+    const args = [deadline || (await clock(10_000)), handle, 60, max];
+    return call('visit-once', [ROOM, PROFILE, record], args);
+  };
 
   t.test('counts once under its id, and answers alike', async (t) => {
     for (let i = 0; i < 3; i++) t.equal(await visit(), 1);
-    t.equal(await visit(1, '{b}:k:2'), 2, 'another id is another visit');
+    t.equal(await visit('{a}:k:2'), 2, 'another id is another visit');
     t.equal(await visit(), 1, 'the first goes on answering as it did');
-    t.equal(await client.exists(IDS), 0);
+    t.same(await client.hgetall(ROOM), { x: '2' });
     const ttl = await client.ttl(RECORD);
-    t.ok(ttl > 50 && ttl <= 60);
+    t.ok(ttl > 0 && ttl <= 60, `${ttl} s`);
+    t.equal(await client.ttl(ROOM), -1);
   });
 
-  t.test('at a foreign profile, too', async (t) => {
-    t.equal(await visit(0), 1);
-    t.equal(await client.exists(MOVED), 0);
+  t.test('where the identity left its door: told so, and nothing is done', async (t) => {
+    await client.set(ROOM, '');
+    t.equal(await visit(), '@');
+    t.same(await client.keys('*'), [ROOM]);
   });
 
-  t.test(
-    'an identity with another profile, or a profile with an heir: its id, and nothing is done',
-    async (t) => {
-      await client.hset(IDS, 's:1', 'z.other');
-      t.equal(await visit(), 'z.other');
-      await client.del(IDS);
-      await client.set(VISITS, '!z.heir');
-      t.equal(await visit(), '!z.heir');
-      t.same(await client.keys('*'), [VISITS]);
-    },
-  );
+  t.test('where a retry took the operation elsewhere: told so, and nothing is done', async (t) => {
+    await client.set(RECORD, '-');
+    t.equal(await visit(), '@');
+    await client.hset(PROFILE, 'heir', 'z.heir');
+    t.equal(await visit(), '@', 'also where the room was merged away since');
+    t.same((await client.keys('*')).sort(), [PROFILE, RECORD].sort());
+  });
 
-  t.test(
-    'what was counted here stays counted here, also when the profile is merged away later',
-    async (t) => {
-      await visit();
-      await client.set(VISITS, 'z.heir');
-      t.equal(await visit(), 1);
-    },
-  );
+  t.test('a room that was merged away answers its heir, and nothing is done', async (t) => {
+    for (const heir of ['z.heir', '!z.heir']) {
+      await client.hset(PROFILE, 'heir', heir);
+      t.equal(await visit(), heir);
+    }
+    t.same(await client.keys('*'), [PROFILE]);
+  });
+
+  t.test('what was counted here stays counted here, also when it is merged away or left later', async (t) => {
+    await visit();
+    await client.hset(PROFILE, 'heir', 'z.heir');
+    t.equal(await visit(), 1);
+    await client.del(PROFILE);
+    await client.set(ROOM, '');
+    t.equal(await visit(), 1);
+  });
+
+  t.test('one product too many is refused, leaves nothing, and may be asked for again', async (t) => {
+    t.equal(await visit(RECORD, { max: 1 }), 1);
+    t.equal(await visit('{a}:k:2', { handle: 'y', max: 1 }), LUA.TOO_MANY);
+    t.same((await client.keys('*')).sort(), [RECORD, ROOM].sort());
+    t.same(await client.hgetall(ROOM), { x: '1' });
+    t.equal(await visit('{a}:k:3', { max: 1 }), 2, 'a known product counts');
+    await client.hdel(ROOM, 'x');
+    t.equal(await visit('{a}:k:2', { handle: 'y', max: 1 }), 1, 'when there is room');
+  });
+
+  t.test('past its deadline nothing is done', async (t) => {
+    t.equal(await visit(RECORD, { deadline: await clock(-1) }), LUA.EXPIRED);
+    t.same(await client.keys('*'), []);
+  });
 });

@@ -1,15 +1,23 @@
 // What the tests of wishlists do with a server, in a visitor's name, and what there is to see of it afterwards.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Identity } from '../../src/identity/rules.js';
+import type { PurchasedLine } from '../../src/wishlist/purchases.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
 import { contentOf, identityOf, type Redis, type Server } from './world.js';
+
+/** Far longer than events wait for anything but a lost server. */
+const PATIENCE_MS = 15_000;
 
 export const GUEST = identityOf({ sessionId: 's' });
 export const CUSTOMER = identityOf({ customerId: 'c' });
 export const BOTH = identityOf({ sessionId: 's', customerId: 'c' });
 
 export async function add(server: Server, who = GUEST, product = '1', quantity = 1) {
-  const { profileId } = await server.visitors.enter('resolve', who, true);
-  return server.items.add(profileId, who, contentOf(product, quantity));
+  const { answer } = await server.visitors.change(who, true, (place) =>
+    server.items.add(place, who, contentOf(product, quantity)),
+  );
+  return answer;
 }
 
 export async function remove(
@@ -18,13 +26,17 @@ export async function remove(
   product = '1',
   type: 'remove' | 'moveToCart' = 'remove',
 ) {
-  const { profileId } = await server.visitors.resolveKnown(who, true);
-  return (await server.items.remove(profileId, who, product, null, type)).removed;
+  const { answer } = await server.visitors.changeKnown(who, true, (place) =>
+    server.items.remove(place, who, product, null, type),
+  );
+  return answer.removed;
 }
 
 export async function share(server: Server, who = GUEST) {
-  const { profileId } = await server.visitors.enter('resolve', who, true);
-  return (await server.shares.share(profileId, who, 'Link')).code;
+  const { answer } = await server.visitors.change(who, true, (place) =>
+    server.shares.share(place, who, 'Link'),
+  );
+  return answer.code;
 }
 
 /** Codes are drawn anew in each run, so it is what they lead to that is compared. */
@@ -40,9 +52,17 @@ export async function buy(server: Server, who = GUEST) {
     quantity: 1,
     price: '1.00',
   }));
-  const { profileId } = await server.visitors.find(who, false);
-  const request = { orderId: '1', identity: who, lines };
-  await server.purchases.remove(profileId, who, { id: 'delivery-1', at: 1_700_000_000_000, request });
+  await deliver(server, who, 'delivery-1', lines);
+}
+
+/** As the webhook does: under a request record, that a crash leaves without an answer. */
+export async function deliver(server: Server, who: Identity, key: string, lines: readonly PurchasedLine[]) {
+  const purchase = { orderId: '1', identity: who, lines };
+  return server.deliveries.run({ scope: 'order', key, fingerprint: '' }, '', async (delivery) => {
+    const { profileId } = await server.visitors.find(who, false);
+    await server.purchases.remove(profileId, who, purchase, delivery);
+    return '{}';
+  });
 }
 
 export async function products(server: Server, who = GUEST): Promise<string[]> {
@@ -50,13 +70,30 @@ export async function products(server: Server, who = GUEST): Promise<string[]> {
   return (await server.items.list(profileId)).items.map(({ productId }) => productId);
 }
 
+/**
+ * What is remembered until its sender has the reply: events in outboxes and in journals of merges that are not done (those
+ * that are done keep theirs), and on one server operations.
+ */
 export async function outboxes(redis: Redis, prefix: string): Promise<Record<string, string>> {
-  const dump = await dumpRedis(redis, prefix);
-  return Object.fromEntries(
-    Object.entries(dump)
-      .filter(([key]) => /:(o|jo):/.test(key))
-      .flatMap(([, hash]) => Object.entries((hash ?? {}) as Record<string, string>)),
-  );
+  const dump = (await dumpRedis(redis, prefix)) as Record<string, Record<string, string>>;
+  const isPending = (key: string) =>
+    /:o:|:unanswered$/.test(key) ||
+    (/:jo:/.test(key) && dump[key.replace(':jo:', ':p:')]?.['heir']?.startsWith('!') === true);
+  const pending = Object.keys(dump).filter(isPending);
+  return Object.fromEntries(pending.flatMap((key) => Object.entries(dump[key] ?? {})));
+}
+
+/** No event is left behind, but for those of one kind of operation. @throws where one is after some seconds */
+export async function untilSent(redis: Redis, prefix: string, besides?: string): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const left = Object.values(await outboxes(redis, prefix)).filter(
+      (entry) => entry.split(/[\n ]/, 2)[1] !== besides,
+    );
+    if (left.length === 0) return;
+    if (performance.now() > deadline) throw new Error(`left behind: ${left.join()}`);
+    await sleep(5);
+  }
 }
 
 /** Makes pending events older. */

@@ -15,6 +15,8 @@ t.test('an item comes out of its three lines as it went in', async (t) => {
   t.same(parseItem(stored), {
     ...odd,
     itemId: 'id',
+    currencyCode: null,
+    countryCode: null,
     addedAt: '2026-01-01T00:00:00.000Z',
     updatedAt: '2026-01-01T00:00:00.000Z',
   });

@@ -94,9 +94,18 @@ async function isDoneOnce(t: Test, redis: TestRedis, app: TestApp, steps: readon
   t.equal((await shown(redis, app)).length, steps.length);
 }
 
+/** @throws where it is not so after many seconds */
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + 30_000;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`not so: ${what}`);
+    await sleep(5);
+  }
+}
+
 async function isEmptied(t: Test, redis: TestRedis, app: TestApp) {
   const left = async () =>
-    Object.keys(await dumpRedis(redis, app.prefix)).filter((key) => key.includes(':o:')).length;
+    Object.keys(await dumpRedis(redis, app.prefix)).filter((key) => /:o:|:unanswered$/.test(key)).length;
   for (let i = 0; (await left()) > 0 && i < 100; i++) await sleep(20);
   t.equal(await left(), 0, 'no event is left behind');
 }
@@ -119,7 +128,9 @@ eachRedis(t, async (t, redis) => {
     await isEmptied(t, redis, roomy);
   });
 
-  t.test('a visitor who comes back with something else than the retry has both in the end', async (t) => {
+  // On one server what was refused has changed nothing.
+  const skip = redis.urls.length === 1;
+  t.test('a visitor who comes back with something else has both in the end', { skip }, async (t) => {
     const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
     const roomy = await startApp(t, redis, { prefix: full.prefix });
     t.equal((await add(1).send(full)).status, 503);
@@ -158,26 +169,19 @@ t.test('replies of Redis that are lost', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
 
-  for (const [script, status] of [
-    ['commit', 503], // nobody knows whether it was done
-    ['append', 200], // asked for again under the batch's number
-    ['sent', undefined], // nothing that the caller must know; but the server's own repeat may meet the next cut
-  ] as const) {
-    t.test(`the reply of ${script}: all is done once`, async (t) => {
-      const proxy = await startProxy(t, redis.url);
-      const app = await startApp(t, { urls: [proxy.url] });
-      const calm = await startApp(t, redis, { prefix: app.prefix });
-      await calm.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
-      for (const [i, step] of STEPS.entries()) {
-        while ((await app.get('/readyz')).status !== 200) await sleep(5);
-        proxy.cutReplyAfter(0, new RegExp(loadScript(script).sha));
-        let answer = await step.send(app);
-        if (status !== undefined) t.equal(answer.status, status, `${step.name}: ${answer.text}`);
-        while (answer.status === 503) answer = await step.send(app);
-        await isDoneOnce(t, redis, calm, STEPS.slice(0, i + 1), answer);
-        await isEmptied(t, redis, calm);
-      }
-      t.ok(proxy.cuts >= STEPS.length - 1, `${proxy.cuts} replies were lost`);
-    });
-  }
+  t.test('the reply of a change: it is asked for again under its number, and all is done once', async (t) => {
+    const proxy = await startProxy(t, redis.url);
+    const app = await startApp(t, { urls: [proxy.url] });
+    const calm = await startApp(t, redis, { prefix: app.prefix });
+    await calm.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
+    for (const [i, step] of STEPS.entries()) {
+      await until('ready', async () => (await app.get('/readyz')).status === 200);
+      proxy.cutReplyAfter(0, new RegExp(loadScript('wishlist').sha));
+      const answer = await step.send(app);
+      t.equal(answer.status, 200, `${step.name}: ${answer.text}`);
+      await isDoneOnce(t, redis, calm, STEPS.slice(0, i + 1), answer);
+      await isEmptied(t, redis, calm);
+    }
+    t.ok(proxy.cuts >= STEPS.length, `${proxy.cuts} replies were lost`);
+  });
 });

@@ -5,15 +5,18 @@ import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import { appendFormat } from '../../src/events/appender.js';
 import { Recorder } from '../../src/events/recorder.js';
+import { recordingFormat } from '../../src/events/recording.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
 import type { Identity } from '../../src/identity/rules.js';
+import { RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
-import { Ledger } from '../../src/visits/ledger.js';
+import { visitFormat } from '../../src/visits/visit-batch.js';
 import type { ItemContent } from '../../src/wishlist/item.js';
-import { Items } from '../../src/wishlist/items.js';
-import { Outbox } from '../../src/wishlist/outbox.js';
-import { Purchases } from '../../src/wishlist/purchases.js';
-import { Shares } from '../../src/wishlist/shares.js';
+import type { Items } from '../../src/wishlist/items.js';
+import { openWishlist } from '../../src/wishlist/open.js';
+import type { Purchases } from '../../src/wishlist/purchases.js';
+import type { Shares } from '../../src/wishlist/shares.js';
+import { type ItemLimits, WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 import { type Row, rowsOf } from '../harness/stream.js';
 
 export interface Server extends IdentityParts {
@@ -21,13 +24,17 @@ export interface Server extends IdentityParts {
   readonly items: Items;
   readonly shares: Shares;
   readonly purchases: Purchases;
+  readonly deliveries: RequestStore;
+  readonly wishlists: WishlistBatch;
   /** Steps from now until Redis is gone; the last one is done where `lastIsDone`, and its answer lost. */
   crashAfter(steps: number, lastIsDone: boolean): void;
   /** Redis is back. @returns whether it was ever gone */
   recover(): boolean;
   /** From now on each script is called twice, as a client of a cluster may after a lost connection. */
   sendTwice(): void;
-  /** Called before each append to the stream. */
+  /** Called before each change of a wishlist. */
+  onChange: () => Promise<void>;
+  /** Called before each append to the stream that is a step of its own; on one server changes append, too. */
   onAppend: () => Promise<void>;
 }
 
@@ -42,7 +49,7 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  { highWater = 1e9, underWayMs = UNDER_WAY_MS } = {},
+  { highWater = 1e9, underWayMs = UNDER_WAY_MS, limits = {} as Partial<ItemLimits> } = {},
 ): Promise<Server> {
   const store = await Store.open({
     urls: redis.urls,
@@ -62,33 +69,52 @@ export async function startServer(
       return act();
     }
     wasGone = true;
-    if (left === 1 && lastIsDone) await act();
+    const isDone = left === 1 && lastIsDone;
     left = 0;
+    if (isDone) await act();
     throw new ServiceError('unavailable');
   };
-  const { run, call } = store;
-  // `run` calls `call`; only what others call is a step of its own.
-  let isInRun = false;
   let sendsTwice = false;
-  store.run = (...args) =>
-    step(() => {
-      isInRun = true;
-      const running = sendsTwice
-        ? Promise.all([run.apply(store, args), run.apply(store, args)]).then(([, second]) => second)
-        : run.apply(store, args);
-      isInRun = false;
-      return running;
-    });
-  store.call = (command) =>
-    (isInRun ? call.call(store, command) : step(() => call.call(store, command))) as never;
+  const isStep = <Args extends unknown[]>(act: (...args: Args) => Promise<unknown>) => {
+    return (...args: Args) =>
+      step(async () => {
+        const [first, second] = [act.apply(store, args), sendsTwice ? act.apply(store, args) : undefined];
+        return second === undefined ? first : (await Promise.all([first, second]))[1];
+      });
+  };
+  const { call } = store;
+  store.run = isStep(store.run);
+  store.change = isStep(store.change);
+  store.call = (command) => step(() => call.call(store, command)) as never;
 
-  const ledger = new Ledger(store, () => {});
+  const visits = store.batcher(visitFormat(store.keys, 10_000));
   const appends = store.batcher(appendFormat(store.keys, highWater));
-  const recorder = new Recorder(appends, undefined, 1);
-  const identity = openIdentity(store, ledger, recorder);
+  const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, highWater));
+  const recorder = new Recorder(appends, recordings, 1);
+  const append = recorder.append.bind(recorder);
+  recorder.append = (...args) =>
+    step(async () => {
+      await server.onAppend();
+      await append(...args);
+    });
+  const wishlists = new WishlistBatch(store, { shards: 1, highWater, underWayMs, ...limits });
+  const make = wishlists.make.bind(wishlists);
+  wishlists.make = (...args) =>
+    step(async () => {
+      await server.onChange();
+      return make(...args);
+    });
+  const { sent, answered } = wishlists;
+  wishlists.sent = (...args) => step(() => sent.apply(wishlists, args));
+  wishlists.answered = (...args) => step(() => answered.apply(wishlists, args));
+  const identity = openIdentity(store, visits, recorder, wishlists, 10_000);
   const server: Server = {
     ...identity,
+    ...openWishlist(store, identity.atProfile, identity.outbox, 'https://shop.example', 'w'),
     store,
+    deliveries: new RequestStore(store),
+    wishlists,
+    onChange: async () => {},
     onAppend: async () => {},
     crashAfter(steps, isDone) {
       [left, lastIsDone, wasGone] = [steps, isDone, false];
@@ -100,25 +126,12 @@ export async function startServer(
       left = Number.POSITIVE_INFINITY;
       return wasGone;
     },
-    ...openParts(),
   };
-  function openParts() {
-    const append = recorder.append.bind(recorder);
-    recorder.append = (...args) =>
-      step(async () => {
-        await server.onAppend();
-        await append(...args);
-      });
-    const outbox = new Outbox(store, identity.atProfile, recorder, underWayMs);
-    return {
-      items: new Items(identity.atProfile, outbox),
-      shares: new Shares(store, outbox, 'https://shop.example/'),
-      purchases: new Purchases(store, outbox),
-    };
-  }
   t.teardown(async () => {
-    await ledger.close();
+    await visits.close();
     await appends.close();
+    await recordings?.close();
+    await wishlists.close();
     store.close();
   });
   return server;
@@ -155,9 +168,18 @@ export function contentOf(productId: string, quantity = 1): ItemContent {
 
 /** The events in the stream as ClickHouse would show them: each id once. A repeat must be the same to the byte. */
 export async function shownEvents(redis: Redis, prefix: string): Promise<Row[]> {
+  return (await rowsById(redis, prefix)).filter(({ origin }) => origin !== 'merge');
+}
+
+/** What analysts are told of merges: profile -> heir, one for each event id. */
+export async function shownMerges(redis: Redis, prefix: string): Promise<[from: string, heir: string][]> {
+  const rows = (await rowsById(redis, prefix)).filter(({ origin }) => origin === 'merge');
+  return rows.map((row) => [String(row['profile_id']), JSON.parse(String(row['payload'])).into]);
+}
+
+async function rowsById(redis: Redis, prefix: string): Promise<Row[]> {
   const shown = new Map<unknown, Row>();
   for (const row of await rowsOf(redis, { prefix })) {
-    if (row['origin'] === 'merge') continue;
     const before = shown.get(row['event_id']);
     if (before !== undefined && JSON.stringify(before) !== JSON.stringify(row)) {
       throw new Error(`two rows of one id: ${JSON.stringify([before, row])}`);

@@ -2,7 +2,7 @@
 // nobody but its owner.
 
 import { randomBytes } from 'node:crypto';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StartupError } from '../../errors.js';
 
@@ -25,7 +25,8 @@ export async function ownApiKey(folder: string): Promise<string> {
   }
   const key = `sk_${randomBytes(32).toString('base64url')}`;
   // Renamed into place, so that a crash leaves a whole key or none.
-  await writeFile(`${path}.new`, `${key}\n`, { mode: 0o600 });
+  await rm(`${path}.new`, { force: true });
+  await writeFile(`${path}.new`, `${key}\n`, { mode: 0o600, flag: 'wx' });
   await rename(`${path}.new`, path);
   return key;
 }

@@ -1,15 +1,31 @@
 // One `wishmeter start` per data folder. The lock is a unix socket in the folder that the owner listens
 // on, and not a file with a pid in it: the kernel closes it however the owner ends, and a pid that was
 // given to another process (in a container, they all are small) is never taken for the owner.
+//
+// No process may remove "the" socket that a killed owner left: between the look at it and its removal it may have
+// become another's. So each contender listens on a socket of its own, `start.<random>.sock`, whose name is never
+// used again, and only then looks at those of the others. Of two contenders at least one sees the other:
+//
+//   listen ──▶ ask all others ──▶ none alive ──▶ owner: removes the dead ones
+//     ▲               ├─ an owner ──▶ refused
+//     │               └─ only contenders ──▶ the first by name asks again until they are gone
+//     └── step back ◀──── all others ┘
 
-import { mkdtemp, rm, symlink, unlink } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readdir, rename, rm, symlink, unlink } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../../errors.js';
 
-const SOCKET = 'start.sock';
+/** `start.sock` is that of an older version. */
+const SOCKET = /^start(\.[0-9a-f]+)?\.sock$/;
+/** An owner that says nothing for so long is frozen, and is the owner all the same. */
+const ANSWER_MS = 5_000;
+const CONTEND_MS = 10_000;
+const PAUSE_MS = 10;
 
 /** The right to use the folder, until `release`. */
 export interface Lock {
@@ -18,55 +34,92 @@ export interface Lock {
 
 /** @throws StartupError that names the owner's pid where the folder is in use. */
 export async function lockFolder(folder: string, pid: number): Promise<Lock> {
+  const inUse = (owner: string) =>
+    new StartupError(
+      `Another \`wishmeter start\` (pid ${owner}) uses ${folder}; stop it or set another DATA_DIR.`,
+    );
+  const deadline = performance.now() + CONTEND_MS;
   // Paths of sockets end at about 100 bytes; through a short link any folder will do.
   const link = await mkdtemp(join(tmpdir(), 'wm-lock-'));
   try {
-    await symlink(resolve(folder), join(link, 'd'));
-    const path = join(link, 'd', SOCKET);
-    const realPath = resolve(folder, SOCKET);
-    // Asked only where the name is taken: of two that find the folder free the kernel lets one have it.
-    const lock = await listen(path, realPath, pid);
-    if (lock) return lock;
-    const owner = await askOwner(path);
-    if (owner === undefined) {
-      await unlink(path).catch(() => {}); // what a killed owner left
-      const inherited = await listen(path, realPath, pid);
-      if (inherited) return inherited;
+    const near = join(link, 'd');
+    await symlink(resolve(folder), near);
+    while (performance.now() < deadline) {
+      const socket = await listen(near, resolve(folder), pid);
+      try {
+        if (await socket.isFirst(deadline)) return socket;
+      } catch (error) {
+        await socket.release();
+        throw error instanceof OwnedError ? inUse(error.owner) : error;
+      }
+      await socket.release();
+      await sleep(PAUSE_MS * (1 + Math.random()));
     }
-    throw new StartupError(
-      `Another \`wishmeter start\` (pid ${owner ?? (await askOwner(path))}) uses ${folder}; stop it or set another DATA_DIR.`,
-    );
+    throw inUse('unknown');
   } finally {
     await rm(link, { recursive: true });
   }
 }
 
-/** What the owner says, its pid; undefined where nobody listens. */
-async function askOwner(path: string): Promise<string | undefined> {
-  try {
-    return await text(connect({ path }));
-  } catch {
-    return undefined;
+class OwnedError extends Error {
+  constructor(readonly owner: string) {
+    super();
   }
 }
 
-/** Undefined where there is a socket already, whether or not somebody listens on it. */
-async function listen(path: string, realPath: string, pid: number): Promise<Lock | undefined> {
+interface Contender extends Lock {
+  /** Whether the folder is this one's now. False: another contender goes first. @throws OwnedError */
+  isFirst(deadline: number): Promise<boolean>;
+}
+
+/** Listens on a socket in `near`, which is a way to `folder`. It has its name only once it listens. */
+async function listen(near: string, folder: string, pid: number): Promise<Contender> {
+  let owns = false;
   const server = createServer((asking) => {
-    asking.on('error', () => {}).end(String(pid));
+    asking.on('error', () => {}).end(owns ? String(pid) : '');
   });
-  const isOurs = await new Promise<boolean>((done, failed) => {
-    server.once('error', (error: NodeJS.ErrnoException) =>
-      error.code === 'EADDRINUSE' ? done(false) : failed(error),
-    );
-    server.listen(path, () => done(true));
+  const name = `start.${randomBytes(4).toString('hex')}.sock`;
+  const unnamed = join(near, name.replace('.sock', '.new'));
+  await new Promise<void>((done, failed) => {
+    server.once('error', failed).listen(unnamed, done);
   });
-  if (!isOurs) return undefined;
+  await rename(unnamed, join(near, name));
   server.unref();
   return {
+    async isFirst(deadline) {
+      for (;;) {
+        const others = (await readdir(near)).filter((other) => SOCKET.test(other) && other !== name);
+        const answers = await Promise.all(others.map((other) => ask(join(near, other))));
+        const owner = answers.find((answer) => answer);
+        if (owner) throw new OwnedError(owner);
+        const living = others.filter((_, i) => answers[i] === '');
+        if (living.length === 0) {
+          owns = true;
+          await Promise.all(others.map((dead) => unlink(join(near, dead)).catch(() => {})));
+          return true;
+        }
+        if (living.some((other) => other < name) || performance.now() > deadline) return false;
+        await sleep(PAUSE_MS);
+      }
+    },
     async release() {
+      await unlink(join(folder, name)).catch(() => {}); // the folder may be gone
       await new Promise((done) => server.close(done));
-      await unlink(realPath).catch(() => {}); // `close` may have removed it already
     },
   };
+}
+
+/** What listens there: an owner's pid, or '' for a contender; undefined where nothing listens. */
+async function ask(path: string): Promise<string | undefined> {
+  const socket = connect({ path });
+  const late = setTimeout(() => socket.destroy(new Error('silent')), ANSWER_MS);
+  try {
+    return await text(socket);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ECONNRESET') return ''; // it ended in this moment, or steps back; the next look will tell
+    return code === 'ECONNREFUSED' || code === 'ENOENT' ? undefined : 'unknown';
+  } finally {
+    clearTimeout(late);
+  }
 }

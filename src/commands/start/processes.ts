@@ -9,14 +9,17 @@
 import type { ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
+import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
 import type { Config } from '../../config.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
 import { startClickHouse } from '../../embedded/clickhouse.js';
 import { startRedis } from '../../embedded/redis.js';
+import { forgetServiceUrl } from '../../embedded/service-url.js';
 import { holdsDeployment } from '../../redis/deployment.js';
 import { createKeys } from '../../redis/keys.js';
 import type { ShutdownStep } from '../../shutdown.js';
+import { clickhouseFolder, redisFolder } from '../embedded-databases.js';
 import type { Environment } from '../program.js';
 import { ownApiKey } from './api-key.js';
 import type { Children } from './children.js';
@@ -29,12 +32,14 @@ const MAIN = new URL('../../main.js', import.meta.url);
 const STOP_MS = 12_000;
 
 /** The order that loses nothing: no more requests, what is pending moved on, then the databases. */
-export const STOP_ORDER: readonly Omit<ShutdownStep, 'run'>[] = [
-  { name: 'serve', withinMs: STOP_MS + 1_000 },
-  { name: 'flush', withinMs: STOP_MS + 1_000 },
-  { name: 'clickhouse', withinMs: 11_000 },
-  { name: 'redis', withinMs: 11_000 },
-];
+export function stopOrder({ DRAIN_MS }: Config): readonly Omit<ShutdownStep, 'run'>[] {
+  return [
+    { name: 'serve', withinMs: DRAIN_MS + STOP_MS + 1_000 },
+    { name: 'flush', withinMs: STOP_MS + 1_000 },
+    { name: 'clickhouse', withinMs: 11_000 },
+    { name: 'redis', withinMs: 11_000 },
+  ];
+}
 
 /** Where everything is. */
 export interface Running {
@@ -63,14 +68,20 @@ export async function startProcesses(config: Config, env: Environment, children:
       ? Promise.resolve(config.REDIS_URL.join(','))
       : children
           .start('redis', (onState) =>
-            startRedis({ dir: join(DATA_DIR, 'redis'), fsync: config.REDIS_FSYNC, onState }),
+            startRedis({ dir: redisFolder(DATA_DIR), fsync: config.REDIS_FSYNC, onState }),
           )
           .then(({ url }) => url);
+  forgetServiceUrl(clickhouseFolder(DATA_DIR)); // its password is one of this start
   const clickhouseUrl = CLICKHOUSE_URL
     ? Promise.resolve(CLICKHOUSE_URL)
     : children
         .start('clickhouse', (onState) =>
-          startClickHouse({ dir: join(DATA_DIR, 'clickhouse'), port: clickhousePort, onState }),
+          startClickHouse({
+            dir: clickhouseFolder(DATA_DIR),
+            readable: { database: config.CLICKHOUSE_DATABASE, tables: ANALYST_TABLES },
+            port: clickhousePort,
+            onState,
+          }),
         )
         .then(({ url }) => url);
 
@@ -90,7 +101,7 @@ export async function startProcesses(config: Config, env: Environment, children:
           return ready;
         },
         ipc: true,
-        stopMs: STOP_MS,
+        stopMs: command === 'serve' ? config.DRAIN_MS + STOP_MS : STOP_MS,
         onState,
       }),
     );

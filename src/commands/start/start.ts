@@ -4,21 +4,29 @@
 //   folder ──▶ lock ──▶ processes ──▶ ready ──first signal──▶ shutdown in order
 //                └─────────┴─────────────┴──second signal──▶ SIGKILL to all
 
-import { mkdir } from 'node:fs/promises';
 import type { Config } from '../../config.js';
-import { StartupError } from '../../errors.js';
 import { shutdown } from '../../shutdown.js';
 import type { Program } from '../program.js';
 import { banner } from './banner.js';
 import { Children } from './children.js';
+import { makeFolder } from './folder.js';
 import { lockFolder } from './lock.js';
-import { type Running, STOP_ORDER, startProcesses } from './processes.js';
+import { type Running, startProcesses, stopOrder } from './processes.js';
+
+/** The stand-in for a whole installation is for this machine, unless HOST says otherwise. */
+const DEFAULT_HOST = '127.0.0.1';
 
 /** @throws StartupError where something can't be started; nothing is left running then. */
 export async function start(program: Program): Promise<number> {
-  const { config, env, log, stdout } = program;
+  const { env, log, stdout } = program;
   const began = performance.now();
   const onTerminal = stdout.isTTY === true;
+  const config = {
+    ...program.config,
+    HOST: env.HOST?.trim() ? program.config.HOST : DEFAULT_HOST,
+    // Whoever presses Ctrl-C is no balancer.
+    DRAIN_MS: env.DRAIN_MS?.trim() || !onTerminal ? program.config.DRAIN_MS : 0,
+  };
   if (onTerminal && !env.LOG_LEVEL) log.level = 'warn'; // the banner should stay in sight
 
   const stopped = program.untilStopped();
@@ -30,7 +38,7 @@ export async function start(program: Program): Promise<number> {
   const end = async () => {
     children.close();
     const outcomes = await shutdown(
-      STOP_ORDER.map((step) => ({ ...step, run: () => children.stop(step.name) })),
+      stopOrder(config).map((step) => ({ ...step, run: () => children.stop(step.name) })),
     );
     await lock.release();
     for (const { name: step, result, error } of outcomes) {
@@ -40,10 +48,11 @@ export async function start(program: Program): Promise<number> {
   };
 
   try {
-    const starting = startProcesses(config, { ...env, LOG_LEVEL: log.level }, children);
+    const chosen = { HOST: config.HOST, DRAIN_MS: String(config.DRAIN_MS), LOG_LEVEL: log.level };
+    const starting = startProcesses(config, { ...env, ...chosen }, children);
     starting.catch(() => {}); // one that is called off fails, and nobody waits for it
     const running = await Promise.race([starting, stopped.then(() => undefined)]);
-    if (running) announce(program, running, performance.now() - began);
+    if (running) announce({ ...program, config }, running, performance.now() - began);
     const signal = await stopped;
     if (onTerminal) stdout.write('\nStopping; again to stop at once.\n');
     log.info({ signal }, 'stopping');
@@ -68,16 +77,6 @@ function announce({ config, log, ready, stdout, version }: Program, running: Run
     log.info({ url, clickhouseUrl, afterMs: Math.round(afterMs) }, 'ready');
   }
   ready({ url, clickhouseUrl });
-}
-
-async function makeFolder(folder: string): Promise<void> {
-  try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw new StartupError(
-      `${folder} can't be made (${(error as NodeJS.ErrnoException).code}); set another DATA_DIR.`,
-    );
-  }
 }
 
 /** The URL that a browser on this machine would use. */

@@ -3,76 +3,160 @@
 //
 //   <script defer src="https://…/beacon.js" data-key="pk_…" data-product-handle="red-shoe"></script>
 //
-//   data-key                 publishable key; without it the service takes the visitor as anyone
-//   data-product-handle      the product that the page shows: each view of the page is a visit
-//   wishmeter.visit(handle)  one more visit, for pages that show another product without being loaded again
-//   wishmeter.count(handle)  a promise of this visitor's visits so far; 0 where that can't be known
+//   data-key             publishable key. Not needed behind a Shopify app proxy, or where the service takes anyone
+//   data-product-handle  the product that the page shows: each view of the page is a visit
+//   data-customer        who is logged in: any text that differs by customer, empty for a guest. It is never sent.
+//                        After a logout, and for another customer, a new session begins. A login keeps the guest's
+//   data-consent         the page asks for consent: nothing is stored or sent before wishmeter.consent(true)
 //
-// Nothing here may disturb the page: no error, no rejected promise, nothing that waits for the service.
-// A visitor is a random id in localStorage. Under Global Privacy Control there is none, and nothing is sent.
+//   wishmeter.visit(handle)    counts a visit; the visitor's visits of this product so far
+//   wishmeter.count(handle)    the same without counting, after visits of this product that are under way
+//   wishmeter.counts(handles)  of up to 100 products: { handle: count }
+//   wishmeter.session()        the session id that the page's wishlist requests must send
+//   wishmeter.forget()         begins a new session; its id
+//   wishmeter.consent(given)   what the visitor has decided. A refusal removes the stored id
+//
+// Each answers a promise that never rejects, and that is undefined where the answer is not known in 5 s.
+// Nothing here may disturb the page: no error, and nothing that waits for the service.
+//
+// The visitor is a random id in localStorage, followed by a space and data-customer where one is logged in. The two are
+// one item, so that they change together. Nothing is stored or sent under Global Privacy Control, for automated browsers
+// and crawlers, and on Shopify's pages unless its customer-privacy API allows analytics
+// (https://shopify.dev/docs/api/customer-privacy). A visit waits for consent and is sent once that is given.
 (() => {
-  const script = document.currentScript;
-  // A second copy of the tag would count twice. (window.wishmeter may also be an element with that id.)
-  if (!script || 'visit' in Object(window.wishmeter)) return;
+  // A module does not know its own element.
+  const script = document.currentScript || document.querySelector('script[type=module][src*="/beacon.js"]');
+  // Calls that came before this script wait in the page's stub. (window.wishmeter may also be an element.)
+  const { queue, visit } = Object(window.wishmeter);
+  // A second copy of the tag would count twice.
+  if (!script || (visit && !queue)) return;
 
-  const { key, productHandle } = script.dataset;
-  const NAME = 'wishmeter_session';
-  let memory;
+  const { key, productHandle, customer, consent } = script.dataset;
+  const { userAgent } = navigator;
+  const never =
+    navigator.globalPrivacyControl ||
+    navigator.webdriver ||
+    // Cubot makes phones.
+    /[^u]bot|crawl|spider|headless|lighthouse|partners-|google[-o]/i.test(userAgent);
+  // undefined: the page does not say, or has compared it with the stored session
+  let present = customer;
+  // The session where localStorage does not keep it: this page's.
+  let memory = '';
+  let given = consent === undefined;
+  const waiting = [];
+  const underway = new Map();
 
-  const session = () => {
-    const refused = navigator.globalPrivacyControl;
+  const store = (value) => {
+    memory = value;
     try {
-      // Read anew each time: two tabs that opened at once each made an id, and the later one stays.
-      if (refused) localStorage.removeItem(NAME);
-      else memory = localStorage.getItem(NAME) || memory;
+      delete localStorage.wishmeter_session;
+      if (value) localStorage.wishmeter_session = value;
+      memory = '';
     } catch (_) {}
-    if (refused) return;
+  };
+
+  const decide = () => {
+    try {
+      // It throws where Shopify's API has not been loaded, and nothing is decided.
+      if (never || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed())) store('');
+      // Before the page is parsed, Shopify may still come. A page that is prepared in advance is viewed when it is
+      // shown, if ever.
+      else if (given && document.readyState !== 'loading' && !document.prerendering)
+        for (const go of waiting.splice(0)) go();
+    } catch (_) {}
+  };
+
+  const begin = () => {
+    try {
+      // Shopify's pages have a queue of that name until its own script is there.
+      Shopify.loadFeatures([{ name: 'consent-tracking-api', version: '0.1' }], decide);
+    } catch (_) {}
+    decide();
+  };
+
+  const identify = () => {
+    let stored = memory;
+    try {
+      // Read anew each time: another tab may have begun a new session.
+      stored = memory || localStorage.wishmeter_session || '';
+    } catch (_) {}
+    const [id, owner = ''] = stored.split(/ (.*)/);
+    // A page compares once: later it may be older than what is stored, as in a tab from before a logout.
+    const now = present === undefined ? owner : present.trim();
+    present = undefined;
     // Not crypto.randomUUID: pages without https have none.
-    memory = memory || crypto.getRandomValues(new Uint32Array(4)).join('-');
-    try {
-      localStorage.setItem(NAME, memory);
-    } catch (_) {}
-    return memory;
+    const next = ((!owner || owner === now) && id) || crypto.getRandomValues(new Uint32Array(4)).join('-');
+    const value = now ? `${next} ${now}` : next;
+    if (value !== stored) store(value);
+    return next;
   };
 
-  // The service is where the script came from.
-  const url = (query) => {
-    const found = new URL('product/visit', script.src);
-    found.search = new URLSearchParams(key ? Object.assign({ key }, query) : query);
-    return found.href;
+  // In the same turn as the consent, which may be withdrawn in the next.
+  const session = async () => {
+    if (never) throw never;
+    return new Promise((go) => {
+      waiting.push(() => go(identify()));
+      decide();
+    });
   };
 
-  const visit = async (handle) => {
-    try {
-      // A page that is prepared in advance is viewed when it is shown, if ever.
-      if (document.prerendering) {
-        document.addEventListener('prerenderingchange', () => visit(handle), { once: true });
-        return;
-      }
-      const sessionId = handle && session();
-      if (!sessionId) return;
-      const device = /Mobi/.test(navigator.userAgent) ? 'mobile' : 'desktop';
-      // A text goes as text/plain, which needs no preflight.
-      const body = JSON.stringify({ identity: { sessionId, device }, productHandle: handle });
-      // biome-ignore lint/complexity/useOptionalChain: is not ES2017
-      if (navigator.sendBeacon && navigator.sendBeacon(url(), body)) return;
-      await fetch(url(), { method: 'POST', body, keepalive: true, credentials: 'omit' });
-    } catch (_) {}
+  const post = async (path, name, value, headers) => {
+    // The service is where the script came from.
+    const url = new URL(`product/visit${path}`, script.src);
+    if (key) url.searchParams.set('key', key);
+    const sessionId = await session();
+    const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';
+    const body = JSON.stringify({ identity: { sessionId, device }, [name]: value });
+    // Without a header it goes as text/plain, which needs no preflight.
+    return (await fetch(url, { method: 'POST', body, headers, keepalive: true })).json();
   };
 
-  const count = async (handle) => {
-    try {
-      const sessionId = session();
-      if (!sessionId) return 0;
-      const answer = await fetch(url({ sessionId, productHandle: handle }), { credentials: 'omit' });
-      return (await answer.json()).count || 0;
-    } catch (_) {
-      return 0;
-    }
+  const counts = async (handles) => {
+    await Promise.all(handles.map((handle) => underway.get(handle)));
+    return (await post('/list', 'productHandles', handles, { 'content-type': 'application/json' })).counts;
   };
 
-  window.wishmeter = { visit, count };
-  visit(productHandle);
+  const soon = (work) => (arg) =>
+    Promise.race([work(arg).catch(() => {}), new Promise((done) => setTimeout(done, 5000))]);
+
+  const send = soon(async (handle) => {
+    if (handle) return (await post('?count=true', 'productHandle', handle)).count;
+  });
+
+  const api = {
+    visit(handle) {
+      const counted = send(handle);
+      underway.set(handle, Promise.all([underway.get(handle), counted]));
+      return counted;
+    },
+    count: soon(async (handle) => (await counts([handle]))[handle]),
+    counts: soon(counts),
+    session: soon(session),
+    forget() {
+      store('');
+      present = customer;
+      return api.session();
+    },
+    async consent(yes) {
+      given = yes;
+      if (!yes) store('');
+      decide();
+    },
+  };
+  window.wishmeter = api;
+
+  document.addEventListener('readystatechange', begin);
+  document.addEventListener('prerenderingchange', begin);
+  document.addEventListener('visitorConsentCollected', begin);
+  begin();
   // Back and forward may bring the page as it was, without loading it: a view like any other.
-  addEventListener('pageshow', (event) => event.persisted && visit(productHandle));
+  addEventListener('pageshow', (event) => event.persisted && api.visit(productHandle));
+  api.visit(productHandle);
+  // A logout is seen on every page that says who is logged in.
+  if (customer !== undefined) api.session();
+
+  if (queue) {
+    queue.push = ([name, arg, done]) => api[name](arg).then(done);
+    for (const call of queue.splice(0)) queue.push(call);
+  }
 })();

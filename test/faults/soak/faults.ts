@@ -3,14 +3,18 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from '../../../bench/demo/random.js';
-import { connectTo } from '../../harness/dump.js';
 import type { Proxy as Line } from '../../harness/proxy.js';
+import { until } from '../../harness/until.js';
 import { type ClickHouseProxy, exception, type Spoiling } from '../clickhouse-proxy.js';
+import { connectNodesAt } from '../redis-at.js';
 import { kill, type Part, type Stage, signal } from '../stage.js';
+import type { SoakCluster } from './cluster.js';
 
 export interface Scene {
   readonly stage: Stage;
-  readonly redisLine: Line;
+  /** To the one Redis; a cluster has none. */
+  readonly redisLine: Line | undefined;
+  readonly cluster: SoakCluster | undefined;
   readonly clickhouseLine: ClickHouseProxy;
   readonly random: Random;
 }
@@ -86,6 +90,7 @@ function onLine(name: string, begin: (line: Line) => void, end: (line: Line) => 
     name: `line to Redis: ${name}`,
     place: 'Redis',
     async run({ redisLine, random }) {
+      if (redisLine === undefined) throw new Error('no line to Redis');
       begin(redisLine);
       await lasting(random, 4_000);
       end(redisLine);
@@ -108,15 +113,61 @@ const clickhouse = ({ stage }: Scene) => stage.clickhouse;
 const flush = ({ stage }: Scene) => stage.flush;
 const worker = ({ stage, random }: Scene) => random.pick(stage.workers);
 
-export const FAULTS: readonly Fault[] = [
+const clusterOf = ({ cluster }: Scene): SoakCluster => {
+  if (cluster === undefined) throw new Error('no cluster');
+  return cluster;
+};
+
+/** Everything but Redis, whatever form that has. */
+const AROUND: readonly Fault[] = [
   ...(
     [
-      ['Redis', redis],
       ['ClickHouse', clickhouse],
       ['flush', flush],
       ['a worker', worker],
     ] as const
   ).flatMap(([name, which]) => [killed(name, which), stopped(name, which), frozen(name, which)]),
+  {
+    name: 'inserts spoiled',
+    place: 'ClickHouse',
+    async run({ clickhouseLine, random }) {
+      for (let i = 0; i < 5; i++)
+        clickhouseLine.spoil({ forward: random.chance(0.5), answer: random.pick(ANSWERS) });
+      for (let i = 0; clickhouseLine.waiting > 0 && i < 100; i++) await sleep(100);
+    },
+  },
+  {
+    name: 'SCRIPT FLUSH',
+    place: 'Redis',
+    async run({ stage }) {
+      const clients = connectNodesAt(stage.redisUrl);
+      for (let i = 0; i < 30; i++) {
+        // Of a replica it is refused.
+        await Promise.all(clients.map((client) => client.script('FLUSH').catch(() => {})));
+        await sleep(100);
+      }
+      for (const client of clients) client.disconnect();
+    },
+  },
+  {
+    name: 'maxmemory reached',
+    place: 'Redis',
+    async run({ stage, random }) {
+      const clients = connectNodesAt(stage.redisUrl);
+      const limit = (bytes: string) =>
+        Promise.all(clients.map((client) => client.config('SET', 'maxmemory', bytes)));
+      await limit('1');
+      await lasting(random, 4_000);
+      await limit('0');
+      for (const client of clients) client.disconnect();
+    },
+  },
+];
+
+/** Where there is one Redis, and a line to it. */
+export const SERVER_FAULTS: readonly Fault[] = [
+  ...AROUND,
+  ...[killed('Redis', redis), stopped('Redis', redis), frozen('Redis', redis)],
   {
     name: 'kill -9 everything at once',
     place: 'everything',
@@ -152,41 +203,62 @@ export const FAULTS: readonly Fault[] = [
     place: 'Redis',
     async run({ redisLine, random }) {
       for (let i = 0; i < 30; i++) {
-        redisLine.dropAll();
+        redisLine?.dropAll();
         await lasting(random, 200);
       }
     },
   },
+];
+
+/** Where there is a cluster of masters with replicas. */
+export const CLUSTER_FAULTS: readonly Fault[] = [
+  ...AROUND,
   {
-    name: 'inserts spoiled',
-    place: 'ClickHouse',
-    async run({ clickhouseLine, random }) {
-      for (let i = 0; i < 5; i++)
-        clickhouseLine.spoil({ forward: random.chance(0.5), answer: random.pick(ANSWERS) });
-      for (let i = 0; clickhouseLine.waiting > 0 && i < 100; i++) await sleep(100);
+    name: 'CLUSTER FAILOVER',
+    place: 'Redis',
+    async run(scene) {
+      const cluster = clusterOf(scene);
+      const { replica } = await cluster.pair(scene.random.pick);
+      await replica.command('CLUSTER', 'FAILOVER');
+      await until('the replica is the master', async () => (await replica.role()) === 'master', 60_000);
+      await cluster.whole();
     },
   },
   {
-    name: 'SCRIPT FLUSH',
+    name: 'kill -9 a master',
     place: 'Redis',
-    async run({ stage }) {
-      const client = connectTo(stage.redisUrl);
-      for (let i = 0; i < 30; i++) {
-        await client.script('FLUSH');
-        await sleep(100);
-      }
-      client.disconnect();
+    async run(scene) {
+      const cluster = clusterOf(scene);
+      const { master, replica } = await cluster.pair(scene.random.pick);
+      await kill(master);
+      await until('the replica is the master', async () => (await replica.role()) === 'master', 60_000);
+      await lasting(scene.random, 2_000);
+      await startAgain(master);
+      await cluster.whole();
     },
   },
   {
-    name: 'maxmemory reached',
+    name: 'a replica stopped',
     place: 'Redis',
-    async run({ stage, random }) {
-      const client = connectTo(stage.redisUrl);
-      await client.config('SET', 'maxmemory', '1');
-      await lasting(random, 4_000);
-      await client.config('SET', 'maxmemory', '0');
-      client.disconnect();
+    async run(scene) {
+      const cluster = clusterOf(scene);
+      const { replica } = await cluster.pair(scene.random.pick);
+      await replica.stop();
+      await lasting(scene.random, 3_000);
+      await startAgain(replica);
+      await cluster.whole();
+    },
+  },
+  {
+    name: 'a master frozen',
+    place: 'Redis',
+    async run(scene) {
+      const cluster = clusterOf(scene);
+      const { master } = await cluster.pair(scene.random.pick);
+      signal(master, 'SIGSTOP');
+      await lasting(scene.random, 8_000); // its replica may take over meanwhile
+      signal(master, 'SIGCONT');
+      await cluster.whole();
     },
   },
 ];

@@ -1,15 +1,21 @@
-// `make soak MINUTES=n SEED=s`: a shop's traffic and random faults of all kinds, and at the end the reckoning:
-// nothing lost, nothing twice. Exit code 1 where that is not so. Draws bench/results/soak-<seed>.svg, which tells
-// the same.
+// `make soak MINUTES=n SEED=s CLUSTER=1`: a shop's traffic, people who log in, and random faults of all kinds; at the
+// end the reckoning: nothing lost, nothing twice, nobody locked out. Exit code 1 where that is not so. Draws
+// bench/results/soak-<seed>.svg, which tells the same. CLUSTER=1: three masters with a replica each, which take over
+// from each other.
 
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../../../bench/demo/random.js';
 import { type Proxy as Line, startProxy } from '../../harness/proxy.js';
 import { type ClickHouseProxy, startClickHouseProxy } from '../clickhouse-proxy.js';
+import { Households, type Who } from '../households.js';
+import { findLockedOut, reckonHouseholds } from '../reckon-households.js';
 import { reconcile } from '../reconcile.js';
 import { openStage } from '../stage.js';
-import { FAULTS, type Fault } from './faults.js';
+import { soakCluster } from './cluster.js';
+import { CLUSTER_FAULTS, type Fault, SERVER_FAULTS } from './faults.js';
 import { plot, type Span } from './plot.js';
 import { startSampler } from './sampler.js';
 import { summarize } from './summary.js';
@@ -24,18 +30,25 @@ if (!(minutes > 0) || !Number.isInteger(seed)) {
   process.stderr.write('MINUTES must be a number above 0, SEED a whole number.\n');
   process.exit(2);
 }
+const isCluster = Boolean(process.env.CLUSTER);
+const title = `soak of ${minutes} min${isCluster ? ' on a cluster' : ''}, SEED=${seed}`;
 const say = (text: string) => process.stdout.write(`${text}\n`);
-say(`soak of ${minutes} min, SEED=${seed}`);
+say(title);
 
 const closers: (() => Promise<void>)[] = [];
 const scope = { teardown: (close: () => Promise<void>) => void closers.push(close) };
 let redisLine: Line | undefined;
 let clickhouseLine: ClickHouseProxy | undefined;
+const clusterDir = await mkdtemp(join(tmpdir(), 'wm-soak-'));
+const cluster = isCluster ? await soakCluster(clusterDir) : undefined;
 const stage = await openStage({
   workers: 2,
   fsync: 'always',
+  // Without it a master that is killed takes along what its replica has not got yet.
+  ...(cluster === undefined ? {} : { redis: cluster, env: { REDIS_REPLICAS: '1' } }),
   via: {
     async redis(url) {
+      if (isCluster) return url; // its nodes tell clients where they are
       redisLine = await startProxy(scope, url);
       return redisLine.url;
     },
@@ -48,7 +61,8 @@ const stage = await openStage({
 const random = createRandom(seed);
 const scene = {
   stage,
-  redisLine: redisLine as unknown as Line,
+  redisLine: redisLine as Line | undefined,
+  cluster,
   clickhouseLine: clickhouseLine as unknown as ClickHouseProxy,
   random,
 };
@@ -56,10 +70,12 @@ const scene = {
 const began = performance.now();
 const seconds = () => (performance.now() - began) / 1000;
 const load = stage.load({ seed, connections: 24, restMs: 10 });
+const households = new Households({ caller: load.caller, seed, households: 12, restMs: 10 });
+const faults = isCluster ? CLUSTER_FAULTS : SERVER_FAULTS;
 const sampler = startSampler(stage, load);
 const spans: Span[] = [];
 const times = new Map<string, number>();
-let summary = [`soak of ${minutes} min, SEED=${seed}`, 'It did not come to its end.'];
+let summary = [title, 'It did not come to its end.'];
 let exitCode = 1;
 
 async function happen(fault: Fault): Promise<void> {
@@ -74,27 +90,36 @@ try {
   while (seconds() < minutes * 60) {
     await sleep(500 + random.next() * 3_000);
     // Two faults at once are of different places: what one has stopped, the other could not freeze.
-    const one = random.pick(FAULTS);
-    const others = FAULTS.filter(({ place }) => place !== one.place && place !== 'everything');
+    const one = random.pick(faults);
+    const others = faults.filter(({ place }) => place !== one.place && place !== 'everything');
     const isDouble = one.place !== 'everything' && random.chance(TWICE);
     await Promise.all((isDouble ? [one, random.pick(others)] : [one]).map(happen));
     await load.untilServed();
   }
   await sleep(2_000);
+  await households.stop();
   await load.stop();
   sampler.stop();
-  const reckoning = await reconcile([load], stage);
-  summary = summarize({ minutes, seed, times, load, reckoning });
+  const guests = [...new Set(Array.from(load.visits.keys(), (key) => key.split(' ')[0] as string))];
+  const everybody: Who[] = guests.map((sessionId) => ({ sessionId }));
+  for (const { identities } of households.profiles) everybody.push(...identities);
+  const lockedOut = await findLockedOut(everybody, stage);
+  const reckoning = await reconcile([load, households], stage);
+  const homes = await reckonHouseholds(households.profiles, stage);
+  summary = summarize({ title, times, load, reckoning, households, homes, lockedOut });
   say(['', ...summary, ''].join('\n'));
-  exitCode = load.faults.length + reckoning.wrong.length === 0 ? 0 : 1;
+  const wrong = [load.faults, reckoning.wrong, homes.wrong, lockedOut].flat();
+  exitCode = wrong.length === 0 ? 0 : 1;
 } finally {
   sampler.stop();
   await mkdir(RESULTS, { recursive: true });
   const file = new URL(`soak-${seed}.svg`, RESULTS);
   await writeFile(file, plot(summary, sampler.samples, spans));
   say(`Drawn: bench/results/soak-${seed}.svg`);
+  await households.stop();
   await load.stop();
   await stage.stop();
+  await rm(clusterDir, { recursive: true, force: true });
   for (const close of closers) await close();
 }
 process.exit(exitCode);

@@ -1,10 +1,10 @@
 // What a soak looks like from outside, second by second: answers and their times, what waits in Redis, memory.
 
 import { readFile } from 'node:fs/promises';
-import type { Redis } from 'ioredis';
+import type { Cluster, Redis } from 'ioredis';
 import { createKeys } from '../../../src/redis/keys.js';
-import { connectTo } from '../../harness/dump.js';
 import type { Load } from '../load.js';
+import { connectRedisAt } from '../redis-at.js';
 import type { Part, Stage } from '../stage.js';
 
 export interface Sample {
@@ -24,8 +24,7 @@ export interface Sample {
 /** Samples once a second until `stop`. */
 export function startSampler(stage: Stage, load: Load): { readonly samples: Sample[]; stop(): void } {
   const samples: Sample[] = [];
-  const redis = connectTo(stage.redisUrl);
-  redis.on('error', () => {}); // it is killed all the time
+  const redis = connectRedisAt(stage.redisUrl);
   const parts = [...stage.workers, stage.flush, stage.redis, stage.clickhouse];
   const timer = setInterval(async () => {
     const at = load.seconds.length - 2; // the last one that is whole
@@ -48,7 +47,7 @@ export function startSampler(stage: Stage, load: Load): { readonly samples: Samp
   };
 }
 
-async function backlogOf(redis: Redis): Promise<number | undefined> {
+async function backlogOf(redis: Redis | Cluster): Promise<number | undefined> {
   if (redis.status !== 'ready') return undefined;
   const late = new Promise<undefined>((resolve) => setTimeout(resolve, 500, undefined));
   const asked = redis.hget(createKeys('wm').eventsState(0), 'events').then(Number);

@@ -1,36 +1,50 @@
 // What a soak was and how it ended, in one block that can be quoted.
 
+import type { Households } from '../households.js';
 import type { Load } from '../load.js';
+import type { HouseholdReckoning } from '../reckon-households.js';
 import type { Reckoning } from '../reconcile.js';
-import { FAULTS } from './faults.js';
 
 export interface Soak {
-  readonly minutes: number;
-  readonly seed: number;
+  /** Names it: its form, minutes and seed. */
+  readonly title: string;
   /** How often each fault happened, by its name. */
   readonly times: ReadonlyMap<string, number>;
   readonly load: Load;
   readonly reckoning: Reckoning;
+  readonly households: Households;
+  readonly homes: HouseholdReckoning;
+  /** In words, one for each identity. */
+  readonly lockedOut: readonly string[];
 }
 
 /** Lines; the first names the soak, the last one is the verdict. */
-export function summarize({ minutes, seed, times, load, reckoning }: Soak): string[] {
+export function summarize(soak: Soak): string[] {
+  const { title, times, load, reckoning, households, homes, lockedOut } = soak;
   const { events, visits, hidden, wrong } = reckoning;
-  const all = FAULTS.map(({ name }) => ({ name, n: times.get(name) ?? 0 })).filter(({ n }) => n > 0);
+  const all = Array.from(times, ([name, n]) => ({ name, n })).sort((a, b) => (a.name < b.name ? -1 : 1));
   const isKill = ({ name }: { name: string }) => name.startsWith(KILL);
   const kills = all.filter(isKill).map(({ name, n }) => ({ name: name.slice(KILL.length), n }));
   const others = all.filter((one) => !isKill(one));
   const answers = Object.entries(load.answers).sort();
-  const faults = [...load.faults, ...wrong];
+  const faults = [...load.faults, ...wrong, ...homes.wrong, ...lockedOut];
   return [
-    `soak of ${minutes} min, SEED=${seed}`,
+    title,
     `requests  ${load.sent}: ${answers.map(([status, n]) => `${n} × ${status}`).join(', ')}; longest ${Math.round(load.longestMs)} ms`,
     `kill -9   ${total(kills)}: ${listed(kills)}`,
     `others    ${total(others)}: ${listed(others)}`,
     `events    ${events.sent} sent, ${events.acknowledged} acknowledged, ${events.shown} shown once, ${hidden} stored twice and shown once`,
     `visits    ${visits.sent} sent, ${visits.acknowledged} acknowledged, ${visits.counted} counted`,
+    `logins    ${Object.entries(households.logins)
+      .map(([did, n]) => `${n} ${did}`)
+      .join(', ')}; ${homes.identities} identities of ${homes.profiles} profiles`,
+    `theirs    visits ${homes.visits.sent} sent, ${homes.visits.acknowledged} acknowledged, ${homes.visits.counted} counted; ` +
+      `items ${homes.items.sent} sent, ${homes.items.acknowledged} acknowledged, ${homes.items.listed} listed`,
+    `lock-outs ${lockedOut.length}`,
     ...faults.map((fault) => `WRONG     ${fault}`),
-    faults.length === 0 ? 'Nothing lost, nothing twice.' : `${faults.length} things are wrong.`,
+    faults.length === 0
+      ? 'Nothing lost, nothing twice, nobody locked out.'
+      : `${faults.length} things are wrong.`,
   ];
 }
 

@@ -1,0 +1,17 @@
+-- Writes one of the shop's settings.
+--
+-- KEYS[1] settings
+--
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] name   ARGV[3] value
+--
+-- Returns 1.
+-- Errors: EXPIRED -1; nothing was done.
+
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
+  return -1
+end
+
+redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
+return 1

@@ -1,0 +1,19 @@
+// How a command reaches the databases of a `wishmeter start` on this machine, where no URL is given: by the files
+// that they leave in DATA_DIR for those who may read them.
+
+import { join, resolve } from 'node:path';
+import type { Config } from '../config.js';
+import { readServiceUrl } from '../embedded/service-url.js';
+
+export function clickhouseFolder(dataDir: string): string {
+  return join(resolve(dataDir), 'clickhouse');
+}
+
+export function redisFolder(dataDir: string): string {
+  return join(resolve(dataDir), 'redis');
+}
+
+/** CLICKHOUSE_URL, or the embedded one with the service's user and password; empty where neither is there. */
+export function serviceClickHouse({ CLICKHOUSE_URL, DATA_DIR }: Config): string {
+  return CLICKHOUSE_URL || (readServiceUrl(clickhouseFolder(DATA_DIR)) ?? '');
+}

@@ -1,0 +1,56 @@
+// The two users of the embedded ClickHouse, and what each may do. ClickHouse itself enforces it: chDB reads users,
+// roles and grants from a file as a server does (see clickhouse-access.ts). It knows one user, `default`, for all
+// connections; so each of ours is a role, and every request begins with SET ROLE.
+
+import { createHash, timingSafeEqual } from 'node:crypto';
+
+/** `service` writes events and owns the schema; `analyst` reads what analysts are shown. */
+export type Role = 'service' | 'analyst';
+
+/** The service's own user; its password is in the file of service-url.ts. */
+export const SERVICE_USER = 'wishmeter';
+/** The user of analysts. No password: the interface listens on loopback, and this user can only read. */
+const ANALYST_USER = 'analyst';
+/** A caller that names no user is `default` to ClickHouse and to its clients. Here that is the analyst. */
+const NOBODY = ['', 'default'];
+
+export interface Credentials {
+  readonly user: string;
+  readonly password: string;
+}
+
+/** Undefined where the credentials are no user's. */
+export function roleOf({ user, password }: Credentials, servicePassword: string): Role | undefined {
+  if (user === SERVICE_USER) return isEqual(password, servicePassword) ? 'service' : undefined;
+  return (user === ANALYST_USER || NOBODY.includes(user)) && password === '' ? 'analyst' : undefined;
+}
+
+/** In constant time, whatever the lengths. */
+function isEqual(a: string, b: string): boolean {
+  const [x, y] = [a, b].map((text) => createHash('sha256').update(text).digest()) as [Buffer, Buffer];
+  return timingSafeEqual(x, y);
+}
+
+/** Settings that the analyst may give with a request: limits and the look of answers, none that names a file or an expression. */
+const ANALYST_SETTINGS = new RegExp(
+  `^(${[
+    '(max|min)_\\w+',
+    'output_format_(?!schema$)\\w+',
+    'format_csv_(delimiter|null_representation)',
+    'format_tsv_null_representation',
+    'join_(use_nulls|algorithm)',
+    '(result|read|group_by|sort|join|distinct|set|timeout)_overflow_mode',
+    '(connect|receive|send|lock_acquire)_timeout',
+    'http_\\w+',
+    'send_progress_in_http_headers',
+    'cancel_http_readonly_queries_on_client_close',
+    'date_time_output_format',
+    'session_timezone',
+    '(enable|allow_experimental)_analyzer',
+    'final|extremes|limit|offset|log_comment|prefer_column_name_to_alias|union_default_mode',
+  ].join('|')})$`,
+);
+
+export function mayAnalystSet(setting: string): boolean {
+  return ANALYST_SETTINGS.test(setting);
+}

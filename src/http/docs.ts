@@ -1,0 +1,126 @@
+// Documentation for people: GET / with name, version and links, and GET /docs, which shows /openapi.json with Swagger
+// UI. Everything that the pages load is served from here.
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { VERSION } from './openapi.js';
+import type { Operation } from './operation.js';
+import type { OperationDoc } from './operation-doc.js';
+import { html } from './share-page/html.js';
+import { FILE_HEADERS, staticFile } from './static-file.js';
+
+const HTML = 'text/html; charset=utf-8';
+const SCRIPT = 'text/javascript; charset=utf-8';
+const STYLES = 'text/css; charset=utf-8';
+
+/** `data:` is for the icons in Swagger UI's styles. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+const PAGE_HEADERS = {
+  'cache-control': 'no-cache',
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'referrer-policy': 'no-referrer',
+};
+
+// dist/src/http/ -> the project's root; what browsers get is not compiled.
+const OURS = new URL('../../../src/http/docs/', import.meta.url);
+const SWAGGER_UI = createRequire(import.meta.url).resolve('swagger-ui-dist/package.json');
+
+/** What the pages load: path, type, and where it is. */
+const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
+  ['/docs/docs.css', STYLES, new URL('docs.css', OURS)],
+  ['/docs/docs.js', SCRIPT, new URL('docs.js', OURS)],
+  ['/docs/swagger-ui.css', STYLES, new URL('swagger-ui.css', `file://${SWAGGER_UI}`)],
+  ['/docs/swagger-ui.js', SCRIPT, new URL('swagger-ui-bundle.js', `file://${SWAGGER_UI}`)],
+];
+
+/** The two pages. @param basePath stands before the paths that they link to */
+export function docsOperations(basePath: string): Operation[] {
+  const index = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>wishmeter</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${basePath}/docs/docs.css">
+</head>
+<body>
+<main class="index">
+<h1>wishmeter <small>${VERSION}</small></h1>
+<p>Counts product visits and records wishlist events for shop storefronts.</p>
+<ul>
+<li><a href="${basePath}/docs">Documentation of the API</a></li>
+<li><a href="${basePath}/openapi.json">The same as an OpenAPI 3.1 document</a></li>
+<li><a href="${basePath}/beacon.js">The script that counts visits from pages</a></li>
+<li><a href="/readyz">Is the service ready?</a></li>
+</ul>
+</main>
+</body>
+</html>
+`;
+  const docs = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>wishmeter: the API</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${basePath}/docs/docs.css">
+<link rel="stylesheet" href="${basePath}/docs/swagger-ui.css">
+</head>
+<body>
+<main id="docs" data-document="${basePath}/openapi.json">
+<noscript>This page needs JavaScript; <a href="${basePath}/openapi.json">the document itself</a> does not.</noscript>
+</main>
+<script src="${basePath}/docs/swagger-ui.js"></script>
+<script src="${basePath}/docs/docs.js"></script>
+</body>
+</html>
+`;
+  const page = (
+    path: string,
+    { text }: { readonly text: string },
+    id: string,
+    summary: string,
+  ): Operation => ({
+    ...open(path, {
+      id,
+      tag: 'Operating',
+      summary,
+      pages: { 200: { description: 'A page', types: [HTML] } },
+    }),
+    handle: () => ({ type: HTML, headers: PAGE_HEADERS, body: text }),
+  });
+  return [
+    page('/', index, 'getIndex', 'Name, version and links, for people'),
+    page('/docs', docs, 'getDocs', 'This document, for people'),
+  ];
+}
+
+/** What the pages load. It is of no interest by itself, so /openapi.json leaves it out. */
+export function docsFiles(): Operation[] {
+  return FILES.map(([path, type, file]) => {
+    // Megabytes that are rarely asked for: read at the first request.
+    let answer: ReturnType<typeof staticFile> | undefined;
+    return {
+      ...open(path, { id: path, tag: 'Operating', summary: 'A part of /docs' }),
+      headers: FILE_HEADERS,
+      handle(request) {
+        answer ??= staticFile(type, readFileSync(file));
+        return answer(request);
+      },
+    };
+  });
+}
+
+const open = (path: string, doc: OperationDoc) =>
+  ({ method: 'get', path, doc, subject: 'open', maxBody: 0 }) as const;

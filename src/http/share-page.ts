@@ -1,0 +1,102 @@
+// GET /wishlist/share/:code: the page behind a share link. Shopify's app proxy, by its signature, gets it as Liquid
+// for the shop's theme; everybody else gets a whole page. Nothing that it shows is the visitor's but the items.
+
+import { ServiceError } from '../errors.js';
+import type { Items } from '../wishlist/items.js';
+import type { Shares } from '../wishlist/shares.js';
+import { errorAnswer } from './error-answer.js';
+import type { Answer, Operation, Request } from './operation.js';
+import { chooseLanguage } from './share-page/languages.js';
+import {
+  CONTENT_SECURITY_POLICY,
+  type Content,
+  documentOf,
+  partOf,
+  showItems,
+  showNotice,
+} from './share-page/page.js';
+
+const LIQUID = 'application/liquid';
+const HTML = 'text/html; charset=utf-8';
+/** The code in the address is a secret: no search engine may list it, no other server may learn it. */
+const UNLISTED = { 'x-robots-tag': 'noindex' };
+const NO_REFERRER = { 'referrer-policy': 'no-referrer' };
+const CACHED = { 'cache-control': 'private, max-age=60' };
+const UNCACHED = { 'cache-control': 'no-store' };
+
+/**
+ * @param shopUrl without a slash at its end
+ * @param pageUrl the shop's own page, which is redirected to; empty where it has none
+ */
+export function sharePageOperation(
+  shares: Shares,
+  items: Items,
+  shopUrl: string,
+  pageUrl: string,
+): Operation {
+  return {
+    method: 'get',
+    path: '/wishlist/share/:code',
+    doc: {
+      id: 'getSharePage',
+      tag: 'Sharing',
+      summary: 'The page behind a share link, in the language of `Accept-Language`: en, de, fr or es',
+      pages: {
+        200: {
+          description: 'A page, or to an app proxy with a valid signature Liquid',
+          types: [HTML, LIQUID],
+        },
+        302: { description: 'To `SHARE_PAGE_URL`, where that is set', types: [] },
+        404: { description: 'A page that says that no wishlist has this code', types: [HTML, LIQUID] },
+      },
+    },
+    subject: 'share-page',
+    maxBody: 0,
+    headers: ['accept-language'],
+    async handle(request) {
+      const sharedBy = await shares.find(request.parameter);
+      if (sharedBy === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
+      if (pageUrl !== '') return redirect(pageUrl, request.parameter);
+      const listed = await items.list(sharedBy);
+      return page(request, shopUrl, CACHED, (language) => showItems(listed.items, language, shopUrl));
+    },
+    answerError(error, request) {
+      const { status, headers } = errorAnswer(error, undefined);
+      const shown = page(request, shopUrl, { ...UNCACHED, ...headers }, (language) => {
+        const { unknown, unavailable } = language.texts;
+        return showNotice(error.code === 'not_found' ? unknown : unavailable, language, shopUrl);
+      });
+      return { ...shown, ...(status === undefined ? {} : { status }) };
+    },
+  };
+}
+
+function page(
+  request: Request,
+  shopUrl: string,
+  headers: Readonly<Record<string, string>>,
+  show: (language: ReturnType<typeof chooseLanguage>) => Content,
+): Answer {
+  const language = chooseLanguage(request.header('accept-language'));
+  const content = show(language);
+  const common = { ...UNLISTED, ...headers, vary: 'Accept-Language', 'content-language': language.tag };
+  // What a theme makes of Liquid has scripts and beacons of its own: our policies are not for it.
+  if (request.caller.kind === 'storefront')
+    return { type: LIQUID, headers: common, body: partOf(content, language) };
+  return {
+    type: HTML,
+    headers: { ...common, ...NO_REFERRER, 'content-security-policy': CONTENT_SECURITY_POLICY },
+    body: documentOf(content, language, shopUrl),
+  };
+}
+
+function redirect(pageUrl: string, code: string): Answer {
+  const location = new URL(pageUrl);
+  location.searchParams.set('code', code);
+  return {
+    status: '302 Found',
+    type: HTML,
+    headers: { ...UNLISTED, ...NO_REFERRER, ...CACHED, location: location.href },
+    body: '',
+  };
+}

@@ -1,0 +1,162 @@
+// What the page says, in each of its languages, and how these spell numbers and prices.
+
+type Tag = 'en' | 'de' | 'fr' | 'es';
+
+export interface Texts {
+  readonly title: string;
+  /** `#` stands for the number. */
+  readonly count: { readonly one: string; readonly other: string };
+  readonly price: string;
+  readonly salePrice: string;
+  readonly regularPrice: string;
+  readonly soldOut: string;
+  readonly toShop: string;
+  readonly empty: Notice;
+  readonly unknown: Notice;
+  readonly unavailable: Notice;
+}
+
+export interface Notice {
+  readonly title: string;
+  readonly text: string;
+}
+
+const TEXTS: Readonly<Record<Tag, Texts>> = {
+  en: {
+    title: 'Shared wishlist',
+    count: { one: '# item', other: '# items' },
+    price: 'Price',
+    salePrice: 'Sale price',
+    regularPrice: 'Regular price',
+    soldOut: 'Sold out',
+    toShop: 'Visit the shop',
+    empty: { title: 'Nothing here yet', text: 'What is added to this wishlist will appear here.' },
+    unknown: {
+      title: 'This wishlist can’t be found',
+      text: 'Please check that the link is complete. It may also have expired.',
+    },
+    unavailable: {
+      title: 'This wishlist can’t be shown right now',
+      text: 'Please try again in a moment.',
+    },
+  },
+  de: {
+    title: 'Geteilte Wunschliste',
+    count: { one: '# Artikel', other: '# Artikel' },
+    price: 'Preis',
+    salePrice: 'Angebotspreis',
+    regularPrice: 'Normaler Preis',
+    soldOut: 'Ausverkauft',
+    toShop: 'Zum Shop',
+    empty: { title: 'Noch nichts hier', text: 'Was auf diese Wunschliste kommt, erscheint hier.' },
+    unknown: {
+      title: 'Diese Wunschliste gibt es nicht',
+      text: 'Bitte prüfen, ob der Link vollständig ist. Vielleicht ist er auch abgelaufen.',
+    },
+    unavailable: {
+      title: 'Diese Wunschliste lässt sich gerade nicht anzeigen',
+      text: 'Bitte gleich noch einmal versuchen.',
+    },
+  },
+  fr: {
+    title: 'Liste d’envies partagée',
+    count: { one: '# article', other: '# articles' },
+    price: 'Prix',
+    salePrice: 'Prix soldé',
+    regularPrice: 'Prix habituel',
+    soldOut: 'Épuisé',
+    toShop: 'Voir la boutique',
+    empty: {
+      title: 'Rien pour l’instant',
+      text: 'Les articles ajoutés à cette liste d’envies apparaîtront ici.',
+    },
+    unknown: {
+      title: 'Cette liste d’envies est introuvable',
+      text: 'Vérifiez que le lien est complet. Il a peut-être expiré.',
+    },
+    unavailable: {
+      title: 'Cette liste d’envies ne peut pas être affichée pour le moment',
+      text: 'Veuillez réessayer dans un instant.',
+    },
+  },
+  es: {
+    title: 'Lista de deseos compartida',
+    count: { one: '# artículo', other: '# artículos' },
+    price: 'Precio',
+    salePrice: 'Precio de oferta',
+    regularPrice: 'Precio habitual',
+    soldOut: 'Agotado',
+    toShop: 'Ir a la tienda',
+    empty: {
+      title: 'Todavía no hay nada',
+      text: 'Lo que se añada a esta lista de deseos aparecerá aquí.',
+    },
+    unknown: {
+      title: 'No encontramos esta lista de deseos',
+      text: 'Comprueba que el enlace esté completo. También puede que haya caducado.',
+    },
+    unavailable: {
+      title: 'Ahora mismo no podemos mostrar esta lista de deseos',
+      text: 'Vuelve a intentarlo en un momento.',
+    },
+  },
+};
+
+/** Others, like those of two letters, have no spelling of their own. */
+const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
+
+export class Language {
+  readonly tag: Tag;
+  readonly texts: Texts;
+  readonly #plurals: Intl.PluralRules;
+  readonly #numbers: Intl.NumberFormat;
+  /** By currency; the empty text is none. */
+  readonly #prices = new Map<string, Intl.NumberFormat>();
+
+  constructor(tag: Tag) {
+    this.tag = tag;
+    this.texts = TEXTS[tag];
+    this.#plurals = new Intl.PluralRules(tag);
+    this.#numbers = new Intl.NumberFormat(tag);
+  }
+
+  /** How many items, in words. */
+  count(items: number): string {
+    const { one, other } = this.texts.count;
+    return (this.#plurals.select(items) === 'one' ? one : other).replace('#', this.#numbers.format(items));
+  }
+
+  /** @param amount decimal text @param currency 2 or 3 letters, or null for none */
+  price(amount: string, currency: string | null): string {
+    const code = currency?.toUpperCase() ?? '';
+    const known = CURRENCIES.has(code) ? code : '';
+    let format = this.#prices.get(known);
+    if (format === undefined) {
+      format = new Intl.NumberFormat(
+        this.tag,
+        known === '' ? { minimumFractionDigits: 2 } : { style: 'currency', currency: known },
+      );
+      this.#prices.set(known, format);
+    }
+    // As text: a number would lose digits of large amounts.
+    const price = format.format(amount as Intl.StringNumericLiteral);
+    return known === code ? price : `${price}\u00a0${code}`;
+  }
+}
+
+const ENGLISH = new Language('en');
+const LANGUAGES = [ENGLISH, new Language('de'), new Language('fr'), new Language('es')];
+
+/** The language that a reader likes best of those that there are. @param accepted an Accept-Language header, or empty */
+export function chooseLanguage(accepted: string): Language {
+  let chosen = ENGLISH;
+  let best = 0;
+  for (const range of accepted.split(',')) {
+    const [tag = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
+    const liking = weight === undefined ? 1 : Number(weight);
+    const found = LANGUAGES.find((language) => language.tag === tag.split('-')[0]);
+    if (found !== undefined && liking > best) [chosen, best] = [found, liking];
+  }
+  return chosen;
+}

@@ -1,0 +1,127 @@
+// What a shared wishlist looks like: the part that a theme takes into its own layout, and the frame around that part
+// for those who come without one. Both work without scripts; besides the items' pictures they load nothing.
+
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { Item } from '../../wishlist/item.js';
+import { Html, html, NOTHING, webAddress } from './html.js';
+import type { Language, Notice } from './languages.js';
+
+// dist/src/http/share-page/ -> the project's root; styles are not compiled.
+const readStyles = (name: string) =>
+  readFileSync(new URL(`../../../../src/http/share-page/${name}.css`, import.meta.url), 'utf8').replace(
+    /\/\*.*?\*\/\s*|^\s+/gms,
+    '',
+  );
+const PART_STYLES = readStyles('part');
+const FRAMED_STYLES = readStyles('frame') + PART_STYLES;
+
+const HEART = 'M12 20.7 4.2 13a5.2 5.2 0 0 1 7.4-7.4l.4.5.4-.5a5.2 5.2 0 0 1 7.4 7.4z';
+const ICON = `data:image/svg+xml,${encodeURIComponent(
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path fill="#c2255c" d="${HEART}"/></svg>`,
+)}`;
+const heart = html`<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${HEART}"/></svg>`;
+
+/** For framed pages. The styles are those in the page; `data:` is its icon. */
+export const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash('sha256').update(FRAMED_STYLES).digest('base64')}'`,
+  'img-src https: http: data:',
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** A page's own words; the frame is put around them, or a theme's layout is. */
+export interface Content {
+  readonly title: string;
+  readonly body: Html;
+  /** Shown where the link is previewed. */
+  readonly image: string | undefined;
+}
+
+/** @param shopUrl without a slash at its end */
+export function showItems(items: readonly Item[], language: Language, shopUrl: string): Content {
+  const { texts } = language;
+  if (items.length === 0) return { ...showNotice(texts.empty, language, shopUrl), title: texts.title };
+  const body = html`<header><h1>${texts.title}</h1><p>${language.count(items.length)}</p></header>
+<ul role="list">${items.map((item) => showItem(item, language, shopUrl))}</ul>`;
+  return { title: texts.title, body, image: webAddress(items[0]?.image ?? '', shopUrl) };
+}
+
+export function showNotice({ title, text }: Notice, { texts }: Language, shopUrl: string): Content {
+  const body = html`<div class="wm-notice">${heart}<h1>${title}</h1><p>${text}</p>
+<a class="wm-button" href="${shopUrl}/">${texts.toShop}</a></div>`;
+  return { title, body, image: undefined };
+}
+
+function showItem(item: Item, language: Language, shopUrl: string): Html {
+  const { productHandle, variantId, variantTitle, inventoryAvailable } = item;
+  const query = variantId === null ? '' : `?variant=${encodeURIComponent(variantId)}`;
+  const link = `${shopUrl}/products/${encodeURIComponent(productHandle)}${query}`;
+  const image = webAddress(item.image, shopUrl);
+  // Escaped once, though each stands there twice.
+  const title = html`${item.productTitle}`;
+  const variant = variantTitle ? html`${variantTitle}` : undefined;
+  const name = variant === undefined ? title : html`${title}, ${variant}`;
+  return html`
+<li class="wm-item${inventoryAvailable ? '' : ' wm-sold-out'}">
+<div class="wm-picture">${
+    image === undefined
+      ? heart
+      : html`<img src="${image}" alt="${name}" width="400" height="500" loading="lazy" decoding="async" referrerpolicy="no-referrer">`
+  }</div>
+<h2 dir="auto"><a href="${link}" referrerpolicy="no-referrer">${title}</a></h2>
+${variant === undefined ? NOTHING : html`<p class="wm-variant" dir="auto">${variant}</p>`}
+${showPrice(item, language)}
+${inventoryAvailable ? NOTHING : html`<p class="wm-badge">${language.texts.soldOut}</p>`}
+</li>`;
+}
+
+function showPrice({ price, compareAt, currencyCode }: Item, language: Language): Html {
+  const { texts } = language;
+  const now = language.price(price, currencyCode);
+  if (compareAt === null || Number(compareAt) <= Number(price))
+    return html`<p class="wm-price"><span class="wm-spoken">${texts.price} </span>${now}</p>`;
+  return html`<p class="wm-price wm-sale"><span class="wm-spoken">${texts.salePrice} </span><strong>${now}</strong> <s><span class="wm-spoken">${texts.regularPrice} </span>${language.price(compareAt, currencyCode)}</s></p>`;
+}
+
+/** For a theme: what its layout is put around. */
+export function partOf({ body }: Content, language: Language): string {
+  return html`<style>${new Html(PART_STYLES)}</style>
+${showPart(body, language)}`.text;
+}
+
+/** A whole document. */
+export function documentOf({ title, body, image }: Content, language: Language, shopUrl: string): string {
+  const shop = new URL(shopUrl).host;
+  return html`<!doctype html>
+<html lang="${language.tag}" dir="ltr">
+<head>
+<meta charset="utf-8">
+<title>${title} · ${shop}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<meta property="og:type" content="website">
+<meta property="og:title" content="${title}">
+<meta property="og:site_name" content="${shop}">
+${image === undefined ? NOTHING : html`<meta property="og:image" content="${image}">`}
+<link rel="icon" href="${ICON}">
+<style>${new Html(FRAMED_STYLES)}</style>
+</head>
+<body>
+<header class="wm-shop"><a href="${shopUrl}/">${heart}<bdi>${shop}</bdi></a></header>
+<main>
+${showPart(body, language)}
+</main>
+</body>
+</html>
+`.text;
+}
+
+function showPart(body: Html, { tag }: Language): Html {
+  return html`<section class="wm-share" lang="${tag}" dir="ltr">
+${body}
+</section>`;
+}

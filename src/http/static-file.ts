@@ -1,0 +1,37 @@
+// Files that differ only with this program: prepared once, kept by browsers and CDNs, gzipped for those who take that.
+
+import { createHash } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
+import type { Answer, Request } from './operation.js';
+
+/** Headers that an operation must want to see to answer with a file. */
+export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
+
+/** Nobody waits for a new version: after an hour the old one still serves while it is asked for, for a day. */
+const CACHE_CONTROL = 'public, max-age=3600, stale-while-revalidate=86400';
+const ACCEPTS_GZIP = /(^|,)\s*(gzip|\*)\s*(,|$|;\s*q=(?!0(\.0*)?\s*(,|$)))/i;
+
+/** @param more headers @returns what answers requests for the file */
+export function staticFile(
+  type: string,
+  content: string | Buffer,
+  more: Readonly<Record<string, string>> = {},
+): (request: Request) => Answer {
+  const gzipped = gzipSync(content, { level: 9 });
+  const tag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`;
+  const headers = {
+    // Weak, since it names the content and not its bytes: gzipped and plain are one version.
+    etag: `W/${tag}`,
+    'cache-control': CACHE_CONTROL,
+    vary: 'Accept-Encoding',
+    ...more,
+  };
+  const plain = { type, headers, body: content };
+  const small = { type, headers: { ...headers, 'content-encoding': 'gzip' }, body: gzipped };
+  const unchanged = { status: '304 Not Modified', type, headers };
+  return (request) => {
+    const known = request.header('if-none-match');
+    if (known === '*' || known.includes(tag)) return unchanged;
+    return ACCEPTS_GZIP.test(request.header('accept-encoding')) ? small : plain;
+  };
+}

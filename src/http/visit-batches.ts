@@ -1,0 +1,66 @@
+// POST /product/visit/batch: up to 500 visits in one request, for relays, edge workers and importers.
+
+import { ERRORS, ServiceError } from '../errors.js';
+import type { Outcome } from '../identity/link-order.js';
+import type { Visitors } from '../identity/visitors.js';
+import { visitBatchAnswer } from '../validation/answers.js';
+import { readVisitBatch } from '../validation/requests.js';
+import { visitBatchBody } from '../validation/schemas.js';
+import { MAX_BATCH_BODY } from './limits.js';
+import type { Operation } from './operation.js';
+import { COUNT_QUERY, answer as visitText } from './visits.js';
+
+const EXAMPLE = {
+  visits: [
+    { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'blue-hat' },
+    { identity: { customerId: '42' }, productHandle: 'red-shoe' },
+  ],
+};
+
+export function visitBatchOperation(visitors: Visitors): Operation {
+  return {
+    method: 'post',
+    doc: {
+      id: 'countVisits',
+      tag: 'Visits',
+      summary: 'Counts up to 500 visits; with `?count=true` each result has its count',
+      query: { schema: COUNT_QUERY, example: { count: 'true' } },
+      body: { schema: visitBatchBody, example: EXAMPLE },
+      answer: visitBatchAnswer,
+    },
+    path: '/product/visit/batch',
+    subject: 'administration',
+    maxBody: MAX_BATCH_BODY,
+    weight: visitsIn,
+    async handle(request) {
+      const wantsCount = request.query()['count'] === 'true';
+      const visits = readVisitBatch(request.body);
+      const kind = wantsCount ? 'visitAndCount' : 'visit';
+      const outcomes = await visitors.enterAll(kind, visits, request.caller.mayLink);
+      refuseWhereNoneIsCounted(outcomes);
+      const results = outcomes.map((outcome, i) => {
+        if (outcome instanceof ServiceError)
+          return JSON.stringify({ error: outcome.message, code: outcome.code });
+        const { productHandle } = visits[i] as (typeof visits)[number];
+        return visitText(outcome.profileId, productHandle, wantsCount ? outcome.count : undefined);
+      });
+      return `{"results":[${results.join()}]}`;
+    },
+  };
+}
+
+/** Also of a body that is wrong: that takes its time to look through, too. */
+function visitsIn(body: unknown): number {
+  const visits = (body as { readonly visits?: unknown } | null | undefined)?.visits;
+  return Array.isArray(visits) ? visits.length : 1;
+}
+
+/** Profiles that count as many products as they may are told of one by one: sending the whole again does not help. */
+function refuseWhereNoneIsCounted(outcomes: readonly Outcome[]): void {
+  let passing: ServiceError | undefined;
+  for (const outcome of outcomes) {
+    if (!(outcome instanceof ServiceError)) return;
+    if (ERRORS[outcome.code].retryable) passing ??= outcome;
+  }
+  if (passing !== undefined) throw passing;
+}

@@ -1,0 +1,35 @@
+// POST /product/visit/list: a visitor's counts of many products at once, for collection pages.
+
+import type { Visitors } from '../identity/visitors.js';
+import { visitListAnswer } from '../validation/answers.js';
+import { readVisitList } from '../validation/requests.js';
+import { visitListBody } from '../validation/schemas.js';
+import type { Access } from './access.js';
+import { MAX_BODY } from './limits.js';
+import type { Operation } from './operation.js';
+
+const EXAMPLE = { identity: { sessionId: 's-1' }, productHandles: ['red-shoe', 'blue-hat'] };
+
+export function visitListOperation(access: Access, visitors: Visitors): Operation {
+  return {
+    method: 'post',
+    doc: {
+      id: 'listVisitCounts',
+      tag: 'Visits',
+      summary: 'Reads the counts of up to 100 products',
+      body: { schema: visitListBody, example: EXAMPLE },
+      answer: visitListAnswer,
+    },
+    path: '/product/visit/list',
+    subject: 'visits',
+    maxBody: MAX_BODY,
+    async handle({ body, caller }) {
+      const { identity: named, productHandles } = readVisitList(body);
+      const identity = access.actFor(caller, named);
+      const { profileId, counts } = await visitors.readAll(identity, caller.mayLink, productHandles);
+      // Not by JSON.stringify of an object: that would lose a handle named __proto__.
+      const fields = productHandles.map((handle, i) => `${JSON.stringify(handle)}:${counts[i]}`);
+      return `{"profileId":"${profileId}","counts":{${fields.join()}}}`;
+    },
+  };
+}

@@ -1,0 +1,396 @@
+// Where identities are: the one place that says so, and what follows from it.
+//
+// Each identity has a door in the bucket of its own profile (computed from its name). A visitor who was never linked is
+// at home there: one HINCRBY counts a visit. One that was linked is away, in the room that its field in `ids` names.
+// A room that was merged away has a tombstone that names the heir. There is nothing else to follow: no door leads to a
+// door, and a profile is merged only while it is not its owner's room.
+//
+//   door ──at home──▶ the counts are here        door ──away──▶ room ──merged away──▶ heir
+//
+// What this process remembers of rooms is only a guess at the shortest way: on one server the script checks it against
+// the door in the same step, on a cluster the door is asked first.
+
+import { LRUCache } from 'lru-cache';
+import { LUA, ServiceError } from '../errors.js';
+import type { Recorder } from '../events/recorder.js';
+import { type AtProfile, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
+import { bucketOf } from '../redis/keys.js';
+import { type Operation, REMEMBERED_S } from '../redis/requests.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import type { Entry, VisitAnswer, VisitBatch, VisitKind } from '../visits/visit-batch.js';
+import type { ProfileIds } from './profile-id.js';
+
+const VISIT_ONCE = loadScript('visit-once');
+const POINT = loadScript('point');
+const MOVE_OUT = loadScript('move-out');
+
+export interface Settled {
+  readonly profileId: string;
+  /** The count, where one was asked for; else 0. */
+  readonly count: number;
+  /** False only where an identity was looked for and is unknown; `profileId` is then the one that it would get. */
+  readonly known: boolean;
+}
+
+/** What a door says. */
+export interface Door {
+  /** `.` at home, empty: unknown, else `<room> <move>`: what a change of it is compared with. */
+  readonly field: string;
+  /** Undefined where the identity is at home or unknown. */
+  readonly room: string | undefined;
+}
+
+/**
+ * Whose operation it is. Without a room: an identity's, wherever its door leads. With one: a linked customer's, at that
+ * room, if the session (`name`) is there; with an empty name, because they were linked just now.
+ */
+export interface Subject {
+  readonly name: string;
+  readonly room?: string | undefined;
+}
+
+/** Who asked for a count, and is told one of the two, once. */
+export interface Asker {
+  counted(profileId: string, count: number): void;
+  failed(error: Error): void;
+}
+
+/** Does something at a place, or answers where to ask instead: `@` and what the door says, or a room's heir. */
+export type Ask<Answer> = (place: Place) => Promise<Answer | string>;
+type Tell<Answer, Told> = (place: Place, answer: Answer) => Told;
+
+/** What a change answered, and the profile that has it. */
+export interface Changed<Answer> {
+  readonly profileId: string;
+  readonly answer: Answer;
+}
+
+/** Rooms that one process remembers; about 200 bytes each. */
+const REMEMBERED_ROOMS = 100_000;
+/** Counts that one call moves; only after a failover there are any to move. */
+const MOVED_AT_ONCE = 250;
+
+export class Doors {
+  readonly #store: Store;
+  readonly #batch: VisitBatch;
+  readonly #profileIds: ProfileIds;
+  readonly #atProfile: AtProfile;
+  readonly #recorder: Recorder;
+  readonly #maxProducts: number;
+  /** name -> room, as last seen */
+  readonly #rooms = new LRUCache<string, string>({ max: REMEMBERED_ROOMS });
+
+  constructor(
+    store: Store,
+    batch: VisitBatch,
+    profileIds: ProfileIds,
+    atProfile: AtProfile,
+    recorder: Recorder,
+    maxProducts: number,
+  ) {
+    this.#store = store;
+    this.#batch = batch;
+    this.#profileIds = profileIds;
+    this.#atProfile = atProfile;
+    this.#recorder = recorder;
+    this.#maxProducts = maxProducts;
+  }
+
+  /** The profile that a name gets when it is first written, whether or not it was. */
+  ownProfile(name: string): string {
+    return this.#profileIds.of(name);
+  }
+
+  /** The room that this process last saw for a name. */
+  remembered(name: string): string | undefined {
+    return this.#rooms.size === 0 ? undefined : this.#rooms.get(name);
+  }
+
+  /** Counts, reads or resets for an identity, wherever its door leads. This is the hot path: it makes no promise. */
+  count(kind: VisitKind, name: string, handle: string, asker: Asker): void {
+    const own = this.#profileIds.of(name);
+    const room = this.#checksDoors ? this.remembered(name) : undefined;
+    this.#batch.add(new CountingAt(this, kind, name, handle, asker, own, room));
+  }
+
+  /**
+   * Counts, reads or resets.
+   * @returns undefined, and nothing done, only where the subject's session is not at its room
+   * @throws ServiceError `unavailable`, `overloaded`, `too_many_products`
+   */
+  enter(kind: VisitKind, { name, room }: Subject, handle: string): Promise<Settled | undefined> {
+    if (room !== undefined)
+      return this.#askAt(name, room, (place) => this.#submit(kind, handle, place), settle);
+    return new Promise((resolve, failed) => {
+      const counted = (profileId: string, count: number) => resolve({ profileId, count, known: true });
+      this.count(kind, name, handle, { counted, failed });
+    });
+  }
+
+  /** Asks on for a count that is not where it was looked for. @param answer of that place */
+  async countElsewhere(
+    { kind, handle, name, asker, profileId, isRoom }: CountingAt,
+    answer: string,
+  ): Promise<void> {
+    try {
+      const ask = (place: Place) => this.#submit(kind, handle, place);
+      const place = { profileId, isRoom, checked: name, bucket: bucketOf(this.ownProfile(name)) };
+      const settled = (await this.#follow(name, place, answer, ask, settle)) as Settled;
+      asker.counted(settled.profileId, settled.count);
+    } catch (error) {
+      asker.failed(error as Error);
+    }
+  }
+
+  /**
+   * Counts one visit under an operation, once however often it is tried and wherever the counts move in between.
+   * @returns as `enter` @throws ServiceError `unavailable`, `too_many_products`
+   */
+  async enterOnce(subject: Subject, handle: string, operation: Operation): Promise<Settled | undefined> {
+    // The record and the count are at one place: the door is asked before, and not in the same step.
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const asked = await this.#askedSubject(subject);
+      if (asked === undefined) return undefined;
+      const done = await this.#ask(
+        asked,
+        (place) => this.#visitOnce(place, handle, operation),
+        (place, answer) => (typeof answer === 'object' ? answer : settle(place, answer)),
+      );
+      if (done !== undefined) return done;
+      // A retry has taken the operation from this room to another place.
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  async #visitOnce(
+    { profileId, isRoom }: Place,
+    handle: string,
+    operation: Operation,
+  ): Promise<string | number | Settled> {
+    const { keys } = this.#store;
+    const [done] = await operation.settle(profileId);
+    if (done !== undefined) return { profileId: done.place, count: Number(done.record), known: true };
+    const counts = isRoom ? keys.room(profileId) : keys.door(profileId);
+    const touched = [counts, keys.profile(profileId), keys.operation(profileId, operation.recordId())];
+    const reply = await this.#store.change(VISIT_ONCE, touched, [handle, REMEMBERED_S, this.#maxProducts]);
+    if (reply === LUA.TOO_MANY) throw new ServiceError('too_many_products');
+    if (reply === '@') await operation.moveOn(profileId);
+    return reply as string | number;
+  }
+
+  /**
+   * Records an event; makes an unknown identity known.
+   * @param encode the event's line under a profile
+   * @returns the profile, or undefined as `enter` @throws ServiceError `overloaded` at the high-water mark, `unavailable`
+   */
+  record(subject: Subject, encode: (profileId: string) => string): Promise<string | undefined> {
+    const ask = (place: Place) => this.#recorder.record(place, encode(place.profileId));
+    return this.#change(subject, true, ask, ({ profileId }) => profileId);
+  }
+
+  /**
+   * Changes something of a subject's profile: in one step with the check of its door, or, on a cluster, after it.
+   * @param makesKnown whether an unknown identity is known afterwards
+   * @param make makes the change at a place, or answers (a text) where to ask instead
+   * @returns undefined as `enter` @throws what `make` throws, and ServiceError `unavailable`
+   */
+  change<Answer>(
+    subject: Subject,
+    makesKnown: boolean,
+    make: Ask<Answer>,
+  ): Promise<Changed<Answer> | undefined> {
+    return this.#change(subject, makesKnown, make, ({ profileId }, answer) => ({ profileId, answer }));
+  }
+
+  /** What an identity's door says now. @param kind `resolve` makes an unknown one known */
+  async where(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Door> {
+    const profileId = this.ownProfile(name);
+    const bucket = bucketOf(profileId);
+    const asked = { kind, isRoom: false, name, bucket, profileId, handle: '' };
+    const field = (await this.#batch.run(asked)) as string;
+    const door = doorOf(field);
+    if (door.room !== undefined) this.#rooms.set(name, door.room);
+    return door;
+  }
+
+  /** The profile that an identity has, or would get. */
+  async find(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Settled> {
+    const { field, room } = await this.where(name, kind);
+    return { profileId: room ?? this.ownProfile(name), count: 0, known: field !== '' };
+  }
+
+  /**
+   * Says where an identity belongs from now on. @param door what its door said; it is not at home
+   * @returns false where that changed meanwhile; then nothing was done
+   */
+  async point(name: string, door: Door, room: string): Promise<boolean> {
+    const { keys } = this.#store;
+    const own = this.ownProfile(name);
+    const move = Number(door.field.slice(door.field.indexOf(' ') + 1)) + 1;
+    const args = [name, door.field, `${room} ${move}`];
+    const isDone = (await this.#store.change(POINT, [keys.ids(bucketOf(own)), keys.door(own)], args)) === 1;
+    if (isDone) this.#rooms.set(name, room);
+    return isDone;
+  }
+
+  /** An identity leaves home, for the room of its own profile, which is the owner's. @returns what its door says now */
+  async moveOut(name: string, owner: string): Promise<Door> {
+    const { keys } = this.#store;
+    const own = this.ownProfile(name);
+    const touched = [keys.ids(bucketOf(own)), keys.door(own), keys.room(own), keys.profile(own)];
+    for (;;) {
+      const reply = await this.#store.change(MOVE_OUT, touched, [name, own, owner, MOVED_AT_ONCE]);
+      if (typeof reply === 'string') return doorOf(reply);
+    }
+  }
+
+  /** Whether a script can check a door and do something at a room in one step: on one server. */
+  get #checksDoors(): boolean {
+    return !this.#store.isCluster;
+  }
+
+  #change<Answer, Told>(
+    subject: Subject,
+    makesKnown: boolean,
+    make: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    const { name, room } = subject;
+    if (this.#checksDoors || room !== undefined) return this.#ask(subject, make, tell);
+    return this.find(name, makesKnown ? 'resolve' : 'peek').then(({ profileId }) =>
+      this.#askAt('', profileId, make, tell),
+    );
+  }
+
+  #submit(kind: VisitKind, handle: string, place: Place): Promise<VisitAnswer> {
+    const { profileId, isRoom, checked: name, bucket } = place;
+    return this.#batch.run({ kind, isRoom, name, bucket, profileId, handle });
+  }
+
+  #ask<Answer, Told>(
+    { name, room }: Subject,
+    ask: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    if (room !== undefined) return this.#askAt(name, room, ask, tell);
+    const place = this.#placeOf(name, this.#checksDoors ? this.remembered(name) : undefined);
+    // Nearly all are asked once, and need no function that can be suspended.
+    return ask(place).then((answer) =>
+      typeof answer === 'string' ? this.#follow(name, place, answer, ask, tell) : tell(place, answer),
+    );
+  }
+
+  async #askAt<Answer, Told>(
+    session: string,
+    room: string,
+    ask: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    const asked = this.#checksDoors
+      ? { name: session, room }
+      : await this.#askedSubject({ name: session, room });
+    if (asked === undefined) return undefined;
+    const place = this.#roomOf(room, asked.name);
+    const answer = await ask(place);
+    if (typeof answer !== 'string') return tell(place, answer);
+    return answer.startsWith('@') ? undefined : this.#follow('', place, answer, ask, tell);
+  }
+
+  /** A subject whose door needs no check any more; undefined where its session is not at its room. */
+  async #askedSubject({ name, room }: Subject): Promise<Subject | undefined> {
+    if (name === '') return { name, room };
+    const door = await this.where(name);
+    if (room !== undefined) return door.room === room ? { name: '', room } : undefined;
+    return door.room === undefined ? { name } : { name: '', room: door.room };
+  }
+
+  /** Asks on, where an answer says to. @returns undefined where that is a door, and there is no name to ask for */
+  async #follow<Answer, Told>(
+    name: string,
+    first: Place,
+    elsewhere: string,
+    ask: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    let place = first;
+    let answer: Answer | string = elsewhere;
+    for (let hop = 1; hop < MAX_HOPS && typeof answer === 'string'; hop++) {
+      if (!answer.startsWith('@')) {
+        const profileId = await this.#atProfile.follow(place.profileId, answer);
+        place = placeOf(profileId);
+      } else {
+        if (name === '') return undefined;
+        const { room } = answer === '@' ? await this.where(name) : doorOf(answer.slice(1));
+        if (room === undefined) this.#rooms.delete(name);
+        else this.#rooms.set(name, room);
+        place = this.#placeOf(name, room);
+      }
+      answer = await ask(place);
+    }
+    if (typeof answer === 'string') throw new ServiceError('internal');
+    return tell(place, answer);
+  }
+
+  #placeOf(name: string, room: string | undefined): Place {
+    if (room !== undefined) return this.#roomOf(room, this.#checksDoors ? name : '');
+    const profileId = this.ownProfile(name);
+    return { profileId, isRoom: false, checked: name, bucket: bucketOf(profileId) };
+  }
+
+  #roomOf(room: string, checked: string): Place {
+    if (checked === '') return placeOf(room);
+    return { profileId: room, isRoom: true, checked, bucket: bucketOf(this.ownProfile(checked)) };
+  }
+}
+
+/** A count that is asked for at one place; with its answer it is told, or asked for elsewhere. */
+class CountingAt implements Entry {
+  deadline = 0;
+  readonly profileId: string;
+  readonly isRoom: boolean;
+  readonly #doors: Doors;
+  readonly #own: string;
+
+  /** @param own the identity's own profile @param room where it is thought to be, if not at home */
+  constructor(
+    doors: Doors,
+    readonly kind: VisitKind,
+    readonly name: string,
+    readonly handle: string,
+    readonly asker: Asker,
+    own: string,
+    room: string | undefined,
+  ) {
+    this.#doors = doors;
+    this.profileId = room ?? own;
+    this.isRoom = room !== undefined;
+    this.#own = own;
+  }
+
+  get bucket(): string {
+    return bucketOf(this.#own);
+  }
+
+  done(answer: VisitAnswer): void {
+    if (typeof answer === 'string') void this.#doors.countElsewhere(this, answer);
+    else this.asker.counted(this.profileId, answer ?? 0);
+  }
+
+  failed(error: Error): void {
+    this.asker.failed(error);
+  }
+}
+
+function doorOf(field: string): Door {
+  const space = field.indexOf(' ');
+  return { field, room: space < 0 ? undefined : field.slice(0, space) };
+}
+
+function settle({ profileId }: Place, answer: number | undefined): Settled {
+  return { profileId, count: answer ?? 0, known: true };
+}
+
+export function isKnown({ field }: Door): boolean {
+  return field !== '';
+}

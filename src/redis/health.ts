@@ -1,0 +1,249 @@
+// Whether Redis may be used at this moment: which master has a slot, and whether that master is up (node.ts). Looks at
+// every master every two seconds: a write, its mark, its history. A loss of data or a demotion that no connection
+// tells of is noticed so, and its recovery, too.
+//
+// ioredis's Cluster keeps connections and the table of slots; it decides nothing of what is sent again. It asks for
+// the table only when it meets MOVED, so while a slot's master is not up, the table is asked for here.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Cluster, Redis } from 'ioredis';
+import { ServiceError } from '../errors.js';
+import type { RedisClient } from './client.js';
+import type { Keys } from './keys.js';
+import { type DeploymentLostError, Marks, slotOf } from './marks.js';
+import { RedisNode } from './node.js';
+
+export interface HealthSpec {
+  readonly client: RedisClient;
+  readonly keys: Keys;
+  readonly salt: string;
+  readonly timeoutMs: number;
+  /** Told of failed looks, and once of a loss, as DeploymentLostError. */
+  readonly onError: (error: Error) => void;
+}
+
+interface Waiter {
+  readonly slot: number;
+  readonly deadline: number;
+  readonly resolve: (node: RedisNode) => void;
+  readonly reject: (error: Error) => void;
+}
+
+const LOOK_MS = 2_000;
+const POLL_MS = 5;
+const OPEN_MS = 2_000;
+const REFRESH_MS = 200;
+/** Our clock and a node's drift apart, and either may be set. */
+const MEASURE_MS = 10_000;
+
+export class RedisHealth {
+  readonly #spec: HealthSpec;
+  readonly #marks: Marks;
+  readonly #cluster: Cluster | undefined;
+  /** By address. */
+  readonly #nodes = new Map<string, RedisNode>();
+  /** As many as there are buckets and shards. */
+  readonly #slotsOfTags = new Map<string, number>();
+  /** Where there is no cluster. */
+  readonly #only: RedisNode | undefined;
+  readonly #failoverListeners: (() => void)[] = [];
+  readonly #timers: NodeJS.Timeout[];
+  /** By slot. */
+  #owners: (string | undefined)[] = [];
+  #masters: ReadonlySet<string | undefined> = new Set();
+  #waiters: Waiter[] = [];
+  #polling: NodeJS.Timeout | undefined;
+
+  /** @param spec with a client that is connected */
+  constructor(spec: HealthSpec) {
+    this.#spec = spec;
+    const { client, keys, salt } = spec;
+    this.#marks = new Marks(client, keys, salt);
+    if (client.isCluster) {
+      this.#cluster = client as Cluster;
+      this.#cluster.on('refresh', () => this.#readTable());
+      this.#cluster.on('+node', () => this.#readNodes());
+      this.#readTable();
+    } else {
+      this.#only = this.#newNode(undefined, () => true);
+      this.#only.adopt(client as Redis);
+    }
+    this.#timers = [
+      setInterval(() => void this.#lookAtAll(), LOOK_MS),
+      setInterval(() => this.#measureAll(), MEASURE_MS),
+      setInterval(() => this.#refreshIfNeeded(), REFRESH_MS),
+    ];
+    for (const timer of this.#timers) timer.unref();
+  }
+
+  /** Whether the deployment may be used at all; single masters may be away. */
+  get isUp(): boolean {
+    return this.#only === undefined ? this.#lost === undefined : this.#only.isUp;
+  }
+
+  /** Whether waiting is in vain, whatever the slot. */
+  get isHopeless(): boolean {
+    return this.#only === undefined ? this.#lost !== undefined : this.#only.isHopeless;
+  }
+
+  /** 0 where there are no slots. */
+  slotOf(key: string): number {
+    return this.#only === undefined ? slotOf(key) : 0;
+  }
+
+  /** The master of a slot. */
+  nodeOf(slot: number): RedisNode | undefined {
+    return this.#only ?? this.#nodes.get(this.#cluster?.slots[slot]?.[0] ?? '');
+  }
+
+  /** Of the master that has a hash tag's slot, where that is up; undefined where there are no slots. */
+  addressOf(tag: string): string | undefined {
+    let slot = this.#slotsOfTags.get(tag);
+    if (slot === undefined) {
+      slot = this.slotOf(tag);
+      this.#slotsOfTags.set(tag, slot);
+    }
+    const node = this.nodeOf(slot);
+    return node?.isUp ? node.address : undefined;
+  }
+
+  nodeAt(address: string): RedisNode | undefined {
+    return this.#nodes.get(address);
+  }
+
+  /** Resolves when every master was looked at, or does not answer in time. */
+  async opened(): Promise<void> {
+    const deadline = performance.now() + Math.min(this.#spec.timeoutMs, OPEN_MS);
+    const isOpen = (node: RedisNode) => node.isUp || node.lost !== undefined;
+    while (![...this.#nodes.values()].every(isOpen) && performance.now() < deadline) await sleep(POLL_MS);
+  }
+
+  /** The master of a slot once it is up. @throws ServiceError `unavailable` where that is not before the deadline, or in vain */
+  untilUp(slot: number, deadline: number): Promise<RedisNode> {
+    if (this.nodeOf(slot) === undefined) this.#cluster?.refreshSlotsCache();
+    return new Promise((resolve, reject) => {
+      this.#waiters.push({ slot, deadline, resolve, reject });
+      this.#polling ??= setInterval(this.#poll, POLL_MS);
+    });
+  }
+
+  /** Keeps what a MOVED told. */
+  moved(slot: number, address: string): void {
+    const cluster = this.#cluster;
+    if (cluster === undefined) return;
+    if (this.#nodes.has(address)) cluster.slots[slot] = [address];
+    cluster.refreshSlotsCache();
+  }
+
+  /** Looks at every master. @throws where one does not take writes, or has lost its data */
+  async look(): Promise<void> {
+    if (this.#nodes.size === 0) throw new ServiceError('unavailable');
+    const settled = await Promise.allSettled(
+      [...this.#nodes.values()].map(async (node) => {
+        if (!node.isUp && node.lost === undefined) throw new ServiceError('unavailable');
+        await node.look();
+      }),
+    );
+    const failed = settled.filter((one) => one.status === 'rejected');
+    if (this.#lost !== undefined) throw this.#lost;
+    if (failed[0] !== undefined) throw failed[0].reason;
+  }
+
+  /** Calls the listener when a master's run id or replication id changed, or the master of slots did. */
+  onFailover(listener: () => void): void {
+    this.#failoverListeners.push(listener);
+  }
+
+  close(): void {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#poll();
+    clearInterval(this.#polling);
+    for (const { reject } of this.#waiters) reject(new ServiceError('unavailable'));
+    this.#waiters = [];
+  }
+
+  /** The deployment is lost with its `meta`, whichever node had that. */
+  get #lost(): DeploymentLostError | undefined {
+    return this.nodeOf(this.#marks.meta.slot)?.lost;
+  }
+
+  readonly #poll = (): void => {
+    const now = performance.now();
+    this.#waiters = this.#waiters.filter(({ slot, deadline, resolve, reject }) => {
+      const node = this.nodeOf(slot);
+      if (this.#lost === undefined && node?.isUp) resolve(node);
+      else if (now >= deadline || this.#lost !== undefined || node?.isHopeless)
+        reject(new ServiceError('unavailable'));
+      else return true;
+      return false;
+    });
+    if (this.#waiters.length > 0) return;
+    clearInterval(this.#polling);
+    this.#polling = undefined;
+  };
+
+  async #lookAtAll(): Promise<void> {
+    // A node that is down is looked at when its connection is ready; errors are told by the connection.
+    const nodes = [...this.#nodes.values()].filter(({ isUp, lost }) => isUp || lost !== undefined);
+    await Promise.allSettled(nodes.map((node) => node.look()));
+  }
+
+  #measureAll(): void {
+    for (const node of this.#nodes.values()) {
+      if (node.isUp) node.clock.measure(node.redis).catch(this.#spec.onError);
+    }
+  }
+
+  #refreshIfNeeded(): void {
+    const cluster = this.#cluster;
+    if (cluster?.status !== 'ready') return;
+    for (const node of this.#nodes.values()) {
+      if (node.isUp || node.lost !== undefined) continue;
+      cluster.refreshSlotsCache();
+      return;
+    }
+  }
+
+  /** Takes over what CLUSTER SLOTS said. */
+  #readTable(): void {
+    const cluster = this.#cluster as Cluster;
+    const owners = cluster.slots.map((addresses) => addresses?.[0]);
+    const before = this.#owners;
+    this.#owners = owners;
+    this.#masters = new Set(owners);
+    this.#readNodes();
+    for (const address of this.#nodes.keys()) if (!this.#masters.has(address)) this.#nodes.delete(address);
+    if (owners.some((owner, slot) => before[slot] !== undefined && before[slot] !== owner))
+      this.#failedOver();
+  }
+
+  #readNodes(): void {
+    const cluster = this.#cluster as Cluster;
+    for (const redis of cluster.nodes('master')) {
+      const address = `${redis.options.host}:${redis.options.port}`;
+      // Nodes to start from may have other names, and no slots under them.
+      if (!this.#masters.has(address)) continue;
+      const has = (slot: number) => cluster.slots[slot]?.[0] === address;
+      (this.#nodes.get(address) ?? this.#newNode(address, has)).adopt(redis);
+    }
+  }
+
+  #newNode(address: string | undefined, has: (slot: number) => boolean): RedisNode {
+    const { timeoutMs, onError } = this.#spec;
+    const node = new RedisNode({
+      address,
+      marks: this.#marks,
+      timeoutMs,
+      has,
+      onMoved: (slot, to) => this.moved(slot, to),
+      onError,
+      onFailover: () => this.#failedOver(),
+    });
+    this.#nodes.set(address ?? '', node);
+    return node;
+  }
+
+  #failedOver(): void {
+    for (const listener of this.#failoverListeners) listener();
+  }
+}

@@ -1,0 +1,216 @@
+// One master: its connection, its clock, whether it may be used now, and how many replicas have what it did.
+//
+//   down ──ready──▶ asked for its clock, a write and its mark ──all well──▶ up ──close, READONLY──▶ down
+//                               └──the mark is gone──▶ lost, until a later look finds it
+//
+// A node that was demoted under its connection (fail-over behind a fixed address) answers READONLY: the connection is
+// cut, and the address asked again. Another node has another clock, and deadlines are in its time: nothing is sent
+// before that is known.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import { LUA, ServiceError } from '../errors.js';
+import { RedisClock } from './clock.js';
+import { before, REPLY_SHARE } from './deadline.js';
+import { isPassing, isReadOnly, isRefused, redirectionOf } from './failures.js';
+import { DeploymentLostError, type Mark, type Marks } from './marks.js';
+import { loadScript, runScript } from './scripts.js';
+import { isSilent } from './silence.js';
+
+export interface NodeSpec {
+  /** `host:port`; undefined for the one server. */
+  readonly address: string | undefined;
+  readonly marks: Marks;
+  readonly timeoutMs: number;
+  /** Whether a slot is this node's. */
+  readonly has: (slot: number) => boolean;
+  /** Told where a slot is that is not this node's any more. */
+  readonly onMoved: (slot: number, address: string) => void;
+  /** Told of failed looks, and once of a loss, as DeploymentLostError. */
+  readonly onError: (error: Error) => void;
+  /** Told when another server, or one with another history, answers in its place. */
+  readonly onFailover: () => void;
+}
+
+const PROBE = loadScript('probe');
+const LOOK_AGAIN_MS = 100;
+
+export class RedisNode {
+  readonly address: string | undefined;
+  readonly clock = new RedisClock();
+  readonly #spec: NodeSpec;
+  #redis: Redis | undefined;
+  #isReady = false;
+  #lost: DeploymentLostError | undefined;
+  #downSince = performance.now();
+  /** Run id and replication id. */
+  #history: string | undefined;
+  #replicated: Promise<void> | undefined;
+  #mark: Mark | undefined;
+
+  constructor(spec: NodeSpec) {
+    this.#spec = spec;
+    this.address = spec.address;
+  }
+
+  get redis(): Redis {
+    return this.#redis as Redis;
+  }
+
+  get isUp(): boolean {
+    return this.#isReady && this.#lost === undefined && !isSilent(this.redis);
+  }
+
+  /** Its data are gone. */
+  get lost(): DeploymentLostError | undefined {
+    return this.#lost;
+  }
+
+  /** It is away for so long that callers would wait in vain. */
+  get isHopeless(): boolean {
+    if (this.#lost !== undefined) return true;
+    return !this.#isReady && performance.now() - this.#downSince > this.#spec.timeoutMs;
+  }
+
+  /** Milliseconds of its clock until which it may apply what has this deadline of ours. */
+  lastMoment(deadline: number): number {
+    return Math.floor(this.clock.at(deadline) - this.#spec.timeoutMs * REPLY_SHARE);
+  }
+
+  /** Takes the connection to it; a cluster's client makes new ones under the same address. */
+  adopt(redis: Redis): void {
+    if (this.#redis === redis) return;
+    this.#redis = redis;
+    this.#down();
+    redis.on('close', () => {
+      if (this.#redis === redis) this.#down();
+    });
+    redis.on('ready', () => void this.#prepare(redis));
+    if (redis.status === 'ready') void this.#prepare(redis);
+    else if (redis.status === 'wait') redis.connect().catch(() => {}); // told as an error event
+  }
+
+  /** Ends a connection whose other end is not a master any more. */
+  cut(): void {
+    if (!this.#isReady) return;
+    this.#down();
+    this.redis.disconnect(true);
+  }
+
+  /**
+   * Looks whether it takes writes and still has its data.
+   * @throws DeploymentLostError, ServiceError `unavailable` where it does not answer in time, Redis's errors
+   */
+  async look(redis = this.redis): Promise<void> {
+    const deadline = performance.now() + this.#spec.timeoutMs;
+    const found = await before(deadline, this.#probe(redis, deadline)).catch((error) => {
+      if (isReadOnly(error)) this.cut();
+      throw error;
+    });
+    const { address, onError } = this.#spec;
+    if (found) {
+      this.#lost = undefined;
+      await before(deadline, this.#compareHistory(redis)).catch((error) => {
+        if (!isRefused(error)) throw error; // one may do without INFO
+      });
+      return;
+    }
+    const isNews = this.#lost === undefined;
+    this.#lost ??= new DeploymentLostError(this.#mark === this.#spec.marks.meta ? undefined : address);
+    if (isNews) onError(this.#lost);
+    throw this.#lost;
+  }
+
+  /** Resolves when so many replicas have what was sent on the connection up to now: one WAIT for all callers of a moment. @throws ServiceError `unavailable` */
+  replicated(count: number, deadline: number): Promise<void> {
+    this.#replicated ??= this.#waitForReplicas(count, deadline);
+    return this.#replicated;
+  }
+
+  async #waitForReplicas(count: number, deadline: number): Promise<void> {
+    await null; // until all batches of this moment are on their way
+    this.#replicated = undefined;
+    const { redis, address } = this;
+    const mark = this.#mark as Mark;
+    // WAIT is about the connection's last write. A batch that is asked for again may not be one, so this is.
+    const written = redis.eval(PROBE.source, 1, mark.key, this.lastMoment(deadline), mark.digest);
+    const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
+    const [wrote, reached] = await Promise.all([written, redis.wait(count, Math.max(1, ms))]); // 0 is for ever
+    if (wrote !== 1 || reached < count) {
+      const cause = new Error(
+        `${reached} of ${count} replicas of ${address ?? 'Redis'} have a batch in time`,
+      );
+      throw new ServiceError('unavailable', undefined, undefined, { cause });
+    }
+  }
+
+  #down(): void {
+    const { timeoutMs } = this.#spec;
+    if (this.#isReady) this.#downSince = performance.now() - (isSilent(this.redis) ? timeoutMs : 0);
+    this.#isReady = false;
+  }
+
+  /** Asks a connection that has just become ready for all that has to be known first. */
+  async #prepare(redis: Redis): Promise<void> {
+    const { stream } = redis;
+    const isCurrent = () => this.#redis === redis && redis.stream === stream && redis.status === 'ready';
+    let told = '';
+    while (isCurrent()) {
+      try {
+        await this.clock.measure(redis);
+        await this.look(redis);
+        break;
+      } catch (error) {
+        if (error instanceof DeploymentLostError || !isAway(error as Error)) break;
+        const { message } = error as Error;
+        if (message !== told) this.#spec.onError(error as Error);
+        told = message;
+        await sleep(LOOK_AGAIN_MS);
+        if (!isReadOnly(error as Error) || !isCurrent()) continue;
+        redis.disconnect(true);
+        return;
+      }
+    }
+    if (isCurrent()) this.#isReady = true;
+  }
+
+  /** @returns whether its mark is there */
+  async #probe(redis: Redis, deadline: number): Promise<boolean> {
+    const { marks, has } = this.#spec;
+    for (;;) {
+      // A mark that is gone is looked for until it is back, or its slot is another node's.
+      if (this.#mark === undefined || !has(this.#mark.slot)) this.#mark = await marks.find(has);
+      this.#mark ??= await marks.make(redis, has);
+      if (this.#mark === undefined) return true; // it has nothing to lose
+      const { key, digest } = this.#mark;
+      try {
+        const reply = await runScript(redis, PROBE, [key], [this.lastMoment(deadline), digest]);
+        if (reply === 1) return true;
+        if (reply === LUA.EXPIRED) await this.clock.measure(redis);
+        else if (await marks.isNamed(this.#mark)) return false;
+        else this.#mark = undefined;
+      } catch (error) {
+        const redirection = redirectionOf(error as Error);
+        if (redirection === undefined) throw error;
+        // On the move with its slot, it is at either node: it says nothing now.
+        if (redirection.kind === 'ASK') return true;
+        this.#spec.onMoved(redirection.slot, redirection.address);
+        await sleep(LOOK_AGAIN_MS);
+      }
+      if (performance.now() >= deadline) throw new ServiceError('unavailable');
+    }
+  }
+
+  async #compareHistory(redis: Redis): Promise<void> {
+    const [server, replication] = await Promise.all([redis.info('server'), redis.info('replication')]);
+    const history = `${/^run_id:\w+/m.exec(server)} ${/^master_replid:\w+/m.exec(replication)}`;
+    const before = this.#history;
+    this.#history = history;
+    if (before !== undefined && before !== history) this.#spec.onFailover();
+  }
+}
+
+/** Whether it makes no sense to go on before this is over. */
+function isAway(error: Error): boolean {
+  return error instanceof ServiceError || isPassing(error);
+}

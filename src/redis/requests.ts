@@ -1,0 +1,218 @@
+// Requests that are made once: an Idempotency-Key, or a delivery that repeats. What was asked under a key is done once
+// and answered alike for a day.
+//
+//   (nothing) ──begin──▶ under way {operation's id, places} ──end──▶ answered
+//
+// The request record is in a slot of its own, found by the key alone. The operation itself is done elsewhere, at a
+// place (a profile), in one step with a record of its own there: doing it again under the same id does nothing. A
+// retry may find that the place has changed (a merge, a move). It fences the old place first, which tells whether the
+// operation was done there and makes sure that it will not be; then it records the new place, then it does it there.
+
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { v7 as uuidv7 } from 'uuid';
+import { ERRORS, ServiceError } from '../errors.js';
+import { loadScript } from './scripts.js';
+import type { Store } from './store.js';
+
+/** Seconds for which an Idempotency-Key answers as the first time. */
+export const REMEMBERED_S = 24 * 60 * 60;
+
+const BEGIN = loadScript('request-begin');
+const PLACE = loadScript('request-place');
+const END = loadScript('request-end');
+const FENCE = loadScript('fence');
+
+/** How long a request without an answer is taken to be under way in another process, and how often it is looked at. */
+const IN_FLIGHT_GRACE_MS = 500;
+const POLL_MS = 10;
+/** What `fence` answers where nothing was done, and nothing will be. */
+const FENCED = '-';
+
+export interface RequestKey {
+  /** Whose key it is; keys of different scopes are different keys. */
+  readonly scope: string;
+  readonly key: string;
+  /** Digest of the request: with another one the key was used for something else. Empty where that can't be. */
+  readonly fingerprint: string;
+  /** The customer that the request is made for; another customer's request in the same scope is another request. */
+  readonly customer?: string | null;
+}
+
+/** What was done at an earlier place. */
+export interface Done {
+  readonly place: string;
+  /** What the record says. */
+  readonly record: string;
+}
+
+const NOTHING: readonly (Done | undefined)[] = [];
+
+/** An operation under a request record. */
+export class Operation {
+  /** UUID v7. */
+  readonly id: string;
+  /** When it was asked first, milliseconds since 1970. */
+  readonly at: number;
+  readonly #store: Store;
+  readonly #recordKey: string;
+  readonly #rememberedS: number;
+  #places: string;
+
+  constructor(store: Store, recordKey: string, rememberedS: number, id: string, at: number, places: string) {
+    this.#store = store;
+    this.#recordKey = recordKey;
+    this.#rememberedS = rememberedS;
+    this.id = id;
+    this.at = at;
+    this.#places = places;
+  }
+
+  /** Where it was, or will be, tried first; undefined where that is not known yet. */
+  get firstPlace(): string | undefined {
+    return this.#places.split(' ', 1)[0] || undefined;
+  }
+
+  /** Id of its record at the place where it is done now. @param part of an operation that is done in parts */
+  recordId(part = 0): string {
+    return recordIdOf(this.id, this.#places.split(' ').length, part);
+  }
+
+  /**
+   * Says where it is done now; to be called before it is done there.
+   * @param parts that it is done in
+   * @returns for each part what was done at an earlier place; it is not to be done again
+   * @throws ServiceError `unavailable`
+   */
+  async settle(place: string, parts = 1): Promise<readonly (Done | undefined)[]> {
+    for (;;) {
+      const places = this.#places === '' ? [] : this.#places.split(' ');
+      const isSettled = places.at(-1) === place;
+      const earlier = isSettled ? places.slice(0, -1) : places;
+      const done = earlier.length === 0 ? NOTHING : await this.#doneAt(earlier, parts);
+      if (isSettled || (earlier.length > 0 && done.every((part) => part !== undefined))) return done;
+      await this.#place([...places, place].join(' '));
+    }
+  }
+
+  /**
+   * Its record at this place was fenced: asks where it is done now. The try that fenced it may have ended before it
+   * recorded another place. Then it is done here, under another record. @throws ServiceError `unavailable`
+   */
+  async moveOn(place: string): Promise<void> {
+    const { client } = this.#store;
+    const known = this.#places;
+    this.#places = (await this.#store.call(() => client.hget(this.#recordKey, 'places'))) ?? '';
+    if (this.#places === known) await this.#place(`${known} ${place}`);
+  }
+
+  /** Ends the tries at these places. @returns for each part what was done there */
+  async #doneAt(places: readonly string[], parts: number): Promise<(Done | undefined)[]> {
+    const { keys } = this.#store;
+    const done = new Array<Done | undefined>(parts).fill(undefined);
+    for (const [i, place] of places.entries()) {
+      const touched = done.map((_, part) => keys.operation(place, recordIdOf(this.id, i + 1, part)));
+      const records = (await this.#store.change(FENCE, touched, [this.#rememberedS])) as string[];
+      for (const [part, record] of records.entries()) if (record !== FENCED) done[part] ??= { place, record };
+    }
+    return done;
+  }
+
+  async #place(wanted: string): Promise<void> {
+    const args = [this.id, this.#places, wanted];
+    const places = (await this.#store.change(PLACE, [this.#recordKey], args)) as string;
+    if (places === '') throw new ServiceError('unavailable'); // a day has passed, or Redis has lost it
+    this.#places = places;
+  }
+}
+
+function recordIdOf(id: string, place: number, part: number): string {
+  return `${id}.${place}.${part}`;
+}
+
+type Found = [
+  id: string,
+  at: string,
+  fingerprint: string,
+  customer: string,
+  places: string,
+  answer: string | null,
+];
+
+export class RequestStore {
+  readonly #store: Store;
+  readonly #rememberedS: number;
+
+  /** @param rememberedS seconds for which a key answers as the first time */
+  constructor(store: Store, rememberedS = REMEMBERED_S) {
+    this.#store = store;
+    this.#rememberedS = rememberedS;
+  }
+
+  /**
+   * @param place where the operation will be done, as far as is known; empty where it is not
+   * @param act does what is asked, under the operation; called again by a retry if that may be needed
+   * @returns what `act` answered the first time
+   * @throws ServiceError `idempotency_key_reused`, `unavailable`, and what `act` throws
+   */
+  async run(
+    { scope, key, fingerprint, customer }: RequestKey,
+    place: string,
+    act: (operation: Operation) => Promise<string>,
+  ): Promise<string> {
+    const at = Date.now();
+    const id = uuidv7({ msecs: at });
+    let recordKey = this.#recordKey(scope, key);
+    const begin = () =>
+      this.#store.change(BEGIN, [recordKey], [this.#rememberedS, id, at, fingerprint, customer ?? '', place]);
+    let reply = await begin();
+    if (customer && reply !== 1 && ![customer, ''].includes((reply as Found)[3])) {
+      // A shared device: this session's key was the last customer's. Each customer has its own.
+      recordKey = this.#recordKey(`${scope}\n${customer}`, key);
+      reply = await begin();
+    }
+    const graceUntil = performance.now() + IN_FLIGHT_GRACE_MS;
+    while (reply !== 1) {
+      const [foundId, foundAt, foundFingerprint, , places, answer] = reply as Found;
+      // The first try of this very call may have lost its reply.
+      if (foundId === id) break;
+      if (foundFingerprint !== fingerprint) throw new ServiceError('idempotency_key_reused');
+      if (answer !== null) return answer;
+      if (performance.now() >= graceUntil)
+        return this.#finish(
+          new Operation(this.#store, recordKey, this.#rememberedS, foundId, Number(foundAt), places),
+          recordKey,
+          act,
+        );
+      await sleep(POLL_MS);
+      reply = await begin();
+    }
+    return this.#finish(
+      new Operation(this.#store, recordKey, this.#rememberedS, id, at, place),
+      recordKey,
+      act,
+    );
+  }
+
+  async #finish(
+    operation: Operation,
+    recordKey: string,
+    act: (operation: Operation) => Promise<string>,
+  ): Promise<string> {
+    const end = (answer: string) =>
+      this.#store.change(END, [recordKey], [operation.id, answer]) as Promise<string>;
+    try {
+      return await end(await act(operation));
+    } catch (error) {
+      // A 4xx changes nothing: its key is free again. Unless another try was done, before or meanwhile.
+      const isRefused = error instanceof ServiceError && ERRORS[error.code].status < 500;
+      const answer = isRefused ? await end('') : '';
+      if (answer === '') throw error;
+      return answer;
+    }
+  }
+
+  #recordKey(scope: string, key: string): string {
+    return this.#store.keys.request(createHash('sha256').update(`${scope}\n${key}`).digest('base64url'));
+  }
+}

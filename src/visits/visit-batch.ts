@@ -1,0 +1,90 @@
+// Visits and doors in Redis: every operation of an event-loop turn goes to lua/visits.lua in one call (on a cluster, one
+// for each node). An operation that is elsewhere says so in its answer; src/identity/doors.ts then asks there.
+
+import { LUA, ServiceError } from '../errors.js';
+import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
+import type { Keys } from '../redis/keys.js';
+import { bucketOf } from '../redis/keys.js';
+import { loadScript } from '../redis/scripts.js';
+
+/** What is done with a count. */
+export type VisitKind = 'visit' | 'visitAndCount' | 'read' | 'reset';
+/** Where an identity is; `resolve` makes an unknown one known. */
+export type DoorKind = 'resolve' | 'peek';
+
+/** An operation at a door (of an identity at home), on the door itself, or at a room. */
+export interface Entry extends Batched<VisitAnswer> {
+  readonly kind: VisitKind | DoorKind;
+  /** Empty for an operation on a door itself. */
+  readonly handle: string;
+  /** The identity's own profile, or the one whose room it is. */
+  readonly profileId: string;
+  /** Whether it is at a room; never an operation on a door itself. */
+  readonly isRoom: boolean;
+  /** The identity, `c:<customer>` or `s:<session>`. At a room: whose door is checked in the same step; empty where it was asked before. */
+  readonly name: string;
+  /** Bucket of that identity. */
+  readonly bucket: string;
+}
+
+/**
+ * The count, where one was asked for. For `resolve` and `peek` the identity's field in `ids`, as in lua/visits.lua.
+ * Another text says that nothing was done here, and where to ask: `@<field>`, or a profile's heir.
+ */
+export type VisitAnswer = string | number | undefined;
+
+export type VisitBatch = Batcher<Entry, VisitAnswer>;
+
+const LETTERS: Record<Entry['kind'], string> = {
+  visit: 'v',
+  visitAndCount: 'c',
+  read: 'g',
+  reset: 'd',
+  resolve: 'r',
+  peek: 'p',
+};
+
+/** @param maxProducts products that a profile may count; one more is `too_many_products` */
+export function visitFormat(keys: Keys, maxProducts: number): BatchFormat<Entry, VisitAnswer> {
+  return {
+    script: loadScript('visits'),
+    tag: ({ profileId }) => bucketOf(profileId),
+    mixesTags: true,
+    writes: ({ kind }) => kind !== 'read' && kind !== 'peek',
+    encode(entries, call, namesKeys) {
+      let lines = '';
+      const name = (key: string): string => {
+        if (namesKeys) call.key(key);
+        return key;
+      };
+      for (const entry of entries) {
+        const { kind, profileId, handle } = entry;
+        const letter = LETTERS[kind];
+        if (entry.isRoom) {
+          const room = name(keys.room(profileId));
+          lines += `${letter.toUpperCase()}${room}\n${handle}\n${name(keys.profile(profileId))}\n${entry.name}\n`;
+          if (entry.name !== '') lines += `${name(keys.ids(entry.bucket))}\n${profileId}\n`;
+          continue;
+        }
+        const door = name(keys.door(profileId));
+        if (kind === 'resolve' || kind === 'peek')
+          lines += `${letter}${name(keys.ids(entry.bucket))}\n${entry.name}\n${door}\n\n`;
+        else if (kind === 'reset')
+          lines += `${letter}${door}\n${handle}\n${name(keys.ids(entry.bucket))}\n${entry.name}\n`;
+        else lines += `${letter}${door}\n${handle}\n`;
+      }
+      call.arg(maxProducts);
+      call.arg(lines);
+    },
+    decode(entries, reply) {
+      const answers = new Array<VisitAnswer | Error>(entries.length).fill(undefined);
+      const list = reply as (number | string | Error)[];
+      for (let i = 0; i < list.length; i += 2) {
+        const answer = list[i + 1];
+        answers[(list[i] as number) - 1] =
+          answer === LUA.TOO_MANY ? new ServiceError('too_many_products') : answer;
+      }
+      return answers;
+    },
+  };
+}

@@ -1,0 +1,288 @@
+// Changes of wishlists in Redis: those of an event-loop turn go to lua/wishlist.lua in one call, with their events. One
+// that is elsewhere says so in its answer; src/identity/doors.ts then asks there.
+
+import { hash } from 'node:crypto';
+import { LUA, ServiceError } from '../errors.js';
+import { shardOf } from '../events/appender.js';
+import type { Identity } from '../identity/rules.js';
+import type { Place } from '../redis/at-profile.js';
+import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
+import { bucketOf, type Keys } from '../redis/keys.js';
+import type { ScriptCall } from '../redis/script-call.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+
+/** An event before it happens. */
+export interface PendingEvent {
+  readonly id: string;
+  /** From encodeEvent; that of a removal that fills its payload from beginEvent. */
+  readonly line: string;
+}
+
+interface Operation {
+  /** Who does what, without line breaks: a retry has the same one. From operationKey. */
+  readonly operationKey: string;
+}
+
+/** Adds an item or updates it. */
+export interface Addition extends Operation {
+  readonly kind: 'add';
+  readonly field: string;
+  /** As it is stored where it is new. */
+  readonly item: string;
+  readonly event: PendingEvent;
+}
+
+/** Removes items that are there, with an event for each. */
+export interface Removal extends Operation {
+  readonly kind: 'remove';
+  readonly items: readonly {
+    readonly field: string;
+    readonly event: PendingEvent;
+    /** Fields of the item that make the event's payload, separated by spaces; empty where the line is whole. */
+    readonly payload: string;
+  }[];
+  /** Where given, it is done once under this record, whatever is there. */
+  readonly once?: { readonly recordId: string; readonly seconds: number };
+}
+
+/** Gives the profile a share code, where it has none. */
+export interface Sharing extends Operation {
+  readonly kind: 'share';
+  /** One that was drawn, and whether its key is written already. */
+  readonly code: string;
+  readonly isWritten: boolean;
+  /** Its line has the drawn code. */
+  readonly event: PendingEvent;
+}
+
+export type Change = Addition | Removal | Sharing;
+
+interface Making {
+  readonly kind: 'make';
+  readonly profileId: string;
+  readonly place: Place;
+  readonly change: Change;
+  /** Whether it waits for another request that does the same. */
+  readonly isPatient: boolean;
+}
+
+/** An event of an outbox is in the stream, and its sender has the reply. */
+interface Sent {
+  readonly kind: 'sent';
+  readonly profileId: string;
+  readonly id: string;
+}
+
+/** Senders have their replies, on one server. */
+interface Answered {
+  readonly kind: 'answered';
+  /** Of any of the operations. */
+  readonly profileId: string;
+  readonly operationKeys: readonly string[];
+}
+
+type Request = Making | Sent | Answered;
+type Entry = Request & Batched<WishlistAnswer>;
+
+/**
+ * Undefined: done as asked, and the event is in the stream. Else a text, see lua/wishlist.lua: one of these with what
+ * belongs to it, or where to ask instead.
+ */
+export type WishlistAnswer = string | undefined;
+
+export const DONE = '=';
+export const NOT_NOW = '~';
+export const WRITE_CODE = '?';
+export const FENCED = '-';
+const VERDICTS = DONE + NOT_NOW + WRITE_CODE + FENCED;
+
+/** Whether an answer says where to ask instead. */
+export function isElsewhere(answer: string): boolean {
+  return !VERDICTS.includes(answer.charAt(0));
+}
+
+/** Items of a profile, and bytes of them together, beyond which none is added; 0: any number. */
+export interface ItemLimits {
+  readonly maxItems: number;
+  readonly maxBytes: number;
+}
+
+export interface WishlistOptions extends Partial<ItemLimits> {
+  /** Streams that new events are spread over, and bytes at which one takes no more. */
+  readonly shards: number;
+  readonly highWater: number;
+  /** How long a pending event is taken for a request that is still under way. */
+  readonly underWayMs?: number;
+}
+
+/** @param what is done, as far as a retry must be told from another operation */
+export function operationKey(kind: string, { customerId, sessionId }: Identity, what: string): string {
+  return `${kind} ${hash('sha1', `${customerId}\n${sessionId}\n${what}`, 'base64url')}`;
+}
+
+export class WishlistBatch {
+  readonly underWayMs: number;
+  readonly #batcher: Batcher<Entry, WishlistAnswer>;
+
+  /** @param onBatch told of each batch: entries in it, milliseconds until Redis answered */
+  constructor(store: Store, options: WishlistOptions, onBatch?: (size: number, ms: number) => void) {
+    this.underWayMs = options.underWayMs ?? 500;
+    const format = wishlistFormat(store.keys, !store.isCluster, this.underWayMs, options);
+    this.#batcher = store.batcher(format, onBatch);
+  }
+
+  /**
+   * Makes a change, if it belongs to this place.
+   * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
+   */
+  make(place: Place, change: Change, isPatient: boolean): Promise<WishlistAnswer> {
+    return this.#run({ kind: 'make', profileId: place.profileId, place, change, isPatient });
+  }
+
+  /** Takes an event out of its outbox: it is in the stream. @returns a text where the profile was merged away */
+  sent(profileId: string, id: string): Promise<WishlistAnswer> {
+    return this.#run({ kind: 'sent', profileId, id });
+  }
+
+  /** Forgets changes that were made on one server: their senders have the replies. */
+  async answered(profileId: string, operationKeys: readonly string[]): Promise<void> {
+    await this.#run({ kind: 'answered', profileId, operationKeys });
+  }
+
+  async close(): Promise<void> {
+    await this.#batcher.close();
+  }
+
+  #run(request: Request): Promise<WishlistAnswer> {
+    return this.#batcher.run(request);
+  }
+}
+
+/** What a removal's event has of the item: field -> column. */
+const COLUMNS = {
+  productId: 'product_id',
+  variantId: 'variant_id',
+  productHandle: 'product_handle',
+  quantity: 'quantity',
+  price: 'price',
+  compareAt: 'compare_at',
+};
+const COLUMN_NAMES = Object.entries(COLUMNS)
+  .map(([field, column]) => `${field}=${column} `)
+  .join('');
+
+/** @param isOneServer where visitors, wishlists and streams can be reached in one step */
+function wishlistFormat(
+  keys: Keys,
+  isOneServer: boolean,
+  underWayMs: number,
+  { shards, highWater, maxItems = 0, maxBytes = 0 }: WishlistOptions,
+): BatchFormat<Entry, WishlistAnswer> {
+  return {
+    script: loadScript('wishlist'),
+    tag: ({ profileId }) => (isOneServer ? `e${shardOf(profileId, shards)}` : bucketOf(profileId)),
+    mixesTags: false,
+    writes: () => true,
+    size: sizeOf,
+    encode(entries, call) {
+      if (isOneServer) {
+        const shard = shardOf((entries[0] as Entry).profileId, shards);
+        call.key(keys.events(shard));
+        call.key(keys.eventsState(shard));
+        call.key(keys.unanswered);
+      }
+      let words = '';
+      let lines = '';
+      const given = { events: '', contents: [] as string[] };
+      for (const entry of entries) {
+        const { kind, profileId } = entry;
+        if (kind === 'answered') {
+          lines += `k\n${entry.operationKeys.length}\n${entry.operationKeys.join('\n')}\n`;
+          continue;
+        }
+        call.key(keys.profile(profileId));
+        if (kind === 'sent') {
+          call.key(keys.outbox(profileId));
+          lines += `s\n${entry.id}\n`;
+          continue;
+        }
+        const { place, change, isPatient } = entry;
+        const { checked, isRoom, bucket } = place;
+        // On a cluster a code's key is in another slot, and its sender writes it.
+        call.key(change.kind === 'share' && isOneServer ? keys.share(change.code) : keys.items(profileId));
+        if (!isOneServer) call.key(keys.outbox(profileId));
+        words += `${change.operationKey}\n`;
+        const letter = LETTERS[change.kind];
+        lines += `${isPatient ? letter : letter.toUpperCase()}${checked}\n`;
+        if (checked !== '') lines += isRoom ? `${profileId}\n` : '\n';
+        lines += linesOf(change, profileId, call, keys, given);
+        if (checked === '') continue;
+        call.key(keys.ids(bucket));
+      }
+      call.arg(isOneServer ? highWater : '');
+      call.arg(maxItems);
+      call.arg(maxBytes);
+      call.arg(COLUMN_NAMES);
+      call.arg(underWayMs);
+      call.arg(words);
+      call.arg(lines);
+      call.arg(given.events);
+      for (const content of given.contents) call.arg(content);
+    },
+    decode(entries, reply) {
+      const answers = new Array<WishlistAnswer | Error>(entries.length).fill(undefined);
+      const list = reply as (number | WishlistAnswer)[];
+      for (let i = 0; i < list.length; i += 2) {
+        const answer = list[i + 1];
+        answers[(list[i] as number) - 1] = typeof answer === 'number' ? errorOf(answer) : answer;
+      }
+      return answers;
+    },
+  };
+}
+
+const LETTERS = { add: 'a', remove: 'r', share: 'c' } as const;
+
+function linesOf(
+  change: Change,
+  profileId: string,
+  call: ScriptCall,
+  keys: Keys,
+  given: { events: string; readonly contents: string[] },
+): string {
+  // Lines of events end by themselves.
+  switch (change.kind) {
+    case 'add': {
+      const { field, item, event } = change;
+      const second = item.indexOf('\n') + 1;
+      given.events += event.line;
+      given.contents.push(item.slice(second));
+      return `${field}\n${item.slice(0, second)}`;
+    }
+    case 'share': {
+      const { code, isWritten, event } = change;
+      given.events += event.line;
+      return `${code}\n${isWritten ? 1 : 0}\n${profileId}\n`;
+    }
+    case 'remove': {
+      const { items, once } = change;
+      if (once !== undefined) call.key(keys.operation(profileId, once.recordId));
+      let lines = `${once?.seconds ?? ''}\n${items.length}\n`;
+      for (const { field, event, payload } of items)
+        lines += `${field}\n${event.line}${payload === '' ? '' : '\n'}${payload}\n`;
+      return lines;
+    }
+  }
+}
+
+function sizeOf(entry: Entry): number {
+  if (entry.kind !== 'make') return 0;
+  const { change } = entry;
+  if (change.kind === 'add') return change.item.length + change.event.line.length;
+  return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
+}
+
+function errorOf(code: number): ServiceError {
+  return new ServiceError(code === LUA.TOO_MANY ? 'too_many_items' : 'overloaded');
+}

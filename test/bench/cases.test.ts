@@ -1,0 +1,60 @@
+// The cases and what is to be made of them fit each other: names are checked nowhere else before a run of many minutes.
+
+import t from 'tap';
+import type { Bench } from '../../bench/bench.js';
+import { GROUPS, type Group, type GroupName } from '../../bench/cases.js';
+import { measuredFigures } from '../../bench/figures.js';
+import { tables } from '../../bench/report/tables.js';
+import type { Results } from '../../bench/results.js';
+import { type GroupResult, wantedCases } from '../../bench/sections/slices.js';
+import { readSettings } from '../../bench/settings.js';
+import type { Slice } from '../../bench/slice.js';
+
+const names = Object.keys(GROUPS) as GroupName[];
+
+/** What ONLY chooses, by group. */
+function wanted(only: string): Record<string, string[]> {
+  const bench = { settings: readSettings({ ONLY: only }) } as Bench;
+  const chosen = names.map((group) => [group, wantedCases(bench, group).map(({ name }) => name)] as const);
+  return Object.fromEntries(chosen.filter(([, cases]) => cases.length > 0));
+}
+
+t.test('ONLY=visit is a visit beside the floor and the limit, once', async (t) => {
+  t.same(wanted('visit'), { visits: ['bare', 'floor', 'visit'] });
+});
+
+t.test('a case brings what it is compared with, and a group all of its cases', async (t) => {
+  t.same(wanted('event'), { wishlist: ['bare', 'visit', 'event'] });
+  t.same(wanted('scale'), { scale: GROUPS.scale.cases.map(({ name }) => name) });
+  t.same(Object.keys(wanted('')), names, 'all of them without it');
+  t.same(wanted('visi'), {}, 'and a part of a name is none');
+});
+
+t.test('references are cases of their group, and no name is there twice', async (t) => {
+  for (const { reference, cases } of Object.values<Group>(GROUPS)) {
+    const all = cases.map(({ name }) => name);
+    t.same(
+      reference.filter((name) => !all.includes(name)),
+      [],
+    );
+    t.equal(new Set(all).size, all.length);
+  }
+});
+
+t.test('every figure that cases give is found in their results, and shown', async (t) => {
+  const slice = { operations: 1, perSecond: 1, p50Ms: 1, p99Ms: 1, cpu: { server: 1, redis: 1 } };
+  const slices = [{ ...slice, disturbance: { stolen: 0, others: 0 } } as Slice];
+  const groups = Object.fromEntries(
+    names.map((group): [string, GroupResult] => [
+      group,
+      Object.fromEntries(GROUPS[group].cases.map(({ name, title, who }) => [name, { title, who, slices }])),
+    ]),
+  );
+  const machine = { cpu: '', cores: 2, memoryGb: 1, kernel: '', versions: {} };
+  const results = { at: '', commit: '', machine, settings: readSettings({}), groups } as unknown as Results;
+  const figures = measuredFigures(results).map(({ title }) => title);
+  t.equal(figures.length, 14, figures.join('; '));
+  const shown = tables(results);
+  for (const { title } of names.flatMap((group): Group['cases'] => GROUPS[group].cases))
+    t.ok(shown.includes(`| ${title} |`), title);
+});

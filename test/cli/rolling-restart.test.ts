@@ -1,0 +1,76 @@
+// `serve` told to stop: it says so, answers on, and leaves nobody with a broken connection.
+
+import { Agent } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { freePort } from '../../src/embedded/redis.js';
+import { startTestRedis } from '../harness/redis.js';
+import { restartInTurn, startTwo } from './rolling-restart.js';
+import { ask, putUnderLoad } from './shop-under-load.js';
+import { spawnWishmeter, until } from './wishmeter.js';
+
+const VISIT = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'x' });
+
+t.test('one that drains is not ready, and closes connections as it answers', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const port = await freePort();
+  const drainMs = 1_500;
+  const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
+  const serving = spawnWishmeter({ args: ['serve'], env });
+  t.teardown(async () => {
+    serving.child.kill('SIGKILL');
+    await serving.ended;
+  });
+  await until('it serves', () => serving.stdout().includes('"serving"'));
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.teardown(() => agent.destroy());
+  t.match(await ask(port, agent, 'GET', '/readyz'), { status: 200, connection: undefined });
+
+  const asked = performance.now();
+  serving.child.kill('SIGTERM');
+  const unready = await until('it is not ready', async () => {
+    const answer = await ask(port, agent, 'GET', '/readyz');
+    return answer.status === 503 && answer;
+  });
+  t.ok(performance.now() - asked < drainMs / 3, 'at once');
+  t.match(unready, { connection: 'close', body: /^\{"error":"Not ready: the process is stopping\."/ });
+  for (const [method, path, body] of [
+    ['POST', '/product/visit', VISIT],
+    ['GET', '/nowhere', ''],
+    ['OPTIONS', '/product/visit', ''],
+    ['HEAD', '/healthz', ''],
+  ] as const) {
+    t.match(await ask(port, agent, method, path, body), { connection: 'close' }, `${method} ${path}`);
+  }
+  t.equal((await ask(port, undefined, 'POST', '/product/visit', VISIT)).status, 200, 'it takes connections');
+  t.match(await serving.ended, { code: 0, stderr: '' });
+  t.ok(performance.now() - asked >= drainMs, 'the listener stays');
+});
+
+t.test('a second signal ends the drain at once', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '30000' };
+  const serving = spawnWishmeter({ args: ['serve'], env });
+  await until('it serves', () => serving.stdout().includes('"serving"'));
+  serving.child.kill('SIGTERM');
+  await until('it is told', () => serving.stdout().includes('"stopping"'));
+  await sleep(100);
+  const again = performance.now();
+  serving.child.kill('SIGTERM');
+  t.match(await serving.ended, { code: 143 });
+  t.ok(performance.now() - again < 2_000);
+});
+
+t.test(
+  'two on one port, restarted in turn, twice: clients that keep connections notice nothing',
+  async (t) => {
+    const { port, parts } = await startTwo(t);
+    const load = putUnderLoad(port, 16);
+    await sleep(300);
+    for (let round = 0; round < 2; round++) await restartInTurn(parts);
+    await sleep(300);
+    t.ok((await load.expectExact(t)) > 500);
+  },
+);

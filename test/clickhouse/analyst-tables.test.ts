@@ -1,0 +1,62 @@
+// What the analyst may read is a list by name, so a new table is nobody's until somebody decides. This is where that is
+// noticed: every table of the schema is either the analyst's or the service's own.
+
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { migrate } from '../../src/clickhouse/migrate.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+
+const PRIVATE = ['deployment', 'schema_migrations'];
+/** Views with parameters can't be read without them. */
+const PARAMETERS: Readonly<Record<string, string>> = {
+  product_funnel: "(from = '2025-01-01', to = '2025-02-01')",
+};
+
+const server = await startTestClickHouse({ readable: { database: 'shop', tables: ANALYST_TABLES } });
+t.teardown(() => server.stop());
+const client = createClickHouse(server.url);
+t.teardown(() => client.close());
+await migrate(client, 'shop');
+const answer = await client.query({
+  query: "SELECT name FROM system.tables WHERE database = 'shop' ORDER BY name",
+  format: 'JSONEachRow',
+});
+const tables = (await answer.json<{ name: string }>()).map(({ name }) => name);
+
+t.test('every table of the schema is on one of the two lists', (t) => {
+  for (const name of tables) {
+    const places = [ANALYST_TABLES, PRIVATE].filter((list) => list.includes(name));
+    t.equal(places.length, 1, `${name}: put it into ANALYST_TABLES, or into PRIVATE here`);
+  }
+  t.end();
+});
+
+t.test('the analyst can read what is on its list, and not the rest', async (t) => {
+  const analyst = createClickHouse(new URL(server.url).origin);
+  t.teardown(() => analyst.close());
+  for (const name of tables) {
+    const reading = analyst.query({ query: `SELECT * FROM shop.${name}${PARAMETERS[name] ?? ''} LIMIT 1` });
+    if (ANALYST_TABLES.includes(name)) await t.resolves(reading, name);
+    else await t.rejects(reading, /Not enough privileges/, name);
+    await reading.then((result) => result.text()).catch(() => {});
+  }
+});
+
+t.test('docs/analysts.md grants the same on a server', async (t) => {
+  const text = readFileSync(new URL('../../../docs/analysts.md', import.meta.url), 'utf8');
+  const granted = Array.from(
+    text.matchAll(/^GRANT SELECT ON wishmeter\.(\w+) TO wishmeter_reader;/gm),
+    ([, name]) => name,
+  );
+  t.same(granted, ANALYST_TABLES);
+  const [, sql = ''] = /```sql\n([\s\S]*?)```/.exec(text) ?? [];
+  const statements = sql.split(/;\n/).filter((statement) => statement.trim() !== '');
+  t.ok(statements.length > ANALYST_TABLES.length);
+  for (const statement of statements) {
+    const query_params = { statement };
+    const parsed = await client.query({ query: 'SELECT formatQuery({statement: String})', query_params });
+    t.ok(await parsed.text(), statement);
+  }
+});

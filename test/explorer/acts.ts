@@ -1,0 +1,55 @@
+// What visitors do in a scenario, as data. Customers and sessions have one-letter names; each schedule has its own
+// people of these names.
+
+export interface Who {
+  readonly customer?: string;
+  readonly session?: string;
+}
+
+export type Act =
+  | { readonly do: 'link'; readonly who: Required<Who> }
+  | { readonly do: 'visit'; readonly who: Who; readonly handle: string; readonly key?: string }
+  | { readonly do: 'reset' | 'read'; readonly who: Who; readonly handle: string }
+  | { readonly do: 'event' | 'list' | 'share'; readonly who: Who }
+  | { readonly do: 'add' | 'remove'; readonly who: Who; readonly product: string };
+
+/** What an act was answered; what it does not tell is absent. */
+export interface Answer {
+  readonly profileId: string;
+  readonly count?: number;
+  readonly removed?: boolean;
+  /** Products, sorted. */
+  readonly items?: readonly string[];
+  readonly code?: string;
+}
+
+const who = (text: string): Who => {
+  const [customer, session] = [/[A-M]/.exec(text)?.[0], /[N-Z]/.exec(text)?.[0]];
+  return { ...(customer ? { customer } : {}), ...(session ? { session } : {}) };
+};
+
+/** Letters up to M are customers, the others sessions: `AS` is session S, at customer A. */
+export const link = (text: string): Act => ({ do: 'link', who: who(text) as Required<Who> });
+export const visit = (text: string, handle = 'a'): Act => ({ do: 'visit', who: who(text), handle });
+export const keyedVisit = (text: string, key = 'k', handle = 'a'): Act => ({
+  do: 'visit',
+  who: who(text),
+  handle,
+  key,
+});
+export const reset = (text: string, handle = 'a'): Act => ({ do: 'reset', who: who(text), handle });
+export const read = (text: string, handle = 'a'): Act => ({ do: 'read', who: who(text), handle });
+export const event = (text: string): Act => ({ do: 'event', who: who(text) });
+export const list = (text: string): Act => ({ do: 'list', who: who(text) });
+export const share = (text: string): Act => ({ do: 'share', who: who(text) });
+export const add = (text: string, product = '1'): Act => ({ do: 'add', who: who(text), product });
+export const remove = (text: string, product = '1'): Act => ({ do: 'remove', who: who(text), product });
+
+export function words(act: Act): string {
+  const { customer, session } = act.who;
+  const args: (string | undefined)[] = [customer, session];
+  if ('handle' in act) args.push(act.handle);
+  if ('product' in act) args.push(act.product);
+  if ('key' in act) args.push(`key ${act.key}`);
+  return `${act.do}(${args.filter((arg) => arg !== undefined).join(', ')})`;
+}

@@ -1,0 +1,154 @@
+// After a schedule: everybody is reached by a server that has never heard of them, there is an order of the operations
+// that explains what they see there and what was answered, and each event is in the stream once.
+
+import { type Act, type Answer, list, read, words } from './acts.js';
+import type { Model } from './model.js';
+import { explains, type Performed } from './orders.js';
+import type { People } from './people.js';
+import type { Play } from './play.js';
+import type { Server } from './server.js';
+
+/** A line of the stream of events. */
+export interface Row {
+  readonly event_id: string;
+  readonly type: string;
+  readonly origin: string;
+  readonly profile_id: string;
+  readonly payload: string;
+}
+
+/** What there is to see of everybody afterwards. */
+interface Sight {
+  /** Act in words -> answer */
+  readonly answers: ReadonlyMap<string, Answer>;
+  /** `<from>><heir>`, as analysts are told. */
+  readonly merges: ReadonlySet<string>;
+  /** Share code -> profile */
+  readonly codes: ReadonlyMap<string, string>;
+}
+
+/** What everybody is asked afterwards. */
+function questions(letters: readonly string[]): Act[] {
+  return letters.flatMap((letter) => [read(letter, 'a'), read(letter, 'b'), list(letter)]);
+}
+
+export async function check(
+  model: Model,
+  play: Play,
+  people: People,
+  letters: readonly string[],
+  fresh: Server,
+  rowsSince: () => Promise<readonly Row[]>,
+  addsCommute: boolean,
+): Promise<readonly string[]> {
+  const faults: string[] = [];
+  const answers = new Map<string, Answer>();
+  const ask = async (act: Act) => {
+    try {
+      const answer = await fresh.perform(people.real(act), '');
+      answers.set(words(act), { ...answer, profileId: people.ownerOf(answer.profileId) });
+    } catch (error) {
+      faults.push(`${words(act)} afterwards fails: ${(error as Error).message}`);
+    }
+  };
+  await Promise.all(questions(letters).map(ask));
+  const codes = new Map<string, string>();
+  const { performed } = play;
+  for (const { code } of performed.flatMap(({ answer }) => answer ?? []))
+    if (code !== undefined) codes.set(code, people.ownerOf(await fresh.follow(code)));
+  const rows = await rowsSince();
+  if (faults.length > 0) return faults;
+
+  // A server that ends after a merge may leave the word of it to the next request.
+  const unsent = await Promise.all(letters.map((letter) => fresh.unsent(people.ownProfile(letter))));
+  const told = [...rows, ...unsent.flat().map((line) => JSON.parse(line) as Row)];
+  const sight: Sight = { answers, merges: mergesIn(told, people), codes };
+  const fits = (end: Model, known: ReadonlyMap<string, string>) => shows(end, known, letters, sight);
+  const tell = (where: string) =>
+    faults.push(`no order of the operations explains the answers${where}:\n${describe(performed, sight)}`);
+  const explain = (precedes: (a: string, b: string) => boolean) => explains(model, performed, precedes, fits);
+  if (!explain((a, b) => play.precedes(a, b))) tell('');
+  for (const [a, b] of faults.length > 0 ? [] : play.separable(addsCommute))
+    if (!explain((one, other) => one === a && other === b))
+      tell(` (in an equal schedule ${a} is over before ${b} begins)`);
+  return [...faults, ...checkEvents(performed, rows)];
+}
+
+/** Whether the model's end is what there is to see. */
+function shows(
+  end: Model,
+  known: ReadonlyMap<string, string>,
+  letters: readonly string[],
+  sight: Sight,
+): boolean {
+  return (
+    questions(letters).every((act) => {
+      const said = end.act(act, '');
+      const seen = sight.answers.get(words(act));
+      return (
+        said.profileId === seen?.profileId &&
+        said.count === seen.count &&
+        said.items?.join() === seen.items?.join()
+      );
+    }) &&
+    end.merges.every(([from, heir]) => sight.merges.has(`${from}>${heir}`)) &&
+    [...known].every(([drawn, code]) => sight.codes.get(code) === end.profileOfCode(drawn))
+  );
+}
+
+function mergesIn(rows: readonly Row[], people: People): Set<string> {
+  const merges = rows.filter(({ origin }) => origin === 'merge');
+  return new Set(
+    merges.map(({ profile_id, payload }) => {
+      const { into } = JSON.parse(payload) as { into: string };
+      return `${people.ownerOf(profile_id)}>${people.ownerOf(into)}`;
+    }),
+  );
+}
+
+function describe(performed: readonly Performed[], { answers, merges, codes }: Sight): string {
+  return [
+    ...performed.map(
+      ({ id, act, answer }) => `${id} ${words(act)} = ${JSON.stringify(answer) ?? 'no answer'}`,
+    ),
+    ...[...answers].map(([asked, answer]) => `afterwards ${asked} = ${JSON.stringify(answer)}`),
+    ...[...merges].map((merge) => `merge on record: ${merge}`),
+    ...[...codes].map(([code, profile]) => `share code ${code} leads to ${profile}`),
+  ]
+    .map((line) => `    ${line}`)
+    .join('\n');
+}
+
+/** Each event that was acknowledged is in the stream, once; one that nobody was told of may be. */
+function checkEvents(performed: readonly Performed[], rows: readonly Row[]): string[] {
+  const events = new Map(rows.filter(({ origin }) => origin !== 'merge').map((row) => [row.event_id, row]));
+  const found = tally([...events.values()].map(eventOfRow));
+  const made = performed.filter(({ answer }) => answer?.removed !== false);
+  const most = tally(made.map(eventOfAct));
+  const least = tally(made.filter(({ answer }) => answer !== undefined).map(eventOfAct));
+  return [...new Set([...most.keys(), ...found.keys()])].flatMap((event) => {
+    const [n, from, to] = [found, least, most].map((counts) => counts.get(event) ?? 0) as [
+      number,
+      number,
+      number,
+    ];
+    return n < from || n > to ? [`${n} events "${event}" in the stream, and not ${from} to ${to}`] : [];
+  });
+}
+
+function eventOfRow({ type, payload }: Row): string {
+  const { tag, productId } = JSON.parse(payload) as { tag?: string; productId?: string };
+  return tag === undefined ? `${type} ${productId ?? ''}`.trim() : `event ${tag.replace(/r$/, '')}`;
+}
+
+function eventOfAct({ id, act }: Performed): string | undefined {
+  if (act.do === 'event') return `event ${id.replace(/r$/, '')}`;
+  if (act.do === 'share') return 'share';
+  return act.do === 'add' || act.do === 'remove' ? `${act.do} ${act.product}` : undefined;
+}
+
+function tally(words: readonly (string | undefined)[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const word of words) if (word !== undefined) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return counts;
+}

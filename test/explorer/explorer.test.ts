@@ -1,0 +1,10 @@
+// Every order of the steps of two to four operations, for each scenario, on one Redis.
+
+import t from 'tap';
+import { startTestRedis } from '../harness/redis.js';
+import { TIMEOUT_MS, testScenarios } from './run.js';
+import { SCENARIOS } from './scenarios.js';
+
+t.test('one Redis', { timeout: TIMEOUT_MS }, async (t) =>
+  testScenarios(t, await startTestRedis(), SCENARIOS),
+);

@@ -1,0 +1,202 @@
+// Every call to Redis that an operation makes is a step: it waits here until the scheduler lets it go. Whose call it
+// is, Node tells (AsyncLocalStorage); what is called outside of any operation goes through untouched.
+//
+// An operation's time stands still while it waits here, and its timers fire only when it waits for nothing else, each
+// at once: so no time-out depends on how busy the machine is. One that may wait for another whose server is gone is
+// told that much time has passed.
+
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { syncBuiltinESMExports } from 'node:module';
+import timers from 'node:timers/promises';
+import { Cluster, Command, Redis } from 'ioredis';
+import { ServiceError } from '../../src/errors.js';
+
+/** A call that waits. */
+export interface Call {
+  /** `<actor>.<n>`, n counted in the order of the operation's calls. */
+  readonly id: string;
+  readonly actor: string;
+  /** The command's first key; undefined where it has none. */
+  readonly key: string | undefined;
+  /** What the operation knew when it called: its own calls that were answered, and, after a pause, one of others'. */
+  readonly after: string[];
+  /** Whether the operation had paused on a timer: it looks again whether others have gone on. */
+  readonly looksAgain: boolean;
+  /**
+   * Lets it go; resolves to what Redis answered, before its operation hears of it.
+   * @param mark key that the same connection asks for next, for who watches the node to see that it is done
+   */
+  run(mark: string | undefined): Promise<unknown>;
+  /** Lets its operation hear the answer. */
+  answer(): void;
+}
+
+type Outcome = { readonly value: unknown } | { readonly error: Error };
+
+/** Turns of the event loop in which an operation that is not waiting for a timer makes its next call. */
+const TURNS = 3;
+/** An operation that makes no call for so long is stuck. */
+const STUCK_MS = 20_000;
+
+/** More than an operation waits for another one that may be under way, less than any time-out. */
+const PATIENCE_MS = 1_000;
+
+const running = new AsyncLocalStorage<Operation | undefined>();
+
+/** A timer of an operation, in place of Node's. */
+class Timer {
+  readonly due: number;
+  readonly fire: () => void;
+  readonly #others: Set<Timer>;
+
+  constructor(others: Set<Timer>, due: number, fire: () => void) {
+    this.#others = others;
+    this.due = due;
+    this.fire = fire;
+  }
+
+  stop(): void {
+    this.#others.delete(this);
+  }
+
+  unref(): this {
+    return this;
+  }
+}
+
+export class Operation {
+  readonly actor: string;
+  /** Its calls that wait, in their order. */
+  readonly waiting: Call[] = [];
+  outcome: Outcome | undefined;
+  #calls = 0;
+  readonly #answered: string[];
+  /** Whether a server has ended that it may wait for: it need not wait for as long as for a living one. */
+  isHurried = false;
+  readonly #timers = new Set<Timer>();
+  #now = performance.now();
+  #isDead = false;
+  #hasPaused = false;
+
+  /** @param after steps that came before it was asked at all */
+  constructor(actor: string, act: () => Promise<unknown>, after: readonly string[] = []) {
+    this.actor = actor;
+    this.#answered = [...after];
+    running.run(this, act).then(
+      (value) => {
+        this.outcome = { value };
+      },
+      (error: Error) => {
+        this.outcome = { error };
+      },
+    );
+  }
+
+  /** Whether it is over for good: nothing of it reaches Redis any more. */
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
+  /** Its server ends: no call is sent and no reply is heard any more. */
+  die(): void {
+    this.#isDead = true;
+    for (const call of this.waiting.splice(0)) call.answer();
+  }
+
+  /** Milliseconds, by its own clock. */
+  get now(): number {
+    return this.#now;
+  }
+
+  startTimer(ms: number, fire: () => void): Timer {
+    const timer = new Timer(this.#timers, this.#now + ms, fire);
+    this.#timers.add(timer);
+    return timer;
+  }
+
+  /** Resolves when it waits at the gate, or is done. @throws where it does neither */
+  async settle(): Promise<void> {
+    const began = performance.now();
+    for (;;) {
+      for (let turn = 0; turn < TURNS; turn++) await new Promise(setImmediate);
+      if (this.waiting.length > 0 || this.outcome !== undefined) return;
+      if (performance.now() - began > STUCK_MS) throw new Error(`operation ${this.actor} is stuck`);
+      const [first] = [...this.#timers].sort((one, other) => one.due - other.due);
+      if (first === undefined) continue;
+      if (this.isHurried && !this.#hasPaused) this.#now += PATIENCE_MS;
+      this.#hasPaused = true;
+      this.#now = Math.max(this.#now, first.due);
+      this.#timers.delete(first);
+      running.run(this, first.fire);
+    }
+  }
+
+  submit(command: Command, send: (command: Command) => Promise<unknown>): Promise<unknown> {
+    if (this.#isDead) return Promise.reject(new ServiceError('unavailable'));
+    return new Promise((resolve, reject) => {
+      let reply: Outcome = { error: new ServiceError('unavailable') };
+      const call: Call = {
+        id: `${this.actor}.${this.#calls++}`,
+        actor: this.actor,
+        key: command.getKeys()[0]?.toString(),
+        after: [...this.#answered],
+        looksAgain: this.#hasPaused,
+        run: async (mark) => {
+          const sent = running.run(undefined, () => {
+            const answered = send(command);
+            if (mark !== undefined) void send(new Command('exists', [mark]));
+            return answered;
+          });
+          reply = await sent.then(
+            (value) => ({ value }),
+            (error: Error) => ({ error }),
+          );
+          return 'error' in reply ? reply.error.message : reply.value;
+        },
+        answer: () => {
+          this.#hasPaused = false;
+          const at = this.waiting.indexOf(call);
+          if (at >= 0) this.waiting.splice(at, 1);
+          this.#answered.push(call.id);
+          if ('error' in reply || this.#isDead)
+            reject('error' in reply ? reply.error : new ServiceError('unavailable'));
+          else resolve(reply.value);
+        },
+      };
+      this.waiting.push(call);
+    });
+  }
+}
+
+// What an operation knows of time. Its own client's timers are started inside of `run`, and are real.
+const { now } = performance;
+performance.now = () => running.getStore()?.now ?? now.call(performance);
+
+const real = { setTimeout, clearTimeout, sleep: timers.setTimeout };
+globalThis.setTimeout = ((fire: () => void, ms = 0, ...rest: unknown[]) => {
+  const operation = running.getStore();
+  return operation === undefined
+    ? (real.setTimeout as (...args: unknown[]) => unknown)(fire, ms, ...rest)
+    : operation.startTimer(ms, fire);
+}) as never;
+globalThis.clearTimeout = ((timer: NodeJS.Timeout | Timer | undefined) => {
+  if (timer instanceof Timer) timer.stop();
+  else real.clearTimeout(timer);
+}) as never;
+timers.setTimeout = ((ms: number, value: undefined, options: object) => {
+  const operation = running.getStore();
+  if (operation === undefined) return real.sleep(ms, value, options);
+  return new Promise<void>((resolve) => void operation.startTimer(ms, resolve));
+}) as never;
+syncBuiltinESMExports();
+
+// Whatever client a server has, it is one of these two. A cluster's client passes on to its nodes', inside of `run`.
+for (const { prototype } of [Redis, Cluster] as const) {
+  const { sendCommand } = prototype;
+  prototype.sendCommand = function (this: Redis & Cluster, command: Command, ...rest: never[]): unknown {
+    const operation = running.getStore();
+    if (operation === undefined) return sendCommand.call(this, command, ...rest);
+    if (rest[0] !== undefined) throw new Error('the explorer does not know pipelines');
+    return operation.submit(command, (one) => sendCommand.call(this, one) as Promise<unknown>);
+  } as never;
+}

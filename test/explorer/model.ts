@@ -1,0 +1,162 @@
+// What the contract's table says ("Identity and profile"), with plain objects in place of Redis, one act after the
+// other. A profile is named by the letter of the identity that made it, as its id is computed from that.
+
+import type { Act, Answer, Who } from './acts.js';
+
+interface Profile {
+  /** The customer whose it is. */
+  readonly owner: string | undefined;
+  readonly counts: Readonly<Record<string, number>>;
+  readonly items: readonly string[];
+  /** The code that it shares, by the act that drew it. */
+  readonly code: string | undefined;
+}
+
+const EMPTY: Profile = { owner: undefined, counts: {}, items: [], code: undefined };
+
+export class Model {
+  /** Identity -> profile, for those that have one. */
+  readonly #at: Map<string, string>;
+  readonly #profiles: Map<string, Profile>;
+  /** Profiles that were merged away -> heir. */
+  readonly #heirs: Map<string, string>;
+  readonly #keys: Map<string, Answer>;
+  /** Act that drew a share code -> profile. */
+  readonly #drawnAt: Map<string, string>;
+
+  constructor(other?: Model) {
+    this.#at = new Map(other ? other.#at : []);
+    this.#profiles = new Map(other ? other.#profiles : []);
+    this.#heirs = new Map(other ? other.#heirs : []);
+    this.#keys = new Map(other ? other.#keys : []);
+    this.#drawnAt = new Map(other ? other.#drawnAt : []);
+  }
+
+  /** Profile merged away -> the profile that has its things. */
+  get merges(): readonly (readonly [string, string])[] {
+    return [...this.#heirs].map(([from]) => [from, this.heirOf(from)] as const);
+  }
+
+  /** The profile that a code leads to. @param id of the act that drew it */
+  profileOfCode(id: string): string | undefined {
+    const drawnAt = this.#drawnAt.get(id);
+    return drawnAt && this.heirOf(drawnAt);
+  }
+
+  heirOf(profile: string): string {
+    const heir = this.#heirs.get(profile);
+    return heir === undefined ? profile : this.heirOf(heir);
+  }
+
+  /** The profile of an identity, or the one that it would get. */
+  whose(letter: string): string {
+    return this.#at.get(letter) ?? letter;
+  }
+
+  /** What a link may do first, seen by others: makes the customer, where neither is known. */
+  begin({ customer, session }: Required<Who>): boolean {
+    if (this.#at.has(customer) || this.#at.has(session)) return false;
+    this.#make(customer);
+    return true;
+  }
+
+  /** @returns the profile that both have from now on */
+  link({ customer, session }: Required<Who>): string {
+    const [ofCustomer, ofSession] = [this.#at.get(customer), this.#at.get(session)];
+    const guest = ofSession === undefined ? undefined : this.#of(ofSession);
+    if (ofSession !== undefined && ofCustomer === undefined && guest?.owner === undefined) {
+      this.#change(ofSession, { owner: customer });
+      this.#at.set(customer, ofSession);
+      return ofSession;
+    }
+    const target = this.#make(customer);
+    if (guest !== undefined && ofSession !== undefined && ofSession !== target && guest.owner === undefined) {
+      const { counts, items, code } = this.#of(target);
+      const sum: Record<string, number> = { ...counts };
+      for (const [handle, n] of Object.entries(guest.counts)) sum[handle] = (sum[handle] ?? 0) + n;
+      this.#change(target, {
+        counts: sum,
+        items: [...new Set([...items, ...guest.items])].sort(),
+        code: code ?? guest.code,
+      });
+      this.#profiles.delete(ofSession);
+      this.#heirs.set(ofSession, target);
+    }
+    this.#at.set(session, target);
+    return target;
+  }
+
+  /**
+   * What an act is answered, without its link.
+   * @param id of the act
+   * @param linked the profile that its link led to
+   */
+  act(act: Act, id: string, linked?: string): Answer {
+    const letter = act.who.customer ?? (act.who.session as string);
+    const there = linked === undefined ? this.whose(letter) : this.heirOf(linked);
+    const make = () => (linked === undefined ? this.#make(letter) : there);
+    switch (act.do) {
+      case 'link':
+        return { profileId: there };
+      case 'visit': {
+        const done = act.key === undefined ? undefined : this.#keys.get(act.key);
+        if (done !== undefined) return done;
+        const profileId = make();
+        const { counts } = this.#of(profileId);
+        const count = (counts[act.handle] ?? 0) + 1;
+        this.#change(profileId, { counts: { ...counts, [act.handle]: count } });
+        if (act.key === undefined) return { profileId };
+        this.#keys.set(act.key, { profileId, count });
+        return { profileId, count };
+      }
+      case 'reset': {
+        if (!this.#profiles.has(there)) return { profileId: there };
+        const { [act.handle]: _, ...counts } = this.#of(there).counts;
+        this.#change(there, { counts });
+        return { profileId: there };
+      }
+      case 'read':
+        return { profileId: there, count: this.#of(there).counts[act.handle] ?? 0 };
+      case 'event':
+        return { profileId: make() };
+      case 'add': {
+        const profileId = make();
+        this.#change(profileId, {
+          items: [...new Set([...this.#of(profileId).items, act.product])].sort(),
+        });
+        return { profileId };
+      }
+      case 'remove': {
+        const { items } = this.#of(there);
+        if (!items.includes(act.product)) return { profileId: there, removed: false };
+        this.#change(there, { items: items.filter((product) => product !== act.product) });
+        return { profileId: there, removed: true };
+      }
+      case 'list':
+        return { profileId: there, items: this.#of(there).items };
+      case 'share': {
+        const profileId = make();
+        const code = this.#of(profileId).code ?? id;
+        this.#change(profileId, { code });
+        if (code === id) this.#drawnAt.set(id, profileId);
+        return { profileId, code };
+      }
+    }
+  }
+
+  #of(profile: string): Profile {
+    return this.#profiles.get(profile) ?? EMPTY;
+  }
+
+  #make(letter: string): string {
+    const there = this.#at.get(letter);
+    if (there !== undefined) return there;
+    this.#at.set(letter, letter);
+    this.#profiles.set(letter, { ...EMPTY, owner: letter <= 'M' ? letter : undefined });
+    return letter;
+  }
+
+  #change(profile: string, change: Partial<Profile>): void {
+    this.#profiles.set(profile, { ...this.#of(profile), ...change });
+  }
+}

@@ -1,0 +1,93 @@
+// Is there an order of the acts in which each answer, and what there is to see in the end, is what the model says?
+//
+// An act in both names is two things: the link, and what is done at the profile that the link led to; each happens at
+// some moment between request and answer. And a link of two who are both unknown may make the customer a moment before
+// it links: a guest who becomes known in between is then merged, and not adopted, which loses nothing. An act that was
+// cut off (its server ended) may have happened, in part or not at all.
+
+import type { Act, Answer } from './acts.js';
+import { Model } from './model.js';
+
+export interface Performed {
+  readonly id: string;
+  readonly act: Act;
+  /** Absent where it was cut off. Letters for profiles. */
+  readonly answer?: Answer;
+}
+
+/** How much of an act has happened. */
+interface Progress {
+  readonly parts: number;
+  /** The profile that its link led to. */
+  readonly linked?: string;
+}
+
+interface State {
+  readonly model: Model;
+  readonly done: ReadonlyMap<string, Progress>;
+  /** Code, by the model -> code, as it was answered. */
+  readonly codes: ReadonlyMap<string, string>;
+}
+
+function parts({ act }: Performed): number {
+  return act.do === 'link' || act.who.customer === undefined || act.who.session === undefined ? 1 : 2;
+}
+
+/**
+ * @param precedes whether an act was answered before another was asked
+ * @param fits whether a model shows what there is to see
+ */
+export function explains(
+  start: Model,
+  performed: readonly Performed[],
+  precedes: (a: string, b: string) => boolean,
+  fits: (model: Model, codes: ReadonlyMap<string, string>) => boolean,
+): boolean {
+  const isOver = (state: State, one: Performed) => (state.done.get(one.id)?.parts ?? 0) === parts(one);
+  const go = (state: State): boolean => {
+    const missing = performed.filter((one) => !isOver(state, one));
+    if (missing.every(({ answer }) => answer === undefined) && fits(state.model, state.codes)) return true;
+    return missing.some((one) => {
+      if (missing.some((other) => other.answer !== undefined && precedes(other.id, one.id))) return false;
+      const next = happen(state, one);
+      if (next !== undefined && go(next)) return true;
+      const begun = begin(state, one);
+      return begun !== undefined && go(begun);
+    });
+  };
+  return go({ model: start, done: new Map(), codes: new Map() });
+}
+
+function begin(state: State, { id, act }: Performed): State | undefined {
+  const { customer, session } = act.who;
+  if (state.done.has(id) || customer === undefined || session === undefined) return undefined;
+  const model = new Model(state.model);
+  if (!model.begin({ customer, session })) return undefined;
+  return { ...state, model, done: new Map(state.done).set(id, { parts: 0 }) };
+}
+
+/** One part of an act; undefined where its answer was another. */
+function happen(state: State, performed: Performed): State | undefined {
+  const { id, act, answer } = performed;
+  const model = new Model(state.model);
+  const before: Progress = state.done.get(id) ?? { parts: 0 };
+  const done = (now: Progress) => new Map(state.done).set(id, now);
+  if (before.parts === 0 && act.who.customer !== undefined && act.who.session !== undefined) {
+    const linked = model.link({ customer: act.who.customer, session: act.who.session });
+    if (parts(performed) === 2) return { ...state, model, done: done({ parts: 1, linked }) };
+    if (answer !== undefined && answer.profileId !== linked) return undefined;
+    return { ...state, model, done: done({ parts: 1, linked }) };
+  }
+  const said = model.act(act, id, before.linked);
+  const codes = new Map(state.codes);
+  if (answer !== undefined) {
+    if (said.code !== undefined && answer.code !== undefined) {
+      if ((codes.get(said.code) ?? answer.code) !== answer.code) return undefined;
+      codes.set(said.code, answer.code);
+    }
+    if (said.profileId !== answer.profileId) return undefined;
+    if (said.count !== answer.count || said.removed !== answer.removed) return undefined;
+    if (said.items?.join() !== answer.items?.join()) return undefined;
+  }
+  return { model, codes, done: done({ ...before, parts: before.parts + 1 }) };
+}

@@ -1,0 +1,101 @@
+// The people of one schedule: each letter of the scenario is somebody new, so that nothing needs to be flushed and no
+// server remembers anybody. What is seen of them in Redis is told by their letters, alike in every schedule.
+
+import type { Act, Who } from './acts.js';
+import { nameOf, type Server } from './server.js';
+
+const SLOT_COUNT = 16_384;
+const NODES = 3;
+
+// What is drawn or hashed anew in each schedule; two of a kind are taken for one.
+const RANDOM_TAG = /\{(request|share):[^}]*\}/;
+const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+
+/** Letters up to M are customers. */
+function kindOf(letter: string): 'customer' | 'session' {
+  return letter <= 'M' ? 'customer' : 'session';
+}
+
+export class People {
+  /** Letter -> id. */
+  readonly #ids = new Map<string, string>();
+  /** Letter -> profile, and back. */
+  readonly #profiles = new Map<string, string>();
+  readonly #letters = new Map<string, string>();
+  readonly #spellings: [string, string][] = [];
+  readonly #prefix: string;
+
+  /**
+   * @param number of the first id to try; each is tried once
+   * @param slotOf a bucket's slot, where nodes matter: each letter is always on the same node
+   */
+  static async find(
+    letters: readonly string[],
+    server: Server,
+    prefix: string,
+    number: () => number,
+    slotOf?: (bucket: string) => Promise<number>,
+  ): Promise<People> {
+    const people = new People(prefix);
+    const buckets = new Set<string>();
+    for (const [i, letter] of letters.entries()) {
+      for (;;) {
+        const id = `${letter}${String(number()).padStart(8, '0')}`;
+        const profile = server.ownProfile(kindOf(letter), id);
+        const bucket = profile.slice(0, profile.indexOf('.'));
+        if (buckets.has(bucket)) continue;
+        const slot = await slotOf?.(bucket);
+        if (slot !== undefined && Math.floor((slot * NODES) / SLOT_COUNT) !== i % NODES) continue;
+        buckets.add(bucket);
+        people.#learn(letter, id, profile);
+        break;
+      }
+    }
+    return people;
+  }
+
+  private constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  #learn(letter: string, id: string, profile: string): void {
+    const dot = profile.indexOf('.');
+    this.#ids.set(letter, id);
+    this.#profiles.set(letter, profile);
+    this.#letters.set(profile, letter);
+    this.#spellings.push(
+      [profile, `P${letter}`],
+      [`{${profile.slice(0, dot)}}`, `{${letter}}`],
+      [profile.slice(dot + 1), `P${letter}`],
+      [nameOf(kindOf(letter), id), letter],
+      [id, letter],
+    );
+  }
+
+  /** The act, with real names. */
+  real<A extends Act>(act: A): A {
+    const { customer, session } = act.who;
+    const who: Who = {
+      ...(customer === undefined ? {} : { customer: this.#ids.get(customer) as string }),
+      ...(session === undefined ? {} : { session: this.#ids.get(session) as string }),
+    };
+    const key = 'key' in act ? { key: `${act.key}-${[...this.#ids.values()].join('-')}` } : {};
+    return { ...act, who, ...key };
+  }
+
+  ownProfile(letter: string): string {
+    return this.#profiles.get(letter) as string;
+  }
+
+  /** Whose own profile an id is: a letter, or the id itself where it is nobody's. */
+  ownerOf(profileId: string): string {
+    return this.#letters.get(profileId) ?? profileId;
+  }
+
+  /** A text of Redis's with letters for people, and without the prefix. */
+  spell(text: string): string {
+    let spelled = text.startsWith(`${this.#prefix}:`) ? text.slice(this.#prefix.length + 1) : text;
+    for (const [from, to] of this.#spellings) spelled = spelled.replaceAll(from, to);
+    return spelled.replace(RANDOM_TAG, '{$1}').replace(UUID, '#');
+  }
+}

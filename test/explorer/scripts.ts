@@ -1,0 +1,21 @@
+// All Lua scripts by their SHA, to name a step by its script; and Redis made ready for many short schedules.
+
+import { readdirSync } from 'node:fs';
+import { loadScript } from '../../src/redis/scripts.js';
+import { connectTo } from '../harness/dump.js';
+
+const SCRIPTS = readdirSync(new URL('../../../lua/', import.meta.url)).map((file) =>
+  loadScript(file.replace(/\.lua$/, '')),
+);
+
+export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(SCRIPTS.map(({ sha, name }) => [sha, name]));
+
+/** Loads each script, since one that has to be sent twice is a step more. Nothing is kept on disk. */
+export async function makeReady(urls: readonly string[]): Promise<void> {
+  for (const url of urls) {
+    const client = connectTo(url);
+    await client.config('SET', 'appendonly', 'no');
+    for (const { source } of SCRIPTS) await client.script('LOAD', source);
+    client.disconnect();
+  }
+}

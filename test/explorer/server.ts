@@ -1,0 +1,190 @@
+// A server without HTTP, put together as src/app.ts does it: the one file here that knows how. Each has its own
+// connection, caches and batches.
+
+import type { Cluster, Redis } from 'ioredis';
+import { appendFormat } from '../../src/events/appender.js';
+import { Recorder } from '../../src/events/recorder.js';
+import { recordingFormat } from '../../src/events/recording.js';
+import { encodeEvent } from '../../src/events/row.js';
+import { openIdentity } from '../../src/identity/open.js';
+import { createProfileIds } from '../../src/identity/profile-id.js';
+import { type Identity, identityName } from '../../src/identity/rules.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { RequestStore } from '../../src/redis/requests.js';
+import { Store } from '../../src/redis/store.js';
+import { visitFormat } from '../../src/visits/visit-batch.js';
+import type { ItemContent } from '../../src/wishlist/item.js';
+import { openWishlist } from '../../src/wishlist/open.js';
+import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
+import type { Act, Answer, Who } from './acts.js';
+
+const HIGH_WATER = Number.MAX_SAFE_INTEGER;
+const MAX_PRODUCTS = 10_000;
+
+export interface Server {
+  /** @param act with the real names of its people @param tag what its event says */
+  perform(act: Act, tag: string): Promise<Answer>;
+  /** The profile that an identity gets when it is first written. */
+  ownProfile(kind: 'customer' | 'session', id: string): string;
+  /** The profile that a share code leads to. */
+  follow(code: string): Promise<string>;
+  /** Lines that wait in a profile's outbox: another request will bring them to the stream. */
+  unsent(profileId: string): Promise<readonly string[]>;
+  /** Resolves when nothing of what was performed goes on in the background. */
+  settle(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Keys that hold no visitor's state: nobody minds in which order they are written. */
+export function isPrivate(key: string): boolean {
+  return /:lane:|:events(:|$)/.test(key);
+}
+
+export function eventsKey(prefix: string): string {
+  return createKeys(prefix).events(0);
+}
+
+export function nameOf(kind: 'customer' | 'session', id: string): string {
+  return identityName(kind === 'customer' ? 'c' : 's', id);
+}
+
+export async function startServer(urls: readonly string[], keyPrefix: string): Promise<Server> {
+  const store = await Store.open({
+    urls,
+    name: 'explorer',
+    timeoutMs: 60_000,
+    keyPrefix,
+    buckets: 16_384,
+    eventShards: 1,
+    onError: () => {},
+  });
+  const visits = store.batcher(visitFormat(store.keys, MAX_PRODUCTS));
+  const appends = store.batcher(appendFormat(store.keys, HIGH_WATER));
+  const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, HIGH_WATER));
+  const recorder = new Recorder(appends, recordings, 1);
+  const wishlists = new WishlistBatch(store, { shards: 1, highWater: HIGH_WATER });
+  const identity = openIdentity(store, visits, recorder, wishlists, MAX_PRODUCTS);
+  const { atProfile, linker, outbox, visitors } = identity;
+  const wishlist = openWishlist(store, atProfile, outbox, 'https://shop.example', 'w');
+  const { items, shares } = wishlist;
+  const requests = new RequestStore(store);
+  const { salt, buckets } = store.deployment;
+  const profileIds = createProfileIds(salt, buckets);
+
+  async function perform(act: Act, tag: string): Promise<Answer> {
+    const who = identityOf(act.who);
+    switch (act.do) {
+      case 'link': {
+        const { customer, session } = act.who;
+        const linked = await linker.link(nameOf('customer', customer), nameOf('session', session));
+        return { profileId: linked.profileId };
+      }
+      case 'visit': {
+        if (act.key === undefined) {
+          const { profileId } = await visitors.enter('visit', who, true, act.handle);
+          return { profileId };
+        }
+        const key = { scope: 'explorer', key: act.key, fingerprint: '' };
+        const text = await requests.run(key, visitors.likelyProfile(who, true), async (operation) =>
+          JSON.stringify(await visitors.enterOnce(who, true, act.handle, operation)),
+        );
+        const { profileId, count } = JSON.parse(text) as { profileId: string; count: number };
+        return { profileId, count };
+      }
+      case 'reset': {
+        const { profileId } = await visitors.enter('reset', who, true, act.handle);
+        return { profileId };
+      }
+      case 'read': {
+        const { profileId, count } = await visitors.read(who, true, act.handle);
+        return { profileId, count };
+      }
+      case 'event': {
+        const profileId = await visitors.record(who, true, (profileId) =>
+          encodeEvent({ type: 'add', origin: 'event', profileId, identity: who, payload: { tag } }),
+        );
+        return { profileId };
+      }
+      case 'add': {
+        return visitors.change(who, true, (place) => items.add(place, who, contentOf(act.product)));
+      }
+      case 'remove': {
+        const { profileId, answer } = await visitors.changeKnown(who, true, (place) =>
+          items.remove(place, who, act.product, null, 'remove'),
+        );
+        return { profileId, removed: answer.removed };
+      }
+      case 'list': {
+        const found = await visitors.find(who, true);
+        const listed = found.known ? await items.list(found.profileId) : { ...found, items: [] };
+        return {
+          profileId: listed.profileId,
+          items: listed.items.map(({ productId }) => productId).sort(),
+        };
+      }
+      case 'share': {
+        const { profileId, answer } = await visitors.change(who, true, (place) =>
+          shares.share(place, who, 'Link'),
+        );
+        return { profileId, code: answer.code };
+      }
+    }
+  }
+
+  return {
+    perform,
+    ownProfile: (kind, id) => profileIds.of(nameOf(kind, id)),
+    async unsent(profileId) {
+      const entries = await store.client.hvals(store.keys.outbox(profileId));
+      return entries.flatMap((entry) => /^{.*/m.exec(entry) ?? []);
+    },
+    async follow(code) {
+      const profileId = await shares.find(code);
+      if (profileId === undefined) throw new Error(`the share code ${code} leads nowhere`);
+      return (await items.list(profileId)).profileId;
+    },
+    async settle() {
+      // A turn sends what was answered in it, and each node answers in order.
+      await new Promise(setImmediate);
+      const { client } = store;
+      const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
+      await Promise.all(nodes.map((node) => node.ping()));
+      await new Promise(setImmediate);
+    },
+    async close() {
+      await visits.close();
+      await appends.close();
+      await recordings?.close();
+      await wishlists.close();
+      store.close();
+    },
+  };
+}
+
+function identityOf({ customer, session }: Who): Identity {
+  return {
+    customerId: customer ?? null,
+    sessionId: session ?? null,
+    device: null,
+    locale: null,
+    email: null,
+    firstName: null,
+    lastName: null,
+  };
+}
+
+function contentOf(productId: string): ItemContent {
+  return {
+    productId,
+    variantId: null,
+    productHandle: `p-${productId}`,
+    productTitle: 'A product',
+    variantTitle: null,
+    image: 'https://cdn.example/p.png',
+    price: '1.00',
+    compareAt: null,
+    inventoryAvailable: true,
+    quantity: 1,
+    source: 'pdp',
+  };
+}

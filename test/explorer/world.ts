@@ -1,0 +1,132 @@
+// One scenario's place in Redis, under a key prefix of its own, with a server for each operation; runs schedules of it.
+//
+//   given ▶ the operations begin ▶ (choose a step ▶ let it go ▶ wait until its operation waits again) … ▶ checks
+
+import type { Cluster } from 'ioredis';
+import { connectRedis, type RedisClient } from '../../src/redis/client.js';
+import { words } from './acts.js';
+import { check, type Row } from './checks.js';
+import { Model } from './model.js';
+import { People } from './people.js';
+import { type Crash, LEFT, Play } from './play.js';
+import type { Scenario } from './scenarios.js';
+import type { Schedule } from './search.js';
+import { eventsKey, type Server, startServer } from './server.js';
+import type { Watch, WatchedWorld } from './watch.js';
+
+export interface Outcome {
+  /** Abandoned: an equal schedule is run. */
+  readonly wasCut: boolean;
+  readonly hasCrashed: boolean;
+  /** Whether only a link that happened twice explains what there is to see. */
+  /** What was wrong, in words; empty where all was well. */
+  readonly faults: readonly string[];
+  /** The steps by their ids, and in words. */
+  readonly path: readonly string[];
+  readonly story: readonly string[];
+}
+
+export class World {
+  readonly #scenario: Scenario;
+  readonly #prefix: string;
+  readonly #watched: WatchedWorld;
+  readonly #client: RedisClient;
+  readonly #servers: readonly Server[];
+  readonly #letters: readonly string[];
+  #names = 0;
+  #lastEvent = '-';
+
+  private constructor(
+    scenario: Scenario,
+    prefix: string,
+    watched: WatchedWorld,
+    client: RedisClient,
+    servers: readonly Server[],
+  ) {
+    this.#scenario = scenario;
+    this.#prefix = prefix;
+    this.#watched = watched;
+    this.#client = client;
+    this.#servers = servers;
+    const { given, left, operations } = scenario;
+    const acts = [...given, ...(left === undefined ? [] : [left]), ...operations];
+    const letters = acts.flatMap(({ who }) => Object.values(who));
+    this.#letters = [...new Set(letters as string[])].sort();
+  }
+
+  static async open(
+    urls: readonly string[],
+    watch: Watch,
+    prefix: string,
+    scenario: Scenario,
+  ): Promise<World> {
+    const client = await connectRedis({ urls, name: 'explorer', timeoutMs: 60_000 }, () => {});
+    // Profile ids, and with them buckets and nodes, are the same in each run.
+    await client.hset(`${prefix}:meta`, 'salt', '5'.repeat(64));
+    // One for each operation, one for what is asked again, one that has never heard of anybody.
+    const servers: Server[] = [];
+    for (let i = 0; i < scenario.operations.length + 2; i++) servers.push(await startServer(urls, prefix));
+    return new World(scenario, prefix, watch.world(prefix), client, servers);
+  }
+
+  async close(): Promise<void> {
+    for (const server of this.#servers) await server.close();
+    this.#client.disconnect();
+  }
+
+  async run(schedule: Schedule, crash?: Crash): Promise<Outcome> {
+    const { given, left, operations, addsCommute } = this.#scenario;
+    const fresh = this.#servers.at(-1) as Server;
+    const people = await this.#newPeople(fresh);
+    const model = new Model();
+    const faults: string[] = [];
+    for (const act of given) {
+      const { profileId } = await (this.#servers[0] as Server).perform(people.real(act), 'given');
+      const { customer, session } = act.who;
+      const isLinked = customer !== undefined && session !== undefined;
+      const said = model.act(act, 'given', isLinked ? model.link({ customer, session }) : undefined);
+      if (people.ownerOf(profileId) !== said.profileId) faults.push(`given ${words(act)}: ${profileId}`);
+    }
+    // Else a batch of an operation could go along with what is none of its own, and past its gate.
+    await (this.#servers[0] as Server).settle();
+    await this.#rowsSince();
+    const play = new Play(this.#servers.slice(0, -1), people, this.#watched, crash);
+    if (left !== undefined && crash?.operation === LEFT)
+      await play.leave(left, this.#servers.at(-2) as Server, crash.after);
+    const wasCut = !(await play.run(operations, schedule));
+    if (!wasCut) {
+      faults.push(...play.faults);
+      const rows = () => this.#rowsSince();
+      const found = await check(model, play, people, this.#letters, fresh, rows, addsCommute);
+      faults.push(...found);
+    }
+    const path = play.steps.map(({ id }) => id);
+    return { wasCut, hasCrashed: play.hasCrashed, faults, path, story: play.story };
+  }
+
+  #newPeople(server: Server): Promise<People> {
+    const slotOf = async (bucket: string) =>
+      Number(await (this.#client as Cluster).cluster('KEYSLOT', `{${bucket}}`));
+    const number = () => this.#names++;
+    return People.find(
+      this.#letters,
+      server,
+      this.#prefix,
+      number,
+      this.#client.isCluster ? slotOf : undefined,
+    );
+  }
+
+  /** Rows of the stream of events since the last call. */
+  async #rowsSince(): Promise<Row[]> {
+    const entries = await this.#client.xrange(eventsKey(this.#prefix), this.#lastEvent, '+');
+    const last = entries.at(-1)?.[0];
+    if (last !== undefined) this.#lastEvent = `(${last}`;
+    return entries.flatMap(([, fields]) =>
+      (fields[fields.indexOf('d') + 1] as string)
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Row),
+    );
+  }
+}

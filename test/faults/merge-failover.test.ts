@@ -1,0 +1,142 @@
+// A merge across a failover, with real replicas: the replica of one side hears nothing of the merge (it is frozen), its
+// master is killed, and it takes over with what it had. Only what was acknowledged in between may be lost: the guest's
+// history is not, and what comes after the failover is not. FAULTS=full: three times for each side.
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { bucketOf, createKeys } from '../../src/redis/keys.js';
+import { slotOf } from '../../src/redis/marks.js';
+import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { until } from '../harness/until.js';
+import { itemOf } from '../http/wishlist.js';
+import { type ClusterNode, soakCluster } from './soak/cluster.js';
+import { FULL } from './stage.js';
+
+const DEADLINE_MS = 60_000;
+const ROUNDS = FULL ? 3 : 1;
+const PATH = '/product/visit';
+
+type Who = { readonly customerId: string } | { readonly sessionId: string };
+
+/** Sends again what is answered 503, as a client does. */
+async function done(app: TestApp, path: string, body: object) {
+  let json: { profileId?: string } = {};
+  await until(
+    `${path} is done`,
+    async () => {
+      const answer = await app.post(path, body, TRUSTED);
+      if (answer.status !== 503 && answer.status !== 200) throw new Error(answer.text);
+      json = answer.json;
+      return answer.status === 200;
+    },
+    DEADLINE_MS,
+  );
+  return json;
+}
+
+const visit = (app: TestApp, identity: Who) => done(app, PATH, { identity, productHandle: 'x' });
+
+async function see(app: TestApp, who: Who): Promise<{ count: number; items: number }> {
+  const read = await app.get(withQuery(PATH, { ...who, productHandle: 'x' }), TRUSTED);
+  const list = await app.post('/item/list', { identity: who }, TRUSTED);
+  return { count: read.json.count, items: list.json.items?.length };
+}
+
+const profileOf = async (app: TestApp, who: Who) => String((await visit(app, who)).profileId);
+
+type SlotRange = [from: number, to: number, ...owners: [host: string, port: number][]];
+
+/** The master of a slot, and its replica. */
+async function ownersOf(nodes: readonly ClusterNode[], slot: number): Promise<[ClusterNode, ClusterNode]> {
+  return until('a master and its replica are known', async () => {
+    const ranges = (await nodes[0]?.command('CLUSTER', 'SLOTS')) as SlotRange[];
+    const [, , ...owners] = ranges.find(([from, to]) => from <= slot && slot <= to) ?? [];
+    const [master, replica] = owners.map(([, port]) => nodes.find((node) => node.port === port));
+    return master && replica && ([master, replica] as [ClusterNode, ClusterNode]);
+  });
+}
+
+async function failOver(nodes: readonly ClusterNode[], slot: number, during: () => Promise<void>) {
+  const [master, replica] = await ownersOf(nodes, slot);
+  process.kill(replica.pid as number, 'SIGSTOP');
+  try {
+    await during();
+    process.kill(master.pid as number, 'SIGKILL');
+  } finally {
+    process.kill(replica.pid as number, 'SIGCONT');
+  }
+  await until('the replica took over', async () => (await replica.role()) === 'master', DEADLINE_MS);
+  await master.stop();
+  return master;
+}
+
+t.test('a merge across a failover', { timeout: 600_000 }, async (t: Test) => {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-failover-'));
+  const cluster = await soakCluster(dir);
+  await cluster.start();
+  t.teardown(async () => {
+    await cluster.stop();
+    await rm(dir, { recursive: true, force: true });
+  });
+  const app = await startApp(t, { urls: cluster.url().split(',') }, { timeoutMs: 1_000 });
+  const keys = createKeys(app.prefix);
+  const slotOfProfile = (profileId: string) => slotOf(keys.ids(bucketOf(profileId)));
+  const third = (slot: number) => Math.floor((slot * 3) / 16_384);
+
+  let names = 0;
+  /** A customer and a session on different nodes, with a history that replicas have. */
+  const startPair = async () => {
+    const customer = { customerId: `c${names}` };
+    const heir = await profileOf(app, customer);
+    for (;;) {
+      const session = { sessionId: `s${names++}` };
+      const guest = await profileOf(app, session);
+      if (third(slotOfProfile(guest)) === third(slotOfProfile(heir))) continue;
+      for (let i = 1; i < 5; i++) await visit(app, session);
+      await done(app, '/item/add', itemOf(session));
+      return { customer, session, heir, guest, link: { identity: { ...customer, ...session } } };
+    }
+  };
+
+  for (let round = 0; round < ROUNDS; round++) {
+    t.test(`the heir's node forgets it, round ${round}: the guest's history is not lost`, async (t) => {
+      const { customer, session, heir, link } = await startPair();
+      await cluster.whole();
+      const killed = await failOver(cluster.nodes, slotOfProfile(heir), async () => {
+        await done(app, '/profile/merge', link);
+        t.same(await see(app, customer), { count: 6, items: 1 });
+      });
+      await visit(app, session);
+      for (const who of [customer, session])
+        await until(
+          'the journal was given again',
+          async () => (await see(app, who)).count === 7,
+          DEADLINE_MS,
+        );
+      t.same(await see(app, session), { count: 7, items: 1 });
+      await killed.start();
+      await cluster.whole();
+      t.same(await see(app, customer), { count: 7, items: 1 });
+    });
+
+    t.test(
+      `the session's node forgets it, round ${round}: what comes afterwards is merged, too`,
+      async (t) => {
+        const { customer, session, guest, link } = await startPair();
+        await cluster.whole();
+        const killed = await failOver(cluster.nodes, slotOfProfile(guest), async () => {
+          await done(app, '/profile/merge', link);
+          t.same(await see(app, customer), { count: 6, items: 1 });
+        });
+        for (let i = 0; i < 3; i++) await visit(app, session);
+        await done(app, '/item/add', itemOf(session, { productId: '77' }));
+        await done(app, '/profile/merge', link);
+        for (const who of [customer, session]) t.same(await see(app, who), { count: 9, items: 2 });
+        await killed.start();
+        await cluster.whole();
+      },
+    );
+  }
+});

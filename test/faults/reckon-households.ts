@@ -1,0 +1,153 @@
+// The reckoning of households: every identity is where its book says, and only there, with all that was acknowledged
+// and no more than was sent. Whoever gets no answer by then is locked out, which is the worst of all faults.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { type Belongings, HANDLES, type Who } from './households.js';
+import type { Places } from './reconcile.js';
+
+export interface HouseholdReckoning {
+  readonly identities: number;
+  readonly profiles: number;
+  readonly visits: { sent: number; acknowledged: number; counted: number };
+  readonly items: { sent: number; acknowledged: number; listed: number };
+  /** In words; empty where nothing is wrong. */
+  readonly wrong: readonly string[];
+}
+
+/** No fault is left by now: an identity that is not answered in so long is locked out. */
+const PATIENCE_MS = 10_000;
+const READERS = 16;
+
+type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<Record<string, unknown>>;
+
+/** A service's answers, asked for again for a while where there is none. @throws with the last status */
+function asker({ url, key }: Places): Ask {
+  return async (method, path, body) => {
+    const deadline = performance.now() + PATIENCE_MS;
+    for (;;) {
+      const answer = await fetch(url + path, {
+        method,
+        headers: { 'x-api-key': key, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }).catch(() => undefined);
+      if (answer?.status === 200) return (await answer.json()) as Record<string, unknown>;
+      if (performance.now() > deadline)
+        throw new Error(`${answer?.status ?? 'no answer'}: ${await answer?.text()}`);
+      await sleep(100);
+    }
+  };
+}
+
+/** Runs `job` on each, several at once. */
+async function each<T>(
+  all: readonly T[],
+  job: (one: T) => Promise<void>,
+  failed: (one: T, error: Error) => void,
+): Promise<void> {
+  const left = [...all];
+  const reader = async () => {
+    for (let one = left.pop(); one !== undefined; one = left.pop())
+      await job(one).catch((error) => failed(one, error));
+  };
+  await Promise.all(Array.from({ length: READERS }, reader));
+}
+
+/**
+ * Who can no longer read, list and visit. Counts under a handle of its own.
+ * @returns what each of them was answered last, in words
+ */
+export async function findLockedOut(identities: readonly Who[], places: Places): Promise<string[]> {
+  const lockedOut: string[] = [];
+  const ask = asker(places);
+  const probe = async (identity: Who) => {
+    await ask('GET', `/product/visit?${new URLSearchParams({ ...identity, productHandle: 'probe' })}`);
+    await ask('POST', '/item/list', { identity });
+    await ask('POST', '/product/visit', { identity, productHandle: 'probe' });
+  };
+  await each(identities, probe, (identity, { message }) =>
+    lockedOut.push(`${JSON.stringify(identity)} is locked out: ${message}`),
+  );
+  return lockedOut;
+}
+
+/** Call when nothing waits in the stream any more, and nobody is locked out. */
+export async function reckonHouseholds(
+  profiles: readonly Belongings[],
+  places: Places,
+): Promise<HouseholdReckoning> {
+  const wrong: string[] = [];
+  const tell = (what: string) => wrong.length < 50 && wrong.push(what);
+  const ask = asker(places);
+  const visits = { sent: 0, acknowledged: 0, counted: 0 };
+  const items = { sent: 0, acknowledged: 0, listed: 0 };
+  const profileIds = new Map<string, string>();
+  const homes = new Map<string, string>();
+  let identities = 0;
+
+  const reckon = async (profile: Belongings) => {
+    const names = profile.identities.map((who) => Object.values(who).join());
+    const name = names.join(' = ');
+    const [one] = profile.identities;
+    // All sessions of an unknown customer's profile may have moved on: then nobody names it any more.
+    if (one === undefined) return;
+    identities += profile.identities.length;
+    const read = (who: Who, productHandle: string) =>
+      ask('GET', `/product/visit?${new URLSearchParams({ ...who, productHandle })}`);
+
+    const ids = await Promise.all(
+      profile.identities.map(async (who) => String((await read(who, 'h0'))['profileId'])),
+    );
+    const [profileId = ''] = ids;
+    if (new Set(ids).size !== 1) tell(`${name} are of several profiles: ${ids.join(' ')}`);
+    const other = profileIds.get(profileId);
+    if (other !== undefined) tell(`${name} has the profile of ${other}`);
+    profileIds.set(profileId, name);
+
+    for (const handle of HANDLES) {
+      const { sent, acknowledged } = profile.visits.get(handle) ?? { sent: 0, acknowledged: 0 };
+      const count = Number((await read(one, handle))['count']);
+      visits.sent += sent;
+      visits.acknowledged += acknowledged;
+      visits.counted += count;
+      if (!(count >= acknowledged && count <= sent))
+        tell(`${name}: ${count} visits of ${handle}, ${acknowledged} acknowledged, ${sent} sent`);
+    }
+
+    const list = (await ask('POST', '/item/list', { identity: one }))['items'] as { productId: string }[];
+    const listed = new Set(list.map(({ productId }) => productId));
+    items.listed += listed.size;
+    for (const productId of listed)
+      if (!profile.items.has(productId)) tell(`${name} has item ${productId}, which is not theirs`);
+    for (const [productId, { sent, acknowledged }] of profile.items) {
+      items.sent += sent;
+      items.acknowledged += acknowledged;
+      if (acknowledged > 0) homes.set(productId, profileId);
+      if (acknowledged > 0 && !listed.has(productId)) tell(`${name} lost item ${productId}`);
+    }
+  };
+  await each(profiles, reckon, ({ identities }, { message }) =>
+    tell(`${JSON.stringify(identities)} can't be reckoned: ${message}`),
+  );
+
+  for (const [productId, profileId] of await eventsByVisitor(places)) {
+    const home = homes.get(productId);
+    if (home !== undefined && home !== profileId)
+      tell(`the event of ${productId} is shown under ${profileId}, its visitor is ${home}`);
+  }
+  return { identities, profiles: profileIds.size, visits, items, wrong };
+}
+
+/** Product and present profile of each event of a household. */
+async function eventsByVisitor({ clickhouseUrl }: Places): Promise<[string, string][]> {
+  const clickhouse = createClickHouse(clickhouseUrl, 'wishmeter');
+  try {
+    const answer = await clickhouse.query({
+      query: "SELECT product_id, profile_id FROM events_by_visitor WHERE product_id LIKE 'home%'",
+      format: 'JSONCompactEachRow',
+    });
+    return await answer.json<[string, string]>();
+  } finally {
+    await clickhouse.close();
+  }
+}

@@ -1,0 +1,114 @@
+// What a fail-over may lose. The link to a replica is severed, its master killed a second later, the replica promoted:
+// with REDIS_REPLICAS=1 nothing that was acknowledged is lost, without it what was acknowledged in that second is.
+// FAULTS=full: both, five times.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { freePort } from '../../src/embedded/redis.js';
+import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { connectTo } from '../harness/dump.js';
+import { startProxy } from '../harness/proxy.js';
+import { startTestRedis } from '../harness/redis.js';
+import { FULL } from './stage.js';
+
+const TIMES = FULL ? 5 : 1;
+const SEVERED_MS = 1_000;
+const CONNECTIONS = 8;
+/** Acknowledged before anything fails. */
+const WARM = 100;
+
+/** Resolves with what was acknowledged, and how much of it is gone. */
+async function failOver(
+  t: Test,
+  replicas: number,
+): Promise<{ acknowledged: number; refused: number; lost: number }> {
+  const [master, replica] = await Promise.all(
+    [1, 2].map(async () => startTestRedis({ port: await freePort(), restart: false })),
+  );
+  if (master === undefined || replica === undefined) throw new Error('no Redis');
+  t.teardown(() => Promise.all([master.stop(), replica.stop()]));
+  const [toMaster, toReplica] = [connectTo(master.url), connectTo(replica.url)];
+  t.teardown(() => toReplica.disconnect());
+  await toMaster.config('SET', 'repl-diskless-sync-delay', '0');
+  // Each has a password of its own, and one address needs one for both.
+  for (const redis of [toMaster, toReplica]) await redis.config('SET', 'requirepass', '');
+  const link = await startProxy(t, master.url);
+  const address = await startProxy(t, master.url);
+  await toReplica.replicaof('127.0.0.1', link.port);
+  // The replica says `up` before its master sends it anything but the snapshot: only an acknowledged write tells.
+  await toMaster.set('replicated', '1');
+  while ((await toMaster.wait(1, 100)) === 0) await sleep(20);
+
+  const env = { REDIS_REPLICAS: String(replicas) };
+  const app = await startApp(t, { urls: [address.url] }, { timeoutMs: 500, env });
+  const visited: string[] = [];
+  const added: string[] = [];
+  let refused = 0;
+  let running = true;
+  const shop = async (connection: number) => {
+    for (let n = 0; running; n++) {
+      const identity = { sessionId: `c${connection}-${n}` };
+      const isItem = n % 5 === 0;
+      const item = { ...ITEM, identity };
+      const { status } = isItem
+        ? await app.post('/item/add', item, TRUSTED)
+        : await app.post('/product/visit', { identity, productHandle: 'x' });
+      if (status === 503) refused++;
+      else if (status !== 200) t.fail(`${status}`);
+      else (isItem ? added : visited).push(identity.sessionId);
+      await sleep(2);
+    }
+  };
+  const shops = Array.from({ length: CONNECTIONS }, (_, i) => shop(i));
+  while (visited.length + added.length < WARM) await sleep(20);
+  link.freeze();
+  await sleep(SEVERED_MS);
+  toMaster.disconnect();
+  process.kill(master.pids[0] as number, 'SIGKILL');
+  running = false;
+  await Promise.all(shops);
+  await toReplica.replicaof('NO', 'ONE');
+  address.retarget(replica.url);
+
+  const isLost = async (sessionId: string, isItem: boolean) => {
+    for (;;) {
+      const answer = isItem
+        ? await app.post('/item/list', { identity: { sessionId } }, TRUSTED)
+        : await app.get(withQuery('/product/visit', { sessionId, productHandle: 'x' }));
+      if (answer.status === 200) return isItem ? answer.json.items.length === 0 : answer.json.count === 0;
+      await sleep(20);
+    }
+  };
+  let lost = 0;
+  for (const id of visited) if (await isLost(id, false)) lost++;
+  for (const id of added) if (await isLost(id, true)) lost++;
+  const acknowledged = visited.length + added.length;
+  t.comment(`${replicas} replicas asked for: ${acknowledged} acknowledged, ${refused} refused, ${lost} lost`);
+  return { acknowledged, refused, lost };
+}
+
+const ITEM = {
+  productId: '1001',
+  variantId: '2002',
+  productTitle: 'Red shoe',
+  productHandle: 'red-shoe',
+  image: 'https://shop.example/red.jpg',
+  price: '49.90',
+  compareAt: null,
+  inventoryAvailable: true,
+  quantity: 1,
+};
+
+for (let time = 1; time <= TIMES; time++) {
+  t.test(`REDIS_REPLICAS=1 loses nothing, ${time} of ${TIMES}`, { timeout: 120_000 }, async (t) => {
+    const { lost, refused } = await failOver(t, 1);
+    t.equal(lost, 0);
+    t.ok(refused > 0, 'while the link was severed writes were refused');
+  });
+}
+
+// Else the test above would show nothing.
+t.test('without it a second is lost', { timeout: 120_000 }, async (t) => {
+  const { lost } = await failOver(t, 0);
+  t.ok(lost > 0);
+});

@@ -1,0 +1,98 @@
+// "A change that was answered 503 is not applied after later ones": a slot is on the move, an add gets 503, the move is
+// called off, the add and a remove get 200. The item must stay away: nothing but the service sends anything again, and
+// a script refuses what comes after its deadline. And a slot that has moved is found at its new node at once.
+// FAULTS=full: 20 times.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { slotOf } from '../../src/redis/marks.js';
+import { startApp, TRUSTED } from '../harness/app.js';
+import { connectTo } from '../harness/dump.js';
+import { startTestCluster } from '../harness/redis.js';
+import { FULL } from './stage.js';
+
+const ROUNDS = FULL ? 20 : 3;
+/** ioredis would send again for 1.6 s. */
+const LATE_MS = 2_000;
+const SLOTS = 16_384;
+
+const ITEM = {
+  productId: '1001',
+  variantId: '2002',
+  productTitle: 'Red shoe',
+  productHandle: 'red-shoe',
+  image: 'https://shop.example/red.jpg',
+  price: '49.90',
+  compareAt: null,
+  inventoryAvailable: true,
+  quantity: 1,
+};
+
+t.test('a slot is on the move', { timeout: 200_000 }, async (t) => {
+  const cluster = await startTestCluster();
+  t.teardown(() => cluster.stop());
+  const nodes = cluster.urls.map(connectTo);
+  t.teardown(() => {
+    for (const node of nodes) node.disconnect();
+  });
+  const ids = await Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
+  const app = await startApp(t, cluster, { timeoutMs: 500 });
+
+  /** The slot of a profile, the number of the node that has it, and of another one. */
+  const placeOf = (profileId: string) => {
+    const slot = slotOf(`{${profileId.slice(0, profileId.indexOf('.'))}}`);
+    const from = Math.floor((slot * nodes.length) / SLOTS);
+    return { slot, from, to: (from + 1) % nodes.length };
+  };
+  const setSlot = (node: number, slot: number, ...words: string[]) =>
+    nodes[node]?.call('CLUSTER', 'SETSLOT', slot, ...words);
+  const startMove = async ({ slot, from, to }: ReturnType<typeof placeOf>) => {
+    await setSlot(to, slot, 'IMPORTING', ids[from] as string);
+    await setSlot(from, slot, 'MIGRATING', ids[to] as string);
+  };
+  const list = async (identity: object) =>
+    (await app.post('/item/list', { identity }, TRUSTED)).json.items as { productId: string }[];
+
+  t.test(`the move is called off, ${ROUNDS} times`, async (t) => {
+    const late = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const identity = { sessionId: `m${round}` };
+      const other = { ...ITEM, identity, productId: '7' };
+      const { profileId } = (await app.post('/item/add', other, TRUSTED)).json;
+      await app.post('/item/remove', { identity, productId: '7', variantId: '2002' }, TRUSTED);
+      const place = placeOf(profileId);
+      await startMove(place);
+      const refused = await app.post('/item/add', { ...ITEM, identity }, TRUSTED);
+      t.match(refused, { status: 503, json: { code: 'unavailable' } }, 'add while the slot is on the move');
+      await setSlot(place.from, place.slot, 'STABLE');
+      await setSlot(place.to, place.slot, 'STABLE');
+      t.equal((await app.post('/item/add', { ...ITEM, identity }, TRUSTED)).status, 200);
+      const removed = await app.post(
+        '/item/remove',
+        { identity, productId: '1001', variantId: '2002' },
+        TRUSTED,
+      );
+      t.match(removed, { status: 200, json: { removed: true } });
+      late.push(identity);
+    }
+    await sleep(LATE_MS);
+    for (const identity of late)
+      t.same(await list(identity), [], `${identity.sessionId}: the item stays away`);
+  });
+
+  t.test('the slot moves, and its visits go on', async (t) => {
+    const identity = { sessionId: 'moved' };
+    const visit = () => app.post('/product/visit?count=true', { identity, productHandle: 'x' });
+    const { profileId } = (await visit()).json;
+    const place = placeOf(profileId);
+    const [from, to] = [nodes[place.from], nodes[place.to]];
+    await startMove(place);
+    const { host = '', port = 0 } = to?.options ?? {};
+    const keys = (await from?.call('CLUSTER', 'GETKEYSINSLOT', place.slot, 1_000)) as string[];
+    t.ok(keys.length > 0);
+    await from?.call('MIGRATE', host, port, '', 0, 5_000, 'KEYS', ...keys);
+    for (const i of nodes.keys()) await setSlot(i, place.slot, 'NODE', ids[place.to] as string);
+    t.match(await visit(), { status: 200, json: { count: 2 } }, 'MOVED is followed');
+    t.equal((await app.get('/readyz')).status, 200);
+  });
+});

@@ -1,0 +1,55 @@
+// Requests as Shopify's app proxy sends them: the shop, the time and who is logged in, signed with the app's secret.
+
+import { createHmac } from 'node:crypto';
+import { type Answer, type Headers, type TestApp, withQuery } from './app.js';
+import type { Rewrite } from './shop.js';
+
+export const SECRET = 'shpss_0123456789abcdef';
+
+type Parameters = Readonly<Record<string, string>>;
+
+/** A query that is signed now. Repeated names are not made here. */
+export function signed(parameters: Parameters, secret = SECRET): Record<string, string> {
+  const all: Record<string, string> = {
+    shop: 'shop.myshopify.com',
+    path_prefix: '/apps/wishmeter',
+    timestamp: String(Math.floor(Date.now() / 1000)),
+    ...parameters,
+  };
+  const text = Object.entries(all)
+    .map(([name, value]) => `${name}=${value}`)
+    .sort()
+    .join('');
+  return { ...all, signature: createHmac('sha256', secret).update(text).digest('hex') };
+}
+
+/** A path with such a query. */
+export function proxied(path: string, parameters: Parameters, secret = SECRET): string {
+  return withQuery(path, signed(parameters, secret));
+}
+
+/** What the proxy under `prefix` asks the service for, for a shop of test/harness/shop.ts. */
+export function throughProxy(prefix: string): Rewrite {
+  return (url, customerId) => {
+    const { pathname, searchParams } = new URL(url, 'http://shop');
+    return proxied(pathname.slice(prefix.length), {
+      ...Object.fromEntries(searchParams),
+      path_prefix: prefix,
+      logged_in_customer_id: customerId,
+    });
+  };
+}
+
+/** Posts JSON through the proxy. @param customerId who is logged in; empty where nobody is */
+export function postProxied(
+  app: TestApp,
+  path: string,
+  customerId: string,
+  body: unknown,
+  headers: Headers = {},
+): Promise<Answer> {
+  return app.post(proxied(path, { logged_in_customer_id: customerId }), body, {
+    'content-type': 'application/json',
+    ...headers,
+  });
+}

@@ -1,0 +1,19 @@
+// What a machine lacks skips tests where a person sees it, and fails them in CI.
+
+import t from 'tap';
+import { needs, needsPrograms } from './needs.js';
+
+t.test('a test that can not run is skipped, and in CI an error', async (t) => {
+  const { CI } = process.env;
+  t.teardown(() => {
+    if (CI === undefined) delete process.env['CI'];
+    else process.env['CI'] = CI;
+  });
+  process.env['CI'] = 'true';
+  t.throws(() => needs('no moon here'), /no moon here/);
+  t.throws(() => needsPrograms('sh', 'no-such-program'), /no no-such-program here/);
+  t.same(needs(undefined), {});
+  delete process.env['CI'];
+  t.same(needs('no moon here'), { skip: 'no moon here' });
+  t.same(needsPrograms('node'), {});
+});

@@ -1,0 +1,20 @@
+// Tests that not every machine can run. They are skipped where something is missing; in CI, where nobody would see
+// that, it is an error.
+
+import { spawnSync } from 'node:child_process';
+
+/** Options of a test. @param missing why it can't run here; undefined where it can. @throws in CI where it can't */
+export function needs(missing: string | undefined): { readonly skip?: string } {
+  if (missing === undefined) return {};
+  if (process.env['CI']) throw new Error(`${missing}; in CI no test is skipped`);
+  return { skip: missing };
+}
+
+/** Of tests that look at processes. */
+export const needsProc = () => needs(process.platform === 'linux' ? undefined : 'reads /proc');
+
+/** Of tests that run these programs. */
+export function needsPrograms(...names: readonly string[]): { readonly skip?: string } {
+  const lacking = names.filter((name) => spawnSync(name, ['--version']).error);
+  return needs(lacking.length > 0 ? `no ${lacking.join(', ')} here` : undefined);
+}

@@ -1,0 +1,19 @@
+// Waiting for something that the test can only look at: with a deadline, so that what never comes is a failure
+// with a name and not a test that hangs.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Polls until `probe` gives something, and resolves to it. @throws where it takes more than `withinMs` */
+export async function until<T>(
+  what: string,
+  probe: () => Promise<T | undefined | false> | T | undefined | false,
+  withinMs = 30_000,
+): Promise<T> {
+  const deadline = performance.now() + withinMs;
+  for (;;) {
+    const found = await probe();
+    if (found !== undefined && found !== false) return found;
+    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await sleep(20);
+  }
+}

@@ -1,0 +1,150 @@
+// Whose session is it? The beacon through the app proxy, on pages that say who is logged in: a guest's visits and items come
+// along at the login, and the next person on the device meets an empty wishlist.
+
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { startApp } from '../harness/app.js';
+import { postProxied, SECRET, throughProxy } from '../harness/app-proxy.js';
+import {
+  countOf,
+  eventually,
+  inChromium,
+  STORED,
+  sessionOf,
+  tag,
+  type Visitor,
+  visit,
+} from '../harness/storefront.js';
+import { itemOf } from './wishlist.js';
+
+const PROXY = '/apps/wishmeter';
+
+await inChromium(t, async (t, { redis, shop, ...world }) => {
+  const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET, SHOP_URL: shop.origin } });
+  shop.forward(PROXY, app.port, throughProxy(PROXY));
+  // No key: the signature is the credential. What stands for a customer is never the id.
+  const shoe = shop.show('/shoe', (customerId) =>
+    tag(PROXY, 'shoe', '', `defer data-customer=" ${customerId && `customer ${customerId}x`}\n"`),
+  );
+  const start = () => visit(t, { redis, shop, ...world });
+
+  /** A page as a theme has it: its wishlist requests go through the proxy with the beacon's session. */
+  const wishlist = (page: Page, path: string, body: object): Promise<{ items: { productId: string }[] }> =>
+    page.evaluate(
+      async ([url, fields]) => {
+        // biome-ignore lint/suspicious/noExplicitAny: the page's global
+        const sessionId = await (globalThis as any).wishmeter.session();
+        const identity = { sessionId };
+        const headers = { 'content-type': 'application/json' };
+        const answer = await fetch(url, {
+          method: 'POST',
+          headers,
+          body: JSON.stringify({ ...fields, identity }),
+        });
+        return answer.json() as Promise<{ items: { productId: string }[] }>;
+      },
+      [PROXY + path, body] as const,
+    );
+  const add = (page: Page, productId: string) => wishlist(page, '/item/add', itemOf({}, { productId }));
+  const listed = async (page: Page) =>
+    (await wishlist(page, '/item/list', {})).items.map(({ productId }) => productId).sort();
+  const count = (page: Page) => page.evaluate("wishmeter.count('shoe')");
+  const shownTo = async (visitor: Visitor, customerId: string, page?: Page) => {
+    await visitor.login(customerId);
+    if (page === undefined) return visitor.open(shoe);
+    await page.goto(shoe);
+    return page;
+  };
+
+  await t.test('a guest logs in, logs out, and somebody else takes the device', async (t) => {
+    const visitor = await start();
+    const page = await shownTo(visitor, '');
+    const guest = await sessionOf(page);
+    t.equal(await count(page), 1);
+    await add(page, '1');
+
+    await shownTo(visitor, '7', page);
+    t.equal(await sessionOf(page), guest, 'a login keeps the session');
+    t.equal(await count(page), 2, "the guest's visit came along");
+    t.same(await listed(page), ['1'], "and the guest's item");
+    t.equal(await page.evaluate(STORED), `${guest} customer 7x`);
+    t.match(
+      (await visitor.sent()).at(-1)?.path,
+      new RegExp(`^${PROXY}/product/visit/list$`),
+      'no key is needed',
+    );
+
+    await shownTo(visitor, '', page);
+    const next = await sessionOf(page);
+    t.not(next, guest, 'a logout begins a session');
+    t.equal(await page.evaluate(STORED), next);
+    t.equal(await count(page), 1, 'whose visits begin anew');
+    t.same(await listed(page), []);
+    const old = await postProxied(app, '/item/list', '', { identity: { sessionId: guest } });
+    t.match(old, { status: 403, json: { code: 'session_belongs_to_customer' } });
+    t.equal(await countOf(app, guest, 'shoe'), 2, 'visits go on under the old id, for who knows it');
+
+    await add(page, '9');
+    await shownTo(visitor, '8', page);
+    t.equal(await sessionOf(page), next);
+    t.same(await listed(page), ['9'], 'the next customer has their own');
+
+    await shownTo(visitor, '7', page);
+    t.not(await sessionOf(page), next, 'another customer, with no page in between, is another session');
+    t.same(await listed(page), ['1']);
+    t.equal(await count(page), 3);
+  });
+
+  await t.test(
+    'a tab from before the logout goes on with the new session, and changes nothing for it',
+    async (t) => {
+      const visitor = await start();
+      const stale = await shownTo(visitor, '20');
+      const before = await sessionOf(stale);
+      const page = await shownTo(visitor, '');
+      const next = await sessionOf(page);
+      t.not(next, before);
+      await eventually(t, () => sessionOf(stale), next);
+      t.equal(await stale.evaluate("wishmeter.visit('shoe')"), 2);
+      await page.reload();
+      t.equal(await sessionOf(page), next);
+    },
+  );
+
+  await t.test(
+    'forget() begins a session in every tab; after it the page is still the customer’s',
+    async (t) => {
+      const visitor = await start();
+      const page = await shownTo(visitor, '30');
+      const tab = await visitor.open(shoe);
+      const before = await sessionOf(page);
+      const next = await page.evaluate<string>('wishmeter.forget()');
+      t.not(next, before);
+      t.equal(await sessionOf(page), next);
+      // Tabs are processes, and hear of each other's storage a moment later.
+      await eventually(t, () => sessionOf(tab), next);
+      t.equal(await page.evaluate(STORED), `${next} customer 30x`);
+      await shownTo(visitor, '', page);
+      t.not(await sessionOf(page), next, 'so a logout ends it');
+    },
+  );
+
+  await t.test('a page that does not say who is logged in leaves the session alone', async (t) => {
+    const visitor = await start();
+    const page = await shownTo(visitor, '40');
+    t.equal(await count(page), 1);
+    const stored = await page.evaluate(STORED);
+    await page.goto(shop.show('/silent', tag(PROXY, 'shoe', '')));
+    t.equal(await count(page), 2);
+    t.equal(await page.evaluate(STORED), stored);
+
+    await page.goto(shop.show('/home', tag(PROXY, '', '', 'defer data-customer=""')));
+    const isNew = () => page.evaluate<boolean>(`![null, ${JSON.stringify(stored)}].includes(${STORED})`);
+    await eventually(t, isNew, true);
+    t.equal(
+      (await visitor.sent()).filter(({ path }) => !path.includes('/list')).length,
+      2,
+      'and shows no product',
+    );
+  });
+});

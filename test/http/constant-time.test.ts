@@ -1,0 +1,54 @@
+// Keys and signatures are compared in constant time: an answer that comes sooner for a worse guess would tell a
+// stranger how much of it was right. No request can show that reliably, so this reads the source.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import t from 'tap';
+
+const FOLDER = new URL('../../../src/http/', import.meta.url);
+
+/** A source without its comments and imports. */
+const code = (file: string) =>
+  readFileSync(new URL(file, FOLDER), 'utf8')
+    .replace(/\/\*[\s\S]*?\*\//g, '')
+    .replace(/^\s*\/\/.*$/gm, '')
+    .replace(/^import .*$/gm, '');
+
+const files = readdirSync(FOLDER).filter((name) => name.endsWith('.ts'));
+const COMPARES = ['key-ring.ts', 'proxy-signature.ts', 'webhook-signature.ts'];
+
+t.test('each compares digests by timingSafeEqual, once, and in no other way', async (t) => {
+  for (const file of COMPARES) {
+    t.ok(files.includes(file), `${file} is there`);
+    t.equal(code(file).match(/\btimingSafeEqual\(/g)?.length, 1, file);
+    t.notMatch(code(file), /\.(equals|compare|localeCompare)\(/, file);
+  }
+});
+
+t.test('a digest or a signature is never an operand of ===, nor found by a look-up', async (t) => {
+  for (const file of COMPARES) {
+    t.notMatch(code(file), /\b(known|presented|given|expected|signature|digest)\)? [!=]==? (?!'')/, file);
+    t.notMatch(
+      code(file),
+      /[!=]==? (known|presented|given|expected|signature|sign|digest|createHmac)\b(?!\.length)/,
+      file,
+    );
+    t.notMatch(code(file), /\b(has|includes|indexOf)\((key|presented|signature|given)\b/, file);
+  }
+});
+
+t.test('of several keys all are compared, whichever it is', async (t) => {
+  const find = /find\(key[\s\S]*?\n {2}\}/.exec(code('key-ring.ts'))?.[0] ?? '';
+  t.match(find, /for \(/);
+  t.equal(find.match(/\breturn\b/g)?.length, 1, 'it returns at its end alone');
+  t.notMatch(find, /\bbreak\b/);
+});
+
+t.test(
+  'nothing else in src/http makes digests of secrets to compare them, or compares keys itself',
+  async (t) => {
+    for (const file of files.filter((name) => !COMPARES.includes(name))) {
+      t.notMatch(code(file), /createHmac\(|timingSafeEqual\(/, file);
+      t.notMatch(code(file), /(apiKey|bearer|token|secret)\w* [!=]== (?!''|undefined|null)/i, file);
+    }
+  },
+);

@@ -1,0 +1,195 @@
+// GET / and /docs: pages for people, under any base path, which load nothing from elsewhere; and files as large as
+// the renderer's, whole to a slow reader and not copied for each of many.
+
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { Access } from '../../src/http/access.js';
+import { Exchanges } from '../../src/http/exchanges.js';
+import type { Operation } from '../../src/http/operation.js';
+import { listen } from '../../src/http/server.js';
+import { startServeAlone } from '../faults/serve-alone.js';
+import { startApp, type TestApp } from '../harness/app.js';
+import { needsProc } from '../harness/needs.js';
+import { startTestRedis } from '../harness/redis.js';
+import { inChromium, urlOf } from '../harness/storefront.js';
+
+const RENDERER = '/docs/swagger-ui.js';
+const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
+const redis = await startTestRedis();
+t.teardown(() => redis.stop());
+const apps: readonly [base: string, app: TestApp][] = [
+  ['', await startApp(t, redis)],
+  ['/api', await startApp(t, redis, { env: { BASE_PATH: '/api' } })],
+];
+
+for (const [base, app] of apps) {
+  t.test(`under "${base}" every address in the pages leads somewhere`, async (t) => {
+    for (const path of [`${base}/`, `${base}/docs`]) {
+      const { status, headers, text } = await app.get(path);
+      t.equal(status, 200);
+      t.equal(headers['content-type'], 'text/html; charset=utf-8');
+      t.match(
+        headers['content-security-policy'],
+        /^default-src 'none'; script-src 'self'; style-src 'self';/,
+      );
+      const addresses = Array.from(
+        text.matchAll(/(?:href|src|data-document)="([^"]+)"/g),
+        ([, found]) => found as string,
+      );
+      t.ok(addresses.length >= 5);
+      for (const address of addresses.filter((address) => address !== 'data:,')) {
+        t.match(address, /^\/\w/);
+        t.equal((await app.get(address)).status, 200, address);
+      }
+    }
+    t.match((await app.get(`${base}/`)).text, `<small>${version}</small>`);
+    t.equal((await app.post(`${base}/`, {})).status, 405);
+  });
+}
+
+t.test('what the page loads may be kept, and comes whole, gzipped or not', async (t) => {
+  const [, app] = apps[0] as (typeof apps)[number];
+  const { headers, text } = await app.get(RENDERER);
+  t.equal(text, readFileSync('node_modules/swagger-ui-dist/swagger-ui-bundle.js', 'utf8'));
+  t.match(headers, { 'cache-control': /^public, max-age=\d{4,}/, vary: 'Accept-Encoding' });
+  const gzipped = await app.get(RENDERER, { 'accept-encoding': 'gzip' });
+  t.equal(gzipped.headers['content-encoding'], 'gzip');
+  t.ok(Number(gzipped.headers['content-length']) < text.length / 3);
+  const known = await app.get(RENDERER, { 'if-none-match': headers.etag as string });
+  t.match(known, { status: 304, text: '' });
+});
+
+/** Sends requests, and reads nothing until what it gives is called: that resolves to whether `expected` has come. */
+function slowReader(t: Test, port: number, path: string, times: number) {
+  const socket = connect({ port, host: '127.0.0.1' });
+  t.teardown(() => socket.destroy());
+  socket.on('error', () => {});
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: slow\r\n\r\n`.repeat(times));
+  socket.pause();
+  return async (expected: Buffer) => {
+    const parts: Buffer[] = [];
+    socket.on('data', (data) => parts.push(data));
+    socket.resume();
+    const hasCome = () => {
+      const bytes = Buffer.concat(parts);
+      return bytes.subarray(bytes.indexOf('\r\n\r\n') + 4).equals(expected);
+    };
+    for (let i = 0; i < 50 && !hasCome(); i++) await sleep(100);
+    return hasCome();
+  };
+}
+
+t.test('an answer larger than all buffers on its way comes whole to a slow reader', async (t) => {
+  const large = randomBytes(24 * 1024 * 1024);
+  const access = new Access({
+    apiKeys: [],
+    publishableKeys: [],
+    allowedOrigins: [],
+    shopifySecret: '',
+    shopUrl: 'http://shop',
+    visitAccess: 'session',
+    metricsToken: '',
+  });
+  const exchanges = new Exchanges({
+    access,
+    log: pino({ level: 'silent' }),
+    onAnswers: () => () => {},
+    onRefusal: () => {},
+    rateLimit: undefined,
+    longestTurnMs: 1_000,
+    trustedProxies: 0,
+  });
+  const operation: Operation = {
+    method: 'get',
+    path: '/large',
+    subject: 'open',
+    maxBody: 0,
+    doc: { id: 'getLarge', tag: 'Operating', summary: 'Bytes' },
+    handle: () => ({ type: 'application/octet-stream', body: large }),
+  };
+  const server = await listen({
+    host: '127.0.0.1',
+    port: 0,
+    basePath: '',
+    operations: [operation],
+    unprefixed: [],
+    exchanges,
+  });
+  t.teardown(() => server.close());
+  const read = slowReader(t, server.port, '/large', 1);
+  await sleep(200);
+  t.ok(await read(large));
+});
+
+const READERS = 60;
+/** The kernel has room for one answer, maybe two. */
+const TIMES = 4;
+
+t.test(`${READERS} slow readers share one copy`, needsProc(), async (t) => {
+  const serve = await startServeAlone(t);
+  await serve.get(RENDERER);
+  const before = serve.megabytes();
+  for (let i = 0; i < READERS; i++) slowReader(t, serve.port, RENDERER, TIMES);
+  await sleep(2_000);
+  const grown = serve.megabytes() - before;
+  t.comment(`grown by ${grown.toFixed(0)} MB`);
+  t.ok(grown < 100, `grown by ${grown.toFixed(0)} MB`);
+});
+
+await inChromium(t, async (t, { browser }) => {
+  for (const [base, app] of apps) {
+    for (const [viewport, colorScheme] of [
+      [{ width: 390, height: 844 }, 'dark'],
+      [{ width: 1280, height: 900 }, 'light'],
+    ] as const) {
+      t.test(`/docs under "${base}" at ${viewport.width} px, ${colorScheme}`, async (t) => {
+        const context = await browser.newContext({ viewport, colorScheme });
+        t.teardown(() => context.close());
+        const page = await context.newPage();
+        const said: string[] = [];
+        const asked: string[] = [];
+        page.on('console', (message) => said.push(message.text()));
+        page.on('pageerror', (error) => said.push(error.message));
+        page.on('request', (request) => asked.push(request.url()));
+        const shoot = (name: string) => shot(page, `${base.slice(1)}${name}-${viewport.width}`);
+        await page.goto(`${urlOf(app)}${base}/`);
+        await shoot('index');
+        await page.getByRole('link', { name: 'Documentation of the API' }).click();
+        const operation = page.locator('#operations-Visits-countVisit');
+        await operation.waitFor({ timeout: 30_000 });
+        t.match(await page.locator('.info .title').textContent(), version);
+        await shoot('docs');
+        const [ground] = await page
+          .evaluate<string>('getComputedStyle(document.querySelector(".swagger-ui")).backgroundColor')
+          .then((color) => color.match(/\d+/g) ?? []);
+        t.equal(Number(ground) < 64 && ground !== '0', colorScheme === 'dark', `the ground is ${ground}`);
+        await operation.locator('button').first().click();
+        await operation.getByText('Try it out').click();
+        await operation.getByText('Execute', { exact: true }).click();
+        await operation.locator('.live-responses-table').waitFor({ timeout: 30_000 });
+        t.match(await operation.locator('.live-responses-table').textContent(), /200[\s\S]*profileId/);
+        await shoot('docs-open');
+        const width = await page.evaluate<number>('document.documentElement.scrollWidth');
+        t.ok(width <= viewport.width, `${width} px of ${viewport.width}`);
+        t.same(said, [], 'nothing is refused by the policy, nothing fails');
+        t.ok(
+          asked.every((url) => url.startsWith(urlOf(app)) || url.startsWith('data:')),
+          'all of it from here',
+        );
+      });
+    }
+  }
+});
+
+/** For people to look at: DOCS_SHOTS=<folder>. */
+async function shot(
+  page: { screenshot(options: { path: string }): Promise<unknown> },
+  name: string,
+): Promise<void> {
+  const folder = process.env['DOCS_SHOTS'];
+  if (folder) await page.screenshot({ path: `${folder}/${name}.png` });
+}

@@ -1,0 +1,190 @@
+// What others make of /openapi.json: a linter finds nothing, openapi-typescript's types fit every example of the
+// document and of the README, and a client that @hey-api/openapi-ts generates works against the service.
+
+import { readFileSync } from 'node:fs';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { createClient } from '@hey-api/openapi-ts';
+import { createConfig, lintFromString } from '@redocly/openapi-core';
+import openapiTS, { astToString } from 'openapi-typescript';
+import t from 'tap';
+import ts from 'typescript';
+import { KEY, startApp } from '../harness/app.js';
+import { Contract } from '../harness/openapi.js';
+import { startTestRedis } from '../harness/redis.js';
+
+const redis = await startTestRedis();
+t.teardown(() => redis.stop());
+const app = await startApp(t, redis);
+const source = (await app.get('/openapi.json')).text;
+const { document } = new Contract(JSON.parse(source));
+
+t.test("Redocly's linter has nothing to say", async (t) => {
+  const config = await createConfig({ extends: ['recommended'] });
+  const lint = async (source: string) =>
+    (await lintFromString({ source, config })).map(
+      ({ ruleId, message, location }) => `${ruleId} at ${location[0]?.pointer}: ${message}`,
+    );
+  t.same(await lint(source), []);
+  t.not((await lint(source.replace('"operationId":"countVisit"', '"operationId":"addItem"'))).length, 0);
+});
+
+t.test('no keyword of our validator is in it', async (t) => {
+  const found: string[] = [];
+  JSON.stringify(document, (name, value) => {
+    if (['maxBytes', 'maxLevels', 'someNonNull', 'format'].includes(name)) found.push(name);
+    return value;
+  });
+  t.same(found, []);
+});
+
+t.test('its version is that of the package', async (t) => {
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
+  t.equal(JSON.parse(source).info.version, version);
+});
+
+t.test('every operation has a name of its own and a tag that is explained', async (t) => {
+  const { tags } = JSON.parse(source) as { tags: { name: string }[] };
+  const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+  const ids = operations.map(({ operationId }) => operationId);
+  t.equal(new Set(ids).size, ids.length);
+  const used = new Set(operations.flatMap((operation) => operation.tags));
+  t.same(tags.map(({ name }) => name).sort(), [...used].sort());
+});
+
+interface Example {
+  readonly path: string;
+  readonly method: string;
+  readonly part: 'request' | 'answer';
+  readonly json: string;
+}
+
+/** What the document shows as examples. */
+function documented(): Example[] {
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, { requestBody }]): Example[] => {
+      const example = requestBody?.content['application/json'].example;
+      return example === undefined ? [] : [{ path, method, part: 'request', json: JSON.stringify(example) }];
+    }),
+  );
+}
+
+/** What the README's curl lines send, and the answers under them. */
+function inReadme(): Example[] {
+  const lines = readFileSync('README.md', 'utf8').matchAll(
+    /^\$ curl (.*localhost:8080(\/[^\s'?]*).*)\n(.*)$/gm,
+  );
+  return Array.from(lines).flatMap(([, command = '', shown = '', answer = '']): Example[] => {
+    const path = shown.replace('$CODE', '{code}');
+    const sent = /--json '([^']*)'/.exec(command)?.[1];
+    const method = (/-X (\w+)/.exec(command)?.[1] ?? (sent === undefined ? 'GET' : 'POST')).toLowerCase();
+    return [
+      ...(sent === undefined ? [] : [{ path, method, part: 'request', json: sent } as const]),
+      ...(answer.startsWith('{') ? [{ path, method, part: 'answer', json: answer } as const] : []),
+    ];
+  });
+}
+
+/** The faults that TypeScript finds in files, each by the file's name, with what follows it there. */
+function faultsOf(files: readonly string[]): [file: string, fault: string][] {
+  const program = ts.createProgram(files, {
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noEmit: true,
+    types: [],
+    lib: ['lib.es2022.d.ts'],
+    skipLibCheck: true,
+    module: ts.ModuleKind.NodeNext,
+    moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  });
+  return ts.getPreEmitDiagnostics(program).map(({ messageText, start, file }) => {
+    const fault = ts.flattenDiagnosticMessageText(messageText, '\n');
+    return [basename(file?.fileName ?? ''), `${fault}\n${file?.text.slice(start).split('\n')[0]}`];
+  });
+}
+
+/** A module that gives every example the type that it should have. */
+function moduleOf(examples: readonly Example[]): string {
+  const types = {
+    request: "NonNullable<Operation['requestBody']>['content']['application/json']",
+    answer: "Operation['responses'][200]['content']['application/json']",
+  };
+  const lines = examples.map(({ path, method, part, json }, i) => {
+    const type = types[part].replace('Operation', `paths['${path}']['${method}']`);
+    return `export const example${i}: ${type} = ${json};`;
+  });
+  return ["import type { paths } from './api.js';", ...lines].join('\n');
+}
+
+const WRONG = {
+  '/event': '{"identity":{"sessionId":"s"},"type":"buy"}',
+  '/product/visit/list': '{"identity":{"sessionId":5},"productHandles":["x"]}',
+  '/product/visit': '{"identity":{"sessionId":"s"}}',
+};
+
+t.test("openapi-typescript's types fit every example of the document and of the README", async (t) => {
+  t.ok(documented().length >= 13, `${documented().length} in the document`);
+  t.ok(inReadme().length >= 26, `${inReadme().length} in the README`);
+  const wrong = Object.entries(WRONG).map(
+    ([path, json]) => ({ path, method: 'post', part: 'request', json }) as const,
+  );
+  const folder = t.testdir({
+    'api.ts': astToString(await openapiTS(source)),
+    'right.ts': moduleOf([...documented(), ...inReadme()]),
+    'wrong.ts': moduleOf(wrong),
+  });
+  const faults = faultsOf([join(folder, 'right.ts'), join(folder, 'wrong.ts')]);
+  t.same(
+    faults.filter(([file]) => file !== 'wrong.ts'),
+    [],
+  );
+  t.match(faults, [
+    ['wrong.ts', /"buy"/],
+    ['wrong.ts', /number/],
+    ['wrong.ts', /productHandle/],
+  ]);
+});
+
+t.test('a client that @hey-api/openapi-ts generates works', async (t) => {
+  const folder = t.testdir({ 'package.json': '{"type":"module"}', 'openapi.json': source });
+  const generated = join(folder, 'client');
+  await createClient({
+    input: join(folder, 'openapi.json'),
+    output: { path: generated, module: { extension: '.js' } },
+    plugins: ['@hey-api/client-fetch', '@hey-api/typescript', '@hey-api/sdk'],
+    logs: { level: 'silent', file: false },
+  });
+  await transpile(generated, join(folder, 'js'));
+  const entry = (name: string) => import(pathToFileURL(join(folder, 'js', name)).href);
+  const { client } = await entry('client.gen.js');
+  const api = await entry('sdk.gen.js');
+  client.setConfig({ baseUrl: `http://127.0.0.1:${app.port}`, auth: () => KEY });
+
+  const identity = { sessionId: 'generated' };
+  const visited = await api.countVisit({
+    body: { identity, productHandle: 'shoe' },
+    query: { count: 'true' },
+  });
+  t.match(visited, { data: { productHandle: 'shoe', count: 1 }, error: undefined });
+  const counted = await api.getVisitCount({ query: { sessionId: 'generated', productHandle: 'shoe' } });
+  t.equal(counted.data.count, 1);
+  const event = { identity, type: 'add', payload: { productId: '1', nested: { a: [1] } } };
+  t.equal((await api.recordEvent({ body: event })).data.profileId, counted.data.profileId);
+  const { code } = (await api.shareWishlist({ body: { identity } })).data;
+  t.same((await api.listSharedItems({ path: { code } })).data.items, []);
+  const refused = await api.recordEvent({ body: { identity, type: 'buy' } });
+  t.match(refused, { data: undefined, error: { code: 'invalid_request', issues: [{ path: '/type' }] } });
+});
+
+/** Every file of a folder as JavaScript. */
+async function transpile(from: string, to: string): Promise<void> {
+  for (const entry of await readdir(from, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const file = join(entry.parentPath, entry.name);
+    const target = join(to, relative(from, file)).replace(/\.ts$/, '.js');
+    const compilerOptions = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 };
+    await mkdir(dirname(target), { recursive: true });
+    await writeFile(target, ts.transpileModule(await readFile(file, 'utf8'), { compilerOptions }).outputText);
+  }
+}

@@ -1,0 +1,129 @@
+// A shared device: whoever knows the session of a visitor who has logged in and out again does not reach that
+// customer's wishlist by it, unless LINKED_SESSIONS=open. Requests come as Shopify's app proxy forwards them.
+
+import t, { type Test } from 'tap';
+import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { postProxied, SECRET } from '../harness/app-proxy.js';
+import { dumpRedis } from '../harness/dump.js';
+import { eventsOf } from '../harness/stream.js';
+import { itemOf } from './wishlist.js';
+
+const ENV = { SHOPIFY_SECRET: SECRET };
+const NOBODY = '';
+
+eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis, { env: ENV });
+
+  const add = (customerId: string, sessionId: string, productId: string, of = app) =>
+    postProxied(of, '/item/add', customerId, itemOf({ sessionId }, { productId }));
+  const listed = async (customerId: string, sessionId: string, of = app) => {
+    const { json } = await postProxied(of, '/item/list', customerId, { identity: { sessionId } });
+    return (json.items as { productId: string }[]).map(({ productId }) => productId).sort();
+  };
+
+  /** All that a storefront can do with a wishlist, by a session alone. */
+  const wishlistRequests = (sessionId: string): [path: string, body: object][] => [
+    ['/item/list', { identity: { sessionId } }],
+    ['/item/add', itemOf({ sessionId }, { productId: '666' })],
+    ['/item/remove', { identity: { sessionId }, productId: '1', variantId: null }],
+    ['/item/remove', { identity: { sessionId }, productId: '1', event: 'moveToCart' }],
+    ['/share', { identity: { sessionId } }],
+    ['/event', { identity: { sessionId }, type: 'add' }],
+    ['/event', { identity: { sessionId, email: 'a@b.example' }, type: 'add' }],
+  ];
+
+  async function expectClosed(t: Test, sessionId: string, of: TestApp = app): Promise<void> {
+    const before = await dumpRedis(redis, of.prefix);
+    for (const [path, body] of wishlistRequests(sessionId)) {
+      for (const headers of [{}, { 'idempotency-key': `${sessionId} ${path}` }]) {
+        const answer = await postProxied(of, path, NOBODY, body, headers);
+        t.match(answer, { status: 403, json: { code: 'session_belongs_to_customer' } }, path);
+      }
+    }
+    t.same(await dumpRedis(redis, of.prefix), before, 'and nothing has changed');
+  }
+
+  t.test('a guest who becomes a customer: after the logout the session opens nothing', async (t) => {
+    t.equal((await add(NOBODY, 'adopted', '1')).status, 200);
+    t.same(await listed(NOBODY, 'adopted'), ['1'], 'a guest has a wishlist of their own');
+    t.equal((await add('10', 'adopted', '2')).status, 200);
+    t.same(await listed('10', 'adopted'), ['1', '2'], 'it goes on as the wishlist of the customer');
+    await expectClosed(t, 'adopted');
+    t.same(await listed('10', 'adopted'), ['1', '2'], 'the customer finds it again');
+  });
+
+  t.test('so it is where the session came to a known customer, was merged, or has moved', async (t) => {
+    await add('20', 'first', '1');
+    await add('20', 'pointed', '2');
+    await expectClosed(t, 'pointed');
+    await add(NOBODY, 'merged', '3');
+    await add('20', 'merged', '4');
+    await expectClosed(t, 'merged');
+    await add('21', 'first', '5');
+    await expectClosed(t, 'first');
+    t.same(await listed('21', 'first'), ['5'], 'the next customer on the device sees their own');
+    t.same(await listed('20', 'merged'), ['1', '2', '3', '4']);
+  });
+
+  t.test('so it is where a server has linked it, or visits alone have', async (t) => {
+    await add(NOBODY, 'by-server', '1');
+    const identity = { customerId: '30', sessionId: 'by-server' };
+    t.equal((await app.post('/profile/merge', { identity }, TRUSTED)).status, 200);
+    await expectClosed(t, 'by-server');
+    const visit = { identity: { sessionId: 'by-visit' }, productHandle: 'x' };
+    t.equal((await postProxied(app, '/product/visit', '31', visit)).status, 200);
+    await expectClosed(t, 'by-visit');
+  });
+
+  t.test('visits go on, a new session is a guest, and servers may as ever', async (t) => {
+    await add('40', 'shared', '1');
+    const visit = { identity: { sessionId: 'shared' }, productHandle: 'x' };
+    for (const count of [1, 2]) {
+      const answer = await postProxied(app, '/product/visit', NOBODY, visit);
+      t.equal(answer.status, 200);
+      const query = withQuery('/product/visit', { sessionId: 'shared', productHandle: 'x' });
+      t.equal((await app.get(query)).json.count, count);
+    }
+    t.equal((await app.del('/product/visit', visit)).status, 200);
+    t.same(await listed(NOBODY, 'the-next-person'), []);
+    t.equal((await add(NOBODY, 'the-next-person', '9')).status, 200);
+    t.same(await listed(NOBODY, 'the-next-person'), ['9']);
+    const asServer = await app.post('/item/list', { identity: { sessionId: 'shared' } }, TRUSTED);
+    t.match(asServer, { status: 200, json: { items: [{ productId: '1' }] } });
+    for (const [path, body] of wishlistRequests('shared'))
+      t.equal((await app.post(path, body, TRUSTED)).status, 200, path);
+  });
+
+  t.test('LINKED_SESSIONS=open lets a session stand for its customer', async (t) => {
+    const open = await startApp(t, redis, { env: { ...ENV, LINKED_SESSIONS: 'open' } });
+    await add('50', 'open', '1', open);
+    t.same(await listed(NOBODY, 'open', open), ['1']);
+    for (const [path, body] of wishlistRequests('open'))
+      t.equal((await postProxied(open, path, NOBODY, body)).status, 200, path);
+    t.ok((await eventsOf(redis, open, { sessionId: 'open' })).length > 3);
+  });
+
+  t.test('a list beside a login shows what the guest had, or nothing', async (t) => {
+    for (let i = 0; i < 30; i++) {
+      const [customer, session] = [`${1000 + i}`, `racing-${i}`];
+      await app.post('/item/add', itemOf({ customerId: customer }, { productId: '777' }), TRUSTED);
+      await add(NOBODY, session, '1');
+      const lists = Array.from({ length: 8 }, async (_, k) => {
+        for (let turn = 0; turn < k; turn++) await new Promise(setImmediate);
+        return postProxied(app, '/item/list', NOBODY, { identity: { sessionId: session } });
+      });
+      const [login, ...answers] = await Promise.all([add(customer, session, '2'), ...lists]);
+      t.equal(login.status, 200);
+      for (const { status, text } of answers) {
+        t.ok(status === 200 || status === 403, text);
+        t.notMatch(text, /"777"/);
+      }
+      await expectRefused(t, session);
+    }
+  });
+
+  async function expectRefused(t: Test, sessionId: string): Promise<void> {
+    const { status } = await postProxied(app, '/item/list', NOBODY, { identity: { sessionId } });
+    t.equal(status, 403, 'once the login is answered it is closed');
+  }
+});

@@ -1,0 +1,158 @@
+// The page of a shared wishlist in a real browser: what hostile items can do there (nothing), what is loaded
+// (pictures), and how it is used with a keyboard, a screen reader, a phone, in the dark and inside a theme.
+
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import t, { type Test } from 'tap';
+import { startApp, TRUSTED } from '../harness/app.js';
+import { proxied, SECRET } from '../harness/app-proxy.js';
+import { inChromium, urlOf, type World } from '../harness/storefront.js';
+import { itemOf } from './wishlist.js';
+
+const PWN = 'window.pwned=1';
+const HOSTILE = [
+  `<script>${PWN}</script>`,
+  `"><img src=x onerror="${PWN}">`,
+  `' onfocus='${PWN}' autofocus='`,
+  `</style></section><svg onload=${PWN}></svg>`,
+  '{{ shop.secret }}{% raw %}',
+  '\u202eevil\u2066 \u05d0',
+  'W'.repeat(1_024),
+];
+
+/** The outlines of what has the focus, and of what is drawn over it. */
+const RINGS = `[undefined, '::after'].map((part) => {
+  const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement, part);
+  return outlineStyle + ' ' + outlineWidth;
+})`;
+
+await inChromium(t, async (t, world) => {
+  const { redis, shop } = world;
+  const app = await startApp(t, redis, { env: { SHOP_URL: shop.origin, SHOPIFY_SECRET: SECRET } });
+
+  /** The path of the page of a wishlist, its last item first. */
+  const share = async (sessionId: string, items: readonly object[]): Promise<string> => {
+    for (const [i, item] of items.toReversed().entries()) {
+      const image = `${shop.origin}/picture-${i}.png`;
+      const body = itemOf({ sessionId }, { productId: `${i}`, image, ...item });
+      t.equal((await app.post('/item/add', body, TRUSTED)).status, 200);
+    }
+    return `/wishlist/share/${(await app.post('/share', { identity: { sessionId } }, TRUSTED)).json.code}`;
+  };
+  const ordinary = await share('ordinary', [
+    { productTitle: 'Red shoe', productHandle: 'red-shoe' },
+    { productTitle: 'Blue hat', productHandle: 'blue-hat', inventoryAvailable: false },
+    { productTitle: 'Green tea', productHandle: 'green-tea', variantId: null, variantTitle: null },
+  ]);
+  const open = (t: Test, path: string, options: BrowserContextOptions = {}) =>
+    openPage(t, world, urlOf(app) + path, options);
+
+  t.test('hostile items stay text, run nothing, and only pictures are asked for', async (t) => {
+    const path = await share('hostile', [
+      ...HOSTILE.map((text) => ({
+        productTitle: text,
+        variantTitle: text,
+        productHandle: text.slice(0, 99),
+        image: `${shop.origin}/${text}`,
+      })),
+      ...[`javascript:${PWN}`, `data:text/html,<script>${PWN}</script>`].map((image, i) => ({
+        productId: `address-${i}`,
+        productTitle: image,
+        variantTitle: null,
+        image,
+      })),
+    ]);
+    const { page, requests, errors } = await open(t, path);
+    await page.waitForLoadState('networkidle');
+    const titles = await page.locator('h2 a').allTextContents();
+    t.same(titles.slice(0, HOSTILE.length), HOSTILE);
+    t.equal(await page.getByRole('img').count(), HOSTILE.length);
+    t.same(new Set(requests.map(([kind]) => kind)), new Set(['document', 'image']));
+    t.ok(requests.every(([kind, url]) => kind === 'document' || new URL(url).origin === shop.origin));
+    for (const link of await page.locator('a').all()) await link.focus();
+    t.equal(await page.evaluate('window.pwned'), undefined);
+    t.equal(await page.locator('script, iframe, main svg[onload], [onerror], [onfocus]').count(), 0);
+    t.ok(
+      errors.every((text) => text.includes('404')),
+      `no policy was violated: ${errors}`,
+    );
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390, 'nothing is wider');
+    await t.rejects(page.addScriptTag({ content: PWN }), 'no script could run if one came in');
+    t.equal(await page.evaluate('window.pwned'), undefined);
+  });
+
+  t.test('with the keyboard: the shop, then each item, in order, and one sees where one is', async (t) => {
+    const { page } = await open(t, ordinary);
+    const visited: unknown[] = [];
+    for (let i = 0; i < 4; i++) {
+      await page.keyboard.press('Tab');
+      visited.push(await page.evaluate('document.activeElement.href'));
+      t.ok((await page.evaluate<string[]>(RINGS)).includes('solid 3px'), 'a ring');
+    }
+    t.same(visited, [
+      `${shop.origin}/`,
+      `${shop.origin}/products/red-shoe?variant=2002`,
+      `${shop.origin}/products/blue-hat?variant=2002`,
+      `${shop.origin}/products/green-tea`,
+    ]);
+    shop.show('/products/green-tea', '<h1>tea</h1>');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`${shop.origin}/products/green-tea`);
+    t.equal(await page.evaluate('document.referrer'), '', 'the shop does not learn the code');
+  });
+
+  t.test('for a screen reader: headings, a list, and what a price means', async (t) => {
+    const { page } = await open(t, ordinary, { locale: 'de-DE' });
+    t.equal(await page.evaluate('document.documentElement.lang'), 'de');
+    t.equal(await page.getByRole('main').count(), 1);
+    t.same(await page.getByRole('heading', { level: 1 }).allTextContents(), ['Geteilte Wunschliste']);
+    t.equal(await page.getByRole('list').getByRole('listitem').count(), 3);
+    const words = (await page.getByRole('listitem').nth(1).textContent())?.trim().replace(/\s+/g, ' ');
+    t.equal(words, 'Blue hat 42 Angebotspreis 79,90 € Normaler Preis 99,90 € Ausverkauft');
+    for (const name of ['Red shoe, 42', 'Blue hat, 42', 'Green tea'])
+      t.equal(await page.getByRole('img', { name, exact: true }).count(), 1, name);
+  });
+
+  t.test('it has two columns on a phone, four on a desktop, and is dark where that is liked', async (t) => {
+    const columns = "getComputedStyle(document.querySelector('ul')).gridTemplateColumns.split(' ').length";
+    const ground = 'getComputedStyle(document.documentElement).backgroundColor';
+    const phone = await open(t, ordinary, { colorScheme: 'dark' });
+    t.equal(await phone.page.evaluate(columns), 2);
+    t.equal(await phone.page.evaluate(ground), 'rgb(20, 18, 16)');
+    const desktop = await open(t, ordinary, { viewport: { width: 1_280, height: 900 } });
+    t.equal(await desktop.page.evaluate(columns), 4);
+    t.equal(await desktop.page.evaluate(ground), 'rgb(251, 249, 247)');
+    const ratio =
+      "(({ width, height }) => width / height)(document.querySelector('.wm-picture').getBoundingClientRect())";
+    t.equal(await desktop.page.evaluate(ratio), 0.8, 'pictures that are not there yet move nothing');
+  });
+
+  t.test('inside a theme its styles reach nothing else', async (t) => {
+    const liquid = await app.get(proxied(ordinary, { logged_in_customer_id: '' }));
+    const url = shop.show('/theme', `<h1>shop</h1><ul><li>a</li></ul>${liquid.text}`);
+    const { page, requests } = await openPage(t, world, url);
+    await page.waitForLoadState('networkidle');
+    t.same(new Set(requests.map(([kind]) => kind)), new Set(['document', 'image']));
+    const selectors = await page.evaluate<string[]>(`(() => {
+      const rules = (list) => Array.from(list).flatMap((rule) =>
+        rule.cssRules?.length ? rules(rule.cssRules) : (rule.selectorText ?? '').split(/, (?=\\.)/));
+      return rules(document.styleSheets[0].cssRules);
+    })()`);
+    t.ok(selectors.length > 20, `${selectors.length} selectors`);
+    for (const selector of selectors) t.match(selector, /^\.wm-share( |$)/);
+    t.equal(await page.getByRole('listitem').count(), 4);
+  });
+});
+
+/** Opens a page, as on a phone unless told otherwise, with what it asks for and what its console says. */
+async function openPage(t: Test, { browser }: World, url: string, options: BrowserContextOptions = {}) {
+  const context = await browser.newContext({ viewport: { width: 390, height: 844 }, ...options });
+  t.teardown(() => context.close());
+  const page: Page = await context.newPage();
+  const requests: [kind: string, url: string][] = [];
+  const errors: string[] = [];
+  page.on('request', (request) => requests.push([request.resourceType(), request.url()]));
+  page.on('console', (message) => errors.push(message.text()));
+  page.on('dialog', (dialog) => t.fail(`a dialog: ${dialog.message()}`));
+  await page.goto(url, { waitUntil: 'load' });
+  return { page, requests, errors };
+}

@@ -1,0 +1,396 @@
+// GET /wishlist/share/:code: what the page shows and says, to whom, and that what items bring with them stays text.
+
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { escapeHtml, html, webAddress } from '../../src/http/share-page/html.js';
+import { chooseLanguage } from '../../src/http/share-page/languages.js';
+import { showItems } from '../../src/http/share-page/page.js';
+import { type Item, parseItem, storeNewItem } from '../../src/wishlist/item.js';
+import { type Answer, type Headers, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { proxied, SECRET, signed } from '../harness/app-proxy.js';
+import { connectTo } from '../harness/dump.js';
+import { startTestRedis } from '../harness/redis.js';
+import { itemOf } from './wishlist.js';
+
+const SHOP = 'https://shop.example';
+const HTML = 'text/html; charset=utf-8';
+const UNKNOWN = '/wishlist/share/AAAAAAAAAAAAAAAA';
+const NOBODY = { logged_in_customer_id: '' };
+
+const redis = await startTestRedis();
+t.teardown(() => redis.stop());
+
+/** Makes a wishlist, its last item first; the path of its page. */
+async function share(app: TestApp, identity: object, items: readonly object[]): Promise<string> {
+  for (const item of items.toReversed()) {
+    const { status, text } = await app.post('/item/add', itemOf(identity, { ...item }), TRUSTED);
+    if (status !== 200) throw new Error(text);
+  }
+  return `/wishlist/share/${(await app.post('/share', { identity }, TRUSTED)).json.code}`;
+}
+
+/** What a browser makes of entities. */
+function read(text: string): string {
+  const named: Record<string, string> = { lt: '<', gt: '>', quot: '"', amp: '&' };
+  return text.replace(/&(?:#(\d+)|(\w+));/g, (_, code, name) =>
+    code === undefined ? (named[name] ?? '?') : String.fromCodePoint(Number(code)),
+  );
+}
+
+const all = (text: string, pattern: RegExp): string[] =>
+  Array.from(text.matchAll(pattern), ([, found = '']) => read(found));
+const titlesOf = ({ text }: Answer) => all(text, /<h2[^>]*><a [^>]*>([^<]*)<\/a>/g);
+const linksOf = ({ text }: Answer) => all(text, /<h2[^>]*><a href="([^"]*)"/g);
+const imagesOf = ({ text }: Answer) => all(text, /<img src="([^"]*)"/g);
+const pricesOf = ({ text }: Answer) =>
+  Array.from(text.matchAll(/<p class="wm-price[^>]*>(.*?)<\/p>/g), ([, price = '']) =>
+    read(price.replace(/<[^>]*>/g, '')),
+  );
+
+t.test('the page', async (t) => {
+  const env = { SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET, ALLOWED_ORIGINS: 'https://a.example' };
+  const app = await startApp(t, redis, { env });
+  const who = {
+    sessionId: 'session-of-the-visitor',
+    customerId: '70707',
+    email: 'ada@shop.example',
+    firstName: 'Ada',
+    lastName: 'Lovelace',
+  };
+  const path = await share(app, who, [
+    { productId: '1', productTitle: 'Red shoe' },
+    { productId: '2', productTitle: 'Tea', variantId: null, variantTitle: null, compareAt: null },
+    { productId: '3', productTitle: 'Gone', inventoryAvailable: false, compareAt: '79.90' },
+    {
+      productId: '4',
+      productTitle: 'Rice',
+      productHandle: '米/?#&',
+      variantId: 'a b&c',
+      currencyCode: 'jpy',
+    },
+  ]);
+
+  t.test('shows the items, newest first: title, variant, price, picture, and the way to each', async (t) => {
+    const answer = await app.get(path);
+    t.equal(answer.status, 200);
+    t.same(titlesOf(answer), ['Red shoe', 'Tea', 'Gone', 'Rice']);
+    t.same(linksOf(answer), [
+      `${SHOP}/products/red-shoe?variant=2002`,
+      `${SHOP}/products/red-shoe`,
+      `${SHOP}/products/red-shoe?variant=2002`,
+      `${SHOP}/products/${encodeURIComponent('米/?#&')}?variant=a%20b%26c`,
+    ]);
+    t.same(pricesOf(answer), [
+      'Sale price €79.90 Regular price €99.90',
+      'Price €79.90',
+      'Price €79.90',
+      'Sale price ¥80 Regular price ¥100',
+    ]);
+    t.same(all(answer.text, /wm-variant"[^>]*>([^<]*)</g), ['42', '42', '42']);
+    t.same(new Set(imagesOf(answer)), new Set(['https://cdn.shop.example/red.png']));
+    t.same(all(answer.text, /<img [^>]*alt="([^"]*)"/g), ['Red shoe, 42', 'Tea', 'Gone, 42', 'Rice, 42']);
+    t.equal(answer.text.match(/Sold out/g)?.length, 1);
+    t.match(answer.text, />4 items</);
+    t.match(answer.text, '<meta property="og:image" content="https://cdn.shop.example/red.png">');
+  });
+
+  t.test('says nothing of the visitor, and no ids but those in its links', async (t) => {
+    const { profileId, items } = (await app.post('/item/list', { identity: who }, TRUSTED)).json;
+    for (const { text } of [await app.get(path), await app.get(proxied(path, NOBODY))]) {
+      for (const secret of [...Object.values(who), profileId, path.split('/').at(-1), 'desktop'])
+        t.notMatch(text, secret);
+      for (const { itemId, addedAt } of items) {
+        t.notMatch(text, itemId);
+        t.notMatch(text, addedAt);
+      }
+    }
+  });
+
+  t.test('a whole page has a policy that allows no script, and may be kept for a minute', async (t) => {
+    const { headers, text } = await app.get(path);
+    t.match(headers, {
+      'content-type': HTML,
+      'cache-control': 'private, max-age=60',
+      'referrer-policy': 'no-referrer',
+      'x-robots-tag': 'noindex',
+      'x-content-type-options': 'nosniff',
+      'content-language': 'en',
+    });
+    t.match(String(headers.vary).split(', '), ['Accept-Language', 'Origin']);
+    t.match(text, /^<!doctype html>\n<html lang="en" dir="ltr">/);
+    const style = /<style>(.*?)<\/style>/s.exec(text)?.[1] ?? '';
+    const digest = createHash('sha256').update(style).digest('base64');
+    t.equal(
+      headers['content-security-policy'],
+      `default-src 'none'; style-src 'sha256-${digest}'; img-src https: http: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    );
+    t.notMatch(text, /<script|<iframe|<link rel="stylesheet"| on\w+=| style=|@import|url\(/i);
+  });
+
+  t.test('a theme gets Liquid for its own layout, without a frame and without our policies', async (t) => {
+    const { status, headers, text } = await app.get(proxied(path, NOBODY));
+    t.equal(status, 200);
+    t.equal(headers['content-type'], 'application/liquid');
+    t.match(text, /^<style>\.wm-share /);
+    t.notMatch(text, /<!doctype|<html|<head>|<body|<main/i);
+    for (const name of ['content-security-policy', 'referrer-policy']) t.notOk(name in headers, name);
+    t.same(titlesOf({ text } as Answer), ['Red shoe', 'Tea', 'Gone', 'Rice']);
+    t.match((await app.get(proxied(path, { logged_in_customer_id: '9' }))).headers, {
+      'content-type': 'application/liquid',
+    });
+  });
+
+  t.test('without a signature, or with one that does not hold, it is a whole page', async (t) => {
+    const parameters = signed(NOBODY);
+    const wrong = [
+      proxied(path, NOBODY, 'another-secret-of-the-app'),
+      proxied(path, { ...NOBODY, timestamp: '1700000000' }),
+      `${path}?${new URLSearchParams({ ...parameters, shop: 'other.myshopify.com' })}`,
+      `${path}?signature=`,
+      `${path}?key=pk_nonsense`,
+    ];
+    for (const asked of wrong) {
+      const { status, headers } = await app.get(asked);
+      t.match({ status, type: headers['content-type'] }, { status: 200, type: HTML }, asked);
+    }
+    const withKey: Headers[] = [TRUSTED, { authorization: 'Bearer wrong' }, { 'x-api-key': 'wrong' }];
+    for (const headers of withKey)
+      t.match(await app.get(path, headers), { status: 200, headers: { 'content-type': HTML } });
+    const closed = await startApp(t, redis, { prefix: app.prefix });
+    t.equal((await closed.get(proxied(path, NOBODY))).headers['content-type'], HTML, 'no secret');
+  });
+
+  t.test('it speaks the language that is accepted, and English otherwise', async (t) => {
+    const said = async (accepted: string) => {
+      const { headers, text } = await app.get(path, { 'accept-language': accepted });
+      t.match(text, `lang="${headers['content-language']}"`);
+      return [headers['content-language'], /<h1>([^<]*)/.exec(text)?.[1]];
+    };
+    t.same(await said('de-CH, fr;q=0.9'), ['de', 'Geteilte Wunschliste']);
+    t.same(await said('fr'), ['fr', 'Liste d’envies partagée']);
+    t.same(await said('es-419,en;q=0.5'), ['es', 'Lista de deseos compartida']);
+    t.same(await said('nl'), ['en', 'Shared wishlist']);
+    t.same(pricesOf(await app.get(path, { 'accept-language': 'de' })).slice(0, 2), [
+      'Angebotspreis 79,90\u00a0€ Normaler Preis 99,90\u00a0€',
+      'Preis 79,90\u00a0€',
+    ]);
+  });
+
+  t.test('an empty wishlist says that it is empty', async (t) => {
+    const empty = await app.get(await share(app, { sessionId: 'empty' }, []), { 'accept-language': 'de' });
+    t.equal(empty.status, 200);
+    t.match(empty.text, '<h1>Noch nichts hier</h1>');
+    t.match(empty.text, `<a class="wm-button" href="${SHOP}/">Zum Shop</a>`);
+    t.notMatch(empty.text, '<ul');
+  });
+
+  t.test('an unknown code is a page, too, with 404; a malformed one asks Redis nothing', async (t) => {
+    const client = connectTo(redis.url);
+    t.teardown(() => client.disconnect());
+    const gets = async () =>
+      Number(/cmdstat_get:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0);
+    const before = await gets();
+    for (const code of ['x', 'A'.repeat(17), 'AAAAAAAAAAAAAAA%2e', '%00', '%2e%2e', '*', 'x'.repeat(2_000)]) {
+      const { status, headers, text } = await app.get(`/wishlist/share/${code}`);
+      t.match({ status, type: headers['content-type'] }, { status: 404, type: HTML }, code.slice(0, 20));
+      t.match(text, '<h1>This wishlist can’t be found</h1>');
+    }
+    t.equal(await gets(), before);
+    const unknown = await app.get(UNKNOWN, { 'accept-language': 'es' });
+    t.match(unknown, { status: 404, text: /No encontramos/, headers: { 'cache-control': 'no-store' } });
+    t.ok(unknown.headers['content-security-policy']);
+    t.equal(await gets(), before + 1);
+    t.match(await app.get(proxied(UNKNOWN, NOBODY)), {
+      status: 404,
+      headers: { 'content-type': 'application/liquid' },
+      text: /^<style>/,
+    });
+    t.equal((await app.get('/wishlist/share/')).status, 404);
+    t.match(await app.post(path, {}), { status: 405, headers: { allow: 'GET, HEAD' } });
+  });
+
+  t.test('HEAD has the same headers and no body', async (t) => {
+    const [got, head] = [await app.get(path), await app.send('HEAD', path)];
+    t.match(head, { status: 200, text: '' });
+    for (const name of ['content-type', 'content-length', 'content-security-policy', 'cache-control'])
+      t.equal(head.headers[name], got.headers[name], name);
+  });
+});
+
+t.test('where no proxy stands before it, a share link opens as it is', async (t) => {
+  const app = await startApp(t, redis, { env: { BASE_PATH: '/api', APP_PROXY_PATH: 'wishes' } });
+  const { shareLink } = (await app.post('/api/share', { identity: { sessionId: 's' } }, TRUSTED)).json;
+  t.match(await app.get(new URL(shareLink).pathname), { status: 200, headers: { 'content-type': HTML } });
+});
+
+t.test('with SHARE_PAGE_URL the link leads to that page, with the code', async (t) => {
+  const env = { SHARE_PAGE_URL: 'https://shop.example/pages/list?view=1#top', SHOPIFY_SECRET: SECRET };
+  const app = await startApp(t, redis, { env });
+  const path = await share(app, { sessionId: 's' }, [{}]);
+  for (const asked of [path, proxied(path, NOBODY)]) {
+    const { status, headers, text } = await app.get(asked);
+    t.match({ status, text }, { status: 302, text: '' });
+    t.equal(headers.location, `https://shop.example/pages/list?view=1&code=${path.split('/').at(-1)}#top`);
+    t.equal(headers['content-length'], '0');
+  }
+  t.match(await app.get(UNKNOWN), { status: 404, headers: { 'content-type': HTML } });
+});
+
+t.test('refusals are pages, too, and count as refusals', async (t) => {
+  const own = await startTestRedis();
+  const app = await startApp(t, own, { env: { RATE_LIMIT: '3' }, timeoutMs: 500 });
+  const answers = await Promise.all(Array.from({ length: 5 }, () => app.get(UNKNOWN)));
+  const limited = answers.filter(({ status }) => status === 429);
+  t.equal(limited.length, 2);
+  for (const { headers, text } of limited) {
+    t.match(headers, { 'content-type': HTML, 'retry-after': '1', 'cache-control': 'no-store' });
+    t.match(text, 'can’t be shown right now');
+  }
+  const figures = await app.figures();
+  t.match(figures, /wishmeter_http_refused_total\{code="rate_limited"\} 2/);
+  t.match(figures, /wishmeter_http_refused_total\{code="not_found"\} 3/);
+  await own.stop();
+  const away = await app.get(UNKNOWN, { 'accept-language': 'fr' });
+  t.match(away, { status: 503, headers: { 'content-type': HTML, 'retry-after': '1' } });
+  t.match(away.text, 'pour le moment');
+});
+
+const HOSTILE = [
+  '<script>alert(1)</script>',
+  '"><img src=x onerror=alert(1)>',
+  "' onmouseover='alert(1)",
+  '</style></title><svg onload=alert(1)>',
+  '{{ shop.secret }}',
+  '{% raw %}{{ x }}',
+  '{%- assign a = 1 -%}{{- a -}}',
+  '{{{%%}}}',
+  '&lt;b&gt; &amp; &#123;',
+  '<!-- ]]> -->',
+  '\u202eevil\u2066\u200f',
+  `${'W'.repeat(1_000)}`,
+];
+
+t.test('what items bring with them stays text', async (t) => {
+  const app = await startApp(t, redis, { env: { SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET } });
+  const path = await share(
+    app,
+    { sessionId: 'hostile' },
+    HOSTILE.map((text, i) => ({
+      productId: `${i}`,
+      productTitle: text,
+      variantTitle: text,
+      productHandle: text.slice(0, 80),
+      variantId: text.slice(0, 80),
+      image: `https://cdn.shop.example/${text}?${text}`,
+    })),
+  );
+  const harmless = await app.get(
+    await share(
+      app,
+      { sessionId: 'harmless' },
+      HOSTILE.map((_, i) => ({ productId: `${i}` })),
+    ),
+  );
+  for (const answer of [await app.get(path), await app.get(proxied(path, NOBODY))]) {
+    t.same(titlesOf(answer), HOSTILE);
+    t.same(all(answer.text, /wm-variant"[^>]*>([^<]*)</g), HOSTILE, 'every text is there, as text');
+    for (const [i, link] of linksOf(answer).entries()) {
+      const url = new URL(link);
+      t.equal(url.origin, SHOP);
+      t.equal(url.searchParams.get('variant'), HOSTILE[i]?.slice(0, 80));
+      t.equal(decodeURIComponent(url.pathname), `/products/${HOSTILE[i]?.slice(0, 80)}`);
+    }
+    t.notMatch(answer.text, /\{[{%]/, 'nothing is Liquid');
+    t.same(tagsOf(answer.text), tagsOf(harmless.text), 'and no tag or attribute is theirs');
+  }
+});
+
+/** The tags of a page's list, with the names of their attributes. */
+function tagsOf(text: string): string[] {
+  const list = text.slice(text.indexOf('<ul'), text.indexOf('</ul>'));
+  return Array.from(list.matchAll(/<[^>]*>/g), ([tag]) => tag.replace(/="[^"]*"/g, ''));
+}
+
+t.test('only addresses of the web are addresses', async (t) => {
+  const base = 'https://shop.example/de';
+  const right = [
+    ['https://a.example/x.png', 'https://a.example/x.png'],
+    ['http://a.example/x.png?v=1', 'http://a.example/x.png?v=1'],
+    ['//cdn.example/x.png', 'https://cdn.example/x.png'],
+    ['/x.png', 'https://shop.example/x.png'],
+    [' https://a.example/"><script>', 'https://a.example/%22%3E%3Cscript%3E'],
+  ] as const;
+  for (const [text, address] of right) t.equal(webAddress(text, base), address, text);
+  const wrong = [
+    'javascript:alert(1)',
+    ' JavaScript:alert(1)',
+    'java\nscript:alert(1)',
+    'java\tscript:alert(1)',
+    '\u0001javascript:alert(1)',
+    'data:image/svg+xml,<svg onload=alert(1)>',
+    'vbscript:x',
+    'blob:https://a.example/x',
+    'file:///etc/passwd',
+    'ftp://a.example/x',
+    'https://',
+    'http://[',
+  ];
+  for (const text of wrong) t.equal(webAddress(text, base), undefined, text);
+  const shown = partOf([{ image: 'javascript:alert(1)' }, { image: 'data:text/html,x' }]);
+  t.notMatch(shown, /<img|javascript|data:/);
+});
+
+/** The page's part for such items, which need not be such as /item/add takes. */
+function partOf(items: readonly Partial<Item>[]): string {
+  const { identity: _i, ...content } = itemOf({}) as Item & { identity: object };
+  const stored = parseItem(storeNewItem('id', content as never, '2026-01-01T00:00:00.000Z'));
+  const shown = items.map((item) => ({ ...stored, ...item }));
+  return showItems(shown, chooseLanguage(''), SHOP).body.text;
+}
+
+t.test('texts of any length and prices of any size are shown as they are', async (t) => {
+  const long = `${'{<"'.repeat(3_000)} end`;
+  t.ok(partOf([{ productTitle: long }]).includes(`>${escapeHtml(long)}</a>`));
+  const prices = (item: Partial<Item>) =>
+    pricesOf({ text: partOf([{ compareAt: null, ...item }]) } as Answer)[0];
+  t.equal(prices({ price: '9999999999999999.99' }), 'Price €9,999,999,999,999,999.99');
+  t.equal(prices({ price: '0.00' }), 'Price €0.00');
+  t.equal(prices({ price: '5.00', currencyCode: null }), 'Price 5.00');
+  t.equal(prices({ price: '5.00', currencyCode: 'jp' }), 'Price 5.00\u00a0JP');
+  t.equal(prices({ price: '5.00', currencyCode: 'XYZ' }), 'Price 5.00\u00a0XYZ');
+  t.equal(prices({ price: '5.00', currencyCode: 'usd' }), 'Price $5.00');
+  t.equal(prices({ price: '9.00', compareAt: '10.00' }), 'Sale price €9.00 Regular price €10.00');
+  t.equal(prices({ price: '10.00', compareAt: '9.00' }), 'Price €10.00', 'no bargain');
+});
+
+t.test('a template escapes what is put into it, but not its own kind', async (t) => {
+  t.equal(escapeHtml(`&<>"'{}`), '&amp;&lt;&gt;&quot;&#39;&#123;&#125;');
+  t.equal(escapeHtml('ü 米 \u202e `=/'), 'ü 米 \u202e `=/');
+  const part = html`<b>${'<'}</b>`;
+  t.equal(
+    html`<a title="${'"'}">${part}${[part, part]}</a>`.text,
+    `<a title="&quot;">${'<b>&lt;</b>'.repeat(3)}</a>`,
+  );
+  t.equal(html`${'$&'}`.text, '$&amp;', 'no pattern of replace');
+});
+
+t.test('Accept-Language: the best of what there is', async (t) => {
+  for (const [accepted, tag] of [
+    ['', 'en'],
+    ['*', 'en'],
+    ['DE', 'de'],
+    ['de-AT', 'de'],
+    ['it, fr;q=0.3, es;q=0.7', 'es'],
+    ['en;q=0.1, de;q=0.1', 'en'],
+    ['de;q=0', 'en'],
+    ['de;q=x, fr', 'fr'],
+    ['de ; q=0.2 , es ; q=0.9', 'es'],
+    ['den, frr, constructor, __proto__', 'en'],
+    [';;,,;q=,=', 'en'],
+  ] as const)
+    t.equal(chooseLanguage(accepted).tag, tag, accepted);
+  t.same(
+    [0, 1, 2, 1_000].map((n) => chooseLanguage('fr').count(n)),
+    ['0 article', '1 article', '2 articles', '1\u202f000 articles'],
+  );
+});

@@ -1,0 +1,193 @@
+// The theme's blocks of docs/shopify in a real browser, on a static page with Shopify's objects stubbed: the heart, the
+// visit, the login, the session in the cart.
+
+import { readFileSync } from 'node:fs';
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { startApp, TRUSTED } from '../harness/app.js';
+import { SECRET, throughProxy } from '../harness/app-proxy.js';
+import { inChromium, sessionOf, type Visitor, visit } from '../harness/storefront.js';
+
+const PROXY = '/apps/wishmeter';
+const CART = '/cart/update.js';
+const PRODUCT = {
+  id: 1001,
+  handle: 'red-shoe',
+  title: 'Red </script> "shoe"',
+  featured_image: '//cdn.shop.example/red.png',
+  variants: [
+    { id: 2001, title: '41', price: 4990, compare_at_price: 5990, available: true, featured_image: null },
+    { id: 2002, title: '42', price: 5000, compare_at_price: null, available: false, featured_image: null },
+  ],
+};
+
+/** What Shopify has on every page. The visitor allows analytics where the shop need not ask. */
+const SHOPIFY = `<script>
+  window.Shopify = { loadFeatures: (features, done) => {
+    Shopify.customerPrivacy = { analyticsProcessingAllowed: () => window.allowed !== false };
+    done();
+  } };
+</script>`;
+
+/** A block as Shopify renders it. Only what stands here is known of Liquid: the rest is left, and found. */
+function render(file: string, customerId: string, cartSession: string): string {
+  const json = JSON.stringify(PRODUCT).replaceAll('<', '\\u003c');
+  const values: Readonly<Record<string, string>> = {
+    'block.settings.proxy': PROXY,
+    'block.settings.label | escape': 'Wishlist',
+    'block.shopify_attributes': '',
+    'product.handle': PRODUCT.handle,
+    'product | json': json,
+    'customer.id | sha256 | slice: 0, 8': `cafe${customerId}`,
+    'routes.cart_update_url': '/cart/update',
+    'cart.attributes.wishlist_session_id | escape': cartSession,
+    'cart.currency.iso_code': 'EUR',
+  };
+  return readFileSync(`docs/shopify/${file}`, 'utf8')
+    .replace(/{% (comment|schema) %}[\s\S]*?{% end\1 %}/g, '')
+    .replace(/{% if customer %}(.*?){% endif %}/g, customerId && '$1')
+    .replace(/{{ (.*?) }}/g, (whole, expression: string) => values[expression] ?? whole);
+}
+
+await inChromium(t, async (t, { redis, shop, ...world }) => {
+  const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET, SHOP_URL: shop.origin } });
+  shop.forward(PROXY, app.port, throughProxy(PROXY));
+  let cartSession = '';
+  const url = shop.show('/products/red-shoe', (customerId) => {
+    const options = PRODUCT.variants.map(({ id, title }) => `<option value="${id}">${title}</option>`);
+    return `<meta name="viewport" content="width=device-width"><body>${SHOPIFY}
+      <form action="/cart/add"><select name="id">${options.join('')}</select></form>
+      <form action="/cart"><input type="hidden" name="attributes[wishlist_session_id]"></form>
+      ${render('heart.liquid', customerId, cartSession)}${render('beacon.liquid', customerId, cartSession)}`;
+  });
+  shop.show(CART, '');
+
+  /** A visitor whose requests are noted, by their path. */
+  async function start() {
+    const visitor = await visit(t, { redis, shop, ...world });
+    const asked: { path: string; body: Record<string, unknown> }[] = [];
+    visitor.context.on('request', (request) => {
+      const path = new URL(request.url()).pathname;
+      if (request.method() === 'POST') asked.push({ path, body: request.postDataJSON() });
+    });
+    return Object.assign(visitor, { asked: (path: string) => asked.filter((one) => one.path === path) });
+  }
+
+  const heart = (page: Page) => page.getByRole('button', { name: 'Wishlist', exact: true });
+  /** Whether the product is on the wishlist, as the button says once it is there. */
+  const isWished = async (page: Page) => {
+    await heart(page).waitFor();
+    return (await heart(page).getAttribute('aria-pressed')) === 'true';
+  };
+  const press = async (page: Page) => {
+    const before = await heart(page).getAttribute('aria-pressed');
+    await heart(page).press('Enter');
+    await page.locator(`[aria-pressed="${before === 'false'}"]`).waitFor();
+  };
+  const itemsOf = async (sessionId: string) =>
+    (await app.post('/item/list', { identity: { sessionId } }, TRUSTED)).json.items;
+  const loggedIn = async (visitor: Visitor, page: Page, customerId: string) => {
+    await visitor.login(customerId);
+    await page.reload();
+  };
+
+  t.test('every expression of the blocks is rendered, and their schemas are JSON', async (t) => {
+    for (const file of ['beacon.liquid', 'heart.liquid']) {
+      t.notMatch(render(file, '7', ''), /{{|{%/, file);
+      const schema = /{% schema %}([\s\S]*){% endschema %}/.exec(
+        readFileSync(`docs/shopify/${file}`, 'utf8'),
+      );
+      t.type(JSON.parse(schema?.[1] ?? '').name, 'string');
+    }
+  });
+
+  await t.test('a guest presses the heart, logs in, and logs out', async (t) => {
+    cartSession = '';
+    const visitor = await start();
+    const page = await visitor.open(url);
+    t.equal(await isWished(page), false);
+    const guest = await sessionOf(page);
+    t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
+    await press(page);
+    t.match(await itemsOf(guest), [
+      {
+        productId: '1001',
+        variantId: '2001',
+        productHandle: 'red-shoe',
+        productTitle: PRODUCT.title,
+        variantTitle: '41',
+        image: 'http://cdn.shop.example/red.png',
+        price: '49.90',
+        compareAt: '59.90',
+        inventoryAvailable: true,
+        quantity: 1,
+        currencyCode: 'EUR',
+        source: 'pdp',
+      },
+    ]);
+    await page.locator('select').selectOption('42');
+    await page.locator('[aria-pressed="false"]').waitFor();
+    await page.locator('select').selectOption('41');
+    await page.locator('[aria-pressed="true"]').waitFor();
+
+    const field = page.locator('[name="attributes[wishlist_session_id]"]');
+    t.equal(await field.inputValue(), guest);
+    t.same(visitor.asked(CART), [{ path: CART, body: { attributes: { wishlist_session_id: guest } } }]);
+    cartSession = guest;
+
+    await loggedIn(visitor, page, '7');
+    t.equal(await isWished(page), true, "the customer has the guest's item");
+    t.equal(visitor.asked(`${PROXY}/item/remove`).length, 1, 'one request linked them');
+    await page.reload();
+    t.equal(await isWished(page), true);
+    t.equal(visitor.asked(`${PROXY}/item/remove`).length, 1, 'and is not sent again');
+    t.equal(visitor.asked(CART).length, 1, 'nor is the cart told what it knows');
+
+    await loggedIn(visitor, page, '');
+    t.equal(await isWished(page), false, 'the next person meets an empty wishlist');
+    const next = await sessionOf(page);
+    t.not(next, guest);
+    t.equal(await field.inputValue(), next);
+    t.match(visitor.asked(CART)[1], { body: { attributes: { wishlist_session_id: next } } });
+
+    await loggedIn(visitor, page, '7');
+    t.equal(await isWished(page), true);
+    await press(page);
+    t.same(await itemsOf(guest), [], 'pressed again, it is off the list');
+  });
+
+  await t.test('a session that the service says is a customer’s is given up', async (t) => {
+    const visitor = await start();
+    const page = await visitor.open(url);
+    await heart(page).waitFor();
+    const linked = await sessionOf(page);
+    await app.post('/profile/merge', { identity: { customerId: '50', sessionId: linked } }, TRUSTED);
+    await page.reload();
+    t.equal(await isWished(page), false);
+    t.not(await sessionOf(page), linked);
+  });
+
+  await t.test('no consent, no heart; it comes with consent', async (t) => {
+    const visitor = await start();
+    await visitor.context.addInitScript('window.allowed = false');
+    await visitor.context.clock.install();
+    const page = await visitor.open(url);
+    await page.clock.runFor(6000);
+    t.equal(await heart(page).isVisible(), false);
+    t.same(visitor.asked(`${PROXY}/item/list`), []);
+    t.same(visitor.asked(CART), []);
+    await page.evaluate("allowed = true, document.dispatchEvent(new Event('visitorConsentCollected'))");
+    t.equal(await isWished(page), false);
+    t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
+  });
+
+  await t.test('where a blocker ate the beacon the page goes on without a heart', async (t) => {
+    const visitor = await start();
+    await visitor.context.route('**/beacon.js', (route) => route.abort('blockedbyclient'));
+    await visitor.context.clock.install();
+    const page = await visitor.open(url);
+    await page.clock.runFor(11_000);
+    t.equal(await heart(page).isVisible(), false);
+    t.same(visitor.asked(CART), []);
+  });
+});

@@ -1,0 +1,224 @@
+// A failover forgets the last moments of one node: of the two halves of a link or a merge, one. Whichever half it is,
+// nothing that was acknowledged before or after is lost or doubled. Here the node's keys are put back to what they were
+// before the link; test/faults/merge-failover.test.ts does it with real replicas.
+
+import type { Redis } from 'ioredis';
+import t, { type Test } from 'tap';
+import { bucketOf } from '../../src/redis/keys.js';
+import { connectTo } from '../harness/dump.js';
+import { startTestRedis } from '../harness/redis.js';
+import { contentOf, identityOf, type Server, startServer } from '../wishlist/world.js';
+
+const HANDLE = 'x';
+let worlds = 0;
+
+type Ids = Parameters<typeof identityOf>[0];
+
+class Visitor {
+  constructor(
+    readonly server: Server,
+    readonly ids: Ids,
+  ) {}
+
+  get who() {
+    return identityOf(this.ids);
+  }
+
+  async visit(times: number): Promise<string> {
+    let profileId = '';
+    for (let i = 0; i < times; i++)
+      ({ profileId } = await this.server.visitors.enter('visit', this.who, true, HANDLE));
+    return profileId;
+  }
+
+  async add(product: string): Promise<void> {
+    await this.server.visitors.change(this.who, true, (place) =>
+      this.server.items.add(place, this.who, contentOf(product)),
+    );
+  }
+
+  async see(): Promise<{ count: number; items: string[] }> {
+    const { count } = await this.server.visitors.read(this.who, true, HANDLE);
+    const { profileId } = await this.server.visitors.find(this.who, true);
+    const { items } = await this.server.items.list(profileId);
+    return { count, items: items.map(({ productId }) => productId).sort() };
+  }
+}
+
+/** What one node holds of a bucket; put back, the node has forgotten all since. */
+async function remember(client: Redis, prefix: string, bucket: string): Promise<() => Promise<void>> {
+  const pattern = `${prefix}:{${bucket}}:*`;
+  const keys = (await client.keys(pattern)).filter((key) => !key.includes(':lane:'));
+  const kept = await Promise.all(
+    keys.map(async (key) => ({ key, dump: await client.dumpBuffer(key), ttl: await client.pttl(key) })),
+  );
+  return async () => {
+    for (const key of await client.keys(pattern)) if (!key.includes(':lane:')) await client.del(key);
+    for (const { key, dump, ttl } of kept) await client.restore(key, Math.max(ttl, 0), dump as Buffer);
+  };
+}
+
+interface World {
+  readonly customer: Visitor;
+  readonly session: Visitor;
+  /** The same two, by a server that has seen nothing of what was done before. */
+  anew(): Promise<{ customer: Visitor; session: Visitor; server: Server }>;
+  link(server?: Server): Promise<{ profileId: string; merged: boolean }>;
+  /** Buckets of the customer's and the session's doors; they differ. */
+  readonly buckets: { readonly customer: string; readonly session: string };
+  remember(bucket: string): Promise<() => Promise<void>>;
+}
+
+async function startWorld(t: Test, redis: { urls: readonly string[]; url: string }): Promise<World> {
+  const prefix = `f${worlds++}`;
+  const server = await startServer(t, redis, prefix);
+  const client = connectTo(redis.url);
+  t.teardown(() => client.disconnect());
+  const customer = new Visitor(server, { customerId: 'c' });
+  const bucketOfVisitor = async ({ who }: Visitor) =>
+    bucketOf((await server.visitors.find(who, true)).profileId);
+  const home = await bucketOfVisitor(customer);
+  let n = 0;
+  let session = new Visitor(server, { sessionId: `s${n}` });
+  while ((await bucketOfVisitor(session)) === home) session = new Visitor(server, { sessionId: `s${++n}` });
+  const both = { customerId: 'c', sessionId: session.ids.sessionId as string };
+  return {
+    customer,
+    session,
+    buckets: { customer: home, session: await bucketOfVisitor(session) },
+    remember: (bucket) => remember(client, prefix, bucket),
+    link: (by = server) => by.visitors.link(both),
+    async anew() {
+      const fresh = await startServer(t, redis, prefix);
+      return {
+        server: fresh,
+        customer: new Visitor(fresh, customer.ids),
+        session: new Visitor(fresh, session.ids),
+      };
+    },
+  };
+}
+
+t.test('a failover that forgets one half', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+
+  t.test(
+    'of a merge, at the profile that was merged away: what came since is merged, the rest not twice',
+    async (t) => {
+      const world = await startWorld(t, redis);
+      await world.customer.visit(2);
+      await world.customer.add('of-the-customer');
+      await world.session.visit(5);
+      await world.session.add('of-the-guest');
+      const forget = await world.remember(world.buckets.session);
+      t.match(await world.link(), { merged: true });
+      t.same(await world.customer.see(), { count: 7, items: ['of-the-customer', 'of-the-guest'] });
+      await forget();
+
+      const { server, customer, session } = await world.anew();
+      t.same(await session.see(), { count: 5, items: ['of-the-guest'] }, 'the guest is back');
+      t.same(await customer.see(), { count: 7, items: ['of-the-customer', 'of-the-guest'] });
+      await session.visit(3);
+      await session.add('after-the-failover');
+      t.match(await world.link(server), { merged: true });
+      for (const one of [customer, session])
+        t.same(await one.see(), {
+          count: 10,
+          items: ['after-the-failover', 'of-the-customer', 'of-the-guest'],
+        });
+      await world.link(server);
+      await server.audit.run();
+      t.match(await customer.see(), { count: 10 });
+    },
+  );
+
+  t.test('of a merge, at the heir: the journal has it, and an audit gives it again, once', async (t) => {
+    const world = await startWorld(t, redis);
+    const profileId = await world.customer.visit(2);
+    await world.session.visit(5);
+    await world.session.add('of-the-guest');
+    const forget = await world.remember(world.buckets.customer);
+    t.same(await world.link(), { profileId, merged: true });
+    await forget();
+
+    const { server, customer, session } = await world.anew();
+    await session.visit(3);
+    await customer.visit(1);
+    for (let i = 0; i < 3; i++) {
+      await server.audit.run();
+      for (const one of [customer, session])
+        t.same(await one.see(), { count: 11, items: ['of-the-guest'] }, `audit ${i}`);
+    }
+    t.equal((await world.link(server)).profileId, profileId);
+    t.match(await session.see(), { count: 11 });
+  });
+
+  t.test('of a merge that nothing else came after, at the heir: a reset stays one', async (t) => {
+    const world = await startWorld(t, redis);
+    await world.customer.visit(2);
+    await world.session.visit(5);
+    t.match(await world.link(), { merged: true });
+    await world.session.server.visitors.enter('reset', world.session.who, true, HANDLE);
+    const { server, customer } = await world.anew();
+    await server.audit.run();
+    t.match(await customer.see(), { count: 0 }, 'what the heir has it does not get again');
+  });
+
+  t.test('of an adoption, at the customer: the next link brings both together', async (t) => {
+    const world = await startWorld(t, redis);
+    await world.session.visit(5);
+    const forget = await world.remember(world.buckets.customer);
+    t.match(await world.link(), { merged: false });
+    await world.customer.visit(1);
+    await forget();
+
+    const { server, customer, session } = await world.anew();
+    t.match(await customer.see(), { count: 0 });
+    await customer.visit(4);
+    await session.visit(1);
+    await world.link(server);
+    for (const one of [customer, session]) t.match(await one.see(), { count: 11 }, '5 + 1 + 4 + 1');
+  });
+
+  t.test(
+    'of an adoption, at the session: its door and the room are one again after the next link',
+    async (t) => {
+      const world = await startWorld(t, redis);
+      await world.session.visit(5);
+      await world.session.add('of-the-guest');
+      const forget = await world.remember(world.buckets.session);
+      const { profileId } = await world.link();
+      await forget();
+
+      const { server, customer, session } = await world.anew();
+      t.equal(await customer.visit(2), profileId, 'the customer is in a room that has no door');
+      await session.visit(1);
+      t.equal((await world.link(server)).profileId, profileId);
+      for (const one of [customer, session]) t.same(await one.see(), { count: 8, items: ['of-the-guest'] });
+    },
+  );
+
+  t.test('of a move, at either side: the session is somewhere, and reaches its next customer', async (t) => {
+    for (const side of ['customer', 'session'] as const) {
+      const world = await startWorld(t, redis);
+      await world.session.visit(1);
+      const first = { customerId: 'first', sessionId: world.session.ids.sessionId as string };
+      await world.session.server.visitors.link(first);
+      const forget = await world.remember(world.buckets[side]);
+      await world.link();
+      await world.customer.visit(2);
+      await forget();
+      const { server, customer, session } = await world.anew();
+      await session.visit(1);
+      await customer.visit(1);
+      await world.link(server);
+      const [one, other] = [await customer.see(), await session.see()];
+      t.same(one, other, side);
+      t.equal(one.count, side === 'customer' ? 2 : 3);
+      t.match(await new Visitor(server, { customerId: 'first' }).see(), {
+        count: side === 'customer' ? 1 : 2,
+      });
+    }
+  });
+});

@@ -1,0 +1,103 @@
+// A visit under an operation counts once, wherever the operation is taken while one of its tries is under way.
+
+import t, { type Test } from 'tap';
+import { ServiceError } from '../../src/errors.js';
+import { eachRedis } from '../harness/app.js';
+import { BOTH, GUEST } from '../wishlist/deeds.js';
+import { identityOf, type Redis, type Server, startServer } from '../wishlist/world.js';
+
+let worlds = 0;
+const OTHER = identityOf({ customerId: 'd', sessionId: 's' });
+
+/** Counts under a key, as a request does. */
+function visitOnce(server: Server, who = GUEST) {
+  const place = server.visitors.likelyProfile(who, true);
+  return server.deliveries.run({ scope: 'test', key: 'k', fingerprint: '' }, place, async (operation) => {
+    const { profileId, count } = await server.visitors.enterOnce(who, true, 'x', operation);
+    return JSON.stringify({ profileId, count });
+  });
+}
+
+/** The first try stops just before it counts; then `between` happens, a retry answers, and the first try goes on. */
+async function isCountedOnce(
+  t: Test,
+  redis: Redis,
+  who = GUEST,
+  between: (server: Server) => Promise<unknown>,
+) {
+  const prefix = `o${worlds++}`;
+  const [one, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+  await one.visitors.enter('visit', BOTH, true, 'y');
+  const { change } = one.store;
+  let isHeld = false;
+  let goOn = () => {};
+  const retried = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  one.store.change = async (script, keys, args) => {
+    if (script.name === 'visit-once' && !isHeld) {
+      isHeld = true;
+      await retried;
+    }
+    return change.call(one.store, script, keys, args);
+  };
+  const first = visitOnce(one, who);
+  while (!isHeld) await new Promise(setImmediate);
+  await between(other);
+  const retry = await visitOnce(other, who);
+  goOn();
+  t.equal(await first, retry, 'both answer alike');
+  t.match(JSON.parse(retry), { count: 1, profileId: String });
+  const counts = await Promise.all(
+    [BOTH, OTHER].map(
+      async ({ customerId }) =>
+        (await other.visitors.read(identityOf({ customerId: customerId as string }), true, 'x')).count,
+    ),
+  );
+  t.equal((counts[0] as number) + (counts[1] as number), 1, `counted once: ${counts}`);
+}
+
+eachRedis(t, async (t, redis) => {
+  t.test('the session moves to another customer between the two', async (t) => {
+    await isCountedOnce(t, redis, GUEST, (server) =>
+      server.visitors.link({ customerId: 'd', sessionId: 's' }),
+    );
+  });
+
+  t.test('nothing happens between the two', async (t) => {
+    await isCountedOnce(t, redis, GUEST, async () => {});
+  });
+
+  t.test('it is asked for in both names, and another link takes the session away and back', async (t) => {
+    await isCountedOnce(t, redis, BOTH, async (server) => {
+      await server.visitors.link({ customerId: 'd', sessionId: 's' });
+    });
+  });
+
+  t.test(
+    'a try ends between fencing one place and recording the next, and the session comes back',
+    async (t) => {
+      const prefix = `o${worlds++}`;
+      const server = await startServer(t, redis, prefix);
+      await server.visitors.enter('visit', BOTH, true, 'y');
+      const { change } = server.store;
+      const endAt = (name: string) => {
+        server.store.change = (script, keys, args) =>
+          script.name === name
+            ? Promise.reject(new ServiceError('unavailable'))
+            : change.call(server.store, script, keys, args);
+      };
+      endAt('visit-once');
+      await t.rejects(visitOnce(server), { code: 'unavailable' });
+      await server.visitors.link({ customerId: 'd', sessionId: 's' });
+      endAt('request-place');
+      await t.rejects(visitOnce(server), { code: 'unavailable' });
+      server.store.change = change;
+      await server.visitors.link({ customerId: 'c', sessionId: 's' });
+      const answer = await visitOnce(server);
+      t.match(JSON.parse(answer), { count: 1 });
+      t.equal(await visitOnce(server), answer);
+      t.equal((await server.visitors.read(GUEST, true, 'x')).count, 1);
+    },
+  );
+});

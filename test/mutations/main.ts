@@ -1,0 +1,94 @@
+// `make mutate`: are there tests that fail? Applies each mutation of the lists to a copy of the tree, runs the
+// tests that must notice it, and fails where none does. ONLY=<part of a name or a file> tries some of them.
+//
+//   copy ─▶ build ─▶ the named tests pass ─▶ for each: apply ─▶ build ─▶ a test fails (caught) ─▶ restore
+//                                                                     └▶ all pass (survived: a hole)
+//
+// Tests that fail without a mutation would catch everything, and a mutation that does not compile would prove
+// nothing: both are errors.
+
+import { spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { cp, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { faultOf, type Mutation, readMutations } from './lists.js';
+
+const NOT_COPIED = new Set(['.git', '.tap', 'data', 'node_modules', 'results']);
+/** A mutation may leave a name unused; that is not what its tests are about. */
+const TSC = ['--noUnusedLocals', 'false', '--noUnusedParameters', 'false'];
+
+const root = await mkdtemp(join(tmpdir(), 'wm-mutate-'));
+process.on('exit', () => rmSync(root, { recursive: true, force: true }));
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+
+const { ONLY = '' } = process.env;
+const mutations = readMutations('.').filter(({ name, file }) => name.includes(ONLY) || file.includes(ONLY));
+const faults = mutations.map((mutation) => faultOf('.', mutation)).filter((fault) => fault !== undefined);
+if (mutations.length === 0) faults.push(`no mutation has ${ONLY} in its name or file`);
+if (faults.length > 0) fail('These mutations do not fit the code:', faults);
+
+await cp('.', root, {
+  recursive: true,
+  preserveTimestamps: true,
+  filter: (path) => !NOT_COPIED.has(basename(path)),
+});
+await symlink(resolve('node_modules'), join(root, 'node_modules'));
+await build();
+
+const tests = [...new Set(mutations.flatMap((mutation) => mutation.tests))];
+console.log(`${mutations.length} mutations; first their ${tests.length} test files as they are …`);
+const before = await run('tap', ['--reporter=terse', ...tests]);
+if (!before.ok) fail('Without any mutation these tests fail:', [before.output]);
+
+const survivors: string[] = [];
+for (const [i, mutation] of mutations.entries()) {
+  const began = performance.now();
+  const caught = await isCaught(mutation);
+  if (!caught) survivors.push(`${mutation.name} (${mutation.file}; ${mutation.tests.join(', ')})`);
+  const seconds = ((performance.now() - began) / 1_000).toFixed(1);
+  console.log(
+    `${i + 1}/${mutations.length} ${caught ? 'caught  ' : 'SURVIVED'} ${seconds} s  ${mutation.name}`,
+  );
+}
+console.log(`${mutations.length} mutations, ${survivors.length} survived`);
+if (survivors.length > 0) fail('No test noticed these:', survivors);
+
+/** Leaves the sources as they were; what is compiled is put right by the next build. */
+async function isCaught({ name, file, text, replacement, tests }: Mutation): Promise<boolean> {
+  const path = join(root, file);
+  const source = await readFile(path, 'utf8');
+  await writeFile(path, source.split(text).join(replacement));
+  try {
+    await build(name);
+    return !(await run('tap', ['--reporter=terse', ...tests])).ok;
+  } finally {
+    await writeFile(path, source);
+  }
+}
+
+/** Also for a mutation of a script, which is read as it is: the one before may have been of a source. */
+async function build(name = 'the tree as it is'): Promise<void> {
+  const { ok, output } = await run('tsc', TSC);
+  if (!ok) fail(`${name} does not compile:`, [output]);
+}
+
+function run(program: string, args: readonly string[]): Promise<{ ok: boolean; output: string }> {
+  return new Promise((done, failed) => {
+    const child = spawn(join('node_modules/.bin', program), args, {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (part: string) => {
+        output += part;
+      });
+    child.once('error', failed).once('close', (code) => done({ ok: code === 0, output }));
+  });
+}
+
+function fail(what: string, lines: readonly string[]): never {
+  console.error([what, ...lines].join('\n  '));
+  process.exit(1);
+}

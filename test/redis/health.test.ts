@@ -1,0 +1,253 @@
+// Whether Redis may be used: data that are lost under a connection that stays, a master that was demoted, another server
+// in a master's place. Each is noticed by itself: nobody asks /readyz here.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { freePort } from '../../src/embedded/redis.js';
+import { DeploymentLostError, slotOf } from '../../src/redis/marks.js';
+import { loadScript } from '../../src/redis/scripts.js';
+import { Store, type StoreOptions } from '../../src/redis/store.js';
+import { connectTo } from '../harness/dump.js';
+import { startProxy } from '../harness/proxy.js';
+import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
+
+const PREFIX = 'h';
+const META = `${PREFIX}:meta`;
+/** "Notice within 10 s." */
+const NOTICED_MS = 10_000;
+const SLOTS = 16_384;
+const PUT = loadScript('put');
+
+async function open(t: Test, redis: { readonly urls: readonly string[] }, more: Partial<StoreOptions> = {}) {
+  const errors: Error[] = [];
+  const store = await Store.open({
+    urls: redis.urls,
+    name: 'test',
+    timeoutMs: 1_000,
+    keyPrefix: PREFIX,
+    buckets: 16,
+    eventShards: 1,
+    onError: (error) => errors.push(error),
+    ...more,
+  });
+  t.teardown(() => store.close());
+  /** Writes a key of this tag. */
+  const write = (tag: string) => store.change(PUT, [`${PREFIX}:{${tag}}:x`], ['v']);
+  const isServed = (tag: string): Promise<boolean> =>
+    write(tag).then(
+      () => true,
+      (error: { code?: string }) => {
+        if (error.code !== 'unavailable') throw error;
+        return false;
+      },
+    );
+  return { store, errors, write, isServed };
+}
+
+async function within(
+  t: Test,
+  what: string,
+  ms: number,
+  holds: () => Promise<boolean> | boolean,
+): Promise<void> {
+  const began = performance.now();
+  while (!(await holds())) {
+    if (performance.now() - began > ms) {
+      t.fail(`${what}: not within ${ms} ms`);
+      return;
+    }
+    await sleep(20);
+  }
+  t.pass(`${what}: after ${Math.round(performance.now() - began)} ms`);
+}
+
+const losses = (errors: readonly Error[]) => errors.filter((error) => error instanceof DeploymentLostError);
+
+t.test('data that are lost under a connection that stays', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const direct = connectTo(redis.url);
+  t.teardown(() => direct.disconnect());
+  const { store, errors, isServed } = await open(t, redis);
+  t.ok(await isServed('1'));
+  const meta = await direct.hgetall(META);
+
+  t.test('another salt', async (t) => {
+    await direct.hset(META, 'salt', 'f'.repeat(64));
+    await within(t, 'refused', NOTICED_MS, async () => !(await isServed('1')));
+    await t.rejects(store.ping(), { message: /^Redis no longer holds the deployment/ });
+    t.equal(losses(errors).length, 1, 'told once');
+    await direct.hset(META, 'salt', meta['salt'] as string);
+    await within(t, 'served', NOTICED_MS, () => isServed('1'));
+  });
+
+  t.test('no data at all', async (t) => {
+    await direct.flushall();
+    await within(t, 'refused', NOTICED_MS, async () => !(await isServed('1')));
+    await direct.flushall();
+    await sleep(2_500); // a look or two
+    t.same(await direct.keys('*'), [], 'nothing is written to it');
+    await direct.hset(META, meta);
+    await within(t, 'served', NOTICED_MS, () => isServed('1'));
+  });
+});
+
+t.test('a primary that is demoted under a connection that stays', async (t) => {
+  const [one, other] = await Promise.all([
+    startTestRedis({ port: await freePort() }),
+    startTestRedis({ port: await freePort() }),
+  ]);
+  t.teardown(() => Promise.all([one.stop(), other.stop()]));
+  const [primary, replica] = [connectTo(one.url), connectTo(other.url)];
+  t.teardown(() => {
+    primary.disconnect();
+    replica.disconnect();
+  });
+  // Each has a password of its own, and one address needs one for both.
+  for (const redis of [primary, replica]) await redis.config('SET', 'requirepass', '');
+  const proxy = await startProxy(t, one.url);
+  const { store, isServed } = await open(t, { urls: [proxy.url] });
+  let failovers = 0;
+  store.onFailover(() => failovers++);
+  await follow(replica, one.url);
+  await within(t, 'in step', 20_000, async () => (await replica.hexists(META, 'salt')) === 1);
+  t.ok(await isServed('1'));
+  await store.ping();
+  failovers = 0; // a first replica gives its primary another replication id
+
+  await replica.replicaof('NO', 'ONE');
+  await follow(primary, other.url);
+  t.notOk(await isServed('1'), 'not writable');
+  await t.rejects(store.ping(), 'and not ready');
+  proxy.retarget(other.url);
+  await within(t, 'served by the new primary', 2_000, () => isServed('1'));
+  await store.ping();
+  t.ok(failovers > 0, 'listeners are told');
+});
+
+const follow = (redis: ReturnType<typeof connectTo>, url: string) =>
+  redis.replicaof('127.0.0.1', Number(new URL(url).port));
+
+t.test('a node of a cluster', async (t) => {
+  const cluster = await startTestCluster();
+  t.teardown(() => cluster.stop());
+  const nodes = cluster.urls.map(connectTo);
+  t.teardown(() => {
+    for (const node of nodes) node.disconnect();
+  });
+  const { store, errors, isServed } = await open(t, cluster);
+  const holder = (slot: number) => Math.floor((slot * nodes.length) / SLOTS);
+  const metaNode = holder(slotOf(META));
+  const emptied = (metaNode + 1) % nodes.length;
+  /** A tag whose slot a node has. */
+  const tagAt = (node: number) => {
+    for (let n = 0; ; n++) if (holder(slotOf(`{t${n}}`)) === node) return `t${n}`;
+  };
+  const marksOf = async (node: number) => (await nodes[node]?.keys(`${PREFIX}:*:mark`)) as string[];
+
+  t.test('has a mark, and the node of meta needs none', async (t) => {
+    const counts = await Promise.all(nodes.map(async (_, i) => (await marksOf(i)).length));
+    t.same(
+      counts,
+      nodes.map((_, i) => (i === metaNode ? 0 : 1)),
+    );
+    const second = await open(t, cluster);
+    t.ok(await second.isServed(tagAt(emptied)));
+    second.store.close();
+    t.equal((await marksOf(emptied)).length, 1, 'another process uses the same');
+  });
+
+  t.test('is emptied: its slots are refused, the others served', async (t) => {
+    const [mark = ''] = await marksOf(emptied);
+    const kept = (await nodes[emptied]?.hgetall(mark)) as Record<string, string>;
+    await nodes[emptied]?.flushall();
+    await within(t, 'refused', NOTICED_MS, async () => !(await isServed(tagAt(emptied))));
+    t.ok(await isServed(tagAt(metaNode)), 'another node is served');
+    t.match(losses(errors), [{ message: /^Node 127\.0\.0\.1:\d+ of the Redis Cluster no longer holds/ }]);
+    await t.rejects(store.ping(), { message: /no longer holds/ });
+
+    await nodes[emptied]?.flushall();
+    const late = await open(t, cluster);
+    t.notOk(await late.isServed(tagAt(emptied)), 'a process that starts now refuses them, too');
+    t.equal(losses(late.errors).length, 1);
+    t.same(await nodes[emptied]?.keys('*'), [], 'and makes no mark anew');
+    late.store.close();
+
+    await nodes[emptied]?.hset(mark, kept);
+    await within(t, 'served', NOTICED_MS, () => isServed(tagAt(emptied)));
+    await store.ping();
+  });
+
+  t.test('is emptied, and its loss accepted: its mark is not named any more', async (t) => {
+    const [mark = ''] = await marksOf(emptied);
+    await nodes[emptied]?.flushall();
+    await within(t, 'refused', NOTICED_MS, async () => !(await isServed(tagAt(emptied))));
+    const tag = /{(.*)}/.exec(mark)?.[1] as string;
+    t.equal(await nodes[metaNode]?.hdel(META, `mark:${tag}`), 1);
+    await within(t, 'served', NOTICED_MS, () => isServed(tagAt(emptied)));
+    t.equal((await marksOf(emptied)).length, 1, 'it has another mark');
+  });
+
+  t.test("gives its mark's slot away: it is not lost, and gets another mark", async (t) => {
+    const [mark = ''] = await marksOf(emptied);
+    const slot = slotOf(mark);
+    await moveSlot(nodes, slot, emptied, metaNode);
+    const before = losses(errors).length;
+    await within(t, 'another mark', NOTICED_MS, async () => (await marksOf(emptied)).length === 1);
+    t.not((await marksOf(emptied))[0], mark);
+    t.ok(await isServed(tagAt(emptied)));
+    t.equal(losses(errors).length, before, 'no loss was told');
+    await store.ping();
+  });
+
+  t.test('that has meta is emptied: everything is refused', async (t) => {
+    const meta = (await nodes[metaNode]?.hgetall(META)) as Record<string, string>;
+    await nodes[metaNode]?.flushall();
+    await within(t, 'refused', NOTICED_MS, async () => !(await isServed(tagAt(emptied))));
+    t.notOk(await isServed(tagAt(metaNode)));
+    await nodes[metaNode]?.hset(META, meta);
+    await within(t, 'served', NOTICED_MS, () => isServed(tagAt(emptied)));
+  });
+});
+
+/** As resharding does it, its keys first. */
+async function moveSlot(
+  nodes: ReturnType<typeof connectTo>[],
+  slot: number,
+  from: number,
+  to: number,
+): Promise<void> {
+  const [source, target] = [nodes[from], nodes[to]];
+  const [sourceId, targetId] = await Promise.all(
+    [source, target].map((node) => node?.call('CLUSTER', 'MYID')),
+  );
+  await target?.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(sourceId));
+  await source?.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(targetId));
+  const keys = (await source?.call('CLUSTER', 'GETKEYSINSLOT', slot, 1_000)) as string[];
+  const { host = '', port = 0 } = target?.options ?? {};
+  if (keys.length > 0) await source?.call('MIGRATE', host, port, '', 0, 5_000, 'KEYS', ...keys);
+  for (const node of nodes) await node.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(targetId));
+}
+
+t.test('another server in the place of the first is told as a fail-over', async (t) => {
+  const port = await freePort();
+  const redis: TestRedis & { dir: string } = await startTestRedis({ port });
+  t.teardown(() => redis.stop());
+  const { store, isServed } = await open(t, redis);
+  let failovers = 0;
+  store.onFailover(() => failovers++);
+  t.ok(await isServed('1'));
+  await store.ping();
+  t.equal(failovers, 0);
+  const { dir } = redis;
+  const pid = redis.pids[0] as number;
+  process.kill(pid, 'SIGKILL');
+  await within(
+    t,
+    'ended and started again',
+    20_000,
+    () => redis.pids[0] !== undefined && redis.pids[0] !== pid,
+  );
+  await within(t, 'served', 20_000, () => isServed('1'));
+  t.equal(failovers, 1, `in ${dir}`);
+});

@@ -1,0 +1,189 @@
+// A batch for each node of a cluster: what a script may touch there, and what becomes of operations whose slot is
+// elsewhere or on the move. Each is done once, whatever moves.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import t from 'tap';
+import { versionOf } from '../../src/redis/deployment.js';
+import { slotOf } from '../../src/redis/marks.js';
+import { Store } from '../../src/redis/store.js';
+import { visitFormat } from '../../src/visits/visit-batch.js';
+import { connectTo } from '../harness/dump.js';
+import { startTestCluster } from '../harness/redis.js';
+
+const BUCKETS = 60;
+const NODES = 3;
+const HANDLE = 'red-shoe';
+/** A key on the move is waited for, as Redis asks for (TRYAGAIN). */
+const WHILE_MOVING_MS = 200;
+const MOVING_MS = 3_000;
+/** What a node has told the others of its slots may still arrive. */
+const ON_THE_WAY_MS = 50;
+
+t.test('on a cluster', async (t) => {
+  const cluster = await startTestCluster();
+  t.teardown(() => cluster.stop());
+  const nodes = cluster.urls.map(connectTo);
+  t.teardown(() => {
+    for (const node of nodes) node.disconnect();
+  });
+  const ids = await Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
+  const store = await Store.open({
+    urls: cluster.urls,
+    name: 'node batches',
+    timeoutMs: 20_000,
+    keyPrefix: 'n',
+    buckets: BUCKETS,
+    eventShards: 1,
+    onError: (error) => t.comment(error.message),
+  });
+  t.teardown(() => store.close());
+  const sizes: number[] = [];
+  const batcher = store.batcher(visitFormat(store.keys, 10_000), (size) => sizes.push(size));
+  t.teardown(() => batcher.close());
+  t.beforeEach(() => {
+    sizes.length = 0;
+  });
+
+  const places = Array.from({ length: BUCKETS }, (_, bucket) => {
+    const tag = bucket.toString(36);
+    const slot = slotOf(`{${tag}}`);
+    return { tag, slot, node: Math.floor((slot * NODES) / 16_384), profileId: `${tag}.s1` };
+  });
+  type Place = (typeof places)[number];
+  const enter = ({ tag, profileId }: Place, kind: 'visit' | 'visitAndCount' | 'read' = 'visitAndCount') =>
+    batcher.run({ kind, isRoom: false, name: 's:1', bucket: tag, profileId, handle: HANDLE });
+  const enterAll = (kind?: Parameters<typeof enter>[1]) =>
+    Promise.all(places.map((place) => enter(place, kind)));
+  const setSlot = (node: number, slot: number, ...words: string[]) =>
+    (nodes[node] as Redis).call('CLUSTER', 'SETSLOT', slot, ...words);
+  const startMove = async (slot: number, from: number, to: number) => {
+    await setSlot(to, slot, 'IMPORTING', ids[from] as string);
+    await setSlot(from, slot, 'MIGRATING', ids[to] as string);
+  };
+  const moveKeys = async (slot: number, from: number, to: number) => {
+    const keys = (await nodes[from]?.call('CLUSTER', 'GETKEYSINSLOT', slot, 1_000)) as string[];
+    const port = new URL(cluster.urls[to] as string).port;
+    if (keys.length > 0) await nodes[from]?.call('MIGRATE', '127.0.0.1', port, '', 0, 5_000, 'KEYS', ...keys);
+  };
+  const endMove = async (slot: number, to: number) => {
+    for (const node of [to, ...nodes.keys()]) await setSlot(node, slot, 'NODE', ids[to] as string);
+  };
+  /** Whoever takes a slot before it knows the cluster's epoch loses it again, with its keys: that is Redis's own. */
+  const allKnowTheEpoch = async () => {
+    const epochs = async () => {
+      const infos = await Promise.all(nodes.map((node) => node.call('CLUSTER', 'INFO')));
+      return new Set(infos.map((info) => /cluster_current_epoch:(\d+)/.exec(String(info))?.[1]));
+    };
+    while ((await epochs()).size > 1) await sleep(5);
+    await sleep(ON_THE_WAY_MS);
+  };
+  const move = async (slot: number, from: number, to: number) => {
+    await startMove(slot, from, to);
+    await moveKeys(slot, from, to);
+    await endMove(slot, to);
+    await allKnowTheEpoch();
+  };
+  const anElsewhere = (node: number) => (node + 1) % NODES;
+  const atNode = (node: number) => places.filter((place) => place.node === node);
+
+  t.test('operations of one turn are one call for each node, whatever their slots', async (t) => {
+    t.same(
+      await enterAll(),
+      places.map(() => 1),
+    );
+    t.equal(sizes.length, NODES);
+    t.equal(
+      sizes.reduce((sum, size) => sum + size),
+      BUCKETS,
+    );
+    t.same(
+      await enterAll('read'),
+      places.map(() => 1),
+      'and so are reads',
+    );
+  });
+
+  t.test('of a slot that has moved unknown to us: done once, at its new node', async (t) => {
+    const before = (await enterAll('read')) as number[];
+    const [moved] = atNode(0) as [Place];
+    await move(moved.slot, 0, 1);
+    t.same(
+      await enterAll(),
+      before.map((count) => count + 1),
+    );
+    t.same(
+      await enterAll(),
+      before.map((count) => count + 2),
+    );
+    await move(moved.slot, 1, 0);
+    t.same(
+      await enterAll(),
+      before.map((count) => count + 3),
+    );
+  });
+
+  t.test(
+    'of a slot on the move: done once, where the key comes to be; also for the slot of the batch itself',
+    async (t) => {
+      const before = (await enterAll('read')) as number[];
+      // Every slot of a node is on the move, so that the batch's own is, too; the keys of every other one have gone.
+      const moving = atNode(2);
+      const to = anElsewhere(2);
+      for (const { slot } of moving) await startMove(slot, 2, to);
+      for (const { slot } of moving.filter((_, i) => i % 2 === 0)) await moveKeys(slot, 2, to);
+      const answers = enterAll();
+      await sleep(WHILE_MOVING_MS);
+      for (const { slot } of moving) await moveKeys(slot, 2, to);
+      for (const { slot } of moving) await endMove(slot, to);
+      await allKnowTheEpoch();
+      t.same(
+        await answers,
+        before.map((count) => count + 1),
+        'each was counted once, and none anew',
+      );
+      for (const { slot } of moving) await move(slot, to, 2);
+    },
+  );
+
+  t.test('slots move under load: what is acknowledged is counted once', async (t) => {
+    const before = (await enterAll('read')) as number[];
+    const acknowledged = places.map(() => 0);
+    const refused = places.map(() => 0);
+    let running = true;
+    const visit = async (first: number) => {
+      for (let n = first; running; n = (n + 7) % BUCKETS) {
+        try {
+          await enter(places[n] as Place, 'visit');
+          (acknowledged[n] as number)++;
+        } catch {
+          (refused[n] as number)++;
+        }
+      }
+    };
+    const visitors = Array.from({ length: 32 }, (_, i) => visit(i));
+    const until = performance.now() + MOVING_MS;
+    for (const { slot, node } of places) {
+      if (performance.now() > until) break;
+      await move(slot, node, anElsewhere(node));
+    }
+    running = false;
+    await Promise.all(visitors);
+    const after = (await enterAll('read')) as number[];
+    const counted = after.map((count, i) => count - (before[i] as number));
+    const wrong = counted.filter(
+      (count, i) =>
+        count < (acknowledged[i] as number) || count > (acknowledged[i] as number) + (refused[i] as number),
+    );
+    const sum = (list: number[]) => list.reduce((a, b) => a + b, 0);
+    t.comment(`${sum(acknowledged)} acknowledged, ${sum(refused)} refused`);
+    t.ok(sum(acknowledged) > 1_000);
+    t.same(wrong, []);
+  });
+});
+
+t.test('the version of a node, for clusters that are too old', async (t) => {
+  t.equal(versionOf('# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:0\r\n'), '7.0.15');
+  t.equal(versionOf('# Server\r\nredis_version:6.2.14\r\n'), '6.2.14');
+  t.equal(versionOf('nothing'), 'unknown');
+});

@@ -1,0 +1,463 @@
+// lua/wishlist.lua, items.lua and release.lua alone, as on one server and as on a cluster: every answer and error, the
+// caps, the record of an operation, the same batch sent again, and what is left in Redis afterwards.
+
+import t from 'tap';
+import { LUA } from '../../src/errors.js';
+import { startLuaRedis } from '../harness/lua.js';
+
+const [LANE, EVENTS, STATE, UNANSWERED] = ['{a}:lane', '{a}:events', '{a}:state', '{a}:unanswered'];
+const [PROFILE, OUTBOX, ITEMS, RECORD] = ['{a}:p:1', '{a}:o:1', '{a}:i:1', '{a}:k:1'];
+const [SHARE, IDS] = ['{a}:share', '{a}:ids'];
+const UNDER_WAY_MS = 5_000;
+const LEFT_BEHIND_MS = 60_000;
+const CODE = 'AAAA-BBBB-CCCC-_';
+
+/** The line of an event; its id is where the script looks for it. */
+const lineOf = (id: string, more = '') => `{"event_id":"${id.padEnd(36, '.')}"${more}}`;
+const idOf = (id: string) => id.padEnd(36, '.');
+
+interface Op {
+  readonly keys: readonly string[];
+  readonly words?: string;
+  readonly lines: string;
+  readonly event?: string;
+  readonly content?: string;
+}
+
+interface At {
+  /** Where its door is checked: whose, and the room that is expected. */
+  readonly name?: string;
+  readonly room?: string;
+  readonly words?: string;
+  readonly hurries?: boolean;
+}
+
+function opOf(letter: string, third: string, rest: string, { name = '', room = '', words, hurries }: At): Op {
+  const kind = hurries ? letter.toUpperCase() : letter;
+  const door = name === '' ? '' : `${room}\n`;
+  return {
+    keys: [PROFILE, third, ...(name === '' ? [] : [IDS])],
+    words: words ?? `${letter} ${rest.split('\n', 1)[0]}`,
+    lines: `${kind}${name}\n${door}${rest}`,
+  };
+}
+
+/** Adds; an item is born as `id day`. */
+const add = (field: string, content: string, event: string, at: At = {}, born = 'id day'): Op => ({
+  ...opOf('a', ITEMS, `${field}\n${born}\n`, { words: `add ${field} ${content}`, ...at }),
+  event: lineOf(event),
+  content: `later\n${content}`,
+});
+
+const remove = (field: string, line: string, payload = '', at: At = {}): Op =>
+  opOf('r', ITEMS, `\n1\n${field}\n${line}\n${payload}\n`, { words: `remove ${field}`, ...at });
+
+const share = (event: string, isWritten = 0, at: At = {}): Op => ({
+  ...opOf('c', SHARE, `${CODE}\n${isWritten}\na.1\n`, { words: 'share', ...at }),
+  event: lineOf(event, `,"code":"${CODE}"`),
+});
+
+for (const isCluster of [false, true]) {
+  t.test(isCluster ? 'wishlist.lua on a cluster' : 'wishlist.lua on one server', async (t) => {
+    const { client, call, clock } = await startLuaRedis(t);
+    t.beforeEach(async () => void (await client.flushall()));
+    let seq = 0;
+
+    interface Caps {
+      readonly seq?: number;
+      readonly deadline?: number;
+      readonly highWater?: number;
+      readonly maxItems?: number;
+      readonly maxBytes?: number;
+    }
+    const batch = async (ops: readonly Op[], caps: Caps = {}) => {
+      const { highWater = 1e9, maxItems = 0, maxBytes = 0, deadline = await clock(10_000) } = caps;
+      const keys = ops.flatMap(({ keys }): readonly string[] =>
+        isCluster && keys.length > 1 && keys[1] !== OUTBOX
+          ? [PROFILE, ITEMS, OUTBOX, ...keys.slice(2)]
+          : keys,
+      );
+      return call(
+        'wishlist',
+        [LANE, ...(isCluster ? [] : [EVENTS, STATE, UNANSWERED]), ...keys],
+        [
+          ...[caps.seq ?? ++seq, deadline, 60, isCluster ? '' : highWater, maxItems, maxBytes],
+          'productId=product_id quantity=quantity compareAt=compare_at ',
+          UNDER_WAY_MS,
+          ops.map(({ words }) => (words === undefined ? '' : `${words}\n`)).join(''),
+          ops.map(({ lines }) => lines).join(''),
+          ops.map(({ event }) => (event === undefined ? '' : `${event}\n`)).join(''),
+          ...ops.flatMap(({ content }) => content ?? []),
+        ],
+      ) as Promise<unknown[]>;
+    };
+    /** The answer of one operation; undefined: done as asked, with its event in the stream. */
+    const one = async (op: Op, caps?: Caps) => (await batch([op], caps))[1];
+    /** How it is said that an operation was done, with these events. */
+    const done = (value: string, ...events: string[]) =>
+      isCluster ? `=${value}\n${events.map((line) => `${line}\n`).join('')}` : value && `=${value}`;
+    const isDone = (answer: unknown, value: string, ...events: string[]) =>
+      t.equal(answer ?? '', done(value, ...events));
+    const lines = async (): Promise<string> => {
+      if (!isCluster) return (await client.xrange(EVENTS, '-', '+')).map(([, fields]) => fields[3]).join('');
+      return Object.values(await client.hgetall(OUTBOX))
+        .map((entry) => entry.split('\n')[2])
+        .join('\n');
+    };
+    const acknowledge = (words: string, event: string) =>
+      batch([
+        isCluster
+          ? { keys: [PROFILE, OUTBOX], lines: `s\n${idOf(event)}\n` }
+          : { keys: [], lines: `k\n1\n${words}\n` },
+      ]);
+    /** Makes what nobody has heard of this old. */
+    const age = async (words: string, ms: number) => {
+      const at = await clock(-ms);
+      if (!isCluster) return void (await client.hset(UNANSWERED, words, at));
+      for (const [id, entry] of Object.entries(await client.hgetall(OUTBOX)))
+        if (entry.split('\n')[1] === words) await client.hset(OUTBOX, id, entry.replace(/^\d+/, String(at)));
+    };
+    const data = async () => (await client.keys('*')).filter((key) => key !== LANE && key !== STATE).sort();
+
+    t.test('a change and its event are there together', async (t) => {
+      isDone(await one(add('1:', 'A', 'e1')), '', lineOf('e1'));
+      t.same(await client.hgetall(ITEMS), { '1:': 'id day\nlater\nA' });
+      t.equal((await lines()).trim(), lineOf('e1'));
+      if (!isCluster)
+        t.same(await client.hgetall(STATE), { events: '1', bytes: String(lineOf('e1').length + 1) });
+      await acknowledge('add 1: A', 'e1');
+      t.same(await data(), isCluster ? [ITEMS] : [EVENTS, ITEMS]);
+    });
+
+    t.test('the same batch again answers alike and changes nothing; an older one is refused', async (t) => {
+      await client.hset(ITEMS, '2:', 'old id\nday\nB');
+      const ops = [add('1:', 'A', 'e1'), add('2:', 'C', 'e2')];
+      const first = await batch(ops, { seq: 100 });
+      await client.hset(ITEMS, '1:', 'by another request');
+      t.same(await batch(ops, { seq: 100, deadline: 1 }), first, 'however late');
+      t.equal(await client.hget(ITEMS, '1:'), 'by another request');
+      t.equal(await batch(ops, { seq: 99 }), LUA.SUPERSEDED);
+      t.equal((await lines()).trim().split('\n').length, 2);
+      seq = 100;
+    });
+
+    t.test('an item that is there keeps its first line', async (t) => {
+      await client.hset(ITEMS, '1:', 'old id\nday\nA');
+      isDone(await one(add('1:', 'B', 'e1')), 'old id', lineOf('e1'));
+      t.same(await client.hgetall(ITEMS), { '1:': 'old id\nlater\nB' });
+    });
+
+    t.test('a batch is one entry, in its order, without what was not done', async (t) => {
+      await client.hset(ITEMS, '2:', 'id\nday\n{}');
+      const full = { maxItems: 2 };
+      const answers = await batch(
+        [add('1:', 'A', 'e1'), add('3:', 'C', 'e3'), remove('2:', lineOf('e2')), add('4:', 'D', 'e4')],
+        full,
+      );
+      t.equal(answers[answers.indexOf(2) + 1], LUA.TOO_MANY);
+      const order = [lineOf('e1'), lineOf('e2'), lineOf('e4')];
+      if (isCluster) t.equal((await client.hkeys(OUTBOX)).length, 3);
+      else {
+        t.equal(await lines(), order.map((line) => `${line}\n`).join(''));
+        t.same(await client.hget(STATE, 'events'), '3');
+        t.equal((await client.xrange(EVENTS, '-', '+')).length, 1);
+      }
+    });
+
+    t.test('a removal fills its event from the item', async (t) => {
+      const content = {
+        productId: '1',
+        variantId: null,
+        productTitle: 'é "/\\ \u2028',
+        quantity: 4_294_967_295,
+        compareAt: null,
+        properties: { lone: '\ud800', deep: [[{ a: '}' }]] },
+      };
+      await client.hset(ITEMS, '1:', `id\nday\n${JSON.stringify(content)}`);
+      const names = 'productId variantId productTitle quantity compareAt';
+      const { properties: _, ...payload } = content;
+      const line =
+        `{"event_id":"${idOf('e1')}","product_id":"1","quantity":4294967295,"payload":` +
+        `${JSON.stringify(JSON.stringify(payload))}}`;
+      const answer = await one(remove('1:', `{"event_id":"${idOf('e1')}"`, names));
+      t.equal(answer, isCluster ? `=1\n${line}\n` : undefined);
+      t.equal((await lines()).trim(), line);
+      t.equal(await client.exists(ITEMS), 0);
+    });
+
+    t.test('where nothing is there, nothing is removed, and there is no event', async (t) => {
+      t.equal(
+        await one(remove('1:', lineOf('e1'), '', isCluster ? {} : { name: 's:1' })),
+        isCluster ? '=\n' : '=',
+      );
+      t.same(await data(), []);
+    });
+
+    t.test('asked for again it answers as the first time, and makes no second event', async (t) => {
+      await one(add('1:', 'A', 'e1'));
+      t.equal(await one(add('1:', 'A', 'e2')), '~\n', 'it may be under way');
+      await age('add 1: A', UNDER_WAY_MS + 1);
+      isDone(await one(add('1:', 'A', 'e2'), {}), 'id day', lineOf('e1'));
+      t.equal((await lines()).trim(), lineOf('e1'));
+      t.equal(await one(add('1:', 'A', 'e2')), '~\n', 'of two retries one has it');
+      isDone(await one(add('1:', 'A', 'e2', { hurries: true })), 'id day', lineOf('e1'));
+      await acknowledge('add 1: A', 'e1');
+      isDone(await one(add('1:', 'A', 'e3')), 'id day', lineOf('e3'));
+    });
+
+    t.test('a removal and a share, too', async (t) => {
+      await client.hset(ITEMS, '1:', 'id\nday\n{}');
+      await one(remove('1:', lineOf('e1')));
+      t.equal(await one(remove('1:', lineOf('e2'))), '~\n');
+      await age('remove 1:', UNDER_WAY_MS + 1);
+      t.equal(await one(remove('1:', lineOf('e2'))), isCluster ? `=1\n${lineOf('e1')}\n` : undefined);
+      await acknowledge('remove 1:', 'e1');
+      t.equal(await one(remove('1:', lineOf('e2'))), isCluster ? '=\n' : '=');
+      await one(share('e3', 1));
+      await age('share', UNDER_WAY_MS + 1);
+      isDone(await one(share('e4', 1)), CODE, lineOf('e3', `,"code":"${CODE}"`));
+    });
+
+    t.test(
+      'add A without an answer, then B, then A again: A is written, with an event of its own',
+      async (t) => {
+        await one(add('1:', 'A', 'e1'));
+        await age('add 1: A', UNDER_WAY_MS + 1);
+        await one(add('1:', 'B', 'e2'));
+        isDone(await one(add('1:', 'A', 'e3')), 'id day', lineOf('e3'));
+        t.equal(await client.hget(ITEMS, '1:'), 'id day\nlater\nA');
+      },
+    );
+
+    t.test('a clock that was set back: nothing is under way for as long as the jump', async (t) => {
+      await one(add('1:', 'A', 'e1'));
+      await age('add 1: A', -3_600_000);
+      await one(add('1:', 'A', 'e2', { hurries: true }));
+      const at = isCluster
+        ? await client.hget(OUTBOX, idOf('e1'))
+        : await client.hget(UNANSWERED, 'add 1: A');
+      t.ok(Math.abs(Number(at?.split('\n')[0]) - (await clock(0))) < 60_000);
+    });
+
+    t.test('what was left behind', async (t) => {
+      await one(add('1:', 'A', 'e1'));
+      await one(add('2:', 'A', 'e2'));
+      await age('add 1: A', LEFT_BEHIND_MS + 1);
+      await age('add 2: A', LEFT_BEHIND_MS - 10_000);
+      if (isCluster)
+        t.equal(await one(remove('9:', '')), `=\n${lineOf('e1')}\n`, 'goes along with any change');
+      else {
+        for (let i = 0; i < 200 && (await client.hexists(UNANSWERED, 'add 1: A')); i++)
+          await one(add(`${i}:`, 'B', 'e'));
+        t.equal(await client.hexists(UNANSWERED, 'add 1: A'), 0, 'is forgotten');
+        t.equal(await client.hexists(UNANSWERED, 'add 2: A'), 1);
+      }
+    });
+
+    t.test('a share draws one code; who has one keeps it, and the event has it', async (t) => {
+      if (isCluster) {
+        t.equal(await one(share('e1')), '?', 'its key is written first');
+        t.same(await data(), []);
+      }
+      isDone(await one(share('e1', 1)), '', lineOf('e1', `,"code":"${CODE}"`));
+      t.equal(await client.hget(PROFILE, 'share'), CODE);
+      if (!isCluster) t.equal(await client.get(SHARE), 'a.1');
+      await client.hset(PROFILE, 'share', 'other');
+      await acknowledge('share', 'e1');
+      isDone(await one(share('e2')), 'other', lineOf('e2', ',"code":"other"'));
+      t.match(await lines(), lineOf('e2', ',"code":"other"'));
+    });
+
+    t.test('a profile that was merged away answers its heir, and nothing is done', async (t) => {
+      for (const heir of ['b.heir', '!b.heir']) {
+        await client.hset(PROFILE, 'heir', heir);
+        for (const op of [add('1:', 'A', 'e1'), remove('1:', lineOf('e1')), share('e1', 1)])
+          t.equal(await one(op), heir);
+        t.equal(await one({ keys: [PROFILE, OUTBOX], lines: `s\n${idOf('e1')}\n` }), heir);
+      }
+      t.same(await data(), [PROFILE]);
+    });
+
+    t.test('past its deadline nothing is done', async (t) => {
+      t.equal(await batch([add('1:', 'A', 'e1')], { deadline: await clock(-1) }), LUA.EXPIRED);
+      t.same(await data(), []);
+    });
+
+    t.test('under a record', async (t) => {
+      const buy = (field = '1:'): Op => ({
+        keys: [PROFILE, ITEMS, RECORD],
+        words: 'purchase',
+        lines: `R\n60\n2\n${field}\n${lineOf('e1')}\n\n2:\n${lineOf('e2')}\n\n`,
+      });
+      await client.hset(ITEMS, { '1:': 'one', '3:': 'three' });
+      t.equal(await one(buy()), isCluster ? `=1\n${lineOf('e1')}\n` : undefined, 'of what is there');
+      t.same(await client.hkeys(ITEMS), ['3:']);
+      const ttl = await client.ttl(RECORD);
+      t.ok(ttl > 0 && ttl <= 60, `${ttl} s`);
+      await acknowledge('purchase', 'e1');
+      await client.hset(ITEMS, '1:', 'wished for again');
+      t.equal(await one(buy()), isCluster ? '=1\n' : undefined);
+      t.equal(await client.hget(ITEMS, '1:'), 'wished for again', 'once');
+      await client.set(RECORD, '-');
+      const before = await data();
+      t.equal(await one(buy()), '-', 'one that was fenced is done at another place');
+      t.same(await data(), before);
+      t.equal(await client.hlen(ITEMS), 2);
+    });
+
+    t.test('caps', async (t) => {
+      const caps = { maxItems: 3, maxBytes: 100 };
+      const put = (field: string, content: string, more: Caps = {}) =>
+        one(add(field, content, `e ${field} ${content.length}`, { hurries: true }, ''), { ...caps, ...more });
+      const take = (field: string) => one(remove(field, lineOf('r')), caps);
+      const bytes = () => client.hget(PROFILE, 'itemBytes');
+      // Beside its content an item has two line ends and `later`.
+      const isRefused = async (act: () => Promise<unknown>) => {
+        const before = [await client.hgetall(ITEMS), await client.hgetall(PROFILE), await lines()];
+        t.equal(await act(), LUA.TOO_MANY);
+        t.same([await client.hgetall(ITEMS), await client.hgetall(PROFILE), await lines()], before);
+      };
+
+      t.test('one item too many; updates go on, a removal makes room', async (t) => {
+        for (const field of ['1', '2', '3']) t.not(await put(field, 'x'), LUA.TOO_MANY);
+        await isRefused(() => put('4', 'x'));
+        t.not(await put('2', 'yy'), LUA.TOO_MANY);
+        await take('1');
+        t.not(await put('4', 'x'), LUA.TOO_MANY);
+        t.equal(await client.hlen(ITEMS), 3);
+      });
+
+      t.test(
+        'bytes are counted as items come, change and go; too many are refused, to the byte',
+        async (t) => {
+          await put('1', '12345');
+          t.equal(await bytes(), '12');
+          await put('1', '1');
+          t.equal(await bytes(), '8');
+          await put('2', '123');
+          t.equal(await bytes(), '18');
+          await isRefused(() => put('3', 'x'.repeat(76)));
+          await isRefused(() => put('2', 'x'.repeat(86)));
+          await put('2', 'x'.repeat(85));
+          t.equal(await bytes(), '100', 'just so many');
+          await isRefused(() => put('2', 'x'.repeat(86)));
+          t.not(await put('2', 'x'.repeat(84), { maxBytes: 10 }), LUA.TOO_MANY, 'what shrinks is not');
+          await take('2');
+          await take('1');
+          t.equal(await bytes(), '0');
+        },
+      );
+
+      t.test('bytes from before they were counted are made up for', async (t) => {
+        await client.hset(ITEMS, { 1: 'x'.repeat(60), 2: 'x'.repeat(30) });
+        await isRefused(() => put('3', 'x'.repeat(4)));
+        t.not(await put('3', 'x'.repeat(3)), LUA.TOO_MANY);
+        t.equal(await bytes(), '100');
+      });
+
+      t.test(
+        'a wishlist that has more than it may, after a merge: it shrinks, and takes no more',
+        async (t) => {
+          await client.hset(ITEMS, { 1: '\n\n{}', 2: '\n\n{}', 3: '\n\n{}', 4: '\n\n{}', 5: '\n\n{}' });
+          await isRefused(() => put('6', 'a'));
+          for (const field of ['1', '2']) await take(field);
+          await isRefused(() => put('6', 'a'));
+          await take('3');
+          t.not(await put('6', 'a'), LUA.TOO_MANY);
+          t.equal(await bytes(), '16', 'counted as soon as they may be');
+        },
+      );
+
+      t.test('without caps nothing is counted', async (t) => {
+        for (let i = 0; i < 5; i++) await put(String(i), 'x'.repeat(100), { maxItems: 0, maxBytes: 0 });
+        t.equal(await client.exists(PROFILE), 0);
+        t.equal(await client.hlen(ITEMS), 5);
+      });
+    });
+
+    if (isCluster) {
+      t.test('a full outbox takes no event, says of what it is full, and nothing is done', async (t) => {
+        const entry = (id: string) => clock(0).then((at) => `${at}\nadd 9:\n${lineOf(id)}\n`);
+        for (let i = 0; i < 64; i++) await client.hset(OUTBOX, idOf(`e${i}`), await entry(`e${i}`));
+        const answer = String(await one(add('1:', 'A', 'e')));
+        t.equal(answer.split('\n').filter((line) => line.startsWith('{')).length, 64);
+        t.match(answer, /^~\n/);
+        t.same(await data(), [OUTBOX]);
+        t.match(await one(remove('1:', '')), /^=\n/, 'without events it is done');
+      });
+
+      t.test('release: what failed is not under way', async (t) => {
+        await one(add('1:', 'A', 'e1'));
+        t.equal(await one(add('1:', 'A', 'e2')), '~\n');
+        await call('release', [OUTBOX], [await clock(-1), UNDER_WAY_MS, idOf('e1')]).then((code) =>
+          t.equal(code, LUA.EXPIRED),
+        );
+        t.equal(await one(add('1:', 'A', 'e2')), '~\n');
+        await call('release', [OUTBOX], [await clock(10_000), UNDER_WAY_MS, idOf('e1'), 'unknown']);
+        isDone(await one(add('1:', 'A', 'e2')), 'id day', lineOf('e1'));
+      });
+      return;
+    }
+
+    t.test('at the high-water mark nothing is done; the mark may be reached, and not passed', async (t) => {
+      const highWater = 2 * lineOf('e1').length + 2;
+      const ops = ['1:', '2:', '3:'].map((field) => add(field, 'A', 'e1', { name: `s:${field}` }));
+      t.same(await batch(ops, { highWater }), [3, LUA.FULL]);
+      t.same(await client.hkeys(ITEMS), ['1:', '2:']);
+      t.same(await client.hkeys(IDS), ['s:1:', 's:2:'], 'who was refused stays unknown');
+      t.equal(await client.hget(STATE, 'bytes'), String(highWater));
+      t.same(await client.hkeys(UNANSWERED), ['add 1: A', 'add 2: A']);
+      t.equal(await one(remove('1:', lineOf('e2')), { highWater }), LUA.FULL);
+      t.equal(await one(share('e3'), { highWater }), LUA.FULL);
+      t.equal(await client.hlen(ITEMS), 2);
+    });
+
+    t.test('the identity is looked for at its door: at home, unknown, at a room, elsewhere', async (t) => {
+      await client.hset(IDS, { 's:away': 'z.other 3', 's:here': 'a.1 2', 's:near': 'a.11 1' });
+      const at = (name: string, room = '') => add('1:', name, 'e', { name, room });
+      const ops = [at('s:new'), at('s:away'), at('s:here', 'a.1'), at('s:near', 'a.1'), at('s:gone', 'a.1')];
+      t.same(await batch(ops), [2, '@z.other 3', 3, '=id day', 4, '@a.11 1', 5, '@']);
+      t.equal(await client.hget(IDS, 's:new'), '.');
+      t.equal(await client.hlen(IDS), 4);
+      t.equal(await client.hget(STATE, 'events'), '2');
+      await client.hset(PROFILE, 'heir', 'b.heir');
+      t.equal(await one(at('s:here', 'a.1')), 'b.heir', 'a room may have been merged away');
+    });
+  });
+}
+
+t.test('items.lua', async (t) => {
+  const { client, call } = await startLuaRedis(t);
+  t.beforeEach(async () => void (await client.flushall()));
+  const page = (cursor: string | number) => call('items', [PROFILE, ITEMS], [cursor, 100]);
+
+  t.test('1,000 items come in a few pages of bounded size, each at least once', async (t) => {
+    const items = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`${i}:`, `item ${i}`]));
+    await client.hset(ITEMS, items);
+    const seen: Record<string, string> = {};
+    let cursor = '0';
+    let pages = 0;
+    do {
+      const [next, ...fields] = (await page(cursor)) as [string, ...string[]];
+      t.ok(fields.length / 2 <= 200, `${fields.length / 2} items`);
+      for (let i = 0; i < fields.length; i += 2) seen[fields[i] as string] = fields[i + 1] as string;
+      cursor = next;
+      if (++pages > 100) throw new Error('it never ends');
+    } while (cursor !== '0');
+    t.same(seen, items);
+    t.ok(pages >= 5 && pages <= 20, `${pages} pages`);
+  });
+
+  t.test('no items: one page, and nothing is left', async (t) => {
+    t.same(await page(0), ['0']);
+    t.same(await client.keys('*'), []);
+  });
+
+  t.test('a profile that was merged away answers its heir', async (t) => {
+    await client.hset(ITEMS, '1:', 'one');
+    for (const heir of ['b.heir', '!b.heir']) {
+      await client.hset(PROFILE, 'heir', heir);
+      t.equal(await page(0), heir);
+    }
+  });
+});
