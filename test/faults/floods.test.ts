@@ -16,6 +16,8 @@ const MANY_CONNECTIONS = FULL ? 4_000 : 1_500;
 const FLOOD_S = FULL ? 60 : 5;
 /** Longer than anything may take; a guard against what hangs, not a promise of speed. */
 const HANG_MS = 15_000;
+/** What is still held back when Redis is itself again is done or refused within these. */
+const SECONDS_TO_RECOVER = 10;
 /** What a process may grow by: buffers of thousands of connections, and the engine's own leisure. */
 const GROWTH_MB = 150;
 
@@ -58,15 +60,17 @@ t.test(
     t.ok((starved.answers['200'] ?? 0) > 0, 'and the rest was done');
     t.ok(grown < GROWTH_MB, 'memory is flat');
 
-    const after = await flood(serve.port, FEW_CONNECTIONS, 1);
-    t.same(Object.keys(after.answers), ['200'], 'all is well when it is over');
+    const after: FloodResult[] = [];
+    do after.push(await flood(serve.port, FEW_CONNECTIONS, 1));
+    while (Object.keys(after.at(-1)?.answers ?? {}).join() !== '200' && after.length < SECONDS_TO_RECOVER);
+    t.same(Object.keys(after.at(-1)?.answers ?? {}), ['200'], 'all is well when it is over');
     t.equal(await serve.openRequests(), 1, 'nothing is left open');
     let counted = 0;
     for (let i = 0; i < 50; i++) {
       const query = new URLSearchParams({ sessionId: floodSession(i), productHandle: 'x' });
       counted += JSON.parse(await serve.get(`/product/visit?${query}`)).count;
     }
-    const all = [warmUp, starved, after];
+    const all = [warmUp, starved, ...after];
     const acknowledged = all.reduce((sum, { answers }) => sum + (answers['200'] ?? 0), 0);
     const sent = all.reduce((sum, one) => sum + one.sent, 0);
     t.ok(

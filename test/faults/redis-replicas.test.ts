@@ -35,9 +35,11 @@ async function failOver(
   const link = await startProxy(t, master.url);
   const address = await startProxy(t, master.url);
   await toReplica.replicaof('127.0.0.1', link.port);
-  // The replica says `up` before its master sends it anything but the snapshot: only an acknowledged write tells.
-  await toMaster.set('replicated', '1');
-  while ((await toMaster.wait(1, 100)) === 0) await sleep(20);
+  // Up once it has the snapshot; what is written after that comes by the stream, which may begin a second later. (WAIT
+  // does not tell: a write from before there was a replica counts as acknowledged.)
+  while (!(await toReplica.info('replication')).includes('master_link_status:up')) await sleep(20);
+  await toMaster.set('streaming', '1');
+  while ((await toReplica.get('streaming')) === null) await sleep(20);
 
   const env = { REDIS_REPLICAS: String(replicas) };
   const app = await startApp(t, { urls: [address.url] }, { timeoutMs: 500, env });
