@@ -89,6 +89,9 @@ function flood(status: 400 | 401 | 413): Case {
   };
 }
 
+/** A cluster is for loads that fill its batches: 64 connections share three nodes' batches, so each is a third of one server's. */
+const BUSY = { connections: 512 } as const;
+
 export const GROUPS = {
   visits: {
     reference: ['bare', 'floor', 'visit'],
@@ -125,6 +128,11 @@ export const GROUPS = {
     cases: [
       visit,
       { ...visit, name: 'visit-cluster', title: 'visit, warm, cluster of 3 masters', masters: 3 },
+      { ...visit, ...BUSY, name: 'visit-busy', title: 'visit, warm, 512 connections' },
+      {
+        ...{ ...visit, ...BUSY, masters: 3 },
+        ...{ name: 'visit-cluster-busy', title: 'visit, warm, cluster of 3 masters, 512 connections' },
+      },
       { ...visit, name: 'visit-replicated', title: 'visit, warm, `REDIS_REPLICAS=1`', replicas: 1 },
       { ...visit, name: 'visit-2', title: 'visit, warm, 2 `serve` processes', workers: 2 },
       { ...visit, name: 'visit-4', title: 'visit, warm, 4 `serve` processes', workers: 4 },

@@ -119,6 +119,11 @@ export const AIMS: readonly Aim[] = [
     of: cpu('scale', 'visit-cluster', 'visit', 'redis'),
   },
   {
+    title: 'the same at 512 connections',
+    reach: { atMost: 1.15 },
+    of: cpu('scale', 'visit-cluster-busy', 'visit-busy', 'redis'),
+  },
+  {
     title: 'p99 at half peak against bare uWebSockets.js at that rate',
     reach: { atMost: 2 },
     of: ({ latency }) =>
