@@ -1,35 +1,27 @@
 // Sees what each step does inside Redis, over connections in MONITOR mode, one for each node. Several worlds may be
 // watched at once: a world's commands are known by its key prefix, and within a world one step runs at a time.
 
-import type { Redis } from 'ioredis';
-import { connectTo } from '../harness/dump.js';
+import { monitorRedis } from '../harness/monitor.js';
 import { isScript } from './accesses.js';
 
 /** A command as Redis ran it, its name first. A script's own call, and what it was called with, comes before its commands. */
 export type Command = readonly string[];
 
 export class Watch {
-  readonly #monitors: readonly Redis[];
   readonly #worlds = new Map<string, WatchedWorld>();
-
-  private constructor(monitors: readonly Redis[]) {
-    this.#monitors = monitors;
-    for (const monitor of monitors) {
-      monitor.on('monitor', (_time: string, args: string[]) => {
-        const key = args[isScript(args[0] as string) ? 3 : 1] ?? '';
-        this.#worlds.get(key.slice(0, key.indexOf(':')))?.saw(key, args);
-      });
-    }
-  }
+  #closers: readonly (() => void)[] = [];
 
   static async open(urls: readonly string[]): Promise<Watch> {
-    const monitors = urls.map(async (url) => {
-      const plain = connectTo(url);
-      const monitor = await plain.monitor();
-      plain.disconnect();
-      return monitor;
-    });
-    return new Watch(await Promise.all(monitors));
+    const watch = new Watch();
+    watch.#closers = await Promise.all(
+      urls.map((url) => monitorRedis(url, (command) => watch.#saw(command))),
+    );
+    return watch;
+  }
+
+  #saw(command: Command): void {
+    const key = command[isScript(command[0] as string) ? 3 : 1] ?? '';
+    this.#worlds.get(key.slice(0, key.indexOf(':')))?.saw(key, command);
   }
 
   world(prefix: string): WatchedWorld {
@@ -39,7 +31,7 @@ export class Watch {
   }
 
   close(): void {
-    for (const monitor of this.#monitors) monitor.disconnect();
+    for (const close of this.#closers) close();
   }
 }
 

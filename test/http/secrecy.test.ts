@@ -5,6 +5,7 @@ import { createHmac } from 'node:crypto';
 import t from 'tap';
 import { type Answer, type Headers, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
+import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { itemOf } from './wishlist.js';
 
@@ -54,16 +55,22 @@ t.test('secrecy', async (t) => {
 
   /** Watches what Redis is asked from now on, but what a process asks by itself: for its marks, and for merges. */
   const watch = async () => {
-    const monitor = await client.monitor();
     const asked: string[] = [];
+    const last = `${app.prefix}:asked`;
     const isOwn = (words: readonly string[]) =>
       /^(info|time|ping)$/i.test(words[0] ?? '') || words.some((word) => /:(meta|merges)$/.test(word));
-    monitor.on('monitor', (_time, words: string[]) => {
-      if (!isOwn(words)) asked.push(words.join(' '));
+    let told = () => {};
+    const allTold = new Promise<void>((resolve) => {
+      told = resolve;
+    });
+    const close = await monitorRedis(redis.url, (words) => {
+      if (words[1] === last) told();
+      else if (!isOwn(words)) asked.push(words.join(' '));
     });
     return async () => {
-      await client.ping(); // what came before it has been told
-      monitor.disconnect();
+      await client.exists(last); // what came before it has been told when it is
+      await allTold;
+      close();
       return asked;
     };
   };

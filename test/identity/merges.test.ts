@@ -6,6 +6,7 @@ import { createKeys } from '../../src/redis/keys.js';
 import { parseItem, storeNewItem } from '../../src/wishlist/item.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
+import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { rowsOf } from '../harness/stream.js';
 import { until } from '../harness/until.js';
@@ -105,23 +106,19 @@ t.test('a profile far above the caps is merged in pieces, and others go on meanw
 t.test('what a merge does is bounded: no step of it takes more than a page', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
-  const [client, watcher] = [connectTo(redis.url), connectTo(redis.url)];
+  const client = connectTo(redis.url);
   t.teardown(() => client.disconnect());
   const app = await startApp(t, redis);
   await visit(app, { customerId: 'c' });
   await fill(client, app.prefix, await visit(app, { sessionId: 's' }));
-  const monitor = await watcher.monitor();
-  t.teardown(() => {
-    monitor.disconnect();
-    watcher.disconnect();
-  });
   let longest = 0;
   let scripts = 0;
-  monitor.on('monitor', (_time: string, args: string[]) => {
-    if (!/^eval/i.test(args[0] ?? '')) return;
+  const close = await monitorRedis(redis.url, (command) => {
+    if (!/^eval/i.test(command[0] ?? '')) return;
     scripts++;
-    longest = Math.max(longest, args.length);
+    longest = Math.max(longest, command.length);
   });
+  t.teardown(close);
   t.equal((await untilDone(() => merge(app))).status, 200);
   t.ok(scripts > PRODUCTS / 1_000, `${scripts} script calls`);
   t.ok(longest < 1_200, `${longest} arguments at most`);
