@@ -1,4 +1,5 @@
-// Records events: encodes each one once and appends it to its shard.
+// Records events: brings their lines to the streams. On one server that is one step with the check of the visitor's
+// door; on a cluster the door is asked before.
 
 import type { Place } from '../redis/at-profile.js';
 import type { Batcher } from '../redis/batcher.js';
@@ -24,16 +25,34 @@ export class Recorder {
     this.#shards = shards;
   }
 
+  /** Whether an event is recorded in one step with the check of its visitor's door: on one server. */
+  get checksDoors(): boolean {
+    return this.#recordings !== undefined;
+  }
+
+  /** The shard that has a profile's events. */
+  shardOf(profileId: string): number {
+    return shardOf(profileId, this.#shards);
+  }
+
   /**
-   * Resolves when Redis has the event, or to where the visitor is instead (see lua/record.lua); then nothing was
-   * recorded.
+   * Records an event where that `checksDoors`, and tells it: undefined when Redis has it, or where the visitor is
+   * instead (see lua/record.lua); then nothing was recorded.
+   */
+  add(recording: Recording): void {
+    (this.#recordings as Batcher<Recording, string | undefined>).add(recording);
+  }
+
+  /**
+   * As `add`, as a promise, and on a cluster, too.
    * @param place where the visitor is expected; its door is checked only on one server
    * @throws as `append`
    */
-  record(place: Place, line: string): Promise<string | undefined> {
-    if (this.#recordings === undefined || place.checked === '')
-      return this.append(line, place.profileId) as Promise<undefined>;
-    return this.#recordings.run({ place, line, shard: shardOf(place.profileId, this.#shards) });
+  record({ profileId, isRoom, checked, bucket }: Place, line: string): Promise<string | undefined> {
+    if (this.#recordings === undefined || checked === '')
+      return this.append(line, profileId) as Promise<undefined>;
+    const shard = this.shardOf(profileId);
+    return this.#recordings.run({ profileId, isRoom, name: checked, bucket, line, shard });
   }
 
   /**
@@ -42,6 +61,6 @@ export class Recorder {
    * @throws ServiceError `overloaded` at the high-water mark, `unavailable`
    */
   async append(line: string, profileId: string): Promise<void> {
-    await this.#appends.run({ line, shard: shardOf(profileId, this.#shards) });
+    await this.#appends.run({ line, shard: this.shardOf(profileId) });
   }
 }

@@ -2,7 +2,6 @@
 // are in many slots, so on a cluster it takes two calls, one after the other (see Doors.record).
 
 import { LUA, ServiceError } from '../errors.js';
-import type { Place } from '../redis/at-profile.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
@@ -12,8 +11,12 @@ export interface Recording extends Batched<string | undefined> {
   /** From encodeEvent. */
   readonly line: string;
   readonly shard: number;
-  /** The profile that the line names; its door is checked. */
-  readonly place: Place;
+  /** The profile that the line names, and whether the visitor is expected at its room; else at home. */
+  readonly profileId: string;
+  readonly isRoom: boolean;
+  /** The identity whose door is checked, and its bucket. */
+  readonly name: string;
+  readonly bucket: string;
 }
 
 /** Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark. */
@@ -30,12 +33,12 @@ export function recordingFormat(keys: Keys, highWater: number): BatchFormat<Reco
       call.key(keys.eventsState(shard));
       let visitors = '';
       let lines = '';
-      for (const { place, line } of recordings) {
-        const { checked, bucket, profileId, isRoom } = place;
-        call.key(keys.ids(bucket));
+      for (const recording of recordings) {
+        const { profileId, isRoom } = recording;
+        call.key(keys.ids(recording.bucket));
         call.key(isRoom ? keys.profile(profileId) : keys.door(profileId));
-        visitors += `${checked}\n${isRoom ? profileId : ''}\n`;
-        lines += line;
+        visitors += isRoom ? `${recording.name}\n${profileId}\n` : `${recording.name}\n\n`;
+        lines += recording.line;
       }
       call.arg(highWater);
       call.arg(visitors);

@@ -2,18 +2,19 @@
 
 import { ServiceError } from '../errors.js';
 import { encodeEvent } from '../events/row.js';
-import type { Profiles } from '../identity/profiles.js';
-import { fitsBytes } from '../identity/rules.js';
+import type { Draft } from '../identity/doors.js';
+import { isPersonal, type Profiles } from '../identity/profiles.js';
+import { fitsBytes, type Identity } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { Operation as RepeatableOperation, RequestStore } from '../redis/requests.js';
 import { profileAnswer } from '../validation/answers.js';
-import { readEvent } from '../validation/requests.js';
+import { type EventRequest, readEvent } from '../validation/requests.js';
 import { eventBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
 import { MAX_BODY, MAX_PAYLOAD } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
-import type { Operation } from './operation.js';
+import { LATER, type Operation, type Request } from './operation.js';
 
 /** An event has its id from the request record: appended twice, wherever, it is one event. */
 const NOWHERE = () => '';
@@ -45,38 +46,84 @@ export function eventOperations(
       subject: 'wishlist',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      async handle(request) {
+      handle(request) {
         const { caller } = request;
         const input = readEvent(request.body);
-        const { type, payload = {} } = input;
         const identity = access.actFor(caller, input.identity);
-        const payloadJson = JSON.stringify(payload);
-        if (!fitsBytes(payloadJson, MAX_PAYLOAD)) {
-          throw new ServiceError('payload_too_large', `The payload is larger than ${MAX_PAYLOAD} bytes.`, [
-            { path: '/payload', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` },
-          ]);
-        }
-        await sessions.refuse(caller, identity);
-        const asked = { operation: 'event', input, identity };
-        const record = async (operation?: RepeatableOperation) => {
-          const encode = (profileId: string) =>
-            encodeEvent({
-              type,
-              origin: 'event',
-              profileId,
-              identity,
-              payload,
-              payloadJson,
-              id: operation?.id,
-              at: operation?.at,
-            });
-          // The event comes last: a caller who is told that it failed will send it again.
-          await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
-          const profileId = await visitors.record(identity, caller.mayLink, encode);
-          return `{"profileId":"${profileId}"}`;
-        };
-        return hasKey(request) ? once(requests, request, asked, NOWHERE, record) : record();
+        const event = new RequestedEvent(request, identity, input);
+        const refused = sessions.refuse(caller, identity);
+        if (refused !== undefined || isPersonal(identity) || hasKey(request))
+          return recordStepwise(event, input, refused);
+        visitors.submit(identity, caller.mayLink, event);
+        return LATER;
       },
     },
   ];
+
+  /** Records an event that takes more than one call: of a session that may be refused, with facts, or with a key. */
+  async function recordStepwise(
+    event: RequestedEvent,
+    input: EventRequest,
+    refused: Promise<void> | undefined,
+  ): Promise<string> {
+    const { request, identity } = event;
+    const { mayLink } = request.caller;
+    await refused;
+    const record = async (operation?: RepeatableOperation) => {
+      // The event comes last: a caller who is told that it failed will send it again.
+      await profiles.learn(identity, () => visitors.enter('resolve', identity, mayLink));
+      const encode = (profileId: string) => event.encode(profileId, operation);
+      return answer(await visitors.record(identity, mayLink, encode));
+    };
+    if (!hasKey(request)) return record();
+    return once(requests, request, { operation: 'event', input, identity }, NOWHERE, record);
+  }
+}
+
+/** An event as it was asked for; answers its request once it is recorded. */
+class RequestedEvent implements Draft {
+  readonly #payload: Readonly<Record<string, unknown>>;
+  readonly #payloadJson: string;
+  readonly #type: string;
+
+  /** @param identity for which the caller acts @throws ServiceError `payload_too_large` */
+  constructor(
+    readonly request: Request,
+    readonly identity: Identity,
+    { type, payload = {} }: EventRequest,
+  ) {
+    this.#type = type;
+    this.#payload = payload;
+    this.#payloadJson = JSON.stringify(payload);
+    if (fitsBytes(this.#payloadJson, MAX_PAYLOAD)) return;
+    throw new ServiceError('payload_too_large', `The payload is larger than ${MAX_PAYLOAD} bytes.`, [
+      { path: '/payload', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` },
+    ]);
+  }
+
+  /** @param operation that the event has its id and time from, where it may be recorded again */
+  encode(profileId: string, operation?: RepeatableOperation): string {
+    return encodeEvent({
+      type: this.#type,
+      origin: 'event',
+      profileId,
+      identity: this.identity,
+      payload: this.#payload,
+      payloadJson: this.#payloadJson,
+      id: operation?.id,
+      at: operation?.at,
+    });
+  }
+
+  recorded(profileId: string): void {
+    this.request.answer(answer(profileId));
+  }
+
+  failed(error: Error): void {
+    this.request.fail(error);
+  }
+}
+
+function answer(profileId: string): string {
+  return `{"profileId":"${profileId}"}`;
 }

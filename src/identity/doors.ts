@@ -13,6 +13,7 @@
 import { LRUCache } from 'lru-cache';
 import { LUA, ServiceError } from '../errors.js';
 import type { Recorder } from '../events/recorder.js';
+import type { Recording } from '../events/recording.js';
 import { type AtProfile, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
 import { bucketOf } from '../redis/keys.js';
 import { type Operation, REMEMBERED_S } from '../redis/requests.js';
@@ -53,6 +54,14 @@ export interface Subject {
 /** Who asked for a count, and is told one of the two, once. */
 export interface Asker {
   counted(profileId: string, count: number): void;
+  failed(error: Error): void;
+}
+
+/** An event that is to be recorded. It is told one of the two, once. */
+export interface Draft {
+  /** Its line (from encodeEvent) under a profile; asked for again where that is another one. */
+  encode(profileId: string): string;
+  recorded(profileId: string): void;
   failed(error: Error): void;
 }
 
@@ -185,8 +194,41 @@ export class Doors {
    * @returns the profile, or undefined as `enter` @throws ServiceError `overloaded` at the high-water mark, `unavailable`
    */
   record(subject: Subject, encode: (profileId: string) => string): Promise<string | undefined> {
-    const ask = (place: Place) => this.#recorder.record(place, encode(place.profileId));
-    return this.#change(subject, true, ask, ({ profileId }) => profileId);
+    return this.#change(subject, true, this.#recordsAt(encode), profileOf);
+  }
+
+  /** `record` of an event that is told, wherever its identity's door leads: without a promise where one call does it. */
+  submit(name: string, draft: Draft): void {
+    if (!this.#recorder.checksDoors) {
+      this.record({ name }, (profileId) => draft.encode(profileId)).then(
+        (profileId) => draft.recorded(profileId as string),
+        (error) => draft.failed(error),
+      );
+      return;
+    }
+    const own = this.#profileIds.of(name);
+    const room = this.remembered(name);
+    const profileId = room ?? own;
+    const shard = this.#recorder.shardOf(profileId);
+    this.#recorder.add(new RecordingAt(this, name, draft, own, profileId, room !== undefined, shard));
+  }
+
+  /** Asks on for an event that is not to be recorded where that was tried. @param answer of that place */
+  async recordElsewhere(
+    { name, draft, profileId, isRoom, bucket }: RecordingAt,
+    answer: string,
+  ): Promise<void> {
+    try {
+      const place = { profileId, isRoom, checked: name, bucket };
+      const ask = this.#recordsAt((other) => draft.encode(other));
+      draft.recorded((await this.#follow(name, place, answer, ask, profileOf)) as string);
+    } catch (error) {
+      draft.failed(error as Error);
+    }
+  }
+
+  #recordsAt(encode: (profileId: string) => string): Ask<undefined> {
+    return (place) => this.#recorder.record(place, encode(place.profileId)) as Promise<string | undefined>;
   }
 
   /**
@@ -380,6 +422,46 @@ class CountingAt implements Entry {
   failed(error: Error): void {
     this.asker.failed(error);
   }
+}
+
+/** An event that is to be recorded at one place; with its answer it is told, or recorded elsewhere. */
+class RecordingAt implements Recording {
+  deadline = 0;
+  readonly line: string;
+  readonly #doors: Doors;
+  readonly #own: string;
+
+  /** @param own the identity's own profile */
+  constructor(
+    doors: Doors,
+    readonly name: string,
+    readonly draft: Draft,
+    own: string,
+    readonly profileId: string,
+    readonly isRoom: boolean,
+    readonly shard: number,
+  ) {
+    this.#doors = doors;
+    this.#own = own;
+    this.line = draft.encode(profileId);
+  }
+
+  get bucket(): string {
+    return bucketOf(this.#own);
+  }
+
+  done(answer: string | undefined): void {
+    if (answer === undefined) this.draft.recorded(this.profileId);
+    else void this.#doors.recordElsewhere(this, answer);
+  }
+
+  failed(error: Error): void {
+    this.draft.failed(error);
+  }
+}
+
+function profileOf({ profileId }: Place): string {
+  return profileId;
 }
 
 function doorOf(field: string): Door {

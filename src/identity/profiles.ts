@@ -9,12 +9,11 @@ import type { Identity } from './rules.js';
 
 const PROFILE = loadScript('profile');
 const REMEMBERED_MS = 60_000;
-const PERSONAL = ['email', 'firstName', 'lastName'] as const;
-const FACTS = [...PERSONAL, 'device', 'locale'] as const;
+const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale'] as const;
 
 /** Whether an identity says who its visitor is. */
-function isPersonal(identity: Identity): boolean {
-  return PERSONAL.some((name) => identity[name] !== null);
+export function isPersonal({ email, firstName, lastName }: Identity): boolean {
+  return email !== null || firstName !== null || lastName !== null;
 }
 
 export class Profiles {

@@ -9,7 +9,7 @@
 import { ServiceError } from '../errors.js';
 import type { Operation } from '../redis/requests.js';
 import type { VisitKind } from '../visits/visit-batch.js';
-import type { Ask, Asker, Changed, Doors, Settled, Subject } from './doors.js';
+import type { Ask, Asker, Changed, Doors, Draft, Settled, Subject } from './doors.js';
 import type { Linked, Linker } from './link.js';
 import { LinkOrder, type Outcome } from './link-order.js';
 import { type Identity, identityName } from './rules.js';
@@ -84,6 +84,18 @@ export class Visitors {
    */
   record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
     return this.#for(who, mayLink, (subject) => this.#doors.record(subject, encode));
+  }
+
+  /** `record` of an event that is told: without a promise, wherever nothing is linked. */
+  submit(who: Identity, mayLink: boolean, draft: Draft): void {
+    if (!mustLink(who, mayLink)) {
+      this.#doors.submit(onlyName(who), draft);
+      return;
+    }
+    this.record(who, mayLink, (profileId) => draft.encode(profileId)).then(
+      (profileId) => draft.recorded(profileId),
+      (error) => draft.failed(error),
+    );
   }
 
   /** The visitor's count of a product, and the profile id that it has or would get. */
