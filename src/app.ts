@@ -29,7 +29,7 @@ import { operatingOperations } from './http/operating.js';
 import type { Operation } from './http/operation.js';
 import { profileOperations } from './http/profiles.js';
 import { purchaseOperation } from './http/purchase.js';
-import { RateLimit } from './http/rate-limit.js';
+import { type Accepted, RateLimit } from './http/rate-limit.js';
 import { listen } from './http/server.js';
 import { settingsOperations } from './http/settings.js';
 import { shareOperations } from './http/share.js';
@@ -90,8 +90,29 @@ function openStore(
   });
 }
 
-/** Given what a worker tells of itself: asks all workers, itself among them; answers by the worker's name. */
-export type Siblings = <T>(tell: () => Promise<T>) => () => Promise<Readonly<Record<string, T>>>;
+/** The workers that share a port, as one of them sees them. */
+export interface Siblings {
+  /** How many there are, with this one. */
+  readonly workers: number;
+  /** Milliseconds of a clock that is the same for all of them, and never goes back. */
+  now(): number;
+  /** Given what a worker tells of itself: asks all workers, itself among them; answers by the worker's name. */
+  gather<T>(tell: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
+  /** Given what hears of the others' values: lets the others know of one. */
+  exchange<T>(onShared: (value: T) => void): (value: T) => void;
+}
+
+function openRateLimit({ RATE_LIMIT: perSecond }: Config, siblings?: Siblings): RateLimit | undefined {
+  if (perSecond === 0) return undefined;
+  if (siblings === undefined) return new RateLimit(perSecond);
+  const tell = siblings.exchange<Accepted>((accepted) => rateLimit.told(accepted));
+  const rateLimit = new RateLimit(perSecond, {
+    workers: siblings.workers,
+    now: () => siblings.now(),
+    tell,
+  });
+  return rateLimit;
+}
 
 /**
  * Share of the time-out of Redis that one turn of the event loop may take. Its answers are read in the turn after the
@@ -130,7 +151,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
       log,
       onAnswers: metrics.countAnswers,
       onRefusal: metrics.refused,
-      rateLimit: config.RATE_LIMIT === 0 ? undefined : new RateLimit(config.RATE_LIMIT),
+      rateLimit: openRateLimit(config, siblings),
       longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
       trustedProxies: config.TRUST_PROXY,
     });
@@ -199,7 +220,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
       () => store.call((client) => readBacklogs(client, store.keys, store.deployment.shards)),
       () => store.ping(),
     );
-    const askAll = siblings?.(() => metrics.registry.getMetricsAsJSON());
+    const askAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
     const figures = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
     const unprefixed = operatingOperations(
       async () => {

@@ -161,7 +161,7 @@ export const SETTINGS = {
   ),
   RATE_LIMIT: setting(
     '0',
-    'requests per second of one caller, its secret key, else its address, to each `serve` process; above it 429; 0 is no limit',
+    'requests per second of one caller, its secret key, else its address, over all `WORKERS` of a `start`; above it 429; 0 is no limit',
     integer(0, 1_000_000),
   ),
   TRUST_PROXY: setting(

@@ -2,7 +2,7 @@
 
 import { serve as startServing } from '../app.js';
 import { type Program, requireSettings } from './program.js';
-import { openSiblings } from './siblings.js';
+import { WorkerSiblings } from './siblings.js';
 
 export async function serve(program: Program): Promise<number> {
   const { config, log, ready, untilStopped, channel, orphaned } = program;
@@ -12,7 +12,7 @@ export async function serve(program: Program): Promise<number> {
   const { port, drain, close } = await startServing(
     config,
     log,
-    channel && config.WORKERS > 1 ? (tell) => openSiblings(channel, tell) : undefined,
+    channel && config.WORKERS > 1 ? new WorkerSiblings(channel, config.WORKERS) : undefined,
   );
   log.info({ host: config.HOST, port }, 'serving');
   ready({ port });

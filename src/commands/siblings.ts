@@ -2,64 +2,101 @@
 // answers are about all. `start` passes the question on and the answers back; see start/relay.ts.
 //
 //   worker ──ask──▶ start ──tell──▶ every worker ──told──▶ start ──heard──▶ worker
+//
+// What a worker only lets the others know, and waits for no answer to, goes one way:
+//
+//   worker ──share──▶ start ──shared──▶ every other worker
 
 import { ServiceError } from '../errors.js';
 
 /** Messages to and from the parent process. */
 export interface Channel {
+  /** Milliseconds of the machine's monotonic clock, the same in all of its processes. */
+  now(): number;
   send(message: object): void;
   listen(onMessage: (message: unknown) => void): void;
 }
 
 /** What a worker sends; numbers tell questions apart. */
-export type ToRelay = { readonly ask: number } | { readonly told: number; readonly value: unknown };
+export type ToRelay =
+  | { readonly ask: number }
+  | { readonly told: number; readonly value: unknown }
+  | { readonly share: unknown };
 /** What `start` sends; `heard` has what each worker told, by the worker's name. */
 export type FromRelay =
   | { readonly tell: number }
+  | { readonly shared: unknown }
   | { readonly heard: number; readonly values: Readonly<Record<string, unknown>> };
 
 /** More than `start` waits for a worker that does not answer. */
 const TIMEOUT_MS = 1_500;
 
-/**
- * Answers the siblings' questions with what `tell` gives.
- * @returns asks all workers, this one among them: what each told, by its name; one that does not answer is left out.
- *   It throws ServiceError `unavailable` where `start` does not answer.
- */
-export function openSiblings<T>(
-  channel: Channel,
-  tell: () => Promise<T>,
-): () => Promise<Readonly<Record<string, T>>> {
-  const asked = new Map<number, (values: Readonly<Record<string, T>>) => void>();
-  let questions = 0;
-  const send = (message: ToRelay) => channel.send(message);
-  channel.listen((received) => {
-    if (typeof received !== 'object' || received === null) return; // whoever else is the parent
-    const message = received as FromRelay;
-    if ('tell' in message) {
-      tell().then(
-        (value) => send({ told: message.tell, value }),
-        () => {}, // left out, like one that does not answer
-      );
-    } else if ('heard' in message) {
-      asked.get(message.heard)?.(message.values as Readonly<Record<string, T>>);
-    }
-  });
-  return () =>
-    new Promise((resolve, reject) => {
-      const question = ++questions;
-      const end = () => {
-        clearTimeout(timer);
-        asked.delete(question);
-      };
-      const timer = setTimeout(() => {
-        end();
-        reject(new ServiceError('unavailable', 'The other workers could not be asked.'));
-      }, TIMEOUT_MS);
-      asked.set(question, (values) => {
-        end();
-        resolve(values);
-      });
-      send({ ask: question });
+/** The workers of one `start`, as one of them sees them. */
+export class WorkerSiblings {
+  /** How many there are, with this one. */
+  readonly workers: number;
+  readonly #channel: Channel;
+  readonly #asked = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
+  #questions = 0;
+  #tell: () => Promise<unknown> = () => Promise.reject(new Error('nothing to tell'));
+  #onShared: (value: unknown) => void = () => {};
+
+  constructor(channel: Channel, workers: number) {
+    this.workers = workers;
+    this.#channel = channel;
+    channel.listen((received) => {
+      if (typeof received !== 'object' || received === null) return; // whoever else is the parent
+      const message = received as FromRelay;
+      if ('tell' in message) {
+        this.#tell().then(
+          (value) => this.#send({ told: message.tell, value }),
+          () => {}, // left out, like one that does not answer
+        );
+      } else if ('heard' in message) {
+        this.#asked.get(message.heard)?.(message.values);
+      } else if ('shared' in message) {
+        this.#onShared(message.shared);
+      }
     });
+  }
+
+  /**
+   * Answers the siblings' questions with what `tell` gives.
+   * @returns asks all workers, this one among them: what each told, by its name; one that does not answer is left out.
+   *   It throws ServiceError `unavailable` where `start` does not answer.
+   */
+  gather<T>(tell: () => Promise<T>): () => Promise<Readonly<Record<string, T>>> {
+    this.#tell = tell;
+    return () =>
+      new Promise((resolve, reject) => {
+        const question = ++this.#questions;
+        const end = () => {
+          clearTimeout(timer);
+          this.#asked.delete(question);
+        };
+        const timer = setTimeout(() => {
+          end();
+          reject(new ServiceError('unavailable', 'The other workers could not be asked.'));
+        }, TIMEOUT_MS);
+        this.#asked.set(question, (values) => {
+          end();
+          resolve(values as Readonly<Record<string, T>>);
+        });
+        this.#send({ ask: question });
+      });
+  }
+
+  now(): number {
+    return this.#channel.now();
+  }
+
+  /** Lets the others know of each value that what is returned is given; `onShared` has theirs. One may get lost. */
+  exchange<T>(onShared: (value: T) => void): (value: T) => void {
+    this.#onShared = onShared as (value: unknown) => void;
+    return (share) => this.#send({ share });
+  }
+
+  #send(message: ToRelay): void {
+    this.#channel.send(message);
+  }
 }
