@@ -11,6 +11,7 @@ export const ANALYST_TABLES: readonly string[] = [
   'profile_merges',
   'events_by_visitor',
   'visits',
+  'visits_stored',
   'visits_by_visitor',
   'visits_per_day',
   'purchases',

@@ -108,12 +108,115 @@ t.test('analysts see the columns of the contract', async (t) => {
       'source LowCardinality(String)',
       'channel LowCardinality(String)',
       'share_code String',
+      'currency LowCardinality(String)',
+      'inventory_available Nullable(Bool)',
       'quantity Nullable(UInt32)',
       'price Nullable(Decimal(18, 2))',
       'compare_at Nullable(Decimal(18, 2))',
       'payload String',
     ],
   );
+});
+
+const COLUMNS: Readonly<Record<string, readonly string[]>> = {
+  visits: [
+    "occurred_at DateTime64(3, 'UTC')",
+    'profile_id String',
+    'product_handle String',
+    'device LowCardinality(String)',
+  ],
+  purchases: [
+    "occurred_at DateTime64(3, 'UTC')",
+    'order_id String',
+    'profile_id String',
+    'customer_id Nullable(String)',
+    'session_id Nullable(String)',
+    'product_id String',
+    'variant_id String',
+    'quantity UInt32',
+    'price Nullable(Decimal(18, 2))',
+    'currency LowCardinality(String)',
+  ],
+};
+
+t.test('so they do of visits and purchases', async (t) => {
+  const { database } = await migrated(t);
+  for (const [view, expected] of Object.entries(COLUMNS)) {
+    const columns = await ask<{ name: string; type: string }>(`DESCRIBE TABLE ${database}.${view}`);
+    t.same(
+      columns.map(({ name, type }) => `${name} ${type}`),
+      expected,
+      view,
+    );
+  }
+});
+
+t.test('a visit that was stored twice, under two tokens, is shown once', async (t) => {
+  const { own } = await migrated(t);
+  await own.command({ query: 'SYSTEM STOP MERGES visits_stored' });
+  const visit = {
+    occurred_at: '2026-03-01 10:00:00.123',
+    stream: 1,
+    entry: 2,
+    place: 3,
+    profile_id: '7.sx',
+    product_handle: 'shoe',
+    device: 'phone',
+  };
+  const insert = (change: object, token: string) =>
+    own.insert({
+      table: 'visits_stored',
+      values: [{ ...visit, ...change }],
+      format: 'JSONEachRow',
+      clickhouse_settings: { insert_deduplication_token: token },
+    });
+  await insert({}, 'first');
+  await insert({}, 'second');
+  t.same(await ask('SELECT count() AS n FROM visits_stored', own), [{ n: '2' }]);
+  t.same(await ask('SELECT * FROM visits', own), [
+    { occurred_at: visit.occurred_at, profile_id: '7.sx', product_handle: 'shoe', device: 'phone' },
+  ]);
+  for (const [i, change] of [{ stream: 2 }, { entry: 3 }, { place: 4 }, { profile_id: '8.sy' }].entries())
+    await insert(change, `other ${i}`);
+  t.same(await ask('SELECT count() AS n FROM visits', own), [{ n: '5' }], 'each other name is another visit');
+});
+
+t.test('a database of the first release is brought forward, with its rows', async (t) => {
+  const database = freshDatabase();
+  const before = loadMigrations().slice(0, 4);
+  t.equal(before.at(-1)?.name, '004_deployment', 'the last migration of that release');
+  await migrate(client, database, before);
+  const own = createClickHouse(server.url, database);
+  t.teardown(() => own.close());
+  const rows = [
+    eventRow({ profile_id: 'old', product_id: '1', price: '19.90', quantity: 2, payload: { a: 1 } }),
+    eventRow({ profile_id: 'other', origin: 'item', type: 'remove' }),
+  ];
+  await insertEvents(own, Buffer.from(rows.map(lineOf).join('') + merged('old', 'new')), 'before', never);
+  const columns = 'event_id, type, occurred_at, profile_id, origin, product_id, quantity, price, payload';
+  const read = () => ask<object>(`SELECT ${columns} FROM events ORDER BY event_id`, own);
+  const were = await read();
+  t.equal(were.length, 2);
+
+  t.same(await migrate(client, database), names.slice(4));
+  t.same(await read(), were);
+  t.same(await ask('SELECT DISTINCT currency, inventory_available FROM events', own), [
+    { currency: '', inventory_available: null },
+  ]);
+  t.same(await ask('SELECT profile_id FROM events_by_visitor ORDER BY profile_id', own), [
+    { profile_id: 'new' },
+    { profile_id: 'other' },
+  ]);
+  t.same(await ask('SELECT * FROM purchases', own), [], 'merges are no purchases');
+  // And goes on as a new one: the lines of today, and those of a server that is not updated yet.
+  const fresh = eventRow({ profile_id: 'third' });
+  const line = lineOf({ ...fresh, currency: 'EUR', inventory_available: false } as EventRow);
+  await insertEvents(own, Buffer.from(line + lineOf(eventRow())), 'after', never);
+  t.same(
+    await ask(`SELECT currency, inventory_available FROM events WHERE event_id = '${fresh.event_id}'`, own),
+    [{ currency: 'EUR', inventory_available: false }],
+  );
+  t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '4' }]);
 });
 
 t.test('what is left out of a line takes the default; unknown fields are skipped', async (t) => {
@@ -314,6 +417,8 @@ t.test('the line of the service is what the table takes, column by column', asyn
     source: 'pdp',
     channel: '',
     share_code: '',
+    currency: '',
+    inventory_available: null,
     quantity: 2,
     price: 19.9,
     compare_at: 25,
