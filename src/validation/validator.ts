@@ -77,7 +77,9 @@ function isHandle(text: string): boolean {
 function isDeeper(data: unknown, levels: number): boolean {
   if (typeof data !== 'object' || data === null) return false;
   if (levels === 0) return true;
-  for (const value of Object.values(data)) if (isDeeper(value, levels - 1)) return true;
+  if (Array.isArray(data)) return data.some((value) => isDeeper(value, levels - 1));
+  // Without a list of its values, which nearly all of them do not need.
+  for (const name in data) if (isDeeper(data[name as keyof typeof data], levels - 1)) return true;
   return false;
 }
 

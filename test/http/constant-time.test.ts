@@ -3,6 +3,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
+import { KeyRing } from '../../src/http/key-ring.js';
 
 const FOLDER = new URL('../../../src/http/', import.meta.url);
 
@@ -41,6 +42,23 @@ t.test('of several keys all are compared, whichever it is', async (t) => {
   t.match(find, /for \(/);
   t.equal(find.match(/\breturn\b/g)?.length, 1, 'it returns at its end alone');
   t.notMatch(find, /\bbreak\b/);
+});
+
+t.test('a key that is remembered is compared to its last character', async (t) => {
+  const source = code('key-ring.ts');
+  for (const name of ['#recall\\(key: string', 'function isSame']) {
+    const body = new RegExp(`${name}[\\s\\S]*?\\n(?: {2})?\\}\\n`).exec(source)?.[0] ?? '';
+    t.match(body, /for \(/);
+    t.equal(body.match(/\breturn\b/g)?.length, 1, `${name} returns at its end alone`);
+    t.notMatch(body, /\b(break|continue)\b/);
+  }
+  t.notMatch(source, /\b(text|key) [!=]== (?!undefined)/);
+});
+
+t.test('only what digests prove right is remembered', async (t) => {
+  const ring = new KeyRing(['sk_one', 'sk_two']);
+  for (const key of ['sk_twO', 'sk_two', 'sk_two', 'sk_twO', 'sk_one', 'sk_on', 'sk_onee', ''])
+    t.equal(ring.find(key), { sk_one: 0, sk_two: 1 }[key], `"${key}"`);
 });
 
 t.test(
