@@ -26,13 +26,15 @@ export interface ExchangeHost {
   onRefusal(code: ErrorCode): void;
   /** Told when it was answered or aborted. */
   onEnd(): void;
+  /** Told when an answer is larger than what its reader takes at once, and again when it was taken or the reader left. */
+  onReader(change: 1 | -1): void;
 }
 
 const JSON_MEDIA_TYPE = /^application\/json[ \t]*(;|$)/i;
 const TEXT_MEDIA_TYPE = /^text\/plain[ \t]*(;|$)/i;
 /** Up to here a body that is not wanted is read and dropped; a longer one ends with the connection. */
 const DRAIN_BYTES = 1024 * 1024;
-/** From here on bytes are sent without a copy for each reader. */
+/** From here on an answer may be more than its reader takes at once. */
 const SHARED_BYTES = 64 * 1024;
 const EMPTY = Buffer.alloc(0);
 
@@ -69,6 +71,8 @@ export class Exchange implements Request, Outcome {
   #onBody: ((exchange: Exchange) => void) | undefined = undefined;
   /** Answered or aborted: `res` may not be touched any more. */
   #ended = false;
+  /** Whether an answer was given that its reader has not taken yet. */
+  #isBeingRead = false;
   /** Whether a body is to come that may have no end, or a far one: an answer given without reading it closes the connection. */
   #isEndless: boolean;
 
@@ -91,6 +95,7 @@ export class Exchange implements Request, Outcome {
     this.#isEndless = head.isChunked || Number(head.contentLength) > DRAIN_BYTES;
     res.onAborted(() => {
       this.#reading?.abandon();
+      if (this.#isBeingRead) this.#wasRead();
       this.#end();
     });
   }
@@ -215,15 +220,30 @@ export class Exchange implements Request, Outcome {
     if (body !== undefined && this.isHead) res.writeHeader('content-length', `${Buffer.byteLength(body)}`);
     // With any argument, endWithoutBody of uWebSockets.js does not answer.
     if (body === undefined || this.isHead) res.endWithoutBody();
-    else if (typeof body === 'string' || body.length < SHARED_BYTES || closes) res.end(body, closes);
-    else this.#endShared(body);
+    else if (body.length < SHARED_BYTES || this.closes || this.#isEndless) res.end(body, closes);
+    else this.#endShared(typeof body === 'string' ? Buffer.from(body) : body);
   }
 
-  /** uWebSockets.js would copy what a slow reader has not taken yet; this way all readers of a file share it. */
+  /**
+   * uWebSockets.js would copy what a slow reader has not taken yet; this way all readers of a file share it, and it is
+   * known when they have it. (One that is told to close its connection does so by itself.)
+   */
   #endShared(body: Uint8Array): void {
     const res = this.#res;
     const [isTaken] = res.tryEnd(body, body.length);
-    if (!isTaken) res.onWritable((sent) => res.tryEnd(body.subarray(sent), body.length)[0]);
+    if (isTaken) return;
+    this.#isBeingRead = true;
+    this.#host.onReader(1);
+    res.onWritable((sent) => {
+      const [isAllTaken, isDone] = res.tryEnd(body.subarray(sent), body.length);
+      if (isDone) this.#wasRead();
+      return isAllTaken;
+    });
+  }
+
+  #wasRead(): void {
+    this.#isBeingRead = false;
+    this.#host.onReader(-1);
   }
 
   #end(): void {

@@ -38,6 +38,9 @@ const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 /** Requests of one turn of the event loop that are always taken. */
 const CROWD = 256;
 
+/** Milliseconds that closing waits for readers of large answers, who may never read on. */
+const READ_MS = 5_000;
+
 type Handler = (res: HttpResponse, req: HttpRequest) => void;
 
 export class Exchanges implements ExchangeHost {
@@ -51,10 +54,12 @@ export class Exchanges implements ExchangeHost {
   readonly #idPrefix = `${randomBytes(6).toString('base64url')}-`;
   #ids = 0;
   #open = 0;
+  #readers = 0;
   /** Requests that came in this turn of the event loop, and when the first of them did. */
   #turnCount = 0;
   #turnBegan = 0;
   #onDrained: (() => void) | undefined;
+  #onRead: (() => void) | undefined;
 
   constructor(options: ExchangeOptions) {
     this.#options = options;
@@ -73,12 +78,26 @@ export class Exchanges implements ExchangeHost {
     if (this.#open === 0) this.#onDrained?.();
   }
 
-  /** Resolves when the last request is answered; from now on answers close their connections. */
+  onReader(change: 1 | -1): void {
+    this.#readers += change;
+    if (this.#readers === 0) this.#onRead?.();
+  }
+
+  /** Resolves when the last request is answered and its answer read; from now on answers close their connections. */
   async finish(): Promise<void> {
     this.isDraining = true;
     if (this.#open > 0) {
       await new Promise<void>((resolve) => {
         this.#onDrained = resolve;
+      });
+    }
+    if (this.#readers > 0) {
+      await new Promise<void>((resolve) => {
+        const late = setTimeout(resolve, READ_MS);
+        this.#onRead = () => {
+          clearTimeout(late);
+          resolve();
+        };
       });
     }
     this.bodies.close();

@@ -51,7 +51,10 @@ export async function listen(options: ListenOptions): Promise<Server> {
   const app = uws.App();
   const byPath = new Map<string, Operation[]>();
   for (const operation of options.unprefixed) addTo(byPath, operation.path, operation);
-  for (const operation of options.operations) addTo(byPath, basePath + operation.path, operation);
+  for (const operation of options.operations) {
+    addTo(byPath, basePath + operation.path, operation);
+    if (operation.path === '/' && basePath !== '') addTo(byPath, basePath, operation); // as people type it
+  }
   for (const [path, operations] of byPath) {
     const methods: string[] = [];
     for (const operation of operations) {

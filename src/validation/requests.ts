@@ -59,9 +59,12 @@ export type LinkedIdentity = Identity & { readonly customerId: string; readonly 
 
 type RawIdentity = Partial<Record<keyof Identity, string | null>> & { customerId?: RawId | null };
 type RawItem = { identity: RawIdentity; variantId?: string | null; variantTitle?: string | null } & Partial<
-  Pick<ItemContent, 'source' | 'currencyCode' | 'countryCode' | 'properties'>
+  Pick<ItemContent, 'source'> &
+    Record<'currencyCode' | 'countryCode', string | null> & {
+      properties: ItemContent['properties'] | null;
+    }
 > &
-  Omit<ItemContent, 'variantId' | 'variantTitle' | 'source'>;
+  Omit<ItemContent, 'variantId' | 'variantTitle' | 'source' | 'currencyCode' | 'countryCode' | 'properties'>;
 
 type RawVisit = { identity: RawIdentity; productHandle: string };
 
@@ -176,9 +179,9 @@ export function readItem(body: unknown): ItemRequest {
     inventoryAvailable: raw.inventoryAvailable,
     quantity: raw.quantity,
     source: raw.source ?? 'pdp',
-    ...(currencyCode === undefined ? {} : { currencyCode }),
-    ...(countryCode === undefined ? {} : { countryCode }),
-    ...(properties === undefined ? {} : { properties }),
+    ...(currencyCode == null ? {} : { currencyCode }),
+    ...(countryCode == null ? {} : { countryCode }),
+    ...(properties == null ? {} : { properties }),
   };
   return { identity: readIdentity(raw.identity), content };
 }

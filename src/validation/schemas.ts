@@ -129,9 +129,9 @@ export const itemAddBody = {
     compareAt: { type: ['string', 'null'], format: 'price' },
     inventoryAvailable: { type: 'boolean' },
     quantity: { type: 'integer', minimum: 1, maximum: MAX_QUANTITY },
-    currencyCode: { type: 'string', format: 'currency-code' },
-    countryCode: { type: 'string', format: 'country-code' },
-    properties: freeForm,
+    currencyCode: { type: ['string', 'null'], format: 'currency-code' },
+    countryCode: { type: ['string', 'null'], format: 'country-code' },
+    properties: { ...freeForm, type: ['object', 'null'] },
     source: { type: 'string', enum: ITEM_SOURCES, default: 'pdp' },
   },
 } as const;

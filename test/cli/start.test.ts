@@ -135,6 +135,10 @@ t.test('what keeps it from starting is one sentence, exit code 1, and nothing is
       sentence: /ClickHouse/,
     },
     'a folder that is a file': { env: { DATA_DIR: MAIN }, sentence: /DATA_DIR/ },
+    'a folder below one that takes none': {
+      env: { DATA_DIR: '/proc/none/data' },
+      sentence: /\/proc\/none\/data can't be made.*DATA_DIR/,
+    },
     'no binary of uWebSockets.js': {
       env: { NODE_OPTIONS: `--import=data:text/javascript,${pretend}` },
       sentence: /no binary .*npm install/,

@@ -48,6 +48,8 @@ for (const [base, app] of apps) {
     }
     t.match((await app.get(`${base}/`)).text, `<small>${version}</small>`);
     t.equal((await app.post(`${base}/`, {})).status, 405);
+    if (base !== '')
+      t.equal((await app.get(base)).text, (await app.get(`${base}/`)).text, 'no slash at its end');
   });
 }
 
@@ -78,13 +80,15 @@ function slowReader(t: Test, port: number, path: string, times: number) {
       const bytes = Buffer.concat(parts);
       return bytes.subarray(bytes.indexOf('\r\n\r\n') + 4).equals(expected);
     };
-    for (let i = 0; i < 50 && !hasCome(); i++) await sleep(100);
+    for (let i = 0; i < 200 && !hasCome(); i++) await sleep(100);
     return hasCome();
   };
 }
 
-t.test('an answer larger than all buffers on its way comes whole to a slow reader', async (t) => {
+/** A server with one answer, which is larger than all buffers on its way. */
+async function listenWithLarge(asText: boolean) {
   const large = randomBytes(24 * 1024 * 1024);
+  if (asText) large.fill(large.toString('hex')); // any text
   const access = new Access({
     apiKeys: [],
     publishableKeys: [],
@@ -109,7 +113,7 @@ t.test('an answer larger than all buffers on its way comes whole to a slow reade
     subject: 'open',
     maxBody: 0,
     doc: { id: 'getLarge', tag: 'Operating', summary: 'Bytes' },
-    handle: () => ({ type: 'application/octet-stream', body: large }),
+    handle: () => ({ type: 'application/octet-stream', body: asText ? large.toString('latin1') : large }),
   };
   const server = await listen({
     host: '127.0.0.1',
@@ -119,10 +123,38 @@ t.test('an answer larger than all buffers on its way comes whole to a slow reade
     unprefixed: [],
     exchanges,
   });
-  t.teardown(() => server.close());
-  const read = slowReader(t, server.port, '/large', 1);
+  return { large, server };
+}
+
+for (const asText of [false, true]) {
+  const kind = asText ? 'a text' : 'a file';
+  t.test(`${kind} larger than all buffers on its way comes whole to a slow reader`, async (t) => {
+    const { large, server } = await listenWithLarge(asText);
+    t.teardown(() => server.close());
+    const read = slowReader(t, server.port, '/large', 1);
+    await sleep(200);
+    t.ok(await read(large));
+  });
+
+  t.test(`closing waits for readers of ${kind}, of those who asked before and while it drains`, async (t) => {
+    const { large, server } = await listenWithLarge(asText);
+    const before = slowReader(t, server.port, '/large', 1);
+    await sleep(200);
+    const draining = server.drain(1_000);
+    const meanwhile = slowReader(t, server.port, '/large', 1);
+    await draining;
+    const closing = server.close();
+    t.same(await Promise.all([before(large), meanwhile(large)]), [true, true]);
+    await closing;
+  });
+}
+
+t.test('closing does not wait for ever for who reads no more', async (t) => {
+  const { server } = await listenWithLarge(false);
+  slowReader(t, server.port, '/large', 1);
   await sleep(200);
-  t.ok(await read(large));
+  await server.close();
+  t.pass();
 });
 
 const READERS = 60;

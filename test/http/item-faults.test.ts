@@ -81,9 +81,9 @@ eachRedis(t, async (t, redis) => {
         v,
       ]),
       ...[undefined, null, 'true', 1].map((value): [string, unknown] => ['inventoryAvailable', value]),
-      ...['', 'E', 'EURO', 'E1', null, 978].map((value): [string, unknown] => ['currencyCode', value]),
-      ...['', 'D', 'DEU', 'D1', null].map((value): [string, unknown] => ['countryCode', value]),
-      ...[null, 'x', 1, []].map((value): [string, unknown] => ['properties', value]),
+      ...['', 'E', 'EURO', 'E1', 978].map((value): [string, unknown] => ['currencyCode', value]),
+      ...['', 'D', 'DEU', 'D1'].map((value): [string, unknown] => ['countryCode', value]),
+      ...['x', 1, []].map((value): [string, unknown] => ['properties', value]),
       ...['', 'PDP', 'shop', null, 1].map((value): [string, unknown] => ['source', value]),
     ];
     const before = await dumpRedis(redis, app.prefix);

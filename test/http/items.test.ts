@@ -83,6 +83,23 @@ eachRedis(t, async (t, redis) => {
     ]);
   });
 
+  t.test('an item may be added as it was listed: null is what was not given', async (t) => {
+    const who = { sessionId: 'as listed' };
+    const { variantId: _v, variantTitle: _t, currencyCode: _c, ...rest } = CONTENT;
+    const { countryCode: _o, properties: _p, ...least } = rest;
+    await add(app, { identity: who, ...least });
+    const [listed] = (await list(app, who)).items;
+    for (const name of ['variantId', 'variantTitle', 'currencyCode', 'countryCode', 'properties'])
+      t.equal(listed[name], null, name);
+    const { status } = await app.post('/item/add', { identity: who, ...listed }, TRUSTED);
+    t.equal(status, 200);
+    const [{ updatedAt: _later, ...again }] = (await list(app, who)).items;
+    const { updatedAt: _first, ...before } = listed;
+    t.same(again, before);
+    const [first, second] = await eventsOf(redis, app, who);
+    t.same(second?.payload, first?.payload);
+  });
+
   t.test('adding again updates the item, keeps its id and addedAt, and is another event', async (t) => {
     const who = { sessionId: 'again' };
     const first = await add(app, itemOf(who));

@@ -151,7 +151,7 @@ t.test('routes', async (t) => {
       t.equal((await app.get(path)).status, 200, path);
       t.equal((await app.get(`/api/v1${path}`)).status, 404, path);
     }
-    for (const path of ['/product/visit', '/event', '/api/v1', '/api/v1event']) {
+    for (const path of ['/product/visit', '/event', '/api', '/api/v1event']) {
       t.equal((await app.post(path, VISIT, TRUSTED)).status, 404, path);
     }
     t.match(await app.get('/api/v1/event'), { status: 405, headers: { allow: 'POST' } });

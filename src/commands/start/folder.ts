@@ -1,7 +1,7 @@
 // DATA_DIR: the append-only file has the salt and e-mail addresses, so only its owner may read it.
 
 import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { StartupError } from '../../errors.js';
 
 /**
@@ -10,7 +10,7 @@ import { StartupError } from '../../errors.js';
  */
 export async function makeFolder(folder: string): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeWithParents(resolve(folder));
     const { mode } = await stat(folder);
     if ((mode & 0o022) !== 0) {
       throw new StartupError(
@@ -26,3 +26,18 @@ export async function makeFolder(folder: string): Promise<void> {
     );
   }
 }
+
+/** As `mkdir` with `recursive` does, which never ends where a folder is there that takes no other: /proc. */
+async function makeWithParents(folder: string): Promise<void> {
+  const parent = dirname(folder);
+  if (parent !== folder && !(await isThere(parent))) await makeWithParents(parent);
+  await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+}
+
+const isThere = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
