@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export async function until<T>(
   what: string,
   probe: () => Promise<T | undefined | false> | T | undefined | false,
-  withinMs = 30_000,
+  withinMs = 60_000,
 ): Promise<T> {
   const deadline = performance.now() + withinMs;
   for (;;) {
