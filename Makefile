@@ -21,7 +21,7 @@ endif
 TESTS ?= dist/test/**/*.test.js
 
 .PHONY: help run test check demo sql bench bench-compare bench-profile soak mutate build package release clean \
-	check-node redis chromium faketime nginx wrk webdis
+	check-node redis chromium faketime nginx deploy-programs wrk webdis
 
 help:
 	@echo 'make run     everything on this machine: HTTP, Redis, ClickHouse'
@@ -42,7 +42,7 @@ help:
 run: build redis
 	@exec node $(CLI) start
 
-test: build redis chromium faketime nginx
+test: build redis chromium faketime nginx deploy-programs
 	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) # tap knows **, sh does not
 
 check: build
@@ -119,6 +119,9 @@ faketime:
 
 nginx:
 	@.ci/install-nginx
+
+deploy-programs:
+	@.ci/install-deploy-programs
 
 wrk webdis:
 	@command -v $@ >/dev/null || .ci/apt-get-install $@

@@ -94,7 +94,8 @@ t.test('the package', linux, async (t) => {
       return (await sql(clickhouse.url, 'SELECT count() FROM events')) === '1';
     });
     // What is read from files: the pages, the beacon.
-    for (const path of ['/docs', '/docs/swagger-ui.js', '/docs/docs.css', '/beacon.js', '/openapi.json']) {
+    const ui = ['/docs/swagger-ui.js', '/docs/swagger-ui.css', '/docs/docs.js', '/docs/docs.css'];
+    for (const path of ['/docs', ...ui, '/beacon.js', '/openapi.json']) {
       const answer = await fetch(url + path);
       t.equal(answer.status, 200, path);
       await answer.arrayBuffer();
