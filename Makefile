@@ -11,9 +11,17 @@ SOURCES := $(shell find src/. test/. bench/. -type d -o -name '*.ts' 2>/dev/null
 PACKAGES := node_modules/.package-lock.json
 BUILD := dist/.built
 CLI := $(BIN)/wishmeter
+# NODE=22: everything runs on that version of Node, which npm has as a package for each system.
+ifdef NODE
+NODE_PACKAGE := node-$(shell uname -s | tr A-Z a-z)-$(subst aarch64,arm64,$(subst x86_64,x64,$(shell uname -m)))
+NODE_DIR := $(CURDIR)/dist/node-$(NODE)
+NODE_PROGRAM := $(NODE_DIR)/node_modules/$(NODE_PACKAGE)/bin/node
+export PATH := $(dir $(NODE_PROGRAM)):$(PATH)
+endif
 TESTS ?= dist/test/**/*.test.js
 
-.PHONY: help run test check demo sql bench bench-compare bench-profile soak mutate build clean redis chromium faketime nginx wrk webdis
+.PHONY: help run test check demo sql bench bench-compare bench-profile soak mutate build package release clean \
+	check-node redis chromium faketime nginx deploy-programs wrk webdis
 
 help:
 	@echo 'make run     everything on this machine: HTTP, Redis, ClickHouse'
@@ -24,6 +32,9 @@ help:
 	@echo 'make soak    traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
 	@echo 'make test    all tests; TESTS=dist/test/http/*.test.js for some'
 	@echo 'make mutate  faults on purpose, each of which a test must notice; ONLY=flush for some'
+	@echo '             NODE=22 for another version of Node, from npm; also for the others'
+	@echo 'make package what runs in production, as dist/wishmeter-<version>.tgz for npm'
+	@echo 'make release checks, tests on Node 20 and 22, audit, package, SBOM, tag; see CONTRIBUTING.md'
 	@echo 'make check   types, lint, format, import rules'
 	@echo 'make build   packages and dist/'
 	@echo 'make clean   removes dist/'
@@ -31,7 +42,7 @@ help:
 run: build redis
 	@exec node $(CLI) start
 
-test: build redis chromium faketime nginx
+test: build redis chromium faketime nginx deploy-programs
 	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) # tap knows **, sh does not
 
 check: build
@@ -59,6 +70,12 @@ soak: build redis
 mutate: build redis
 	@ONLY="$(ONLY)" exec node dist/test/mutations/main.js
 
+package: build
+	@node .ci/package.mjs dist
+
+release:
+	@.ci/release
+
 build: $(BUILD) $(CLI)
 
 clean:
@@ -67,9 +84,17 @@ clean:
 # Everything that installs or builds, below.
 
 # --ignore-scripts: nothing that we use needs one. npm writes the target itself, last.
-$(PACKAGES): package-lock.json
+$(PACKAGES): package-lock.json | check-node
 	@.ci/timed 'Installing npm packages' npm ci --ignore-scripts --no-progress --loglevel=error
 	@touch $@
+
+check-node: $(NODE_PROGRAM)
+	@.ci/check-node
+
+ifdef NODE
+$(NODE_PROGRAM):
+	@.ci/timed 'Installing Node $(NODE)' npm install --prefix $(NODE_DIR) --no-save --ignore-scripts $(NODE_PACKAGE)@$(NODE)
+endif
 
 # tsc keeps what it knows in dist/, and only writes what has changed. What has lost its source would go on being tested.
 $(BUILD): $(PACKAGES) tsconfig.json $(SOURCES)
@@ -94,6 +119,9 @@ faketime:
 
 nginx:
 	@.ci/install-nginx
+
+deploy-programs:
+	@.ci/install-deploy-programs
 
 wrk webdis:
 	@command -v $@ >/dev/null || .ci/apt-get-install $@

@@ -21,14 +21,19 @@ const readJson = (file: string) => JSON.parse(readFileSync(new URL(file, ROOT), 
 const manifest = readJson('package.json');
 const lock = readJson('package-lock.json') as { packages: Readonly<Record<string, Locked>> };
 const { '': root, ...packages } = lock.packages;
-const asked: Readonly<Record<string, string>> = { ...manifest.dependencies, ...manifest.devDependencies };
+const { dependencies, optionalDependencies, devDependencies } = manifest;
+const asked: Readonly<Record<string, string>> = {
+  ...dependencies,
+  ...optionalDependencies,
+  ...devDependencies,
+};
 
 t.test('every version that package.json asks for is exact, and is the one that is locked', (t) => {
   for (const [name, wanted] of Object.entries(asked)) {
     t.match(wanted, /^(npm:[@a-z/-]+@)?\d+\.\d+\.\d+$/, name);
     t.equal(packages[`node_modules/${name}`]?.version, wanted.replace(/^npm:.*@/, ''), name);
   }
-  t.match(root, { dependencies: manifest.dependencies, devDependencies: manifest.devDependencies });
+  t.match(root, { dependencies, optionalDependencies, devDependencies });
   t.end();
 });
 
@@ -48,6 +53,12 @@ t.test('the lock file is complete: whatever a package needs is in it', (t) => {
     for (const name of Object.keys({ ...dependencies, ...optionalDependencies }))
       t.ok(isFound(path, name), `${path} finds ${name}`);
   }
+  t.end();
+});
+
+t.test('chdb, which only the embedded database needs, is the one optional package', (t) => {
+  t.same(Object.keys(optionalDependencies), ['chdb']);
+  t.equal(packages['node_modules/chdb']?.optional, true);
   t.end();
 });
 

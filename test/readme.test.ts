@@ -37,8 +37,9 @@ t.test('the table of settings is that of the code', async (t) => {
 });
 
 t.test('the table of packages is that of package.json', async (t) => {
-  const { dependencies } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
-  for (const name of Object.keys(dependencies)) t.ok(readme.includes(`| \`${name}\``), name);
+  const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  const names = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
+  for (const name of names) t.ok(readme.includes(`| \`${name}\``), name);
 });
 
 t.test('with a service', async (t) => {

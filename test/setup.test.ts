@@ -2,13 +2,15 @@
 // been said when it was called, since the real one must not be run by a test.
 
 import { spawnSync } from 'node:child_process';
-import { chmod, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdtemp, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { needsPrograms } from './harness/needs.js';
 
-const SCRIPT = fileURLToPath(new URL('../../.ci/apt-get-install', import.meta.url));
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const SCRIPT = join(ROOT, '.ci/apt-get-install');
 
 t.test('what is about to be installed with apt-get is said before', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'wm-setup-'));
@@ -35,4 +37,55 @@ t.test('what is about to be installed with apt-get is said before', async (t) =>
     before,
     'About to install redis-server on this machine: apt-get install --no-install-recommends redis-server\n',
   );
+});
+
+/** A folder with the Makefile, and before PATH a `node` of that version and an `npm` that notes its calls. */
+async function madeWith(t: Test, version: string, uws = 'npm:uws-pack@20.0.8') {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-make-'));
+  t.teardown(() => rm(dir, { recursive: true }));
+  for (const entry of ['Makefile', '.ci']) await cp(join(ROOT, entry), join(dir, entry), { recursive: true });
+  const manifest = { dependencies: { 'uWebSockets.js': uws } };
+  await writeFile(join(dir, 'package.json'), JSON.stringify(manifest, null, 2));
+  for (const file of ['package-lock.json', 'tsconfig.json']) await writeFile(join(dir, file), '{}');
+  const programs = { node: `echo v${version}`, npm: `echo "$*" >>'${dir}/npm-called'; exit 1` };
+  for (const [name, text] of Object.entries(programs)) {
+    await writeFile(join(dir, name), `#!/bin/sh\n${text}\n`);
+    await chmod(join(dir, name), 0o755);
+  }
+  const { status, stderr } = spawnSync('make', ['build'], {
+    cwd: dir,
+    env: { PATH: `${dir}:${process.env.PATH}` },
+    encoding: 'utf8',
+  });
+  return { status, stderr, installs: (await readdir(dir)).includes('npm-called') };
+}
+
+t.test(
+  'a Node that has no binary is refused before anything is installed',
+  needsPrograms('make'),
+  async (t) => {
+    const refused: readonly (readonly [string, RegExp])[] = [
+      ['18.20.0', /needs Node 22.*this is v18\.20\.0\..*nvm install 22/],
+      ['20.11.1', /needs Node 22.*this is v20\.11\.1\./],
+      ['21.7.0', /no binary for Node v21\.7\.0: use Node 22/],
+      ['24.1.0', /no binary for Node v24\.1\.0: use Node 22.*npm install .*uNetworking\/uWebSockets\.js#v/],
+    ];
+    for (const [version, sentence] of refused) {
+      const { status, stderr, installs } = await madeWith(t, version);
+      t.not(status, 0, version);
+      t.match(stderr.split('\n')[0], sentence);
+      t.notOk(installs, `${version}: npm is not called`);
+    }
+    for (const version of ['20.12.0', '22.0.0'])
+      t.ok((await madeWith(t, version)).installs, `${version}: goes on to npm`);
+    t.ok(
+      (await madeWith(t, '24.1.0', 'github:uNetworking/uWebSockets.js#v20.52.0')).installs,
+      'the official release is not held against the packed one',
+    );
+  },
+);
+
+t.test('.node-version is one that is taken', async (t) => {
+  const version = (await readFile(join(ROOT, '.node-version'), 'utf8')).trim();
+  t.ok((await madeWith(t, `${version}.0.0`)).installs);
 });

@@ -8,8 +8,12 @@
 // to one folder are cheap (0.15 ms), independent, and each has settings, parameters, current database and
 // temporary tables of its own: one per request is what keeps requests from seeing each other's.
 
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { StartupError } from '../errors.js';
+
+const MANIFEST = new URL('../../../package.json', import.meta.url);
 
 /** An open connection; opaque. */
 export interface ChdbConnection {
@@ -50,9 +54,22 @@ export interface Chdb {
   ): Promise<{ statementCount: number }>;
 }
 
-/** Loads the library (tens of milliseconds). @throws where the platform has none. */
+/**
+ * Loads the library (tens of milliseconds).
+ * @throws StartupError where it is not installed, or not for this machine
+ */
 export function loadChdb(): Chdb {
   const require = createRequire(import.meta.url);
-  const folder = dirname(require.resolve('chdb/package.json'));
-  return require(join(folder, 'dist/loader.js')).loadNative() as Chdb;
+  try {
+    const folder = dirname(require.resolve('chdb/package.json'));
+    return require(join(folder, 'dist/loader.js')).loadNative() as Chdb;
+  } catch (error) {
+    const { optionalDependencies } = JSON.parse(readFileSync(MANIFEST, 'utf8'));
+    const [reason] = (error as Error).message.split('\n');
+    throw new StartupError(
+      (error as NodeJS.ErrnoException).code === 'MODULE_NOT_FOUND'
+        ? `The embedded ClickHouse is not installed: run \`npm install chdb@${optionalDependencies.chdb}\`, or set CLICKHOUSE_URL to a ClickHouse server.`
+        : `The embedded ClickHouse can't be loaded (${reason}): set CLICKHOUSE_URL to a ClickHouse server.`,
+    );
+  }
 }

@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { loadChdb } from './chdb.js';
+import { type Chdb, loadChdb } from './chdb.js';
 import type { ChildMessage } from './child.js';
 import { type Readable, writeAccess } from './clickhouse-access.js';
 import { ClickHouseEngine } from './clickhouse-engine.js';
@@ -32,8 +32,16 @@ async function fail(sentence: string): Promise<never> {
   process.exit(1);
 }
 
+async function load(): Promise<Chdb> {
+  try {
+    return loadChdb();
+  } catch (error) {
+    return await fail((error as Error).message);
+  }
+}
+
 async function openEngine(): Promise<ClickHouseEngine> {
-  const chdb = loadChdb();
+  const chdb = await load();
   const access = writeAccess(dir, readable ? (JSON.parse(readable) as Readable) : undefined);
   for (const deadline = performance.now() + LEAVE_MS; ; await sleep(100)) {
     try {

@@ -19,16 +19,16 @@ export const needsNginx = () =>
 
 /**
  * Resolves to its port, when it answers.
- * @param port that the service listens on
+ * @param port that the service listens on, in place of 8080
  * @param change to the lines of deploy/nginx.conf
  */
 export async function startNginx(t: Test, port: number, change = (conf: string) => conf): Promise<number> {
   const dir = await tempDir(t);
   const own = await freePort();
-  const conf = (await readFile(CONF, 'utf8'))
+  const conf = change(await readFile(CONF, 'utf8'))
     .replace('listen 80;', `listen 127.0.0.1:${own};`)
-    .replace('server 127.0.0.1:8080;', `server 127.0.0.1:${port};`);
-  await writeFile(join(dir, 'wishmeter.conf'), change(conf));
+    .replace('127.0.0.1:8080', `127.0.0.1:${port}`);
+  await writeFile(join(dir, 'wishmeter.conf'), conf);
   const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (name) => `${name}_temp_path ${dir}/${name};`,
   );

@@ -1,4 +1,4 @@
-// The lists of mutations: faults put into src/, lua/ and bench/ on purpose, each with the tests that must notice it.
+// The lists of mutations: faults put into what is not a test on purpose, each with the tests that must notice it.
 // One JSON file per topic in this folder; main.ts applies them, lists.test.ts checks that they still fit the code.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 export interface Mutation {
   /** The promise that it breaks; unique among all lists. */
   readonly name: string;
-  /** Below src/, lua/ or bench/, from the root of the tree. */
+  /** From the root of the tree; see MUTABLE. */
   readonly file: string;
   /** Stands in the file exactly once. */
   readonly text: string;
@@ -16,6 +16,9 @@ export interface Mutation {
   /** Compiled test files, `dist/test/….test.js`: at least one must fail. */
   readonly tests: readonly string[];
 }
+
+/** Tests, documents and what is generated are left alone. */
+const MUTABLE = /^(src|lua|bench|deploy|\.ci)\/|^(Makefile|package\.json)$/;
 
 export const LISTS = 'test/mutations';
 
@@ -31,8 +34,7 @@ export function faultOf(
   { name, file, text, replacement, tests }: Mutation,
 ): string | undefined {
   if (!name) return `a mutation of ${file} has no name`;
-  if (!/^(src|lua|bench)\//.test(file) || !existsSync(join(root, file)))
-    return `${name}: ${file} is not there`;
+  if (!MUTABLE.test(file) || !existsSync(join(root, file))) return `${name}: ${file} is not there`;
   if (text === replacement) return `${name}: text and replacement are the same`;
   const found = readFileSync(join(root, file), 'utf8').split(text).length - 1;
   if (found !== 1) return `${name}: its text is ${found} times in ${file}, not once`;

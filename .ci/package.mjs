@@ -1,0 +1,82 @@
+// `make package`: what runs in production, as one file for npm. `node .ci/package.mjs <folder>` leaves
+// <folder>/wishmeter-<version>.tgz there and prints its path.
+//
+// npm decides which files of ours go in, by `files` in package.json. What is added here:
+// - the packages that production needs, of the versions in package-lock.json: the installation asks no registry;
+// - of uWebSockets.js only the binaries for PLATFORMS and ABIS, of Swagger UI only what /docs loads. As published the two
+//   are 145 MB.
+// Left out: what tests and builds need, and chdb. chdb is optional, has 540 MB, and npm fetches it unless told
+// --omit=optional.
+
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const PLATFORMS = ['linux_x64', 'linux_arm64'];
+/** NODE_MODULE_VERSION of Node 20 and 22. */
+const ABIS = [115, 127];
+const BINARIES = new Set(PLATFORMS.flatMap((platform) => ABIS.map((abi) => `uws_${platform}_${abi}.node`)));
+/** What of these packages is needed: a path in the package -> whether to keep it. */
+const KEPT = {
+  'uWebSockets.js': (path) => !path.endsWith('.node') || BINARIES.has(path.replace('dist/bin/', '')),
+  'swagger-ui-dist': (path) =>
+    /^(package\.json|LICENSE|NOTICE|swagger-ui\.css|swagger-ui-bundle\.js(\.LICENSE\.txt)?)$/.test(path),
+};
+
+const readJson = (file) => JSON.parse(readFileSync(join(ROOT, file), 'utf8'));
+const npm = (cwd, ...args) =>
+  execFileSync('npm', [...args, '--json', '--ignore-scripts', '--loglevel=error'], { cwd, encoding: 'utf8' });
+
+const target = resolve(process.argv[2] ?? 'dist');
+mkdirSync(target, { recursive: true });
+const stage = mkdtempSync(join(tmpdir(), 'wm-package-'));
+try {
+  const [{ files }] = JSON.parse(npm(ROOT, 'pack', '--dry-run'));
+  for (const { path } of files) copy(path);
+  for (const path of productionPackages()) copyPackage(path);
+  writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest(), null, 2)}\n`);
+  const [{ filename }] = JSON.parse(npm(stage, 'pack', `--pack-destination=${target}`));
+  console.log(join(target, filename));
+} finally {
+  rmSync(stage, { recursive: true, force: true });
+}
+
+function copy(path) {
+  mkdirSync(dirname(join(stage, path)), { recursive: true });
+  cpSync(join(ROOT, path), join(stage, path));
+}
+
+/** Folders of the packages that are neither for development nor optional. */
+function productionPackages() {
+  return Object.entries(readJson('package-lock.json').packages)
+    .filter(([path, { dev, optional, devOptional }]) => path !== '' && !dev && !optional && !devOptional)
+    .map(([path]) => path);
+}
+
+/** Packages inside it are in the list, too. */
+function copyPackage(path) {
+  const from = join(ROOT, path);
+  const isKept = KEPT[path.replace('node_modules/', '')] ?? (() => true);
+  cpSync(from, join(stage, path), {
+    recursive: true,
+    filter: (file) => {
+      const inside = relative(from, file);
+      if (statSync(file).isDirectory()) return inside !== 'node_modules';
+      return !inside.endsWith('.map') && isKept(inside);
+    },
+  });
+}
+
+/** Ours, without what is for development. The binaries are for Linux with glibc, which npm checks. */
+function manifest() {
+  const { devDependencies: _, tap: __, files: ___, ...rest } = readJson('package.json');
+  return {
+    ...rest,
+    os: ['linux'],
+    cpu: ['x64', 'arm64'],
+    libc: ['glibc'],
+    bundleDependencies: Object.keys(rest.dependencies),
+  };
+}

@@ -1,0 +1,36 @@
+// Programs that read what is in deploy/, as an operator's machine would.
+
+import { execFile, spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+export const DEPLOY = fileURLToPath(new URL('../../../deploy/', import.meta.url));
+
+export interface Verdict {
+  readonly ok: boolean;
+  readonly output: string;
+}
+
+/** Runs a program to its end. @param options `env` is the whole environment */
+export async function check(
+  program: string,
+  args: readonly string[],
+  options: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv } = {},
+): Promise<Verdict> {
+  return await promisify(execFile)(program, args, options).then(
+    ({ stdout, stderr }) => ({ ok: true, output: stdout + stderr }),
+    (error) => ({ ok: false, output: `${error.stdout}${error.stderr}` }),
+  );
+}
+
+/** YAML as plain data. By Debian's Python, which comes with docker-compose. @throws where it is none */
+// biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
+export function parseYaml(text: string): any {
+  const program = 'import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)';
+  const { status, stdout, stderr } = spawnSync('/usr/bin/python3', ['-c', program], {
+    input: text,
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(stderr);
+  return JSON.parse(stdout);
+}

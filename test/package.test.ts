@@ -1,0 +1,131 @@
+// The package of `make package`, as an operator has it: installed into an empty folder without asking a registry, small,
+// and complete: `migrate`, `serve` and `flush` run from it.
+
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { client, logLines, sql } from './cli/started.js';
+import { tempDir, until } from './cli/wishmeter.js';
+import { startTestClickHouse } from './harness/clickhouse.js';
+import { needs } from './harness/needs.js';
+import { startTestRedis } from './harness/redis.js';
+
+const exec = promisify(execFile);
+const MAKE_PACKAGE = fileURLToPath(new URL('../../.ci/package.mjs', import.meta.url));
+const KEY = 'sk_a-key-for-this-test';
+const MOST_BYTES = 60e6;
+
+const linux = needs(process.platform === 'linux' ? undefined : 'the package is for Linux');
+
+t.test('the package', linux, async (t) => {
+  const folder = await tempDir(t);
+  const { PATH, HOME } = process.env;
+  const { stdout: made } = await exec(process.execPath, [MAKE_PACKAGE, folder]);
+  const installed = join(folder, 'installed');
+  await mkdir(installed);
+  await exec('npm', ['install', '--omit=optional', '--ignore-scripts', '--offline', made.trim()], {
+    cwd: installed,
+    // An empty cache: everything is in the package.
+    env: { PATH, HOME, npm_config_cache: join(folder, 'cache') },
+  });
+  const program = join(installed, 'node_modules/.bin/wishmeter');
+
+  t.test('is small', async (t) => {
+    const bytes = await sizeOf(installed);
+    t.ok(bytes <= MOST_BYTES, `${bytes} bytes`);
+  });
+
+  t.test('has no tests, no tools, no embedded ClickHouse', async (t) => {
+    const files = await readdir(join(installed, 'node_modules/wishmeter'), { recursive: true });
+    const foreign = files.filter((file) =>
+      /^(dist\/)?(test|bench)\/|^\.ci|\.ts$|node_modules\/(chdb|tap|typescript)/.test(
+        file.replace(/^node_modules\/(?!chdb|tap|typescript).*/, ''),
+      ),
+    );
+    t.same(foreign, []);
+  });
+
+  t.test('an embedded start says in one sentence what to install', async (t) => {
+    const env = { PATH, HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0', DATA_DIR: join(folder, 'data') };
+    const failed = await exec(program, ['start'], { env }).then(
+      () => t.fail('it started'),
+      (error) => error,
+    );
+    t.equal(failed.code, 1);
+    t.match(
+      failed.stderr,
+      /^wishmeter: The embedded ClickHouse is not installed: run `npm install chdb@[\d.]+`, or set CLICKHOUSE_URL to a ClickHouse server\.\n$/,
+    );
+  });
+
+  t.test('migrates, serves and flushes', async (t) => {
+    const redis = await startTestRedis();
+    t.teardown(() => redis.stop());
+    const clickhouse = await startTestClickHouse();
+    t.teardown(() => clickhouse.stop());
+    const env = {
+      PATH,
+      REDIS_URL: redis.url,
+      CLICKHOUSE_URL: clickhouse.url,
+      API_KEYS: KEY,
+      HOST: '127.0.0.1',
+      PORT: '0',
+      DRAIN_MS: '0',
+      FLUSH_INTERVAL_MS: '50',
+    };
+    const { stdout: migrated } = await exec(program, ['migrate'], { env });
+    t.match(migrated, /^001_\w+\n/);
+
+    const serving = run(t, program, 'serve', env);
+    const flushing = run(t, program, 'flush', env);
+    const line = await until('serve serves', () =>
+      logLines(serving.stdout()).find(({ msg }) => msg === 'serving'),
+    );
+    const url = `http://127.0.0.1:${line.port}`;
+    const shop = client(url, KEY);
+    t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
+    t.equal(await shop.count('s-1', 'red-shoe'), 1);
+    t.equal((await shop.event('s-1', 'add', { productId: '1' })).status, 200);
+    await until('the event is in ClickHouse', async () => {
+      return (await sql(clickhouse.url, 'SELECT count() FROM events')) === '1';
+    });
+    // What is read from files: the pages, the beacon.
+    const ui = ['/docs/swagger-ui.js', '/docs/swagger-ui.css', '/docs/docs.js', '/docs/docs.css'];
+    for (const path of ['/docs', ...ui, '/beacon.js', '/openapi.json']) {
+      const answer = await fetch(url + path);
+      t.equal(answer.status, 200, path);
+      await answer.arrayBuffer();
+    }
+    for (const { child, ended } of [serving, flushing]) {
+      child.kill('SIGTERM');
+      t.same(await ended, [0, null]);
+    }
+  });
+});
+
+function run(t: Test, program: string, command: string, env: NodeJS.ProcessEnv) {
+  const child = spawn(program, [command], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit');
+  t.teardown(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (part: string) => {
+    text += part;
+  });
+  return { child, ended, stdout: () => text };
+}
+
+async function sizeOf(folder: string): Promise<number> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  const sizes = await Promise.all(
+    files.map(async (file) => (await stat(join(file.parentPath, file.name))).size),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
