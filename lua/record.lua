@@ -41,10 +41,19 @@ if pending + #ARGV[6] > tonumber(ARGV[4]) then
   return -3
 end
 
-local answers, n, i, elsewhere = {}, 0, 0, {}
-for identity, room in string.gmatch(ARGV[5], '([^\n]*)\n([^\n]*)\n') do
+-- A pattern would look at every character, and a text that is made of another one is hashed by Lua: so lines are found
+-- by their ends, and those of all events stay one text.
+local find, sub, visitors = string.find, string.sub, ARGV[5]
+local answers, n, i, elsewhere, from = {}, 0, 0, {}, 1
+while from <= #visitors do
   i = i + 1
   local ids, place = KEYS[2 * i + 2], KEYS[2 * i + 3]
+  local to = find(visitors, '\n', from, true)
+  local identity = sub(visitors, from, to - 1)
+  from = to + 1
+  to = find(visitors, '\n', from, true)
+  local room = sub(visitors, from, to - 1)
+  from = to + 1
   local field, other = redis.call('HGET', ids, identity), false
   if room == '' then
     if field and field ~= '.' then
@@ -52,7 +61,7 @@ for identity, room in string.gmatch(ARGV[5], '([^\n]*)\n([^\n]*)\n') do
     elseif not field and redis.call('EXISTS', place) == 0 then
       redis.call('HSET', ids, identity, '.')
     end
-  elseif not field or string.sub(field, 1, #room + 1) ~= room .. ' ' then
+  elseif not field or sub(field, 1, #room + 1) ~= room .. ' ' then
     other = '@' .. (field or '')
   else
     other = redis.call('HGET', place, 'heir')

@@ -30,7 +30,7 @@ const SHAS: Readonly<Record<string, string>> = {
   profile: 'a90968ff26dc2cc8c23d088db680ade5a70bab77',
   probe: 'd064623a6b68ddab0235d80118651c7ab4a09fc3',
   put: '5b01f6ae51bd4475286e5db5356e80c030bd4c98',
-  record: 'f9ac085e2e3dc40541d0702768db8ef467946bb9',
+  record: 'd7d70cf4d8175c5d57c9a4556430810d4e5fa862',
   release: '107325e419994fb878ba5d205c3dacd444c83883',
   'request-begin': '4b4bc6fb0b9fd801c853a8fd9e1fe9b8741f21d6',
   'request-end': '3c3ae59621e938a09f32cf647a96b136b85c2eba',
