@@ -63,6 +63,7 @@ export class Visitors {
     visits: readonly { readonly identity: Identity; readonly productHandle: string }[],
     mayLink: boolean,
   ): Promise<Outcome[]> {
+    if (!visits.some(({ identity }) => mustLink(identity, mayLink))) return this.#countAll(kind, visits);
     const order = new LinkOrder();
     return Promise.all(
       visits.map(({ identity, productHandle }) => {
@@ -70,6 +71,20 @@ export class Visitors {
         return order.run(names, () => this.enter(kind, identity, mayLink, productHandle).catch(toOutcome));
       }),
     );
+  }
+
+  /** `enterAll` of visits that need not wait for each other: with one promise for all of them. */
+  #countAll(
+    kind: 'visit' | 'visitAndCount',
+    visits: readonly { readonly identity: Identity; readonly productHandle: string }[],
+  ): Promise<Outcome[]> {
+    return new Promise((resolve, reject) => {
+      const outcomes = new Outcomes(visits.length, resolve, reject);
+      for (let i = 0; i < visits.length; i++) {
+        const { identity, productHandle } = visits[i] as (typeof visits)[number];
+        this.#doors.count(kind, onlyName(identity), productHandle, new VisitOfMany(outcomes, i));
+      }
+    });
   }
 
   /** Counts one visit under an operation: once, however often it is tried. @throws as `enter` */
@@ -205,6 +220,52 @@ export class Visitors {
     if (!mustLink(who, mayLink)) return onlyName(who);
     const [customer, session] = namesOf(who);
     return (await this.#linker.wouldAdopt(customer, session)) ? session : customer;
+  }
+}
+
+/** What becomes of several visits. */
+class Outcomes {
+  readonly #outcomes: Outcome[];
+  #left: number;
+  readonly #resolve: (outcomes: Outcome[]) => void;
+  readonly reject: (error: Error) => void;
+
+  constructor(count: number, resolve: (outcomes: Outcome[]) => void, reject: (error: Error) => void) {
+    this.#outcomes = new Array<Outcome>(count);
+    this.#left = count;
+    this.#resolve = resolve;
+    this.reject = reject;
+  }
+
+  tell(index: number, outcome: Outcome): void {
+    this.#outcomes[index] = outcome;
+    if (--this.#left === 0) this.#resolve(this.#outcomes);
+  }
+}
+
+/** One of several visits. Once it was counted it is its own outcome. */
+class VisitOfMany implements Asker, Settled {
+  profileId = '';
+  count = 0;
+  readonly known = true;
+  readonly #all: Outcomes;
+  readonly #index: number;
+
+  constructor(all: Outcomes, index: number) {
+    this.#all = all;
+    this.#index = index;
+  }
+
+  counted(profileId: string, count: number): void {
+    this.profileId = profileId;
+    this.count = count;
+    this.#all.tell(this.#index, this);
+  }
+
+  failed(error: Error): void {
+    // A mistake of ours is not told of one visit among others.
+    if (error instanceof ServiceError) this.#all.tell(this.#index, error);
+    else this.#all.reject(error);
   }
 }
 
