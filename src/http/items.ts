@@ -1,14 +1,15 @@
 // POST /item/add, /item/remove and /item/list.
 
 import { ServiceError } from '../errors.js';
-import type { Profiles } from '../identity/profiles.js';
-import { fitsBytes } from '../identity/rules.js';
+import { isPersonal, type Profiles } from '../identity/profiles.js';
+import { fitsBytes, type Identity } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
 import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from '../validation/answers.js';
 import { readItem, readList, readRemoval } from '../validation/requests.js';
 import { itemAddBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
+import type { ItemContent } from '../wishlist/item.js';
 import type { Items } from '../wishlist/items.js';
-import type { Access } from './access.js';
+import type { Access, Caller } from './access.js';
 import { MAX_BODY, MAX_PAYLOAD } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
 import type { Operation } from './operation.js';
@@ -52,10 +53,10 @@ export function itemOperations(
       path: '/item/add',
       subject: 'wishlist',
       maxBody: MAX_BODY,
-      async handle({ body, caller }) {
+      handle({ body, caller }) {
         const { identity: named, content } = readItem(body);
         const identity = access.actFor(caller, named);
-        const { properties, productId, variantId, quantity } = content;
+        const { properties } = content;
         if (properties !== undefined && !fitsBytes(JSON.stringify(properties), MAX_PAYLOAD)) {
           throw new ServiceError(
             'payload_too_large',
@@ -63,12 +64,9 @@ export function itemOperations(
             [{ path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
           );
         }
-        await sessions.refuse(caller, identity);
-        await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
-        const { profileId, answer } = await visitors.change(identity, caller.mayLink, (place) =>
-          items.add(place, identity, content),
-        );
-        return JSON.stringify({ profileId, itemId: answer.itemId, productId, variantId, quantity });
+        const refused = sessions.refuse(caller, identity);
+        if (refused === undefined && !isPersonal(identity)) return add(caller, identity, content);
+        return addStepwise(caller, identity, content, refused);
       },
     },
     {
@@ -119,4 +117,25 @@ export function itemOperations(
       },
     },
   ];
+
+  function add({ mayLink }: Caller, identity: Identity, content: ItemContent): Promise<string> {
+    return visitors
+      .change(identity, mayLink, (place) => items.add(place, identity, content))
+      .then(({ profileId, answer: { itemId } }) => {
+        const { productId, variantId, quantity } = content;
+        return JSON.stringify({ profileId, itemId, productId, variantId, quantity });
+      });
+  }
+
+  /** Of a session that may be refused, or whose visitor's facts are kept. */
+  async function addStepwise(
+    caller: Caller,
+    identity: Identity,
+    content: ItemContent,
+    refused: Promise<void> | undefined,
+  ): Promise<string> {
+    await refused;
+    await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
+    return add(caller, identity, content);
+  }
 }

@@ -166,7 +166,6 @@ export function readEvent(body: unknown): EventRequest {
 
 export function readItem(body: unknown): ItemRequest {
   const raw = checkItem(body);
-  const { currencyCode, countryCode, properties } = raw;
   const content: ItemContent = {
     productId: readId(raw.productId),
     variantId: optionalId(raw.variantId),
@@ -179,9 +178,9 @@ export function readItem(body: unknown): ItemRequest {
     inventoryAvailable: raw.inventoryAvailable,
     quantity: raw.quantity,
     source: raw.source ?? 'pdp',
-    ...(currencyCode == null ? {} : { currencyCode }),
-    ...(countryCode == null ? {} : { countryCode }),
-    ...(properties == null ? {} : { properties }),
+    currencyCode: raw.currencyCode ?? undefined,
+    countryCode: raw.countryCode ?? undefined,
+    properties: raw.properties ?? undefined,
   };
   return { identity: readIdentity(raw.identity), content };
 }

@@ -19,9 +19,9 @@ export interface ItemContent {
   readonly inventoryAvailable: boolean;
   readonly quantity: number;
   readonly source: string;
-  readonly currencyCode?: string;
-  readonly countryCode?: string;
-  readonly properties?: Readonly<Record<string, unknown>>;
+  readonly currencyCode?: string | undefined;
+  readonly countryCode?: string | undefined;
+  readonly properties?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** An item as it is read: what was not given is null. */

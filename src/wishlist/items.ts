@@ -53,29 +53,26 @@ export class Items {
    * @returns the item's id, or where to ask instead (a text), see Outbox.make
    * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
    */
-  async add(place: Place, identity: Identity, content: ItemContent): Promise<Added | string> {
+  add(place: Place, identity: Identity, content: ItemContent): Promise<Added | string> {
+    const { profileId } = place;
     const { productId, variantId, source } = content;
     const now = new Date();
-    const itemId = newOrderedId(now.getTime());
+    const at = now.getTime();
+    const itemId = newOrderedId(at);
     const item = storeNewItem(itemId, content, now.toISOString());
-    const made = await this.#outbox.make(place, {
-      kind: 'add',
-      operationKey: operationKey('add', identity, item.slice(item.lastIndexOf('\n'))),
-      field: itemField(productId, variantId),
-      item,
-      event: prepareEvent(
-        {
-          type: 'add',
-          origin: 'item',
-          profileId: place.profileId,
-          identity,
-          payload: { productId, variantId, source },
-        },
-        now.getTime(),
-      ),
-    });
-    if (typeof made === 'string') return made;
-    return { itemId: made.value === '' ? itemId : bornId(made.value) };
+    const payload = { productId, variantId, source };
+    return this.#outbox
+      .make(place, {
+        kind: 'add',
+        operationKey: operationKey('add', identity, item.slice(item.lastIndexOf('\n'))),
+        field: itemField(productId, variantId),
+        item,
+        event: prepareEvent({ type: 'add', origin: 'item', profileId, identity, payload }, at),
+      })
+      .then((made) => {
+        if (typeof made === 'string') return made;
+        return { itemId: made.value === '' ? itemId : bornId(made.value) };
+      });
   }
 
   /**

@@ -45,9 +45,12 @@ const FORGET_DELAYS_MS = [20, 100, 500, 2_000, 10_000];
 const GIVE_UP_MS = 2_000;
 
 /** Encodes an event before it happens. @param at when the service took it, milliseconds since 1970 */
-export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()): PendingEvent {
+export function prepareEvent(
+  { type, origin, profileId, identity, payload }: Omit<NewEvent, 'id' | 'at'>,
+  at = Date.now(),
+): PendingEvent {
   const id = newEventId(at);
-  return { id, line: encodeEvent({ ...event, id, at }) };
+  return { id, line: encodeEvent({ type, origin, profileId, identity, payload, id, at }) };
 }
 
 /** What a change came to: a verdict of lua/wishlist.lua, and its value. */
