@@ -35,7 +35,7 @@ help:
 	@echo '             NODE=22 for another version of Node, from npm; also for the others'
 	@echo 'make package what runs in production, as dist/wishmeter-<version>.tgz for npm'
 	@echo 'make release checks, tests on Node 20 and 22, audit, package, SBOM, tag; see CONTRIBUTING.md'
-	@echo 'make check   types, lint, format, import rules'
+	@echo 'make check   types, lint, format, import rules, and what others make of the OpenAPI document'
 	@echo 'make build   packages and dist/'
 	@echo 'make clean   removes dist/'
 
@@ -45,9 +45,10 @@ run: build redis
 test: build redis chromium faketime nginx deploy-programs
 	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) # tap knows **, sh does not
 
-check: build
+check: build redis
 	@$(BIN)/biome check --config-path=.ci $(BIOME_FLAGS) src test bench
 	@$(BIN)/depcruise --config .ci/dependency-cruiser.cjs --output-type err src test bench
+	@.ci/timed 'Reading the OpenAPI document as others do' node dist/test/http/generators.test.js
 
 demo: build redis
 	@exec node dist/bench/demo.js

