@@ -58,27 +58,33 @@ class Port {
   }
 }
 
-t.test('a caller whose connections meet one worker may send the whole limit, second after second', async (t) => {
-  const port = new Port();
-  for (let second = 0; second < 5; second++) {
-    t.equal(port.ask(0, LIMIT + 10), LIMIT);
-    await port.deliver();
-    t.equal(port.ask(1, 1), 0, 'and nothing more to another one');
-    port.nextSecond();
-  }
-});
-
-t.test('a caller who keeps to the limit is never refused, whomever it meets and whatever is late', async (t) => {
-  const port = new Port();
-  for (let second = 0; second < 20; second++) {
-    for (let i = 0; i < LIMIT; i++) {
-      t.equal(port.ask((second + i * i) % WORKERS, 1), 1);
-      // Now and then nothing is heard for more than a second.
-      if (second % 3 !== 0 && i % 7 === 0) await port.deliver();
+t.test(
+  'a caller whose connections meet one worker may send the whole limit, second after second',
+  async (t) => {
+    const port = new Port();
+    for (let second = 0; second < 5; second++) {
+      t.equal(port.ask(0, LIMIT + 10), LIMIT);
+      await port.deliver();
+      t.equal(port.ask(1, 1), 0, 'and nothing more to another one');
+      port.nextSecond();
     }
-    port.nextSecond();
-  }
-});
+  },
+);
+
+t.test(
+  'a caller who keeps to the limit is never refused, whomever it meets and whatever is late',
+  async (t) => {
+    const port = new Port();
+    for (let second = 0; second < 20; second++) {
+      for (let i = 0; i < LIMIT; i++) {
+        t.equal(port.ask((second + i * i) % WORKERS, 1), 1);
+        // Now and then nothing is heard for more than a second.
+        if (second % 3 !== 0 && i % 7 === 0) await port.deliver();
+      }
+      port.nextSecond();
+    }
+  },
+);
 
 t.test('a flood over all workers: a tenth above the limit at most in any second', async (t) => {
   const port = new Port();
@@ -106,16 +112,19 @@ async function flood(port: Port, seconds: number, { isLate }: { isLate: boolean 
   return accepted;
 }
 
-t.test('a flood of a moment, before any hears of the others: paid back, and then each has a share', async (t) => {
-  const port = new Port();
-  const accepted = await flood(port, 12, { isLate: false });
-  t.same(accepted, [WORKERS * LIMIT, 0, 0, ...new Array(9).fill(LIMIT)]);
-  // Nobody is a flood for ever.
-  port.nextSecond();
-  t.equal(port.ask(0, 5), 5);
-  port.nextSecond();
-  t.equal(port.ask(0, LIMIT), LIMIT);
-});
+t.test(
+  'a flood of a moment, before any hears of the others: paid back, and then each has a share',
+  async (t) => {
+    const port = new Port();
+    const accepted = await flood(port, 12, { isLate: false });
+    t.same(accepted, [WORKERS * LIMIT, 0, 0, ...new Array(9).fill(LIMIT)]);
+    // Nobody is a flood for ever.
+    port.nextSecond();
+    t.equal(port.ask(0, 5), 5);
+    port.nextSecond();
+    t.equal(port.ask(0, LIMIT), LIMIT);
+  },
+);
 
 t.test('what is heard of only when its second is over is paid back, too', async (t) => {
   const port = new Port();
