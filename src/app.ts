@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { createClickHouse } from './clickhouse/client.js';
+import { keepDaysTotalled } from './clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from './clickhouse/deployment.js';
 import { migrate } from './clickhouse/migrate.js';
 import type { Config } from './config.js';
@@ -305,6 +306,8 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
       metrics,
     });
     onClose(() => flusher.close());
+    const totals = keepDaysTotalled(clickhouse, log);
+    onClose(() => totals.close());
     return { lost };
   });
 }

@@ -18,6 +18,9 @@ const SETTINGS = {
   send_progress_in_http_headers: 0,
   // One insert, one block, whatever the server's profile says.
   async_insert: 0,
+  // A block that ClickHouse has already still goes to what is kept of merges, products and days: whatever was killed
+  // may have stored the rows and not that. Those tables take a row twice as once.
+  deduplicate_blocks_in_dependent_materialized_views: 1,
   input_format_parallel_parsing: 0,
   max_insert_block_size: '1048576',
   min_insert_block_size_rows: '1048576',

@@ -1,11 +1,13 @@
 // Brings a database to the schema that this program knows: migrations/NNN_name.sql in order, each recorded
 // with its checksum. ClickHouse has neither transactions nor locks for this, so that several processes may
 // start at once every statement is one that can be run again (IF NOT EXISTS), and the record comes after it.
+// Views are not migrated but put in place anew; see views.ts.
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
+import { putViews } from './views.js';
 
 export interface Migration {
   readonly version: number;
@@ -34,6 +36,7 @@ export function loadMigrations(): Migration[] {
  * Runs what has not run yet; safe to call from several processes at once.
  * @param client without a database of its own: this one may not exist yet
  * @param database letters, digits and `_`
+ * @param given migrations other than the program's own; then views are left alone
  * @returns names of the migrations that ran now
  * @throws StartupError where the database is newer than this program, or a migration that ran has changed since
  * @throws ClickHouse's or the connection's error
@@ -41,8 +44,9 @@ export function loadMigrations(): Migration[] {
 export async function migrate(
   client: ClickHouseClient,
   database: string,
-  migrations: readonly Migration[] = loadMigrations(),
+  given?: readonly Migration[],
 ): Promise<string[]> {
+  const migrations = given ?? loadMigrations();
   await client.command({ query: `CREATE DATABASE IF NOT EXISTS ${database}` });
   await client.command({
     query: `CREATE TABLE IF NOT EXISTS ${database}.schema_migrations
@@ -70,6 +74,7 @@ export async function migrate(
     });
     now.push(migration.name);
   }
+  if (given === undefined) await putViews(client, database);
   return now;
 }
 

@@ -1,0 +1,32 @@
+-- What Smart Save yields: wishes by where they were made, and what became of them within 30 days
+-- A visitor's first wish for a product in this time has the source. adds counts every add of it, repeats included.
+SELECT
+    added.source AS source,
+    added.adds AS adds,
+    wished.wishes AS wishes,
+    wished.wishers AS wishers,
+    wished.carted AS carted,
+    wished.bought AS bought,
+    wished.revenue AS revenue
+FROM
+(
+    SELECT
+        source,
+        count() AS adds
+    FROM {database}.steps_by_visitor
+    WHERE step = 'add' AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1
+    GROUP BY source
+) AS added
+LEFT JOIN
+(
+    SELECT
+        source,
+        count() AS wishes,
+        uniqExact(profile_id) AS wishers,
+        countIf(carted_at IS NOT NULL) AS carted,
+        countIf(notEmpty(followed.bought)) AS bought,
+        sumMap(CAST(arrayMap(line -> (line.3, line.5), followed.bought), 'Map(String, Decimal(38, 2))')) AS revenue
+    FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date}) AS followed
+    GROUP BY source
+) AS wished ON wished.source = added.source
+ORDER BY adds DESC, source

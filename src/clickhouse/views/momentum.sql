@@ -1,0 +1,22 @@
+-- Momentum: wishers of the 7 days that end with this day, against the 7 days before
+-- growth is NULL where nobody had wished before.
+SELECT
+    wished.product_id AS product_id,
+    products.product_handle AS product_handle,
+    products.product_title AS product_title,
+    wished.wishers AS wishers,
+    wished.wishers_before AS wishers_before,
+    toInt64(wished.wishers) - toInt64(wished.wishers_before) AS change,
+    if(wished.wishers_before = 0, NULL, wished.wishers / wished.wishers_before - 1) AS growth
+FROM
+(
+    SELECT
+        product_id,
+        uniqExactIf(profile_id, occurred_at >= {until:Date} - 6) AS wishers,
+        uniqExactIf(profile_id, occurred_at < {until:Date} - 6) AS wishers_before
+    FROM {database}.steps_by_visitor
+    WHERE step = 'add' AND occurred_at >= {until:Date} - 13 AND occurred_at < {until:Date} + 1
+    GROUP BY product_id
+) AS wished
+LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.product_id
+ORDER BY change DESC, wishers DESC, product_id

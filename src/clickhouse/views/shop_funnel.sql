@@ -1,0 +1,26 @@
+-- The whole funnel: who looked, who wished, who moved it to the cart and who bought it, of all products, with revenue by currency
+-- A visitor counts once in each, however many products it was.
+SELECT
+    looked.visits AS visits,
+    looked.visitors AS visitors,
+    wished.wishers AS wishers,
+    wished.carters AS carters,
+    wished.buyers AS buyers,
+    wished.revenue AS revenue
+FROM
+(
+    SELECT
+        sum(visits) AS visits,
+        uniqCombinedMerge(14)(visitors) AS visitors
+    FROM {database}.visitors_per_day
+    WHERE day BETWEEN {from:Date} AND {to:Date} AND product_handle = ''
+) AS looked
+CROSS JOIN
+(
+    SELECT
+        uniqExact(profile_id) AS wishers,
+        uniqExactIf(profile_id, carted_at IS NOT NULL) AS carters,
+        uniqExactIf(profile_id, notEmpty(bought)) AS buyers,
+        sumMap(CAST(arrayMap(line -> (line.3, line.5), bought), 'Map(String, Decimal(38, 2))')) AS revenue
+    FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date})
+) AS wished

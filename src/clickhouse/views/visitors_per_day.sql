@@ -1,0 +1,20 @@
+-- Visits per day (UTC) and product, with a sketch of who looked: unite it with uniqCombinedMerge(14)(visitors)
+-- The row with an empty product_handle is the whole shop. A closed day has visitors as they were known when it was
+-- totalled; see "Visitors of closed days" in docs/analysts.md.
+SELECT
+    day,
+    product_handle,
+    visits,
+    visitors
+FROM {database}.visitors_per_day_stored FINAL
+WHERE day NOT IN (SELECT day FROM {database}.open_visit_days)
+UNION ALL
+SELECT
+    toDate(occurred_at) AS day,
+    arrayJoin(['', product_handle]) AS product_handle,
+    count() AS visits,
+    uniqCombinedState(14)(profile_id) AS visitors
+FROM {database}.visits_by_visitor
+WHERE occurred_at >= (SELECT min(day) FROM {database}.open_visit_days)
+    AND toDate(occurred_at) IN (SELECT day FROM {database}.open_visit_days)
+GROUP BY day, product_handle

@@ -1,0 +1,54 @@
+-- Wish rate: of the visitors who looked at a product in this time, how many wished for it
+-- Products meet their visits by the handle that they were last told with. wish_rate is NULL without a visit.
+SELECT
+    product_id,
+    product_handle,
+    product_title,
+    visits,
+    visitors,
+    wishers,
+    if(visitors = 0, NULL, wishers / visitors) AS wish_rate
+FROM
+(
+    SELECT
+        max(rows.product_id) AS product_id,
+        product_handle,
+        max(rows.product_title) AS product_title,
+        sum(rows.visits) AS visits,
+        sum(rows.visitors) AS visitors,
+        sum(rows.wishers) AS wishers
+    FROM
+    (
+        SELECT
+            looked.product_handle AS product_handle,
+            products.product_id AS product_id,
+            '' AS unnamed,
+            products.product_title AS product_title,
+            looked.visits AS visits,
+            looked.visitors AS visitors,
+            0 AS wishers
+        FROM
+        (
+            SELECT
+                product_handle,
+                sum(visits) AS visits,
+                uniqCombinedMerge(14)(visitors) AS visitors
+            FROM {database}.visitors_per_day
+            WHERE day BETWEEN {from:Date} AND {to:Date} AND product_handle != ''
+            GROUP BY product_handle
+        ) AS looked
+        LEFT ANY JOIN {database}.products AS products ON products.product_handle = looked.product_handle
+        UNION ALL
+        SELECT
+            product_handle,
+            product_id,
+            if(product_handle = '', product_id, '') AS unnamed,
+            product_title,
+            0 AS visits,
+            0 AS visitors,
+            wishers
+        FROM {database}.most_wished(from = {from:Date}, to = {to:Date})
+    ) AS rows
+    GROUP BY product_handle, unnamed
+)
+ORDER BY wishers DESC, visitors DESC, product_handle, product_id

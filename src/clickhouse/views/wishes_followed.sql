@@ -1,0 +1,19 @@
+-- Each visitor's first wish for a product in this time, and what followed within 30 days: the rows of the funnels
+-- carted_at is NULL where it was not moved to the cart. bought has order, currency, quantity and amount of each line
+-- of an order with that product.
+SELECT
+    profile_id,
+    product_id,
+    minIf(occurred_at, step = 'add' AND occurred_at < {to:Date} + 1) AS wished_at,
+    argMinIf(source, occurred_at, step = 'add' AND occurred_at < {to:Date} + 1) AS source,
+    arrayFilter(
+        at -> at >= wished_at AND at <= wished_at + INTERVAL 30 DAY,
+        groupArrayIf(occurred_at, step = 'moveToCart')) AS carted,
+    if(empty(carted), NULL, arrayMin(carted)) AS carted_at,
+    arrayFilter(
+        line -> line.1 >= wished_at AND line.1 <= wished_at + INTERVAL 30 DAY,
+        groupArrayIf((occurred_at, order_id, CAST(currency, 'String'), quantity, ifNull(price, 0) * quantity), step = 'purchase')) AS bought
+FROM {database}.steps_by_visitor
+WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 32
+GROUP BY profile_id, product_id
+HAVING wished_at != 0

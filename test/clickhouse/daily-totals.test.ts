@@ -1,0 +1,133 @@
+// visits_per_day is right at every moment: before a day is totalled, after it, when visits come late or twice, and when
+// a process ends in the middle of totalling.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import t, { type Test } from 'tap';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
+import { insertEvents } from '../../src/clickhouse/insert.js';
+import { migrate } from '../../src/clickhouse/migrate.js';
+import { newEventId } from '../../src/events/event-id.js';
+import { encodeMerge } from '../../src/events/row.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+import { dateOf, insertVisits } from './small-world.js';
+
+const server = await startTestClickHouse();
+const client = createClickHouse(server.url);
+t.teardown(async () => {
+  await client.close();
+  await server.stop();
+});
+let databases = 0;
+
+async function migrated(t: Test): Promise<ClickHouseClient> {
+  const database = `db${++databases}`;
+  await migrate(client, database);
+  const own = createClickHouse(server.url, database);
+  t.teardown(() => own.close());
+  return own;
+}
+
+async function ask<T = unknown>(own: ClickHouseClient, query: string): Promise<T[]> {
+  return await (await own.query({ query, format: 'JSONEachRow' })).json<T>();
+}
+const perDay = (own: ClickHouseClient) =>
+  ask(own, 'SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL');
+const visitors = async (own: ClickHouseClient) => {
+  const query = `SELECT uniqCombinedMerge(14)(visitors) AS n FROM visitors_per_day WHERE product_handle = ''`;
+  return (await ask<{ n: string }>(own, query))[0]?.n;
+};
+/** Late enough that nothing has come in for a while. */
+const later = (ms = 0) => Date.now() + 2 * QUIET_MS + ms;
+
+const [one, two] = [dateOf(1), dateOf(2)];
+const THREE = [
+  ['a', 'hat', 1, 1],
+  ['b', 'hat', 1, 2],
+  ['a', 'shoe', 2, 1],
+] as const;
+const SHOWN = [
+  { day: one, product_handle: 'hat', n: '2' },
+  { day: two, product_handle: 'shoe', n: '1' },
+];
+
+t.test(
+  'a day is totalled once it is over and quiet, and its totals stay when its visits are gone',
+  async (t) => {
+    const own = await migrated(t);
+    await insertVisits(own, THREE);
+    await own.insert({
+      table: 'visits_stored',
+      values: [{ occurred_at: Date.now() + 2 * 86_400_000, profile_id: 'a', product_handle: 'young' }],
+      format: 'JSONEachRow',
+    });
+    t.same(await totalDays(own, Date.now()), [], 'visits came in just now');
+    const shown = await perDay(own);
+    t.same(shown.slice(0, 2), SHOWN);
+    t.equal(shown.length, 3);
+    t.same(await totalDays(own, Date.now() + QUIET_MS + 1_000), [one, two], 'the third day is not over');
+    t.same(await perDay(own), shown);
+    t.same(await totalDays(own, Date.now() + QUIET_MS + 1_000), [], 'once');
+    await own.command({ query: `TRUNCATE TABLE visits_stored` });
+    t.same(await perDay(own), SHOWN, 'those of closed days');
+  },
+);
+
+t.test('a late visit is in the answer at once, and one that comes twice counts once', async (t) => {
+  const own = await migrated(t);
+  await insertVisits(own, THREE);
+  await totalDays(own, later());
+  t.same(await perDay(own), SHOWN);
+  // Rows of a day that come in after its totals; its totals' clock was in the future here.
+  await own.command({ query: 'TRUNCATE TABLE visit_days' });
+  await insertVisits(own, [['c', 'hat', 1, 3]], 10);
+  await insertVisits(own, [['c', 'hat', 1, 3]], 10);
+  await insertVisits(own, THREE);
+  const now = [{ ...SHOWN[0], n: '3' }, SHOWN[1]];
+  t.same(await perDay(own), now);
+  t.same(await visitors(own), '3');
+  t.same(await totalDays(own, later(1)), [one, two]);
+  t.same(await perDay(own), now);
+  t.same(await visitors(own), '3');
+});
+
+t.test('totals that broke off before the day was closed are not shown beside its visits', async (t) => {
+  const own = await migrated(t);
+  await insertVisits(own, THREE);
+  await totalDays(own, later());
+  await own.command({ query: 'TRUNCATE TABLE visit_days' });
+  await own.command({
+    query: `INSERT INTO visit_days (day, touched_at) SELECT arrayJoin(['${one}', '${two}'])::Date, now64(3)`,
+  });
+  t.same(await perDay(own), SHOWN);
+  t.same(await visitors(own), '2');
+});
+
+t.test('two processes that total at the same time count nothing twice', async (t) => {
+  const own = await migrated(t);
+  await insertVisits(own, THREE);
+  const now = later();
+  await Promise.all([totalDays(own, now), totalDays(own, now), totalDays(own, now + 5)]);
+  t.same(await perDay(own), SHOWN);
+  t.same(await visitors(own), '2');
+});
+
+t.test('visitors who sign in within a week become one with the guest that they were', async (t) => {
+  const own = await migrated(t);
+  await insertVisits(own, THREE);
+  const evening = Date.parse(`${two}T23:59:00Z`) + 3_600_000;
+  // The clock of these days: what came in is of then, too.
+  await own.command({ query: 'TRUNCATE TABLE visit_days' });
+  await own.command({
+    query: `INSERT INTO visit_days (day, touched_at) SELECT arrayJoin(['${one}', '${two}'])::Date, toDateTime64('${one} 00:00:00', 3, 'UTC')`,
+  });
+  t.same(await totalDays(own, evening), [one, two]);
+  t.same(await visitors(own), '2');
+  const merge = encodeMerge(newEventId(evening), evening, 'b', 'a');
+  await insertEvents(own, Buffer.from(merge), 'merge', new AbortController().signal);
+  t.same(await totalDays(own, evening + 3_600_000), [], 'not before the next day');
+  t.same(await totalDays(own, evening + 86_500_000), [one, two]);
+  t.same(await visitors(own), '1');
+  t.same(await perDay(own), SHOWN, 'the visits are what they were');
+  t.same(await totalDays(own, evening + 20 * 86_400_000), [], 'weeks later it is left as it is');
+});
