@@ -54,6 +54,8 @@
 
 -- Then no caller comes back for an operation.
 local LEFT_BEHIND_MS = 60000
+-- Of large batches one in so many looks for what was left there.
+local LARGE, LOOK_EVERY = 8, 8
 -- Bounds what a full stream can make an outbox hold.
 local MAX_PENDING = 64
 
@@ -73,16 +75,19 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 if now > tonumber(ARGV[2]) then
   return -1
 end
+-- A number is spelled each time that it is given to a command, with all the digits that a fraction might have.
+local stamp = string.format('%.0f', now)
 
 -- A pattern would look at every character.
+local find, sub = string.find, string.sub
 local function reader(text)
   local from = 1
   return function()
-    local to = string.find(text, '\n', from, true)
+    local to = find(text, '\n', from, true)
     if to then
       local start = from
       from = to + 1
-      return string.sub(text, start, to - 1)
+      return sub(text, start, to - 1)
     end
   end
 end
@@ -138,7 +143,7 @@ local function pending_in(outbox, words)
     if age < 0 then
       -- The clock was set back: nothing is under way for as long as the jump.
       age = 0
-      redis.call('HSET', outbox, id, now .. '\n' .. of .. '\n' .. line)
+      redis.call('HSET', outbox, id, stamp .. '\n' .. of .. '\n' .. line)
     end
     if of == words then
       mine[#mine + 1] = line
@@ -172,14 +177,14 @@ local function id_of(line)
   return string.sub(line, 14, 49)
 end
 
-local NONE, NEVER = {}, math.huge
+local NONE, NEVER, PATIENCE_MS = {}, math.huge, tonumber(ARGV[8])
 local answers, n, i, o, arg, line_to = {}, 0, 0, 0, 11, 0
 for first in next_line do
   i = i + 1
-  local kind, name, answer = string.sub(first, 1, 1), string.sub(first, 2), nil
+  local kind, name, answer = sub(first, 1, 1), sub(first, 2), nil
   local patience_ms = 0
   if kind > 'Z' then
-    patience_ms = ARGV[8] + 0
+    patience_ms = PATIENCE_MS
   else
     kind = string.lower(kind)
   end
@@ -203,7 +208,7 @@ for first in next_line do
     local field, born, content, code, is_put, own, recorded_s, wanted
     local line_from, line = line_to + 1, nil
     if kind ~= 'r' then
-      line_to = string.find(events_given, '\n', line_from, true)
+      line_to = find(events_given, '\n', line_from, true)
     end
     if kind == 'a' then
       arg = arg + 1
@@ -247,8 +252,7 @@ for first in next_line do
       if kind == 'a' then
         local there = redis.call('HGET', items, field)
         if there then
-          local first_end = string.find(there, '\n', 1, true)
-          value = string.sub(there, 1, first_end - 1)
+          value = sub(there, 1, find(there, '\n', 1, true) - 1)
           holds = youngest < NEVER and string.match(there, '\n([^\n]*)$') == string.match(content, '\n(.*)$')
         end
         content = (there and value or born) .. '\n' .. content
@@ -328,7 +332,7 @@ for first in next_line do
           if space then
             lines[#lines + 1] = events[e]
           else
-            redis.call('HSET', outbox, id_of(events[e]), now .. '\n' .. words .. '\n' .. events[e])
+            redis.call('HSET', outbox, id_of(events[e]), stamp .. '\n' .. words .. '\n' .. events[e])
           end
         end
         if not space then
@@ -342,7 +346,7 @@ for first in next_line do
           end
           if needed > 0 or is_again then
             since[words] = now
-            unanswered[#unanswered + 1], unanswered[#unanswered + 2] = words, now
+            unanswered[#unanswered + 1], unanswered[#unanswered + 2] = words, stamp
           end
           answer = value ~= (kind == 'r' and '1' or '') and '=' .. value
         end
@@ -365,10 +369,12 @@ if size > 0 then
 end
 if #unanswered > 0 then
   redis.call('HSET', KEYS[4], unpack(unanswered))
-  -- What a server that ended has left there goes, one a batch.
-  local words = redis.call('HRANDFIELD', KEYS[4])
-  if now - redis.call('HGET', KEYS[4], words) > LEFT_BEHIND_MS then
-    redis.call('HDEL', KEYS[4], words)
+  -- What a server that ended has left there goes, one at a time. To draw one takes longer than to make a change.
+  if #operations < LARGE or seq % LOOK_EVERY == 0 then
+    local words = redis.call('HRANDFIELD', KEYS[4])
+    if now - redis.call('HGET', KEYS[4], words) > LEFT_BEHIND_MS then
+      redis.call('HDEL', KEYS[4], words)
+    end
   end
 end
 redis.call('SET', KEYS[1], cmsgpack.pack(seq, answers), 'EX', ARGV[3])

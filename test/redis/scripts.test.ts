@@ -40,7 +40,7 @@ const SHAS: Readonly<Record<string, string>> = {
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
   'visit-once': '089af835f7d10ff4d47a8965d7144fd1223638a1',
   visits: '51cdac1e0fa3434334bacaff4422422cfed52105',
-  wishlist: 'd7d1db93820f72d1458d2526cd9280a86aca60cb',
+  wishlist: 'bd5fc02050f7bf10148f91e89ade109227a0d432',
 };
 
 const names = readdirSync(new URL('../../../lua/', import.meta.url)).map((file) =>
