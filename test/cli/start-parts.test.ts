@@ -110,6 +110,7 @@ t.test(
     const fresh = join(await tempDir(t), 'a', 'b');
     await makeFolder(fresh);
     t.equal(await modeOf(fresh), 0o700);
+    t.equal(await modeOf(join(fresh, '..')), 0o700, 'and so are the folders made above it');
     for (const mode of [0o755, 0o750, 0o711]) {
       const dir = await tempDir(t);
       await chmod(dir, mode);
