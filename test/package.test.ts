@@ -75,6 +75,7 @@ t.test('the package', linux, async (t) => {
       HOST: '127.0.0.1',
       PORT: '0',
       DRAIN_MS: '0',
+      REDIS_TIMEOUT_MS: '900',
       FLUSH_INTERVAL_MS: '50',
     };
     const { stdout: migrated } = await exec(program, ['migrate'], { env });

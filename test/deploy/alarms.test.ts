@@ -133,6 +133,7 @@ async function liveFigures(t: Test): Promise<{ readonly names: Map<string, Set<s
     HOST: '127.0.0.1',
     PORT: '0',
     DRAIN_MS: '0',
+    REDIS_TIMEOUT_MS: '900',
     FLUSH_INTERVAL_MS: '50',
     FLUSH_METRICS_PORT: String(await freePort()),
   };

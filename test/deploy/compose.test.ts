@@ -180,6 +180,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
           HOST: '127.0.0.1',
           PORT: String(port),
           DRAIN_MS: '400',
+          REDIS_TIMEOUT_MS: '900',
         }),
       );
       t.teardown(() => Promise.all(parts.map((part) => part.stop())));

@@ -21,7 +21,13 @@ t.test("the image's health check sees serve and flush", async (t) => {
   const clickhouse = await startTestClickHouse();
   t.teardown(() => clickhouse.stop());
   const [port, figures] = [String(await freePort()), String(await freePort())];
-  const env = { HOST: '127.0.0.1', DRAIN_MS: '0', REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url };
+  const env = {
+    HOST: '127.0.0.1',
+    DRAIN_MS: '0',
+    REDIS_TIMEOUT_MS: '900',
+    REDIS_URL: redis.url,
+    CLICKHOUSE_URL: clickhouse.url,
+  };
   const parts = [
     programPart('serve', 'serve', { ...env, PORT: port }),
     programPart('flush', 'flush', { ...env, FLUSH_METRICS_PORT: figures }),

@@ -17,8 +17,8 @@ export interface Mutation {
   readonly tests: readonly string[];
 }
 
-/** Tests, documents and what is generated are left alone. */
-const MUTABLE = /^(src|lua|bench|deploy|\.ci)\/|^(Makefile|package\.json)$/;
+/** Tests and what is generated are left alone. */
+const MUTABLE = /^(src|lua|bench|deploy|docs|\.ci)\/|^(Makefile|package\.json)$/;
 
 export const LISTS = 'test/mutations';
 
