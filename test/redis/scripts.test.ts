@@ -38,8 +38,8 @@ const SHAS: Readonly<Record<string, string>> = {
   settings: '2f826facd09314fe8b419529ef58b8fdc729bafa',
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
-  'visit-once': '089af835f7d10ff4d47a8965d7144fd1223638a1',
-  visits: '51cdac1e0fa3434334bacaff4422422cfed52105',
+  'visit-once': '4b18c9b87d25f24818c8b7ac647671dfcd310a2c',
+  visits: 'b8e57dc1da6aae12d70d49cece7dd5afc91bf923',
   wishlist: 'd7d1db93820f72d1458d2526cd9280a86aca60cb',
 };
 
