@@ -1,4 +1,4 @@
--- Counts one visit under an operation's id: the same id again answers as the first time and counts nothing.
+-- Counts one visit under an operation's id, and logs it: the same id again answers as the first time and counts nothing.
 --
 -- KEYS[1] door or room that has the counts (hash; the marker of a door that was left is a string)
 -- KEYS[2] profile of the room, or of the door
@@ -8,8 +8,10 @@
 -- ARGV[2] product handle
 -- ARGV[3] seconds for which the operation is remembered
 -- ARGV[4] products that a profile may count
+-- ARGV[5..8] where visits are logged: stream; its state; its high-water mark; the visit's line (see visits.lua)
 --
--- Returns the count after this visit (integer), or a string and nothing was done: `@` where the operation is no
+-- Returns the count after this visit (integer; in a list with 1 behind it where it was not logged because of the mark,
+-- with -1 where the stream is not at this node), or a string and nothing was done: `@` where the operation is no
 -- longer done here (the identity left its door, or a retry took the operation elsewhere), else the heir's id, `!`
 -- before it while the merge is under way.
 -- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
@@ -36,4 +38,14 @@ if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   return -6
 end
 redis.call('SET', KEYS[3], count, 'EX', ARGV[3])
+if ARGV[5] then
+  local waiting = redis.pcall('HMGET', ARGV[6], 'events', 'bytes')
+  local bytes = not waiting.err and (waiting[2] or 0) + #ARGV[8]
+  if bytes and bytes > tonumber(ARGV[7]) then
+    return { count, 1 }
+  elseif not bytes or type(redis.pcall('XADD', ARGV[5], '*', 'n', 1, 'v', ARGV[8])) == 'table' then
+    return { count, -1 }
+  end
+  redis.call('HSET', ARGV[6], 'events', (waiting[1] or 0) + 1, 'bytes', bytes)
+end
 return count

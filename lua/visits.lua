@@ -1,4 +1,5 @@
--- Counts, reads and resets visits, and says where identities are: a batch of operations in one call.
+-- Counts, reads and resets visits, and says where identities are: a batch of operations in one call. The visits that
+-- it counts are logged, as one entry of a stream.
 --
 -- An identity has a door: the counts of its own profile. While it is at home they are a hash there, and a visit is
 -- one HINCRBY. Once it was linked, the door is a string (a marker), its field in `ids` names the room that it
@@ -19,6 +20,8 @@
 --              p where is the identity, r the same and make it known: ids; the identity; door; empty
 --              V C G D the same as v c g d, at a room: room; handle; profile of the room; the identity, or empty where
 --                its door was asked before; where it is not empty: ids; the room that the sender expects
+-- ARGV[6..9] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
+--            line for each v c V C, in their order. On a cluster the stream need not be at this node
 --
 -- The field of an identity in `ids` is `.` (at home, known without counts) or `<room> <move>` (its moves so far).
 --
@@ -29,6 +32,8 @@
 --   for p and r the field; for p empty where the identity is unknown
 --   `~`: on a cluster, a key is not at this node, or it is on the move
 -- Where an operation is elsewhere, or too many, nothing was done. Those missing from the list were done.
+-- The number 0 in place of an operation's: so many visits were counted and not logged; below 0 where the stream is not
+-- at this node.
 -- Errors: EXPIRED -1 (deadline passed), SUPERSEDED -2 (the lane is past this batch); nothing was done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
 
@@ -93,6 +98,8 @@ local function elsewhere(profile, identity, ids, room)
 end
 
 local answers, n, i, at = {}, 0, 0, 1
+-- Visits so far, those that were not counted, and which.
+local visits, uncounted, skipped = 0, 0, nil
 while true do
   local _, stop, kind, key, rest = find(text, '^(.)([^\n]*)\n([^\n]*)\n', at)
   if not stop then
@@ -101,6 +108,7 @@ while true do
   at = stop + 1
   i = i + 1
   local more, identity, answer
+  local is_visit = kind == 'v' or kind == 'c' or kind == 'V' or kind == 'C'
   if kind ~= 'v' and kind ~= 'c' and kind ~= 'g' then
     _, stop, more, identity = find(text, '^([^\n]*)\n([^\n]*)\n', at)
     at = stop + 1
@@ -117,7 +125,7 @@ while true do
   end
   if not answer then
     local result
-    if kind == 'v' or kind == 'c' or kind == 'V' or kind == 'C' then
+    if is_visit then
       result = redis.pcall('HINCRBY', key, rest, 1)
       if result == 1 and redis.call('HLEN', key) > max then
         redis.call('HDEL', key, rest)
@@ -144,9 +152,50 @@ while true do
       answer = answer_of(result)
     end
   end
+  if is_visit then
+    visits = visits + 1
+    if answer and (type(answer) ~= 'number' or answer < 0) then
+      uncounted, skipped = uncounted + 1, skipped or {}
+      skipped[visits] = true
+    end
+  end
   if answer then
     answers[n + 1], answers[n + 2] = i, answer
     n = n + 2
+  end
+end
+
+-- All that a slot on the move may refuse comes before what is written.
+local function log(stream, state, mark, lines, count)
+  local waiting = redis.pcall('HMGET', state, 'events', 'bytes')
+  if waiting.err then
+    return -count
+  end
+  local bytes = (waiting[2] or 0) + #lines
+  if bytes > tonumber(mark) then
+    return count
+  elseif type(redis.pcall('XADD', stream, '*', 'n', count, 'v', lines)) == 'table' then
+    return -count
+  end
+  redis.call('HSET', state, 'events', (waiting[1] or 0) + count, 'bytes', bytes)
+end
+
+local counted = visits - uncounted
+if ARGV[6] and counted > 0 then
+  local lines = ARGV[9]
+  if skipped then
+    local kept, line_at = {}, 0
+    for line in string.gmatch(lines, '[^\n]*\n') do
+      line_at = line_at + 1
+      if not skipped[line_at] then
+        kept[#kept + 1] = line
+      end
+    end
+    lines = table.concat(kept)
+  end
+  local missed = log(ARGV[6], ARGV[7], ARGV[8], lines, counted)
+  if missed then
+    answers[n + 1], answers[n + 2] = 0, missed
   end
 end
 

@@ -13,7 +13,7 @@ import { StartupError } from './errors.js';
 import { appendFormat } from './events/appender.js';
 import { Recorder } from './events/recorder.js';
 import { recordingFormat } from './events/recording.js';
-import { readBacklogs } from './flush/backlog.js';
+import { readBacklogs, visitStreams } from './flush/backlog.js';
 import { startFlusher } from './flush/flusher.js';
 import { Access } from './http/access.js';
 import { BacklogMetrics } from './http/backlog-metrics.js';
@@ -41,10 +41,12 @@ import { visitOperations } from './http/visits.js';
 import { openIdentity } from './identity/open.js';
 import { upgradeDoors } from './identity/upgrade.js';
 import { inWords } from './redis/failures.js';
+import { VISIT_STREAMS } from './redis/keys.js';
 import { DeploymentLostError } from './redis/marks.js';
 import { RequestStore } from './redis/requests.js';
 import { Store, type StoreOptions } from './redis/store.js';
 import { visitFormat } from './visits/visit-batch.js';
+import { VisitLog } from './visits/visit-log.js';
 import { openWishlist } from './wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from './wishlist/purchases.js';
 import { WishlistBatch } from './wishlist/wishlist-batch.js';
@@ -157,8 +159,15 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
       trustedProxies: config.TRUST_PROXY,
     });
 
+    const visitLog =
+      config.VISIT_LOG === 'off'
+        ? undefined
+        : new VisitLog(store, {
+            highWater: config.VISIT_LOG_HIGH_WATER,
+            onNotLogged: metrics.visitsNotLogged,
+          });
     const visits = store.batcher(
-      visitFormat(store.keys, config.MAX_PRODUCTS),
+      visitFormat(store.keys, config.MAX_PRODUCTS, visitLog),
       metrics.batchObserver('visits'),
     );
     onClose(() => visits.close());
@@ -185,13 +194,14 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store);
-    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS);
+    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS, visitLog);
     const { atProfile, outbox, visitors, profiles } = identity;
     onClose(identity.audit.watch());
     const { items, shares, purchases, settings } = openWishlist(
       store,
       atProfile,
       outbox,
+      recorder,
       config.SHOP_URL,
       config.APP_PROXY_PATH,
     );
@@ -217,8 +227,21 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
     const streams = new Registry();
     const backlog = new BacklogMetrics(
       streams,
-      config.STREAM_HIGH_WATER,
-      () => store.call((client) => readBacklogs(client, store.keys, store.deployment.shards)),
+      [
+        {
+          kind: 'events',
+          highWater: config.STREAM_HIGH_WATER,
+          read: () => store.call((client) => readBacklogs(client, store.keys, store.deployment.shards)),
+        },
+        {
+          kind: 'visits',
+          highWater: config.VISIT_LOG_HIGH_WATER,
+          read: () =>
+            store.call((client) =>
+              readBacklogs(client, store.keys.visits, store.isCluster ? VISIT_STREAMS : 1),
+            ),
+        },
+      ],
       () => store.ping(),
     );
     const askAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
@@ -257,7 +280,7 @@ export interface Flushing extends Running {
   readonly lost: Promise<never>;
 }
 
-/** Brings events from Redis to ClickHouse until it is closed. @throws StartupError */
+/** Brings events and visits from Redis to ClickHouse until it is closed. @throws StartupError */
 export function flush(config: Config, log: Logger): Promise<Flushing> {
   return withClosers(async (onClose) => {
     await migrateDatabase(config, log);
@@ -300,6 +323,7 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
       keys: store.keys,
       clickhouse,
       shards: store.deployment.shards,
+      visitStreams: await visitStreams(store.client, store.keys),
       owner: config.FLUSH_OWNER || randomUUID(),
       intervalMs: config.FLUSH_INTERVAL_MS,
       log,

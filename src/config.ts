@@ -249,6 +249,16 @@ export const SETTINGS = {
     'bytes of events waiting in one stream at which new ones get 503',
     integer(1, 1e15),
   ),
+  VISIT_LOG: setting(
+    'on',
+    'whether counted visits also go to ClickHouse, one row each: `on` or `off`',
+    oneOf<'on' | 'off'>('on', 'off'),
+  ),
+  VISIT_LOG_HIGH_WATER: setting(
+    '268435456',
+    'bytes of visits waiting in one stream from which on visits are counted and no longer logged',
+    integer(1, 1e15),
+  ),
   CLICKHOUSE_URL: setting(
     '',
     '`http://user:password@host:8123` of ClickHouse; without it `start` runs its own',

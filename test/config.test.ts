@@ -239,6 +239,14 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     ],
     wrong: ['0', '1GB', '1000000000000001'],
   },
+  VISIT_LOG: { right: ['on', 'off'], wrong: ['ON', 'yes', '1'] },
+  VISIT_LOG_HIGH_WATER: {
+    right: [
+      ['1', 1],
+      ['100000000000000', 1e14],
+    ],
+    wrong: ['0', '1GB', '1000000000000001'],
+  },
   CLICKHOUSE_URL: {
     right: ['http://h:8123', 'https://u:p@h', 'https://u:p,w@h'],
     wrong: ['h:8123', 'tcp://h:9000', 'http://a:8123,http://b:8123', 'http://a,http://b'],

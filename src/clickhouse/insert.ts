@@ -1,4 +1,4 @@
-// Inserts event lines as one block under a deduplication token: the same lines under the same token, sent
+// Inserts lines of events, or of visits, as one block under a deduplication token: the same lines under the same token, sent
 // again, are stored once, or not at all where ClickHouse was killed while it stored them (see stored.ts).
 
 import { Readable } from 'node:stream';
@@ -10,7 +10,12 @@ export const INSERT_BYTES = 48_000_000;
 /** Rows that one insert has at most. */
 export const INSERT_ROWS = 100_000;
 
-const QUERY = 'INSERT INTO events_stored FORMAT JSONEachRow';
+/** Of visits; they are short. */
+export const INSERT_VISITS = 400_000;
+
+const EVENTS = 'INSERT INTO events_stored FORMAT JSONEachRow';
+const VISITS = `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+  FORMAT TabSeparated`;
 
 const SETTINGS = {
   // The status is not told before the insert is done, whatever the server's profile says: after a 200 only
@@ -33,19 +38,43 @@ const SETTINGS = {
 } as const;
 
 /**
+ * @param client with the database that holds `visits_stored`
+ * @param lines TabSeparated, each line ended by \n: milliseconds since 1970 as seconds, stream, entry, place, profile, product, device
+ * @throws as `insertEvents`
+ */
+export function insertVisits(
+  client: ClickHouseClient,
+  lines: Buffer,
+  token: string,
+  signal: AbortSignal,
+): Promise<void> {
+  return insert(client, VISITS, lines, token, signal);
+}
+
+/**
  * @param client with the database that holds `events_stored`
  * @param lines JSONEachRow, each line ended by \n
  * @throws ClickHouse's or the connection's error, for `blame`; an error of its own where the signal aborts
  */
-export async function insertEvents(
+export function insertEvents(
   client: ClickHouseClient,
+  lines: Buffer,
+  token: string,
+  signal: AbortSignal,
+): Promise<void> {
+  return insert(client, EVENTS, lines, token, signal);
+}
+
+async function insert(
+  client: ClickHouseClient,
+  query: string,
   lines: Buffer,
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted();
   const { stream } = await client.exec({
-    query: QUERY,
+    query,
     values: Readable.from([lines], { objectMode: false }),
     clickhouse_settings: { ...SETTINGS, insert_deduplication_token: token },
     abort_signal: signal,

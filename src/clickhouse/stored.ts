@@ -1,4 +1,4 @@
-// Whether events are in the table. An insert that is answered with 200 says so itself, but for a repeat: a MergeTree
+// Whether events, or visits, are in their table. An insert that is answered with 200 says so itself, but for a repeat: a MergeTree
 // writes a block's deduplication token to its log before it commits the part, one record per month (MergeTreeSink.cpp,
 // finishDelayedChunk), and a server that is killed in between takes the repeat for a duplicate of rows that are not there.
 
@@ -9,12 +9,56 @@ const IDS = 5_000;
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 const NEWLINE = 0x0a;
 
+/** Lines of visits in one query: 200 KB of text at most. */
+const VISITS_IN_QUERY = 2_500;
+const VISIT = /^(\d+)\.(\d{3})\t(\d+)\t(\d+)\t(\d+)\t([\w.-]+)\t/;
+
+/** Rows that one query asks for. */
 interface Chunk {
-  readonly ids: ReadonlySet<string>;
-  /** First and last `occurred_at`, milliseconds since 1970: the table is sorted and partitioned by it. */
+  /** Their names, as ClickHouse writes them; each is there once. */
+  readonly names: ReadonlySet<string>;
+  /** First and last `occurred_at`, milliseconds since 1970: the tables are sorted and partitioned by it. */
   readonly from: number;
   readonly to: number;
 }
+
+/** How rows of a table are found. */
+interface Naming {
+  readonly table: string;
+  /** The columns that name a row, as ClickHouse's expression. */
+  readonly expression: string;
+  readonly rowsInQuery: number;
+  /** A line's name and its time; undefined where it has none. */
+  read(line: string): { readonly name: string; readonly at: number } | undefined;
+}
+
+const EVENTS: Naming = {
+  table: 'events_stored',
+  expression: 'event_id',
+  rowsInQuery: IDS,
+  read(line) {
+    try {
+      const { event_id, occurred_at } = JSON.parse(line);
+      const id = String(event_id).toLowerCase();
+      const at = new Date(occurred_at).getTime();
+      return UUID.test(id) && !Number.isNaN(at) ? { name: `'${id}'`, at } : undefined;
+    } catch {
+      return undefined;
+    }
+  },
+};
+
+const VISITS: Naming = {
+  table: 'visits_stored',
+  expression: '(toUnixTimestamp64Milli(occurred_at), stream, entry, place, profile_id)',
+  rowsInQuery: VISITS_IN_QUERY,
+  read(line) {
+    const [, seconds, milliseconds, stream, entry, place, profileId] = VISIT.exec(line) ?? [];
+    if (profileId === undefined) return undefined;
+    const at = Number(`${seconds}${milliseconds}`);
+    return { name: `(${at},${stream},${entry},${place},'${profileId}')`, at };
+  },
+};
 
 /**
  * @param client with the database that holds `events_stored`
@@ -22,54 +66,58 @@ interface Chunk {
  * @returns false also where a line has no id or time that can be read
  * @throws ClickHouse's or the connection's error; the signal's reason when it aborts
  */
-export async function areStored(
+export function areStored(client: ClickHouseClient, lines: Buffer, signal: AbortSignal): Promise<boolean> {
+  return areAllStored(client, EVENTS, lines, signal);
+}
+
+/** As `areStored`, of visits. @param lines as `insertVisits` takes them */
+export function areVisitsStored(
   client: ClickHouseClient,
   lines: Buffer,
   signal: AbortSignal,
 ): Promise<boolean> {
-  for (const chunk of chunksOf(lines)) {
+  return areAllStored(client, VISITS, lines, signal);
+}
+
+async function areAllStored(
+  client: ClickHouseClient,
+  naming: Naming,
+  lines: Buffer,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { table, expression } = naming;
+  for (const chunk of chunksOf(lines, naming)) {
     if (chunk === undefined) return false;
     signal.throwIfAborted(); // the client looks at it only once it has begun
-    const { ids, from, to } = chunk;
+    const { names, from, to } = chunk;
     const answer = await client.query({
-      query: `SELECT toUInt32(uniqExact(event_id)) AS found FROM events_stored
+      query: `SELECT toUInt32(uniqExact(${expression})) AS found FROM ${table}
         WHERE occurred_at BETWEEN fromUnixTimestamp64Milli(${from}) AND fromUnixTimestamp64Milli(${to})
-        AND event_id IN ('${[...ids].join("','")}')`,
+        AND ${expression} IN (${[...names].join(',')})`,
       format: 'JSONEachRow',
       abort_signal: signal,
     });
     const [row] = await answer.json<{ found: number }>();
-    if (row?.found !== ids.size) return false;
+    if (row?.found !== names.size) return false;
   }
   return true;
 }
 
 /** Lines in their order, which is about that of their times; undefined for a chunk with a line that can't be read. */
-function* chunksOf(lines: Buffer): Generator<Chunk | undefined> {
+function* chunksOf(lines: Buffer, { rowsInQuery, read }: Naming): Generator<Chunk | undefined> {
   for (let start = 0; start < lines.length; ) {
-    const ids = new Set<string>();
+    const names = new Set<string>();
     let from = Number.POSITIVE_INFINITY;
     let to = Number.NEGATIVE_INFINITY;
-    while (start < lines.length && ids.size < IDS) {
+    while (start < lines.length && names.size < rowsInQuery) {
       const end = lines.indexOf(NEWLINE, start) + 1 || lines.length;
-      const event = readLine(lines.toString('utf8', start, end));
-      if (event === undefined) return yield undefined;
-      ids.add(event.id);
-      from = Math.min(from, event.at);
-      to = Math.max(to, event.at);
+      const row = read(lines.toString('utf8', start, end));
+      if (row === undefined) return yield undefined;
+      names.add(row.name);
+      from = Math.min(from, row.at);
+      to = Math.max(to, row.at);
       start = end;
     }
-    yield { ids, from, to };
-  }
-}
-
-function readLine(line: string): { readonly id: string; readonly at: number } | undefined {
-  try {
-    const { event_id, occurred_at } = JSON.parse(line);
-    const id = String(event_id).toLowerCase();
-    const at = new Date(occurred_at).getTime();
-    return UUID.test(id) && !Number.isNaN(at) ? { id, at } : undefined;
-  } catch {
-    return undefined;
+    yield { names, from, to };
   }
 }

@@ -1,4 +1,4 @@
-// `wishmeter dead`: the events that ClickHouse refused. `list` shows them as JSON lines, `retry` puts them
+// `wishmeter dead`: the events and visits that ClickHouse refused. `list` shows them as JSON lines, `retry` puts them
 // back into the stream once the cause is mended, `drop` throws them away. Named as `list` names them, or --all.
 
 import { pipeline } from 'node:stream/promises';
@@ -13,20 +13,20 @@ import {
   retryDeadLetters,
 } from '../flush/dead-letters.js';
 import { connectRedis, type RedisClient } from '../redis/client.js';
-import { createKeys, type Keys } from '../redis/keys.js';
+import { createKeys, type Keys, type StreamKeys, VISIT_STREAMS } from '../redis/keys.js';
 import { redisFolder } from './embedded-databases.js';
 import { type Program, UsageError } from './program.js';
 
 const PAGE = 100;
 const TIMEOUT_MS = 5_000;
 
-/** Which ones, by shard. */
-type Selection = Map<number, string[]>;
+/** Which ones, by stream: a shard's number, `v` before it for a stream of visits. */
+type Selection = Map<string, string[]>;
 
 interface Letters {
   readonly redis: RedisClient;
   readonly keys: Keys;
-  readonly shards: number;
+  readonly streams: readonly string[];
 }
 
 /** @throws StartupError where Redis does not answer. */
@@ -35,16 +35,17 @@ export async function dead({ args, config, stdout }: Program): Promise<number> {
   const redis = await open(config);
   try {
     const keys = createKeys(config.KEY_PREFIX);
-    const letters = { redis, keys, shards: await shardsOf(redis, keys) };
+    const letters = { redis, keys, streams: await streamsOf(redis, keys) };
     if (action === 'list') {
       await list(letters, stdout);
       return 0;
     }
     const act = action === 'retry' ? retryDeadLetters : dropDeadLetters;
     let count = 0;
-    for (const [shard, ids] of all ? await everyOne(letters) : named) {
+    for (const [stream, ids] of all ? await everyOne(letters) : named) {
+      const [of, number] = find(keys, stream);
       for (let i = 0; i < ids.length; i += PAGE) {
-        count += await act(redis, keys, shard, ids.slice(i, i + PAGE));
+        count += await act(redis, of, number, ids.slice(i, i + PAGE));
       }
     }
     stdout.write(`${count} ${action === 'retry' ? 'put back' : 'dropped'}\n`);
@@ -79,14 +80,24 @@ async function open(config: Config): Promise<RedisClient> {
   }
 }
 
-/** All shards that were ever written to, which may be more than EVENT_SHARDS is now; none where nothing ever ran. */
-async function shardsOf(redis: RedisClient, keys: Keys): Promise<number> {
-  return Number((await redis.hget(keys.meta, 'shards')) ?? 0);
+/**
+ * All shards that were ever written to, which may be more than EVENT_SHARDS is now, and the streams of visits; none where
+ * nothing ever ran.
+ */
+async function streamsOf(redis: RedisClient, keys: Keys): Promise<string[]> {
+  const shards = Number((await redis.hget(keys.meta, 'shards')) ?? 0);
+  if (shards === 0) return [];
+  const number = (count: number, before: string) => Array.from({ length: count }, (_, i) => `${before}${i}`);
+  return [...number(shards, ''), ...number(VISIT_STREAMS, 'v')];
+}
+
+function find({ visits, ...events }: Keys, stream: string): [StreamKeys, number] {
+  return stream.startsWith('v') ? [visits, Number(stream.slice(1))] : [events, Number(stream)];
 }
 
 async function list(letters: Letters, stdout: Program['stdout']): Promise<void> {
   const lines = async function* () {
-    for await (const { shard, letter } of each(letters)) yield `${describe(shard, letter)}\n`;
+    for await (const { stream, letter } of each(letters)) yield `${describe(stream, letter)}\n`;
   };
   try {
     await pipeline(lines, stdout, { end: false });
@@ -98,13 +109,14 @@ async function list(letters: Letters, stdout: Program['stdout']): Promise<void> 
 async function* each({
   redis,
   keys,
-  shards,
-}: Letters): AsyncGenerator<{ shard: number; letter: DeadLetter }> {
-  for (let shard = 0; shard < shards; shard++) {
+  streams,
+}: Letters): AsyncGenerator<{ stream: string; letter: DeadLetter }> {
+  for (const stream of streams) {
+    const [of, number] = find(keys, stream);
     let after: string | undefined;
     do {
-      const page = await listDeadLetters(redis, keys, shard, PAGE, after);
-      for (const letter of page) yield { shard, letter };
+      const page = await listDeadLetters(redis, of, number, PAGE, after);
+      for (const letter of page) yield { stream, letter };
       after = page.at(-1)?.id;
     } while (after !== undefined);
   }
@@ -113,28 +125,28 @@ async function* each({
 /** Collected before anything is done: one that is refused again comes back under a new id. */
 async function everyOne(letters: Letters): Promise<Selection> {
   const selection: Selection = new Map();
-  for await (const { shard, letter } of each(letters)) add(selection, shard, letter.id);
+  for await (const { stream, letter } of each(letters)) add(selection, stream, letter.id);
   return selection;
 }
 
 function parseNames(names: readonly string[]): Selection {
   const selection: Selection = new Map();
   for (const name of names) {
-    const [, shard, id] = /^(\d{1,3})\/(\d+-\d+)$/.exec(name) ?? [];
-    if (id === undefined)
+    const [, stream, id] = /^(\d{1,3}|v(?:\d|1[0-5]))\/(\d+-\d+)$/.exec(name) ?? [];
+    if (stream === undefined || id === undefined)
       throw new UsageError(`${JSON.stringify(name)} is not an id as \`dead list\` shows them.`);
-    add(selection, Number(shard), id);
+    add(selection, stream, id);
   }
   return selection;
 }
 
-function add(selection: Selection, shard: number, id: string): void {
-  const ids = selection.get(shard);
+function add(selection: Selection, stream: string, id: string): void {
+  const ids = selection.get(stream);
   if (ids) ids.push(id);
-  else selection.set(shard, [id]);
+  else selection.set(stream, [id]);
 }
 
-function describe(shard: number, { id, time, line, entry, ...why }: DeadLetter): string {
+function describe(stream: string, { id, time, line, entry, ...why }: DeadLetter): string {
   const what = entry === undefined ? { line } : { entry };
-  return JSON.stringify({ id: `${shard}/${id}`, time: new Date(time).toISOString(), ...why, ...what });
+  return JSON.stringify({ id: `${stream}/${id}`, time: new Date(time).toISOString(), ...why, ...what });
 }

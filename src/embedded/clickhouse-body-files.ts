@@ -3,7 +3,7 @@
 // `INSERT … FROM INFILE` reads the same bytes by the same format, as one block where the settings ask for that,
 // and a deduplication token counts as ever.
 //
-// It is a shortcut and nothing else: what is small, what is not plain JSONEachRow into a table, and what could not
+// It is a shortcut and nothing else: what is small, what is not plain JSONEachRow or TabSeparated into a table, and what could not
 // be written or found goes the usual way. chDB takes a file that it does not find for one without rows, and reads
 // a path as a pattern: hence the look at the rows, and at the folder's name.
 
@@ -16,7 +16,8 @@ const FOLDER = 'bodies';
 const FILE_BYTES = 64 * 1024;
 /** Nothing in it that chDB reads as a pattern, an archive or the end of the text. */
 const PLAIN_PATH = /^[\w./ -]+$/;
-const INTO_TABLE = /^\s*(insert\s+into\s+(?:table\s+)?[\w.`]+)\s+(format\s+JSONEachRow)\s*$/i;
+const INTO_TABLE =
+  /^\s*(insert\s+into\s+(?:table\s+)?[\w.`]+(?:\s*\([\w\s,`]*\))?)\s+(format\s+(?:JSONEachRow|TabSeparated))\s*$/i;
 
 export class BodyFiles {
   readonly #dir: string;

@@ -4,7 +4,7 @@
 //
 //   tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr    t: milliseconds since 1970; v: 8, 9, a or b; r: random
 
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 
 const POOL_BYTES = 4_096;
 let pool = '';
@@ -28,7 +28,16 @@ export function newOrderedId(at: number): string {
 
 /** @param at when the event happened, milliseconds since 1970 */
 export function newEventId(at: number): string {
-  const digits = random(19);
+  return idOf(at, random(19));
+}
+
+/** The same id for the same millisecond and the same name: of what may be recorded again. */
+export function eventIdOfName(at: number, name: string): string {
+  return idOf(at, hash('sha256', name, 'hex'));
+}
+
+/** @param digits hexadecimal, 19 of them count */
+function idOf(at: number, digits: string): string {
   const variant = '89ab89ab89ab89ab'.charAt(Number.parseInt(digits.charAt(18), 16));
   return `${startOf(at)}${digits.slice(0, 3)}-${variant}${digits.slice(3, 6)}-${digits.slice(6, 18)}`;
 }

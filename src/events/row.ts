@@ -2,7 +2,7 @@
 // Columns that are empty are left out of the line: the table's defaults fill them, and Redis holds less.
 
 import { type Identity, normaliseId } from '../identity/rules.js';
-import { newEventId } from './event-id.js';
+import { eventIdOfName, newEventId } from './event-id.js';
 
 /** Which operation made an event. */
 export type Origin = 'event' | 'item' | 'share' | 'purchase';
@@ -40,12 +40,12 @@ function escapeControls(json: string): string {
 
 // A lone surrogate has no UTF-8, and ClickHouse refuses a row for it: in a column it becomes U+FFFD. The payload
 // keeps it, as the escape that it was.
-function text(value: unknown): string {
+export function columnText(value: unknown): string {
   return typeof value === 'string' ? withoutControls(value.toWellFormed()) : '';
 }
 
 function id(value: unknown): string {
-  return Number.isSafeInteger(value) ? String(value) : normaliseId(text(value));
+  return Number.isSafeInteger(value) ? String(value) : normaliseId(columnText(value));
 }
 
 function field(name: string, value: string | null): string {
@@ -54,6 +54,12 @@ function field(name: string, value: string | null): string {
 
 function decimal(name: string, value: unknown): string {
   return typeof value === 'string' && DECIMAL.test(value) ? `,"${name}":"${value}"` : '';
+}
+
+const CURRENCY = /^[A-Za-z]{2,3}$/;
+
+function currency(value: unknown): string {
+  return typeof value === 'string' && CURRENCY.test(value) ? `,"currency":"${value}"` : '';
 }
 
 function uint32(name: string, value: unknown): string {
@@ -75,14 +81,18 @@ export function beginEvent({
   identity,
   id: eventId,
   at,
-}: Omit<NewEvent, 'payload' | 'payloadJson'> & { readonly id: string; readonly at: number }): string {
+}: Omit<NewEvent, 'payload' | 'payloadJson' | 'origin'> & {
+  readonly origin: Origin | 'order';
+  readonly id: string;
+  readonly at: number;
+}): string {
   return (
     `{"event_id":"${eventId}","type":${JSON.stringify(type)},"occurred_at":${at},` +
     `"profile_id":"${profileId}","origin":"${origin}"` +
     field('customer_id', identity.customerId) +
     field('session_id', identity.sessionId) +
-    field('device', text(identity.device)) +
-    field('locale', text(identity.locale))
+    field('device', columnText(identity.device)) +
+    field('locale', columnText(identity.locale))
   );
 }
 
@@ -98,14 +108,83 @@ export function encodeEvent(event: NewEvent): string {
     beginEvent({ type, origin, profileId, identity, id: eventId, at }) +
     field('product_id', id(payload['productId'])) +
     field('variant_id', id(payload['variantId'])) +
-    field('product_handle', text(payload['productHandle'])) +
-    field('source', text(payload['source'])) +
-    field('channel', text(payload['channel'])) +
-    field('share_code', text(payload['shareCode'])) +
+    field('product_handle', columnText(payload['productHandle'])) +
+    field('source', columnText(payload['source'])) +
+    field('channel', columnText(payload['channel'])) +
+    field('share_code', columnText(payload['shareCode'])) +
+    currency(payload['currencyCode']) +
+    (typeof payload['inventoryAvailable'] === 'boolean'
+      ? `,"inventory_available":${payload['inventoryAvailable']}`
+      : '') +
     uint32('quantity', payload['quantity']) +
     decimal('price', payload['price']) +
     decimal('compare_at', payload['compareAt']) +
     `,"payload":${JSON.stringify(payloadJson)}}\n`
+  );
+}
+
+/** A line of an order; ids are normalised. */
+export interface OrderLine {
+  readonly productId: string | null;
+  readonly variantId: string | null;
+  readonly quantity: number | null;
+  /** Decimal text. */
+  readonly price: string | null;
+}
+
+const DECIMALS = /^(-?\d{1,16})(?:\.(\d+))?$/;
+
+/** To two decimals, half away from zero; undefined where it is no decimal. */
+function cents(price: string | null): string | undefined {
+  const [, whole, fraction = ''] = DECIMALS.exec(price ?? '') ?? [];
+  if (whole === undefined) return undefined;
+  if (fraction.length <= 2) return `${whole}.${fraction.padEnd(2, '0')}`;
+  const sign = whole.startsWith('-') ? '-' : '';
+  const exact = BigInt(`${whole.replace('-', '')}${fraction.slice(0, 2)}`);
+  const digits = String(exact + (fraction.charAt(2) >= '5' ? 1n : 0n)).padStart(3, '0');
+  return `${sign}${digits.slice(0, -2)}.${digits.slice(-2)}`;
+}
+
+/**
+ * A line of an order, as a row that is no event: `origin` tells them apart in ClickHouse. The same line of the same order
+ * at the same time is the same row, however often it is recorded. The payload has its price as the order told it.
+ * @param at of the order, milliseconds since 1970 @param index of the line in the order
+ */
+export function encodeOrderLine(
+  at: number,
+  profileId: string,
+  identity: Identity,
+  order: { readonly orderId: string; readonly currency: string | null },
+  index: number,
+  line: OrderLine,
+): string {
+  const { orderId } = order;
+  const { productId, variantId, quantity, price } = line;
+  const payload = JSON.stringify({
+    orderId,
+    line: index,
+    productId,
+    variantId,
+    quantity,
+    price,
+    currency: order.currency,
+  });
+  return (
+    beginEvent({
+      type: 'purchase',
+      origin: 'order',
+      profileId,
+      identity,
+      id: eventIdOfName(at, `${orderId}\n${index}`),
+      at,
+    }) +
+    field('order_id', columnText(orderId)) +
+    field('product_id', id(productId)) +
+    field('variant_id', id(variantId)) +
+    currency(order.currency) +
+    uint32('quantity', quantity) +
+    decimal('price', cents(price)) +
+    `,"payload":${JSON.stringify(escapeControls(payload))}}\n`
   );
 }
 

@@ -2,7 +2,7 @@
 // the flusher can't tell that there is no flusher.
 
 import type { RedisClient } from '../redis/client.js';
-import type { Keys } from '../redis/keys.js';
+import { type Keys, type StreamKeys, VISIT_STREAMS } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 
 const BACKLOG = loadScript('backlog');
@@ -19,12 +19,24 @@ export interface Backlog {
   readonly silentMs: number | undefined;
 }
 
+/**
+ * Numbers of the visit streams that there are. On one server visits are logged in the first only, but it may hold what a
+ * cluster has left in the others.
+ * @throws Redis's errors
+ */
+export async function visitStreams(redis: RedisClient, keys: Keys): Promise<number[]> {
+  const all = Array.from({ length: VISIT_STREAMS }, (_, stream) => stream);
+  if (redis.isCluster) return all;
+  const found = await Promise.all(all.map((stream) => redis.exists(keys.visits.events(stream))));
+  return all.filter((stream) => stream === 0 || found[stream] === 1);
+}
+
 /** By number of the shard. @throws Redis's errors */
-export function readBacklogs(redis: RedisClient, keys: Keys, shards: number): Promise<Backlog[]> {
+export function readBacklogs(redis: RedisClient, keys: StreamKeys, shards: number): Promise<Backlog[]> {
   return Promise.all(Array.from({ length: shards }, (_, shard) => readBacklog(redis, keys, shard)));
 }
 
-async function readBacklog(redis: RedisClient, keys: Keys, shard: number): Promise<Backlog> {
+async function readBacklog(redis: RedisClient, keys: StreamKeys, shard: number): Promise<Backlog> {
   const touched = [keys.eventsState(shard), keys.events(shard), keys.eventsDead(shard)];
   const reply = (await runScript(redis, BACKLOG, touched, [])) as [
     number,

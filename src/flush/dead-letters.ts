@@ -1,7 +1,7 @@
 // Lines that ClickHouse refused: to look at, to send again once the cause is mended, or to throw away.
 
 import type { RedisClient } from '../redis/client.js';
-import type { Keys } from '../redis/keys.js';
+import type { StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 
 const RETRY = loadScript('flush-retry');
@@ -25,7 +25,7 @@ export interface DeadLetter {
  */
 export async function listDeadLetters(
   redis: RedisClient,
-  keys: Keys,
+  keys: StreamKeys,
   shard: number,
   count = 100,
   after?: string,
@@ -44,7 +44,7 @@ export async function listDeadLetters(
 /** Puts dead letters back into the shard's stream. Returns how many there were. */
 export async function retryDeadLetters(
   redis: RedisClient,
-  keys: Keys,
+  keys: StreamKeys,
   shard: number,
   ids: readonly string[],
 ): Promise<number> {
@@ -56,7 +56,7 @@ export async function retryDeadLetters(
 /** Throws dead letters away, for good. Returns how many there were. */
 export async function dropDeadLetters(
   redis: RedisClient,
-  keys: Keys,
+  keys: StreamKeys,
   shard: number,
   ids: readonly string[],
 ): Promise<number> {

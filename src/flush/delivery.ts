@@ -129,7 +129,7 @@ export class Delivery {
     }
     const { code, reason } = refusal;
     // Its reason quotes it, so that is not for the log: `wishmeter dead list` shows it.
-    this.#log.error({ code }, 'ClickHouse refuses an event: it is now a dead letter');
+    this.#log.error({ code }, 'ClickHouse refuses a row: it is now a dead letter');
     const { lines } = part;
     this.#refused.push({ line: lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines, code, reason });
   }

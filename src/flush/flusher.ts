@@ -1,4 +1,4 @@
-// Brings events from Redis to ClickHouse, each once. One state machine per shard:
+// Brings events and visits from Redis to ClickHouse, each once. One state machine per stream, of either kind:
 //
 //            ┌───────────┐  claim refused: look again later
 //   start ──▶│  STANDBY  │◀─┐◀────────────────────────────────┐
@@ -32,15 +32,21 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
-import { INSERT_BYTES, INSERT_ROWS, insertEvents } from '../clickhouse/insert.js';
-import { areStored } from '../clickhouse/stored.js';
+import {
+  INSERT_BYTES,
+  INSERT_ROWS,
+  INSERT_VISITS,
+  insertEvents,
+  insertVisits,
+} from '../clickhouse/insert.js';
+import { areStored, areVisitsStored } from '../clickhouse/stored.js';
 import type { RedisClient } from '../redis/client.js';
-import type { Keys } from '../redis/keys.js';
+import type { Keys, StreamKeys } from '../redis/keys.js';
 import { backoffMs, pause } from './backoff.js';
 import { Delivery, type Table } from './delivery.js';
 import { type Manifest, manifestOf } from './manifest.js';
 import { FlushMetrics } from './metrics.js';
-import { type Batch, cutBatch, readBatch } from './reader.js';
+import { type Batch, cutBatch, readBatch, type Source } from './reader.js';
 import { type Claim, FencedError, Shard } from './shard.js';
 
 /** An owner that has not been heard of for so long counts as gone. */
@@ -51,6 +57,9 @@ const LOOK_MS = 250;
 const LEAST_BATCH_BYTES = 4_000_000;
 /** How long `close` lets the batches in flight take. */
 const CLOSE_MS = 10_000;
+
+/** What streams hold. */
+export type Kind = 'events' | 'visits';
 
 /** Where a shard's flusher has just got to. */
 export type Step = 'claimed' | 'prepared' | 'inserted' | 'finalized';
@@ -63,6 +72,8 @@ export interface FlusherSpec {
   readonly clickhouse: ClickHouseClient;
   /** Number of shards; all of them are taken care of. */
   readonly shards: number;
+  /** Numbers of the streams of visits that are taken care of; by default none. */
+  readonly visitStreams?: readonly number[];
   /** A name that is the same when this flusher is started again, and no other flusher's. */
   readonly owner: string;
   /** Longest wait of an event before it is inserted, in quiet times, milliseconds. */
@@ -72,7 +83,7 @@ export interface FlusherSpec {
   /** Milliseconds without a heartbeat after which an owner counts as gone. */
   readonly silentMs?: number;
   /** Told of every step, and waited for: tests stop the flusher at exact points. */
-  readonly onStep?: (step: Step, shard: number) => void | Promise<void>;
+  readonly onStep?: (step: Step, shard: number, kind: Kind) => void | Promise<void>;
 }
 
 export interface Flusher {
@@ -87,9 +98,17 @@ export interface Flusher {
 export function startFlusher(spec: FlusherSpec): Flusher {
   const stop = new AbortController();
   const halt = new AbortController();
-  const metrics = new FlushMetrics(spec.metrics ?? new Registry());
-  const running = Array.from({ length: spec.shards }, (_, shard) =>
-    new ShardFlusher(spec, shard, metrics, stop.signal, halt.signal).run(),
+  const { shards, visitStreams = [] } = spec;
+  const registry = spec.metrics ?? new Registry();
+  const running = [
+    eventStreams(
+      spec,
+      Array.from({ length: shards }, (_, shard) => shard),
+      registry,
+    ),
+    ...(visitStreams.length > 0 ? [visitStreamsOf(spec, visitStreams, registry)] : []),
+  ].flatMap((streams) =>
+    streams.numbers.map((number) => new ShardFlusher(spec, streams, number, stop.signal, halt.signal).run()),
   );
   const ended = Promise.all(running);
   return {
@@ -99,6 +118,56 @@ export function startFlusher(spec: FlusherSpec): Flusher {
       await ended;
       clearTimeout(deadline);
     },
+  };
+}
+
+/** Streams of one kind. */
+interface Streams {
+  readonly kind: Kind;
+  readonly numbers: readonly number[];
+  readonly keys: StreamKeys;
+  readonly table: Table;
+  /** Rows of one insert. */
+  readonly rows: number;
+  readonly metrics: FlushMetrics;
+  source(number: number): Source;
+}
+
+function eventStreams(
+  { keys, clickhouse }: FlusherSpec,
+  numbers: readonly number[],
+  registry: Registry,
+): Streams {
+  return {
+    kind: 'events',
+    numbers,
+    keys,
+    table: {
+      insert: (lines, token, signal) => insertEvents(clickhouse, lines, token, signal),
+      holds: (lines, signal) => areStored(clickhouse, lines, signal),
+    },
+    rows: INSERT_ROWS,
+    metrics: new FlushMetrics(registry),
+    source: (shard) => ({ stream: keys.events(shard) }),
+  };
+}
+
+function visitStreamsOf(
+  { keys: { visits: keys }, clickhouse }: FlusherSpec,
+  numbers: readonly number[],
+  registry: Registry,
+): Streams {
+  return {
+    kind: 'visits',
+    numbers,
+    keys,
+    table: {
+      insert: (lines, token, signal) => insertVisits(clickhouse, lines, token, signal),
+      holds: (lines, signal) => areVisitsStored(clickhouse, lines, signal),
+    },
+    rows: INSERT_VISITS,
+    metrics: new FlushMetrics(registry, { prefix: 'wishmeter_visit_flush', rows: 'visits', row: 'visit' }),
+    source: (visits) => ({ stream: keys.events(visits), visits }),
   };
 }
 
@@ -115,8 +184,8 @@ class ShardFlusher {
   readonly #spec: FlusherSpec;
   readonly #number: number;
   readonly #shard: Shard;
-  readonly #stream: string;
-  readonly #table: Table;
+  readonly #streams: Streams;
+  readonly #source: Source;
   readonly #metrics: FlushMetrics;
   readonly #log: Logger;
   readonly #silentMs: number;
@@ -126,18 +195,14 @@ class ShardFlusher {
   /** Tenures, or tries to get one, that have failed since a batch was last brought home. */
   #failures = 0;
 
-  constructor(spec: FlusherSpec, shard: number, metrics: FlushMetrics, stop: AbortSignal, halt: AbortSignal) {
+  constructor(spec: FlusherSpec, streams: Streams, shard: number, stop: AbortSignal, halt: AbortSignal) {
     this.#spec = spec;
+    this.#streams = streams;
     this.#number = shard;
-    this.#shard = new Shard(spec.redis, spec.keys, shard);
-    this.#stream = spec.keys.events(shard);
-    const { clickhouse } = spec;
-    this.#table = {
-      insert: (lines, token, signal) => insertEvents(clickhouse, lines, token, signal),
-      holds: (lines, signal) => areStored(clickhouse, lines, signal),
-    };
-    this.#metrics = metrics;
-    this.#log = spec.log.child({ shard });
+    this.#shard = new Shard(spec.redis, streams.keys, shard);
+    this.#source = streams.source(shard);
+    this.#metrics = streams.metrics;
+    this.#log = spec.log.child(streams.kind === 'events' ? { shard } : { visits: shard });
     this.#silentMs = spec.silentMs ?? SILENT_MS;
     this.#stop = stop;
     this.#halt = halt;
@@ -193,13 +258,14 @@ class ShardFlusher {
 
   /** Cuts, inserts and finalizes batches until the tenure ends, and then once more what waits by then. */
   async #flush(tenure: Tenure): Promise<void> {
-    const { redis, shards } = this.#spec;
-    const bytes = Math.max(Math.floor(INSERT_BYTES / shards), LEAST_BATCH_BYTES);
-    const bounds = { rows: INSERT_ROWS, bytes };
+    const { redis } = this.#spec;
+    const { numbers, rows } = this.#streams;
+    const bytes = Math.max(Math.floor(INSERT_BYTES / numbers.length), LEAST_BATCH_BYTES);
+    const bounds = { rows, bytes };
     // One batch is inserted while the next one is read. They are this tenure's: an earlier one may still be reading.
     const memory = [Buffer.allocUnsafeSlow(bytes), Buffer.allocUnsafeSlow(bytes)] as const;
     let batches = 0;
-    const cut = (after?: string) => cutBatch(redis, this.#stream, after, bounds, memory[batches++ % 2]);
+    const cut = (after?: string) => cutBatch(redis, this.#source, after, bounds, memory[batches++ % 2]);
     let ahead: Promise<Batch | undefined> | undefined;
     while (!tenure.over.aborted) {
       const ending = tenure.ending.aborted;
@@ -223,7 +289,7 @@ class ShardFlusher {
   }
 
   async #replay(tenure: Tenure, manifest: Manifest): Promise<void> {
-    const batch = await readBatch(this.#spec.redis, this.#stream, manifest);
+    const batch = await readBatch(this.#spec.redis, this.#source, manifest);
     if (batch?.rows !== manifest.rows || batch.bytes !== manifest.bytes) {
       // Somebody else removed entries. What is left is sent under the batch's token: if the whole batch
       // is there already, that is nothing, and if it is not, then what is left is all there is. It is looked for.
@@ -239,7 +305,12 @@ class ShardFlusher {
     isReplay = false,
   ): Promise<void> {
     const { lines, strangers = [] } = batch ?? {};
-    const delivery = new Delivery(this.#table, this.#log, (blame) => this.#metrics.insertFailed(blame), over);
+    const delivery = new Delivery(
+      this.#streams.table,
+      this.#log,
+      (blame) => this.#metrics.insertFailed(blame),
+      over,
+    );
     const refused = lines?.length ? await delivery.deliver(lines, manifest.token, isReplay) : [];
     if (strangers.length > 0)
       this.#log.error(
@@ -277,6 +348,6 @@ class ShardFlusher {
   }
 
   async #reached(step: Step): Promise<void> {
-    await this.#spec.onStep?.(step, this.#number);
+    await this.#spec.onStep?.(step, this.#number, this.#streams.kind);
   }
 }

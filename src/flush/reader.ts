@@ -1,5 +1,6 @@
 // Reads batches from a shard's stream: the cut of a new one, and the exact range of one that has a manifest.
-// Lines stay the bytes that they are.
+// Lines of events stay the bytes that they are. Those of visits get what their entry says of them: the time at which
+// Redis counted them, and which entry of which stream they are from, at which place.
 //
 // An entry that somebody else has put into the stream is no batch of events. It is part of the batch all the same,
 // without rows or bytes (nobody has counted it), and leaves the stream with it, whole, as a dead letter: thrown at,
@@ -20,6 +21,12 @@ export interface Batch extends Range {
   readonly full: boolean;
 }
 
+/** A stream, and its number where it is one of visits. */
+export interface Source {
+  readonly stream: string;
+  readonly visits?: number;
+}
+
 export interface Bounds {
   readonly rows: number;
   readonly bytes: number;
@@ -37,10 +44,24 @@ interface Entry {
   readonly id: string;
   readonly rows: number;
   readonly lines: Buffer;
+  /** What each line gets before it, and its place in the entry with that. */
+  readonly prefix?: string;
   readonly stranger?: string;
 }
 
+/** `<place>\t`, of up to 5 digits. */
+const PLACE_BYTES = 6;
+
+/** Bytes that an entry's rows take at most. */
+function sizeOf({ rows, lines, prefix }: Entry): number {
+  return lines.length + (prefix === undefined ? 0 : rows * (prefix.length + PLACE_BYTES));
+}
+
 const NEWLINE = 0x0a;
+const TAB = 0x09;
+const ZERO = 0x30;
+/** `place` is a UInt16. */
+const MOST_PLACES = 65_536;
 const EMPTY = Buffer.alloc(0);
 
 /**
@@ -52,7 +73,7 @@ const EMPTY = Buffer.alloc(0);
  */
 export async function cutBatch(
   redis: RedisClient,
-  stream: string,
+  source: string | Source,
   after?: string,
   bounds: Bounds = INSERT_BOUNDS,
   memory: Buffer = Buffer.allocUnsafeSlow(bounds.bytes),
@@ -61,18 +82,18 @@ export async function cutBatch(
   let page = FIRST_PAGE;
   let last = after;
   for (;;) {
-    const entries = await readEntries(redis, stream, last === undefined ? '-' : `(${last}`, '+', page);
+    const entries = await readEntries(redis, source, last === undefined ? '-' : `(${last}`, '+', page);
     for (const entry of entries) {
-      const { rows, bytes } = batch;
-      const over = rows + entry.rows > bounds.rows || bytes + entry.lines.length > bounds.bytes;
+      const { rows, size } = batch;
+      const over = rows + entry.rows > bounds.rows || size + sizeOf(entry) > bounds.bytes;
       if (over && batch.entries > 0) return batch.end(true);
       batch.take(entry);
     }
     if (entries.length < page) return batch.end(false);
     last = batch.last;
-    const { rows, bytes } = batch;
+    const { rows, bytes, size } = batch;
     const left = Math.min(
-      (bounds.bytes - bytes) / Math.max(bytes, 1),
+      (bounds.bytes - size) / Math.max(size, 1),
       (bounds.rows - rows) / Math.max(rows, 1),
     );
     const fill = Math.min(left, PAGE_BYTES / Math.max(bytes, 1)) * batch.entries;
@@ -83,13 +104,13 @@ export async function cutBatch(
 /** The entries of a manifest, as they were when it was written. */
 export async function readBatch(
   redis: RedisClient,
-  stream: string,
+  source: string | Source,
   manifest: Manifest,
 ): Promise<Batch | undefined> {
   const batch = new Collected(Buffer.allocUnsafeSlow(manifest.bytes));
   let from = manifest.first;
   for (;;) {
-    const entries = await readEntries(redis, stream, from, manifest.last, LARGEST_PAGE);
+    const entries = await readEntries(redis, source, from, manifest.last, LARGEST_PAGE);
     for (const entry of entries) batch.take(entry);
     if (entries.length < LARGEST_PAGE) return batch.end(true);
     from = `(${batch.last}`;
@@ -98,26 +119,49 @@ export async function readBatch(
 
 async function readEntries(
   redis: RedisClient,
-  stream: string,
+  source: string | Source,
   from: string,
   to: string,
   count: number,
 ): Promise<Entry[]> {
+  const { stream, visits }: Source = typeof source === 'string' ? { stream: source } : source;
   const reply = await redis.xrangeBuffer(stream, from, to, 'COUNT', count);
-  return reply.map(([id, fields]) => entryOf(id.toString('latin1'), fields));
+  return reply.map(([id, fields]) => entryOf(id.toString('latin1'), fields, visits));
 }
 
-function entryOf(id: string, fields: readonly Buffer[]): Entry {
+/** @param visits number of the stream, where it is one of visits */
+function entryOf(id: string, fields: readonly Buffer[], visits: number | undefined): Entry {
   let rows = Number.NaN;
   let lines: Buffer | undefined;
+  let prefix: string | undefined;
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i]?.toString('latin1');
     if (name === ENTRY.rows) rows = Number(fields[i + 1]);
     else if (name === ENTRY.lines) lines = fields[i + 1];
+    else if (name === ENTRY.visits && visits !== undefined) {
+      lines = fields[i + 1];
+      prefix = prefixOf(id, visits);
+    }
   }
   // Without its last newline a line would run into the next entry's.
-  if (Number.isInteger(rows) && rows > 0 && lines?.at(-1) === NEWLINE) return { id, rows, lines };
+  if (Number.isInteger(rows) && rows > 0 && lines?.at(-1) === NEWLINE) {
+    if (prefix === undefined) return { id, rows, lines };
+    if (rows <= MOST_PLACES && countLines(lines) === rows) return { id, rows, lines, prefix };
+  }
   return { id, rows: 0, lines: EMPTY, stranger: JSON.stringify({ id, fields: fields.map(legible) }) };
+}
+
+function countLines(lines: Buffer): number {
+  let count = 0;
+  for (let i = 0; i < lines.length; i++) if (lines[i] === NEWLINE) count++;
+  return count;
+}
+
+/** The first three columns of visits_stored. @param id of the entry: `<milliseconds>-<number>` */
+function prefixOf(id: string, stream: number): string {
+  const dash = id.indexOf('-');
+  const milliseconds = id.slice(0, dash).padStart(4, '0');
+  return `${milliseconds.slice(0, -3)}.${milliseconds.slice(-3)}\t${stream}\t${id.slice(dash + 1)}\t`;
 }
 
 /** Text as it is; other bytes in base64. */
@@ -133,27 +177,50 @@ class Collected {
   last = '';
   entries = 0;
   rows = 0;
+  /** Of lines, as they are in the stream. */
   bytes = 0;
+  /** Of lines, as they are inserted. */
+  size = 0;
 
   constructor(memory: Buffer) {
     this.#memory = memory;
   }
 
-  take({ id, rows, lines, stranger }: Entry): void {
+  take(entry: Entry): void {
+    const { id, rows, lines, prefix, stranger } = entry;
     if (this.entries++ === 0) this.#first = id;
     this.last = id;
-    this.#makeRoom(lines.length);
-    lines.copy(this.#memory, this.bytes);
+    this.#makeRoom(sizeOf(entry));
+    this.size += prefix === undefined ? lines.copy(this.#memory, this.size) : this.#spread(lines, prefix);
     this.rows += rows;
     this.bytes += lines.length;
     if (stranger !== undefined) this.#strangers.push(stranger);
   }
 
+  /** Byte by byte: rows are short, and a call for each part of one would cost more. @returns bytes written */
+  #spread(lines: Buffer, prefix: string): number {
+    const memory = this.#memory;
+    const before = Buffer.from(prefix, 'latin1');
+    let at = this.size;
+    let place = 0;
+    for (let from = 0; from < lines.length; ) {
+      for (let i = 0; i < before.length; i++) memory[at++] = before[i] as number;
+      at = writeDigits(memory, at, place++);
+      memory[at++] = TAB;
+      let byte: number;
+      do {
+        byte = lines[from++] as number;
+        memory[at++] = byte;
+      } while (byte !== NEWLINE);
+    }
+    return at - this.size;
+  }
+
   /** For an entry that is over the bounds on its own, or a range that has more in it than its manifest says. */
   #makeRoom(bytes: number): void {
-    if (this.bytes + bytes <= this.#memory.length) return;
-    const larger = Buffer.allocUnsafeSlow(this.bytes + bytes);
-    this.#memory.copy(larger, 0, 0, this.bytes);
+    if (this.size + bytes <= this.#memory.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.size + bytes, 2 * this.size));
+    this.#memory.copy(larger, 0, 0, this.size);
     this.#memory = larger;
   }
 
@@ -161,7 +228,19 @@ class Collected {
   end(full: boolean): Batch | undefined {
     if (this.entries === 0) return undefined;
     const { last, rows, bytes } = this;
-    const lines = this.#memory.subarray(0, bytes);
+    const lines = this.#memory.subarray(0, this.size);
     return { first: this.#first, last, rows, bytes, lines, strangers: this.#strangers, full };
   }
+}
+
+/** @returns where it ends */
+function writeDigits(memory: Buffer, from: number, number: number): number {
+  let digits = 1;
+  for (let rest = number; rest >= 10; rest = Math.floor(rest / 10)) digits++;
+  let rest = number;
+  for (let at = from + digits - 1; at >= from; at--) {
+    memory[at] = ZERO + (rest % 10);
+    rest = Math.floor(rest / 10);
+  }
+  return from + digits;
 }

@@ -2,7 +2,7 @@
 
 import { LUA } from '../errors.js';
 import type { RedisClient } from '../redis/client.js';
-import type { Keys } from '../redis/keys.js';
+import type { StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript, type Script, type ScriptArg } from '../redis/scripts.js';
 import { decodeManifest, encodeManifest, type Manifest } from './manifest.js';
 
@@ -52,7 +52,7 @@ export class Shard {
   readonly #state: string;
   readonly #dead: string;
 
-  constructor(redis: RedisClient, keys: Keys, shard: number) {
+  constructor(redis: RedisClient, keys: StreamKeys, shard: number) {
     this.#redis = redis;
     this.#events = keys.events(shard);
     this.#state = keys.eventsState(shard);

@@ -1,42 +1,85 @@
-// The streams of events in `serve`'s figures, read from Redis when Prometheus asks.
+// The streams of events and of visits in `serve`'s figures, read from Redis when Prometheus asks.
 
 import { Gauge, type Registry } from 'prom-client';
 import type { Backlog } from '../flush/backlog.js';
 
+/** Streams of one kind. */
+export interface WatchedStreams {
+  readonly kind: 'events' | 'visits';
+  /** Bytes of a stream at which events are refused, or visits not logged. */
+  readonly highWater: number;
+  /** By number of the stream; throws where Redis does not answer. */
+  read(): Promise<readonly Backlog[]>;
+}
+
 export class BacklogMetrics {
-  readonly #read: () => Promise<readonly Backlog[]>;
   readonly #ping: () => Promise<void>;
   readonly #redisUp: Gauge;
+  readonly #streams: readonly StreamFigures[];
+
+  /** @param ping throws where Redis does not take writes */
+  constructor(registry: Registry, streams: readonly WatchedStreams[], ping: () => Promise<void>) {
+    this.#ping = ping;
+    this.#redisUp = new Gauge({
+      name: 'wishmeter_redis_up',
+      help: 'Whether every master of Redis took a write when this was asked for',
+      registers: [registry],
+    });
+    this.#streams = streams.map((one) => new StreamFigures(registry, one));
+  }
+
+  /** Where Redis does not answer, nothing is shown rather than what was. */
+  async refresh(): Promise<void> {
+    const [backlogs, isUp] = await Promise.all([
+      Promise.all(this.#streams.map((streams) => streams.read())),
+      this.#ping().then(
+        () => true,
+        () => false,
+      ),
+    ]);
+    // In one go: somebody else may be reading what was shown before.
+    for (const [i, streams] of this.#streams.entries()) streams.show(backlogs[i]);
+    this.#redisUp.set(isUp ? 1 : 0);
+  }
+}
+
+const NAMES = {
+  events: {
+    prefix: 'wishmeter_stream',
+    row: 'event',
+    mark: 'STREAM_HIGH_WATER: pending bytes of one stream at which events get 503',
+  },
+  visits: {
+    prefix: 'wishmeter_visit_stream',
+    row: 'visit',
+    mark: 'VISIT_LOG_HIGH_WATER: pending bytes of one stream from which on visits are not logged',
+  },
+} as const;
+
+class StreamFigures {
+  readonly #streams: WatchedStreams;
   readonly #shard: Readonly<
     Record<'events' | 'bytes' | 'oldest' | 'dead' | 'epoch' | 'silent', Gauge<'shard'>>
   >;
 
-  /**
-   * @param highWater bytes of a stream at which events are refused
-   * @param read by number of the shard; throws where Redis does not answer
-   * @param ping throws where Redis does not take writes
-   */
-  constructor(
-    registry: Registry,
-    highWater: number,
-    read: () => Promise<readonly Backlog[]>,
-    ping: () => Promise<void>,
-  ) {
-    this.#read = read;
-    this.#ping = ping;
+  constructor(registry: Registry, streams: WatchedStreams) {
+    this.#streams = streams;
+    const { kind: rows, highWater } = streams;
+    const { prefix, row, mark } = NAMES[rows];
     const registers = [registry];
     const gauge = (name: string, help: string) =>
-      new Gauge({ name: `wishmeter_stream_${name}`, help, registers, labelNames: ['shard'] as const });
-    this.#redisUp = new Gauge({
-      name: 'wishmeter_redis_up',
-      help: 'Whether every master of Redis took a write when this was asked for',
-      registers,
-    });
+      new Gauge({ name: `${prefix}_${name}`, help, registers, labelNames: ['shard'] as const });
     this.#shard = {
-      events: gauge('pending_events', 'Events waiting in Redis for ClickHouse'),
-      bytes: gauge('pending_bytes', 'Bytes of events waiting in Redis for ClickHouse'),
-      oldest: gauge('oldest_pending_seconds', 'Age of the oldest event waiting in Redis: the lag of flush'),
-      dead: gauge('dead_letters', 'Events that ClickHouse refused, kept in Redis'),
+      events: gauge(
+        `pending_${rows}`,
+        `${rows === 'events' ? 'Events' : 'Visits'} waiting in Redis for ClickHouse`,
+      ),
+      bytes: gauge('pending_bytes', `Bytes of ${rows} waiting in Redis for ClickHouse`),
+      oldest: gauge('oldest_pending_seconds', `Age of the oldest ${row} waiting in Redis: the lag of flush`),
+      dead: gauge(
+        'dead_letters',
+        `${rows === 'events' ? 'Events' : 'Visits'} that ClickHouse refused, kept in Redis`,
+      ),
       epoch: gauge('epoch', 'Fencing epoch: rises when another flush takes the shard over'),
       silent: gauge(
         'owner_silent_seconds',
@@ -44,25 +87,20 @@ export class BacklogMetrics {
       ),
     };
     new Gauge({
-      name: 'wishmeter_stream_high_water_bytes',
-      help: 'STREAM_HIGH_WATER: pending bytes of one stream at which events get 503',
+      name: `${prefix}_high_water_bytes`,
+      help: mark,
       registers,
     }).set(highWater);
   }
 
-  /** Where Redis does not answer, nothing is shown rather than what was. */
-  async refresh(): Promise<void> {
-    const [backlogs, isUp] = await Promise.all([
-      this.#read().catch(() => undefined),
-      this.#ping().then(
-        () => true,
-        () => false,
-      ),
-    ]);
-    // In one go: somebody else may be reading what was shown before.
+  /** Undefined where Redis does not answer. */
+  read(): Promise<readonly Backlog[] | undefined> {
+    return this.#streams.read().catch(() => undefined);
+  }
+
+  show(backlogs: readonly Backlog[] = []): void {
     for (const gauge of Object.values(this.#shard)) gauge.reset();
-    for (const [shard, backlog] of (backlogs ?? []).entries()) this.#show(String(shard), backlog);
-    this.#redisUp.set(isUp ? 1 : 0);
+    for (const [shard, backlog] of backlogs.entries()) this.#show(String(shard), backlog);
   }
 
   #show(shard: string, { events, bytes, oldestMs, deadLetters, epoch, silentMs }: Backlog): void {

@@ -29,6 +29,7 @@ export class ServeMetrics {
   /** operation -> status -> answers */
   readonly #answers = new Map<string, Map<number, number>>();
   readonly #refusals = new Map<ErrorCode, number>();
+  readonly #notLogged: Counter<'why'>;
   readonly #batchSize: Histogram;
   readonly #batchSeconds: Histogram;
   readonly #callSeconds: Histogram;
@@ -69,6 +70,13 @@ export class ServeMetrics {
         for (const [code, count] of refusals) this.inc({ code }, count);
       },
     });
+    this.#notLogged = new Counter({
+      name: 'wishmeter_visits_not_logged_total',
+      help: 'Visits that were counted and are not in the log: its stream was full, or at another node (elsewhere)',
+      labelNames: ['why'] as const,
+      registers: [registry],
+    });
+    for (const why of ['full', 'elsewhere']) this.#notLogged.inc({ why }, 0);
     this.#batchSize = new Histogram({
       name: 'wishmeter_batch_operations',
       help: 'Operations that shared one Redis call',
@@ -102,6 +110,9 @@ export class ServeMetrics {
   readonly refused = (code: ErrorCode): void => {
     this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1);
   };
+
+  readonly visitsNotLogged = (why: 'full' | 'elsewhere', visits: number): void =>
+    this.#notLogged.inc({ why }, visits);
 
   readonly called = (ms: number): void => this.#callSeconds.observe(ms / 1000);
 

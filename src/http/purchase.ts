@@ -1,8 +1,9 @@
-// POST /webhook/purchase: an order, from Shopify or from a shop's own server. What was bought leaves the wishlist.
+// POST /webhook/purchase: an order, from Shopify or from a shop's own server. Each line is recorded for analysts, and with
+// the setting on, what was bought leaves the wishlist.
 //
 // Deliveries repeat, under the same id or under another one for the same order. Both are recorded before the order is
 // acted on, and it is acted on under the record of the order: what failed half-way is completed by any repeat, a repeat
-// of what is done does nothing. With the setting off, orders are not looked at and leave no record.
+// of what is done does nothing. An order that names no visitor leaves no record.
 
 import { ServiceError } from '../errors.js';
 import { fitsBytes } from '../identity/rules.js';
@@ -25,6 +26,7 @@ const NOTHING_TO_SAY = '{}';
 const EXAMPLE = {
   id: 820982911946154,
   customer: { id: 115310627314723 },
+  currency: 'EUR',
   note_attributes: [{ name: 'wishlist_session_id', value: 's-1' }],
   line_items: [{ product_id: 1001, variant_id: 2002, quantity: 1, price: '79.90' }],
 };
@@ -45,7 +47,8 @@ export function purchaseOperation(
     doc: {
       id: 'takePurchase',
       tag: 'Webhooks',
-      summary: "Takes Shopify's `orders/paid`: with the setting on, purchased items leave the wishlist",
+      summary:
+        "Takes Shopify's `orders/paid`: records what was bought; with the setting on, it leaves the wishlist",
       body: { schema: orderBody, example: EXAMPLE },
       answer: deliveryAnswer,
     },
@@ -64,13 +67,14 @@ export function purchaseOperation(
     async handle(request) {
       const order = readOrder(authenticBody(request, shopifySecret));
       const deliveryId = readDeliveryId(request);
-      if (!(await settings.read()).autoRemoveAfterPurchase) return NOTHING_TO_SAY;
+      const { identity } = order;
+      if (identity === null) return NOTHING_TO_SAY;
+      const { autoRemoveAfterPurchase } = await settings.read();
       const act = () =>
         deliveries.run({ scope: 'order', key: order.orderId, fingerprint: '' }, '', async (operation) => {
-          const { identity } = order;
-          if (identity === null) return NOTHING_TO_SAY;
           const { known, profileId } = await visitors.find(identity, false);
-          if (known) await purchases.remove(profileId, identity, order, operation);
+          await purchases.record(profileId, identity, order, operation);
+          if (known && autoRemoveAfterPurchase) await purchases.remove(profileId, identity, order, operation);
           return NOTHING_TO_SAY;
         });
       if (deliveryId === '') return act();

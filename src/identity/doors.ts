@@ -20,6 +20,7 @@ import { type Operation, REMEMBERED_S } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Entry, VisitAnswer, VisitBatch, VisitKind } from '../visits/visit-batch.js';
+import { type VisitLog, visitLine } from '../visits/visit-log.js';
 import type { ProfileIds } from './profile-id.js';
 
 const VISIT_ONCE = loadScript('visit-once');
@@ -87,6 +88,7 @@ export class Doors {
   readonly #atProfile: AtProfile;
   readonly #recorder: Recorder;
   readonly #maxProducts: number;
+  readonly #log: VisitLog | undefined;
   /** name -> room, as last seen */
   readonly #rooms = new LRUCache<string, string>({ max: REMEMBERED_ROOMS });
 
@@ -97,6 +99,7 @@ export class Doors {
     atProfile: AtProfile,
     recorder: Recorder,
     maxProducts: number,
+    log: VisitLog | undefined,
   ) {
     this.#store = store;
     this.#batch = batch;
@@ -104,6 +107,7 @@ export class Doors {
     this.#atProfile = atProfile;
     this.#recorder = recorder;
     this.#maxProducts = maxProducts;
+    this.#log = log;
   }
 
   /** The profile that a name gets when it is first written, whether or not it was. */
@@ -117,33 +121,39 @@ export class Doors {
   }
 
   /** Counts, reads or resets for an identity, wherever its door leads. This is the hot path: it makes no promise. */
-  count(kind: VisitKind, name: string, handle: string, asker: Asker): void {
+  count(kind: VisitKind, name: string, handle: string, device: string | null, asker: Asker): void {
     const own = this.#profileIds.of(name);
     const room = this.#checksDoors ? this.remembered(name) : undefined;
-    this.#batch.add(new CountingAt(this, kind, name, handle, asker, own, room));
+    this.#batch.add(new CountingAt(this, kind, name, handle, device, asker, own, room));
   }
 
   /**
    * Counts, reads or resets.
+   * @param device of a visitor who is counted
    * @returns undefined, and nothing done, only where the subject's session is not at its room
    * @throws ServiceError `unavailable`, `overloaded`, `too_many_products`
    */
-  enter(kind: VisitKind, { name, room }: Subject, handle: string): Promise<Settled | undefined> {
+  enter(
+    kind: VisitKind,
+    { name, room }: Subject,
+    handle: string,
+    device: string | null = null,
+  ): Promise<Settled | undefined> {
     if (room !== undefined)
-      return this.#askAt(name, room, (place) => this.#submit(kind, handle, place), settle);
+      return this.#askAt(name, room, (place) => this.#submit(kind, handle, device, place), settle);
     return new Promise((resolve, failed) => {
       const counted = (profileId: string, count: number) => resolve({ profileId, count, known: true });
-      this.count(kind, name, handle, { counted, failed });
+      this.count(kind, name, handle, device, { counted, failed });
     });
   }
 
   /** Asks on for a count that is not where it was looked for. @param answer of that place */
   async countElsewhere(
-    { kind, handle, name, asker, profileId, isRoom }: CountingAt,
+    { kind, handle, device, name, asker, profileId, isRoom }: CountingAt,
     answer: string,
   ): Promise<void> {
     try {
-      const ask = (place: Place) => this.#submit(kind, handle, place);
+      const ask = (place: Place) => this.#submit(kind, handle, device, place);
       const place = { profileId, isRoom, checked: name, bucket: bucketOf(this.ownProfile(name)) };
       const settled = (await this.#follow(name, place, answer, ask, settle)) as Settled;
       asker.counted(settled.profileId, settled.count);
@@ -156,14 +166,19 @@ export class Doors {
    * Counts one visit under an operation, once however often it is tried and wherever the counts move in between.
    * @returns as `enter` @throws ServiceError `unavailable`, `too_many_products`
    */
-  async enterOnce(subject: Subject, handle: string, operation: Operation): Promise<Settled | undefined> {
+  async enterOnce(
+    subject: Subject,
+    handle: string,
+    device: string | null,
+    operation: Operation,
+  ): Promise<Settled | undefined> {
     // The record and the count are at one place: the door is asked before, and not in the same step.
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const asked = await this.#askedSubject(subject);
       if (asked === undefined) return undefined;
       const done = await this.#ask(
         asked,
-        (place) => this.#visitOnce(place, handle, operation),
+        (place) => this.#visitOnce(place, handle, device, operation),
         (place, answer) => (typeof answer === 'object' ? answer : settle(place, answer)),
       );
       if (done !== undefined) return done;
@@ -175,6 +190,7 @@ export class Doors {
   async #visitOnce(
     { profileId, isRoom }: Place,
     handle: string,
+    device: string | null,
     operation: Operation,
   ): Promise<string | number | Settled> {
     const { keys } = this.#store;
@@ -182,7 +198,15 @@ export class Doors {
     if (done !== undefined) return { profileId: done.place, count: Number(done.record), known: true };
     const counts = isRoom ? keys.room(profileId) : keys.door(profileId);
     const touched = [counts, keys.profile(profileId), keys.operation(profileId, operation.recordId())];
-    const reply = await this.#store.change(VISIT_ONCE, touched, [handle, REMEMBERED_S, this.#maxProducts]);
+    const line = visitLine(profileId, handle, device);
+    const logged = this.#log?.args(line, this.#store.addressOf(bucketOf(profileId))) ?? [];
+    const args = [handle, REMEMBERED_S, this.#maxProducts, ...logged];
+    const reply = await this.#store.change(VISIT_ONCE, touched, args);
+    if (Array.isArray(reply)) {
+      const [count, missed] = reply as [number, number];
+      this.#log?.notLogged(missed);
+      return count;
+    }
     if (reply === LUA.TOO_MANY) throw new ServiceError('too_many_products');
     if (reply === '@') await operation.moveOn(profileId);
     return reply as string | number;
@@ -249,7 +273,7 @@ export class Doors {
   async where(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Door> {
     const profileId = this.ownProfile(name);
     const bucket = bucketOf(profileId);
-    const asked = { kind, isRoom: false, name, bucket, profileId, handle: '' };
+    const asked = { kind, isRoom: false, name, bucket, profileId, handle: '', device: null };
     const field = (await this.#batch.run(asked)) as string;
     const door = doorOf(field);
     if (door.room !== undefined) this.#rooms.set(name, door.room);
@@ -305,9 +329,9 @@ export class Doors {
     );
   }
 
-  #submit(kind: VisitKind, handle: string, place: Place): Promise<VisitAnswer> {
+  #submit(kind: VisitKind, handle: string, device: string | null, place: Place): Promise<VisitAnswer> {
     const { profileId, isRoom, checked: name, bucket } = place;
-    return this.#batch.run({ kind, isRoom, name, bucket, profileId, handle });
+    return this.#batch.run({ kind, isRoom, name, bucket, profileId, handle, device });
   }
 
   #ask<Answer, Told>(
@@ -400,6 +424,7 @@ class CountingAt implements Entry {
     readonly kind: VisitKind,
     readonly name: string,
     readonly handle: string,
+    readonly device: string | null,
     readonly asker: Asker,
     own: string,
     room: string | undefined,

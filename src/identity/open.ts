@@ -4,6 +4,7 @@ import type { Recorder } from '../events/recorder.js';
 import { AtProfile } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
+import type { VisitLog } from '../visits/visit-log.js';
 import { Outbox } from '../wishlist/outbox.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { Doors } from './doors.js';
@@ -23,19 +24,21 @@ export interface IdentityParts {
   readonly visitors: Visitors;
 }
 
-/** @param maxProducts products that a profile may count */
+/** @param maxProducts products that a profile may count @param log of visits, where there is one */
 export function openIdentity(
   store: Store,
   batch: VisitBatch,
   recorder: Recorder,
   wishlists: WishlistBatch,
   maxProducts: number,
+  log?: VisitLog,
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
   const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir));
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
-  const doors = new Doors(store, batch, createProfileIds(salt, buckets), atProfile, recorder, maxProducts);
+  const profileIds = createProfileIds(salt, buckets);
+  const doors = new Doors(store, batch, profileIds, atProfile, recorder, maxProducts, log);
   const linker = new Linker(store, doors, merger);
   return {
     atProfile,

@@ -37,13 +37,13 @@ export class Visitors {
     handle = '',
   ): Promise<Settled> {
     if (kind === 'resolve') return this.#resolve(who, mayLink);
-    return this.#for(who, mayLink, (subject) => this.#doors.enter(kind, subject, handle));
+    return this.#for(who, mayLink, (subject) => this.#doors.enter(kind, subject, handle, who.device));
   }
 
   /** Counts, reads or resets for a visitor, who is told: `enter` and `read` without promises, wherever nothing is linked. */
   count(kind: VisitKind, who: Identity, mayLink: boolean, handle: string, asker: Asker): void {
     if (!mustLink(who, mayLink)) {
-      this.#doors.count(kind, onlyName(who), handle, asker);
+      this.#doors.count(kind, onlyName(who), handle, who.device, asker);
       return;
     }
     const settled =
@@ -89,7 +89,9 @@ export class Visitors {
 
   /** Counts one visit under an operation: once, however often it is tried. @throws as `enter` */
   enterOnce(who: Identity, mayLink: boolean, handle: string, operation: Operation): Promise<Settled> {
-    return this.#for(who, mayLink, (subject) => this.#doors.enterOnce(subject, handle, operation));
+    return this.#for(who, mayLink, (subject) =>
+      this.#doors.enterOnce(subject, handle, who.device, operation),
+    );
   }
 
   /**

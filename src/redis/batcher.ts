@@ -48,8 +48,11 @@ export interface BatchFormat<Op, Answer> {
   writes(op: Op): boolean;
   /** Characters that the operation brings along, where they may be many: bounds a batch beside its count. */
   size?(op: Op): number;
-  /** Gives the call the arguments of a batch, and its keys: with `mixesTags` only where `namesKeys`. */
-  encode(ops: readonly Op[], call: ScriptCall, namesKeys: boolean): void;
+  /**
+   * Gives the call the arguments of a batch, and its keys: with `mixesTags` only where `namesKeys`.
+   * @param address of the node that it goes to, as far as is known; undefined on one server
+   */
+  encode(ops: readonly Op[], call: ScriptCall, namesKeys: boolean, address: string | undefined): void;
   /** The script's reply -> one answer per operation, in order. An Error rejects its operation. */
   decode(ops: readonly Op[], reply: unknown): readonly (Answer | Error | typeof NOT_HERE)[];
 }
@@ -271,7 +274,8 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       script = this.#nodeScripts[sequence > 0 ? 0 : 1];
     }
     const call = new ScriptCall(script, laneKey(group.tag, lane));
-    this.#format.encode(batch, call, isCluster && !group.isNode);
+    const address = group.isNode ? group.name : isCluster ? health.addressOf(group.tag) : undefined;
+    this.#format.encode(batch, call, isCluster && !group.isNode, address);
     const numbers = (lastMoment: number) => [sequence, lastMoment, LANE_MEMORY_S];
     const reply = await sender.send(call, first.deadline, numbers, sequence > 0, group.isNode);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');

@@ -4,7 +4,17 @@
 // A profile id is `<bucket>.<hash>`: its keys carry the bucket as the hash tag and only the hash
 // after it, in short words. There are millions of `v` keys, and 16 bytes of each were spelling.
 
-export interface Keys {
+/** Keys of streams that are flushed to ClickHouse, by number. */
+export interface StreamKeys {
+  /** stream: entries of rows */
+  events(shard: number): string;
+  /** hash: epoch, owner, manifest of the batch in flight, pending rows (`events`) and bytes */
+  eventsState(shard: number): string;
+  /** stream: dead letters */
+  eventsDead(shard: number): string;
+}
+
+export interface Keys extends StreamKeys {
   /** hash: bucket count, profile salt, schema version */
   readonly meta: string;
   /** hash: app settings */
@@ -41,14 +51,23 @@ export interface Keys {
   lane(tag: string, lane: string): string;
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(tag: string): string;
-  /** stream: shard k of the events */
-  events(shard: number): string;
-  /** hash: epoch, owner, manifest of the batch in flight, pending events and bytes of shard k */
-  eventsState(shard: number): string;
+  /** The streams of visits. On one server there is only number 0. */
+  readonly visits: StreamKeys;
   /** hash, on one server: changes of wishlists whose senders do not have the reply yet, see lua/wishlist.lua */
   readonly unanswered: string;
-  /** stream: dead letters of shard k */
-  eventsDead(shard: number): string;
+}
+
+/**
+ * Hash tags of the visit streams: a batch of visits is logged in a stream of its own node. Their slots lie 1,024 apart,
+ * so that every node has one which has so many slots in a row.
+ */
+const VISIT_TAGS = [78, 716, 426, 191, 246, 356, 1548, 176, 570, 460, 750, 216, 130, 42, 310, 28].map(
+  (number) => `v${number}`,
+);
+export const VISIT_STREAMS = VISIT_TAGS.length;
+
+export function visitTag(stream: number): string {
+  return VISIT_TAGS[stream] as string;
 }
 
 /** The bucket (also the hash tag) of a profile: what stands before its first dot. */
@@ -86,5 +105,10 @@ export function createKeys(prefix: string): Keys {
     eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,
     unanswered: `${prefix}:unanswered`,
     eventsDead: (shard) => `${prefix}:{e${shard}}:events:dead`,
+    visits: {
+      events: (stream) => `${prefix}:{${visitTag(stream)}}:visits`,
+      eventsState: (stream) => `${prefix}:{${visitTag(stream)}}:visits:state`,
+      eventsDead: (stream) => `${prefix}:{${visitTag(stream)}}:visits:dead`,
+    },
   };
 }

@@ -171,6 +171,11 @@ export class Store {
     return this.#health.look();
   }
 
+  /** Of the master that has a hash tag's slot, where that is up; undefined on one server. */
+  addressOf(tag: string): string | undefined {
+    return this.#health.addressOf(tag);
+  }
+
   /** Calls the listener when another server answers in a master's place, or one with another history: writes may be lost. */
   onFailover(listener: () => void): void {
     this.#health.onFailover(listener);

@@ -30,6 +30,7 @@ export function readOrder(bytes: Buffer): Purchase {
   return {
     orderId: normaliseId(String(order.id)),
     identity: readBuyer(order),
+    currency: readCurrency(order),
     lines: order.line_items.filter(isFields).map(readLine),
   };
 }
@@ -76,6 +77,11 @@ function readLine(line: Fields): PurchasedLine {
     quantity: Number.isSafeInteger(quantity) && (quantity as number) >= 0 ? (quantity as number) : null,
     price: readPrice(price),
   };
+}
+
+/** Of the shop, in which the lines' prices are. */
+function readCurrency({ currency }: Fields): string | null {
+  return typeof currency === 'string' && /^[A-Za-z]{2,3}$/.test(currency) ? currency.toUpperCase() : null;
 }
 
 const MAX_PRICE_LENGTH = 32;

@@ -6,6 +6,7 @@ import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
+import { type VisitLog, visitLine } from './visit-log.js';
 
 /** What is done with a count. */
 export type VisitKind = 'visit' | 'visitAndCount' | 'read' | 'reset';
@@ -25,6 +26,8 @@ export interface Entry extends Batched<VisitAnswer> {
   readonly name: string;
   /** Bucket of that identity. */
   readonly bucket: string;
+  /** Of a visit, as its visitor sent it: it is logged. */
+  readonly device: string | null;
 }
 
 /**
@@ -44,15 +47,23 @@ const LETTERS: Record<Entry['kind'], string> = {
   peek: 'p',
 };
 
-/** @param maxProducts products that a profile may count; one more is `too_many_products` */
-export function visitFormat(keys: Keys, maxProducts: number): BatchFormat<Entry, VisitAnswer> {
+/**
+ * @param maxProducts products that a profile may count; one more is `too_many_products`
+ * @param log undefined where visits are counted only
+ */
+export function visitFormat(
+  keys: Keys,
+  maxProducts: number,
+  log?: VisitLog,
+): BatchFormat<Entry, VisitAnswer> {
   return {
     script: loadScript('visits'),
     tag: ({ profileId }) => bucketOf(profileId),
     mixesTags: true,
     writes: ({ kind }) => kind !== 'read' && kind !== 'peek',
-    encode(entries, call, namesKeys) {
+    encode(entries, call, namesKeys, address) {
       let lines = '';
+      let visits = '';
       const name = (key: string): string => {
         if (namesKeys) call.key(key);
         return key;
@@ -60,6 +71,8 @@ export function visitFormat(keys: Keys, maxProducts: number): BatchFormat<Entry,
       for (const entry of entries) {
         const { kind, profileId, handle } = entry;
         const letter = LETTERS[kind];
+        if (log !== undefined && (kind === 'visit' || kind === 'visitAndCount'))
+          visits += visitLine(profileId, handle, entry.device);
         if (entry.isRoom) {
           const room = name(keys.room(profileId));
           lines += `${letter.toUpperCase()}${room}\n${handle}\n${name(keys.profile(profileId))}\n${entry.name}\n`;
@@ -75,12 +88,17 @@ export function visitFormat(keys: Keys, maxProducts: number): BatchFormat<Entry,
       }
       call.arg(maxProducts);
       call.arg(lines);
+      if (visits !== '') log?.give(call, visits, address);
     },
     decode(entries, reply) {
       const answers = new Array<VisitAnswer | Error>(entries.length).fill(undefined);
       const list = reply as (number | string | Error)[];
       for (let i = 0; i < list.length; i += 2) {
         const answer = list[i + 1];
+        if (list[i] === 0) {
+          log?.notLogged(answer as number);
+          continue;
+        }
         answers[(list[i] as number) - 1] =
           answer === LUA.TOO_MANY ? new ServiceError('too_many_products') : answer;
       }

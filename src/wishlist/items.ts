@@ -25,10 +25,17 @@ const PAGE = 100;
 export type RemovalEvent = 'remove' | 'moveToCart';
 
 /** What analysts see of an item that leaves; lua/wishlist.lua fills it from the item. */
-const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
-  remove: 'productId variantId',
-  moveToCart: 'productId variantId productHandle productTitle variantTitle quantity price compareAt image',
-};
+const KNOWN =
+  'productId variantId productHandle productTitle variantTitle quantity price compareAt currencyCode inventoryAvailable';
+const PAYLOADS: Readonly<Record<RemovalEvent, string>> = { remove: KNOWN, moveToCart: `${KNOWN} image` };
+
+/** The payload of an `add`. */
+function whatAnalystsAsk(content: ItemContent): Readonly<Record<string, unknown>> {
+  const { productId, variantId, source, productHandle, productTitle, variantTitle } = content;
+  const { quantity, price, compareAt, currencyCode, inventoryAvailable } = content;
+  const what = { productId, variantId, source, productHandle, productTitle, variantTitle, quantity, price };
+  return Object.assign(what, { compareAt, currencyCode, inventoryAvailable });
+}
 
 export interface Added {
   /** Of the item that was there before, where there was one. */
@@ -55,12 +62,12 @@ export class Items {
    */
   add(place: Place, identity: Identity, content: ItemContent): Promise<Added | string> {
     const { profileId } = place;
-    const { productId, variantId, source } = content;
+    const { productId, variantId } = content;
     const now = new Date();
     const at = now.getTime();
     const itemId = newOrderedId(at);
     const item = storeNewItem(itemId, content, now.toISOString());
-    const payload = { productId, variantId, source };
+    const payload = whatAnalystsAsk(content);
     return this.#outbox
       .make(place, {
         kind: 'add',

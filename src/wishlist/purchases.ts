@@ -1,7 +1,9 @@
-// What was bought leaves the wishlist. A line with a variant takes that variant along, and the item of its
+// What was bought: each line of an order is told to analysts, and what was on the wishlist leaves it. A line with a variant takes that variant along, and the item of its
 // product that has none; a line whose product was deleted since takes what has its variant.
 
 import { ServiceError } from '../errors.js';
+import type { Recorder } from '../events/recorder.js';
+import { encodeOrderLine, type OrderLine } from '../events/row.js';
 import type { Identity } from '../identity/rules.js';
 import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
 import type { Operation } from '../redis/requests.js';
@@ -10,18 +12,15 @@ import { readItems } from './items.js';
 import { type Outbox, prepareEvent } from './outbox.js';
 import { FENCED, type Removal } from './wishlist-batch.js';
 
-/** One line of an order; ids are normalised. */
-export interface PurchasedLine {
-  readonly productId: string | null;
-  readonly variantId: string | null;
-  readonly quantity: number | null;
-  readonly price: string | null;
-}
+/** One line of an order. */
+export type PurchasedLine = OrderLine;
 
 export interface Purchase {
   readonly orderId: string;
   /** Whose it is; null where the order does not say. */
   readonly identity: Identity | null;
+  /** Letters, upper case. */
+  readonly currency: string | null;
   readonly lines: readonly PurchasedLine[];
 }
 
@@ -30,14 +29,33 @@ export const DELIVERY_REMEMBERED_S = 48 * 60 * 60;
 
 /** Items that one step removes, so that no script runs for long; an order may name hundreds. */
 const REMOVED_AT_ONCE = 50;
+/** Lines that are recorded at once, so that no order takes all the places of other requests. */
+const RECORDED_AT_ONCE = 1_000;
 
 export class Purchases {
   readonly #atProfile: AtProfile;
   readonly #outbox: Outbox;
+  readonly #recorder: Recorder;
 
-  constructor(atProfile: AtProfile, outbox: Outbox) {
+  constructor(atProfile: AtProfile, outbox: Outbox, recorder: Recorder) {
     this.#atProfile = atProfile;
     this.#outbox = outbox;
+    this.#recorder = recorder;
+  }
+
+  /**
+   * Tells analysts of each line. A repeat under the same operation makes the same rows, which ClickHouse shows once.
+   * @param profileId of the visitor, known or not
+   * @throws ServiceError `unavailable`, `overloaded`
+   */
+  async record(profileId: string, identity: Identity, order: Purchase, { at }: Operation): Promise<void> {
+    const rows = order.lines.flatMap((line, i) =>
+      saysNothing(line) ? [] : [encodeOrderLine(at, profileId, identity, order, i, line)],
+    );
+    for (let i = 0; i < rows.length; i += RECORDED_AT_ONCE)
+      await Promise.all(
+        rows.slice(i, i + RECORDED_AT_ONCE).map((row) => this.#recorder.append(row, profileId)),
+      );
   }
 
   /**
@@ -105,6 +123,10 @@ export class Purchases {
     }
     return fields;
   }
+}
+
+function saysNothing({ productId, variantId, price }: PurchasedLine): boolean {
+  return productId === null && variantId === null && price === null;
 }
 
 function sum(a: number | null, b: number | null): number | null {

@@ -167,6 +167,8 @@ const COLUMNS = {
   quantity: 'quantity',
   price: 'price',
   compareAt: 'compare_at',
+  currencyCode: 'currency',
+  inventoryAvailable: 'inventory_available',
 };
 const COLUMN_NAMES = Object.entries(COLUMNS)
   .map(([field, column]) => `${field}=${column} `)

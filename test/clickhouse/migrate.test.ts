@@ -7,7 +7,7 @@ import { insertEvents } from '../../src/clickhouse/insert.js';
 import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
 import { StartupError } from '../../src/errors.js';
 import { newEventId } from '../../src/events/event-id.js';
-import { encodeEvent, encodeMerge } from '../../src/events/row.js';
+import { encodeEvent, encodeMerge, encodeOrderLine } from '../../src/events/row.js';
 import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 
@@ -377,6 +377,51 @@ t.test(
   },
 );
 
+t.test(
+  'purchases: each line of an order once, however often it is recorded, and none is an event',
+  async (t) => {
+    const { own } = await migrated(t);
+    await own.command({ query: 'SYSTEM STOP MERGES events_stored' });
+    const who = { device: null, locale: null, email: null, firstName: null, lastName: null };
+    const identity = { customerId: '7', sessionId: null, ...who };
+    const line = { productId: '1', variantId: '2', quantity: 2, price: '10.00' };
+    const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+    const order = { orderId: '5', currency: 'EUR' };
+    const encode = (index: number, changes: object = {}) =>
+      encodeOrderLine(at, '1a.cx', identity, order, index, { ...line, ...changes });
+    const lines = encode(0) + encode(1, { productId: null, quantity: null, price: '0.005' });
+    await insertEvents(own, Buffer.from(lines + lines), 'one', never);
+    await insertEvents(own, Buffer.from(lines), 'two', never);
+    t.same(await ask('SELECT * FROM purchases ORDER BY price DESC', own), [
+      {
+        occurred_at: '2026-01-02 03:04:05.678',
+        order_id: '5',
+        profile_id: '1a.cx',
+        customer_id: '7',
+        session_id: null,
+        product_id: '1',
+        variant_id: '2',
+        quantity: 2,
+        price: 10,
+        currency: 'EUR',
+      },
+      {
+        occurred_at: '2026-01-02 03:04:05.678',
+        order_id: '5',
+        profile_id: '1a.cx',
+        customer_id: '7',
+        session_id: null,
+        product_id: '',
+        variant_id: '2',
+        quantity: 1,
+        price: 0.01,
+        currency: 'EUR',
+      },
+    ]);
+    t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '0' }]);
+  },
+);
+
 t.test('the line of the service is what the table takes, column by column', async (t) => {
   const { own } = await migrated(t);
   const identity = {
@@ -396,6 +441,8 @@ t.test('the line of the service is what the table takes, column by column', asyn
     quantity: 2,
     price: '19.90',
     compareAt: '25.00',
+    currencyCode: 'EUR',
+    inventoryAvailable: false,
     more: { deep: [1, 'two'] },
   };
   const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
@@ -417,8 +464,8 @@ t.test('the line of the service is what the table takes, column by column', asyn
     source: 'pdp',
     channel: '',
     share_code: '',
-    currency: '',
-    inventory_available: null,
+    currency: 'EUR',
+    inventory_available: false,
     quantity: 2,
     price: 19.9,
     compare_at: 25,

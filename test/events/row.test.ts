@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import t from 'tap';
-import { encodeEvent, type NewEvent } from '../../src/events/row.js';
+import { encodeEvent, encodeOrderLine, type NewEvent } from '../../src/events/row.js';
 
 const REQUIRED = ['event_id', 'type', 'occurred_at', 'profile_id', 'origin', 'payload'];
 const TEXTS = [
@@ -140,6 +140,8 @@ t.test('documented fields of the right type fill their columns', async (t) => {
     quantity: 3,
     price: '19.90',
     compareAt: '-0.5',
+    currencyCode: 'EUR',
+    inventoryAvailable: false,
   });
   t.match(full, {
     product_id: '1',
@@ -151,8 +153,78 @@ t.test('documented fields of the right type fill their columns', async (t) => {
     quantity: 3,
     price: '19.90',
     compare_at: '-0.5',
+    currency: 'EUR',
+    inventory_available: false,
   });
 });
+
+t.test(
+  'a currency that is none, and stock that is not told by yes or no, leave their columns empty',
+  async (t) => {
+    for (const currencyCode of ['', 'E', 'EURO', 'E R', '€', 'US1', 5, null, ['EUR'], 'EUR\n'])
+      t.notOk('currency' in row({ currencyCode }), String(currencyCode));
+    for (const inventoryAvailable of ['true', 1, 0, null, {}])
+      t.notOk('inventory_available' in row({ inventoryAvailable }), String(inventoryAvailable));
+  },
+);
+
+t.test(
+  'a line of an order: the same row each time, and another for each other line, order and time',
+  async (t) => {
+    const identity = { ...NOBODY, customerId: '7' };
+    const line = { productId: '1', variantId: null, quantity: 2, price: '19.90' };
+    const at = 1_767_225_600_000;
+    const of = (orderId: string, index = 0, time = at) =>
+      JSON.parse(encodeOrderLine(time, '1a.cx', identity, { orderId, currency: 'EUR' }, index, line));
+    const first = of('5');
+    t.match(first, {
+      event_id: /^019b76da-a800-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/,
+      type: 'purchase',
+      origin: 'order',
+      occurred_at: at,
+      profile_id: '1a.cx',
+      customer_id: '7',
+      order_id: '5',
+      product_id: '1',
+      currency: 'EUR',
+      quantity: 2,
+      price: '19.90',
+    });
+    t.notOk('session_id' in first || 'variant_id' in first);
+    t.same(of('5'), first);
+    const others = [of('5', 1), of('51'), of('5', 11), of('6'), of('5', 0, at + 1)];
+    t.equal(new Set([first, ...others].map(({ event_id }) => event_id)).size, 6);
+  },
+);
+
+t.test(
+  'prices of orders: none, two or more decimals; to cents, and as they were in the payload',
+  async (t) => {
+    const identity = { ...NOBODY, sessionId: 's' };
+    const priced = (price: string | null) => {
+      const line = { productId: null, variantId: '2', quantity: null, price };
+      return JSON.parse(encodeOrderLine(0, '1a.sx', identity, { orderId: '5', currency: null }, 0, line));
+    };
+    for (const [told, kept] of [
+      ['1200', '1200.00'],
+      ['79.9', '79.90'],
+      ['1.234', '1.23'],
+      ['1.235', '1.24'],
+      ['0.005', '0.01'],
+      ['0.004', '0.00'],
+      ['9.999', '10.00'],
+      ['-0.015', '-0.02'],
+      ['9999999999999999.99', '9999999999999999.99'],
+    ] as const) {
+      const row = priced(told);
+      t.equal(row.price, kept, told);
+      t.equal(JSON.parse(row.payload).price, told);
+    }
+    for (const none of ['', 'free', '1,5', '1e3', '12345678901234567', null])
+      t.notOk('price' in priced(none), String(none));
+    t.notOk('currency' in priced('1') || 'quantity' in priced('1'));
+  },
+);
 
 t.test('quantities and prices that their columns would refuse or round are left out of them', async (t) => {
   for (const quantity of [-1, 1.5, 2 ** 32, '3', null, true, [3]])

@@ -2,7 +2,7 @@
 
 import { v7 as uuid } from 'uuid';
 import type { RedisClient } from '../../src/redis/client.js';
-import type { Keys } from '../../src/redis/keys.js';
+import type { Keys, StreamKeys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 
 export { until } from '../harness/until.js';
@@ -89,7 +89,7 @@ export async function appendEvents(
 /** The pending figures beside the stream. */
 export async function pendingOf(
   redis: RedisClient,
-  keys: Keys,
+  keys: StreamKeys,
   shard: number,
 ): Promise<{ events: number; bytes: number }> {
   const [events, bytes] = await redis.hmget(keys.eventsState(shard), 'events', 'bytes');

@@ -1,6 +1,6 @@
 // The events that are in Redis, as the flusher will find them.
 
-import { createKeys } from '../../src/redis/keys.js';
+import { createKeys, VISIT_STREAMS } from '../../src/redis/keys.js';
 import type { TestApp } from './app.js';
 import { dumpRedis } from './dump.js';
 
@@ -25,7 +25,7 @@ export async function rowsOf(
   });
 }
 
-/** The events of one visitor: those that name this session or customer. Merges are no events. */
+/** The events of one visitor: those that name this session or customer. Merges and lines of orders are no events. */
 export async function eventsOf(
   redis: { readonly urls: readonly string[] },
   app: Pick<TestApp, 'prefix'>,
@@ -36,11 +36,40 @@ export async function eventsOf(
     (row) =>
       row['customer_id'] === who.customerId &&
       row['session_id'] === who.sessionId &&
-      row['origin'] !== 'merge',
+      row['origin'] !== 'merge' &&
+      row['origin'] !== 'order',
   );
 }
 
 /** Only what analysts read of an event. */
 export function gist({ type, origin, payload }: Row): object {
   return { type, origin, payload: JSON.parse(String(payload)) };
+}
+
+/** A visit as it waits: profile, product, device, as it is escaped. */
+export type LoggedVisit = readonly [profileId: string, handle: string, device: string];
+
+/** All visits that wait for the flusher, by stream and entry; the entries' counts and the figures must agree. */
+export async function loggedVisits(
+  redis: { readonly urls: readonly string[] },
+  app: Pick<TestApp, 'prefix'>,
+): Promise<LoggedVisit[][]> {
+  const dump = await dumpRedis(redis, app.prefix);
+  const { visits } = createKeys(app.prefix);
+  return Array.from({ length: VISIT_STREAMS }, (_, stream) => {
+    const entries = (dump[visits.events(stream)] ?? []) as [string, string[]][];
+    const state = dump[visits.eventsState(stream)] as { events: string; bytes: string } | undefined;
+    const texts = entries.map(([, [n, rows, v, lines = '']]) => {
+      if (n !== 'n' || v !== 'v' || !lines.endsWith('\n')) throw new Error(`not an entry: ${n} ${v}`);
+      if (lines.split('\n').length !== Number(rows) + 1) throw new Error(`${rows} rows announced`);
+      return lines;
+    });
+    const all = texts.join('');
+    const found = [all.split('\n').length - 1, Buffer.byteLength(all)];
+    if (state !== undefined && `${state.events} ${state.bytes}` !== found.join(' '))
+      throw new Error(`figures ${JSON.stringify(state)}, but ${found}`);
+    return texts.map((text) => text.slice(0, -1).split('\n'));
+  })
+    .flat()
+    .map((lines) => lines.map((line) => line.split('\t') as unknown as LoggedVisit));
 }

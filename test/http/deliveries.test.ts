@@ -5,6 +5,7 @@ import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, type Headers, KEY, startApp, TRUSTED } from '../harness/app.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
+import { rowsOf } from '../harness/stream.js';
 import { Wire } from '../harness/wire.js';
 import {
   add,
@@ -24,11 +25,12 @@ eachRedis(t, async (t, redis) => {
   await switchTo(app, true);
   const keys = createKeys(app.prefix);
   const isRequest = keyPattern(keys.request('*'), keys.operation('*.*', '*'));
+  const isStream = keyPattern(keys.events(0), keys.eventsState(0));
   const purchases = (who: { sessionId?: string; customerId?: string }, of = app) =>
     purchasesOf(redis, of, who);
 
   t.test(
-    'nothing matched, or nobody known: 200, and nothing changed but that the delivery is remembered',
+    'nothing matched, or nobody known: 200, and nothing changed but that the order is remembered, and its lines told',
     async (t) => {
       const who = { customerId: '60' };
       await add(app, who, ['60', '600']);
@@ -51,10 +53,17 @@ eachRedis(t, async (t, redis) => {
       for (const order of strangers) t.match(await deliver(app, order), { status: 200, text: '{}' });
       const after = await dumpRedis(redis, app.prefix);
       const lasting = (dump: typeof after) =>
-        Object.fromEntries(Object.entries(dump).filter(([key]) => !isRequest.test(key)));
+        Object.fromEntries(
+          Object.entries(dump).filter(([key]) => !isRequest.test(key) && !isStream.test(key)),
+        );
       t.same(lasting(after), lasting(before));
-      const fresh = Object.keys(after).filter((key) => !(key in before));
-      t.ok(fresh.length >= strangers.length, `${fresh.length} keys for ${strangers.length} deliveries`);
+      const fresh = Object.keys(after).filter((key) => !(key in before) && isRequest.test(key));
+      t.ok(fresh.length >= 2 * 4, 'of orders that name a visitor: the delivery, and the order');
+      const told = (await rowsOf(redis, app)).filter(({ origin }) => origin === 'order');
+      t.same(
+        told.map(({ customer_id, session_id }) => customer_id ?? session_id),
+        ['60', '99999', 'nobody'],
+      );
       await assertAllExpire(t, fresh);
     },
   );
@@ -161,22 +170,28 @@ eachRedis(t, async (t, redis) => {
     t.equal(new Set(events.map(({ event_id }) => event_id)).size, 3);
   });
 
-  t.test('with the setting off nothing is removed and nothing remembered', async (t) => {
+  t.test('with the setting off nothing is removed, and the order is remembered all the same', async (t) => {
     const off = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
     const who = { customerId: '80' };
     await add(off, who, ['80', '800']);
     const order = orderOf({ id: 80 }, [{ product_id: 80, variant_id: 800 }]);
-    const before = await dumpRedis(redis, off.prefix);
+    const other = orderOf({ id: 80 }, [{ product_id: 80, variant_id: 800 }]);
     t.match(await deliver(off, order, 'off-1'), { status: 200, text: '{}' });
     await switchTo(off, true);
     await switchTo(off, false);
-    t.equal((await deliver(off, order, 'off-2')).status, 200, 'off is off at once');
-    const after = { ...(await dumpRedis(redis, off.prefix)) } as Record<string, unknown>;
-    delete after[`${off.prefix}:settings`];
-    t.same(after, before);
+    t.equal((await deliver(off, other, 'off-2')).status, 200, 'off is off at once');
+    t.same(await listed(off, who), [['80', '800']]);
     await switchTo(off, true);
-    await deliver(off, order, 'off-1');
-    t.same(await listed(off, who), []);
+    for (const id of ['off-1', 'off-3', '']) t.equal((await deliver(off, order, id)).status, 200);
+    t.same(await listed(off, who), [['80', '800']], 'a repeat does nothing');
+    const lines = (await rowsOf(redis, off)).filter(({ origin }) => origin === 'order');
+    t.same(
+      lines.map(({ order_id }) => order_id),
+      [String(order.id), String(other.id)],
+      'each order is told once',
+    );
+    await deliver(off, orderOf({ id: 80 }, [{ product_id: 80, variant_id: 800 }]));
+    t.same(await listed(off, who), [], 'a new one is acted on');
   });
 
   t.test(

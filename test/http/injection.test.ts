@@ -105,7 +105,9 @@ t.test('injection', async (t) => {
         const touched = Object.keys(after).filter(
           (key) => JSON.stringify(after[key]) !== JSON.stringify(before[key]),
         );
-        t.same(touched, [keys.door(answer.json.profileId)], shown([id, handle]));
+        const { events, eventsState } = keys.visits;
+        const expected = [keys.door(answer.json.profileId), events(0), eventsState(0)];
+        t.same(touched.toSorted(), expected.toSorted(), shown([id, handle]));
         const read = await app.get(
           withQuery(PATH, { [isCustomer ? 'customerId' : 'sessionId']: id, productHandle: handle }),
           TRUSTED,
@@ -183,6 +185,7 @@ t.test('injection', async (t) => {
         ...[keys.door, keys.room, keys.profile, keys.items, keys.outbox, keys.merged].map((of) => of('*.*')),
         ...[keys.operation('*.*', '*'), keys.lane('*', '*')],
         ...[keys.events(0), keys.eventsState(0), keys.eventsDead(0), keys.unanswered],
+        ...[keys.visits.events(0), keys.visits.eventsState(0), keys.visits.eventsDead(0)],
       );
       const all = await client.keys('*');
       t.same(

@@ -17,6 +17,20 @@ const list = async (app: TestApp, identity: object) =>
 const listed = async (app: TestApp, identity: object): Promise<string[]> =>
   (await list(app, identity)).items.map((item: { productId: string }) => item.productId);
 
+/** What analysts are told of the item. */
+const KNOWN = {
+  productId: '1001',
+  variantId: '2002',
+  productHandle: 'red-shoe',
+  productTitle: 'Red shoe',
+  variantTitle: '42',
+  quantity: 2,
+  price: '79.90',
+  compareAt: '99.90',
+  currencyCode: 'EUR',
+  inventoryAvailable: true,
+};
+
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
 
@@ -46,7 +60,7 @@ eachRedis(t, async (t, redis) => {
       {
         type: 'add',
         origin: 'item',
-        payload: { productId: '1001', variantId: '2002', source: 'collection' },
+        payload: { ...KNOWN, source: 'collection' },
       },
     ]);
     t.match(events[0], {
@@ -56,7 +70,13 @@ eachRedis(t, async (t, redis) => {
       device: 'desktop',
       product_id: '1001',
       variant_id: '2002',
+      product_handle: 'red-shoe',
       source: 'collection',
+      quantity: 2,
+      price: '79.90',
+      compare_at: '99.90',
+      currency: 'EUR',
+      inventory_available: true,
     });
   });
 
@@ -78,8 +98,13 @@ eachRedis(t, async (t, redis) => {
       countryCode: null,
       properties: null,
     });
+    const { currencyCode: _, ...told } = KNOWN;
     t.same((await eventsOf(redis, app, who)).map(gist), [
-      { type: 'add', origin: 'item', payload: { productId: '1001', variantId: null, source: 'pdp' } },
+      {
+        type: 'add',
+        origin: 'item',
+        payload: { ...told, variantId: null, variantTitle: null, compareAt: null, source: 'pdp' },
+      },
     ]);
   });
 
@@ -172,7 +197,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(removed.text, JSON.stringify({ profileId, removed: true, productId: '1001', variantId: '2002' }));
     t.equal((await list(app, who)).items.length, 1, 'the one without a variant stays');
     t.same((await eventsOf(redis, app, who)).slice(2).map(gist), [
-      { type: 'remove', origin: 'item', payload: { productId: '1001', variantId: '2002' } },
+      { type: 'remove', origin: 'item', payload: KNOWN },
     ]);
     const gone = await remove(app, { identity: who, productId: '1001', variantId: '2002', event: null });
     t.equal(gone.text, JSON.stringify({ profileId, removed: false, productId: '1001', variantId: '2002' }));
@@ -188,19 +213,18 @@ eachRedis(t, async (t, redis) => {
     t.same(moved && gist(moved), {
       type: 'moveToCart',
       origin: 'item',
-      payload: {
-        productId: '1001',
-        variantId: '2002',
-        productHandle: 'red-shoe',
-        productTitle: 'Red shoe',
-        variantTitle: '42',
-        quantity: 2,
-        price: '79.90',
-        compareAt: '99.90',
-        image: 'https://cdn.shop.example/red.png',
-      },
+      payload: { ...KNOWN, image: 'https://cdn.shop.example/red.png' },
     });
-    t.match(moved, { product_handle: 'red-shoe', quantity: 2, price: '79.90', compare_at: '99.90' });
+    const columns = { product_handle: 'red-shoe', quantity: 2, price: '79.90', compare_at: '99.90' };
+    t.match(moved, { ...columns, currency: 'EUR', inventory_available: true });
+    const soldOut = { customerId: '78' };
+    const { currencyCode: _, ...without } = CONTENT;
+    await add(app, { identity: soldOut, ...without, inventoryAvailable: false });
+    await remove(app, { ...removal, identity: soldOut });
+    for (const event of await eventsOf(redis, app, soldOut)) {
+      t.match(event, { inventory_available: false });
+      t.notOk('currency' in event, 'what was not given');
+    }
     t.match((await remove(app, removal)).json, { removed: false });
     await add(app, itemOf(who));
     await remove(app, { ...removal, event: 'remove' });

@@ -74,7 +74,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test("a guest's first visit writes one key: how often; whose it is, its name tells", async (t) => {
-    const app = await startApp(t, redis);
+    const app = await startApp(t, redis, { env: { VISIT_LOG: 'off' } });
     const before = await dumpRedis(redis, app.prefix);
     const { profileId } = (await app.post(PATH, visitOf('first', 'p'))).json;
     t.same(await dumpRedis(redis, app.prefix), {

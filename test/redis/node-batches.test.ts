@@ -52,7 +52,7 @@ t.test('on a cluster', async (t) => {
   });
   type Place = (typeof places)[number];
   const enter = ({ tag, profileId }: Place, kind: 'visit' | 'visitAndCount' | 'read' = 'visitAndCount') =>
-    batcher.run({ kind, isRoom: false, name: 's:1', bucket: tag, profileId, handle: HANDLE });
+    batcher.run({ kind, isRoom: false, name: 's:1', bucket: tag, profileId, handle: HANDLE, device: null });
   const enterAll = (kind?: Parameters<typeof enter>[1]) =>
     Promise.all(places.map((place) => enter(place, kind)));
   const setSlot = (node: number, slot: number, ...words: string[]) =>

@@ -27,8 +27,8 @@ const SHAS: Readonly<Record<string, string>> = {
   'move-out': 'c6700f33100d5e02c493c4eded5934adbc8b8ca5',
   open: 'c1a15d08db203314974efadbd2b0996e038623e5',
   point: '1ead619a0df01d6635a54436f62f98a8e6993c8c',
-  profile: 'a90968ff26dc2cc8c23d088db680ade5a70bab77',
   probe: 'd064623a6b68ddab0235d80118651c7ab4a09fc3',
+  profile: 'a90968ff26dc2cc8c23d088db680ade5a70bab77',
   put: '5b01f6ae51bd4475286e5db5356e80c030bd4c98',
   record: 'd7d70cf4d8175c5d57c9a4556430810d4e5fa862',
   release: '107325e419994fb878ba5d205c3dacd444c83883',
@@ -38,8 +38,8 @@ const SHAS: Readonly<Record<string, string>> = {
   settings: '2f826facd09314fe8b419529ef58b8fdc729bafa',
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
-  'visit-once': '089af835f7d10ff4d47a8965d7144fd1223638a1',
-  visits: '51cdac1e0fa3434334bacaff4422422cfed52105',
+  'visit-once': '4b18c9b87d25f24818c8b7ac647671dfcd310a2c',
+  visits: 'b8e57dc1da6aae12d70d49cece7dd5afc91bf923',
   wishlist: 'bd5fc02050f7bf10148f91e89ade109227a0d432',
 };
 

@@ -249,6 +249,92 @@ t.test('visits.lua', async (t) => {
   });
 });
 
+t.test('visits.lua, with a log', async (t) => {
+  const { client, call, clock } = await startLuaRedis(t);
+  t.beforeEach(async () => void (await client.flushall()));
+  const LOG = '{v}:visits';
+  const STATE = '{v}:visits:state';
+  let seq = 0;
+  const batch = async (kinds: readonly [kind: string, handle: string][], max = 100, mark = 1_000) => {
+    const operations = kinds.map(([kind, handle]) => `${kind}${DOOR}\n${handle}\n`).join('');
+    const lines = kinds.filter(([kind]) => kind !== 'g').map(([, handle]) => `p\t${handle}\t\n`);
+    const args = [++seq, await clock(10_000), 60, max, operations, LOG, STATE, mark, lines.join('')];
+    return () => call('visits', [LANE], args);
+  };
+  const logged = async () => (await client.xrange(LOG, '-', '+')).map(([, fields]) => fields);
+
+  t.test('what was counted is one entry, and the batch sent again adds none', async (t) => {
+    const send = await batch([
+      ['v', 'x'],
+      ['g', 'x'],
+      ['c', 'y'],
+    ]);
+    for (let i = 0; i < 3; i++) t.same(await send(), [2, 1, 3, 1]);
+    t.same(await logged(), [['n', '2', 'v', 'p\tx\t\np\ty\t\n']]);
+    t.same(await client.hgetall(STATE), { events: '2', bytes: '10' });
+  });
+
+  t.test('what was not counted is left out; where nothing was, there is no entry', async (t) => {
+    const answers = await (
+      await batch(
+        [
+          ['v', 'x'],
+          ['v', 'too many'],
+          ['c', 'x'],
+          ['c', 'too many'],
+        ],
+        1,
+      )
+    )();
+    t.same(answers, [2, LUA.TOO_MANY, 3, 2, 4, LUA.TOO_MANY]);
+    t.same(await logged(), [['n', '2', 'v', 'p\tx\t\np\tx\t\n']]);
+    await (await batch([['v', 'too many']], 1))();
+    await client.set(DOOR, '');
+    t.same(await (await batch([['v', 'x']]))(), [1, '@'], 'at an identity that left its door');
+    t.equal((await logged()).length, 1);
+    t.same(await client.hgetall(STATE), { events: '2', bytes: '10' });
+  });
+
+  t.test('at the mark: what fits exactly is logged, one byte more is counted only, and told', async (t) => {
+    t.same(await (await batch([['v', 'x']], 100, 5))(), []);
+    t.same(await (await batch([['v', 'x']], 100, 9))(), [0, 1]);
+    t.same(await (await batch([['v', 'x']], 100, 10))(), []);
+    t.same(await client.hgetall(DOOR), { x: '3' });
+    t.same(await client.hgetall(STATE), { events: '2', bytes: '10' });
+    t.equal((await logged()).length, 2);
+  });
+
+  t.test('a stream that takes no entry keeps nobody from being counted', async (t) => {
+    for (const [key, other] of [
+      [LOG, STATE],
+      [STATE, LOG],
+    ] as const) {
+      await client.set(key, 'in the way');
+      t.same(await (await batch([['c', 'x']]))(), [1, await client.hget(DOOR, 'x').then(Number), 0, -1]);
+      t.equal(await client.exists(other), 0);
+      await client.del(key);
+    }
+    t.same(await client.hgetall(DOOR), { x: '2' });
+  });
+
+  t.test('visit-once.lua: as in a batch', async (t) => {
+    const once = async (record: string, mark = 1_000) => {
+      const args = [await clock(10_000), 'x', 60, 100, LOG, STATE, mark, 'p\tx\t\n'];
+      return call('visit-once', [ROOM, PROFILE, record], args);
+    };
+    for (let i = 0; i < 2; i++) t.equal(await once('{a}:k:1'), 1);
+    t.same(await logged(), [['n', '1', 'v', 'p\tx\t\n']]);
+    t.same(await once('{a}:k:2', 9), [2, 1], 'at the mark');
+    t.equal(await once('{a}:k:2', 9), 2, 'again');
+    t.equal(await once('{a}:k:3', 10), 3);
+    t.same(await client.hgetall(STATE), { events: '2', bytes: '10' });
+    await client.del(LOG);
+    await client.set(LOG, 'in the way');
+    t.same(await once('{a}:k:4'), [4, -1]);
+    t.same(await client.hgetall(STATE), { events: '2', bytes: '10' });
+  });
+});
+
 t.test('visit-once.lua', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
   t.beforeEach(async () => void (await client.flushall()));

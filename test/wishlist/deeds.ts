@@ -57,7 +57,7 @@ export async function buy(server: Server, who = GUEST) {
 
 /** As the webhook does: under a request record, that a crash leaves without an answer. */
 export async function deliver(server: Server, who: Identity, key: string, lines: readonly PurchasedLine[]) {
-  const purchase = { orderId: '1', identity: who, lines };
+  const purchase = { orderId: '1', identity: who, currency: 'EUR', lines };
   return server.deliveries.run({ scope: 'order', key, fingerprint: '' }, '', async (delivery) => {
     const { profileId } = await server.visitors.find(who, false);
     await server.purchases.remove(profileId, who, purchase, delivery);
