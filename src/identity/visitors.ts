@@ -82,7 +82,13 @@ export class Visitors {
       const outcomes = new Outcomes(visits.length, resolve, reject);
       for (let i = 0; i < visits.length; i++) {
         const { identity, productHandle } = visits[i] as (typeof visits)[number];
-        this.#doors.count(kind, onlyName(identity), productHandle, new VisitOfMany(outcomes, i));
+        this.#doors.count(
+          kind,
+          onlyName(identity),
+          productHandle,
+          identity.device,
+          new VisitOfMany(outcomes, i),
+        );
       }
     });
   }
