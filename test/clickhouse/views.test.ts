@@ -38,7 +38,7 @@ t.test('a view that is missing or was changed by hand is put back, and no other'
   const before = await shown();
   await own.command({ query: 'DROP VIEW most_wished' });
   await own.command({ query: 'CREATE OR REPLACE VIEW visits AS SELECT 1 AS mine' });
-  await own.command({ query: 'ALTER TABLE events MODIFY QUERY SELECT * FROM events_stored' });
+  await own.command({ query: 'CREATE OR REPLACE VIEW events AS SELECT * FROM events_stored' });
   t.same((await putViews(client, database)).toSorted(), ['events', 'most_wished', 'visits']);
   t.same(await shown(), before);
   t.same(await putViews(client, database), []);

@@ -247,8 +247,10 @@ for (const isCluster of [false, true]) {
       if (isCluster)
         t.equal(await one(remove('9:', '')), `=\n${lineOf('e1')}\n`, 'goes along with any change');
       else {
-        for (let i = 0; i < 200 && (await client.hexists(UNANSWERED, 'add 1: A')); i++)
+        for (let i = 0; i < 200 && (await client.hexists(UNANSWERED, 'add 1: A')); i++) {
           await one(add(`${i}:`, 'B', 'e'));
+          await client.hdel(UNANSWERED, `add ${i}: B`); // a draw is then one of three, each time
+        }
         t.equal(await client.hexists(UNANSWERED, 'add 1: A'), 0, 'is forgotten');
         t.equal(await client.hexists(UNANSWERED, 'add 2: A'), 1);
       }
