@@ -38,14 +38,15 @@ if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   return -6
 end
 redis.call('SET', KEYS[3], count, 'EX', ARGV[3])
-if ARGV[5] then
-  local waiting = redis.pcall('HMGET', ARGV[6], 'events', 'bytes')
+local stream, state = ARGV[5], ARGV[6]
+if stream then
+  local waiting = redis.pcall('HMGET', state, 'events', 'bytes')
   local bytes = not waiting.err and (waiting[2] or 0) + #ARGV[8]
   if bytes and bytes > tonumber(ARGV[7]) then
     return { count, 1 }
-  elseif not bytes or type(redis.pcall('XADD', ARGV[5], '*', 'n', 1, 'v', ARGV[8])) == 'table' then
+  elseif not bytes or type(redis.pcall('XADD', stream, '*', 'n', 1, 'v', ARGV[8])) == 'table' then
     return { count, -1 }
   end
-  redis.call('HSET', ARGV[6], 'events', (waiting[1] or 0) + 1, 'bytes', bytes)
+  redis.call('HSET', state, 'events', (waiting[1] or 0) + 1, 'bytes', bytes)
 end
 return count

@@ -272,6 +272,35 @@ t.test('the flusher', async (t) => {
     }
   });
 
+  t.test(
+    'ClickHouse away under load: visits are counted, wait up to the mark, and arrive when it is back',
+    async (t) => {
+      const place = await world.fresh();
+      const proxy = await startClickHouseProxy(t, world.clickhouseUrl);
+      const clickhouse = createClickHouse(proxy.url, place.database);
+      t.teardown(() => clickhouse.close());
+      for (let i = 0; i < 4; i++) proxy.spoil({ forward: false, answer: { status: 503, body: 'away' } });
+      const env = { VISIT_LOG_HIGH_WATER: '20000' };
+      const app = await startApp(t, { urls: world.redisUrls }, { prefix: place.prefix, env });
+      const flusher = place.flusher({ clickhouse, visitStreams: [0] });
+      let counted = 0;
+      while (proxy.waiting > 0) {
+        const visits = Array.from({ length: 100 }, (_, i) => ({
+          identity: { sessionId: `away${i}` },
+          productHandle: `p${counted % 100}`,
+        }));
+        const { json } = await app.post('/product/visit/batch?count=true', { visits }, TRUSTED);
+        for (const { count } of json.results) t.ok(count > 0);
+        counted += json.results.length;
+      }
+      await drained(place);
+      await flusher.close();
+      const missed = /^wishmeter_visits_not_logged_total{why="full"} (\d+)$/m.exec(await app.figures())?.[1];
+      t.equal(await shown(place), counted - Number(missed), `${counted} counted, ${missed} not logged`);
+      t.equal((await listDeadLetters(redis, place.keys.visits, 0)).length, 0);
+    },
+  );
+
   t.test('streams that a cluster has left behind are flushed on one server, too', async (t) => {
     const place = await world.fresh();
     t.same(await visitStreams(redis, place.keys), [0]);
