@@ -43,6 +43,7 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
     HOST: '127.0.0.1',
     PORT: '0',
     CLICKHOUSE_PORT: '0',
+    DASHBOARD_PORT: '0',
     DRAIN_MS: '0',
     LOG_LEVEL: 'warn',
   };
