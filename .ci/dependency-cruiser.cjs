@@ -6,6 +6,7 @@ const LAYERS = [
   { name: 'commands', path: '^src/commands/' },
   { name: 'app', path: '^src/app\\.ts$' },
   { name: 'shutdown', path: '^src/shutdown\\.ts$' },
+  { name: 'dashboard', path: '^src/dashboard/' },
   { name: 'http', path: '^src/http/' },
   { name: 'validation', path: '^src/validation/' },
   { name: 'identity', path: '^src/identity/' },

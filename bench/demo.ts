@@ -1,9 +1,11 @@
 // `make demo`: a shop's afternoon in a minute. Some 5,000 visitors through HTTP, then what analysts see of
 // it, then the proof: every count and wishlist right, every acknowledged event in ClickHouse once. Exit code 1
-// if not.
+// if not. On a terminal (or with KEEP=1) the shop then stays open, with weeks of made-up history, for its dashboard.
 
+import { createClickHouse } from '../src/clickhouse/client.js';
 import { runAfternoon } from './demo/afternoon.js';
 import { type Analyst, createAnalyst } from './demo/analyst.js';
+import { DAYS, makeHistory } from './demo/history.js';
 import { createProgress } from './demo/progress.js';
 import type { Finding } from './demo/proof.js';
 import { reachService } from './demo/service.js';
@@ -22,9 +24,15 @@ const out = process.stdout;
 
 async function main(): Promise<boolean> {
   const service = await reachService(process.env);
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => service.stop().finally(() => process.exit(1)));
-  }
+  let code = 1;
+  const ended = new Promise<void>((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.once(signal, () => {
+        resolve();
+        service.stop().finally(() => process.exit(code));
+      });
+    }
+  });
   try {
     const analyst = createAnalyst(service.clickhouseUrl, service.database);
     out.write(`${VISITORS.toLocaleString('en')} visitors come to the shop at ${service.url}\n\n`);
@@ -33,7 +41,21 @@ async function main(): Promise<boolean> {
     const findings = await runAfternoon(address, VISITORS, analyst, progress.step);
     progress.done();
     await showTables(analyst);
-    return report(findings);
+    const isRight = report(findings);
+    code = isRight ? 0 : 1;
+    if (service.own === undefined) return isRight;
+    out.write(
+      `\nAdding ${DAYS} days of history, made up in ClickHouse (its profile ids begin with demo.) …\n`,
+    );
+    const history = createClickHouse(service.own.writableUrl, service.database);
+    await makeHistory(history, Date.now()).finally(() => history.close());
+    if (process.env.KEEP !== '1' && !out.isTTY) {
+      out.write('\nOn a terminal, or with KEEP=1, the shop stays open for its dashboard.\n');
+      return isRight;
+    }
+    out.write(`\nLook at the shop: ${service.own.dashboard}\n\nIt stays open until Ctrl-C.\n`);
+    await ended;
+    return isRight;
   } finally {
     await service.stop();
   }

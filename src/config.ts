@@ -266,6 +266,12 @@ export const SETTINGS = {
   ),
   CLICKHOUSE_DATABASE: setting('wishmeter', 'database that holds `events` and the views', identifier),
   CLICKHOUSE_PORT: setting('8123', 'port of the embedded ClickHouse; 0 takes a free one', integer(0, 65_535)),
+  DASHBOARD_PORT: setting('8090', 'port of the dashboard; 0 takes a free one', integer(0, 65_535)),
+  DASHBOARD_TOKEN: setting(
+    '',
+    'opens the dashboard; `start` makes one where it is empty',
+    matching(/^([\x21-\x7e]{16,255})?$/, 'must be 16 to 255 visible characters'),
+  ),
   FLUSH_INTERVAL_MS: setting(
     '1000',
     'longest wait of an event in Redis before it goes to ClickHouse, in quiet times',

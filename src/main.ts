@@ -19,6 +19,7 @@ const COMMANDS: Readonly<Record<CommandName, () => Promise<Command>>> = {
   flush: async () => (await import('./commands/flush.js')).flush,
   migrate: async () => (await import('./commands/migrate.js')).migrate,
   sql: async () => (await import('./commands/sql.js')).sql,
+  dashboard: async () => (await import('./commands/dashboard.js')).dashboard,
   dead: async () => (await import('./commands/dead.js')).dead,
 };
 

@@ -259,6 +259,17 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     ],
     wrong: ['-1', '65536', 'x'],
   },
+  DASHBOARD_PORT: {
+    right: [
+      ['0', 0],
+      ['65535', 65_535],
+    ],
+    wrong: ['-1', '65536', 'x'],
+  },
+  DASHBOARD_TOKEN: {
+    right: ['0123456789abcdef'],
+    wrong: ['0123456789abcde', 'with a space in it', 'x'.repeat(256)],
+  },
   FLUSH_INTERVAL_MS: {
     right: [
       ['10', 10],

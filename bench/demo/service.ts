@@ -5,6 +5,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
+import { readServiceUrl } from '../../src/embedded/service-url.js';
 
 const MAIN = new URL('../../src/main.js', import.meta.url);
 /** Longer than an orderly stop takes. */
@@ -15,6 +16,15 @@ interface Ready {
   readonly ready: true;
   readonly url: string;
   readonly clickhouseUrl: string;
+  readonly dashboardUrl: string;
+}
+
+/** What only the demo's own service has. */
+export interface Own {
+  /** ClickHouse as its service's user, who may write. */
+  readonly writableUrl: string;
+  /** The dashboard with its token. */
+  readonly dashboard: string;
 }
 
 export interface Service {
@@ -22,6 +32,8 @@ export interface Service {
   readonly key: string;
   readonly clickhouseUrl: string;
   readonly database: string;
+  /** undefined for a service at WISHMETER_URL: nothing is made up in its database. */
+  readonly own: Own | undefined;
   /** Ends the service, if it is the demo's own. */
   stop(): Promise<void>;
 }
@@ -32,7 +44,7 @@ export async function reachService(env: NodeJS.ProcessEnv): Promise<Service> {
   if (env.WISHMETER_URL === undefined) return await startOwn(env, database);
   const { WISHMETER_URL: url, API_KEY: key, CLICKHOUSE_URL: clickhouseUrl } = env;
   if (!key || !clickhouseUrl) throw new Error('WISHMETER_URL needs API_KEY and CLICKHOUSE_URL beside it.');
-  return { url, key, clickhouseUrl, database, stop: async () => {} };
+  return { url, key, clickhouseUrl, database, own: undefined, stop: async () => {} };
 }
 
 async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Service> {
@@ -43,6 +55,7 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
     HOST: '127.0.0.1',
     PORT: '0',
     CLICKHOUSE_PORT: '0',
+    DASHBOARD_PORT: '0',
     DRAIN_MS: '0',
     LOG_LEVEL: 'warn',
   };
@@ -61,7 +74,12 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
       await child.stop();
       await rm(dir, { recursive: true, force: true });
     };
-    return { ...child.ready, key, database, stop };
+    const token = (await readFile(join(dir, 'dashboard-token'), 'utf8')).trim();
+    const { dashboardUrl } = child.ready;
+    const writableUrl = readServiceUrl(join(dir, 'clickhouse'));
+    if (writableUrl === undefined) throw new Error('The embedded ClickHouse left no address.');
+    const own = { writableUrl, dashboard: `${dashboardUrl}/#token=${token}` };
+    return { ...child.ready, key, database, own, stop };
   } catch (error) {
     await rm(dir, { recursive: true, force: true });
     throw error;

@@ -26,7 +26,14 @@ export async function measureStart({ folder, say, settings }: Bench): Promise<St
 async function startOnce(dir: string): Promise<number> {
   await mkdir(dir);
   const { PATH, HOME, TMPDIR } = process.env;
-  const settings = { DATA_DIR: dir, HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0', DRAIN_MS: '0' };
+  const settings = {
+    DATA_DIR: dir,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    CLICKHOUSE_PORT: '0',
+    DASHBOARD_PORT: '0',
+    DRAIN_MS: '0',
+  };
   const began = performance.now();
   const child = spawn(process.execPath, [fileURLToPath(new URL('dist/src/main.js', ROOT)), 'start'], {
     env: { PATH, HOME, TMPDIR, ...settings },

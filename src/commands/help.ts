@@ -16,7 +16,7 @@ export interface CommandLine {
 }
 
 const ALL = Object.keys(SETTINGS) as SettingName[];
-const NOT_OF_SERVE = /^(WORKERS|NEW_DEPLOYMENT|REDIS_FSYNC|CLICKHOUSE_.*|FLUSH_.*|DATA_DIR)$/;
+const NOT_OF_SERVE = /^(WORKERS|NEW_DEPLOYMENT|REDIS_FSYNC|CLICKHOUSE_.*|DASHBOARD_.*|FLUSH_.*|DATA_DIR)$/;
 
 export const COMMAND_LINES = {
   start: {
@@ -66,6 +66,20 @@ export const COMMAND_LINES = {
       'asks ClickHouse; without a query reads it from stdin; --write as the service and not as an analyst',
     settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_PORT', 'DATA_DIR'],
     example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
+  },
+  dashboard: {
+    usage: 'dashboard',
+    about: "the shop's figures as a page, from CLICKHOUSE_URL as a user who may read the views",
+    settings: [
+      'HOST',
+      'CLICKHOUSE_URL',
+      'CLICKHOUSE_DATABASE',
+      'DASHBOARD_PORT',
+      'DASHBOARD_TOKEN',
+      'LOG_LEVEL',
+    ],
+    example:
+      'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
   },
   dead: {
     usage: 'dead [list | retry | drop]',

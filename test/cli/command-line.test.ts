@@ -44,7 +44,7 @@ t.test(
 t.test('help names every command and every setting', async (t) => {
   const { code, stdout } = await wishmeter({ args: ['help'] });
   t.equal(code, 0);
-  for (const command of ['start', 'serve', 'flush', 'migrate', 'sql', 'dead', 'help']) {
+  for (const command of ['start', 'serve', 'flush', 'migrate', 'sql', 'dashboard', 'dead', 'help']) {
     t.match(stdout, new RegExp(`^  ${command}\\b`, 'm'), command);
   }
   for (const setting of Object.keys(SETTINGS)) t.match(stdout, new RegExp(`^  ${setting}\\b`, 'm'), setting);

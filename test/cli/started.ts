@@ -24,7 +24,7 @@ interface Teardown {
 }
 
 export function startSettings(dir: string): NodeJS.ProcessEnv {
-  const ports = { HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0' };
+  const ports = { HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0', DASHBOARD_PORT: '0' };
   return { ...ports, DATA_DIR: dir, DRAIN_MS: '0', FLUSH_INTERVAL_MS: '100' };
 }
 

@@ -83,7 +83,7 @@ t.test('every view says what it answers', async (t) => {
 t.test('visits, purchases and events are shown under the present profile, each once', async (t) => {
   const { own, ask } = await migrated(t);
   const order = { ...eventRow({ profile_id: 'old', product_id: '1' }), origin: 'order', order_id: 'o1' };
-  const lines = lineOf(eventRow({ profile_id: 'old' })) + `${JSON.stringify(order)}\n`;
+  const lines = `${lineOf(eventRow({ profile_id: 'old' }))}${JSON.stringify(order)}\n`;
   const merge = (from: string, heir: string, at: number) => encodeMerge(newEventId(at), at, from, heir);
   const first = merge('old', 'middle', 1_000);
   await insertEvents(own, Buffer.from(lines + first), 'a', never);

@@ -19,6 +19,7 @@ t.test(`kill -9 of start, ${TIMES} times, SEED=${SEED}`, { timeout: 300_000, ...
   const env = {
     PORT: String(await freePort()),
     CLICKHOUSE_PORT: String(await freePort()),
+    DASHBOARD_PORT: '0',
     API_KEYS: KEY,
     WORKERS: '2',
     REDIS_FSYNC: 'always',

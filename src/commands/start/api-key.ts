@@ -1,20 +1,26 @@
-// The secret key that `start` makes where API_KEYS has none: made once, kept in the data folder, read by
-// nobody but its owner.
+// Secrets that `start` makes where the settings have none, an API key and the dashboard's token: made once, kept in the
+// data folder, read by nobody but its owner.
 
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StartupError } from '../../errors.js';
 
-const FILE = 'api-key';
 const KEY = /^[\x21-\x2b\x2d-\x7e]{16,}$/; // as API_KEYS has them
 
-/**
- * The folder's key; made now if it has none.
- * @throws StartupError where the file holds something else.
- */
-export async function ownApiKey(folder: string): Promise<string> {
-  const path = join(folder, FILE);
+/** The folder's key. @throws StartupError where the file holds something else. */
+export function ownApiKey(folder: string): Promise<string> {
+  return ownSecret(folder, 'api-key', 'sk_');
+}
+
+/** What opens the folder's dashboard. @throws StartupError where the file holds something else. */
+export function ownDashboardToken(folder: string): Promise<string> {
+  return ownSecret(folder, 'dashboard-token', '');
+}
+
+/** Made now if it is not there. */
+async function ownSecret(folder: string, file: string, prefix: string): Promise<string> {
+  const path = join(folder, file);
   const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw new StartupError(`${path} can't be read (${error.code}).`);
@@ -23,7 +29,7 @@ export async function ownApiKey(folder: string): Promise<string> {
     if (KEY.test(kept.trim())) return kept.trim();
     throw new StartupError(`${path} does not hold a key; delete it, and a new one is made.`);
   }
-  const key = `sk_${randomBytes(32).toString('base64url')}`;
+  const key = `${prefix}${randomBytes(32).toString('base64url')}`;
   // Renamed into place, so that a crash leaves a whole key or none.
   await rm(`${path}.new`, { force: true });
   await writeFile(`${path}.new`, `${key}\n`, { mode: 0o600, flag: 'wx' });

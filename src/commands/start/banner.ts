@@ -11,6 +11,9 @@ export interface BannerFacts {
   readonly url: string;
   /** Without credentials. */
   readonly clickhouseUrl: string;
+  /** Without its token. */
+  readonly dashboardUrl: string;
+  readonly dashboardToken: string;
   /** Of the embedded ClickHouse. */
   readonly clickhousePort: number | undefined;
   readonly database: string;
@@ -34,6 +37,7 @@ wishmeter ${version} is ready (${(afterMs / 1_000).toFixed(1)} s)
 
   HTTP        ${url}
   ClickHouse  ${clickhouseUrl}, database ${database}
+  Dashboard   ${facts.dashboardUrl}/#token=${facts.dashboardToken}
   API key     ${key ?? 'as in API_KEYS'}
 
 Count a visit, read the count, post an event:

@@ -2,7 +2,7 @@
 // environment, filled in with what was chosen here: URLs, the port, the key.
 //
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
-//              └─▶ clickhouse ─────┴──▶ flush
+//              └─▶ clickhouse ─────┴──▶ flush ──▶ dashboard
 //
 // On a Redis that is new, flush goes first: it knows from ClickHouse whether there was another one before.
 
@@ -21,7 +21,7 @@ import { createKeys } from '../../redis/keys.js';
 import type { ShutdownStep } from '../../shutdown.js';
 import { clickhouseFolder, redisFolder } from '../embedded-databases.js';
 import type { Environment } from '../program.js';
-import { ownApiKey } from './api-key.js';
+import { ownApiKey, ownDashboardToken } from './api-key.js';
 import type { Children } from './children.js';
 import { claimPorts } from './ports.js';
 import { Relay } from './relay.js';
@@ -35,6 +35,7 @@ const STOP_MS = 12_000;
 export function stopOrder({ DRAIN_MS }: Config): readonly Omit<ShutdownStep, 'run'>[] {
   return [
     { name: 'serve', withinMs: DRAIN_MS + STOP_MS + 1_000 },
+    { name: 'dashboard', withinMs: STOP_MS + 1_000 },
     { name: 'flush', withinMs: STOP_MS + 1_000 },
     { name: 'clickhouse', withinMs: 11_000 },
     { name: 'redis', withinMs: 11_000 },
@@ -49,6 +50,9 @@ export interface Running {
   readonly clickhouseUrl: string;
   /** Of the embedded one. */
   readonly clickhousePort: number | undefined;
+  readonly dashboardPort: number;
+  /** What opens the dashboard. */
+  readonly dashboardToken: string;
 }
 
 /**
@@ -57,11 +61,13 @@ export interface Running {
  */
 export async function startProcesses(config: Config, env: Environment, children: Children): Promise<Running> {
   const { HOST, PORT, DATA_DIR, CLICKHOUSE_URL, CLICKHOUSE_PORT } = config;
-  const [port = 0, clickhousePort = 0] = await claimPorts([
+  const [port = 0, dashboardPort = 0, clickhousePort = 0] = await claimPorts([
     { host: HOST, port: PORT, setting: 'PORT' },
+    { host: HOST, port: config.DASHBOARD_PORT, setting: 'DASHBOARD_PORT' },
     ...(CLICKHOUSE_URL ? [] : [{ host: '127.0.0.1', port: CLICKHOUSE_PORT, setting: 'CLICKHOUSE_PORT' }]),
   ]);
   const key = config.API_KEYS.length > 0 ? undefined : await ownApiKey(DATA_DIR);
+  const dashboardToken = config.DASHBOARD_TOKEN || (await ownDashboardToken(DATA_DIR));
 
   const redisUrl =
     config.REDIS_URL.length > 0
@@ -123,14 +129,32 @@ export async function startProcesses(config: Config, env: Environment, children:
       ),
     );
   });
-  await Promise.all([serving, flushing]);
+  // After the flusher, which makes the views.
+  const showing = Promise.all([clickhouseUrl, flushing]).then(([url]) =>
+    own('dashboard', 'dashboard', {
+      CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asAnalyst(url),
+      DASHBOARD_PORT: String(dashboardPort),
+      DASHBOARD_TOKEN: dashboardToken,
+    }),
+  );
+  await Promise.all([serving, flushing, showing]);
 
   return {
     port,
     key,
     clickhouseUrl: await clickhouseUrl,
     clickhousePort: CLICKHOUSE_URL ? undefined : clickhousePort,
+    dashboardPort,
+    dashboardToken,
   };
+}
+
+/** The embedded ClickHouse as its user who can only read. */
+function asAnalyst(serviceUrl: string): string {
+  const url = new URL(serviceUrl);
+  url.username = 'analyst';
+  url.password = '';
+  return url.href;
 }
 
 /** One that does not answer is not: `serve` says what is wrong with it. */

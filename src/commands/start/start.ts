@@ -69,14 +69,14 @@ export async function start(program: Program): Promise<number> {
 function announce({ config, log, ready, stdout, version }: Program, running: Running, afterMs: number): void {
   const url = httpUrl(config, running.port);
   const clickhouseUrl = new URL(running.clickhouseUrl).origin; // without credentials
+  const dashboardUrl = httpUrl({ ...config, BASE_PATH: '' }, running.dashboardPort);
+  const database = config.CLICKHOUSE_DATABASE;
   if (stdout.isTTY) {
-    stdout.write(
-      banner({ ...running, version, afterMs, url, clickhouseUrl, database: config.CLICKHOUSE_DATABASE }),
-    );
+    stdout.write(banner({ ...running, version, afterMs, url, clickhouseUrl, dashboardUrl, database }));
   } else {
-    log.info({ url, clickhouseUrl, afterMs: Math.round(afterMs) }, 'ready');
+    log.info({ url, clickhouseUrl, dashboardUrl, afterMs: Math.round(afterMs) }, 'ready');
   }
-  ready({ url, clickhouseUrl });
+  ready({ url, clickhouseUrl, dashboardUrl });
 }
 
 /** The URL that a browser on this machine would use. */

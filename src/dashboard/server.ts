@@ -1,0 +1,239 @@
+// The dashboard's HTTP server: one page with its files, which are open, and the panels' rows, for which one logs in.
+//
+//   GET /                            the page
+//   GET /dashboard.js, .css, …       its files
+//   POST /login {"token"}, /logout   token -> cookie
+//   GET /panels/<name>?from=&to=     rows and the statement, as JSON
+//   GET /panels/<name>.csv?from=&to= rows
+
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
+import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
+import type { Logger } from 'pino';
+import { StartupError } from '../errors.js';
+import { csvOf } from './csv.js';
+import { Login } from './login.js';
+import { PANELS, readRange, statementOf } from './panels.js';
+
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join('; ');
+const HEADERS = {
+  'cache-control': 'no-store',
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+};
+
+// dist/src/dashboard/ -> the project's root; what browsers get is not compiled.
+const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
+const UPLOT = new URL('dist/', `file://${createRequire(import.meta.url).resolve('uplot/package.json')}`);
+const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
+  ['/', 'text/html; charset=utf-8', new URL('index.html', OURS)],
+  ['/dashboard.js', 'text/javascript; charset=utf-8', new URL('dashboard.js', OURS)],
+  ['/dashboard.css', 'text/css; charset=utf-8', new URL('dashboard.css', OURS)],
+  ['/uplot.js', 'text/javascript; charset=utf-8', new URL('uPlot.iife.min.js', UPLOT)],
+  ['/uplot.css', 'text/css; charset=utf-8', new URL('uPlot.min.css', UPLOT)],
+];
+
+const LOGIN_BYTES = 1_024;
+/** Longest that a panel may take, and that a browser may take to send a request. */
+const PANEL_MS = 60_000;
+const REQUEST_MS = 10_000;
+
+export interface DashboardOptions {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  readonly token: string;
+  /** With the database that holds the views, as a user who may read them. */
+  readonly clickhouse: ClickHouseClient;
+  readonly log: Logger;
+  /** Milliseconds after a wrong token. */
+  readonly wrongMs?: number;
+}
+
+export interface Dashboard {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/** @throws StartupError where the port can't be listened on */
+export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
+  const { host, port, log } = options;
+  const dashboard = new Requests(options);
+  const server = createServer(
+    { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS },
+    (request, response) => {
+      dashboard.answer(request, response).catch((error) => {
+        log.error({ err: error }, 'a request of the dashboard failed');
+        if (!response.headersSent)
+          send(response, 500, { error: 'The dashboard made a mistake; its log has it.' });
+        else response.destroy();
+      });
+    },
+  );
+  server.listen(port, host);
+  await Promise.race([
+    once(server, 'listening'),
+    once(server, 'error').then(([error]) => Promise.reject(error)),
+  ]).catch((error: NodeJS.ErrnoException) => {
+    throw new StartupError(
+      `DASHBOARD_PORT: port ${port} on ${host} can't be listened on (${error.code}); stop what listens there or set another.`,
+    );
+  });
+  return { port: (server.address() as AddressInfo).port, close: () => closed(server) };
+}
+
+async function closed(server: Server): Promise<void> {
+  const end = once(server, 'close');
+  server.close();
+  server.closeAllConnections();
+  await end;
+}
+
+class Requests {
+  readonly #login: Login;
+  readonly #clickhouse: ClickHouseClient;
+  readonly #log: Logger;
+  readonly #files = new Map(FILES.map(([path, type, file]) => [path, { type, content: readFileSync(file) }]));
+
+  constructor({ token, clickhouse, log, wrongMs }: DashboardOptions) {
+    this.#login = new Login(token, wrongMs);
+    this.#clickhouse = clickhouse;
+    this.#log = log;
+  }
+
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (!URL.canParse(request.url ?? '', 'http://dashboard'))
+      return send(response, 400, { error: 'That is no path.' });
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://dashboard');
+    const isReading = request.method === 'GET' || request.method === 'HEAD';
+    const file = this.#files.get(pathname);
+    if (file !== undefined && isReading) {
+      response.writeHead(200, {
+        ...HEADERS,
+        'content-type': file.type,
+        'content-length': file.content.length,
+      });
+      return void response.end(request.method === 'HEAD' ? undefined : file.content);
+    }
+    if (pathname === '/healthz' && isReading) return send(response, 200, { status: 'ok' });
+    if (pathname === '/login' && request.method === 'POST') return await this.#logIn(request, response);
+    if (pathname === '/logout' && request.method === 'POST') {
+      response.setHeader('set-cookie', this.#login.goodbye());
+      return send(response, 200, {});
+    }
+    const [, name, suffix] = /^\/panels\/(\w+)(\.csv)?$/.exec(pathname) ?? [];
+    if (name !== undefined && isReading) {
+      if (!this.#login.isKnown(request.headers.cookie ?? '', Date.now()))
+        return send(response, 401, { error: 'Log in with the token that `wishmeter start` prints.' });
+      return await this.#panel(response, name, searchParams, suffix !== undefined);
+    }
+    send(response, 404, { error: 'There is nothing at this path.' });
+  }
+
+  async #logIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const from = request.headers['sec-fetch-site'];
+    if (from !== undefined && from !== 'same-origin' && from !== 'none')
+      return send(response, 403, { error: 'Another site may not log in.' });
+    const token = await readToken(request);
+    if (token === undefined) return send(response, 400, { error: 'Send {"token": "…"} as JSON.' });
+    const outcome = await this.#login.attempt(token);
+    if (outcome === 'welcome') {
+      const secure = request.headers['x-forwarded-proto'] === 'https';
+      response.setHeader('set-cookie', this.#login.cookie(Date.now(), secure));
+      return send(response, 200, { wrongTokens: this.#login.wrong });
+    }
+    if (outcome === 'crowded') {
+      response.setHeader('retry-after', '5');
+      return send(response, 429, { error: 'Many tokens are being tried; try again in some seconds.' });
+    }
+    this.#log.warn({ wrong: this.#login.wrong, address: request.socket.remoteAddress }, 'a wrong token');
+    send(response, 401, { error: 'That is not the token.' });
+  }
+
+  async #panel(
+    response: ServerResponse,
+    name: string,
+    query: URLSearchParams,
+    asCsv: boolean,
+  ): Promise<void> {
+    const panel = PANELS.find((one) => one.name === name);
+    if (panel === undefined) return send(response, 404, { error: 'There is no such panel.' });
+    const range = readRange(query.get('from') ?? '', query.get('to') ?? '');
+    if (range === undefined)
+      return send(response, 400, { error: '`from` and `to` are days like 2026-03-01, in this order.' });
+    const sql = statementOf(panel, range);
+    const abort = new AbortController();
+    response.once('close', () => abort.abort()); // a browser that has gone on to another time
+    const late = setTimeout(() => abort.abort(), PANEL_MS);
+    try {
+      const began = performance.now();
+      const answer = await this.#clickhouse.query({
+        query: sql,
+        format: 'JSONCompactEachRowWithNames',
+        abort_signal: abort.signal,
+      });
+      const [names = [], ...rows] = await answer.json<unknown[]>();
+      const ms = Math.round(performance.now() - began);
+      if (!asCsv) return send(response, 200, { title: panel.title, sql, ms, names, rows });
+      const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
+      response.setHeader('content-disposition', `attachment; filename="${file}"`);
+      const body = Buffer.from(csvOf(names as string[], rows));
+      response.writeHead(200, {
+        ...HEADERS,
+        'content-type': 'text/csv; charset=utf-8',
+        'content-length': body.length,
+      });
+      response.end(body);
+    } catch (error) {
+      if (response.destroyed) return;
+      // ClickHouse's own words are for the log: they may have what visitors sent.
+      this.#log.warn({ panel: name, err: error }, 'a panel was not answered');
+      const why =
+        error instanceof ClickHouseError
+          ? `ClickHouse refused this panel (code ${error.code}); the dashboard's log has why.`
+          : 'ClickHouse does not answer.';
+      send(response, 503, { error: why, away: !(error instanceof ClickHouseError) });
+    } finally {
+      clearTimeout(late);
+    }
+  }
+}
+
+async function readToken(request: IncomingMessage): Promise<string | undefined> {
+  let body = '';
+  for await (const chunk of request.setEncoding('utf8')) {
+    body += chunk;
+    if (body.length > LOGIN_BYTES) return undefined;
+  }
+  try {
+    const { token } = JSON.parse(body);
+    return typeof token === 'string' ? token.trim() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function send(response: ServerResponse, status: number, value: object): void {
+  const body = Buffer.from(JSON.stringify(value));
+  response.writeHead(status, {
+    ...HEADERS,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': body.length,
+  });
+  response.end(body);
+}

@@ -1,0 +1,62 @@
+// A dashboard over the small world of test/clickhouse/small-world.ts, asked as the analyst that `start` lets it be.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { migrate } from '../../src/clickhouse/migrate.js';
+import { startDashboard } from '../../src/dashboard/server.js';
+import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+
+export const TOKEN = '0123456789abcdef';
+export const MONTH = { from: dateOf(1), to: dateOf(31) };
+
+export interface DashboardWorld {
+  /** Without a slash at its end. */
+  readonly url: string;
+  /** The service's own client, to compare with. */
+  readonly client: ClickHouseClient;
+  /** The header `Cookie` of one who is logged in. */
+  logIn(): Promise<string>;
+  /** Takes ClickHouse away. */
+  stopClickHouse(): Promise<void>;
+}
+
+/** @param isEmpty a shop to which nobody has come */
+export async function dashboardWorld(t: Test, isEmpty = false): Promise<DashboardWorld> {
+  const server = await startTestClickHouse({ readable: { database: 'shop', tables: ANALYST_TABLES } });
+  let isUp = true;
+  const stopClickHouse = async () => {
+    if (isUp) await server.stop();
+    isUp = false;
+  };
+  t.teardown(stopClickHouse);
+  const admin = createClickHouse(server.url);
+  await migrate(admin, 'shop');
+  await admin.close();
+  const client = createClickHouse(server.url, 'shop');
+  t.teardown(() => client.close());
+  if (!isEmpty) await makeSmallWorld(client);
+  const analystUrl = new URL(server.url);
+  analystUrl.username = 'analyst';
+  analystUrl.password = '';
+  const analyst = createClickHouse(analystUrl.href, 'shop');
+  t.teardown(() => analyst.close());
+  const dashboard = await startDashboard({
+    host: '127.0.0.1',
+    port: 0,
+    token: TOKEN,
+    clickhouse: analyst,
+    log: pino({ level: 'silent' }),
+    wrongMs: 1,
+  });
+  t.teardown(() => dashboard.close());
+  const url = `http://127.0.0.1:${dashboard.port}`;
+  const logIn = async () => {
+    const answer = await fetch(`${url}/login`, { method: 'POST', body: JSON.stringify({ token: TOKEN }) });
+    return (answer.headers.get('set-cookie') as string).split(';')[0] as string;
+  };
+  return { url, client, logIn, stopClickHouse };
+}
