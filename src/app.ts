@@ -31,6 +31,7 @@ import type { Operation } from './http/operation.js';
 import { profileOperations } from './http/profiles.js';
 import { purchaseOperation } from './http/purchase.js';
 import { type Accepted, RateLimit } from './http/rate-limit.js';
+import { rightsOperations } from './http/rights.js';
 import { listen } from './http/server.js';
 import { settingsOperations } from './http/settings.js';
 import { shareOperations } from './http/share.js';
@@ -38,6 +39,7 @@ import { sharePageOperation } from './http/share-page.js';
 import { visitBatchOperation } from './http/visit-batches.js';
 import { visitListOperation } from './http/visit-lists.js';
 import { visitOperations } from './http/visits.js';
+import { Exporter } from './identity/exporter.js';
 import { openIdentity } from './identity/open.js';
 import { upgradeDoors } from './identity/upgrade.js';
 import { inWords } from './redis/failures.js';
@@ -218,6 +220,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
       ...shareOperations(access, sessions, visitors, profiles, shares, items),
       sharePage,
       ...profileOperations(access, visitors, profiles),
+      ...rightsOperations(identity.eraser, new Exporter(store, identity.doors, items)),
       ...settingsOperations(settings),
       purchaseOperation(visitors, settings, purchases, deliveries, config.SHOPIFY_SECRET),
       beaconOperation(),
