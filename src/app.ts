@@ -14,6 +14,7 @@ import { appendFormat } from './events/appender.js';
 import { Recorder } from './events/recorder.js';
 import { recordingFormat } from './events/recording.js';
 import { readBacklogs, visitStreams } from './flush/backlog.js';
+import { watchErasures } from './flush/eraser.js';
 import { startFlusher } from './flush/flusher.js';
 import { Access } from './http/access.js';
 import { BacklogMetrics } from './http/backlog-metrics.js';
@@ -333,6 +334,15 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
       metrics,
     });
     onClose(() => flusher.close());
+    const erasing = {
+      redis: store.client,
+      keys: store.keys,
+      clickhouse,
+      shards: store.deployment.shards,
+      visitStreams: await visitStreams(store.client, store.keys),
+      log,
+    };
+    onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
     const totals = keepDaysTotalled(clickhouse, log);
     onClose(() => totals.close());
     return { lost };

@@ -16,7 +16,7 @@
 //   - A merge gives only to an heir that expects it; a room that was made anew does not.
 //   - A door that was pointed too late is looked at again afterwards, and taken away.
 //   - A batch that Redis has is one of these steps; sent again under its number it is answered, and not done again.
-//   - A line for the stream was written before the erasure says "up to now" (lua/erasures.lua); see src/erasure/.
+//   - A line for the stream was written before the erasure says "up to now" (lua/erasures.lua); see src/flush/erasures.ts.
 
 import { ServiceError } from '../errors.js';
 import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';

@@ -16,6 +16,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'erase-home': '946f765d45f41537f595e773ce311332b84ff83c',
   'erase-room': 'efd6667753fad9c45dc488888b3409fd8da6e896',
   'erase-things': 'c96b099d34e708749cbce1d1cd1b107e712d52ed',
+  'erasure-done': 'c67cb064f377866941a2e9088451c7eaba2fa05c',
   erasures: '74cb0e6606ad8d62b8f0b2bc654c9c74a637e7b6',
   fence: '2409924d290580f6ce271a394330312ada2956e9',
   'flush-beat': 'ae5126cc36c3ffe50de7920728fe7de78f286b64',
@@ -34,7 +35,7 @@ const SHAS: Readonly<Record<string, string>> = {
   open: 'c1a15d08db203314974efadbd2b0996e038623e5',
   point: '1ead619a0df01d6635a54436f62f98a8e6993c8c',
   probe: 'd064623a6b68ddab0235d80118651c7ab4a09fc3',
-  profile: 'a90968ff26dc2cc8c23d088db680ade5a70bab77',
+  profile: '35635e3fd58e7880a56a29e1e93b09675ca7b06e',
   put: '5b01f6ae51bd4475286e5db5356e80c030bd4c98',
   record: '2669bbcc1fddcd9f0e0ec368cdec31dabcf4d738',
   register: '75024381dc2b17613ca23adad327c30b5389a319',
@@ -46,9 +47,9 @@ const SHAS: Readonly<Record<string, string>> = {
   settings: '2f826facd09314fe8b419529ef58b8fdc729bafa',
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
-  'visit-once': '4b18c9b87d25f24818c8b7ac647671dfcd310a2c',
-  visits: 'b8e57dc1da6aae12d70d49cece7dd5afc91bf923',
-  wishlist: 'bd5fc02050f7bf10148f91e89ade109227a0d432',
+  'visit-once': 'e56bec3890cd38e916a09181267e139b4067c598',
+  visits: 'cf465d11dd13ac337b0b1b038fe6558f7775253c',
+  wishlist: '701eec83e6633d3619e458501c8bf0b0e0dc38ba',
 };
 
 const names = readdirSync(new URL('../../../lua/', import.meta.url)).map((file) =>
