@@ -93,10 +93,7 @@ function streamsOf({ keys, shards, visitStreams = [] }: EraserSpec): [StreamKeys
   ];
 }
 
-async function eraseDeadLetters(
-  spec: EraserSpec,
-  erasures: ReadonlyMap<string, Erasure>,
-): Promise<void> {
+async function eraseDeadLetters(spec: EraserSpec, erasures: ReadonlyMap<string, Erasure>): Promise<void> {
   const { redis } = spec;
   for (const [keys, shard] of streamsOf(spec)) {
     for (let after: string | undefined; ; ) {

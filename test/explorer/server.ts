@@ -152,9 +152,10 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
     async keysOf(profiles) {
       const { client } = store;
       const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
-      const patterns = profiles.map((profile) => `${keyPrefix}:{${bucketOf(profile)}}:*`);
-      const found = await Promise.all(nodes.flatMap((node) => patterns.map((pattern) => node.keys(pattern))));
-      return found.flat().filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
+      const tags = profiles.map((profile) => `:{${bucketOf(profile)}}:`);
+      const keys = (await Promise.all(nodes.map((node) => node.keys(`${keyPrefix}:*`)))).flat();
+      const found = keys.filter((key) => tags.some((tag) => key.includes(tag)));
+      return found.filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
     },
     async settle() {
       // A turn sends what was answered in it, and each node answers in order.
