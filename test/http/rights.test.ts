@@ -17,7 +17,7 @@ eachRedis(t, async (t, redis) => {
   const traces = async (...texts: string[]) => {
     const found: string[] = [];
     for (const [key, value] of Object.entries(await dumpRedis(redis, app.prefix))) {
-      if (/:lane:|:events(:|$)|:erasures$/.test(key)) continue;
+      if (/:lane:|:(events|visits)(:|$)|:erasures$/.test(key)) continue;
       const whole = `${key} ${JSON.stringify(value)}`;
       // A profile's keys have its bucket and its hash apart.
       if (texts.some((text) => whole.includes(text) || whole.includes(text.slice(text.indexOf('.') + 1))))
