@@ -4,9 +4,15 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 
 /** Tables with rows of visitors, and whose clock `occurred_at` is of. */
-export const VISITOR_TABLES: readonly { readonly name: string; readonly clock: 'server' | 'redis' }[] = [
-  { name: 'events_stored', clock: 'server' },
-  { name: 'visits_stored', clock: 'redis' },
+export const VISITOR_TABLES: readonly {
+  readonly name: string;
+  readonly profile: string;
+  readonly time: string;
+  readonly clock: 'server' | 'redis';
+}[] = [
+  { name: 'events_stored', profile: 'profile_id', time: 'occurred_at', clock: 'server' },
+  { name: 'visits_stored', profile: 'profile_id', time: 'occurred_at', clock: 'redis' },
+  { name: 'profile_merges_stored', profile: 'old_id', time: 'merged_at', clock: 'server' },
 ];
 
 export interface ErasedProfile {
@@ -29,11 +35,11 @@ export async function eraseRows(client: ClickHouseClient, profiles: readonly Era
   for (let i = 0; i < known.length; i += AT_ONCE) {
     const some = known.slice(i, i + AT_ONCE);
     const ids = some.map(({ profileId }) => `'${profileId}'`).join(',');
-    for (const { name, clock } of VISITOR_TABLES) {
+    for (const { name, profile, time, clock } of VISITOR_TABLES) {
       const untils = some.map(({ until }) => Math.floor(until[clock])).join(',');
       await client.command({
-        query: `ALTER TABLE ${name} DELETE WHERE profile_id IN (${ids}) AND
-          toUnixTimestamp64Milli(occurred_at) <= transform(profile_id, [${ids}], [${untils}], toInt64(-1))`,
+        query: `ALTER TABLE ${name} DELETE WHERE ${profile} IN (${ids}) AND
+          toUnixTimestamp64Milli(${time}) <= transform(${profile}, [${ids}], [${untils}], toInt64(-1))`,
         clickhouse_settings: { mutations_sync: '1' },
       });
     }
