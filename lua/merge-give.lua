@@ -4,15 +4,17 @@
 -- and variant the heir's stays; what the heir's profile does not know yet it learns.
 --
 -- KEYS[1] profile of the heir   KEYS[2] what is given to: room, items, outbox, profile or merged of the heir
--- KEYS[3] received by the heir from this profile
+-- KEYS[3] received by the heir from this profile   KEYS[4] merged: what came to the heir
 --
 -- ARGV[1]   deadline, in milliseconds of this server's clock
 -- ARGV[2]   kind: v counts, i items, o outbox, p profile, g merged
 -- ARGV[3]   seconds for which what was received is remembered
--- ARGV[4..] field, value, field, value, ...
+-- ARGV[4]   the profile that is merged away; the heir expects it (see register.lua)
+-- ARGV[5..] field, value, field, value, ...
 --
 -- Returns 1, or where the heir was merged away itself, and nothing was done: {its heir (`!` before it while that
 -- merge is under way), field, value, ...} with what is left to be given to that one.
+-- `@`, and nothing was done, where the heir is being erased, or does not expect it (any more).
 -- Errors: EXPIRED -1; nothing was done.
 
 local now = redis.call('TIME')
@@ -22,8 +24,11 @@ end
 
 local kind = ARGV[2]
 local heir = redis.call('HGET', KEYS[1], 'heir')
+if heir == '@' or not heir and redis.call('HEXISTS', KEYS[4], ARGV[4]) == 0 then
+  return '@'
+end
 local left, bytes = { heir }, 0
-for i = 4, #ARGV, 2 do
+for i = 5, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
   local mark = kind .. field
   local received = redis.call('HGET', KEYS[3], mark)

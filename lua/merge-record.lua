@@ -9,7 +9,8 @@
 -- ARGV[4..] event id, line; one pair for each profile that is the heir's now
 --
 -- Returns {event id, line, ...} of this merge that are not out, maybe of an earlier try, or the heir's heir (string)
--- where it was merged away itself; then nothing was done.
+-- where it was merged away itself, `@` where it is being erased, or does not expect this
+-- merge (any more, see register.lua); then nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
 
 local now = redis.call('TIME')
@@ -19,8 +20,8 @@ if ms > tonumber(ARGV[1]) then
 end
 
 local heir = redis.call('HGET', KEYS[1], 'heir')
-if heir then
-  return heir
+if heir or redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0 then
+  return heir or '@'
 end
 local deed = '\nmerge ' .. ARGV[2] .. '\n'
 if redis.call('HGET', KEYS[2], ARGV[2]) ~= ARGV[3] then

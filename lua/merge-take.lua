@@ -12,7 +12,8 @@
 -- The tombstone is the field `heir` of the profile, with `!` before the id until the heir has everything. The bucket
 -- remembers its merges: profile -> `<milliseconds> <nonce> <heir>`.
 --
--- Returns {heir, nonce} of the tombstone: of the first merge, whatever ARGV[3] and ARGV[4] say.
+-- Returns {heir, nonce} of the tombstone: of the first merge, whatever ARGV[3] and ARGV[4] say. {`@`, empty}, and nothing
+-- was done, where it is being erased, or is no room (any more).
 -- Errors: EXPIRED -1; nothing was done.
 
 local now = redis.call('TIME')
@@ -21,9 +22,12 @@ if ms > tonumber(ARGV[1]) then
   return -1
 end
 
-local tombstone = redis.call('HMGET', KEYS[1], 'heir', 'nonce')
+local tombstone = redis.call('HMGET', KEYS[1], 'heir', 'nonce', 'owner')
 if tombstone[1] then
-  return tombstone
+  return { tombstone[1], tombstone[2] or '' }
+end
+if not tombstone[3] then
+  return { '@', '' }
 end
 -- A journal that is there is of an earlier merge which a failover forgot here; its heir has it.
 redis.call('UNLINK', KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10])

@@ -2,6 +2,7 @@
 -- and its door a marker. An unknown identity becomes known by it.
 --
 -- KEYS[1] ids of its bucket   KEYS[2] its door   KEYS[3] room of its own profile   KEYS[4] its own profile
+-- KEYS[5] merged: what came to that room; the identity is the first (see register.lua)
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the identity, `s:<session>` or `c:<customer>`
@@ -38,7 +39,11 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
     end
   end
 end
-redis.call('HSETNX', KEYS[4], 'owner', ARGV[4])
+local owner = redis.call('HGET', KEYS[4], 'owner')
+if not owner or owner == '?' then
+  redis.call('HSET', KEYS[4], 'owner', ARGV[4])
+end
+redis.call('HSET', KEYS[5], ARGV[2], '')
 field = ARGV[3] .. ' 1'
 redis.call('HSET', KEYS[1], ARGV[2], field)
 redis.call('SET', KEYS[2], '')

@@ -64,7 +64,8 @@ while from <= #visitors do
   elseif not field or sub(field, 1, #room + 1) ~= room .. ' ' then
     other = '@' .. (field or '')
   else
-    other = redis.call('HGET', place, 'heir')
+    local facts = redis.call('HMGET', place, 'heir', 'owner')
+    other = facts[1] or not facts[2] and '@'
   end
   if other then
     answers[n + 1], answers[n + 2] = i, other

@@ -8,11 +8,12 @@
 -- ARGV[2] product handle
 -- ARGV[3] seconds for which the operation is remembered
 -- ARGV[4] products that a profile may count
--- ARGV[5..8] where visits are logged: stream; its state; its high-water mark; the visit's line (see visits.lua)
+-- ARGV[5] 1 where it is at a room, 0 at a door
+-- ARGV[6..9] where visits are logged: stream; its state; its high-water mark; the visit's line (see visits.lua)
 --
 -- Returns the count after this visit (integer; in a list with 1 behind it where it was not logged because of the mark,
 -- with -1 where the stream is not at this node), or a string and nothing was done: `@` where the operation is no
--- longer done here (the identity left its door, or a retry took the operation elsewhere), else the heir's id, `!`
+-- longer done here (the identity left its door, a retry took it elsewhere, or the room is erased), else the heir's id, `!`
 -- before it while the merge is under way.
 -- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
 
@@ -25,9 +26,9 @@ local count = redis.call('GET', KEYS[3])
 if count then
   return count == '-' and '@' or tonumber(count)
 end
-local heir = redis.call('HGET', KEYS[2], 'heir')
-if heir then
-  return heir
+local facts = redis.call('HMGET', KEYS[2], 'heir', 'owner')
+if facts[1] or ARGV[5] == '1' and not facts[2] then
+  return facts[1] or '@'
 end
 if redis.call('TYPE', KEYS[1]).ok == 'string' then
   return '@'
@@ -38,13 +39,13 @@ if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   return -6
 end
 redis.call('SET', KEYS[3], count, 'EX', ARGV[3])
-local stream, state = ARGV[5], ARGV[6]
+local stream, state = ARGV[6], ARGV[7]
 if stream then
   local waiting = redis.pcall('HMGET', state, 'events', 'bytes')
-  local bytes = not waiting.err and (waiting[2] or 0) + #ARGV[8]
-  if bytes and bytes > tonumber(ARGV[7]) then
+  local bytes = not waiting.err and (waiting[2] or 0) + #ARGV[9]
+  if bytes and bytes > tonumber(ARGV[8]) then
     return { count, 1 }
-  elseif not bytes or type(redis.pcall('XADD', stream, '*', 'n', 1, 'v', ARGV[8])) == 'table' then
+  elseif not bytes or type(redis.pcall('XADD', stream, '*', 'n', 1, 'v', ARGV[9])) == 'table' then
     return { count, -1 }
   end
   redis.call('HSET', state, 'events', (waiting[1] or 0) + 1, 'bytes', bytes)

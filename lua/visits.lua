@@ -28,7 +28,8 @@
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
 --   a count (integer) for c, C, g, G; TOO_MANY -6 for v, V, c, C: this would be one product too many
 --   `@<field>`: the identity is elsewhere; without the field (empty) where the sender has to ask for it
---   the heir's id, `!` before it while the merge is under way: the room was merged away
+--   the heir's id, `!` before it while the merge is under way: the room was merged away; `@`: it is being erased, or
+--     it is no room (any more): each has an owner
 --   for p and r the field; for p empty where the identity is unknown
 --   `~`: on a cluster, a key is not at this node, or it is on the move
 -- Where an operation is elsewhere, or too many, nothing was done. Those missing from the list were done.
@@ -93,8 +94,8 @@ local function elsewhere(profile, identity, ids, room)
       return '@' .. field
     end
   end
-  local heir = redis.pcall('HGET', profile, 'heir')
-  return type(heir) == 'table' and answer_of(heir) or heir
+  local facts = redis.pcall('HMGET', profile, 'heir', 'owner')
+  return facts.err and answer_of(facts) or facts[1] or not facts[2] and '@'
 end
 
 local answers, n, i, at = {}, 0, 0, 1

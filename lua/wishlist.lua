@@ -41,7 +41,8 @@
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one. Those missing were done as asked.
 --   `@<field>`: the identity is elsewhere (see visits.lua)
---   the heir's id, `!` before it while the merge is under way: the profile was merged away
+--   the heir's id, `!` before it while the merge is under way: the profile was merged away; `@`: it is being erased, or
+--     there is no such room (any more)
 --   `=<value>`: done, now or before. The value is the `<item id> <added at>` or the code that was there, or `1` where
 --     items were removed; else empty. On a cluster a newline and the events that the sender appends, as lines
 --   `~\n<line>\n...`: not now: the same operation is under way in another request, or the outbox is full of these events
@@ -236,8 +237,9 @@ for first in next_line do
     end
     -- Who is at home has no heir.
     if not answer and (name == '' or room ~= '' or kind == 'c') then
-      facts = redis.call('HMGET', profile, 'heir', 'itemBytes', 'share')
-      answer = facts[1]
+      facts = redis.call('HMGET', profile, 'heir', 'itemBytes', 'share', 'owner')
+      -- Who is at home has no owner. A removal makes nothing, and is also asked for at a guest's own profile.
+      answer = facts[1] or kind ~= 'r' and (name == '' or room ~= '') and not facts[4] and '@'
     end
 
     if not answer then

@@ -14,6 +14,7 @@ import { appendFormat } from './events/appender.js';
 import { Recorder } from './events/recorder.js';
 import { recordingFormat } from './events/recording.js';
 import { readBacklogs, visitStreams } from './flush/backlog.js';
+import { watchErasures } from './flush/eraser.js';
 import { startFlusher } from './flush/flusher.js';
 import { Access } from './http/access.js';
 import { BacklogMetrics } from './http/backlog-metrics.js';
@@ -31,6 +32,7 @@ import type { Operation } from './http/operation.js';
 import { profileOperations } from './http/profiles.js';
 import { purchaseOperation } from './http/purchase.js';
 import { type Accepted, RateLimit } from './http/rate-limit.js';
+import { rightsOperations } from './http/rights.js';
 import { listen } from './http/server.js';
 import { settingsOperations } from './http/settings.js';
 import { shareOperations } from './http/share.js';
@@ -38,6 +40,7 @@ import { sharePageOperation } from './http/share-page.js';
 import { visitBatchOperation } from './http/visit-batches.js';
 import { visitListOperation } from './http/visit-lists.js';
 import { visitOperations } from './http/visits.js';
+import { Exporter } from './identity/exporter.js';
 import { openIdentity } from './identity/open.js';
 import { upgradeDoors } from './identity/upgrade.js';
 import { inWords } from './redis/failures.js';
@@ -218,6 +221,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
       ...shareOperations(access, sessions, visitors, profiles, shares, items),
       sharePage,
       ...profileOperations(access, visitors, profiles),
+      ...rightsOperations(identity.eraser, new Exporter(store, identity.doors, items)),
       ...settingsOperations(settings),
       purchaseOperation(visitors, settings, purchases, deliveries, config.SHOPIFY_SECRET),
       beaconOperation(),
@@ -330,6 +334,15 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
       metrics,
     });
     onClose(() => flusher.close());
+    const erasing = {
+      redis: store.client,
+      keys: store.keys,
+      clickhouse,
+      shards: store.deployment.shards,
+      visitStreams: await visitStreams(store.client, store.keys),
+      log,
+    };
+    onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
     const totals = keepDaysTotalled(clickhouse, log);
     onClose(() => totals.close());
     return { lost };

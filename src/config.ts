@@ -277,6 +277,11 @@ export const SETTINGS = {
     'longest wait of an event in Redis before it goes to ClickHouse, in quiet times',
     integer(10, 60_000),
   ),
+  ERASURE_INTERVAL_S: setting(
+    '3600',
+    'seconds in which what was erased from Redis is erased from ClickHouse, all that waits at once',
+    integer(60, 86_400),
+  ),
   FLUSH_OWNER: setting(
     '',
     'name of this `flush`; one that is started again under its name goes on at once, others wait 5 s; random where empty',

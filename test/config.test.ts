@@ -277,6 +277,13 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     ],
     wrong: ['9', '60001', '1s'],
   },
+  ERASURE_INTERVAL_S: {
+    right: [
+      ['60', 60],
+      ['86400', 86_400],
+    ],
+    wrong: ['59', '86401', '1h'],
+  },
   FLUSH_OWNER: { right: ['a', 'flush-1.eu_x', 'x'.repeat(64)], wrong: ['a b', 'a:b', 'x'.repeat(65)] },
   FLUSH_METRICS_PORT: {
     right: [

@@ -16,7 +16,8 @@ export interface CommandLine {
 }
 
 const ALL = Object.keys(SETTINGS) as SettingName[];
-const NOT_OF_SERVE = /^(WORKERS|NEW_DEPLOYMENT|REDIS_FSYNC|CLICKHOUSE_.*|DASHBOARD_.*|FLUSH_.*|DATA_DIR)$/;
+const NOT_OF_SERVE =
+  /^(WORKERS|NEW_DEPLOYMENT|REDIS_FSYNC|CLICKHOUSE_.*|DASHBOARD_.*|FLUSH_.*|ERASURE_.*|DATA_DIR)$/;
 
 export const COMMAND_LINES = {
   start: {
@@ -46,6 +47,7 @@ export const COMMAND_LINES = {
       'CLICKHOUSE_URL',
       'CLICKHOUSE_DATABASE',
       'FLUSH_INTERVAL_MS',
+      'ERASURE_INTERVAL_S',
       'FLUSH_OWNER',
       'FLUSH_METRICS_PORT',
       'DATA_DIR',

@@ -44,6 +44,7 @@ import type { RedisClient } from '../redis/client.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
 import { backoffMs, pause } from './backoff.js';
 import { Delivery, type Table } from './delivery.js';
+import { readErasures, withoutErased } from './erasures.js';
 import { type Manifest, manifestOf } from './manifest.js';
 import { FlushMetrics } from './metrics.js';
 import { type Batch, cutBatch, readBatch, type Source } from './reader.js';
@@ -304,7 +305,9 @@ class ShardFlusher {
     batch: Batch | undefined,
     isReplay = false,
   ): Promise<void> {
-    const { lines, strangers = [] } = batch ?? {};
+    const { strangers = [] } = batch ?? {};
+    const erasures = await readErasures(this.#spec.redis, this.#spec.keys);
+    const lines = batch && withoutErased(batch.lines, erasures);
     const delivery = new Delivery(
       this.#streams.table,
       this.#log,

@@ -49,5 +49,10 @@ export function once(
   const scope = kind === 'server' ? `server ${account}` : `visitor ${visitor}`;
   const customer = kind === 'server' ? null : customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
-  return requests.run({ scope, key, fingerprint, customer }, place(), act);
+  return requests.run({ scope, key, fingerprint, customer }, place(), async (operation) => {
+    const answer = await act(operation);
+    // The answer names the profile, and is kept.
+    await operation.note((JSON.parse(answer) as { readonly profileId: string }).profileId);
+    return answer;
+  });
 }

@@ -14,18 +14,25 @@ import { LRUCache } from 'lru-cache';
 import { LUA, ServiceError } from '../errors.js';
 import type { Recorder } from '../events/recorder.js';
 import type { Recording } from '../events/recording.js';
-import { type AtProfile, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
-import { bucketOf } from '../redis/keys.js';
+import { type AtProfile, ERASED, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
+import { bucketOf, type Keys } from '../redis/keys.js';
 import { type Operation, REMEMBERED_S } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Entry, VisitAnswer, VisitBatch, VisitKind } from '../visits/visit-batch.js';
 import { type VisitLog, visitLine } from '../visits/visit-log.js';
 import type { ProfileIds } from './profile-id.js';
+import { isCustomerName } from './rules.js';
 
 const VISIT_ONCE = loadScript('visit-once');
 const POINT = loadScript('point');
 const MOVE_OUT = loadScript('move-out');
+const REGISTER = loadScript('register');
+const FREE = loadScript('free-door');
+const CLAIM = loadScript('claim');
+
+/** The owner of a room that a failover has forgotten, until a customer is linked. */
+export const NOBODY = '?';
 
 export interface Settled {
   readonly profileId: string;
@@ -76,6 +83,8 @@ export interface Changed<Answer> {
   readonly answer: Answer;
 }
 
+/** How many numbers there are for the first move of an identity that was unknown. */
+const FIRST_MOVES = 1e6;
 /** Rooms that one process remembers; about 200 bytes each. */
 const REMEMBERED_ROOMS = 100_000;
 /** Counts that one call moves; only after a failover there are any to move. */
@@ -182,7 +191,9 @@ export class Doors {
         (place, answer) => (typeof answer === 'object' ? answer : settle(place, answer)),
       );
       if (done !== undefined) return done;
-      // A retry has taken the operation from this room to another place.
+      // A retry has taken the operation from this room to another place, or the room is erased.
+      const { name, room } = subject;
+      if (name === '' && room !== undefined && !(await this.isThere(room))) return undefined;
     }
     throw new ServiceError('unavailable');
   }
@@ -200,7 +211,7 @@ export class Doors {
     const touched = [counts, keys.profile(profileId), keys.operation(profileId, operation.recordId())];
     const line = visitLine(profileId, handle, device);
     const logged = this.#log?.args(line, this.#store.addressOf(bucketOf(profileId))) ?? [];
-    const args = [handle, REMEMBERED_S, this.#maxProducts, ...logged];
+    const args = [handle, REMEMBERED_S, this.#maxProducts, isRoom ? 1 : 0, ...logged];
     const reply = await this.#store.change(VISIT_ONCE, touched, args);
     if (Array.isArray(reply)) {
       const [count, missed] = reply as [number, number];
@@ -208,7 +219,7 @@ export class Doors {
       return count;
     }
     if (reply === LUA.TOO_MANY) throw new ServiceError('too_many_products');
-    if (reply === '@') await operation.moveOn(profileId);
+    if (reply === ERASED) await operation.moveOn(profileId);
     return reply as string | number;
   }
 
@@ -287,24 +298,101 @@ export class Doors {
   }
 
   /**
-   * Says where an identity belongs from now on. @param door what its door said; it is not at home
-   * @returns false where that changed meanwhile; then nothing was done
+   * Says where an identity belongs from now on. The room knows of it before, so that an erasure finds it, and
+   * is looked at after: one that was erased in between has not. @param door what its door said; it is not at home
+   * @returns false where that changed meanwhile, or there is no such room
    */
   async point(name: string, door: Door, room: string): Promise<boolean> {
+    if (!(await this.#register(name, room)) || !(await this.#point(name, door, room))) return false;
+    this.#rooms.set(name, room);
+    if (await this.#expects(room, name)) return true;
+    const pointed = await this.where(name);
+    if (pointed.room === room) await this.free(name, pointed);
+    return false;
+  }
+
+  /** Lets a pending change of a door fail: what it compares with is another field now. */
+  async stir(name: string, door: Door): Promise<boolean> {
+    return this.#point(name, door, door.room as string);
+  }
+
+  /**
+   * Mends an identity's way to a room that is none. An erasure that is under way is finished, and takes the door away,
+   * before it ends. So where the door still leads there, a failover has forgotten the room: it is one again.
+   */
+  async mend(name: string, room: string): Promise<void> {
+    await this.#atProfile.follow(room, ERASED);
+    const { room: at } = await this.where(name);
+    if (at !== room || (await this.isThere(room))) return;
+    await this.claim(room, isCustomerName(name) ? name : NOBODY);
+    await this.#register(name, room);
+  }
+
+  /** Makes a room a customer's, where it has no owner. @param owner NOBODY where that is not known yet */
+  async claim(room: string, owner: string): Promise<void> {
+    await this.#store.change(CLAIM, [this.#store.keys.profile(room)], [owner]);
+  }
+
+  /** Takes an identity's door away; where its own profile is another's room by now, it leads there. @returns false where it changed */
+  async free(name: string, door: Door): Promise<boolean> {
     const { keys } = this.#store;
     const own = this.ownProfile(name);
-    const move = Number(door.field.slice(door.field.indexOf(' ') + 1)) + 1;
+    const touched = [keys.ids(bucketOf(own)), keys.door(own), keys.profile(own)];
+    this.#rooms.delete(name);
+    return (await this.#store.change(FREE, touched, [name, door.field, own])) === 1;
+  }
+
+  /** Whether a profile is a room, or was one and has an heir. */
+  async isThere(room: string): Promise<boolean> {
+    const key = this.#store.keys.profile(room);
+    const [owner, heir] = await this.#store.call((client) => client.hmget(key, 'owner', 'heir'));
+    return heir === null ? owner !== null : heir !== ERASED;
+  }
+
+  /** Whether a room knows of an identity, or has taken what it knows along to an heir. */
+  async #expects(room: string, name: string): Promise<boolean> {
+    const { keys } = this.#store;
+    const [known, heir] = await Promise.all([
+      this.#store.call((client) => client.hexists(keys.merged(room), name)),
+      this.#store.call((client) => client.hget(keys.profile(room), 'heir')),
+    ]);
+    return known === 1 || ![null, ERASED].includes(heir);
+  }
+
+  /** @param what see lua/register.lua @returns false where there is no such room */
+  async #register(what: string, room: string): Promise<boolean> {
+    const touched = (keys: Keys, id: string) => [keys.profile(id), keys.merged(id)];
+    let at = room;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const reply = await this.#store.change(REGISTER, touched(this.#store.keys, at), [what]);
+      if (typeof reply !== 'string') return true;
+      if (reply === ERASED) return false;
+      at = await this.#atProfile.follow(at, reply);
+    }
+    throw new ServiceError('internal');
+  }
+
+  async #point(name: string, door: Door, room: string): Promise<boolean> {
+    const { keys } = this.#store;
+    const own = this.ownProfile(name);
+    // A door that was taken away and made anew does not count from the same number.
+    const before = door.room === undefined ? Math.random() * FIRST_MOVES : moveOf(door);
+    const move = Math.floor(before) + 1;
     const args = [name, door.field, `${room} ${move}`];
-    const isDone = (await this.#store.change(POINT, [keys.ids(bucketOf(own)), keys.door(own)], args)) === 1;
-    if (isDone) this.#rooms.set(name, room);
-    return isDone;
+    return (await this.#store.change(POINT, [keys.ids(bucketOf(own)), keys.door(own)], args)) === 1;
   }
 
   /** An identity leaves home, for the room of its own profile, which is the owner's. @returns what its door says now */
   async moveOut(name: string, owner: string): Promise<Door> {
     const { keys } = this.#store;
     const own = this.ownProfile(name);
-    const touched = [keys.ids(bucketOf(own)), keys.door(own), keys.room(own), keys.profile(own)];
+    const touched = [
+      keys.ids(bucketOf(own)),
+      keys.door(own),
+      keys.room(own),
+      keys.profile(own),
+      keys.merged(own),
+    ];
     for (;;) {
       const reply = await this.#store.change(MOVE_OUT, touched, [name, own, owner, MOVED_AT_ONCE]);
       if (typeof reply === 'string') return doorOf(reply);
@@ -324,9 +412,21 @@ export class Doors {
   ): Promise<Told | undefined> {
     const { name, room } = subject;
     if (this.#checksDoors || room !== undefined) return this.#ask(subject, make, tell);
-    return this.find(name, makesKnown ? 'resolve' : 'peek').then(({ profileId }) =>
-      this.#askAt('', profileId, make, tell),
-    );
+    return this.#changeFound(name, makesKnown, make, tell);
+  }
+
+  /** On a cluster: at home a door is checked in the same step, a room only before it. */
+  async #changeFound<Answer, Told>(
+    name: string,
+    makesKnown: boolean,
+    make: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    const { room } = await this.where(name, makesKnown ? 'resolve' : 'peek');
+    const place = this.#placeOf(name, room);
+    const answer = await make(place);
+    if (typeof answer !== 'string') return tell(place, answer);
+    return this.#follow(name, place, answer, make, tell);
   }
 
   #submit(kind: VisitKind, handle: string, device: string | null, place: Place): Promise<VisitAnswer> {
@@ -387,7 +487,11 @@ export class Doors {
         place = placeOf(profileId);
       } else {
         if (name === '') return undefined;
-        const { room } = answer === '@' ? await this.where(name) : doorOf(answer.slice(1));
+        let { room } = answer === ERASED ? await this.where(name) : doorOf(answer.slice(1));
+        if (answer === ERASED && room === place.profileId && place.isRoom) {
+          await this.mend(name, room);
+          room = (await this.where(name)).room;
+        }
         if (room === undefined) this.#rooms.delete(name);
         else this.#rooms.set(name, room);
         place = this.#placeOf(name, room);
@@ -492,6 +596,10 @@ function profileOf({ profileId }: Place): string {
 function doorOf(field: string): Door {
   const space = field.indexOf(' ');
   return { field, room: space < 0 ? undefined : field.slice(0, space) };
+}
+
+function moveOf({ field }: Door): number {
+  return Number(field.slice(field.indexOf(' ') + 1));
 }
 
 function settle({ profileId }: Place, answer: number | undefined): Settled {

@@ -14,12 +14,11 @@
 // another request changed the same identity, and the question is asked again.
 
 import { ServiceError } from '../errors.js';
-import { loadScript } from '../redis/scripts.js';
+import { ERASED } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
-import { type Door, type Doors, isKnown } from './doors.js';
+import { type Door, type Doors, isKnown, NOBODY } from './doors.js';
 import type { Merger } from './merge.js';
 
-const CLAIM = loadScript('claim');
 /** Each lost round means that another request changed the same customer or session. */
 const ROUNDS = 16;
 
@@ -66,18 +65,24 @@ export class Linker {
 
   /**
    * Makes a room part of its owner's profile: the owner's room, or merged into it.
-   * @returns the owner's room
+   * @returns the owner's room; undefined where the room was erased meanwhile
    * @throws ServiceError `unavailable`
    */
-  async bring(owner: string, room: string): Promise<string> {
-    await this.#claim(room, owner);
+  async bring(owner: string, room: string): Promise<string | undefined> {
     for (let round = 0; round < ROUNDS; round++) {
       const ofOwner = await this.#doors.where(owner);
       if (isKnown(ofOwner) || room === this.#doors.ownProfile(owner)) {
         const target = ofOwner.room ?? (await this.#ownRoom(owner));
-        return target === room ? room : this.#merger.merge(room, target);
+        if (target === room) return room;
+        const heir = await this.#merger.merge(room, target);
+        if (heir !== undefined) return heir;
+        // One of the two was erased.
+        await this.#doors.mend(owner, target);
+        if (!(await this.#doors.isThere(room))) return undefined;
+        continue;
       }
       if (await this.#doors.point(owner, ofOwner, room)) return room;
+      if (!(await this.#doors.isThere(room))) return undefined;
     }
     throw new ServiceError('unavailable');
   }
@@ -96,31 +101,39 @@ export class Linker {
     if (!isKnown(ofSession)) return this.#goTo(customer, ofCustomer, session, ofSession);
     const door = ofSession.room === undefined ? await this.#doors.moveOut(session, customer) : ofSession;
     const from = door.room as string;
-    if (from === ofCustomer.room) return { profileId: from, merged: false };
+    if (from === ofCustomer.room) {
+      if (await this.#doors.isThere(from)) return { profileId: from, merged: false };
+      await Promise.all([customer, session].map((name) => this.#doors.mend(name, from)));
+      return undefined;
+    }
     const { owner, heir } = await this.#roomOf(from);
     if (heir !== undefined) {
       // A merge that this door was not told of.
-      const room = await this.#merger.merge(from, heir);
+      const room = heir === ERASED ? undefined : await this.#merger.merge(from, heir);
+      if (room === undefined) {
+        await this.#doors.mend(session, from);
+        return undefined;
+      }
       await this.#doors.point(session, door, room);
       const isTheirs = room === (await this.#doors.where(customer)).room;
       return isTheirs ? { profileId: room, merged: false } : undefined;
     }
     if (owner === undefined) {
-      await this.#claim(from, customer);
+      await this.#doors.mend(session, from);
+      return undefined;
+    }
+    if (owner === NOBODY) {
+      await this.#doors.claim(from, customer);
       return undefined;
     }
     // What the owner was promised is kept before the session leaves.
     const room = await this.bring(owner, from);
+    if (room === undefined) return undefined;
     if (owner !== customer) return this.#goTo(customer, ofCustomer, session, door);
     // The session was this customer's when the owner was read: the link holds, also where another request has moved
     // the session on before its door is told.
     if (room !== from) await this.#doors.point(session, door, room);
     return { profileId: room, merged: room !== from };
-  }
-
-  /** Every room has an owner since it is a room; one without is what a failover forgot. */
-  async #claim(room: string, customer: string): Promise<void> {
-    await this.#store.change(CLAIM, [this.#store.keys.profile(room)], [customer]);
   }
 
   /** A customer's room where it is at home or unknown so far. */
@@ -131,7 +144,9 @@ export class Linker {
   /** The session goes to the customer's room, unless its door says something else by now. */
   async #goTo(customer: string, ofCustomer: Door, session: string, door: Door): Promise<Linked | undefined> {
     const room = ofCustomer.room ?? (await this.#ownRoom(customer));
-    return (await this.#doors.point(session, door, room)) ? { profileId: room, merged: false } : undefined;
+    if (await this.#doors.point(session, door, room)) return { profileId: room, merged: false };
+    if (!(await this.#doors.isThere(room))) await this.#doors.mend(customer, room);
+    return undefined;
   }
 
   async #roomOf(room: string): Promise<{ owner: string | undefined; heir: string | undefined }> {

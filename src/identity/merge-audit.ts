@@ -1,11 +1,11 @@
-// Looks at the merges of the last hours: finishes what a process left half done, and tells analysts of what it did not.
+// Looks at the merges of the last hours, and at erasures: finishes what a process left half done, and tells analysts of what it did not.
 // After a failover of a cluster's node it finds merges that the heir's side has forgotten, and does them again from
 // their journals. The other side needs no audit: a profile that forgot that it was merged is live
 // again, and its next merge adds what it gained. (On one server neither happens. What it forgets is the end of one
 // history, which both sides are in.)
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MAX_HOPS } from '../redis/at-profile.js';
+import { ERASED, type FinishErasure, MAX_HOPS } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
 import type { Linker } from './link.js';
 import type { Merger } from './merge.js';
@@ -19,9 +19,11 @@ export class MergeAudit {
   readonly #store: Store;
   readonly #merger: Merger;
   readonly #linker: Linker;
+  readonly #finishErasure: FinishErasure;
 
-  constructor(store: Store, merger: Merger, linker: Linker) {
+  constructor(store: Store, merger: Merger, linker: Linker, finishErasure: FinishErasure) {
     this.#store = store;
+    this.#finishErasure = finishErasure;
     this.#merger = merger;
     this.#linker = linker;
   }
@@ -77,10 +79,12 @@ export class MergeAudit {
   async #check(from: string): Promise<void> {
     const { keys } = this.#store;
     const { heir, nonce } = await this.#tombstoneOf(from);
+    if (heir === ERASED) return this.#finishErasure(from);
     if (heir === null || nonce === null) return;
     const at = heir.startsWith('!')
       ? await this.#merger.merge(from, heir.slice(1))
       : await this.#lastHeir(heir);
+    if (at === undefined) return;
     const merged = keys.merged(at);
     if ((await this.#store.call((client) => client.hget(merged, from))) !== nonce)
       await this.#merger.giveAgain(from, heir, nonce);
@@ -95,7 +99,7 @@ export class MergeAudit {
     let at = heir;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const next = await this.#tombstoneOf(at);
-      if (next.heir === null) break;
+      if (next.heir === null || next.heir === ERASED) break;
       at = next.heir.replace(/^!/, '');
     }
     return at;

@@ -15,7 +15,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
 import { newEventId } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
-import { MAX_HOPS } from '../redis/at-profile.js';
+import { ERASED, MAX_HOPS } from '../redis/at-profile.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -24,6 +24,8 @@ const TAKE = loadScript('merge-take');
 const GIVE = loadScript('merge-give');
 const RECORD = loadScript('merge-record');
 const DONE = loadScript('merge-done');
+const CLAIM = loadScript('claim');
+const REGISTER = loadScript('register');
 
 /** How long journals are kept: far longer than a failover is noticed in. */
 const KEPT_S = 6 * 60 * 60;
@@ -43,9 +45,11 @@ const BELONGINGS = [
   { kind: 'p', keyOf: (keys: Keys, id: string) => keys.profile(id), page: 50 },
   { kind: 'g', keyOf: (keys: Keys, id: string) => keys.merged(id), page: 128 },
 ] as const;
+/** The last of these: what came to a room. */
+const G = 4;
 
 /** Fields of a profile that stay what they are at the heir. */
-const OWN_FIELDS = new Set(['owner', 'itemBytes', 'heir', 'nonce']);
+const OWN_FIELDS = new Set(['owner', 'itemBytes', 'heir', 'nonce', 'root']);
 
 /** Brings the events of an outbox to the stream. */
 export type SendEvents = (profileId: string, lines: readonly string[]) => Promise<void>;
@@ -54,7 +58,7 @@ export class Merger {
   readonly #store: Store;
   readonly #send: SendEvents;
   /** Merges under way in this process. */
-  readonly #running = new Map<string, Promise<string>>();
+  readonly #running = new Map<string, Promise<string | undefined>>();
 
   /** @param send where it fails, the events go on waiting in the outbox */
   constructor(store: Store, send: SendEvents) {
@@ -64,10 +68,10 @@ export class Merger {
 
   /**
    * Merges, or finishes a merge that began earlier.
-   * @returns the profile that has everything now
+   * @returns the profile that has everything now; undefined where one of the two was erased
    * @throws ServiceError `unavailable`, also where a large merge goes on for longer than a request waits
    */
-  merge(from: string, into: string): Promise<string> {
+  merge(from: string, into: string): Promise<string | undefined> {
     let running = this.#running.get(from);
     if (running === undefined) {
       running = this.#merge(from, into).finally(() => this.#running.delete(from));
@@ -89,8 +93,17 @@ export class Merger {
     if (typeof pending !== 'string') void this.#tell(heir, pending as string[]);
   }
 
-  async #merge(from: string, into: string): Promise<string> {
+  async #merge(from: string, into: string): Promise<string | undefined> {
     const { keys } = this.#store;
+    // From here on an erasure of the heir is one of this profile, too, however far the merge has got.
+    const registered = await this.#store.change(REGISTER, [keys.profile(into), keys.merged(into)], [from]);
+    if (registered === ERASED) {
+      const tombstone = await this.#store.call((client) => client.hget(keys.profile(from), 'heir'));
+      if (tombstone === null || tombstone === ERASED) return undefined;
+    } else if (typeof registered === 'string') {
+      const heir = await this.#follow(into, registered);
+      return heir === undefined ? undefined : this.#merge(from, heir);
+    }
     const belongings = [
       keys.profile(from),
       keys.room(from),
@@ -102,12 +115,24 @@ export class Merger {
     const nonce = randomBytes(9).toString('base64url');
     const taken = await this.#store.change(TAKE, touched, [from, into, nonce, KEPT_S]);
     const [heir, theirs] = taken as [string, string];
+    if (heir === ERASED) return undefined;
     return heir.startsWith('!') ? this.#complete(from, heir.slice(1), theirs) : heir;
   }
 
-  async #complete(from: string, heir: string, nonce: string): Promise<string> {
+  /** @returns undefined where one of the two was erased */
+  async #complete(from: string, heir: string, nonce: string): Promise<string | undefined> {
+    try {
+      return await this.#handOver(from, heir, nonce);
+    } catch (error) {
+      if (error instanceof ErasedError) return undefined;
+      throw error;
+    }
+  }
+
+  async #handOver(from: string, heir: string, nonce: string): Promise<string> {
     const { keys } = this.#store;
     const journal = keys.journal(from);
+    const still: Still = { from, nonce };
     const told = [from];
     for (let i = 0; i < BELONGINGS.length; i++) {
       const { kind, page } = BELONGINGS[i] as (typeof BELONGINGS)[number];
@@ -118,11 +143,14 @@ export class Merger {
         );
         cursor = next;
         // Those that were merged into this one before are the heir's now, too.
-        if (kind === 'g') told.push(...fields.filter((_, at) => at % 2 === 0));
-        await this.#give(i, from, heir, kind === 'p' ? withoutOwn(fields) : fields);
+        if (kind === 'g') told.push(...fields.filter((name, at) => at % 2 === 0 && isProfile(name)));
+        // A share code leads to its profile for good: whoever erases the heir has to find it.
+        const code = kind === 'p' ? fields[fields.indexOf('share') + 1] : undefined;
+        if (kind === 'p' && fields.includes('share')) await this.#give(G, still, heir, [`#${code}`, '']);
+        await this.#give(i, still, heir, kind === 'p' ? withoutOwn(fields) : fields);
       } while (cursor !== '0');
     }
-    const owner = await this.#record(from, heir, nonce, told);
+    const owner = await this.#record(still, heir, told);
     await this.#store.change(DONE, [keys.profile(from), ...journal], [heir, nonce, KEPT_S]);
     const received = keys.received(owner, from);
     void this.#store.call((client) => client.expire(received, KEPT_S)).catch(() => {});
@@ -130,25 +158,31 @@ export class Merger {
   }
 
   /** Gives one page, to the heir or to the one that this was merged into meanwhile. */
-  async #give(index: number, from: string, heir: string, page: readonly string[]): Promise<void> {
+  async #give(index: number, still: Still, heir: string, page: readonly string[]): Promise<void> {
     const { keys } = this.#store;
+    const { from } = still;
     const { kind, keyOf } = BELONGINGS[index] as (typeof BELONGINGS)[number];
     let at = heir;
     let fields = page;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       if (fields.length === 0) return;
-      const touched = [keys.profile(at), keyOf(keys, at), keys.received(at, from)];
-      const reply = await this.#store.change(GIVE, touched, [kind, UNFINISHED_S, ...fields]);
+      const touched = [keys.profile(at), keyOf(keys, at), keys.received(at, from), keys.merged(at)];
+      const reply = await this.#store.change(GIVE, touched, [kind, UNFINISHED_S, from, ...fields]);
       if (reply === 1) return;
+      if (reply === ERASED) {
+        await this.#revive(still, at);
+        continue;
+      }
       const [tombstone, ...left] = reply as [string, ...string[]];
-      at = await this.#follow(at, tombstone);
+      at = await this.#heirOf(at, tombstone);
       fields = left;
     }
     throw new ServiceError('internal');
   }
 
-  async #record(from: string, heir: string, nonce: string, told: readonly string[]): Promise<string> {
+  async #record(still: Still, heir: string, told: readonly string[]): Promise<string> {
     const { keys } = this.#store;
+    const { from, nonce } = still;
     let at = heir;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const now = Date.now();
@@ -162,9 +196,35 @@ export class Merger {
         void this.#tell(at, reply as string[]);
         return at;
       }
-      at = await this.#follow(at, reply);
+      if (reply === ERASED) await this.#revive(still, at);
+      else at = await this.#heirOf(at, reply);
     }
     throw new ServiceError('internal');
+  }
+
+  /**
+   * The heir is being erased, or is none (any more). An erasure takes what is being merged into it along, before it takes
+   * the heir itself: if that is still as it was, and the heir is gone, then a failover has forgotten the heir.
+   * @throws ErasedError
+   */
+  async #revive({ from, nonce }: Still, heir: string): Promise<void> {
+    const { keys } = this.#store;
+    const read = (key: string, ...fields: string[]) =>
+      this.#store.call((client) => client.hmget(key, ...fields));
+    const [theirs] = await read(keys.profile(heir), 'heir');
+    const [tombstone, ours] = await read(keys.profile(from), 'heir', 'nonce');
+    const [, , , profile] = keys.journal(from);
+    const [owner] = await read(profile as string, 'owner');
+    if (theirs === ERASED || tombstone === ERASED || !tombstone || ours !== nonce || !owner)
+      throw new ErasedError();
+    await this.#store.change(CLAIM, [keys.profile(heir)], [owner]);
+    await this.#store.change(REGISTER, [keys.profile(heir), keys.merged(heir)], [from]);
+  }
+
+  async #heirOf(at: string, tombstone: string): Promise<string> {
+    const heir = await this.#follow(at, tombstone);
+    if (heir === undefined) throw new ErasedError();
+    return heir;
   }
 
   /** No answer depends on this: where the stream is full, the outbox keeps them. */
@@ -180,9 +240,24 @@ export class Merger {
   }
 
   /** The heir was merged away itself. Its own merge comes first: what it received is in its journal. */
-  async #follow(at: string, tombstone: string): Promise<string> {
+  async #follow(at: string, tombstone: string): Promise<string | undefined> {
+    if (tombstone === ERASED) return undefined;
     return tombstone.startsWith('!') ? this.merge(at, tombstone.slice(1)) : tombstone;
   }
+}
+
+/** A merge under way: the profile that is merged away, and the nonce of its tombstone. */
+interface Still {
+  readonly from: string;
+  readonly nonce: string;
+}
+
+/** One of the two profiles of a merge was erased. */
+class ErasedError extends Error {}
+
+/** Whether what came to a room is a profile; else it is an identity, or a share code. */
+export function isProfile(came: string): boolean {
+  return !/^([csCS]:|#)/.test(came);
 }
 
 function withoutOwn(fields: readonly string[]): string[] {
@@ -190,7 +265,7 @@ function withoutOwn(fields: readonly string[]): string[] {
 }
 
 /** The merge goes on where its caller does not wait for its end. */
-function withPatience(running: Promise<string>, ms: number): Promise<string> {
+function withPatience<T>(running: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new ServiceError('unavailable')), ms);

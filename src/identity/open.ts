@@ -8,6 +8,7 @@ import type { VisitLog } from '../visits/visit-log.js';
 import { Outbox } from '../wishlist/outbox.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { Doors } from './doors.js';
+import { Eraser } from './eraser.js';
 import { Linker } from './link.js';
 import { Merger } from './merge.js';
 import { MergeAudit } from './merge-audit.js';
@@ -19,6 +20,8 @@ export interface IdentityParts {
   readonly atProfile: AtProfile;
   readonly outbox: Outbox;
   readonly linker: Linker;
+  readonly doors: Doors;
+  readonly eraser: Eraser;
   readonly audit: MergeAudit;
   readonly profiles: Profiles;
   readonly visitors: Visitors;
@@ -34,18 +37,22 @@ export function openIdentity(
   log?: VisitLog,
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
-  const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir));
+  const profileIds = createProfileIds(salt, buckets);
+  const finishErasure = (profileId: string) => eraser.finish(profileId);
+  const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir), finishErasure);
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
-  const profileIds = createProfileIds(salt, buckets);
   const doors = new Doors(store, batch, profileIds, atProfile, recorder, maxProducts, log);
+  const eraser: Eraser = new Eraser(store, doors, atProfile);
   const linker = new Linker(store, doors, merger);
   return {
     atProfile,
     outbox,
     linker,
-    audit: new MergeAudit(store, merger, linker),
-    profiles: new Profiles(atProfile),
+    doors,
+    eraser,
+    audit: new MergeAudit(store, merger, linker, finishErasure),
+    profiles: new Profiles(atProfile, profileIds),
     visitors: new Visitors(doors, linker),
   };
 }

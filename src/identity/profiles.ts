@@ -4,8 +4,10 @@
 
 import { LRUCache } from 'lru-cache';
 import type { AtProfile } from '../redis/at-profile.js';
+import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
-import type { Identity } from './rules.js';
+import type { ProfileIds } from './profile-id.js';
+import { type Identity, namesIn } from './rules.js';
 
 const PROFILE = loadScript('profile');
 const REMEMBERED_MS = 60_000;
@@ -18,11 +20,13 @@ export function isPersonal({ email, firstName, lastName }: Identity): boolean {
 
 export class Profiles {
   readonly #atProfile: AtProfile;
+  readonly #profileIds: ProfileIds;
   /** profile id -> the facts last written here, as one text; another process may have written others since */
   readonly #written = new LRUCache<string, string>({ max: 50_000, ttl: REMEMBERED_MS });
 
-  constructor(atProfile: AtProfile) {
+  constructor(atProfile: AtProfile, profileIds: ProfileIds) {
     this.#atProfile = atProfile;
+    this.#profileIds = profileIds;
   }
 
   /**
@@ -44,10 +48,10 @@ export class Profiles {
     const text = facts.join('\n');
     if (this.#written.get(profileId) === text) return;
     const now = new Date().toISOString();
-    await this.#atProfile.run('change', profileId, PROFILE, (keys, id) => [keys.profile(id)], [
-      now,
-      ...facts,
-    ]);
+    const names = namesIn(identity);
+    const maker = names.find((name) => this.#profileIds.of(name) === profileId) ?? '';
+    const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.ids(bucketOf(id)), keys.door(id)];
+    await this.#atProfile.run('change', profileId, PROFILE, keysOf, [maker, now, ...facts]);
     this.#written.set(profileId, text);
   }
 }

@@ -81,6 +81,19 @@ export function isVisitorId(text: string): boolean {
   return isNormalId(id) && !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()));
 }
 
+/** Whether a name, see identityName, is a customer's. */
+export function isCustomerName(name: string): boolean {
+  return name.startsWith('c:') || name.startsWith('C:');
+}
+
+/** The names of an identity's ids, the customer's first. */
+export function namesIn({ customerId, sessionId }: Identity): string[] {
+  return [
+    ...(customerId === null ? [] : [identityName('c', customerId)]),
+    ...(sessionId === null ? [] : [identityName('s', sessionId)]),
+  ];
+}
+
 /** Longest field that keeps a Redis hash a listpack (hash-max-listpack-value). */
 const LISTPACK_VALUE_BYTES = 64;
 

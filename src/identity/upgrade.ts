@@ -53,7 +53,22 @@ async function upgradeDoor(store: Store, name: string, field: string, own: strin
   ];
   const customer = isCustomerBorn(own) ? name : '';
   const mark = (await hasGiven(store, own)) ? '' : '!';
+  await register(store, name, field, own);
   return (await store.change(UPGRADE, touched, [name, own, field, customer, mark])) as number;
+}
+
+/** Registers an identity that is away at the room that it is in, so that an erasure of the room finds it (see lua/register.lua). */
+async function register(store: Store, name: string, room: string, own: string): Promise<void> {
+  const { keys } = store;
+  const isOwned = () => store.call((client) => client.hexists(keys.profile(own), 'owner'));
+  if (room === own && !isCustomerBorn(own) && (await isOwned()) === 0) return;
+  let at = room;
+  for (let hop = 0; hop < MAX_HOPS; hop++) {
+    const tombstone = await tombstoneOf(store, at);
+    if (tombstone === '') break;
+    at = tombstone.replace(/^!/, '');
+  }
+  await store.call((client) => client.hsetnx(keys.merged(at), name, ''));
 }
 
 /** Whether the merge of a profile, if it has one, has given everything: schema 1 gave it in one step, on record. */

@@ -17,6 +17,9 @@ import { type Identity, identityName } from './rules.js';
 /** Reads of one request that may go to several profiles, because the visitor is linked meanwhile, and are done again. */
 const READ_ROUNDS = 8;
 
+/** Erasures of one visitor that one request meets. */
+const LINK_ROUNDS = 8;
+
 export class Visitors {
   readonly #doors: Doors;
   readonly #linker: Linker;
@@ -219,8 +222,14 @@ export class Visitors {
     }
     const done = await instead?.();
     if (done !== undefined) return done;
-    const { profileId } = await this.#linker.link(customer, session);
-    return (await act({ name: '', room: profileId })) as T;
+    for (let round = 0; round < LINK_ROUNDS; round++) {
+      const { profileId } = await this.#linker.link(customer, session);
+      const made = await act({ name: '', room: profileId });
+      if (made !== undefined) return made;
+      // The visitor was erased in between: who is here now is a new one.
+      await Promise.all([customer, session].map((name) => this.#doors.mend(name, profileId)));
+    }
+    throw new ServiceError('unavailable');
   }
 
   /** The name under which a read finds what a write of the same visitor would. */

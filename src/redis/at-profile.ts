@@ -1,6 +1,7 @@
 // Runs scripts at a profile, wherever that is by now. A profile that was merged away has a tombstone that names its
 // heir; scripts answer with it (a string) and do nothing. A tombstone that begins with `!` belongs to a merge that has
-// not handed everything over yet: the request that meets it finishes the merge first.
+// not handed everything over yet: the request that meets it finishes the merge first. `@` says that the profile is being
+// erased, or is no room (any more): what is left of the erasure is done first.
 
 import { ServiceError } from '../errors.js';
 import type { Keys } from './keys.js';
@@ -24,16 +25,24 @@ export function placeOf(profileId: string): Place {
 /** Steps from one place to the next; more than a few would be a circle in the data. */
 export const MAX_HOPS = 16;
 
-/** @returns the profile that has everything now @throws ServiceError `unavailable` */
-export type FinishMerge = (from: string, heir: string) => Promise<string>;
+/** @returns the profile that has everything now; undefined where it was erased @throws ServiceError `unavailable` */
+export type FinishMerge = (from: string, heir: string) => Promise<string | undefined>;
+
+/** Does what is left of a profile's erasure, if there is one. @throws ServiceError `unavailable` */
+export type FinishErasure = (profileId: string) => Promise<void>;
+
+/** What stands for an heir where a profile is being erased, or is no room (any more). */
+export const ERASED = '@';
 
 export class AtProfile {
   readonly #store: Store;
   readonly #finishMerge: FinishMerge;
+  readonly #finishErasure: FinishErasure;
 
-  constructor(store: Store, finishMerge: FinishMerge) {
+  constructor(store: Store, finishMerge: FinishMerge, finishErasure: FinishErasure) {
     this.#store = store;
     this.#finishMerge = finishMerge;
+    this.#finishErasure = finishErasure;
   }
 
   /**
@@ -58,8 +67,13 @@ export class AtProfile {
     throw new ServiceError('internal');
   }
 
-  /** Where a tombstone leads. @throws ServiceError `unavailable` */
+  /** Where a tombstone leads; to the profile itself where it was erased. @throws ServiceError `unavailable` */
   async follow(from: string, tombstone: string): Promise<string> {
-    return tombstone.startsWith('!') ? this.#finishMerge(from, tombstone.slice(1)) : tombstone;
+    if (tombstone.startsWith(ERASED)) {
+      await this.#finishErasure(from);
+      return from;
+    }
+    if (!tombstone.startsWith('!')) return tombstone;
+    return (await this.#finishMerge(from, tombstone.slice(1))) ?? from;
   }
 }

@@ -31,8 +31,13 @@ export interface Keys extends StreamKeys {
   items(profileId: string): string;
   /** hash: events of item operations that are not known to be in the stream yet */
   outbox(profileId: string): string;
-  /** hash: profiles whose belongings were added to this one -> nonce of that merge */
+  /**
+   * hash: what came to this room: profiles whose belongings were added -> nonce of that merge, empty until then;
+   * identities whose doors lead here, and `#<share code>` of merged profiles -> empty
+   */
   merged(profileId: string): string;
+  /** sorted set: digests of request records that name this profile -> second in which they expire */
+  requests(profileId: string): string;
   /** hash of schema 1, where sessions had gone; only to be removed */
   notes(profileId: string): string;
   /** hash: what a profile received from one that was merged into it, for some hours; see lua/merge-give.lua */
@@ -49,6 +54,8 @@ export interface Keys extends StreamKeys {
   journal(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
   lane(tag: string, lane: string): string;
+  /** hash: profiles that were erased, and whose rows in streams and ClickHouse are still to be -> up to when */
+  readonly erasures: string;
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(tag: string): string;
   /** The streams of visits. On one server there is only number 0. */
@@ -92,6 +99,7 @@ export function createKeys(prefix: string): Keys {
     items: ofProfile('i'),
     outbox: ofProfile('o'),
     merged: ofProfile('g'),
+    requests: ofProfile('q'),
     notes: ofProfile('m'),
     received: (profileId, from) => `${received(profileId)}:${from}`,
     merges: (bucket) => `${prefix}:{${bucket}}:merges`,
@@ -100,6 +108,7 @@ export function createKeys(prefix: string): Keys {
     request: (digest) => `${prefix}:{request:${digest}}`,
     journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
+    erasures: `${prefix}:erasures`,
     mark: (tag) => `${prefix}:{${tag}}:mark`,
     events: (shard) => `${prefix}:{e${shard}}:events`,
     eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,

@@ -22,6 +22,7 @@ const BEGIN = loadScript('request-begin');
 const PLACE = loadScript('request-place');
 const END = loadScript('request-end');
 const FENCE = loadScript('fence');
+const NOTE = loadScript('request-note');
 
 /** How long a request without an answer is taken to be under way in another process, and how often it is looked at. */
 const IN_FLIGHT_GRACE_MS = 500;
@@ -58,6 +59,7 @@ export class Operation {
   readonly #recordKey: string;
   readonly #rememberedS: number;
   #places: string;
+  readonly #noted: Set<string>;
 
   constructor(store: Store, recordKey: string, rememberedS: number, id: string, at: number, places: string) {
     this.#store = store;
@@ -66,6 +68,7 @@ export class Operation {
     this.id = id;
     this.at = at;
     this.#places = places;
+    this.#noted = new Set(places.split(' '));
   }
 
   /** Where it was, or will be, tried first; undefined where that is not known yet. */
@@ -118,12 +121,26 @@ export class Operation {
     return done;
   }
 
+  /** Notes at a profile that the record names it, so that an erasure finds the record. @throws ServiceError `unavailable` */
+  async note(profileId: string): Promise<void> {
+    if (this.#noted.has(profileId)) return;
+    await note(this.#store, profileId, this.#recordKey, this.#rememberedS);
+    this.#noted.add(profileId);
+  }
+
   async #place(wanted: string): Promise<void> {
+    await this.note(wanted.slice(wanted.lastIndexOf(' ') + 1));
     const args = [this.id, this.#places, wanted];
     const places = (await this.#store.change(PLACE, [this.#recordKey], args)) as string;
     if (places === '') throw new ServiceError('unavailable'); // a day has passed, or Redis has lost it
     this.#places = places;
   }
+}
+
+/** @param recordKey of a request record that names the profile */
+async function note(store: Store, profileId: string, recordKey: string, rememberedS: number): Promise<void> {
+  const digest = /\{request:([^}]*)\}/.exec(recordKey)?.[1] as string;
+  await store.change(NOTE, [store.keys.requests(profileId)], [rememberedS, digest]);
 }
 
 function recordIdOf(id: string, place: number, part: number): string {
@@ -163,8 +180,13 @@ export class RequestStore {
     const at = Date.now();
     const id = uuidv7({ msecs: at });
     let recordKey = this.#recordKey(scope, key);
-    const begin = () =>
-      this.#store.change(BEGIN, [recordKey], [this.#rememberedS, id, at, fingerprint, customer ?? '', place]);
+    // On one connection the note is there before the record, and it takes no time of its own.
+    const begin = async () => {
+      const args = [this.#rememberedS, id, at, fingerprint, customer ?? '', place];
+      const noted = place === '' ? undefined : note(this.#store, place, recordKey, this.#rememberedS);
+      const [reply] = await Promise.all([this.#store.change(BEGIN, [recordKey], args), noted]);
+      return reply;
+    };
     let reply = await begin();
     if (customer && reply !== 1 && ![customer, ''].includes((reply as Found)[3])) {
       // A shared device: this session's key was the last customer's. Each customer has its own.

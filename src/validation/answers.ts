@@ -130,6 +130,21 @@ export const itemListAnswer = answerOf({ profileId: text, items });
 export const sharedItemsAnswer = answerOf({ shareCode: text, profileId: text, items });
 export const shareAnswer = answerOf({ shareLink: text, code: text });
 
+export const erasureAnswer = answerOf({
+  erased: { type: 'boolean', description: 'Whether anything was kept of the visitor' },
+});
+
+const namesAnswer = { type: 'array', items: text } as const;
+
+export const exportAnswer = answerOf({
+  profileId: text,
+  identities: answerOf({ customerIds: namesAnswer, sessionIds: namesAnswer }),
+  profile: { type: 'object', description: 'E-mail address, names, device, locale, where they are known' },
+  items,
+  visits: { type: 'object', description: 'Product handle: count', additionalProperties: { type: 'integer' } },
+  shares: namesAnswer,
+});
+
 export const mergeAnswer = answerOf({
   profileId: text,
   merged: { type: 'boolean', description: 'Whether this very request merged two profiles' },

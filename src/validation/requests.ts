@@ -16,6 +16,8 @@ import {
   MAX_HANDLES,
   MAX_VISITS,
   mergeBody,
+  profileBody,
+  profileQuery,
   settingsBody,
   shareBody,
   visitBatchBody,
@@ -85,6 +87,8 @@ const checkRemoval = compile<{
 const checkList = compile<{ identity: RawIdentity }>(itemListBody);
 const checkShare = compile<{ identity: RawIdentity; channel?: Channel }>(shareBody);
 const checkGuest = compile<RawIdentity>(guestBody);
+const checkProfile = compile<{ identity: RawIdentity }>(profileBody);
+const checkProfileQuery = compile<RawIdentity>(profileQuery);
 const checkMerge = compile<{ identity: RawIdentity }>(mergeBody);
 const checkSettings = compile<AppSettings>(settingsBody);
 
@@ -206,6 +210,24 @@ export function readShare(body: unknown): { readonly identity: Identity; readonl
 
 export function readGuest(body: unknown): Identity {
   return readIdentity(checkGuest(body));
+}
+
+/** @param body of a DELETE; where there is none the query names the same */
+export function readProfile(
+  body: unknown,
+  query: Readonly<Record<string, string | string[] | undefined>>,
+): Identity {
+  if (body !== undefined) return readIdentity(checkProfile(body).identity);
+  const given: Record<string, string> = {};
+  for (const name of Object.keys(profileQuery.properties)) {
+    const value = query[name];
+    if (Array.isArray(value))
+      throw new ServiceError('invalid_request', undefined, [
+        { path: `/${name}`, message: 'must be given once' },
+      ]);
+    if (value) given[name] = value;
+  }
+  return readIdentity(checkProfileQuery(given));
 }
 
 export function readMerge(body: unknown): LinkedIdentity {

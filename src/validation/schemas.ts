@@ -162,6 +162,23 @@ export const shareBody = {
 const givenSessionId = { ...sessionId, type: 'string' } as const;
 
 /** An identity, flat. */
+/** Whose profile it is, in a query. */
+export const profileQuery = {
+  type: 'object',
+  someNonNull: ['customerId', 'sessionId'],
+  properties: {
+    customerId: { type: 'string', format: 'customer-id' },
+    sessionId: { type: 'string', format: 'session-id' },
+  },
+} as const;
+
+/** Whose profile it is, in a body. */
+export const profileBody = {
+  type: 'object',
+  required: ['identity'],
+  properties: { identity },
+} as const;
+
 export const guestBody = {
   type: 'object',
   required: ['sessionId'],

@@ -15,7 +15,10 @@ const ROOM = 'a.room';
 
 t.test('record.lua', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
-  t.beforeEach(async () => void (await client.flushall()));
+  t.beforeEach(async () => {
+    await client.flushall();
+    await client.hset(PROFILE, 'owner', 'c:1');
+  });
 
   interface Event {
     readonly who: string;
@@ -76,7 +79,7 @@ t.test('record.lua', async (t) => {
   t.test('where nobody is where it was expected there is no entry, and no figure', async (t) => {
     await client.hset(IDS, 's:2', 'z.other 3');
     t.same(await record(1, [atHome('s:2', '2')]), [1, '@z.other 3']);
-    t.same((await client.keys('*')).sort(), [IDS, LANE].sort());
+    t.same((await client.keys('*')).sort(), [IDS, LANE, PROFILE].sort());
   });
 
   t.test('a room that was merged away answers its heir, and nothing is appended for it', async (t) => {
@@ -103,7 +106,7 @@ t.test('record.lua', async (t) => {
   t.test('past its deadline, or over the high-water mark: refused, and nothing is left', async (t) => {
     t.equal(await record(1, [atHome('s:1', '1')], { deadline: await clock(-1) }), LUA.EXPIRED);
     t.equal(await record(1, [atHome('s:1', '123456789')], { highWater: 9 }), LUA.FULL);
-    t.same(await client.keys('*'), []);
+    t.same(await client.keys('*'), [PROFILE]);
     t.same(await record(1, [atHome('s:1', '123456789')], { highWater: 10 }), []);
     t.equal(await record(2, [atHome('s:2', '')], { highWater: 10 }), LUA.FULL);
     t.same(await client.hgetall(STATE), { events: '1', bytes: '10' });

@@ -1,7 +1,7 @@
 // After a schedule: everybody is reached by a server that has never heard of them, there is an order of the operations
 // that explains what they see there and what was answered, and each event is in the stream once.
 
-import { type Act, type Answer, list, read, words } from './acts.js';
+import { type Act, type Answer, erase, list, read, words } from './acts.js';
 import type { Model } from './model.js';
 import { explains, type Performed } from './orders.js';
 import type { People } from './people.js';
@@ -55,7 +55,10 @@ export async function check(
   const codes = new Map<string, string>();
   const { performed } = play;
   for (const { code } of performed.flatMap(({ answer }) => answer ?? []))
-    if (code !== undefined) codes.set(code, people.ownerOf(await fresh.follow(code)));
+    if (code !== undefined) {
+      const profile = await fresh.follow(code);
+      if (profile !== undefined) codes.set(code, people.ownerOf(profile));
+    }
   const rows = await rowsSince();
   if (faults.length > 0) return faults;
 
@@ -71,7 +74,16 @@ export async function check(
   for (const [a, b] of faults.length > 0 ? [] : play.separable(addsCommute))
     if (!explain((one, other) => one === a && other === b))
       tell(` (in an equal schedule ${a} is over before ${b} begins)`);
-  return [...faults, ...checkEvents(performed, rows)];
+  faults.push(...checkEvents(performed, rows));
+  const hasErasure = performed.some(({ act }) => act.do === 'erase');
+  return hasErasure && faults.length === 0 ? checkErased(people, letters, fresh) : faults;
+}
+
+/** Once everybody is erased nothing is left of anybody: nothing that no door leads to. */
+async function checkErased(people: People, letters: readonly string[], fresh: Server): Promise<string[]> {
+  for (const letter of letters) await fresh.perform(people.real(erase(letter)), '');
+  const left = await fresh.keysOf(letters.map((letter) => people.ownProfile(letter)));
+  return left.map((key) => `${people.spell(key)} is left when everybody is erased`);
 }
 
 /** Whether the model's end is what there is to see. */

@@ -60,6 +60,11 @@ export class Model {
     return true;
   }
 
+  /** @returns whether it was unknown */
+  makeKnown(letter: string): boolean {
+    return !this.#at.has(letter) && this.#make(letter) !== '';
+  }
+
   /** @returns the profile that both have from now on */
   link({ customer, session }: Required<Who>): string {
     const [ofCustomer, ofSession] = [this.#at.get(customer), this.#at.get(session)];
@@ -132,6 +137,9 @@ export class Model {
         this.#change(there, { items: items.filter((product) => product !== act.product) });
         return { profileId: there, removed: true };
       }
+      case 'erase':
+        this.#erase(letter);
+        return { profileId: letter };
       case 'list':
         return { profileId: there, items: this.#of(there).items };
       case 'share': {
@@ -142,6 +150,22 @@ export class Model {
         return { profileId, code };
       }
     }
+  }
+
+  /** All identities of the profile are unknown then, save those whose own profile is another customer's: they go back. */
+  #erase(letter: string): void {
+    const profile = this.#at.get(letter);
+    if (profile === undefined) return;
+    const merged = [...this.#heirs.keys()].filter((from) => this.heirOf(from) === profile);
+    for (const [each, at] of [...this.#at]) {
+      if (at !== profile) continue;
+      const own = this.heirOf(each);
+      if (own !== profile && this.#profiles.has(own)) this.#at.set(each, own);
+      else this.#at.delete(each);
+    }
+    for (const [id, at] of [...this.#drawnAt]) if (this.heirOf(at) === profile) this.#drawnAt.delete(id);
+    for (const from of merged) this.#heirs.delete(from);
+    this.#profiles.delete(profile);
   }
 
   #of(profile: string): Profile {

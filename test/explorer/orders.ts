@@ -2,7 +2,8 @@
 //
 // An act in both names is two things: the link, and what is done at the profile that the link led to; each happens at
 // some moment between request and answer. And a link of two who are both unknown may make the customer a moment before
-// it links: a guest who becomes known in between is then merged, and not adopted, which loses nothing. An act that was
+// it links: a guest who becomes known in between is then merged, and not adopted, which loses nothing. A link beside an
+// erasure may happen, be erased, and happen again to those who are there then. An act that was
 // cut off (its server ended) may have happened, in part or not at all.
 
 import type { Act, Answer } from './acts.js';
@@ -43,6 +44,7 @@ export function explains(
   precedes: (a: string, b: string) => boolean,
   fits: (model: Model, codes: ReadonlyMap<string, string>) => boolean,
 ): boolean {
+  const hasErasure = performed.some(({ act }) => act.do === 'erase');
   const isOver = (state: State, one: Performed) => (state.done.get(one.id)?.parts ?? 0) === parts(one);
   const go = (state: State): boolean => {
     const missing = performed.filter((one) => !isOver(state, one));
@@ -51,19 +53,29 @@ export function explains(
       if (missing.some((other) => other.answer !== undefined && precedes(other.id, one.id))) return false;
       const next = happen(state, one);
       if (next !== undefined && go(next)) return true;
-      const begun = begin(state, one);
-      return begun !== undefined && go(begun);
+      return begin(state, one, hasErasure).some(go);
     });
   };
   return go({ model: start, done: new Map(), codes: new Map() });
 }
 
-function begin(state: State, { id, act }: Performed): State | undefined {
+/** What a link may do first, and be seen to have done. */
+function begin(state: State, { id, act }: Performed, hasErasure: boolean): State[] {
   const { customer, session } = act.who;
-  if (state.done.has(id) || customer === undefined || session === undefined) return undefined;
-  const model = new Model(state.model);
-  if (!model.begin({ customer, session })) return undefined;
-  return { ...state, model, done: new Map(state.done).set(id, { parts: 0 }) };
+  if (state.done.has(id) || customer === undefined || session === undefined) return [];
+  const after = (change: (model: Model) => boolean): State[] => {
+    const model = new Model(state.model);
+    return change(model) ? [{ ...state, model, done: new Map(state.done).set(id, { parts: 0 }) }] : [];
+  };
+  const who = { customer, session };
+  const begun = after((model) => model.begin(who));
+  if (!hasErasure) return begun;
+  // What it has linked is erased, and it links who is there then; or it makes a session known that was erased since.
+  return [
+    ...begun,
+    ...after((model) => model.link(who) !== ''),
+    ...after((model) => model.makeKnown(session)),
+  ];
 }
 
 /** One part of an act; undefined where its answer was another. */

@@ -1,7 +1,20 @@
 // What the explorer runs: what was there before, and what then happens at the same time. Letters up to M are
 // customers, the others sessions; `link('AS')` is the login of session S as customer A.
 
-import { type Act, add, event, keyedVisit, link, list, read, remove, reset, share, visit } from './acts.js';
+import {
+  type Act,
+  add,
+  erase,
+  event,
+  keyedVisit,
+  link,
+  list,
+  read,
+  remove,
+  reset,
+  share,
+  visit,
+} from './acts.js';
 
 export interface Scenario {
   readonly name: string;
@@ -166,6 +179,69 @@ export const SCENARIOS: readonly Scenario[] = [
     [link('AS'), visit('S')],
     [keyedVisit('S'), keyedVisit('S'), link('BS')],
   ),
+  scenario('a guest erased beside a visit', [visit('S')], [erase('S'), visit('S', 'b'), visit('S', 'b')]),
+  scenario('a guest erased beside an item', [add('S', '1')], [erase('S'), add('S', '2'), list('S')]),
+  scenario('a customer erased beside a visit', [link('AS'), visit('S')], [erase('A'), visit('S', 'b')]),
+  scenario(
+    'a customer erased beside items',
+    [link('AS'), add('S', '1')],
+    [erase('A'), add('S', '2'), list('A')],
+  ),
+  scenario('a customer erased beside an event', [link('AS'), visit('S')], [erase('A'), event('S')]),
+  scenario(
+    'a customer erased beside a share',
+    [link('AS'), add('S', '1'), share('S')],
+    [erase('S'), share('A')],
+  ),
+  scenario('erased beside the first link', [visit('S')], [erase('S'), link('AS')]),
+  scenario('the customer erased beside an adoption', [visit('S')], [erase('A'), link('AS')]),
+  scenario('the session erased beside a merge', [visit('S'), visit('A')], [erase('S'), link('AS')]),
+  scenario('the customer erased beside a merge', [visit('S'), visit('A')], [erase('A'), link('AS')]),
+  scenario('erased beside a merge with items', [add('S', '1'), add('A', '2')], [erase('A'), link('AS')]),
+  scenario('erased beside a visit in both names', [visit('S'), visit('A')], [erase('A'), visit('AS', 'b')]),
+  scenario(
+    'erased beside an item in both names',
+    [add('S', '1'), add('A', '2')],
+    [erase('A'), add('AS', '3')],
+  ),
+  scenario(
+    'erased twice at once, beside a visit',
+    [link('AS'), visit('S')],
+    [erase('A'), erase('S'), visit('A')],
+  ),
+  scenario('erased beside a move', [link('AS'), visit('S'), visit('B')], [erase('A'), link('BS')]),
+  scenario(
+    'the new one erased beside a move',
+    [link('AS'), visit('S'), visit('B')],
+    [erase('B'), link('BS')],
+  ),
+  scenario(
+    'erased after a shared device',
+    [visit('S'), link('AS'), link('BS'), visit('S')],
+    [erase('B'), visit('S', 'b')],
+  ),
+  scenario(
+    'erased, back again and linked to another one',
+    [visit('S'), link('AS')],
+    [erase('A'), visit('S', 'b'), link('BS')],
+  ),
+  scenario(
+    'two sessions of one customer, erased beside a merge of a third',
+    [link('AS'), visit('S'), visit('T')],
+    [erase('S'), link('AT')],
+  ),
+  left('an erasure left half done, visits', [link('AS'), visit('S')], erase('A'), [
+    visit('S', 'b'),
+    visit('A'),
+  ]),
+  left('an erasure left half done, and a link', [visit('S'), link('AS'), add('S', '1')], erase('A'), [
+    link('AS'),
+    add('S', '2'),
+  ]),
+  left('a merge left half done, and an erasure', [visit('S'), visit('A')], link('AS'), [
+    erase('A'),
+    visit('S', 'b'),
+  ]),
   scenario(
     'a keyed visit, sent again, beside its merge',
     [visit('S'), visit('A')],

@@ -8,8 +8,8 @@ import { recordingFormat } from '../../src/events/recording.js';
 import { encodeEvent } from '../../src/events/row.js';
 import { openIdentity } from '../../src/identity/open.js';
 import { createProfileIds } from '../../src/identity/profile-id.js';
-import { type Identity, identityName } from '../../src/identity/rules.js';
-import { createKeys } from '../../src/redis/keys.js';
+import { type Identity, identityName, namesIn } from '../../src/identity/rules.js';
+import { bucketOf, createKeys } from '../../src/redis/keys.js';
 import { RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
@@ -27,7 +27,9 @@ export interface Server {
   /** The profile that an identity gets when it is first written. */
   ownProfile(kind: 'customer' | 'session', id: string): string;
   /** The profile that a share code leads to. */
-  follow(code: string): Promise<string>;
+  follow(code: string): Promise<string | undefined>;
+  /** Keys that tell of these identities, whoever they belong to. @param profiles that they make */
+  keysOf(profiles: readonly string[]): Promise<readonly string[]>;
   /** Lines that wait in a profile's outbox: another request will bring them to the stream. */
   unsent(profileId: string): Promise<readonly string[]>;
   /** Resolves when nothing of what was performed goes on in the background. */
@@ -64,7 +66,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const recorder = new Recorder(appends, recordings, 1);
   const wishlists = new WishlistBatch(store, { shards: 1, highWater: HIGH_WATER });
   const identity = openIdentity(store, visits, recorder, wishlists, MAX_PRODUCTS);
-  const { atProfile, linker, outbox, visitors } = identity;
+  const { atProfile, eraser, linker, outbox, visitors } = identity;
   const wishlist = openWishlist(store, atProfile, outbox, recorder, 'https://shop.example', 'w');
   const { items, shares } = wishlist;
   const requests = new RequestStore(store);
@@ -90,6 +92,11 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
         );
         const { profileId, count } = JSON.parse(text) as { profileId: string; count: number };
         return { profileId, count };
+      }
+      case 'erase': {
+        const [name] = namesIn(who) as [string];
+        await eraser.erase(name);
+        return { profileId: profileIds.of(name) };
       }
       case 'reset': {
         const { profileId } = await visitors.enter('reset', who, true, act.handle);
@@ -140,8 +147,15 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
     },
     async follow(code) {
       const profileId = await shares.find(code);
-      if (profileId === undefined) throw new Error(`the share code ${code} leads nowhere`);
-      return (await items.list(profileId)).profileId;
+      return profileId && (await items.list(profileId)).profileId;
+    },
+    async keysOf(profiles) {
+      const { client } = store;
+      const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
+      const tags = profiles.map((profile) => `:{${bucketOf(profile)}}:`);
+      const keys = (await Promise.all(nodes.map((node) => node.keys(`${keyPrefix}:*`)))).flat();
+      const found = keys.filter((key) => tags.some((tag) => key.includes(tag)));
+      return found.filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
     },
     async settle() {
       // A turn sends what was answered in it, and each node answers in order.

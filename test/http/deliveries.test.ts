@@ -24,7 +24,7 @@ eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
   await switchTo(app, true);
   const keys = createKeys(app.prefix);
-  const isRequest = keyPattern(keys.request('*'), keys.operation('*.*', '*'));
+  const isRequest = keyPattern(keys.request('*'), keys.requests('*.*'), keys.operation('*.*', '*'));
   const isStream = keyPattern(keys.events(0), keys.eventsState(0));
   const purchases = (who: { sessionId?: string; customerId?: string }, of = app) =>
     purchasesOf(redis, of, who);

@@ -31,8 +31,8 @@ t.test('the steps of a merge', async (t) => {
     await client.hset(ROOM, 'x', 3);
     const taken = [PROFILE, ROOM, ITEMS, OUTBOX, MERGED, ...JOURNAL, MERGES];
     t.equal(await call('merge-take', taken, [late, 'a.from', 'b.heir', 'n1', 60]), LUA.EXPIRED);
-    const given = [HEIR.profile, HEIR.room, HEIR.received];
-    t.equal(await call('merge-give', given, [late, 'v', 60, 'x', 3]), LUA.EXPIRED);
+    const given = [HEIR.profile, HEIR.room, HEIR.received, HEIR.merged];
+    t.equal(await call('merge-give', given, [late, 'v', 60, 'a.from', 'x', 3]), LUA.EXPIRED);
     const recorded = [HEIR.profile, HEIR.merged, HEIR.outbox];
     t.equal(await call('merge-record', recorded, [late, 'a.from', 'n1', 'e1', 'line']), LUA.EXPIRED);
     t.same(await keys(), [ROOM]);
@@ -48,6 +48,16 @@ t.test('the steps of a merge', async (t) => {
         [PROFILE, ROOM, ITEMS, OUTBOX, MERGED, ...JOURNAL, MERGES],
         [await clock(10_000), from, heir, nonce, keptS],
       );
+    t.beforeEach(async () => void (await client.hset(PROFILE, 'owner', 'c:1')));
+
+    t.test('what is being erased, or is no room, is not taken', async (t) => {
+      await client.hset(PROFILE, 'heir', '@');
+      await client.hset(ROOM, 'x', 3);
+      t.same(await take(), ['@', '']);
+      await client.del(PROFILE);
+      t.same(await take(), ['@', '']);
+      t.same(await keys(), [ROOM]);
+    });
 
     t.test('belongings go aside, a tombstone stays, and the bucket remembers the merge', async (t) => {
       await client.hset(PROFILE, { owner: 'c:1', email: 'a@b' });
@@ -87,16 +97,16 @@ t.test('the steps of a merge', async (t) => {
       },
     );
 
-    t.test('a profile that nobody has written to leaves a tombstone and no journal', async (t) => {
+    t.test('a room that nobody has written to leaves a tombstone, and a journal of its owner', async (t) => {
       t.same(await take(), ['!b.heir', 'n1']);
-      t.same(await keys(), [PROFILE, MERGES].sort());
+      t.same(await keys(), [PROFILE, JOURNAL_PROFILE, MERGES].sort());
     });
 
     t.test('an old journal, of a merge that this side forgot, is not mixed with the new one', async (t) => {
       for (const key of JOURNAL) await client.hset(key, 'old', 1);
       await client.hset(ROOM, 'x', 3);
       t.same(await take('b.heir', 'n2'), ['!b.heir', 'n2']);
-      t.same(await keys(), [PROFILE, JOURNAL_ROOM, MERGES].sort());
+      t.same(await keys(), [PROFILE, JOURNAL_ROOM, JOURNAL_PROFILE, MERGES].sort());
       t.same(await client.hgetall(JOURNAL_ROOM), { x: '3' });
     });
 
@@ -116,7 +126,22 @@ t.test('the steps of a merge', async (t) => {
 
   t.test('give', async (t) => {
     const give = async (kind: string, to: string, ...page: (string | number)[]) =>
-      call('merge-give', [HEIR.profile, to, HEIR.received], [await clock(10_000), kind, 60, ...page]);
+      call(
+        'merge-give',
+        [HEIR.profile, to, HEIR.received, HEIR.merged],
+        [await clock(10_000), kind, 60, 'a.from', ...page],
+      );
+    t.beforeEach(async () => void (await client.hset(HEIR.merged, 'a.from', '')));
+
+    t.test('an heir that does not expect it, or is being erased, gets nothing', async (t) => {
+      await client.hset(HEIR.profile, 'heir', '@');
+      t.equal(await give('v', HEIR.room, 'x', 3), '@');
+      await client.del(HEIR.profile, HEIR.merged);
+      t.equal(await give('v', HEIR.room, 'x', 3), '@');
+      await client.hset(HEIR.profile, 'owner', 'c:1');
+      t.equal(await give('v', HEIR.room, 'x', 3), '@', 'it was made anew');
+      t.same(await keys(), [HEIR.profile]);
+    });
 
     t.test('counts are added, and the same page again adds nothing', async (t) => {
       await client.hset(HEIR.room, 'x', 2);
@@ -125,7 +150,7 @@ t.test('the steps of a merge', async (t) => {
         t.same(await client.hgetall(HEIR.room), { x: '5', y: '1' });
       }
       t.same(await client.hgetall(HEIR.received), { vx: '3', vy: '1' });
-      t.same(await keys(), [HEIR.received, HEIR.room].sort());
+      t.same(await keys(), [HEIR.received, HEIR.room, HEIR.merged].sort());
       t.equal(await client.ttl(HEIR.room), -1);
     });
 
@@ -183,7 +208,7 @@ t.test('the steps of a merge', async (t) => {
       }
       t.same(await client.hgetall(HEIR.outbox), { e1: 'an event' });
       t.same(await client.hgetall(HEIR.profile), { email: 'mine@b', locale: 'de' });
-      t.same(await client.hgetall(HEIR.merged), { 'a.older': 'n0', 'a.both': 'n8' });
+      t.same(await client.hgetall(HEIR.merged), { 'a.from': '', 'a.older': 'n0', 'a.both': 'n8' });
       await client.hdel(HEIR.outbox, 'e1');
       await give('o', HEIR.outbox, 'e1', 'an event');
       t.equal(await client.exists(HEIR.outbox), 0, 'an event that was sent since does not come back');
@@ -225,6 +250,15 @@ t.test('the steps of a merge', async (t) => {
         [HEIR.profile, HEIR.merged, HEIR.outbox],
         [await clock(10_000), 'a.from', nonce, ...events],
       );
+    t.beforeEach(async () => void (await client.hset(HEIR.merged, 'a.from', '')));
+
+    t.test('an heir that does not expect it, or is being erased, records nothing', async (t) => {
+      await client.hset(HEIR.profile, 'heir', '@');
+      t.equal(await record('n1', 'e1', 'line'), '@');
+      await client.del(HEIR.profile, HEIR.merged);
+      t.equal(await record('n1', 'e1', 'line'), '@');
+      t.same(await keys(), []);
+    });
 
     t.test(
       'the heir knows the merge by its nonce, and what analysts are told waits in its outbox',
@@ -266,7 +300,7 @@ t.test('the steps of a merge', async (t) => {
         await client.hset(HEIR.profile, 'heir', heir);
         t.equal(await record('n1', 'e1', 'line'), heir);
       }
-      t.same(await keys(), [HEIR.profile]);
+      t.same(await keys(), [HEIR.merged, HEIR.profile].sort());
     });
   });
 

@@ -5,6 +5,7 @@ import { LUA } from '../../src/errors.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const [IDS, DOOR, ROOM, PROFILE] = ['{b}:ids', '{b}:v:own', '{b}:r:own', '{b}:p:own'];
+const MERGED = '{b}:g:own';
 
 t.test('scripts of identities', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
@@ -16,11 +17,11 @@ t.test('scripts of identities', async (t) => {
     const late = await clock(-1);
     t.equal(await call('point', [IDS, DOOR], [late, 's:1', '.', 'a.1 1']), LUA.EXPIRED);
     t.equal(
-      await call('move-out', [IDS, DOOR, ROOM, PROFILE], [late, 's:1', 'b.own', 'c:1', 250]),
+      await call('move-out', [IDS, DOOR, ROOM, PROFILE, MERGED], [late, 's:1', 'b.own', 'c:1', 250]),
       LUA.EXPIRED,
     );
     t.equal(await call('claim', [PROFILE], [late, 'c:1']), LUA.EXPIRED);
-    t.equal(await call('profile', [PROFILE], [late, 'now', 'email', 'a@b']), LUA.EXPIRED);
+    t.equal(await call('profile', [PROFILE, IDS, DOOR], [late, '', 'now', 'email', 'a@b']), LUA.EXPIRED);
     t.same(await keys(), [DOOR]);
     t.same(await client.hgetall(DOOR), { x: '1' });
   });
@@ -78,7 +79,11 @@ t.test('scripts of identities', async (t) => {
 
   t.test('move-out', async (t) => {
     const moveOut = async (owner = 'c:1', atOnce = 250) =>
-      call('move-out', [IDS, DOOR, ROOM, PROFILE], [await clock(10_000), 's:1', 'b.own', owner, atOnce]);
+      call(
+        'move-out',
+        [IDS, DOOR, ROOM, PROFILE, MERGED],
+        [await clock(10_000), 's:1', 'b.own', owner, atOnce],
+      );
 
     t.test("counts become the room's in one step, the room has an owner, the door a marker", async (t) => {
       await client.hset(DOOR, { x: 3, y: 1 });
@@ -87,7 +92,8 @@ t.test('scripts of identities', async (t) => {
       t.equal(await client.get(DOOR), '');
       t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
       t.same(await client.hgetall(IDS), { 's:1': 'b.own 1' });
-      t.same(await keys(), [DOOR, IDS, PROFILE, ROOM].sort());
+      t.same(await client.hgetall(MERGED), { 's:1': '' }, 'the room knows who leads to it');
+      t.same(await keys(), [DOOR, IDS, PROFILE, ROOM, MERGED].sort());
     });
 
     t.test('again, or for another owner: its field, and nothing changes', async (t) => {
@@ -106,7 +112,7 @@ t.test('scripts of identities', async (t) => {
       'an unknown identity, and one known without counts, get an empty room with an owner',
       async (t) => {
         t.equal(await moveOut(), 'b.own 1');
-        t.same(await keys(), [DOOR, IDS, PROFILE].sort());
+        t.same(await keys(), [DOOR, IDS, PROFILE, MERGED].sort());
         await client.flushall();
         await client.hset(IDS, 's:1', '.');
         t.equal(await moveOut(), 'b.own 1');
@@ -155,7 +161,7 @@ t.test('scripts of identities', async (t) => {
 
   t.test('profile: what is told is kept, the rest stays, and so does the day it was made', async (t) => {
     const learn = async (now: string, ...facts: string[]) =>
-      call('profile', [PROFILE], [await clock(10_000), now, ...facts]);
+      call('profile', [PROFILE, IDS, DOOR], [await clock(10_000), '', now, ...facts]);
     await client.hset(PROFILE, 'owner', 'c:1');
     t.equal(await learn('day 1', 'email', 'a@b', 'device', 'desktop'), 1);
     const first = { owner: 'c:1', createdAt: 'day 1', updatedAt: 'day 1', email: 'a@b', device: 'desktop' };
@@ -165,10 +171,31 @@ t.test('scripts of identities', async (t) => {
     t.same(await keys(), [PROFILE]);
   });
 
+  t.test('profile: nothing is kept of a visitor who is not there (any more)', async (t) => {
+    const learn = async (maker: string) =>
+      call('profile', [PROFILE, IDS, DOOR], [await clock(10_000), maker, 'now', 'email', 'a@b']);
+    t.equal(await learn(''), 0, 'no room');
+    t.equal(await learn('s:1'), 0, 'nobody at home');
+    await client.hset(IDS, 's:1', 'a.1 1');
+    t.equal(await learn('s:1'), 0, 'at home elsewhere');
+    t.same(await keys(), [IDS]);
+    await client.hset(PROFILE, 'heir', '@');
+    t.equal(await learn('s:1'), '@', 'being erased');
+    await client.del(PROFILE);
+    await client.hset(IDS, 's:1', '.');
+    t.equal(await learn('s:1'), 1);
+    await client.del(IDS, PROFILE);
+    await client.hset(DOOR, 'x', 1);
+    t.equal(await learn('s:1'), 1);
+  });
+
   t.test('profile: one that was merged away answers its heir, and nothing is done', async (t) => {
     for (const heir of ['b.heir', '!b.heir']) {
       await client.hset(PROFILE, 'heir', heir);
-      t.equal(await call('profile', [PROFILE], [await clock(10_000), 'now', 'email', 'a@b']), heir);
+      t.equal(
+        await call('profile', [PROFILE, IDS, DOOR], [await clock(10_000), '', 'now', 'email', 'a@b']),
+        heir,
+      );
       t.same(await client.hgetall(PROFILE), { heir });
     }
   });

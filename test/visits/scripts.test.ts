@@ -15,7 +15,10 @@ const AT = 'a.room';
 
 t.test('visits.lua', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
-  t.beforeEach(async () => void (await client.flushall()));
+  t.beforeEach(async () => {
+    await client.flushall();
+    await client.hset(PROFILE, 'owner', 'c:1');
+  });
 
   interface Batch {
     readonly seq?: number;
@@ -36,8 +39,8 @@ t.test('visits.lua', async (t) => {
     const { seq = 0, deadline = await clock(10_000), lane = LANE, max = 100 } = options;
     return call('visits', [lane], [seq, deadline, 60, max, operations.join('')]);
   };
-  /** All keys but the lane. */
-  const left = async () => (await client.keys('*')).filter((key) => key !== LANE).sort();
+  /** All keys but the lane, and what makes ROOM a room. */
+  const left = async () => (await client.keys('*')).filter((key) => key !== LANE && key !== PROFILE).sort();
 
   t.test('at a door: v counts, c counts and answers, g reads, d resets', async (t) => {
     t.same(await batch([door('v', 'x')], { seq: 1 }), [], 'done, and nothing to say');
@@ -142,7 +145,7 @@ t.test('visits.lua', async (t) => {
         t.same(await batch([room(kind, 'x', 's:2')]), [1, '@z.other 7'], 'its door comes first');
       }
     }
-    t.same(await left(), [IDS, PROFILE].sort());
+    t.same(await left(), [IDS]);
   });
 
   t.test('one product too many is refused, and leaves nothing; known ones go on counting', async (t) => {
@@ -223,21 +226,35 @@ t.test('visits.lua', async (t) => {
     t.same(await batch([door('c', 'x')], { seq: 1, lane: '{b}:lane:2' }), [1, 2]);
   });
 
+  t.test(
+    'a room that is being erased, or is none any more, answers so before anything is done',
+    async (t) => {
+      await client.hset(IDS, 's:1', `${AT} 1`);
+      const operations = [room('V', 'x'), room('C', 'x', 's:1'), room('G', 'x'), room('D', 'x', 's:1')];
+      const refused = [1, '@', 2, '@', 3, '@', 4, '@'];
+      await client.hset(PROFILE, 'heir', '@');
+      t.same(await batch(operations, { seq: 1 }), refused);
+      await client.del(PROFILE);
+      t.same(await batch(operations, { seq: 2 }), refused);
+      t.same(await left(), [IDS]);
+    },
+  );
+
   t.test('a batch past its deadline is refused and leaves nothing', async (t) => {
     t.equal(await batch([door('v', 'x')], { seq: 1, deadline: await clock(-1) }), LUA.EXPIRED);
     t.equal(await batch([door('g', 'x')], { deadline: await clock(-1_000_000) }), LUA.EXPIRED);
-    t.same(await client.keys('*'), []);
+    t.same(await client.keys('*'), [PROFILE]);
     t.same(await batch([door('c', 'x')], { seq: 1 }), [1, 1], 'its number is free');
     t.same(await batch([door('c', 'x')], { seq: 1, deadline: await clock(-1) }), [1, 1], 'however late');
   });
 
   t.test('reads leave no record; records go away by themselves', async (t) => {
     await batch([door('g', 'x'), ask('p'), room('G', 'x')]);
-    t.same(await client.keys('*'), []);
+    t.same(await client.keys('*'), [PROFILE]);
     await batch([door('v', 'x')], { seq: 1 });
     const ttl = await client.ttl(LANE);
     t.ok(ttl > 0 && ttl <= 60, `${ttl} s`);
-    t.same((await client.keys('*')).sort(), [LANE, DOOR].sort());
+    t.same((await client.keys('*')).sort(), [LANE, DOOR, PROFILE].sort());
     t.equal(await client.ttl(DOOR), -1, 'counts stay');
   });
 
@@ -319,7 +336,7 @@ t.test('visits.lua, with a log', async (t) => {
 
   t.test('visit-once.lua: as in a batch', async (t) => {
     const once = async (record: string, mark = 1_000) => {
-      const args = [await clock(10_000), 'x', 60, 100, LOG, STATE, mark, 'p\tx\t\n'];
+      const args = [await clock(10_000), 'x', 60, 100, 0, LOG, STATE, mark, 'p\tx\t\n'];
       return call('visit-once', [ROOM, PROFILE, record], args);
     };
     for (let i = 0; i < 2; i++) t.equal(await once('{a}:k:1'), 1);
@@ -337,10 +354,13 @@ t.test('visits.lua, with a log', async (t) => {
 
 t.test('visit-once.lua', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
-  t.beforeEach(async () => void (await client.flushall()));
+  t.beforeEach(async () => {
+    await client.flushall();
+    await client.hset(PROFILE, 'owner', 'c:1');
+  });
   const RECORD = '{a}:k:1';
-  const visit = async (record = RECORD, { handle = 'x', deadline = 0, max = 100 } = {}) => {
-    const args = [deadline || (await clock(10_000)), handle, 60, max];
+  const visit = async (record = RECORD, { handle = 'x', deadline = 0, max = 100, isRoom = true } = {}) => {
+    const args = [deadline || (await clock(10_000)), handle, 60, max, isRoom ? 1 : 0];
     return call('visit-once', [ROOM, PROFILE, record], args);
   };
 
@@ -357,8 +377,20 @@ t.test('visit-once.lua', async (t) => {
   t.test('where the identity left its door: told so, and nothing is done', async (t) => {
     await client.set(ROOM, '');
     t.equal(await visit(), '@');
-    t.same(await client.keys('*'), [ROOM]);
+    t.same((await client.keys('*')).sort(), [ROOM, PROFILE].sort());
   });
+
+  t.test(
+    'a room that is being erased, or is none any more, counts nothing; a door has no owner',
+    async (t) => {
+      await client.hset(PROFILE, 'heir', '@');
+      t.equal(await visit(), '@');
+      await client.del(PROFILE);
+      t.equal(await visit(), '@');
+      t.same(await client.keys('*'), []);
+      t.equal(await visit(RECORD, { isRoom: false }), 1);
+    },
+  );
 
   t.test('where a retry took the operation elsewhere: told so, and nothing is done', async (t) => {
     await client.set(RECORD, '-');
@@ -388,7 +420,7 @@ t.test('visit-once.lua', async (t) => {
   t.test('one product too many is refused, leaves nothing, and may be asked for again', async (t) => {
     t.equal(await visit(RECORD, { max: 1 }), 1);
     t.equal(await visit('{a}:k:2', { handle: 'y', max: 1 }), LUA.TOO_MANY);
-    t.same((await client.keys('*')).sort(), [RECORD, ROOM].sort());
+    t.same((await client.keys('*')).sort(), [PROFILE, RECORD, ROOM].sort());
     t.same(await client.hgetall(ROOM), { x: '1' });
     t.equal(await visit('{a}:k:3', { max: 1 }), 2, 'a known product counts');
     await client.hdel(ROOM, 'x');
@@ -397,6 +429,6 @@ t.test('visit-once.lua', async (t) => {
 
   t.test('past its deadline nothing is done', async (t) => {
     t.equal(await visit(RECORD, { deadline: await clock(-1) }), LUA.EXPIRED);
-    t.same(await client.keys('*'), []);
+    t.same(await client.keys('*'), [PROFILE]);
   });
 });

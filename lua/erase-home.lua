@@ -1,0 +1,33 @@
+-- Erases an identity that is at home, with everything that it has, in one step: its keys are in one slot.
+--
+-- KEYS[1] ids of its bucket   KEYS[2] its door   KEYS[3] its own profile   KEYS[4..] whatever else there may be of it
+--
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] the identity, `s:<session>` or `c:<customer>`
+--
+-- Returns {1 where it was known, else 0, its share code or empty}, or `@<field>` (see visits.lua), and nothing was done,
+-- where it is elsewhere.
+-- Errors: EXPIRED -1; nothing was done.
+
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
+  return -1
+end
+
+local field = redis.call('HGET', KEYS[1], ARGV[2])
+if field and field ~= '.' then
+  return '@' .. field
+end
+local was_known = (field or redis.call('EXISTS', KEYS[2]) == 1) and 1 or 0
+local facts = redis.call('HMGET', KEYS[3], 'owner', 'heir', 'share')
+redis.call('HDEL', KEYS[1], ARGV[2])
+redis.call('UNLINK', KEYS[2])
+-- (With an owner or an heir it is a room of others, which only a failover brings about.)
+if facts[1] or facts[2] then
+  return { was_known, '' }
+end
+redis.call('UNLINK', KEYS[3])
+for i = 4, #KEYS do
+  redis.call('UNLINK', KEYS[i])
+end
+return { was_known, facts[3] or '' }

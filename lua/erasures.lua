@@ -1,0 +1,24 @@
+-- Writes down profiles whose rows are to be erased from what waits in streams and from ClickHouse: all that happened up
+-- to now. (Their ids may be somebody new's from now on.)
+--
+-- KEYS[1] erasures
+--
+-- ARGV[1]   deadline, in milliseconds of this server's clock
+-- ARGV[2]   now, in milliseconds of the sender's clock
+-- ARGV[3..] the profiles
+--
+-- Returns 1. Each is held as `<milliseconds of servers' clocks> <milliseconds of this server's clock>`.
+-- Errors: EXPIRED -1; nothing was done.
+
+local now = redis.call('TIME')
+local ms = now[1] * 1000 + math.floor(now[2] / 1000)
+if ms > tonumber(ARGV[1]) then
+  return -1
+end
+
+for i = 3, #ARGV do
+  local before = redis.call('HGET', KEYS[1], ARGV[i])
+  local sent = math.max(tonumber(ARGV[2]), tonumber(before and string.match(before, '^%d+') or 0))
+  redis.call('HSET', KEYS[1], ARGV[i], string.format('%.0f', sent) .. ' ' .. string.format('%.0f', ms))
+end
+return 1

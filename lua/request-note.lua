@@ -1,0 +1,20 @@
+-- Notes at a profile that a request record names it, so that an erasure of the profile finds the record.
+--
+-- KEYS[1] requests of the profile
+--
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] seconds for which the record is remembered
+-- ARGV[3] digest of the request
+--
+-- Returns 1.
+-- Errors: EXPIRED -1; nothing was done.
+
+local now = redis.call('TIME')
+if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
+  return -1
+end
+
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now[1])
+redis.call('ZADD', KEYS[1], now[1] + ARGV[2], ARGV[3])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return 1

@@ -1,0 +1,47 @@
+// Deletes rows of erased profiles: one mutation a table for all of them. It rewrites the parts that have such rows, so
+// it is not done for each visitor on its own.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+
+/** Tables with rows of visitors, and whose clock `occurred_at` is of. */
+export const VISITOR_TABLES: readonly {
+  readonly name: string;
+  readonly profile: string;
+  readonly time: string;
+  readonly clock: 'server' | 'redis';
+}[] = [
+  { name: 'events_stored', profile: 'profile_id', time: 'occurred_at', clock: 'server' },
+  { name: 'visits_stored', profile: 'profile_id', time: 'occurred_at', clock: 'redis' },
+  { name: 'profile_merges_stored', profile: 'old_id', time: 'merged_at', clock: 'server' },
+];
+
+export interface ErasedProfile {
+  readonly profileId: string;
+  /** Rows up to then go, milliseconds since 1970. */
+  readonly until: Readonly<Record<'server' | 'redis', number>>;
+}
+
+/** Profiles of one mutation: 50 bytes of query each, below ClickHouse's default max_query_size. */
+const AT_ONCE = 2_000;
+/** Ids are made here (src/identity/profile-id.ts); anything else is not put into a query. */
+const PROFILE_ID = /^[0-9a-z]+\.[A-Za-z0-9_-]+$/;
+
+/**
+ * Resolves when the rows are gone from what ClickHouse answers with, and from its current parts.
+ * @param client with the database of the tables @throws ClickHouse's or the connection's error
+ */
+export async function eraseRows(client: ClickHouseClient, profiles: readonly ErasedProfile[]): Promise<void> {
+  const known = profiles.filter(({ profileId }) => PROFILE_ID.test(profileId));
+  for (let i = 0; i < known.length; i += AT_ONCE) {
+    const some = known.slice(i, i + AT_ONCE);
+    const ids = some.map(({ profileId }) => `'${profileId}'`).join(',');
+    for (const { name, profile, time, clock } of VISITOR_TABLES) {
+      const untils = some.map(({ until }) => Math.floor(until[clock])).join(',');
+      await client.command({
+        query: `ALTER TABLE ${name} DELETE WHERE ${profile} IN (${ids}) AND
+          toUnixTimestamp64Milli(${time}) <= transform(${profile}, [${ids}], [${untils}], toInt64(-1))`,
+        clickhouse_settings: { mutations_sync: '1' },
+      });
+    }
+  }
+}

@@ -1,0 +1,73 @@
+// Profiles that were erased, and whose rows may still wait in streams or dead letters, or be in ClickHouse.
+//
+// An erasure says "up to now" (lua/erasures.lua). A line is older if its time is: that was taken before the line was sent,
+// so it does not matter when the line comes. What waits is left out when its batch is inserted. What is in ClickHouse, or
+// on its way, is deleted by src/flush/eraser.ts, and only then is an erasure forgotten: so a batch that was sent before,
+// and is sent again without these lines, brings nothing back.
+
+import type { RedisClient } from '../redis/client.js';
+import type { Keys } from '../redis/keys.js';
+
+export interface Erasure {
+  /** As it is held; what is held may have become another since. */
+  readonly held: string;
+  /** Milliseconds of the servers' clocks. */
+  readonly until: number;
+  /** Milliseconds of Redis's clock. */
+  readonly redisUntil: number;
+}
+
+const PAGE = 1_000;
+const NEWLINE = 0x0a;
+
+/** By profile. @throws Redis's errors */
+export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<string, Erasure>> {
+  const erasures = new Map<string, Erasure>();
+  if ((await redis.hlen(keys.erasures)) === 0) return erasures;
+  let cursor = '0';
+  do {
+    const [next, fields] = await redis.hscan(keys.erasures, cursor, 'COUNT', PAGE);
+    cursor = next;
+    for (let i = 0; i < fields.length; i += 2) {
+      const held = fields[i + 1] as string;
+      const [until, redisUntil] = held.split(' ').map(Number) as [number, number];
+      erasures.set(fields[i] as string, { held, until, redisUntil });
+    }
+  } while (cursor !== '0');
+  return erasures;
+}
+
+/**
+ * Whether a line is of a visitor who was erased after it was made. One that can't be read is not.
+ * @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, place, profile, …)
+ */
+export function isErased(line: string, erasures: ReadonlyMap<string, Erasure>): boolean {
+  if (!line.startsWith('{')) {
+    const [seconds, , , , profileId = ''] = line.split('\t', 5);
+    const erasure = erasures.get(profileId);
+    return erasure !== undefined && Math.round(Number(seconds) * 1_000) <= erasure.redisUntil;
+  }
+  try {
+    const { profile_id, occurred_at } = JSON.parse(line) as { profile_id?: string; occurred_at?: number };
+    const erasure = erasures.get(profile_id ?? '');
+    return erasure !== undefined && Number(occurred_at) <= erasure.until;
+  } catch {
+    return false;
+  }
+}
+
+/** The lines without those that are erased; the same bytes where none is. */
+export function withoutErased(lines: Buffer, erasures: ReadonlyMap<string, Erasure>): Buffer {
+  if (erasures.size === 0) return lines;
+  const kept: Buffer[] = [];
+  let from = 0;
+  for (let start = 0; start < lines.length; ) {
+    const end = lines.indexOf(NEWLINE, start) + 1 || lines.length;
+    if (isErased(lines.toString('utf8', start, end), erasures)) {
+      kept.push(lines.subarray(from, start));
+      from = end;
+    }
+    start = end;
+  }
+  return from === 0 ? lines : Buffer.concat([...kept, lines.subarray(from)]);
+}

@@ -1,0 +1,278 @@
+// Erases visitors from Redis: doors, rooms, items, outboxes, journals of merges, request records, share codes, and every
+// profile that was merged in.
+//
+//   at home   (one slot)  ──erase-home──▶ gone, in one step
+//   linked    root ──condemn──▶ `@`: nothing can be done there any more but this ──▶ the same for each profile that came
+//             to it ──▶ things, page by page ──▶ written down for streams and ClickHouse ──▶ doors ──▶ each profile and
+//             its maker's door, in one step; the root last
+//
+// What may ever lead to a room (a door, a merge) is registered there before it does (lua/register.lua), so the root knows
+// all that has to go, and it goes last: it is the journal. Who meets an `@`, on any server, finishes what was begun; the
+// audit of merges finds what nobody meets. Each step refuses to touch a profile that is not `@` any more, since its id
+// may be somebody new's by then: an identity whose door was freed is unknown, and gets the same profile id again.
+//
+// What was under way meanwhile ends in a new visitor, or in nothing:
+//   - A visit, item or event checks its door, or that its room has an owner, in the step that does it.
+//   - A merge gives only to an heir that expects it; a room that was made anew does not.
+//   - A door that was pointed too late is looked at again afterwards, and taken away.
+//   - A batch that Redis has is one of these steps; sent again under its number it is answered, and not done again.
+//   - A line for the stream was written before the erasure says "up to now" (lua/erasures.lua); see src/flush/erasures.ts.
+
+import { ServiceError } from '../errors.js';
+import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
+import { bucketOf } from '../redis/keys.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import type { Doors } from './doors.js';
+import { isProfile } from './merge.js';
+
+const CONDEMN = loadScript('condemn');
+const THINGS = loadScript('erase-things');
+const ROOM = loadScript('erase-room');
+const HOME = loadScript('erase-home');
+const ERASURES = loadScript('erasures');
+const PUT = loadScript('put');
+
+/** Each lost round means that another request changed the same identity. */
+const ROUNDS = 16;
+const PAGE = 250;
+/** Keys, fields or profiles that one call takes. */
+const AT_ONCE = 100;
+
+/** What is erased with a room. */
+interface Scope {
+  /** Condemned profiles: the root first, then those that came to it. */
+  readonly profiles: Set<string>;
+  /** Identities that a door may lead here. */
+  readonly names: Set<string>;
+  readonly codes: Set<string>;
+}
+
+export class Eraser {
+  readonly #store: Store;
+  readonly #doors: Doors;
+  readonly #atProfile: AtProfile;
+
+  constructor(store: Store, doors: Doors, atProfile: AtProfile) {
+    this.#store = store;
+    this.#doors = doors;
+    this.#atProfile = atProfile;
+  }
+
+  /**
+   * Erases the visitor that an identity is one of.
+   * @param name of the identity, see identityName
+   * @returns whether there was one
+   * @throws ServiceError `unavailable`: a part of it may be erased, and the next try does the rest
+   */
+  async erase(name: string): Promise<boolean> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const { room } = await this.#doors.where(name);
+      if (room === undefined) {
+        const wasKnown = await this.#eraseHome(name);
+        if (wasKnown !== undefined) return wasKnown;
+      } else if (await this.#eraseRoom(room)) return true;
+      else await this.#doors.mend(name, room);
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** Does what is left of an erasure, where a profile is part of one. @throws ServiceError `unavailable` */
+  async finish(profileId: string): Promise<void> {
+    const key = this.#store.keys.profile(profileId);
+    const root = await this.#store.call((client) => client.hget(key, 'root'));
+    if (root !== null) await this.#eraseRoom(root);
+  }
+
+  /** @returns undefined where it is not at home */
+  async #eraseHome(name: string): Promise<boolean | undefined> {
+    const { keys } = this.#store;
+    const own = this.#doors.ownProfile(name);
+    await this.#writeDown([own]);
+    await this.#eraseRequests(own);
+    const touched = [
+      keys.ids(bucketOf(own)),
+      keys.door(own),
+      keys.profile(own),
+      keys.room(own),
+      keys.items(own),
+      keys.outbox(own),
+      keys.merged(own),
+      keys.requests(own),
+      ...keys.journal(own),
+    ];
+    const reply = await this.#store.change(HOME, touched, [name]);
+    if (typeof reply === 'string') return undefined;
+    const [wasKnown, code] = reply as [number, string];
+    if (code !== '') await this.#eraseCode(code);
+    // Events may have come since it was written down.
+    await this.#writeDown([own]);
+    return wasKnown === 1;
+  }
+
+  /** @returns false where there is no such room (any more) */
+  async #eraseRoom(room: string): Promise<boolean> {
+    let root = room;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const reply = await this.#condemn(root, root, '', []);
+      if (reply === '') return false;
+      if (typeof reply === 'string') {
+        root = await this.#atProfile.follow(root, reply);
+        continue;
+      }
+      const [theirs, owner, code] = reply;
+      if (theirs !== root) {
+        root = theirs;
+        continue;
+      }
+      const scope: Scope = { profiles: new Set([root]), names: new Set(), codes: new Set() };
+      if (code !== '') scope.codes.add(code);
+      if (await this.#widen(scope, root, owner)) await this.#eraseScope(scope, root);
+      return true;
+    }
+    throw new ServiceError('internal');
+  }
+
+  async #condemn(
+    profileId: string,
+    root: string,
+    owner: string,
+    others: readonly string[],
+  ): Promise<string | [root: string, owner: string, code: string]> {
+    const { keys } = this.#store;
+    const touched = [keys.profile(profileId), keys.merges(bucketOf(profileId))];
+    return (await this.#store.change(CONDEMN, touched, [profileId, root, owner, ...others])) as
+      | string
+      | [string, string, string];
+  }
+
+  /** Whether the erasure of a room is under way; else somebody else has finished it, and what is there is new. */
+  async #isUnderWay(root: string): Promise<boolean> {
+    const key = this.#store.keys.profile(root);
+    return (await this.#store.call((client) => client.hget(key, 'heir'))) === ERASED;
+  }
+
+  /** Finds what came to the root, and what came to that, and condemns it. @returns whether it is still under way */
+  async #widen({ profiles, names, codes }: Scope, root: string, owner: string): Promise<boolean> {
+    const { keys } = this.#store;
+    const candidates = new Set<string>();
+    const readFrom = new Set<string>();
+    for (let isMore = true; isMore; ) {
+      isMore = false;
+      for (const profileId of profiles) {
+        if (readFrom.has(profileId)) continue;
+        readFrom.add(profileId);
+        const [, , , , journal] = keys.journal(profileId);
+        for (const key of [keys.merged(profileId), journal as string])
+          for await (const came of this.#fieldsOf(key)) {
+            if (came.startsWith('#')) codes.add(came.slice(1));
+            else if (isProfile(came)) candidates.add(came);
+            else names.add(came);
+          }
+      }
+      // What was read is of this erasure only if it was not over by then.
+      if (!(await this.#isUnderWay(root))) return false;
+      for (const profileId of candidates) {
+        if (profiles.has(profileId)) continue;
+        const reply = await this.#condemn(profileId, root, owner, [...profiles]);
+        if (typeof reply === 'string') continue;
+        profiles.add(profileId);
+        if (reply[2] !== '') codes.add(reply[2]);
+        isMore = true;
+      }
+    }
+    return true;
+  }
+
+  async #eraseScope({ profiles, names, codes }: Scope, root: string): Promise<void> {
+    const { keys } = this.#store;
+    const makers = new Map([...names].map((name) => [this.#doors.ownProfile(name), name]));
+    for (const profileId of profiles) {
+      await this.#eraseRequests(profileId);
+      const received = [...profiles].map((from) => keys.received(profileId, from));
+      const [, , , , cameBefore] = keys.journal(profileId);
+      const things = [
+        keys.room(profileId),
+        keys.items(profileId),
+        keys.outbox(profileId),
+        ...keys.journal(profileId).filter((key) => key !== cameBefore),
+        ...received,
+      ];
+      for (let i = 0; i < things.length; i += AT_ONCE)
+        await this.#store.change(THINGS, [keys.profile(profileId), ...things.slice(i, i + AT_ONCE)], []);
+    }
+    for (const code of codes) await this.#eraseCode(code);
+    if (!(await this.#isUnderWay(root))) return;
+    await this.#writeDown([...profiles]);
+    for (const name of names)
+      if (!profiles.has(this.#doors.ownProfile(name))) await this.#freeDoor(name, root, profiles);
+    for (const profileId of [...profiles].filter((one) => one !== root))
+      await this.#eraseProfile(profileId, makers.get(profileId) ?? '', profiles);
+    await this.#eraseProfile(root, makers.get(root) ?? '', profiles);
+  }
+
+  async #eraseProfile(profileId: string, maker: string, profiles: ReadonlySet<string>): Promise<void> {
+    const { keys } = this.#store;
+    const bucket = bucketOf(profileId);
+    const touched = [
+      keys.profile(profileId),
+      keys.merges(bucket),
+      keys.ids(bucket),
+      keys.door(profileId),
+      keys.merged(profileId),
+      keys.requests(profileId),
+      ...keys.journal(profileId),
+    ];
+    await this.#store.change(ROOM, touched, [profileId, maker, ...profiles]);
+  }
+
+  async #freeDoor(name: string, root: string, profiles: ReadonlySet<string>): Promise<void> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const door = await this.#doors.where(name);
+      // Moves of a door never repeat: one that has changed since is not what is compared with.
+      if (door.room === undefined || !(await this.#isUnderWay(root))) return;
+      // Where it leads elsewhere, a change that would lead it here may be on its way.
+      const isDone = profiles.has(door.room)
+        ? await this.#doors.free(name, door)
+        : await this.#doors.stir(name, door);
+      if (isDone) return;
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** Request records that name a profile. */
+  async #eraseRequests(profileId: string): Promise<void> {
+    const key = this.#store.keys.requests(profileId);
+    const digests = await this.#store.call((client) => client.zrange(key, '0', '-1'));
+    for (let i = 0; i < digests.length; i += AT_ONCE)
+      await Promise.all(
+        digests
+          .slice(i, i + AT_ONCE)
+          .map((digest) => this.#store.change(PUT, [this.#store.keys.request(digest)], [''])),
+      );
+  }
+
+  async #eraseCode(code: string): Promise<void> {
+    await this.#store.change(PUT, [this.#store.keys.share(code)], ['']);
+  }
+
+  /** Their rows in streams and in ClickHouse go, up to now. */
+  async #writeDown(profiles: readonly string[]): Promise<void> {
+    for (let i = 0; i < profiles.length; i += AT_ONCE)
+      await this.#store.change(
+        ERASURES,
+        [this.#store.keys.erasures],
+        [Date.now(), ...profiles.slice(i, i + AT_ONCE)],
+      );
+  }
+
+  async *#fieldsOf(key: string): AsyncGenerator<string> {
+    let cursor = '0';
+    do {
+      const from = cursor;
+      const [next, fields] = await this.#store.call((client) => client.hscan(key, from, 'COUNT', PAGE));
+      cursor = next;
+      for (let i = 0; i < fields.length; i += 2) yield fields[i] as string;
+    } while (cursor !== '0');
+  }
+}

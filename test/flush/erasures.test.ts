@@ -1,0 +1,126 @@
+// What was erased from Redis goes from streams, dead letters and ClickHouse, and what came after it stays.
+
+import { pino } from 'pino';
+import t from 'tap';
+import { encodeEvent } from '../../src/events/row.js';
+import { eraseWaiting } from '../../src/flush/eraser.js';
+import { withoutErased } from '../../src/flush/erasures.js';
+import { loadScript, runScript } from '../../src/redis/scripts.js';
+import { startTestRedis } from '../harness/redis.js';
+import { until } from './fixtures.js';
+import { openWorld, type Place } from './world.js';
+
+const APPEND = loadScript('append');
+const ERASURES = loadScript('erasures');
+const [GONE, STAYS] = ['1a.sAAAAAAAAAAAAAAAA', '1b.cBBBBBBBBBBBBBBBB'] as const;
+const NOBODY = {
+  customerId: null,
+  sessionId: 's',
+  device: null,
+  locale: null,
+  email: null,
+  firstName: null,
+  lastName: null,
+};
+const lineOf = (profileId: string, at: number) =>
+  encodeEvent({ type: 'add', origin: 'event', profileId, identity: NOBODY, payload: {}, at });
+
+t.test('lines of who was erased are left out, up to then', async (t) => {
+  const erasures = new Map([[GONE, { held: '', until: 1_000, redisUntil: 1_000 }]]);
+  const [old, same, later, other] = [
+    lineOf(GONE, 999),
+    lineOf(GONE, 1_000),
+    lineOf(GONE, 1_001),
+    lineOf(STAYS, 5),
+  ] as const;
+  const without = (...lines: string[]) => withoutErased(Buffer.from(lines.join('')), erasures).toString();
+  t.equal(without(old, same), '');
+  t.equal(without(other, old, later, same, other), other + later + other);
+  t.equal(without('no JSON\n', old), 'no JSON\n');
+  const all = Buffer.from(old);
+  t.equal(withoutErased(all, new Map()), all, 'nothing is looked at where nobody was erased');
+});
+
+t.test('streams, dead letters and ClickHouse', async (t) => {
+  const world = await openWorld(await startTestRedis());
+  t.teardown(() => world.close());
+  const { redis } = world;
+  let batch = 0;
+
+  const append = async ({ keys }: Place, ...lines: string[]) => {
+    const touched = [keys.lane('e0', 'test'), keys.events(0), keys.eventsState(0)];
+    const args = [++batch, Number.MAX_SAFE_INTEGER, 60, 1e9, lines.length, lines.join('')];
+    await runScript(redis, APPEND, touched, args);
+  };
+  const erase = ({ keys }: Place, profileId: string, now = Date.now()) =>
+    runScript(redis, ERASURES, [keys.erasures], [Number.MAX_SAFE_INTEGER, now, profileId]);
+  const profilesOf = async ({ clickhouse }: Place) => {
+    const answer = await clickhouse.query({
+      query: 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at',
+      format: 'JSONEachRow',
+    });
+    return (await answer.json<{ profile_id: string }>()).map(({ profile_id }) => profile_id);
+  };
+  const run = ({ keys, clickhouse, shards }: Place) =>
+    eraseWaiting({ redis, keys, clickhouse, shards, log: pino({ level: 'silent' }) }, 0);
+  const untilErased = (place: Place) => until('the erasure is due', async () => (await run(place)) > 0);
+
+  t.test('what waits does not reach ClickHouse, what is there goes, what comes after stays', async (t) => {
+    const place = await world.fresh();
+    const before = Date.now();
+    await append(place, lineOf(GONE, before), lineOf(STAYS, before));
+    const first = place.flusher();
+    await place.drained();
+    await first.close();
+    t.same(await profilesOf(place), [GONE, STAYS]);
+
+    await append(place, lineOf(GONE, before + 1), lineOf(STAYS, before + 1));
+    await erase(place, GONE, before + 2);
+    t.equal(await run(place), 0, 'while an older entry waits it is not due');
+    await append(place, lineOf(GONE, before + 3));
+    const second = place.flusher();
+    await place.drained();
+    await second.close();
+    t.equal((await profilesOf(place)).length, 4, 'one of the two that waited was left out');
+
+    await untilErased(place);
+    t.same(await profilesOf(place), [GONE, STAYS, STAYS]);
+    t.equal(await redis.exists(place.keys.erasures), 0);
+    t.equal(await run(place), 0, 'again: nothing to do');
+  });
+
+  t.test('an erasure that is written down again while it is done is done again', async (t) => {
+    const place = await world.fresh();
+    await erase(place, GONE, 5);
+    await erase(place, GONE, 3);
+    t.match(await redis.hget(place.keys.erasures, GONE), /^5 /, 'time goes on only');
+    const stale = (await redis.hget(place.keys.erasures, GONE)) as string;
+    await erase(place, GONE, 7);
+    await runScript(redis, loadScript('erasure-done'), [place.keys.erasures], [GONE, stale]);
+    t.match(await redis.hget(place.keys.erasures, GONE), /^7 /);
+  });
+
+  t.test('dead letters of who was erased go, others stay', async (t) => {
+    const place = await world.fresh();
+    const dead = place.keys.eventsDead(0);
+    const letter = (line: string) =>
+      redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', line);
+    await letter(lineOf(GONE, 1).trimEnd());
+    await letter(lineOf(STAYS, 1).trimEnd());
+    await erase(place, GONE);
+    await untilErased(place);
+    const left = await redis.xrange(dead, '-', '+');
+    t.equal(left.length, 1);
+    t.match(JSON.stringify(left), STAYS);
+  });
+
+  t.test('where ClickHouse is away the erasure waits', async (t) => {
+    const place = await world.fresh();
+    await erase(place, GONE);
+    await place.clickhouse.command({ query: 'RENAME TABLE events_stored TO events_away' });
+    await t.rejects(until('the erasure is due', async () => (await run(place)) > 0));
+    t.equal(await redis.hexists(place.keys.erasures, GONE), 1);
+    await place.clickhouse.command({ query: 'RENAME TABLE events_away TO events_stored' });
+    await untilErased(place);
+  });
+});

@@ -1,0 +1,112 @@
+// DELETE /profile and GET /profile: what they answer, and that nothing is left in Redis of who was erased.
+
+import t from 'tap';
+import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { dumpRedis } from '../harness/dump.js';
+import { itemOf } from './wishlist.js';
+
+eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis);
+  const other = await startApp(t, redis, { prefix: app.prefix });
+  const erase = (identity: Record<string, string>, by = app) => by.del('/profile', { identity }, TRUSTED);
+  const read = (query: Record<string, string>) => app.get(withQuery('/profile', query), TRUSTED);
+  const visit = async (identity: object, by = app) =>
+    (await by.post('/product/visit?count=true', { identity, productHandle: 'x' }, TRUSTED)).json;
+
+  /** What Redis has that tells of one of these texts; streams and what batches were answered last go by themselves. */
+  const traces = async (...texts: string[]) => {
+    const found: string[] = [];
+    for (const [key, value] of Object.entries(await dumpRedis(redis, app.prefix))) {
+      if (/:lane:|:(events|visits)(:|$)|:erasures$/.test(key)) continue;
+      const whole = `${key} ${JSON.stringify(value)}`;
+      // A profile's keys have its bucket and its hash apart.
+      if (texts.some((text) => whole.includes(text) || whole.includes(text.slice(text.indexOf('.') + 1))))
+        found.push(whole);
+    }
+    return found;
+  };
+
+  t.test('a guest: all of it is told, and nothing is left of it', async (t) => {
+    const identity = { sessionId: 'guest-of-rights', email: 'guest@rights.example', firstName: 'Gu' };
+    await app.post('/event', { identity, type: 'add' }, { ...TRUSTED, 'idempotency-key': 'k-1' });
+    await app.post('/item/add', itemOf(identity), TRUSTED);
+    const { profileId } = await visit(identity);
+    const { code } = (await app.post('/share', { identity }, TRUSTED)).json;
+    const { sessionId } = identity;
+    t.match((await read({ sessionId })).json, {
+      profileId,
+      identities: { customerIds: [], sessionIds: [sessionId] },
+      profile: { email: 'guest@rights.example', firstName: 'Gu' },
+      items: [{ productId: String }],
+      visits: { x: 1 },
+      shares: [code],
+    });
+
+    t.same((await erase({ sessionId })).json, { erased: true });
+    t.same(await traces(sessionId, profileId, 'guest@rights.example', code), []);
+    t.same((await erase({ sessionId })).json, { erased: false }, 'again');
+    t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 404);
+    t.match((await read({ sessionId })).json, { items: [], visits: {}, shares: [] });
+    t.equal((await visit({ sessionId }, other)).count, 1, 'who comes back is new');
+  });
+
+  t.test('a customer with merged sessions: all of them, on every server', async (t) => {
+    const [first, second] = [{ sessionId: 'first-of-two' }, { sessionId: 'second-of-two' }];
+    const customer = { customerId: '77001' };
+    const ids = [];
+    for (const guest of [first, second]) {
+      ids.push((await visit(guest)).profileId);
+      await app.post('/item/add', itemOf({ ...guest, email: 'two@rights.example' }), TRUSTED);
+      await app.post('/share', { identity: guest }, TRUSTED);
+    }
+    for (const guest of [first, second]) await visit({ ...guest, ...customer }, other);
+    const { profileId, shares, identities } = (await read(customer)).json;
+    ids.push(profileId);
+    t.equal(shares.length, 2);
+    t.same(identities.sessionIds.sort(), ['first-of-two', 'second-of-two']);
+    t.same((await erase(first, other)).json, { erased: true });
+    t.same(await traces('of-two', '77001', 'two@rights.example', ...shares, ...ids), []);
+    for (const who of [first, second, customer]) t.equal((await visit(who)).count, 1);
+  });
+
+  t.test('of a shared device only its present customer is erased', async (t) => {
+    const session = { sessionId: 'shared-device' };
+    await visit(session);
+    await visit({ ...session, customerId: '77002' });
+    await visit({ ...session, customerId: '77003' });
+    t.same((await erase({ customerId: '77003' })).json, { erased: true });
+    t.same(await traces('77003'), []);
+    t.equal((await visit({ customerId: '77002' })).count, 3);
+  });
+
+  t.test('a repeated request is a new one, after an erasure', async (t) => {
+    const identity = { sessionId: 'asks-again' };
+    const keyed = { ...TRUSTED, 'idempotency-key': 'again' };
+    const count = () =>
+      app.post('/product/visit?count=true', { identity, productHandle: 'x' }, keyed).then(({ json }) => json);
+    t.match([await count(), await count()], [{ count: 1 }, { count: 1 }]);
+    await erase(identity);
+    await visit(identity);
+    t.match(await count(), { count: 2 });
+  });
+
+  t.test('by query as by body; both ids are two visitors where they are not linked', async (t) => {
+    await visit({ sessionId: 'q-1' });
+    t.same((await app.del('/profile?sessionId=q-1', undefined, TRUSTED)).json, { erased: true });
+    await visit({ sessionId: 'q-2' });
+    await visit({ customerId: '77004' });
+    t.same((await erase({ sessionId: 'q-2', customerId: '77004' })).json, { erased: true });
+    t.same(await traces('q-2', '77004'), []);
+  });
+
+  t.test('only for a secret key, and only for an identity', async (t) => {
+    for (const answer of [
+      await app.get('/profile?sessionId=q-1'),
+      await app.del('/profile', { identity: { sessionId: 'q-1' } }),
+    ])
+      t.match(answer, { status: 401, json: { code: 'unauthorized' } });
+    t.equal((await read({})).status, 400);
+    t.equal((await erase({})).status, 400);
+    t.equal((await app.del('/profile', {}, { 'x-api-key': KEY })).status, 400);
+  });
+});
