@@ -75,6 +75,12 @@ function itemColumns({ product, variantId }: Wish) {
   return { product_id: product.id, variant_id: variantId ?? '' };
 }
 
+/** What an event keeps of the item that it is about. */
+function wishColumns(wish: Wish) {
+  const { product, quantity } = wish;
+  return { ...itemColumns(wish), product_handle: product.handle, quantity, price: Number(product.price) };
+}
+
 /** One visitor's afternoon. */
 export class Diary {
   readonly number: number;
@@ -91,17 +97,15 @@ export class Diary {
   }
 
   added(wish: Wish, source: Source): void {
-    this.events.push({ ...BLANK, type: 'add', origin: 'item', ...itemColumns(wish), source });
+    this.events.push({ ...BLANK, type: 'add', origin: 'item', ...wishColumns(wish), source });
   }
 
   removed(wish: Wish): void {
-    this.events.push({ ...BLANK, type: 'remove', origin: 'item', ...itemColumns(wish) });
+    this.events.push({ ...BLANK, type: 'remove', origin: 'item', ...wishColumns(wish) });
   }
 
   movedToCart(wish: Wish): void {
-    const { product, quantity } = wish;
-    const filled = { product_handle: product.handle, quantity, price: Number(product.price) };
-    this.events.push({ ...BLANK, type: 'moveToCart', origin: 'item', ...itemColumns(wish), ...filled });
+    this.events.push({ ...BLANK, type: 'moveToCart', origin: 'item', ...wishColumns(wish) });
   }
 
   shared(channel: string, code: string): void {

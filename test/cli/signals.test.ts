@@ -14,7 +14,7 @@ t.test('it stops in the order that loses nothing', needsProc(), async (t) => {
   t.equal(code, 0);
   const stopped = logLines(stdout).flatMap(({ msg, child }) => (msg === 'child stopped' ? [child] : []));
   t.same(stopped.slice(0, 2).sort(), ['serve 1', 'serve 2']);
-  t.same(stopped.slice(2), ['flush', 'clickhouse', 'redis']);
+  t.same(stopped.slice(2), ['dashboard', 'flush', 'clickhouse', 'redis']);
 });
 
 t.test('a second signal stops everything at once, also what hangs', needsProc(), async (t) => {
