@@ -213,13 +213,11 @@ function knee({ knee: found }: Results): string {
 
 function views({ views: found }: Results): string {
   if (!found) return '';
-  const [first] = Object.values(found.ms);
-  const names = Object.keys(first ?? {});
-  const rows = Object.entries(found.ms).map(([amount, ms]) => [
-    count(Number(amount)),
-    ...names.map((name) => (ms as Record<string, number>)[name]?.toFixed(0) ?? ''),
-  ]);
-  return table(['rows', ...names.map((name) => `${name} ms`)], rows, [0, 1, 2, 3]);
+  const amounts = Object.entries(found.ms) as [string, Readonly<Record<string, number>>][];
+  const names = Object.keys(amounts[0]?.[1] ?? {});
+  const rows = names.map((name) => [name, ...amounts.map(([, ms]) => ms[name]?.toFixed(0) ?? '')]);
+  const head = ['view', ...amounts.map(([amount]) => `${count(Number(amount))} events, ms`)];
+  return table(head, rows, [1, 2]);
 }
 
 function on({ at, commit, machine, settings }: Results): string {

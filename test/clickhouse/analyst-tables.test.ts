@@ -6,7 +6,7 @@ import t from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
-import { loadViews } from '../../src/clickhouse/views.js';
+import { loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 
 const PRIVATE = [
@@ -69,4 +69,18 @@ t.test('docs/analysts.md grants the same on a server', async (t) => {
     const parsed = await client.query({ query: 'SELECT formatQuery({statement: String})', query_params });
     t.ok(await parsed.text(), statement);
   }
+});
+
+t.test('docs/analysts.md has each question with the definition that is in the database', (t) => {
+  const text = readFileSync(new URL('../../../docs/analysts.md', import.meta.url), 'utf8');
+  for (const name of QUESTIONS) {
+    const { sql = '' } = loadViews().find((view) => view.name === name) ?? {};
+    const definition = sql
+      .replace(/^-- .*\n/gm, '')
+      .replaceAll('{database}.', '')
+      .trim();
+    t.ok(text.includes(`\`\`\`sql\nSELECT * FROM ${name}(`), `${name}: how to ask`);
+    t.ok(text.includes(`\`\`\`sql\n${definition}\n\`\`\``), `${name}: its definition`);
+  }
+  t.end();
 });
