@@ -43,6 +43,10 @@ FROM
             occurred_at
         FROM {database}.visits_by_visitor
         WHERE occurred_at >= {from:Date} - 30 AND occurred_at < {to:Date} + 1
+            AND profile_id IN (
+                SELECT profile_id
+                FROM {database}.steps_by_visitor
+                WHERE step = 'add' AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1)
     ) AS visits ON visits.profile_id = wished.profile_id AND visits.product_handle = wished.product_handle
     GROUP BY profile_id, product_id
 ) AS wished
