@@ -4,7 +4,7 @@
 // kills ClickHouse as soon as the log changes. About one kill in five leaves a token without its rows.
 
 import { watch } from 'node:fs';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -185,11 +185,15 @@ t.test(
     const flusher = place.flusher({ clickhouse });
     await appendEvents(redis, place.keys, 0, events(1, FEBRUARY));
     await place.drained();
-    const log = (await readdir(dir, { recursive: true })).find((path) => path.endsWith('deduplication_logs'));
+    const tables = await admin.query({
+      query: "SELECT data_paths[1] AS path FROM system.tables WHERE name = 'events_stored'",
+      format: 'JSONEachRow',
+    });
+    const [events_stored] = await tables.json<{ path: string }>();
 
     const kills = FULL ? 60 : 6;
     for (let kill = 0; kill < kills; kill++) {
-      const watcher = watch(join(dir, log ?? ''), () => {
+      const watcher = watch(join(events_stored?.path ?? '', 'deduplication_logs'), () => {
         if (server.pid !== undefined) process.kill(server.pid, 'SIGKILL');
       });
       await appendEvents(redis, place.keys, 0, events(100, FEBRUARY));
