@@ -7,7 +7,7 @@
 // 100 bytes; in a deeper folder clients use a loopback port with a password of this start, which is in a file that
 // only its owner may read, and the socket is asked through a short link.
 
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
@@ -137,13 +137,23 @@ export function findRedis(): string {
   );
 }
 
+// Below those that systems give to outgoing connections (from 32,768 on Linux): one of them could be given away between
+// our look and the server's start.
+const FIRST_PORT = 11_000;
+const PORTS = 20_000;
+
 /** A loopback port that was free a moment ago. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address() as { port: number };
-  await new Promise((done) => server.close(done));
-  return port;
+  for (;;) {
+    const port = FIRST_PORT + randomInt(PORTS);
+    const server = createServer();
+    const isFree = await new Promise<boolean>((done) => {
+      server.once('error', () => done(false)).listen(port, '127.0.0.1', () => done(true));
+    });
+    if (!isFree) continue;
+    await new Promise((done) => server.close(done));
+    return port;
+  }
 }
 
 async function isInUse(dir: string): Promise<boolean> {

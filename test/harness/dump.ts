@@ -1,6 +1,6 @@
 // All that Redis holds under a prefix, as plain data: two dumps are compared to see what a request changed.
-// Lanes (the batcher's short-lived records of its own calls) are left out: they say nothing of visitors,
-// and go away by themselves.
+// Lanes (the batcher's short-lived records of its own calls) and notes of idempotency keys are left out: they go away by
+// themselves. `allKeys` has the names of all.
 
 import { Redis } from 'ioredis';
 import { createKeys } from '../../src/redis/keys.js';
@@ -14,11 +14,28 @@ export async function dumpRedis(redis: { readonly urls: readonly string[] }, pre
   return Object.fromEntries(parts.flat().sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+/** Names of all keys under a prefix, sorted. */
+export async function allKeys(
+  redis: { readonly urls: readonly string[] },
+  prefix: string,
+): Promise<string[]> {
+  const parts = redis.urls.map(async (url) => {
+    const client = connectTo(url);
+    try {
+      return await client.keys(`${prefix}:*`);
+    } finally {
+      client.disconnect();
+    }
+  });
+  return (await Promise.all(parts)).flat().sort();
+}
+
 async function dumpNode(url: string, prefix: string): Promise<[string, unknown][]> {
   const client = connectTo(url);
   try {
-    const lanes = keyPattern(createKeys(prefix).lane('*', '*'));
-    const keys = (await client.keys(`${prefix}:*`)).filter((key) => !lanes.test(key));
+    const spelled = createKeys(prefix);
+    const passing = keyPattern(spelled.lane('*', '*'), spelled.requests('*.*'));
+    const keys = (await client.keys(`${prefix}:*`)).filter((key) => !passing.test(key));
     return await Promise.all(
       keys.map(async (key): Promise<[string, unknown]> => [key, await contentOf(client, key)]),
     );

@@ -56,7 +56,7 @@ const CALLERS: Readonly<Record<string, CallerCase>> = {
 /** Operations by what they are about; those that are open to all are not here. */
 function about(path: string): 'visits' | 'wishlist' | 'administration' | undefined {
   if (path === '/product/visit' || path === '/product/visit/list') return 'visits';
-  if (path.startsWith('/profile/') || ['/product/visit/batch', '/settings'].includes(path))
+  if (/^\/profile(\/|$)/.test(path) || ['/product/visit/batch', '/settings'].includes(path))
     return 'administration';
   return ['/event', '/item/add', '/item/remove', '/item/list', '/share', '/share/{code}/items'].includes(path)
     ? 'wishlist'

@@ -66,7 +66,7 @@ const text = fc.array(piece, { minLength: 1, maxLength: 3 }).map((pieces) => pie
 const shown = (value: unknown) => encodeURIComponent(JSON.stringify(value).toWellFormed());
 
 const COMMANDS = new Set(
-  'client config del eval evalsha exists get hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset hsetnx hstrlen hvals info keys ping rename select set time type unlink xadd xlen xrange expire hello script incrby'.split(
+  'client config del eval evalsha exists get hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset hsetnx hstrlen hvals info keys ping rename select set time type unlink xadd xlen xrange expire hello script incrby zadd zremrangebyscore'.split(
     ' ',
   ),
 );
@@ -182,7 +182,9 @@ t.test('injection', async (t) => {
     async (t) => {
       const isOurs = keyPattern(
         ...[keys.meta, keys.settings, keys.ids('*'), keys.merges('*'), keys.share('*'), keys.request('*')],
-        ...[keys.door, keys.room, keys.profile, keys.items, keys.outbox, keys.merged].map((of) => of('*.*')),
+        ...[keys.door, keys.room, keys.profile, keys.items, keys.outbox, keys.merged, keys.requests].map(
+          (of) => of('*.*'),
+        ),
         ...[keys.operation('*.*', '*'), keys.lane('*', '*')],
         ...[keys.events(0), keys.eventsState(0), keys.eventsDead(0), keys.unanswered],
         ...[keys.visits.events(0), keys.visits.eventsState(0), keys.visits.eventsDead(0)],

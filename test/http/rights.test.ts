@@ -2,7 +2,7 @@
 
 import t from 'tap';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
+import { allKeys, dumpRedis } from '../harness/dump.js';
 import { itemOf } from './wishlist.js';
 
 eachRedis(t, async (t, redis) => {
@@ -16,7 +16,11 @@ eachRedis(t, async (t, redis) => {
   /** What Redis has that tells of one of these texts; streams and what batches were answered last go by themselves. */
   const traces = async (...texts: string[]) => {
     const found: string[] = [];
-    for (const [key, value] of Object.entries(await dumpRedis(redis, app.prefix))) {
+    const names = (await allKeys(redis, app.prefix)).map((key) => [key, '']);
+    for (const [key, value] of [...names, ...Object.entries(await dumpRedis(redis, app.prefix))] as [
+      string,
+      unknown,
+    ][]) {
       if (/:lane:|:(events|visits)(:|$)|:erasures$/.test(key)) continue;
       const whole = `${key} ${JSON.stringify(value)}`;
       // A profile's keys have its bucket and its hash apart.

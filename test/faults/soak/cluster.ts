@@ -102,6 +102,7 @@ async function nodeOf(dir: string): Promise<NodeWithBus> {
     'cluster-port': String(bus),
     'cluster-node-timeout': String(NODE_TIMEOUT_MS),
     'cluster-allow-replica-migration': 'no', // each master keeps its own
+    'cluster-replica-validity-factor': '0', // it takes over, however long it was frozen
     appendonly: 'yes',
     appendfsync: 'always',
     save: '',
