@@ -18,7 +18,7 @@ export function rightsOperations(eraser: Eraser, exporter: Exporter): Operation[
       doc: {
         id: 'exportProfile',
         tag: 'Profiles',
-        summary: 'Answers all that is kept of a visitor',
+        summary: 'Answers what Redis keeps of a visitor',
         query: { schema: profileQuery, example: EXAMPLE },
         answer: exportAnswer,
       },
