@@ -30,7 +30,7 @@ export const QUESTIONS = [
 ] as const;
 
 /** All of them. A view comes after those that it reads. */
-const NAMES: readonly string[] = [
+export const VIEWS: readonly string[] = [
   'events',
   'visits',
   'purchases',
@@ -56,7 +56,7 @@ const NAMES: readonly string[] = [
 const FOLDER = new URL('../../../src/clickhouse/views/', import.meta.url);
 
 export function loadViews(): View[] {
-  return NAMES.map((name) => {
+  return VIEWS.map((name) => {
     const sql = readFileSync(new URL(`${name}.sql`, FOLDER), 'utf8');
     const [, about] = /^-- (.+)\n/.exec(sql) ?? [];
     if (about === undefined) throw new Error(`${name}.sql does not say what it answers`);

@@ -6,60 +6,9 @@ ALTER TABLE {database}.events_stored
     ADD COLUMN IF NOT EXISTS order_id String CODEC(ZSTD(3)) AFTER inventory_available;
 
 -- Two kinds of rows travel with the events and are none: merges of profiles (origin `merge`), and lines of orders
--- (origin `order`).
-CREATE OR REPLACE VIEW {database}.events AS
-SELECT
-    event_id,
-    type,
-    occurred_at,
-    profile_id,
-    customer_id,
-    session_id,
-    device,
-    locale,
-    origin,
-    product_id,
-    variant_id,
-    product_handle,
-    source,
-    channel,
-    share_code,
-    currency,
-    inventory_available,
-    quantity,
-    price,
-    compare_at,
-    payload
-FROM {database}.events_stored FINAL
-WHERE origin NOT IN ('merge', 'order')
-COMMENT 'Wishlist events, each once';
-
-CREATE OR REPLACE VIEW {database}.events_by_visitor AS
-SELECT
-    events.* EXCEPT profile_id,
-    if(merges.new_id = '', events.profile_id, merges.new_id) AS profile_id,
-    events.profile_id AS recorded_profile_id
-FROM {database}.events AS events
-LEFT JOIN {database}.profile_merges AS merges ON merges.old_id = events.profile_id
-COMMENT 'events, with the profile that the visitor has now';
-
--- A purchase is a line of an order. Its event_id and its time follow from the order, so a line that was recorded twice
--- is still one row. The payload has the line as the order told it: a price with three decimals is rounded in `price`.
-CREATE VIEW IF NOT EXISTS {database}.purchases AS
-SELECT
-    occurred_at,
-    order_id,
-    profile_id,
-    customer_id,
-    session_id,
-    product_id,
-    variant_id,
-    assumeNotNull(ifNull(quantity, 1)) AS quantity,
-    price,
-    currency
-FROM {database}.events_stored FINAL
-WHERE origin = 'order'
-COMMENT 'Lines of orders, each once';
+-- (origin `order`). A purchase is a line of an order. Its event_id and its time follow from the order, so a line that
+-- was recorded twice is still one row. The payload has the line as the order told it: a price with three decimals is
+-- rounded in `price`. (The views are in ../views.)
 
 -- One row per counted visit. What analysts query is the view `visits`; this table is where the flusher inserts.
 --
@@ -86,12 +35,3 @@ PARTITION BY toYYYYMM(occurred_at)
 ORDER BY (toStartOfTenMinutes(occurred_at), profile_id, occurred_at, stream, entry, place)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visits; query that one';
-
-CREATE VIEW IF NOT EXISTS {database}.visits AS
-SELECT
-    occurred_at,
-    profile_id,
-    CAST(product_handle, 'String') AS product_handle,
-    device
-FROM {database}.visits_stored FINAL
-COMMENT 'Counted visits, each once';

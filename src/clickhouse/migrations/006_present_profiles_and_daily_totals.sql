@@ -119,6 +119,18 @@ FROM {database}.events_stored
 WHERE type IN ('add', 'remove', 'moveToCart') AND product_id != ''
 GROUP BY product_id, variant_id;
 
+INSERT INTO {database}.products_stored
+SELECT
+    product_id,
+    variant_id,
+    max(if(product_handle = '', defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), String)'), (occurred_at, product_handle))) AS handle,
+    max(if(JSONExtractString(payload, 'productTitle') = '', defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), String)'), (occurred_at, JSONExtractString(payload, 'productTitle')))) AS title,
+    max(if(type != 'add' OR price IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Decimal(18, 2), String)'), (occurred_at, assumeNotNull(events_stored.price), CAST(currency, 'String')))) AS price,
+    max(if(type != 'add' OR inventory_available IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Bool)'), (occurred_at, assumeNotNull(inventory_available)))) AS stock
+FROM {database}.events_stored
+WHERE type IN ('add', 'remove', 'moveToCart') AND product_id != ''
+GROUP BY product_id, variant_id;
+
 -- Which definition of each view is in place, and how ClickHouse shows it: a view that it shows otherwise was changed.
 CREATE TABLE IF NOT EXISTS {database}.views_put
 (
