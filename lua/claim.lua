@@ -1,5 +1,5 @@
 -- Makes a room a customer's, where it has no owner. Every room has one since it is a room; one without is what a
--- failover forgot. Where nobody knows whose it is, `?` is the owner until a customer is.
+-- failover forgot. Where its owner is unknown, `?` is the owner until a customer is.
 --
 -- KEYS[1] profile of the room
 --

@@ -1,5 +1,5 @@
 -- Last step of an erasure, for one of its profiles: the profile itself goes, and, if it leads into what is erased, the
--- door of the identity that made it. From here on the profile's id is free for that identity, who is somebody new.
+-- door of the identity that made it. From here on the profile's id is free for that identity, who is a new visitor.
 --
 -- KEYS[1] profile   KEYS[2] merges of its bucket   KEYS[3] ids of its bucket   KEYS[4] its maker's door
 -- KEYS[5..] whatever else there may be of it
@@ -9,7 +9,7 @@
 -- ARGV[3]   its maker, `s:<session>` or `c:<customer>`; empty where it is not known
 -- ARGV[4..] the profiles that are erased
 --
--- Returns 1, or 0 and nothing was done, where it is not condemned: it was erased before, and may be somebody new's.
+-- Returns 1, or 0 and nothing was done, where it is not condemned: it was erased before, and may be a new visitor's.
 -- Errors: EXPIRED -1; nothing was done.
 
 local now = redis.call('TIME')

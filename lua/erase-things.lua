@@ -4,7 +4,7 @@
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 --
--- Returns 1, or 0 and nothing was done, where it is not condemned: it was erased before, and may be somebody new's.
+-- Returns 1, or 0 and nothing was done, where it is not condemned: it was erased before, and may be a new visitor's.
 -- Errors: EXPIRED -1; nothing was done.
 
 local now = redis.call('TIME')

@@ -1,5 +1,5 @@
 -- Writes down profiles whose rows are to be erased from what waits in streams and from ClickHouse: all that happened up
--- to now. (Their ids may be somebody new's from now on.)
+-- to now. (Their ids may be new visitors' from now on.)
 --
 -- KEYS[1] erasures
 --

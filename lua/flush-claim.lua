@@ -3,7 +3,7 @@
 -- Granted where the shard is free, where the owner is the caller, or where the owner has been silent.
 -- Time decides only whether a claim is granted; what keeps two owners apart is the epoch.
 -- The new epoch is also no less than this server's clock, so that a server which lost its last writes
--- (a failover, an append-only file cut short) does not hand out an epoch that somebody still holds.
+-- (a failover, an append-only file cut short) does not hand out an epoch that a flusher still holds.
 -- Runs at maxmemory too: the flusher is what makes room.
 --
 -- KEYS[1] events:state

@@ -30,7 +30,7 @@ redis.call('HINCRBY', KEYS[2], 'events', 0 - manifest.rows)
 redis.call('HINCRBY', KEYS[2], 'bytes', 0 - manifest.bytes)
 redis.call('HDEL', KEYS[2], 'manifest')
 if redis.call('XLEN', KEYS[1]) == 0 then
-  -- Somebody may have removed entries by hand: left in the figures, they would count against the high-water mark.
+  -- Entries may have been removed by hand: left in the figures, they would count against the high-water mark.
   redis.call('HSET', KEYS[2], 'events', 0, 'bytes', 0)
 end
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Stores the manifest of a batch before the batch is used. After a crash whoever owns the shard replays it.
+-- Stores the manifest of a batch before the batch is used. After a crash the shard's next owner replays it.
 --
 -- KEYS[1] events:state
 --

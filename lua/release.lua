@@ -1,4 +1,4 @@
--- Says that pending events are under way no longer: whoever asks for the same deed may take them over at once.
+-- Says that pending events are under way no longer: the next request for the same deed may take them over at once.
 --
 -- KEYS[1] outbox of a profile
 --

@@ -295,7 +295,7 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
     const lost = new Promise<never>((_, reject) => {
       onLost = reject;
     });
-    lost.catch(() => {}); // whoever waits for it is told, too
+    lost.catch(() => {}); // avoids an unhandled rejection; callers that await it are told
     const store = await openStore(config, 'wishmeter flush', log, {
       timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
       confirm(salt) {

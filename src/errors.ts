@@ -90,7 +90,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** A mistake of whoever starts the program: told in one sentence, without a stack trace, exit code 1. */
+/** A mistake of the operator: told in one sentence, without a stack trace, exit code 1. */
 export class StartupError extends Error {
   constructor(sentence: string) {
     super(sentence);

@@ -95,7 +95,7 @@ function createProgram(name: string, args: readonly string[]): Program {
     },
     channel: process.send && {
       now: () => performance.now() + SINCE_BOOT_MS,
-      // Without `start` there is nobody to send to, and this process is about to be stopped.
+      // Without `start` there is no parent to send to, and this process is about to be stopped.
       send: (message) => void process.send?.(message, undefined, {}, () => {}),
       listen: (onMessage) => void process.on('message', onMessage),
     },

@@ -12,7 +12,7 @@ export interface ShutdownStep {
   readonly run: () => Promise<void>;
 }
 
-/** How one step went. `timed out` steps may still be at it; nobody waits for them. */
+/** How one step went. `timed out` steps may still be at it; they are not awaited. */
 export interface ShutdownOutcome {
   readonly name: string;
   readonly result: 'done' | 'failed' | 'timed out';

@@ -11,7 +11,7 @@ import { ClickHouseError } from '@clickhouse/client';
 export type Blame = 'data' | 'server' | 'unknown';
 
 // Only what a line can be guilty of on its own. TYPE_MISMATCH and CANNOT_CONVERT_TYPE are left out on purpose:
-// they also come from a table or a materialized view that somebody changed, and then from every line.
+// they also come from a table or a materialized view that was changed by hand, and then from every line.
 const DATA = new Set([
   6, // CANNOT_PARSE_TEXT
   25, // CANNOT_PARSE_ESCAPE_SEQUENCE

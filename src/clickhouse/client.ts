@@ -20,7 +20,7 @@ export function createClickHouse(url: string, database?: string): ClickHouseClie
     request_timeout: REQUEST_TIMEOUT_MS,
     compression: { request: remote, response: remote },
     keep_alive: { enabled: true },
-    // Whoever calls logs, once, with what it was doing.
+    // The caller logs, once, with what it was doing.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }

@@ -1,5 +1,5 @@
 // Which deployment of Redis a database's events come from. A Redis that was emptied draws a new salt without
-// a word, and from then on every visitor would be somebody new; ClickHouse remembers that there was another.
+// a word, and from then on every visitor would be a new one; ClickHouse remembers that there was another.
 
 import { createHash } from 'node:crypto';
 import type { ClickHouseClient } from '@clickhouse/client';

@@ -80,7 +80,7 @@ async function insert(
     abort_signal: signal,
   });
   // An insert answers nothing. What a 200 has in its body is an error that came too late for the status, or
-  // somebody else's answer. (Read to its end in any case: that gives the socket back.)
+  // another request's answer. (Read to its end in any case: that gives the socket back.)
   const answer = await text(stream);
   // Of what it says only the number is told: the text may quote a line, and this message goes to the log.
   if (answer.trim() === '') return;

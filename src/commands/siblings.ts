@@ -45,7 +45,7 @@ export class WorkerSiblings {
     this.workers = workers;
     this.#channel = channel;
     channel.listen((received) => {
-      if (typeof received !== 'object' || received === null) return; // whoever else is the parent
+      if (typeof received !== 'object' || received === null) return; // the parent is another program
       const message = received as FromRelay;
       if ('tell' in message) {
         this.#tell().then(

@@ -1,4 +1,4 @@
-// Who may look: whoever has the token gets a cookie, and the cookie is what later requests show. A wrong token is
+// Who may look: a browser that sends the token gets a cookie, and shows the cookie with later requests. A wrong token is
 // counted, and the next one, right or wrong, is looked at a second later: 86,400 guesses a day at most.
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
@@ -68,7 +68,7 @@ export class Login {
     });
   }
 
-  /** Under the token: another token, and nobody is known any more. */
+  /** Under the token: another token ends every session. */
   #sign(until: string): string {
     return createHmac('sha256', this.#token).update(`dashboard until ${until}`).digest('base64url');
   }

@@ -5,7 +5,7 @@
 //      │ fails (the first time: startChild rejects; later: died)
 //   any state ──stop()──▶ SIGTERM ──deadline──▶ SIGKILL ──▶ stopped
 //
-// The guard. Nobody tells a child that its parent was killed, and a program that is not ours will not
+// The guard. A child is not told that its parent was killed, and a program that is not ours will not
 // watch for it. So each child is started by a few lines of sh, which leave a watcher beside it and then
 // *become* the program (exec: its pid, its exit and its signals are the child's own). The watcher
 // sleeps in `read` on a pipe that only this process holds: a line says that the child has ended and the
@@ -48,7 +48,7 @@ export interface Command {
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** What happened to the child, for logs and for whoever waits. */
+/** What happened to the child, for logs and for callers that wait. */
 export type ChildState =
   | { readonly state: 'starting'; readonly pid: number | undefined }
   | { readonly state: 'ready'; readonly pid: number | undefined; readonly afterMs: number }

@@ -184,7 +184,7 @@ export class ClickHouseEngine {
   /**
    * Whether this is a SELECT that can be planned in no time. chDB plans a stream on the thread that asks,
    * which is the event loop's, and planning runs scalar subqueries and what is IN a key to their end: minutes
-   * in which nobody else is answered. So the plan is made elsewhere first, under a time limit.
+   * in which no other client is answered. So the plan is made elsewhere first, under a time limit.
    */
   async #startsQuickly(scope: Scope, sql: string): Promise<boolean> {
     if (scope.session) return false; // what it has set counts, too
@@ -233,6 +233,6 @@ async function* rest(first: Buffer, chunks: AsyncGenerator<Buffer>): AsyncGenera
     yield first;
     yield* chunks;
   } finally {
-    await chunks.return(undefined); // also where nobody wants the rest
+    await chunks.return(undefined); // also where the client does not want the rest
   }
 }

@@ -13,7 +13,7 @@ export interface NewEvent {
   readonly profileId: string;
   readonly identity: Identity;
   readonly payload: Readonly<Record<string, unknown>>;
-  /** The payload as JSON, where somebody has made it already. */
+  /** The payload as JSON, where it has been made already. */
   readonly payloadJson?: string | undefined;
   /** UUID v7 and time (milliseconds since 1970), where the event has them already: it may be recorded again. */
   readonly id?: string | undefined;

@@ -1,5 +1,5 @@
 // The format of a stream entry, shared by those who append and the flusher: an entry is a batch of events, already encoded
-// as ClickHouse will read them, so that nobody in between parses them; or one of visits, which lack only what the entry
+// as ClickHouse will read them, so that no process in between parses them; or one of visits, which lack only what the entry
 // itself says of them.
 
 /** Fields of an entry. */

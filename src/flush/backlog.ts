@@ -1,4 +1,4 @@
-// How the shards' streams stand: what waits, for how long, and whether somebody is at it. For `serve`'s metrics:
+// How the shards' streams stand: what waits, for how long, and whether a flusher owns them. For `serve`'s metrics:
 // the flusher can't tell that there is no flusher.
 
 import type { RedisClient } from '../redis/client.js';
@@ -15,7 +15,7 @@ export interface Backlog {
   readonly deadLetters: number;
   /** Fencing epoch; 0 before the first flusher. */
   readonly epoch: number;
-  /** Milliseconds since the owner's heartbeat; undefined where nobody owns the shard. */
+  /** Milliseconds since the owner's heartbeat; undefined where no flusher owns the shard. */
   readonly silentMs: number | undefined;
 }
 

@@ -16,6 +16,6 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   try {
     await sleep(ms, undefined, { signal });
   } catch {
-    // Aborted. Whoever waits looks at the signal next.
+    // Aborted. The caller looks at the signal next.
   }
 }

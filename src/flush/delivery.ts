@@ -8,7 +8,7 @@
 // was never used. Rows that were there are then there twice, and the view `events` shows each once.
 //
 // Errors of unknown kind are told apart by what else is accepted. Where nothing is, it is taken for the server's
-// fault, but not for ever if the batch is only a few lines: a line that is bad in a way nobody knows of, alone in
+// fault, but not for ever if the batch is only a few lines: a line that is bad in a way that this list does not know, alone in
 // its batch, would hold up its shard for good. After minutes it is set aside; if it was the server after all, a
 // few dead letters are there to be retried. With many lines that would fill Redis with them, past any high-water
 // mark, and so many are hardly all bad. (A row sent along to prove the server well would be one that is stored.)

@@ -52,7 +52,7 @@ import { type Claim, FencedError, Shard } from './shard.js';
 
 /** An owner that has not been heard of for so long counts as gone. */
 const SILENT_MS = 5_000;
-/** How often a shard that is somebody else's is looked at. */
+/** How often a shard that another flusher owns is looked at. */
 const LOOK_MS = 250;
 /** Bytes of a batch where there are many shards. Each has two in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
@@ -292,7 +292,7 @@ class ShardFlusher {
   async #replay(tenure: Tenure, manifest: Manifest): Promise<void> {
     const batch = await readBatch(this.#spec.redis, this.#source, manifest);
     if (batch?.rows !== manifest.rows || batch.bytes !== manifest.bytes) {
-      // Somebody else removed entries. What is left is sent under the batch's token: if the whole batch
+      // Entries were removed by hand. What is left is sent under the batch's token: if the whole batch
       // is there already, that is nothing, and if it is not, then what is left is all there is. It is looked for.
       this.#log.error({ manifest, rows: batch?.rows ?? 0 }, 'entries of a batch have gone from the stream');
     }
@@ -327,7 +327,7 @@ class ShardFlusher {
     await this.#reached('finalized');
   }
 
-  /** Heartbeats, four in the time that an owner may be silent. Aborts `lost` when the shard is somebody else's. */
+  /** Heartbeats, four in the time that an owner may be silent. Aborts `lost` when another flusher owns the shard. */
   #beat(epoch: string, lost: AbortController): NodeJS.Timeout {
     const beat = async () => {
       try {

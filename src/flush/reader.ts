@@ -2,8 +2,8 @@
 // Lines of events stay the bytes that they are. Those of visits get what their entry says of them: the time at which
 // Redis counted them, and which entry of which stream they are from, at which place.
 //
-// An entry that somebody else has put into the stream is no batch of events. It is part of the batch all the same,
-// without rows or bytes (nobody has counted it), and leaves the stream with it, whole, as a dead letter: thrown at,
+// An entry that another program has put into the stream is no batch of events. It is part of the batch all the same,
+// without rows or bytes (it was never counted), and leaves the stream with it, whole, as a dead letter: thrown at,
 // it would hold up its shard for ever.
 
 import { isUtf8 } from 'node:buffer';

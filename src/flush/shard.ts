@@ -12,7 +12,7 @@ const PREPARE = loadScript('flush-prepare');
 const FINALIZE = loadScript('flush-finalize');
 const RELEASE = loadScript('flush-release');
 
-/** The shard is somebody else's by now. What this flusher holds of it is to be dropped. */
+/** Another flusher owns the shard by now. What this flusher holds of it is to be dropped. */
 export class FencedError extends Error {
   constructor() {
     super('the shard has a newer owner');
@@ -43,7 +43,7 @@ export interface Refused {
   readonly reason: string;
 }
 
-const NOT_OURS = 'not a batch of events: somebody else put it into the stream';
+const NOT_OURS = 'not a batch of events: another program put it into the stream';
 
 /** All methods throw FencedError where the epoch is no longer the shard's, and Redis's errors. */
 export class Shard {

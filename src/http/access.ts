@@ -113,7 +113,7 @@ export class Access {
     this.#metrics = new MetricsAccess(settings.metricsToken);
   }
 
-  /** Whether any page of another origin may read answers; where not, nobody need ask for the Origin header. */
+  /** Whether any page of another origin may read answers; where not, the Origin header need not be read. */
   get hasOrigins(): boolean {
     return this.#allowedOrigins.size > 0;
   }

@@ -37,7 +37,7 @@ export class BacklogMetrics {
         () => false,
       ),
     ]);
-    // In one go: somebody else may be reading what was shown before.
+    // In one go: another request may be reading what was shown before.
     for (const [i, streams] of this.#streams.entries()) streams.show(backlogs[i]);
     this.#redisUp.set(isUp ? 1 : 0);
   }

@@ -110,7 +110,7 @@ export class Exchanges implements ExchangeHost {
     const onAnswer = onAnswers(operation);
     const isWrite = operation.method !== 'get';
     const hasParameter = operation.path.includes(':');
-    // Whoever watches or opens the service is not counted.
+    // Health, metrics and public routes are exempt from limits.
     const guarded = isGuarded(subject);
     const rateLimit = guarded ? this.#options.rateLimit : undefined;
     // What a request weighs beyond one only its body tells. It is counted before its fields are looked at.

@@ -1,4 +1,4 @@
-// Who may read metrics: everyone, or where METRICS_TOKEN is set, whoever has it as `Authorization: Bearer <token>`.
+// Who may read metrics: everyone, or where METRICS_TOKEN is set, clients that send it as `Authorization: Bearer <token>`.
 // Figures name no visitor, but they tell what a shop sells.
 
 import { KeyRing } from './key-ring.js';

@@ -7,7 +7,7 @@ import type { Answer, Request } from './operation.js';
 /** Headers that an operation must want to see to answer with a file. */
 export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
 
-/** Nobody waits for a new version: after an hour the old one still serves while it is asked for, for a day. */
+/** Requests never wait for a new version: after an hour the old one still serves while it is asked for, for a day. */
 const CACHE_CONTROL = 'public, max-age=3600, stale-while-revalidate=86400';
 const ACCEPTS_GZIP = /(^|,)\s*(gzip|\*)\s*(,|$|;\s*q=(?!0(\.0*)?\s*(,|$)))/i;
 

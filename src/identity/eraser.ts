@@ -8,8 +8,8 @@
 //
 // What may ever lead to a room (a door, a merge) is registered there before it does (lua/register.lua), so the root knows
 // all that has to go, and it goes last: it is the journal. Who meets an `@`, on any server, finishes what was begun; the
-// audit of merges finds what nobody meets. Each step refuses to touch a profile that is not `@` any more, since its id
-// may be somebody new's by then: an identity whose door was freed is unknown, and gets the same profile id again.
+// audit of merges finds what no request meets. Each step refuses to touch a profile that is not `@` any more, since its id
+// may be a new visitor's by then: an identity whose door was freed is unknown, and gets the same profile id again.
 //
 // What was under way meanwhile ends in a new visitor, or in nothing:
 //   - A visit, item or event checks its door, or that its room has an owner, in the step that does it.
@@ -146,7 +146,7 @@ export class Eraser {
       | [string, string, string];
   }
 
-  /** Whether the erasure of a room is under way; else somebody else has finished it, and what is there is new. */
+  /** Whether the erasure of a room is under way; else another process has finished it, and what is there is new. */
   async #isUnderWay(root: string): Promise<boolean> {
     const key = this.#store.keys.profile(root);
     return (await this.#store.call((client) => client.hget(key, 'heir'))) === ERASED;

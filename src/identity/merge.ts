@@ -144,7 +144,7 @@ export class Merger {
         cursor = next;
         // Those that were merged into this one before are the heir's now, too.
         if (kind === 'g') told.push(...fields.filter((name, at) => at % 2 === 0 && isProfile(name)));
-        // A share code leads to its profile for good: whoever erases the heir has to find it.
+        // A share code leads to its profile for good: an erasure of the heir has to find it.
         const code = kind === 'p' ? fields[fields.indexOf('share') + 1] : undefined;
         if (kind === 'p' && fields.includes('share')) await this.#give(G, still, heir, [`#${code}`, '']);
         await this.#give(i, still, heir, kind === 'p' ? withoutOwn(fields) : fields);

@@ -1,7 +1,7 @@
 // The profile id that an identity gets when it is first written: `<bucket>.<kind><hash>`.
 //
 // Bucket and hash are cut from SHA-256 over the deployment's secret salt and the identity's name, so two
-// servers that race make the same id, a read can name it without writing, and nobody without the salt can
+// servers that race make the same id, a read can name it without writing, and no client without the salt can
 // compute it or the bucket. (Half of the digest stays hidden, which is what makes hashing salt and name in
 // one go as good as HMAC here: there is no length extension of a truncated digest. It costs a quarter.)
 // The kind tells whether a customer or a session made it: a customer's own profile always has its owner.

@@ -200,7 +200,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#groups.set(served.name, served); // the others come first in the next turn
   };
 
-  /** Refuses nobody: an answer in the middle of another request's turn would go out in pieces. */
+  /** Refuses no operation: an answer in the middle of another request's turn would go out in pieces. */
   #sendWithinTurn(group: Group<Op>): void {
     this.#sendBatches(group);
     this.#turnDeadline = performance.now() + this.#options.timeoutMs;

@@ -1,4 +1,4 @@
-// Share links. A profile has one code, for good; a code leads to its profile, or to whoever that was merged into.
+// Share links. A profile has one code, for good; a code leads to its profile, or to the one that this was merged into.
 //
 // On a cluster code and profile are in different slots. The code's key is written first, then the profile claims the
 // code: so a code that was handed out always leads somewhere, and one that lost the race (or whose server crashed) was
@@ -35,7 +35,7 @@ export class Shares {
   }
 
   /**
-   * The profile's link, with a `share` event for each time that it is asked for: somebody shares again.
+   * The profile's link, with a `share` event for each time that it is asked for: that is another share.
    * @returns where to ask instead (a text), see Outbox.make @throws ServiceError `unavailable`, `overloaded`
    */
   async share(place: Place, identity: Identity, channel: string): Promise<Share | string> {
@@ -55,7 +55,7 @@ export class Shares {
     if (typeof made !== 'string' && made.verdict === WRITE_CODE) {
       await this.#write(drawn, profileId);
       made = await claim(true);
-      // The profile has another code, or an heir: nobody has seen this one.
+      // The profile has another code, or an heir: no caller has seen this one.
       if (typeof made === 'string' || made.value !== '') await this.#write(drawn, '');
     }
     if (typeof made === 'string') return made;
@@ -63,7 +63,7 @@ export class Shares {
     return { code, shareLink: this.#linkBase + code };
   }
 
-  /** The profile that a code was made for; it may have been merged away. Undefined where nobody has the code. */
+  /** The profile that a code was made for; it may have been merged away. Undefined where no profile has the code. */
   async find(code: string): Promise<string | undefined> {
     if (!CODE.test(code)) return undefined;
     return (await this.#store.call((client) => client.get(this.#store.keys.share(code)))) ?? undefined;

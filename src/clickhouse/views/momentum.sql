@@ -1,5 +1,5 @@
 -- Momentum: wishers of the 7 days that end with this day, against the 7 days before
--- growth is NULL where nobody had wished before.
+-- growth is NULL where there were no wishers before.
 SELECT
     wished.product_id AS product_id,
     products.product_handle AS product_handle,

@@ -1,5 +1,5 @@
 -- Wish to purchase: of those who wished for a product in this time, how many bought it within 30 days, with revenue and average order by currency
--- A row for each currency that it was bought in; currency is empty where nobody bought it. Revenue is that of the product's lines.
+-- A row for each currency that it was bought in; currency is empty where there was no buyer. Revenue is that of the product's lines.
 SELECT
     wished.product_id AS product_id,
     products.product_handle AS product_handle,

@@ -1,5 +1,5 @@
 // Secrets that `start` makes where the settings have none, an API key and the dashboard's token: made once, kept in the
-// data folder, read by nobody but its owner.
+// data folder, which only its owner may read.
 
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';

@@ -62,7 +62,7 @@ export class Children {
 
   async #stopOne(member: Member): Promise<void> {
     if (!member.up && member.pid !== undefined) this.#kill(member.pid, 'SIGTERM');
-    // One that never came up has told so to whoever started it.
+    // One that never came up has told its caller so.
     const child = await member.child?.catch(() => undefined);
     await child?.stop();
   }

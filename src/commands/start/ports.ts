@@ -1,5 +1,5 @@
 // Ports, looked at before anything starts. Workers share theirs (SO_REUSEPORT), so two that belong to
-// different programs would share it too, and nobody would be told.
+// different programs would share it too, without an error.
 
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { StartupError } from '../../errors.js';
@@ -23,7 +23,7 @@ const SENTENCES: Readonly<Record<string, (wanted: Wanted) => string>> = {
 };
 
 /**
- * The ports themselves, a free one for each 0, all different. Nobody listens on them at this moment.
+ * The ports themselves, a free one for each 0, all different. They are free at this moment.
  * @throws StartupError where one can't be had.
  */
 export async function claimPorts(wanted: readonly Wanted[]): Promise<number[]> {

@@ -24,7 +24,7 @@ export async function start(program: Program): Promise<number> {
   const config = {
     ...program.config,
     HOST: env.HOST?.trim() ? program.config.HOST : DEFAULT_HOST,
-    // Whoever presses Ctrl-C is no balancer.
+    // A person at a terminal is no load balancer: nothing to drain for.
     DRAIN_MS: env.DRAIN_MS?.trim() || !onTerminal ? program.config.DRAIN_MS : 0,
   };
   if (onTerminal && !env.LOG_LEVEL) log.level = 'warn'; // the banner should stay in sight
@@ -50,7 +50,7 @@ export async function start(program: Program): Promise<number> {
   try {
     const chosen = { HOST: config.HOST, DRAIN_MS: String(config.DRAIN_MS), LOG_LEVEL: log.level };
     const starting = startProcesses(config, { ...env, ...chosen }, children);
-    starting.catch(() => {}); // one that is called off fails, and nobody waits for it
+    starting.catch(() => {}); // one that is called off fails, and is not awaited
     const running = await Promise.race([starting, stopped.then(() => undefined)]);
     if (running) announce({ ...program, config }, running, performance.now() - began);
     const signal = await stopped;

@@ -279,7 +279,7 @@ function drawFunnel({ rows: [row] }) {
     ['moved to the cart', row.carters],
     ['bought', row.buyers],
   ].map(([name, n]) => [name, Number(n)]);
-  if (steps.every(([, n]) => n === 0)) return [nothing('Nobody in this time.')];
+  if (steps.every(([, n]) => n === 0)) return [nothing('No visitors in this time.')];
   return [
     bars(
       steps.map(([name, size], i) => ({
