@@ -1,5 +1,5 @@
 // Environment -> frozen Config. All mistakes are told at once, each by the name of its setting.
-// SETTINGS is the one list of settings: the README's table and `wishmeter help` are checked against it.
+// SETTINGS is the one list of settings: docs/settings.md and `wishmeter help` are checked against it.
 
 import { StartupError } from './errors.js';
 
@@ -11,7 +11,7 @@ export type VisitAccess = 'session' | 'open' | 'key';
 interface Setting<T> {
   /** Shown where the setting is not given. */
   readonly fallback: string;
-  /** One line for the README's table. */
+  /** One line for docs/settings.md. */
   readonly about: string;
   /** Text -> value; throws a sentence that says what is right. */
   readonly parse: (text: string) => T;
@@ -166,7 +166,7 @@ export const SETTINGS = {
   ),
   TRUST_PROXY: setting(
     '0',
-    'proxies before `serve`, each of which adds to `X-Forwarded-For`: so many entries from its right is the caller; `true` is 1',
+    'proxies before `serve`, each of which adds to `X-Forwarded-For`: the caller is the Nth entry from the right; `true` is 1',
     proxies,
   ),
   METRICS_TOKEN: setting(
@@ -284,7 +284,7 @@ export const SETTINGS = {
   ),
   FLUSH_OWNER: setting(
     '',
-    'name of this `flush`; one that is started again under its name goes on at once, others wait 5 s; random where empty',
+    'name of this `flush`; one that is restarted under the same name resumes at once, others wait 5 s; random where empty',
     matching(/^[A-Za-z0-9._-]{0,64}$/, 'must be up to 64 of A-Z a-z 0-9 . _ -'),
   ),
   FLUSH_METRICS_PORT: setting(

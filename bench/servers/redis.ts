@@ -1,4 +1,4 @@
-// Redis for the benchmark: the one that `wishmeter start` runs, with the settings that the README asks for in
+// Redis for the benchmark: the one that `wishmeter start` runs, with the settings that docs/operations.md asks for in
 // production (append-only file, noeviction), and over TCP as it is there. Peers get the same.
 
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,5 +1,5 @@
 // Embedded Redis: a redis-server (or valkey-server) child process on a folder of its own, for `start`
-// and the tests. Set up like the Redis that the README asks for in production: append-only file, noeviction.
+// and the tests. Set up like the Redis that docs/operations.md asks for in production: append-only file, noeviction.
 //
 // It listens on a unix socket in its folder, which only its owner may open. While that answers, a server has the folder:
 // one that a killed parent left and that is about to go. (Two that start at one moment do not see each other here:

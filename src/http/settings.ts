@@ -29,7 +29,7 @@ export function settingsOperations(settings: SettingsStore): Operation[] {
       doc: {
         id: 'putSettings',
         tag: 'Settings',
-        summary: 'Switches purchased items leaving the wishlist on or off',
+        summary: 'Turns automatic removal of purchased items on or off',
         body: { schema: settingsBody, example: { autoRemoveAfterPurchase: true } },
         answer: settingsAnswer,
       },

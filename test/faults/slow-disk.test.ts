@@ -1,6 +1,6 @@
 // What `appendfsync everysec` loses at a kill -9 where the disk is slow: while an fsync runs, Redis keeps what it has
 // acknowledged in its own memory, for up to two seconds (flushAppendOnlyFile in redis's aof.c), and that goes with the
-// process. The README says so; this prints the figures. The disk is slowed by a library between Redis and fdatasync.
+// process. docs/architecture.md says so; this prints the figures. The disk is slowed by a library between Redis and fdatasync.
 // FAULTS=full: ten kills.
 
 import { execFile } from 'node:child_process';

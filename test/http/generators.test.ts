@@ -1,5 +1,5 @@
 // What others make of /openapi.json: a linter finds nothing, openapi-typescript's types fit every example of the
-// document and of the README, and a client that @hey-api/openapi-ts generates works against the service.
+// document and of docs/api.md, and a client that @hey-api/openapi-ts generates works against the service.
 
 import { readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
@@ -70,9 +70,9 @@ function documented(): Example[] {
   );
 }
 
-/** What the README's curl lines send, and the answers under them. */
-function inReadme(): Example[] {
-  const lines = readFileSync('README.md', 'utf8').matchAll(
+/** What the curl lines of docs/api.md send, and the answers under them. */
+function inApiDocs(): Example[] {
+  const lines = readFileSync('docs/api.md', 'utf8').matchAll(
     /^\$ curl (.*localhost:8080(\/[^\s'?]*).*)\n(.*)$/gm,
   );
   return Array.from(lines).flatMap(([, command = '', shown = '', answer = '']): Example[] => {
@@ -123,15 +123,15 @@ const WRONG = {
   '/product/visit': '{"identity":{"sessionId":"s"}}',
 };
 
-t.test("openapi-typescript's types fit every example of the document and of the README", async (t) => {
+t.test("openapi-typescript's types fit every example of the document and of docs/api.md", async (t) => {
   t.ok(documented().length >= 13, `${documented().length} in the document`);
-  t.ok(inReadme().length >= 26, `${inReadme().length} in the README`);
+  t.ok(inApiDocs().length >= 26, `${inApiDocs().length} in docs/api.md`);
   const wrong = Object.entries(WRONG).map(
     ([path, json]) => ({ path, method: 'post', part: 'request', json }) as const,
   );
   const folder = t.testdir({
     'api.ts': astToString(await openapiTS(source)),
-    'right.ts': moduleOf([...documented(), ...inReadme()]),
+    'right.ts': moduleOf([...documented(), ...inApiDocs()]),
     'wrong.ts': moduleOf(wrong),
   });
   const faults = faultsOf([join(folder, 'right.ts'), join(folder, 'wrong.ts')]);

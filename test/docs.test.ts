@@ -1,0 +1,172 @@
+// README.md and docs/ say what is: their tables are those of the code, their curl lines work as they stand, and what they
+// link to is there. UPDATE_DOCS=1 writes tables and answers anew.
+
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { SETTINGS } from '../src/config.js';
+import { KEY, startApp } from './harness/app.js';
+import { startTestRedis } from './harness/redis.js';
+
+const UPDATE = process.env['UPDATE_DOCS'] !== undefined;
+/** Run in this order: the answers in the second are those of a service that was asked the first. */
+const WITH_CURL_LINES = ['README.md', 'docs/api.md'];
+const exec = promisify(execFile);
+
+function table(head: string, rows: readonly (readonly string[])[]): string {
+  const rule = head.replace(/[^|]+/g, '---');
+  return [head, rule, ...rows.map((cells) => `| ${cells.join(' | ')} |`)].join('\n');
+}
+
+/** Compares what stands between the markers `<!-- name -->` with what should; or puts it there. */
+function checkSection(t: Test, file: string, name: string, expected: string) {
+  const [open, close] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`];
+  const text = readFileSync(file, 'utf8');
+  const [from, to] = [text.indexOf(open) + open.length, text.indexOf(close)];
+  if (UPDATE) writeFileSync(file, text.slice(0, from) + expected + text.slice(to));
+  else t.equal(text.slice(from, to), expected, `${name}: UPDATE_DOCS=1 writes it anew`);
+}
+
+t.test('README is a front door: fewer than 900 words', async (t) => {
+  const words = readFileSync('README.md', 'utf8').split(/\s+/).length;
+  t.ok(words < 900, `${words} words`);
+});
+
+t.test('what a document links to or names as a file is there', async (t) => {
+  const documents = ['.', 'docs', 'docs/shopify', 'deploy', 'bench'].flatMap((folder) =>
+    readdirSync(folder)
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => join(folder, name)),
+  );
+  for (const file of documents) {
+    const text = readFileSync(file, 'utf8');
+    for (const [, path = '', anchor] of text.matchAll(/\]\(([^)#:\s]*)(#[^)]*)?\)/g)) {
+      const target = path === '' ? file : join(dirname(file), path);
+      t.ok(existsSync(target), `${file}: ${target}`);
+      if (anchor) t.ok(headings(target).has(anchor), `${file}: ${target}${anchor}`);
+    }
+    for (const [, path = ''] of text.matchAll(/`((?:src|lua|test|bench|deploy|docs)\/[\w./-]+\.\w+)`/g))
+      t.ok(existsSync(path), `${file}: ${path}`);
+  }
+});
+
+t.test('the table of settings is that of the code', async (t) => {
+  const rows = Object.entries(SETTINGS).map(([name, { fallback, about }]) => [
+    `\`${name}\``,
+    fallback === '' ? '' : `\`${fallback}\``,
+    about,
+  ]);
+  checkSection(t, 'docs/settings.md', 'settings', table('| Setting | Default | What it does |', rows));
+});
+
+t.test('the table of packages is that of package.json', async (t) => {
+  const architecture = readFileSync('docs/architecture.md', 'utf8');
+  const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
+  const names = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
+  for (const name of names) t.ok(architecture.includes(`| \`${name}\``), name);
+});
+
+t.test('with a service', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  // Its default follows PORT, which is any free one here.
+  const app = await startApp(t, redis, { env: { SHOP_URL: SETTINGS.SHOP_URL.fallback } });
+
+  t.test('the table of operations is that of the API', async (t) => {
+    const { paths } = (await app.get('/openapi.json')).json;
+    const rows: string[][] = [];
+    for (const [path, methods] of Object.entries<Record<string, Described>>(paths)) {
+      for (const [method, { summary, security }] of Object.entries(methods)) {
+        rows.push([method.toUpperCase(), path, summary, callers(security)]);
+      }
+    }
+    checkSection(t, 'docs/api.md', 'operations', table('| | | Does | Who |', rows));
+  });
+
+  t.test('every curl line answers as it says', async (t) => {
+    for (const file of WITH_CURL_LINES) {
+      let lines = 0;
+      for (const [, block = ''] of readFileSync(file, 'utf8').matchAll(/^```console\n(.*?)^```/gms)) {
+        for (const step of block.split(/^\$ /m)) {
+          const [command = '', ...rest] = step.split('\n');
+          if (!command.startsWith('curl')) continue;
+          const expected = rest.join('\n').trim();
+          const answer = await run(command, app.port);
+          if (UPDATE) replace(file, `${command}\n${expected}\n`, `${command}\n${answer}\n`);
+          else t.equal(masked(answer), masked(expected), command);
+          lines++;
+        }
+      }
+      t.ok(lines >= 3, `${file}: ${lines} lines`);
+    }
+  });
+
+  t.test('the share code that the lines go on with is the one that was answered', async (t) => {
+    const text = readFileSync('docs/api.md', 'utf8');
+    const answered = /"code":"([^"]+)"/.exec(text)?.[1];
+    if (UPDATE) replace('docs/api.md', /^\$ CODE=.*$/m, `$ CODE=${answered}`);
+    else t.ok(text.includes(`$ CODE=${answered}\n`), `CODE=${answered}`);
+  });
+});
+
+let shareCode = '';
+
+/** A curl line of a document, asked of the service on `port`. */
+async function run(command: string, port: number): Promise<string> {
+  const here = command
+    .replaceAll('http://localhost:8080', `http://127.0.0.1:${port}`)
+    .replace(/^curl/, 'curl --silent');
+  const env = { ...process.env, KEY, CODE: shareCode };
+  const { stdout } = await exec('bash', ['-c', here], { env });
+  shareCode = /"code":"([^"]+)"/.exec(stdout)?.[1] ?? shareCode;
+  return stdout.trim();
+}
+
+function replace(file: string, what: string | RegExp, by: string) {
+  writeFileSync(
+    file,
+    readFileSync(file, 'utf8').replace(what, () => by),
+  );
+}
+
+/** Anchors of a document's headings, as GitHub makes them. */
+function headings(file: string): Set<string> {
+  const lines = readFileSync(file, 'utf8').matchAll(/^#+ (.*)$/gm);
+  return new Set(
+    [...lines].map(
+      ([, title = '']) =>
+        `#${title
+          .toLowerCase()
+          .replace(/[^\w\- ]/g, '')
+          .replaceAll(' ', '-')}`,
+    ),
+  );
+}
+
+interface Described {
+  readonly summary: string;
+  readonly security: readonly Readonly<Record<string, unknown>>[];
+}
+
+function callers(security: Described['security']): string {
+  if (security.length === 0) return 'everyone';
+  if (security.some((way) => 'metricsToken' in way)) return 'everyone, or who has `METRICS_TOKEN`';
+  const who = ['server'];
+  if (security.some((way) => 'proxySignature' in way)) who.push('storefront');
+  if (security.some((way) => 'publishableKey' in way)) who.push('browser');
+  if (security.some((way) => 'webhookSignature' in way)) who.push('Shopify');
+  if (security.some((way) => Object.keys(way).length === 0)) who.push('anyone, as `VISIT_ACCESS` says');
+  return who.join(', ');
+}
+
+/** Ids, codes and times are others each time; everything else is not. */
+function masked(text: string): string {
+  return text
+    .replace(/"(profileId|itemId)":"[^"]+"/g, '"$1":"…"')
+    .replace(/"(code|shareCode)":"[A-Za-z0-9_-]{8,}"/g, '"$1":"…"')
+    .replace(/\/wishlist\/share\/[A-Za-z0-9_-]+/g, '/wishlist/share/…')
+    .replace(/"(addedAt|updatedAt)":"[^"]+"/g, '"$1":"…"')
+    .trim();
+}
