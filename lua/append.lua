@@ -12,26 +12,13 @@
 -- Returns 1. The same batch sent again returns 1, however late, and appends nothing.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark); nothing was done.
 
-local seq = tonumber(ARGV[1])
-local last = tonumber(redis.call('GET', KEYS[1]) or 0)
-if last == seq then
-  return 1
-elseif last > seq then
-  return -2
-end
-
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
-  return -1
-end
+-- @include lane
+-- @include append
 
 local pending = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0)
 if pending + #ARGV[6] > tonumber(ARGV[4]) then
   return -3
 end
 
-redis.call('XADD', KEYS[2], '*', 'n', ARGV[5], 'd', ARGV[6])
-redis.call('HINCRBY', KEYS[3], 'events', ARGV[5])
-redis.call('HINCRBY', KEYS[3], 'bytes', #ARGV[6])
-redis.call('SET', KEYS[1], seq, 'EX', ARGV[3])
-return 1
+append(ARGV[5], ARGV[6])
+return remembered(1)

@@ -9,10 +9,7 @@
 -- Returns 1. Where the room has an owner, or was merged away, nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 local facts = redis.call('HMGET', KEYS[1], 'heir', 'owner')
 if not facts[1] and (facts[2] or '?') == '?' then
   redis.call('HSET', KEYS[1], 'owner', ARGV[2])

@@ -9,10 +9,7 @@
 -- where it is elsewhere.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 local field = redis.call('HGET', KEYS[1], ARGV[2])
 if field and field ~= '.' then

@@ -9,10 +9,7 @@
 -- Returns a list of records as they are now: `-` where it was not done and can't be any more.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 local records = {}
 for i = 1, #KEYS do

@@ -11,10 +11,7 @@
 -- Returns 1, or 0 where it has another field; then nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 if redis.call('HGET', KEYS[1], ARGV[2]) ~= ARGV[3] then
   return 0

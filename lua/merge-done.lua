@@ -11,10 +11,7 @@
 -- Returns 1 where this call ended the merge, 0 where it was ended before.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 local tombstone = redis.call('HMGET', KEYS[1], 'heir', 'nonce')
 if tombstone[1] ~= '!' .. ARGV[2] or tombstone[2] ~= ARGV[3] then

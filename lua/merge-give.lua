@@ -17,10 +17,7 @@
 -- `@`, and nothing was done, where the heir is being erased, or does not expect it (any more).
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 local kind = ARGV[2]
 local heir = redis.call('HGET', KEYS[1], 'heir')

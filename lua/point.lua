@@ -10,10 +10,7 @@
 -- Returns 1 where this is its field now (again, too), 0 where it has another one; then nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 local field = redis.call('HGET', KEYS[1], ARGV[2])
 if field == ARGV[4] then

@@ -8,10 +8,7 @@
 -- Returns 1 where the mark is there, and was written to; 0 where it is gone or another one, and nothing was written.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 local mark = redis.call('HGET', KEYS[1], 'salt')
 if not mark or redis.sha1hex(mark) ~= ARGV[2] then

@@ -11,10 +11,7 @@
 -- heir's id (string) where the profile was merged away, `@` where it is being erased; then nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 local facts = redis.call('HMGET', KEYS[1], 'heir', 'owner')
 if facts[1] then

@@ -20,21 +20,9 @@
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark); nothing was done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
 
-local seq = tonumber(ARGV[1])
-local last = redis.call('GET', KEYS[1])
-if last then
-  local last_seq, answers = cmsgpack.unpack(last)
-  if last_seq == seq then
-    return answers
-  elseif last_seq > seq then
-    return -2
-  end
-end
-
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
-  return -1
-end
+-- @include lane
+-- @include append
+-- @include without
 
 local pending = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0)
 if pending + #ARGV[6] > tonumber(ARGV[4]) then
@@ -76,19 +64,9 @@ end
 
 local count, lines = i - n / 2, ARGV[6]
 if n > 0 then
-  local kept, at = {}, 0
-  for line in string.gmatch(lines, '[^\n]*\n') do
-    at = at + 1
-    if not elsewhere[at] then
-      kept[#kept + 1] = line
-    end
-  end
-  lines = table.concat(kept)
+  lines = without(lines, elsewhere)
 end
 if count > 0 then
-  redis.call('XADD', KEYS[2], '*', 'n', count, 'd', lines)
-  redis.call('HINCRBY', KEYS[3], 'events', count)
-  redis.call('HINCRBY', KEYS[3], 'bytes', #lines)
+  append(count, lines)
 end
-redis.call('SET', KEYS[1], cmsgpack.pack(seq, answers), 'EX', ARGV[3])
-return answers
+return remembered(answers)

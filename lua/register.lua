@@ -10,10 +10,7 @@
 -- being erased, or is no room (any more).
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 local facts = redis.call('HMGET', KEYS[1], 'heir', 'owner')
 if facts[1] or not facts[2] then

@@ -9,10 +9,7 @@
 -- Returns 1. What is not there any more, because it was sent or its profile was merged away, is left alone.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 for i = 3, #ARGV do
   local entry = redis.call('HGET', KEYS[1], ARGV[i])

@@ -9,10 +9,7 @@
 -- Returns the answer that is recorded: the first one stays. Empty where it was refused and has none.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 if redis.call('HGET', KEYS[1], 'id') == ARGV[2] then
   if ARGV[3] ~= '' then

@@ -9,10 +9,7 @@
 -- Returns 1.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now[1])
 redis.call('ZADD', KEYS[1], now[1] + ARGV[2], ARGV[3])

@@ -10,10 +10,7 @@
 -- Returns its places as they are now; empty where the record is gone.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 local record = redis.call('HMGET', KEYS[1], 'id', 'places')
 if record[1] ~= ARGV[2] then

@@ -15,10 +15,7 @@
 -- Returns 1 where this call did it, 0 where its field is another one; then nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 if redis.call('HGET', KEYS[1], ARGV[2]) ~= ARGV[4] then
   return 0
 end

@@ -8,9 +8,6 @@
 -- Returns 1.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 redis.call('HSET', KEYS[1], 'schema', ARGV[2])
 return 1

@@ -17,10 +17,8 @@
 -- before it while the merge is under way.
 -- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
+-- @include log-visits
 
 local count = redis.call('GET', KEYS[3])
 if count then
@@ -39,15 +37,5 @@ if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   return -6
 end
 redis.call('SET', KEYS[3], count, 'EX', ARGV[3])
-local stream, state = ARGV[6], ARGV[7]
-if stream then
-  local waiting = redis.pcall('HMGET', state, 'events', 'bytes')
-  local bytes = not waiting.err and (waiting[2] or 0) + #ARGV[9]
-  if bytes and bytes > tonumber(ARGV[8]) then
-    return { count, 1 }
-  elseif not bytes or type(redis.pcall('XADD', stream, '*', 'n', 1, 'v', ARGV[9])) == 'table' then
-    return { count, -1 }
-  end
-  redis.call('HSET', state, 'events', (waiting[1] or 0) + 1, 'bytes', bytes)
-end
-return count
+local missed = ARGV[6] and log_visits(ARGV[6], ARGV[7], ARGV[8], ARGV[9], 1)
+return missed and { count, missed } or count

@@ -38,23 +38,9 @@
 -- Errors: EXPIRED -1 (deadline passed), SUPERSEDED -2 (the lane is past this batch); nothing was done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
 
-local seq = tonumber(ARGV[1])
-if seq > 0 then
-  local last = redis.call('GET', KEYS[1])
-  if last then
-    local last_seq, answers = cmsgpack.unpack(last)
-    if last_seq == seq then
-      return answers
-    elseif last_seq > seq then
-      return -2
-    end
-  end
-end
-
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[2]) then
-  return -1
-end
+-- @include lane
+-- @include log-visits
+-- @include without
 
 local find = string.find
 local text, max = ARGV[5], tonumber(ARGV[4])
@@ -166,41 +152,16 @@ while true do
   end
 end
 
--- All that a slot on the move may refuse comes before what is written.
-local function log(stream, state, mark, lines, count)
-  local waiting = redis.pcall('HMGET', state, 'events', 'bytes')
-  if waiting.err then
-    return -count
-  end
-  local bytes = (waiting[2] or 0) + #lines
-  if bytes > tonumber(mark) then
-    return count
-  elseif type(redis.pcall('XADD', stream, '*', 'n', count, 'v', lines)) == 'table' then
-    return -count
-  end
-  redis.call('HSET', state, 'events', (waiting[1] or 0) + count, 'bytes', bytes)
-end
-
 local counted = visits - uncounted
 if ARGV[6] and counted > 0 then
   local lines = ARGV[9]
   if skipped then
-    local kept, line_at = {}, 0
-    for line in string.gmatch(lines, '[^\n]*\n') do
-      line_at = line_at + 1
-      if not skipped[line_at] then
-        kept[#kept + 1] = line
-      end
-    end
-    lines = table.concat(kept)
+    lines = without(lines, skipped)
   end
-  local missed = log(ARGV[6], ARGV[7], ARGV[8], lines, counted)
+  local missed = log_visits(ARGV[6], ARGV[7], ARGV[8], lines, counted)
   if missed then
     answers[n + 1], answers[n + 2] = 0, missed
   end
 end
 
-if seq > 0 then
-  redis.call('SET', KEYS[1], cmsgpack.pack(seq, answers), 'EX', ARGV[3])
-end
-return answers
+return remembered(answers)

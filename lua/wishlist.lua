@@ -60,22 +60,8 @@ local LARGE, LOOK_EVERY = 8, 8
 -- Bounds what a full stream can make an outbox hold.
 local MAX_PENDING = 64
 
-local seq = tonumber(ARGV[1])
-local last = redis.call('GET', KEYS[1])
-if last then
-  local last_seq, answers = cmsgpack.unpack(last)
-  if last_seq == seq then
-    return answers
-  elseif last_seq > seq then
-    return -2
-  end
-end
-
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-if now > tonumber(ARGV[2]) then
-  return -1
-end
+-- @include lane
+-- @include append
 -- A number is spelled each time that it is given to a command, with all the digits that a fraction might have.
 local stamp = string.format('%.0f', now)
 
@@ -365,9 +351,7 @@ if size > 0 then
   if taken < #events_given or #lines > 0 then
     events_given = string.sub(events_given, 1, taken) .. table.concat(lines)
   end
-  redis.call('XADD', KEYS[2], '*', 'n', count + #lines, 'd', events_given)
-  redis.call('HINCRBY', KEYS[3], 'events', count + #lines)
-  redis.call('HINCRBY', KEYS[3], 'bytes', size)
+  append(count + #lines, events_given)
 end
 if #unanswered > 0 then
   redis.call('HSET', KEYS[4], unpack(unanswered))
@@ -379,5 +363,4 @@ if #unanswered > 0 then
     end
   end
 end
-redis.call('SET', KEYS[1], cmsgpack.pack(seq, answers), 'EX', ARGV[3])
-return answers
+return remembered(answers)

@@ -1,5 +1,5 @@
 // Packages: what is installed is what was looked at. Versions are exact, the lock file has all of them with their
-// digests, and none of ours needs a script at its installation. (test/readme.test.ts: each is named with its why.)
+// digests, and none of ours needs a script at its installation. (test/docs.test.ts: each is named with its why.)
 
 import { readFileSync } from 'node:fs';
 import t from 'tap';

@@ -1,5 +1,7 @@
 // Loads lua/*.lua and runs them by SHA. A server that has lost its script cache (restart, SCRIPT FLUSH,
 // a new cluster node) answers NOSCRIPT before anything ran; the script then goes along once in full.
+//
+// What scripts share is in lua/includes/: a line `-- @include lane` gives way to the text of lua/includes/lane.lua.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -16,9 +18,14 @@ export type ScriptArg = string | number;
 // dist/src/redis/ -> the project's root; lua/ is not compiled.
 const LUA_DIR = new URL('../../../lua/', import.meta.url);
 
-/** @throws where lua/<name>.lua does not exist. */
+/** @throws where lua/<name>.lua, or what it includes, does not exist. */
 export function loadScript(name: string): Script {
-  return scriptOf(name, readFileSync(new URL(`${name}.lua`, LUA_DIR), 'utf8'));
+  const source = read(name).replace(/^-- @include (\S+)\n/gm, (_, include) => read(`includes/${include}`));
+  return scriptOf(name, source);
+}
+
+function read(name: string): string {
+  return readFileSync(new URL(`${name}.lua`, LUA_DIR), 'utf8');
 }
 
 export function scriptOf(name: string, source: string): Script {

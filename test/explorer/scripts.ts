@@ -1,12 +1,10 @@
 // All Lua scripts by their SHA, to name a step by its script; and Redis made ready for many short schedules.
 
-import { readdirSync } from 'node:fs';
 import { loadScript } from '../../src/redis/scripts.js';
 import { connectTo } from '../harness/dump.js';
+import { scriptNames } from '../harness/lua.js';
 
-const SCRIPTS = readdirSync(new URL('../../../lua/', import.meta.url)).map((file) =>
-  loadScript(file.replace(/\.lua$/, '')),
-);
+const SCRIPTS = scriptNames().map(loadScript);
 
 export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(SCRIPTS.map(({ sha, name }) => [sha, name]));
 

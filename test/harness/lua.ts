@@ -1,10 +1,17 @@
 // A Redis and a script to be called alone, with plain arrays in and out.
 
+import { readdirSync } from 'node:fs';
 import type { Redis } from 'ioredis';
 import type { Test } from 'tap';
 import { loadScript, runScript, type ScriptArg } from '../../src/redis/scripts.js';
 import { connectTo } from './dump.js';
 import { startTestRedis } from './redis.js';
+
+/** Names of all scripts. */
+export function scriptNames(): string[] {
+  const files = readdirSync(new URL('../../../lua/', import.meta.url));
+  return files.filter((file) => file.endsWith('.lua')).map((file) => file.slice(0, -'.lua'.length));
+}
 
 export interface LuaRedis {
   readonly client: Redis;
