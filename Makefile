@@ -19,35 +19,52 @@ NODE_PROGRAM := $(NODE_DIR)/node_modules/$(NODE_PACKAGE)/bin/node
 export PATH := $(dir $(NODE_PROGRAM)):$(PATH)
 endif
 TESTS ?= dist/test/**/*.test.js
+FAST_TESTS := dist/test/{config,docs,errors,log,packages,privacy,shutdown}.test.js dist/test/{events,visits}/*.test.js \
+	dist/test/redis/{scripts,request-scripts,failures,store}.test.js dist/test/identity/{scripts,merge-scripts,rules}.test.js \
+	dist/test/wishlist/{item,wishlist-script}.test.js dist/test/flush/reader.test.js dist/test/mutations/lists.test.js \
+	dist/test/http/{access,caps,cors,error-sentences,ids,items,query,refusals,routes,visits}.test.js
 
-.PHONY: help run test check demo sql bench bench-compare bench-profile soak mutate build package release clean \
+.PHONY: help run test test-fast watch check demo sql bench bench-compare bench-profile soak mutate build package release clean \
 	check-node redis chromium faketime nginx deploy-programs wrk webdis
 
 help:
-	@echo 'make run     everything on this machine: HTTP, Redis, ClickHouse'
-	@echo 'make demo    a shop'\''s afternoon in a minute, with every answer checked'
-	@echo 'make sql Q="SELECT count() FROM events"'
-	@echo 'make bench   speed and size, beside peers; QUICK=1 for a look; see bench/README.md'
-	@echo 'make bench-compare BASE=<commit>, make bench-profile CASE=visit'
-	@echo 'make soak    traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
-	@echo 'make test    all tests; TESTS=dist/test/http/*.test.js for some'
-	@echo 'make mutate  faults on purpose, each of which a test must notice; ONLY=flush for some'
-	@echo '             NODE=22 for another version of Node, from npm; also for the others'
-	@echo 'make package what runs in production, as dist/wishmeter-<version>.tgz for npm'
-	@echo 'make release checks, tests on Node 20 and 22, audit, package, SBOM, tag; see CONTRIBUTING.md'
-	@echo 'make check   types, lint, format, import rules, and what others make of the OpenAPI document'
-	@echo 'make build   packages and dist/'
-	@echo 'make clean   removes dist/'
+	@echo 'Try it'
+	@echo '  make run            everything on this machine: HTTP, Redis, ClickHouse, the dashboard'
+	@echo '  make demo           a shop'\''s afternoon in a minute, with every answer checked'
+	@echo '  make sql Q="SELECT count() FROM events"'
+	@echo 'Change it'
+	@echo '  make watch          compiles whatever you save; in another terminal, make test-fast'
+	@echo '  make test-fast      what needs no server, or only Redis: under a minute'
+	@echo '  make test           all tests; TESTS=dist/test/http/*.test.js for some, NODE=22 on that Node, from npm'
+	@echo '  make check          types, lint, format, import rules, unused code, what others make of the OpenAPI document'
+	@echo '  make mutate         faults on purpose, each of which a test must notice; ONLY=flush for some'
+	@echo '  make soak           traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
+	@echo 'Measure it'
+	@echo '  make bench          speed and size, beside peers; QUICK=1 for a look; see bench/README.md'
+	@echo '  make bench-compare BASE=<commit>, make bench-profile CASE=visit'
+	@echo 'Ship it'
+	@echo '  make package        what runs in production, as dist/wishmeter-<version>.tgz for npm'
+	@echo '  make release        checks, tests on Node 20 and 22, audit, package, SBOM, tag; see CONTRIBUTING.md'
+	@echo '  make build, make clean'
 
 run: build redis
 	@exec node $(CLI) start
 
 test: build redis chromium faketime nginx deploy-programs
-	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) # tap knows **, sh does not
+	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) || { \
+		echo 'One file alone: make test TESTS=dist/test/<folder>/<name>.test.js'; exit 1; } # tap knows **, sh does not
+
+# Scripts and rules on their own, and the API with a Redis.
+test-fast: build redis
+	@set -f; $(BIN)/tap $(TAP_FLAGS) $(FAST_TESTS)
+
+watch: build
+	@exec $(BIN)/tsc --watch --preserveWatchOutput
 
 check: build redis
 	@$(BIN)/biome check --config-path=.ci $(BIOME_FLAGS) src test bench
 	@$(BIN)/depcruise --config .ci/dependency-cruiser.cjs --output-type err src test bench
+	@$(BIN)/ts-unused-exports tsconfig.json --allowUnusedTypes --silent --showLineNumber --excludePathsFromReport='src/commands/'
 	@.ci/timed 'Reading the OpenAPI document as others do' node dist/test/http/generators.test.js
 
 demo: build redis

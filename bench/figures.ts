@@ -55,7 +55,7 @@ function scaled(group: GroupName, name: string, part: Part): Aim['of'] {
 
 const BOTH = ['server', 'redis'] as const;
 
-export const AIMS: readonly Aim[] = [
+const AIMS: readonly Aim[] = [
   {
     title: 'visit: CPU of server and Redis against the floor',
     reach: { atMost: 1.1 },

@@ -54,7 +54,7 @@ import { openWishlist } from './wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from './wishlist/purchases.js';
 import { WishlistBatch } from './wishlist/wishlist-batch.js';
 
-export interface Running {
+interface Running {
   close(): Promise<void>;
 }
 
@@ -360,7 +360,7 @@ function refuseStranger(known: string | undefined, salt: string | undefined): vo
 }
 
 /** Brings the ClickHouse database to the schema of this program. @throws StartupError */
-export async function migrateDatabase(config: Config, log: Logger): Promise<void> {
+async function migrateDatabase(config: Config, log: Logger): Promise<void> {
   const clickhouse = createClickHouse(config.CLICKHOUSE_URL);
   try {
     const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE);

@@ -28,7 +28,7 @@ export function terminal(): DestinationStream {
   return pretty({ translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', singleLine: true, sync: true });
 }
 
-export function describeError(error: unknown): LoggedError {
+function describeError(error: unknown): LoggedError {
   if (!(error instanceof Error)) return { type: typeof error, message: 'thrown, and not an Error' };
   const { code, cause, errors } = error as { code?: unknown; cause?: unknown; errors?: unknown };
   const causes = [cause, ...(Array.isArray(errors) ? errors : [])].filter((one) => one instanceof Error);

@@ -20,7 +20,7 @@ interface Ready {
 }
 
 /** What only the demo's own service has. */
-export interface Own {
+interface Own {
   /** ClickHouse as its service's user, who may write. */
   readonly writableUrl: string;
   /** The dashboard with its token. */

@@ -13,7 +13,7 @@ export interface Shopper {
 }
 
 export const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
-export type Channel = (typeof CHANNELS)[number];
+type Channel = (typeof CHANNELS)[number];
 export type Source = 'pdp' | 'collection' | 'pdpSmartSave' | 'wishlist';
 
 /** What is put on a wishlist. */
@@ -35,7 +35,7 @@ export interface Listed {
   readonly addedAt: string;
 }
 
-export interface Wishlist {
+interface Wishlist {
   readonly profileId: string;
   readonly items: readonly Listed[];
 }

@@ -32,7 +32,7 @@ export interface Growth {
   readonly forks: readonly Fork[];
 }
 
-export interface Fork {
+interface Fork {
   readonly visitors: number;
   readonly redisBytes: number;
   /** For so long Redis answers no request. */

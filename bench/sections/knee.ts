@@ -21,7 +21,7 @@ const SETTLE_S = 3;
 const LOOK_MS = 50;
 
 /** What happened at one rate. */
-export interface Step {
+interface Step {
   /** Events per second. */
   readonly rate: number;
   readonly holds: boolean;

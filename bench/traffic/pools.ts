@@ -87,11 +87,7 @@ const MAKERS = {
 /** Of those above, or of a section's own. */
 export type PoolName = keyof typeof MAKERS | `growth-${string}`;
 
-export function ofVisits(
-  visits: readonly Visit[],
-  request: (visit: Visit) => string,
-  writes = true,
-): PoolContents {
+function ofVisits(visits: readonly Visit[], request: (visit: Visit) => string, writes = true): PoolContents {
   return { writes, visits, requests: visits.map((visit) => request(visit)) };
 }
 

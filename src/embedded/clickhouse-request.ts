@@ -9,7 +9,7 @@ import { ClickHouseError } from './clickhouse-errors.js';
 import { mayAnalystSet, type Role, roleOf } from './clickhouse-users.js';
 
 /** Bodies are held whole, unpacked: an insert is all of it or nothing, whatever becomes of the connection. */
-export const MAX_BODY_BYTES = 64 * 1024 * 1024;
+const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 const DEFAULT_FORMAT = 'TabSeparated';
 const DEFAULT_SESSION_S = 60;

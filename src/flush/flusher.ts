@@ -60,7 +60,7 @@ const LEAST_BATCH_BYTES = 4_000_000;
 const CLOSE_MS = 10_000;
 
 /** What streams hold. */
-export type Kind = 'events' | 'visits';
+type Kind = 'events' | 'visits';
 
 /** Where a shard's flusher has just got to. */
 export type Step = 'claimed' | 'prepared' | 'inserted' | 'finalized';

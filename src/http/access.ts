@@ -8,7 +8,7 @@ import { KeyRing } from './key-ring.js';
 import { bearerOf, MetricsAccess } from './metrics-access.js';
 import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy-signature.js';
 
-export type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
+type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
 /** What an operation is about, as far as access goes. */
 export type Subject = GuardedSubject | 'metrics' | 'open';

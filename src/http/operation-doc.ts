@@ -33,12 +33,12 @@ export interface OperationDoc {
   readonly pages?: Readonly<Record<number, PageDoc>>;
 }
 
-export interface PageDoc {
+interface PageDoc {
   readonly description: string;
   readonly types: readonly string[];
 }
 
-export interface QuerySchema {
+interface QuerySchema {
   readonly required?: readonly string[];
   readonly properties: Readonly<Record<string, object>>;
 }

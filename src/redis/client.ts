@@ -54,7 +54,7 @@ function endpoint(url: string): Options {
 }
 
 /** A client that is not connected yet; `connectRedis` does both. Errors of the connection go to `onError`. */
-export function createRedis(connection: RedisConnection, onError: (error: Error) => void): RedisClient {
+function createRedis(connection: RedisConnection, onError: (error: Error) => void): RedisClient {
   const options = commonOptions(connection);
   const [first, ...others] = connection.urls;
   if (first === undefined) throw new Error('no Redis URL');

@@ -3,7 +3,7 @@
 
 const text = { type: 'string' } as const;
 
-export const answerOf = (properties: Record<string, object>) => ({
+const answerOf = (properties: Record<string, object>) => ({
   type: 'object',
   required: Object.keys(properties),
   properties,

@@ -2,7 +2,7 @@
 // `format` names a rule of src/validation/validator.ts, `maxBytes` counts UTF-8, `maxLevels` counts objects and
 // lists within each other, `someNonNull` names fields of which at least one must be there and not null.
 
-export const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;
+const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** A Shopify id: text, a gid, or an integer that JSON.parse has not rounded. */
@@ -85,16 +85,8 @@ export const eventBody = {
   },
 } as const;
 
-export const ITEM_SOURCES = [
-  'pdp',
-  'collection',
-  'cart',
-  'wishlist',
-  'email',
-  'pdpSmartSave',
-  'other',
-] as const;
-export const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
+const ITEM_SOURCES = ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'] as const;
+const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
 export type Channel = (typeof CHANNELS)[number];
 
 const productId = { type: ['string', 'integer'], format: 'product-id', ...shopifyId } as const;

@@ -11,7 +11,7 @@ import { type VisitLog, visitLine } from './visit-log.js';
 /** What is done with a count. */
 export type VisitKind = 'visit' | 'visitAndCount' | 'read' | 'reset';
 /** Where an identity is; `resolve` makes an unknown one known. */
-export type DoorKind = 'resolve' | 'peek';
+type DoorKind = 'resolve' | 'peek';
 
 /** An operation at a door (of an identity at home), on the door itself, or at a room. */
 export interface Entry extends Batched<VisitAnswer> {

@@ -10,7 +10,7 @@ import type { ScriptCall } from '../redis/script-call.js';
 import type { Store } from '../redis/store.js';
 
 /** Why visits that were counted are not in the log: the stream is at its mark, or it is not where they were counted. */
-export type NotLogged = 'full' | 'elsewhere';
+type NotLogged = 'full' | 'elsewhere';
 
 export interface VisitLogOptions {
   /** Bytes of waiting visits in one stream from which on none is added. */

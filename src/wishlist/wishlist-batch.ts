@@ -25,7 +25,7 @@ interface Operation {
 }
 
 /** Adds an item or updates it. */
-export interface Addition extends Operation {
+interface Addition extends Operation {
   readonly kind: 'add';
   readonly field: string;
   /** As it is stored where it is new. */
@@ -47,7 +47,7 @@ export interface Removal extends Operation {
 }
 
 /** Gives the profile a share code, where it has none. */
-export interface Sharing extends Operation {
+interface Sharing extends Operation {
   readonly kind: 'share';
   /** One that was drawn, and whether its key is written already. */
   readonly code: string;

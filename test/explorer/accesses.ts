@@ -9,7 +9,7 @@ export interface Access {
   readonly mode: 'read' | 'write' | 'add';
 }
 
-export const ALL = '*';
+const ALL = '*';
 
 const READS_FIELDS = new Set(['HGET', 'HMGET', 'HEXISTS', 'HSTRLEN']);
 const READS_KEY = new Set(

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 
 /** A page, or what it is for who is logged in: the customer's id, empty for a guest. */
-export type Html = string | ((customerId: string) => string);
+type Html = string | ((customerId: string) => string);
 
 interface Page {
   readonly html: Html;

@@ -20,7 +20,7 @@ export interface Mutation {
 /** Tests and what is generated are left alone. */
 const MUTABLE = /^(src|lua|bench|deploy|docs|\.ci)\/|^(Makefile|package\.json)$/;
 
-export const LISTS = 'test/mutations';
+const LISTS = 'test/mutations';
 
 /** Every list's mutations in the order of the files' names. @throws where a file is not JSON */
 export function readMutations(root: string): readonly Mutation[] {

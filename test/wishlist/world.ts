@@ -43,7 +43,7 @@ export interface Redis {
 }
 
 /** How long a pending event is taken for a request under way; short, so that tests need not wait. */
-export const UNDER_WAY_MS = 15;
+const UNDER_WAY_MS = 15;
 
 export async function startServer(
   t: Test,
