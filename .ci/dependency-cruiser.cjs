@@ -19,6 +19,7 @@ const LAYERS = [
   { name: 'embedded', path: '^src/embedded/' },
   { name: 'config', path: '^src/config\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },
+  { name: 'backoff', path: '^src/backoff\\.ts$' },
   { name: 'errors', path: '^src/errors\\.ts$' },
 ];
 

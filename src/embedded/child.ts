@@ -16,8 +16,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { backoffMs, pause } from '../backoff.js';
 import { StartupError } from '../errors.js';
 
 const GUARD = `
@@ -34,8 +34,6 @@ seconds=$1; shift
 exec "$@" 3<&-
 `;
 
-const BACK_OFF_MIN_MS = 100;
-const BACK_OFF_MAX_MS = 10_000;
 /** A child that lived this long has its failures forgotten. */
 const STEADY_MS = 30_000;
 const TAIL_BYTES = 4_096;
@@ -198,10 +196,9 @@ export async function startChild<Ready>(spec: ChildSpec<Ready>): Promise<Child<R
       await run.exited;
       if (stopping.signal.aborted || spec.restart === false) return;
       failures = performance.now() - run.startedAt > STEADY_MS ? 0 : failures + 1;
-      const ceiling = Math.min(BACK_OFF_MIN_MS * 2 ** failures, BACK_OFF_MAX_MS);
-      const restartInMs = Math.round(ceiling * (0.5 + Math.random() / 2));
+      const restartInMs = Math.round(backoffMs(failures));
       onState({ state: 'died', reason: run.reason, restartInMs });
-      await sleep(restartInMs, undefined, { signal: stopping.signal }).catch(() => {});
+      await pause(restartInMs, stopping.signal);
       if (stopping.signal.aborted) return;
       await start().catch(() => {}); // told as `died` on the next round
     }

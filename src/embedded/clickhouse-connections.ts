@@ -1,5 +1,4 @@
-// Which chDB connection a request runs on: one of its own, so that its settings, parameters and current
-// database end with it; or its session's, which is kept, and gets back what the request changed for itself.
+// Each request runs on a chDB connection of its own, so that its settings, parameters and current database end with it.
 
 import type { Chdb, ChdbConnection } from './chdb.js';
 import { ClickHouseError } from './clickhouse-errors.js';
@@ -21,20 +20,13 @@ export interface Scope {
   readonly params: Pairs;
   /** As ClickHouse's setting: 0 is no, 2 nothing may be changed but settings, 1 not even those. */
   readonly readonly: 0 | 1 | 2;
-  readonly session?: { readonly id: string; readonly timeoutMs: number; readonly mustExist: boolean };
-}
-
-interface Session {
-  readonly connection: ChdbConnection;
-  busy: boolean;
-  expiry: NodeJS.Timeout | undefined;
 }
 
 /** A connection that is set up for one request. */
 export interface Lease {
   readonly connection: ChdbConnection;
   /** Call when nothing runs on it any more. May be called again. */
-  release(): Promise<void>;
+  release(): void;
 }
 
 export class ClickHouseConnections {
@@ -43,7 +35,6 @@ export class ClickHouseConnections {
   readonly #chdb: Chdb;
   readonly #dir: string;
   readonly #args: readonly string[];
-  readonly #sessions = new Map<string, Session>();
 
   /**
    * @param access the argument that names users and grants; see clickhouse-access.ts
@@ -62,97 +53,35 @@ export class ClickHouseConnections {
     try {
       return await this.#run(connection, sql, 'TSVRaw');
     } finally {
-      await release();
+      release();
     }
   }
 
-  /** @throws what chDB says of the database, the settings and the parameters; ClickHouseError of the session. */
+  /** @throws what chDB says of the database, the settings and the parameters. */
   async lease(scope: Scope): Promise<Lease> {
-    const lease = scope.session ? await this.#ofSession(scope, scope.session) : this.#fresh();
+    const lease = this.#fresh();
     try {
       await this.#run(lease.connection, preparing(scope).join('; '));
       return lease;
     } catch (error) {
-      await lease.release();
+      lease.release();
       throw error;
     }
   }
 
-  /** Ends a session and its temporary tables; one in use ends with its request. */
-  closeSession(id: string): void {
-    const session = this.#sessions.get(id);
-    if (!session) return;
-    this.#sessions.delete(id);
-    clearTimeout(session.expiry);
-    if (!session.busy) this.#chdb.CloseConnection(session.connection);
-  }
-
   /** Call when no lease is left. */
   close(): void {
-    for (const id of [...this.#sessions.keys()]) this.closeSession(id);
     this.#chdb.CloseConnection(this.base);
   }
 
   #fresh(): Lease {
     const connection = this.#chdb.CreateConnection(this.#dir, this.#args);
-    return { connection, release: onlyOnce(async () => this.#chdb.CloseConnection(connection)) };
-  }
-
-  async #ofSession(
-    scope: Scope,
-    { id, timeoutMs, mustExist }: NonNullable<Scope['session']>,
-  ): Promise<Lease> {
-    const known = this.#sessions.get(id);
-    if (!known && mustExist) throw ClickHouseError.of('SESSION_NOT_FOUND', `Session ${id} not found.`);
-    if (known?.busy) {
-      throw ClickHouseError.of('SESSION_IS_LOCKED', `Session ${id} is locked by a concurrent client.`);
-    }
-    const session: Session = known ?? {
-      connection: this.#chdb.CreateConnection(this.#dir, this.#args),
-      busy: true,
-      expiry: undefined,
+    let isOpen = true;
+    const release = () => {
+      if (isOpen) this.#chdb.CloseConnection(connection);
+      isOpen = false;
     };
-    this.#sessions.set(id, session);
-    session.busy = true;
-    clearTimeout(session.expiry);
-    const { connection } = session;
-    let before: readonly string[] = [];
-    const release = async () => {
-      try {
-        for (const sql of before) await this.#run(connection, sql);
-      } catch {
-        this.#sessions.delete(id); // something can't be put back: the session ends here
-      }
-      if (scope.readonly !== 0) this.#sessions.delete(id); // and `readonly` never can
-      session.busy = false;
-      const closedMeanwhile = this.#sessions.get(id) !== session;
-      if (closedMeanwhile) this.#chdb.CloseConnection(connection);
-      else session.expiry = setTimeout(() => this.closeSession(id), timeoutMs).unref();
-    };
-    const lease = { connection, release: onlyOnce(release) };
-    try {
-      before = await this.#before(connection, scope);
-    } catch (error) {
-      await lease.release(); // a session may have settings under which not even this can be asked
-      throw error;
-    }
-    return lease;
-  }
-
-  /** The statements that put back what `preparing` changes. */
-  async #before(connection: ChdbConnection, { database, settings }: Scope): Promise<string[]> {
-    const ask = async (sql: string) =>
-      (await this.#run(connection, sql, 'JSONCompactEachRow'))
-        .split('\n')
-        .filter(Boolean)
-        .map((line) => JSON.parse(line) as string[]);
-    const use = database ? await ask('SELECT currentDatabase()') : [];
-    const names = settings.map(([name]) => literal(name)).join(', ');
-    const set = names ? await ask(`SELECT name, value FROM system.settings WHERE name IN (${names})`) : [];
-    return [
-      ...use.map(([name = '']) => `USE ${identifier(name)}`),
-      ...set.map(([name, value = '']) => `SET ${name} = ${literal(value)}`),
-    ];
+    return { connection, release };
   }
 
   async #run(connection: ChdbConnection, sql: string, format = 'TabSeparated'): Promise<string> {
@@ -176,15 +105,6 @@ function preparing({ role, database, settings, params, readonly }: Scope): strin
     // Last, for it forbids changing it back.
     ...(readonly === 0 ? [] : [`SET readonly = ${readonly}`]),
   ];
-}
-
-/** Both the end of a stream and the failure of its request release what they hold. */
-function onlyOnce(release: () => Promise<void>): () => Promise<void> {
-  let released: Promise<void> | undefined;
-  return () => {
-    released ??= release();
-    return released;
-  };
 }
 
 /** As SQL's text literal. */

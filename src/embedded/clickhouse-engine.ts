@@ -76,10 +76,10 @@ export class ClickHouseEngine {
         return { chunks: first.done ? none() : rest(first.value, chunks), rows: 0, bytes: 0 };
       }
       const result = await this.#chdb.QueryAsyncConnection(connection, sql, format);
-      await lease.release();
+      lease.release();
       return { chunks: once(result.bytes), rows: result.rowsRead, bytes: result.bytesRead };
     } catch (error) {
-      await lease.release();
+      lease.release();
       throw ClickHouseError.from(error);
     }
   }
@@ -112,26 +112,16 @@ export class ClickHouseEngine {
       if (told.code === NO_DATA_TO_INSERT) return { rows: 0, bytes: 0 }; // a server takes no rows for an answer
       throw told;
     } finally {
-      await release();
+      release();
     }
   }
 
   /** undefined where the insert has to go the usual way. */
-  async #insertFile(
-    connection: ChdbConnection,
-    { settings, session }: Scope,
-    sql: string,
-    data: readonly Buffer[],
-  ) {
-    if (session) return undefined; // it may have a block size of its own
+  async #insertFile(connection: ChdbConnection, { settings }: Scope, sql: string, data: readonly Buffer[]) {
     const asked = settings.findLast(([name]) => name === 'max_insert_block_size')?.[1];
     return await this.#bodies.insert(sql, data, asked ?? INSERT_BLOCK_ROWS, (fromFile) =>
       this.#chdb.QueryAsyncConnection(connection, fromFile, 'TabSeparated'),
     );
-  }
-
-  closeSession(id: string): void {
-    this.#connections.closeSession(id);
   }
 
   /** Call when no request is left. */
@@ -169,8 +159,8 @@ export class ClickHouseEngine {
       let held = true;
       return {
         connection,
-        release: async () => {
-          await release();
+        release: () => {
+          release();
           if (held) giveBack();
           held = false;
         },
@@ -187,7 +177,6 @@ export class ClickHouseEngine {
    * in which no other client is answered. So the plan is made elsewhere first, under a time limit.
    */
   async #startsQuickly(scope: Scope, sql: string): Promise<boolean> {
-    if (scope.session) return false; // what it has set counts, too
     const settings = [...scope.settings, ['max_execution_time', String(QUICK_START_S)] as const];
     try {
       const { connection, release } = await this.#connections.lease({
@@ -199,7 +188,7 @@ export class ClickHouseEngine {
         await this.#chdb.QueryAsyncConnection(connection, `EXPLAIN PIPELINE ${sql}`, 'TabSeparated');
         return true;
       } finally {
-        await release();
+        release();
       }
     } catch {
       return false; // late, not a SELECT, or wrong: running it whole will tell
@@ -217,7 +206,7 @@ export class ClickHouseEngine {
       throw ClickHouseError.from(error);
     } finally {
       this.#chdb.StreamCancel(stream);
-      await lease.release();
+      lease.release();
     }
   }
 }

@@ -2,7 +2,7 @@
 // @clickhouse/client, curl and dashboards meet what a server shows them: headers, statuses, error texts.
 //
 // Left out on purpose, and refused with a sentence: ClickHouse's own compression, external tables in forms,
-// roles. Users are those of clickhouse-users.ts. It serves this machine only. A browser's page of another origin is
+// roles, sessions. Users are those of clickhouse-users.ts. It serves this machine only. A browser's page of another origin is
 // refused, by Sec-Fetch-Site, Origin and Host, and may not have an answer as script or image: the analyst needs no
 // password, and a page in the browser of this machine must not be one.
 
@@ -125,11 +125,7 @@ export async function createHandler(
     }
     const query = await readQuery(req, url, servicePassword);
     res.setHeader('X-ClickHouse-Query-Id', query.queryId ?? randomUUID());
-    try {
-      await answer(res, query);
-    } finally {
-      if (query.closeSession && query.scope.session) engine.closeSession(query.scope.session.id);
-    }
+    await answer(res, query);
   };
 
   return (req, res) => {

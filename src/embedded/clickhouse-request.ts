@@ -2,8 +2,8 @@
 // database and format, as src/Server/HTTPHandler.cpp of ClickHouse reads them.
 
 import type { IncomingMessage } from 'node:http';
-import { type Duplex, pipeline } from 'node:stream';
-import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { pipeline } from 'node:stream';
+import { createGunzip } from 'node:zlib';
 import type { Scope } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
 import { mayAnalystSet, type Role, roleOf } from './clickhouse-users.js';
@@ -12,8 +12,6 @@ import { mayAnalystSet, type Role, roleOf } from './clickhouse-users.js';
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 const DEFAULT_FORMAT = 'TabSeparated';
-const DEFAULT_SESSION_S = 60;
-const MAX_SESSION_S = 3_600;
 
 /** URL parameters that are neither settings nor values of the query; most matter to a server only. */
 const NOT_SETTINGS = new Set([
@@ -24,10 +22,6 @@ const NOT_SETTINGS = new Set([
   'user',
   'password',
   'quota_key',
-  'session_id',
-  'session_timeout',
-  'session_check',
-  'close_session',
   'stacktrace',
   'buffer_size',
   'wait_end_of_query',
@@ -47,14 +41,7 @@ export interface Query {
   /** Format of the answer. */
   readonly format: string;
   readonly gzip: boolean;
-  readonly closeSession: boolean;
 }
-
-const DECODERS: Readonly<Record<string, () => Duplex>> = {
-  gzip: createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-};
 
 /** @throws ClickHouseError */
 export async function readQuery(req: IncomingMessage, url: URL, servicePassword: string): Promise<Query> {
@@ -90,13 +77,6 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
       throw ClickHouseError.of('ACCESS_DENIED', `The user analyst may not change the setting '${name}'.`);
     else settings.push([name, value]);
   }
-  const session = sessionOf(given);
-  if (session && (req.method !== 'POST' || role !== 'service')) {
-    throw ClickHouseError.of(
-      'NOT_IMPLEMENTED',
-      "A session_id needs POST and the service's user in the embedded ClickHouse.",
-    );
-  }
   const format = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
   return {
     scope: {
@@ -105,7 +85,6 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
       settings,
       params,
       readonly: readonlyOf(given.getAll('readonly'), role === 'analyst' ? 1 : req.method === 'POST' ? 0 : 2),
-      ...(session ? { session } : {}),
     },
     queryId: given.get('query_id') ?? header('x-clickhouse-query-id'),
     sql,
@@ -113,7 +92,6 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
     isInsert,
     format: isInsert ? format : (formatClause(statement) ?? format),
     gzip: given.get('enable_http_compression') === '1' && /\bgzip\b/.test(header('accept-encoding') ?? ''),
-    closeSession: given.get('close_session') === '1',
   };
 }
 
@@ -157,27 +135,16 @@ function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
   }
   if (contentType.startsWith('multipart/form-data')) throw lacks('External data in a form');
   if (given.has('role')) throw lacks('role');
-}
-
-function sessionOf(given: URLSearchParams): Scope['session'] {
-  const id = given.get('session_id');
-  if (!id) return undefined;
-  const text = given.get('session_timeout') ?? String(DEFAULT_SESSION_S);
-  const seconds = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (!(seconds <= MAX_SESSION_S)) {
-    throw ClickHouseError.of('INVALID_SESSION_TIMEOUT', `Invalid session timeout: '${text}'.`);
-  }
-  return { id, timeoutMs: seconds * 1_000, mustExist: given.get('session_check') === '1' };
+  if (given.has('session_id')) throw lacks('session_id');
 }
 
 /** Its parts as they came. */
 async function readBody(req: IncomingMessage): Promise<Buffer[]> {
   const encoding = req.headers['content-encoding'] ?? 'identity';
-  const decoder = DECODERS[encoding];
-  if (!decoder && encoding !== 'identity') {
+  if (encoding !== 'identity' && encoding !== 'gzip') {
     throw ClickHouseError.of('UNKNOWN_COMPRESSION_METHOD', `Unknown compression method '${encoding}'.`);
   }
-  const source = decoder ? pipeline(req, decoder(), () => {}) : req;
+  const source = encoding === 'gzip' ? pipeline(req, createGunzip(), () => {}) : req;
   const parts: Buffer[] = [];
   let bytes = 0;
   // A body that is too large is read all the same, up to a point: who is still sending does not hear an answer.

@@ -15,8 +15,8 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
+import { backoffMs, pause } from '../backoff.js';
 import { type Blame, blame, errorCode, isOutcomeUnknown } from '../clickhouse/blame.js';
-import { backoffMs, pause } from './backoff.js';
 import type { Refused } from './shard.js';
 
 /** Where lines go; insert.ts and stored.ts in src/clickhouse/. */

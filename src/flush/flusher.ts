@@ -32,6 +32,7 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
+import { backoffMs, pause } from '../backoff.js';
 import {
   INSERT_BYTES,
   INSERT_ROWS,
@@ -42,7 +43,6 @@ import {
 import { areStored, areVisitsStored } from '../clickhouse/stored.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
-import { backoffMs, pause } from './backoff.js';
 import { Delivery, type Table } from './delivery.js';
 import { readErasures, withoutErased } from './erasures.js';
 import { type Manifest, manifestOf } from './manifest.js';

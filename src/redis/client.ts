@@ -7,6 +7,7 @@
 // (https://github.com/redis/ioredis/issues/2193).
 
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { type Backoff, backoffMs } from '../backoff.js';
 import { cutSilentConnections } from './silence.js';
 
 export type RedisClient = Redis | Cluster;
@@ -23,8 +24,7 @@ export interface RedisConnection {
   readonly timeoutMs: number;
 }
 
-const RECONNECT_MIN_MS = 20;
-const RECONNECT_MAX_MS = 500;
+const RECONNECT: Backoff = { firstMs: 40, longestMs: 500 };
 const SLOTS_TIMEOUT_MS = 2_000;
 
 function commonOptions(connection: RedisConnection): Options {
@@ -36,7 +36,7 @@ function commonOptions(connection: RedisConnection): Options {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     lazyConnect: true,
-    retryStrategy: (times) => Math.min(RECONNECT_MIN_MS * 2 ** Math.min(times, 10), RECONNECT_MAX_MS),
+    retryStrategy: (times) => backoffMs(times, RECONNECT),
   };
 }
 
@@ -78,8 +78,7 @@ function createRedis(connection: RedisConnection, onError: (error: Error) => voi
             retryDelayOnFailover: 0,
             retryDelayOnClusterDown: 0,
             retryDelayOnTryAgain: 0,
-            clusterRetryStrategy: (times) =>
-              Math.min(RECONNECT_MIN_MS * 2 ** Math.min(times, 10), RECONNECT_MAX_MS),
+            clusterRetryStrategy: (times) => backoffMs(times, RECONNECT),
           },
         );
   client.on('error', onError);

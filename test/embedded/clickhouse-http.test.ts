@@ -1,5 +1,5 @@
 // What curl and dashboards may expect of ClickHouse's HTTP interface, asked of ours: where a query, its settings,
-// database, format and session come from, and what is answered.
+// database and format come from, and what is answered.
 
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -70,8 +70,6 @@ t.test('GET only reads', async (t) => {
   t.equal((await http({ query: `INSERT INTO ${name} VALUES (1, 'x')`, readonly: '0' })).status, 500);
   t.equal((await http({ query: 'SELECT 1', readonly: '1' })).text, '1\n');
   t.equal((await post({ readonly: '1' }, `INSERT INTO ${name} VALUES (1, 'x')`)).status, 500);
-  t.equal((await post({ readonly: '1', session_id: 'ro' }, 'SELECT 1')).text, '1\n');
-  t.equal((await post({ session_id: 'ro' }, 'SELECT 1')).text, '1\n');
   t.equal(await one(`SELECT count() FROM ${name}`), '0');
 });
 
@@ -217,54 +215,10 @@ t.test('a page of another origin has no access, whatever name it finds us by', a
   t.equal((await post({}, 'SELECT 1', { Origin: origin })).status, 200);
 });
 
-t.test(
-  'a session keeps what SET, USE and temporary tables made; its requests keep their own settings',
-  async (t) => {
-    const session = { session_id: 's1' };
-    await post(session, 'SET max_block_size = 81');
-    await post(session, 'CREATE TEMPORARY TABLE mine (a UInt8)');
-    await post(session, 'INSERT INTO mine VALUES (7)');
-    await post(session, 'USE system');
-    t.equal((await post(session, 'SELECT a, currentDatabase() FROM mine')).text, '7\tsystem\n');
-    const read = "SELECT getSetting('max_block_size'), currentDatabase()";
-    t.equal(
-      (await post({ ...session, max_block_size: '82', database: 'default' }, read)).text,
-      '82\tdefault\n',
-    );
-    t.equal((await post(session, read)).text, '81\tsystem\n');
-    t.equal((await post({}, 'SELECT * FROM mine')).status, 404);
-    await post({ ...session, close_session: '1' }, 'SELECT 1');
-    t.match(await post({ ...session, session_check: '1' }, 'SELECT 1'), {
-      text: /^Code: 372\..*\(SESSION_NOT_FOUND\)/,
-    });
-  },
-);
-
-t.test('a session is for one request at a time, ends after its time, and has its limits', async (t) => {
-  const session = { session_id: 's2', session_timeout: '0' };
-  const long = post(session, 'SELECT sleep(1)');
-  await new Promise((r) => setTimeout(r, 300));
-  t.match(await post(session, 'SELECT 1'), { text: /^Code: 373\..*\(SESSION_IS_LOCKED\)/ });
-  t.equal((await long).status, 200);
-  await new Promise((r) => setTimeout(r, 100));
-  t.match(await post({ ...session, session_check: '1' }, 'SELECT 1'), { text: /\(SESSION_NOT_FOUND\)/ });
-  t.match(await post({ session_id: 's3', session_timeout: '3601' }, 'SELECT 1'), {
-    text: /\(INVALID_SESSION_TIMEOUT\)/,
-  });
-  t.match(await http({ session_id: 's3', query: 'SELECT 1' }), { status: 501, text: /needs POST/ });
-});
-
-t.test('a session whose own settings spoil a request is free for the next one', async (t) => {
-  const session = { session_id: 's4' };
-  await post(session, "SET max_result_rows = 1, result_overflow_mode = 'throw'");
-  const spoiled = { ...session, max_threads: '1', max_block_size: '100' };
-  t.match(await post(spoiled, 'SELECT 1'), { text: /^Code: 396\./ });
-  t.equal((await post(session, 'SELECT 1')).text, '1\n');
-});
-
 t.test('what is not supported is refused in words, never half done', async (t) => {
   t.match(await post({ compress: '1' }, 'SELECT 1'), { status: 501, text: /\(NOT_IMPLEMENTED\)/ });
   t.match(await post({ role: 'r' }, 'SELECT 1'), { status: 501 });
+  t.match(await post({ session_id: 's' }, 'SELECT 1'), { status: 501, text: /session_id/ });
   const form = new FormData();
   form.set('query', 'SELECT 1');
   t.match(await http({}, { method: 'POST', body: form }), { status: 501, text: /form/ });

@@ -4,8 +4,8 @@
 import { ClickHouseError } from '@clickhouse/client';
 import { pino } from 'pino';
 import t from 'tap';
+import { backoffMs } from '../../src/backoff.js';
 import type { Blame } from '../../src/clickhouse/blame.js';
-import { backoffMs } from '../../src/flush/backoff.js';
 import { Delivery } from '../../src/flush/delivery.js';
 
 const DATA = '27';
@@ -255,15 +255,15 @@ t.test('an abort ends the wait between attempts', async (t) => {
 
 t.test('waits grow, are capped and differ', async (t) => {
   t.equal(
-    backoffMs(1, () => 1),
+    backoffMs(1, undefined, () => 1),
     100,
   );
   t.equal(
-    backoffMs(3, () => 0),
+    backoffMs(3, undefined, () => 0),
     200,
   );
   t.equal(
-    backoffMs(10_000, () => 1),
+    backoffMs(10_000, undefined, () => 1),
     10_000,
   );
   t.not(backoffMs(5), backoffMs(5));

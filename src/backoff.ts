@@ -1,0 +1,29 @@
+// Waiting between attempts: longer each time, capped, and not all processes at the same moment.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface Backoff {
+  readonly firstMs: number;
+  readonly longestMs: number;
+}
+
+const USUAL: Backoff = { firstMs: 100, longestMs: 10_000 };
+
+/** Milliseconds before the next attempt, after `failures` in a row: half to all of a time that doubles with each. */
+export function backoffMs(
+  failures: number,
+  { firstMs, longestMs }: Backoff = USUAL,
+  random: () => number = Math.random,
+): number {
+  const most = Math.min(longestMs, firstMs * 2 ** Math.max(failures - 1, 0));
+  return most * (0.5 + random() / 2);
+}
+
+/** Resolves after so many milliseconds, or at once when the signal aborts. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  try {
+    await sleep(ms, undefined, { signal });
+  } catch {
+    // Aborted. The caller looks at the signal next.
+  }
+}
