@@ -17,6 +17,7 @@ const LAYERS = [
   { name: 'flush', path: '^src/flush/' },
   { name: 'clickhouse', path: '^src/clickhouse/' },
   { name: 'embedded', path: '^src/embedded/' },
+  { name: 'metrics', path: '^src/metrics/' },
   { name: 'config', path: '^src/config\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },
   { name: 'backoff', path: '^src/backoff\\.ts$' },

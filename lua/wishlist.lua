@@ -43,8 +43,8 @@
 --   `@<field>`: the identity is elsewhere (see visits.lua)
 --   the heir's id, `!` before it while the merge is under way: the profile was merged away; `@`: it is being erased, or
 --     there is no such room (any more)
---   `=<value>`: done, now or before. The value is the `<item id> <added at>` or the code that was there, or `1` where
---     items were removed; else empty. On a cluster a newline and the events that the sender appends, as lines
+--   `=<value>`: done, now or before. The value is the `<item id> <added at>` or the code that was there, or how many
+--     items were removed (`1` where that was before); else empty. On a cluster a newline and the events that the sender appends, as lines
 --   `~\n<line>\n...`: not now: the same operation is under way in another request, or the outbox is full of these events
 --   `?`: the key of the drawn code must be written first
 --   `-`: the operation is done at another place now (its record was fenced)
@@ -302,7 +302,7 @@ for first in next_line do
             redis.call('SET', items, own)
           end
         elseif kind == 'r' then
-          value = #leaving > 0 and '1' or ''
+          value = #leaving > 0 and string.format('%d', #leaving) or ''
           for _, item in ipairs(leaving) do
             redis.call('HDEL', items, item)
           end

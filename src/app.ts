@@ -3,7 +3,7 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { Registry } from 'prom-client';
 import { createClickHouse } from './clickhouse/client.js';
 import { keepDaysTotalled } from './clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from './clickhouse/deployment.js';
@@ -16,6 +16,7 @@ import { recordingFormat } from './events/recording.js';
 import { readBacklogs, visitStreams } from './flush/backlog.js';
 import { watchErasures } from './flush/eraser.js';
 import { startFlusher } from './flush/flusher.js';
+import { flushErasures } from './flush/metrics.js';
 import { Access } from './http/access.js';
 import { BacklogMetrics } from './http/backlog-metrics.js';
 import { beaconOperation } from './http/beacon.js';
@@ -26,7 +27,7 @@ import { listenForMetrics } from './http/flush-server.js';
 import { itemOperations } from './http/items.js';
 import { LinkedSessions } from './http/linked-sessions.js';
 import { ServeMetrics, showAll } from './http/metrics.js';
-import { openApiOperation } from './http/openapi.js';
+import { openApiOperation, VERSION } from './http/openapi.js';
 import { operatingOperations } from './http/operating.js';
 import type { Operation } from './http/operation.js';
 import { profileOperations } from './http/profiles.js';
@@ -43,6 +44,7 @@ import { visitOperations } from './http/visits.js';
 import { Exporter } from './identity/exporter.js';
 import { openIdentity } from './identity/open.js';
 import { upgradeDoors } from './identity/upgrade.js';
+import { collectProcessMetrics } from './metrics/process.js';
 import { inWords } from './redis/failures.js';
 import { VISIT_STREAMS } from './redis/keys.js';
 import { DeploymentLostError } from './redis/marks.js';
@@ -78,7 +80,7 @@ function openStore(
   config: Config,
   name: string,
   log: Logger,
-  more: Partial<Pick<StoreOptions, 'timeoutMs' | 'confirm' | 'onCall' | 'onError'>> = {},
+  more: Partial<Pick<StoreOptions, 'timeoutMs' | 'confirm' | 'onCall' | 'onReplicated' | 'onError'>> = {},
 ): Promise<Store> {
   return Store.open({
     urls: config.REDIS_URL,
@@ -136,8 +138,12 @@ export interface Serving extends Running {
 export function serve(config: Config, log: Logger, siblings?: Siblings): Promise<Serving> {
   return withClosers(async (onClose) => {
     let exchanges: Exchanges;
-    const metrics = new ServeMetrics(() => exchanges.open);
-    const store = await openStore(config, 'wishmeter serve', log, { onCall: metrics.called });
+    const metrics = new ServeMetrics(() => exchanges.open, config.VISIT_LOG === 'on');
+    onClose(collectProcessMetrics(metrics.registry, VERSION));
+    const store = await openStore(config, 'wishmeter serve', log, {
+      onCall: metrics.called,
+      onReplicated: metrics.replicated,
+    });
     onClose(() => store.close());
 
     const upgraded = await upgradeDoors(store);
@@ -170,19 +176,22 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
             onNotLogged: metrics.visitsNotLogged,
           });
     const visits = store.batcher(
-      visitFormat(store.keys, config.MAX_PRODUCTS, visitLog),
+      visitFormat(store.keys, config.MAX_PRODUCTS, visitLog, metrics.visitsCounted),
       metrics.batchObserver('visits'),
     );
     onClose(() => visits.close());
     const appends = store.batcher(
-      appendFormat(store.keys, config.STREAM_HIGH_WATER),
+      appendFormat(store.keys, config.STREAM_HIGH_WATER, metrics.recorded),
       metrics.batchObserver('append'),
     );
     onClose(() => appends.close());
 
     const recordings = store.isCluster
       ? undefined
-      : store.batcher(recordingFormat(store.keys, config.STREAM_HIGH_WATER), metrics.batchObserver('record'));
+      : store.batcher(
+          recordingFormat(store.keys, config.STREAM_HIGH_WATER, metrics.recorded),
+          metrics.batchObserver('record'),
+        );
     onClose(() => recordings?.close());
     const recorder = new Recorder(appends, recordings, config.EVENT_SHARDS);
     const wishlists = new WishlistBatch(
@@ -192,12 +201,13 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
         highWater: config.STREAM_HIGH_WATER,
         maxItems: config.MAX_ITEMS,
         maxBytes: config.MAX_ITEMS_BYTES,
+        onRecorded: metrics.recorded,
       },
       metrics.batchObserver('wishlist'),
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store);
-    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS, visitLog);
+    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS, visitLog, metrics);
     const { atProfile, outbox, visitors, profiles } = identity;
     onClose(identity.audit.watch());
     const { items, shares, purchases, settings } = openWishlist(
@@ -247,6 +257,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
         },
       ],
       () => store.ping(),
+      () => store.call((client) => client.hlen(store.keys.erasures)),
     );
     const askAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
     const figures = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
@@ -311,7 +322,7 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
     if (fingerprint !== known) await recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint);
     const metrics = new Registry();
     if (config.FLUSH_METRICS_PORT !== undefined) {
-      collectDefaultMetrics({ register: metrics });
+      onClose(collectProcessMetrics(metrics, VERSION));
       const server = await listenForMetrics(
         config.HOST,
         config.FLUSH_METRICS_PORT,
@@ -341,6 +352,7 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
       shards: store.deployment.shards,
       visitStreams: await visitStreams(store.client, store.keys),
       log,
+      onErased: flushErasures(metrics),
     };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
     const totals = keepDaysTotalled(clickhouse, log);

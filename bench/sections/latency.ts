@@ -73,21 +73,30 @@ async function listen({ redis, port }: Target): Promise<() => Promise<Run['told'
   await redis.config('SET', 'slowlog-log-slower-than', SLOW_MS * 1_000);
   await redis.call('LATENCY', 'RESET');
   await redis.slowlog('RESET');
-  await eventLoopDelay(port); // it forgets what it has told
+  const delaysBefore = await eventLoopDelays(port);
   return async () => {
     const events = (await redis.call('LATENCY', 'LATEST')) as [string, number, number, number][];
     const slow = (await redis.slowlog('GET', 128)) as [id: number, at: number, us: number][];
     return {
-      ...(await eventLoopDelay(port)),
+      ...longestDelay(delaysBefore, await eventLoopDelays(port)),
       ...Object.fromEntries(events.map(([name, _at, _last, longest]) => [`Redis, longest ${name}`, longest])),
       'Redis, longest of its slowlog': Math.max(0, ...slow.map(([, , us]) => us)) / 1_000,
     };
   };
 }
 
-/** Since it was last asked, as serve's metrics tell. */
-async function eventLoopDelay(port: number): Promise<Run['told']> {
+/** Delays of the server's event loop so far, by the bounds of its histogram: a cumulative count up to each. */
+async function eventLoopDelays(port: number): Promise<ReadonlyMap<string, number>> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  const seconds = /^nodejs_eventloop_lag_max_seconds(?:\{.*\})? (\S+)$/m.exec(text)?.[1];
-  return seconds === undefined ? {} : { "the server's event loop, longest delay": Number(seconds) * 1_000 };
+  const buckets = text.matchAll(/^wishmeter_event_loop_delay_seconds_bucket\{.*?le="([^"]+)".*?\} (\S+)$/gm);
+  return new Map(Array.from(buckets, ([, le = '', count]) => [le, Number(count)]));
+}
+
+/** The least bound that none of the delays in between was beyond. */
+function longestDelay(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): Run['told'] {
+  const between = Array.from(after, ([le, count]) => [le, count - (before.get(le) ?? 0)] as const);
+  const all = between.at(-1)?.[1];
+  const bound = between.find(([, count]) => count === all)?.[0];
+  if (bound === undefined || bound === '+Inf') return {};
+  return { "the server's event loop, longest delay, at most": Number(bound) * 1_000 };
 }

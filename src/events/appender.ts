@@ -4,6 +4,7 @@ import { LUA, ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
+import { eventTypeOf } from './row.js';
 
 export interface Append extends Batched<unknown> {
   /** From encodeEvent. */
@@ -19,8 +20,15 @@ export function shardOf(profileId: string, shards: number): number {
   return (sum >>> 0) % shards;
 }
 
+/** Told of events that are in a stream, by their type. */
+export type OnRecorded = (type: string, events: number) => void;
+
 /** Answers 1; `overloaded` where the shard's stream is at its high-water mark (bytes). */
-export function appendFormat(keys: Keys, highWater: number): BatchFormat<Append, unknown> {
+export function appendFormat(
+  keys: Keys,
+  highWater: number,
+  onRecorded?: OnRecorded,
+): BatchFormat<Append, unknown> {
   return {
     script: loadScript('append'),
     tag: ({ shard }) => `e${shard}`,
@@ -37,6 +45,8 @@ export function appendFormat(keys: Keys, highWater: number): BatchFormat<Append,
     },
     decode(appends, reply) {
       const answer = reply === LUA.FULL ? new ServiceError('overloaded') : reply;
+      if (reply !== LUA.FULL && onRecorded !== undefined)
+        for (const { line } of appends) onRecorded(eventTypeOf(line), 1);
       return new Array(appends.length).fill(answer);
     },
   };

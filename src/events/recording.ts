@@ -5,6 +5,8 @@ import { LUA, ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
+import type { OnRecorded } from './appender.js';
+import { eventTypeOf } from './row.js';
 
 /** An event, and whose it is as far as is known here. */
 export interface Recording extends Batched<string | undefined> {
@@ -20,7 +22,11 @@ export interface Recording extends Batched<string | undefined> {
 }
 
 /** Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark. */
-export function recordingFormat(keys: Keys, highWater: number): BatchFormat<Recording, string | undefined> {
+export function recordingFormat(
+  keys: Keys,
+  highWater: number,
+  onRecorded?: OnRecorded,
+): BatchFormat<Recording, string | undefined> {
   return {
     script: loadScript('record'),
     tag: ({ shard }) => `e${shard}`,
@@ -49,6 +55,9 @@ export function recordingFormat(keys: Keys, highWater: number): BatchFormat<Reco
       const answers = new Array<string | undefined>(recordings.length).fill(undefined);
       const list = reply as (number | string)[];
       for (let i = 0; i < list.length; i += 2) answers[(list[i] as number) - 1] = list[i + 1] as string;
+      if (onRecorded !== undefined)
+        for (const [i, { line }] of recordings.entries())
+          if (answers[i] === undefined) onRecorded(eventTypeOf(line), 1);
       return answers;
     },
   };

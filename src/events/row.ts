@@ -73,6 +73,11 @@ export function eventIdOf(line: string): string {
   return line.slice(13, 49);
 }
 
+/** The type in an event's line. */
+export function eventTypeOf(line: string): string {
+  return line.slice(59, line.indexOf('"', 59));
+}
+
 /** A line that something else goes on with: what an event has beside its payload. */
 export function beginEvent({
   type,

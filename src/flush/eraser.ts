@@ -28,6 +28,8 @@ export interface EraserSpec {
   /** Numbers of the streams of visits; by default none. */
   readonly visitStreams?: readonly number[];
   readonly log: Logger;
+  /** Told how many profiles were erased. */
+  readonly onErased?: (profiles: number) => void;
 }
 
 /** @param underWayMs as above @returns the number of profiles whose rows are gone now @throws Redis's and ClickHouse's errors */
@@ -50,6 +52,7 @@ export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS):
     const args = due.slice(i, i + AT_ONCE).flatMap(([profileId, { held }]) => [profileId, held]);
     await runScript(redis, DONE, [keys.erasures], args);
   }
+  spec.onErased?.(due.length);
   log.info({ profiles: due.length }, 'erased from ClickHouse');
   return due.length;
 }

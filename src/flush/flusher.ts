@@ -167,7 +167,7 @@ function visitStreamsOf(
       holds: (lines, signal) => areVisitsStored(clickhouse, lines, signal),
     },
     rows: INSERT_VISITS,
-    metrics: new FlushMetrics(registry, { prefix: 'wishmeter_visit_flush', rows: 'visits', row: 'visit' }),
+    metrics: new FlushMetrics(registry, { prefix: 'wishmeter_visit_flush', rows: 'visits' }),
     source: (visits) => ({ stream: keys.events(visits), visits }),
   };
 }
@@ -331,8 +331,7 @@ class ShardFlusher {
   #beat(epoch: string, lost: AbortController): NodeJS.Timeout {
     const beat = async () => {
       try {
-        const pending = await this.#shard.beat(epoch);
-        if (!lost.signal.aborted) this.#metrics.pending(this.#number, pending);
+        await this.#shard.beat(epoch);
       } catch (error) {
         if (error instanceof FencedError) lost.abort(error);
       }

@@ -27,14 +27,6 @@ export interface Claim {
   readonly manifest: Manifest | undefined;
 }
 
-export interface Pending {
-  readonly events: number;
-  readonly bytes: number;
-  /** Milliseconds that the oldest entry has waited; 0 where there is none. */
-  readonly ageMs: number;
-  readonly deadLetters: number;
-}
-
 /** A line that ClickHouse refused, without its newline. */
 export interface Refused {
   readonly line: Buffer;
@@ -71,10 +63,8 @@ export class Shard {
     return { epoch, manifest: manifest === '' ? undefined : decodeManifest(manifest) };
   }
 
-  async beat(epoch: string): Promise<Pending> {
-    const reply = await this.#run(BEAT, [this.#state, this.#events, this.#dead], [epoch]);
-    const [events, bytes, ageMs, deadLetters] = reply as [number, number, number, number];
-    return { events, bytes, ageMs, deadLetters };
+  async beat(epoch: string): Promise<void> {
+    await this.#run(BEAT, [this.#state], [epoch]);
   }
 
   async prepare(epoch: string, manifest: Manifest): Promise<void> {

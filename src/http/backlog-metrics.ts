@@ -14,12 +14,28 @@ export interface WatchedStreams {
 
 export class BacklogMetrics {
   readonly #ping: () => Promise<void>;
+  readonly #countErasures: () => Promise<number>;
+  readonly #erasures: Gauge;
   readonly #redisUp: Gauge;
   readonly #streams: readonly StreamFigures[];
 
-  /** @param ping throws where Redis does not take writes */
-  constructor(registry: Registry, streams: readonly WatchedStreams[], ping: () => Promise<void>) {
+  /**
+   * @param ping throws where Redis does not take writes
+   * @param countErasures profiles whose rows are still to be erased; throws where Redis does not answer
+   */
+  constructor(
+    registry: Registry,
+    streams: readonly WatchedStreams[],
+    ping: () => Promise<void>,
+    countErasures: () => Promise<number>,
+  ) {
     this.#ping = ping;
+    this.#countErasures = countErasures;
+    this.#erasures = new Gauge({
+      name: 'wishmeter_pending_erasures',
+      help: 'Profiles erased from Redis whose rows in ClickHouse `flush` has not erased yet',
+      registers: [registry],
+    });
     this.#redisUp = new Gauge({
       name: 'wishmeter_redis_up',
       help: 'Whether every master of Redis took a write when this was asked for',
@@ -30,8 +46,9 @@ export class BacklogMetrics {
 
   /** Where Redis does not answer, nothing is shown rather than what was. */
   async refresh(): Promise<void> {
-    const [backlogs, isUp] = await Promise.all([
+    const [backlogs, erasures, isUp] = await Promise.all([
       Promise.all(this.#streams.map((streams) => streams.read())),
+      this.#countErasures().catch(() => undefined),
       this.#ping().then(
         () => true,
         () => false,
@@ -40,6 +57,8 @@ export class BacklogMetrics {
     // In one go: another request may be reading what was shown before.
     for (const [i, streams] of this.#streams.entries()) streams.show(backlogs[i]);
     this.#redisUp.set(isUp ? 1 : 0);
+    if (erasures === undefined) this.#erasures.reset();
+    else this.#erasures.set(erasures);
   }
 }
 

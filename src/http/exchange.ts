@@ -64,7 +64,9 @@ export class Exchange implements Request, Outcome {
   readonly #host: ExchangeHost;
   readonly #res: HttpResponse;
   readonly #id: string;
-  readonly #onAnswer: (status: number) => void;
+  /** When it came, of our monotonic clock. */
+  readonly #began: number;
+  readonly #onAnswer: (status: number, ms: number) => void;
   #operation: Operation | undefined = undefined;
   #reading: Reading | undefined = undefined;
   /** Called with the body's size known, before the operation is asked. */
@@ -83,7 +85,8 @@ export class Exchange implements Request, Outcome {
     rawQuery: string,
     parameter: string,
     id: string,
-    onAnswer: (status: number) => void,
+    began: number,
+    onAnswer: (status: number, ms: number) => void,
   ) {
     this.head = head;
     this.rawQuery = rawQuery;
@@ -91,6 +94,7 @@ export class Exchange implements Request, Outcome {
     this.#host = host;
     this.#res = res;
     this.#id = id;
+    this.#began = began;
     this.#onAnswer = onAnswer;
     this.#isEndless = head.isChunked || Number(head.contentLength) > DRAIN_BYTES;
     res.onAborted(() => {
@@ -191,15 +195,16 @@ export class Exchange implements Request, Outcome {
 
   answer(answer: string | Answer): void {
     if (this.#ended) return;
+    const ms = performance.now() - this.#began;
     if (typeof answer === 'string') {
-      this.#onAnswer(200);
+      this.#onAnswer(200, ms);
       this.#res.cork(() => {
         this.#res.writeHeader('content-type', JSON_TYPE + this.#id);
         this.#finish(answer);
       });
     } else {
       const { status, type, headers, body } = answer;
-      this.#onAnswer(status === undefined ? 200 : Number.parseInt(status, 10));
+      this.#onAnswer(status === undefined ? 200 : Number.parseInt(status, 10), ms);
       this.#res.cork(() => {
         const res = this.#res;
         if (status !== undefined) res.writeStatus(status);

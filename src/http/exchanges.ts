@@ -22,8 +22,8 @@ import type { RateLimit } from './rate-limit.js';
 export interface ExchangeOptions {
   readonly access: Access;
   readonly log: Logger;
-  /** Asked once for each operation, and for what is none: who is told the status of every answer. */
-  readonly onAnswers: (operation: Operation | undefined) => (status: number) => void;
+  /** Asked once for each operation, and for what is none: what is told the status of every answer, and its milliseconds. */
+  readonly onAnswers: (operation: Operation | undefined) => (status: number, ms: number) => void;
   /** Told of every answer that tells an error. */
   readonly onRefusal: (code: ErrorCode) => void;
   /** Absent where callers may send as much as they like. */
@@ -55,8 +55,9 @@ export class Exchanges implements ExchangeHost {
   #ids = 0;
   #open = 0;
   #readers = 0;
-  /** Requests that came in this turn of the event loop, and when the first of them did. */
+  /** Requests of this turn of the event loop that are not always taken, and when the first of any kind came. */
   #turnCount = 0;
+  #isInTurn = false;
   #turnBegan = 0;
   #onDrained: (() => void) | undefined;
   #onRead: (() => void) | undefined;
@@ -150,15 +151,13 @@ export class Exchanges implements ExchangeHost {
    * @throws ServiceError `overloaded`
    */
   #admit(): void {
-    if (this.#turnCount++ === 0) {
-      this.#turnBegan = performance.now();
-      setImmediate(this.#endOfTurn);
-    } else if (this.#turnCount > CROWD && performance.now() - this.#turnBegan > this.#options.longestTurnMs)
+    if (++this.#turnCount > CROWD && performance.now() - this.#turnBegan > this.#options.longestTurnMs)
       throw new ServiceError('overloaded');
   }
 
   readonly #endOfTurn = (): void => {
     this.#turnCount = 0;
+    this.#isInTurn = false;
   };
 
   /** For paths and methods that no operation has. */
@@ -203,14 +202,21 @@ export class Exchanges implements ExchangeHost {
   #begin(
     res: HttpResponse,
     req: HttpRequest,
-    onAnswer: (status: number) => void,
+    onAnswer: (status: number, ms: number) => void,
     headers?: readonly string[],
     rawQuery = '',
     parameter = '',
   ): Exchange {
     this.#open++;
+    // One look at the clock for all requests of a turn: they were there when it began.
+    if (!this.#isInTurn) {
+      this.#isInTurn = true;
+      this.#turnBegan = performance.now();
+      setImmediate(this.#endOfTurn);
+    }
     const head = readHead(req, headers);
-    return new Exchange(this, res, head, rawQuery, parameter, this.#requestId(head), onAnswer);
+    const id = this.#requestId(head);
+    return new Exchange(this, res, head, rawQuery, parameter, id, this.#turnBegan, onAnswer);
   }
 
   /** The caller's id where it sent a sane one. */

@@ -1,12 +1,15 @@
-// The figures of one `serve` process. The hot path counts in plain numbers; Prometheus reads them when it asks.
+// The figures of one `serve` process. The hot path counts in arrays of numbers, found once for each operation;
+// Prometheus reads them when it asks.
 // Where several workers share a port a scrape meets any of them, and it shows all: each series then says whose it is.
 
-import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode } from '../errors.js';
+import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import type { Operation } from './operation.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-const SECONDS_BUCKETS = [0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5];
+/** Of what a call of Redis takes. */
+const CALL_BUCKETS = [0.0002, ...SECONDS_BUCKETS];
 
 /** The figures of one process, as they travel to another. */
 export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
@@ -24,37 +27,77 @@ export function showAll(byWorker: Readonly<Record<string, Figures>>): Promise<st
   return AggregatorRegistry.aggregate(labelled).metrics();
 }
 
+const FIRST_STATUS = 100;
+const STATUSES = 500;
+const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'];
+
+/** What the answers of one operation were, and how long they took. */
+class Answers {
+  readonly #byStatus = new Float64Array(STATUSES);
+  readonly #byClass: readonly HistogramSeries[];
+
+  constructor(durations: FixedHistogram<'operation' | 'status_class'>, operation: string) {
+    this.#byClass = CLASSES.map((name) => durations.series(operation, name));
+  }
+
+  readonly count = (status: number, ms: number): void => {
+    const i = status - FIRST_STATUS;
+    this.#byStatus[i] = (this.#byStatus[i] as number) + 1;
+    (this.#byClass[(i / 100) | 0] as HistogramSeries).observe(ms / 1000);
+  };
+
+  *[Symbol.iterator](): Iterator<readonly [status: number, count: number]> {
+    for (const [i, count] of this.#byStatus.entries()) if (count > 0) yield [FIRST_STATUS + i, count];
+  }
+}
+
+/** Of lines in the streams; `purchase` is a line of an order. */
+const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase'];
+type NotLogged = 'full' | 'elsewhere';
+
 export class ServeMetrics {
   readonly registry = new Registry();
-  /** operation -> status -> answers */
-  readonly #answers = new Map<string, Map<number, number>>();
+  readonly #answers = new Map<string, Answers>();
+  readonly #durations: FixedHistogram<'operation' | 'status_class'>;
   readonly #refusals = new Map<ErrorCode, number>();
-  readonly #notLogged: Counter<'why'>;
-  readonly #batchSize: Histogram;
-  readonly #batchSeconds: Histogram;
-  readonly #callSeconds: Histogram;
+  readonly #events = new Float64Array(TYPES.length);
+  readonly #notLogged = { full: 0, elsewhere: 0 };
+  #visits = 0;
+  #erasures = 0;
+  readonly #batchSize: FixedHistogram<'script'>;
+  readonly #callSeconds: FixedHistogram<'script'>;
+  readonly #calls = new Map<string, HistogramSeries>();
+  readonly #replicationSeconds: HistogramSeries;
 
-  /** @param openRequests requests that have no answer yet */
-  constructor(openRequests: () => number) {
+  /**
+   * @param openRequests requests that have no answer yet
+   * @param logsVisits whether counted visits are logged
+   */
+  constructor(openRequests: () => number, logsVisits: boolean) {
     const { registry } = this;
-    collectDefaultMetrics({ register: registry });
+    const registers = [registry];
     const answers = this.#answers;
     new Counter({
       name: 'wishmeter_http_answers_total',
       help: 'Answers by operation and status; those of status 200 are what was acknowledged',
       labelNames: ['operation', 'status'],
-      registers: [registry],
+      registers,
       collect() {
         this.reset();
-        for (const [operation, byStatus] of answers) {
+        for (const [operation, byStatus] of answers)
           for (const [status, count] of byStatus) this.inc({ operation, status }, count);
-        }
       },
+    });
+    this.#durations = new FixedHistogram(registry, {
+      name: 'wishmeter_http_request_duration_seconds',
+      help: 'Time from the turn of the event loop that brought a request to its answer, by operation and class of status',
+      labels: ['operation', 'status_class'],
+      buckets: SECONDS_BUCKETS,
     });
     new Gauge({
       name: 'wishmeter_http_open_requests',
       help: 'Requests that have no answer yet',
-      registers: [registry],
+      registers,
       collect() {
         this.set(openRequests());
       },
@@ -64,62 +107,120 @@ export class ServeMetrics {
       name: 'wishmeter_http_refused_total',
       help: 'Requests refused, by the code that their answers gave',
       labelNames: ['code'],
-      registers: [registry],
+      registers,
       collect() {
         this.reset();
         for (const [code, count] of refusals) this.inc({ code }, count);
       },
     });
-    this.#notLogged = new Counter({
+    const events = this.#events;
+    new Counter({
+      name: 'wishmeter_events_total',
+      help: 'Events brought to the streams, by type; `purchase` is a line of an order',
+      labelNames: ['type'],
+      registers,
+      collect() {
+        this.reset();
+        for (const [i, type] of TYPES.entries()) this.inc({ type }, events[i]);
+      },
+    });
+    const counter = (name: string, help: string, read: () => number) =>
+      new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      });
+    const notLogged = this.#notLogged;
+    counter('wishmeter_visits_counted_total', 'Visits counted in Redis', () => this.#visits);
+    counter(
+      'wishmeter_visits_logged_total',
+      'Visits counted, and logged for ClickHouse in the same step',
+      () => (logsVisits ? this.#visits - notLogged.full - notLogged.elsewhere : 0),
+    );
+    new Counter({
       name: 'wishmeter_visits_not_logged_total',
       help: 'Visits that were counted and are not in the log: its stream was full, or at another node (elsewhere)',
       labelNames: ['why'] as const,
-      registers: [registry],
+      registers,
+      collect() {
+        this.reset();
+        this.inc({ why: 'full' }, notLogged.full);
+        this.inc({ why: 'elsewhere' }, notLogged.elsewhere);
+      },
     });
-    for (const why of ['full', 'elsewhere']) this.#notLogged.inc({ why }, 0);
-    this.#batchSize = new Histogram({
+    counter('wishmeter_erasures_total', 'Visitors erased from Redis', () => this.#erasures);
+    this.#batchSize = new FixedHistogram(registry, {
       name: 'wishmeter_batch_operations',
       help: 'Operations that shared one Redis call',
-      labelNames: ['script'],
+      labels: ['script'],
       buckets: SIZE_BUCKETS,
-      registers: [registry],
     });
-    this.#batchSeconds = new Histogram({
-      name: 'wishmeter_batch_seconds',
-      help: 'Time until Redis answered a batch',
-      labelNames: ['script'],
-      buckets: SECONDS_BUCKETS,
-      registers: [registry],
+    this.#callSeconds = new FixedHistogram(registry, {
+      name: 'wishmeter_redis_call_duration_seconds',
+      help: 'Time until Redis answered a call of a script, or it was given up; `command` is what needs none',
+      labels: ['script'],
+      buckets: CALL_BUCKETS,
     });
-    this.#callSeconds = new Histogram({
-      name: 'wishmeter_redis_call_seconds',
-      help: 'Time until Redis answered a call that is no batch, or was given up',
-      buckets: SECONDS_BUCKETS,
-      registers: [registry],
-    });
+    this.#replicationSeconds = new FixedHistogram(registry, {
+      name: 'wishmeter_redis_replication_wait_duration_seconds',
+      help: 'Time until REDIS_REPLICAS replicas had what was sent, or it was given up; it is part of the calls',
+      labels: [],
+      buckets: CALL_BUCKETS,
+    }).series();
   }
 
-  /** Counts the answers of an operation, or of what is none. */
-  readonly countAnswers = (operation: Operation | undefined): ((status: number) => void) => {
+  /** What counts the answers of an operation, or of what is none: by status, and milliseconds since the request. */
+  readonly countAnswers = (operation: Operation | undefined): ((status: number, ms: number) => void) => {
     const name = operation === undefined ? 'none' : `${operation.method} ${operation.path}`;
-    const byStatus = this.#answers.get(name) ?? new Map<number, number>();
-    this.#answers.set(name, byStatus);
-    return (status) => byStatus.set(status, (byStatus.get(status) ?? 0) + 1);
+    const answers = this.#answers.get(name) ?? new Answers(this.#durations, name);
+    this.#answers.set(name, answers);
+    return answers.count;
   };
 
   readonly refused = (code: ErrorCode): void => {
     this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1);
   };
 
-  readonly visitsNotLogged = (why: 'full' | 'elsewhere', visits: number): void =>
-    this.#notLogged.inc({ why }, visits);
+  /** @param events of this type that are in a stream */
+  readonly recorded = (type: string, events: number): void => {
+    const i = TYPES.indexOf(type);
+    if (i >= 0) this.#events[i] = (this.#events[i] as number) + events;
+  };
 
-  readonly called = (ms: number): void => this.#callSeconds.observe(ms / 1000);
+  readonly visitsCounted = (visits: number): void => {
+    this.#visits += visits;
+  };
+
+  readonly visitsNotLogged = (why: NotLogged, visits: number): void => {
+    this.#notLogged[why] += visits;
+  };
+
+  readonly erased = (): void => {
+    this.#erasures++;
+  };
+
+  /** A call that is no batch took so many milliseconds. */
+  readonly called = (script: string, ms: number): void => {
+    let series = this.#calls.get(script);
+    if (series === undefined) {
+      series = this.#callSeconds.series(script);
+      this.#calls.set(script, series);
+    }
+    series.observe(ms / 1000);
+  };
+
+  readonly replicated = (ms: number): void => this.#replicationSeconds.observe(ms / 1000);
 
   batchObserver(script: string): (size: number, ms: number) => void {
+    const sizes = this.#batchSize.series(script);
+    const seconds = this.#callSeconds.series(script);
     return (size, ms) => {
-      this.#batchSize.observe({ script }, size);
-      this.#batchSeconds.observe({ script }, ms / 1000);
+      sizes.observe(size);
+      seconds.observe(ms / 1000);
     };
   }
 }

@@ -98,6 +98,7 @@ export class Doors {
   readonly #recorder: Recorder;
   readonly #maxProducts: number;
   readonly #log: VisitLog | undefined;
+  readonly #onCounted: ((visits: number) => void) | undefined;
   /** name -> room, as last seen */
   readonly #rooms = new LRUCache<string, string>({ max: REMEMBERED_ROOMS });
 
@@ -109,6 +110,7 @@ export class Doors {
     recorder: Recorder,
     maxProducts: number,
     log: VisitLog | undefined,
+    onCounted: ((visits: number) => void) | undefined,
   ) {
     this.#store = store;
     this.#batch = batch;
@@ -117,6 +119,7 @@ export class Doors {
     this.#recorder = recorder;
     this.#maxProducts = maxProducts;
     this.#log = log;
+    this.#onCounted = onCounted;
   }
 
   /** The profile that a name gets when it is first written, whether or not it was. */
@@ -213,6 +216,7 @@ export class Doors {
     const logged = this.#log?.args(line, this.#store.addressOf(bucketOf(profileId))) ?? [];
     const args = [handle, REMEMBERED_S, this.#maxProducts, isRoom ? 1 : 0, ...logged];
     const reply = await this.#store.change(VISIT_ONCE, touched, args);
+    if (typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
     if (Array.isArray(reply)) {
       const [count, missed] = reply as [number, number];
       this.#log?.notLogged(missed);

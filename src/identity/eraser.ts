@@ -52,11 +52,14 @@ export class Eraser {
   readonly #store: Store;
   readonly #doors: Doors;
   readonly #atProfile: AtProfile;
+  readonly #onErased: (() => void) | undefined;
 
-  constructor(store: Store, doors: Doors, atProfile: AtProfile) {
+  /** @param onErased told of each visitor */
+  constructor(store: Store, doors: Doors, atProfile: AtProfile, onErased?: () => void) {
     this.#store = store;
     this.#doors = doors;
     this.#atProfile = atProfile;
+    this.#onErased = onErased;
   }
 
   /**
@@ -66,6 +69,12 @@ export class Eraser {
    * @throws ServiceError `unavailable`: a part of it may be erased, and the next try does the rest
    */
   async erase(name: string): Promise<boolean> {
+    const wasKnown = await this.#erase(name);
+    if (wasKnown) this.#onErased?.();
+    return wasKnown;
+  }
+
+  async #erase(name: string): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
       const { room } = await this.#doors.where(name);
       if (room === undefined) {

@@ -27,6 +27,14 @@ export interface IdentityParts {
   readonly visitors: Visitors;
 }
 
+/** What is told of what was done, for metrics. */
+export interface IdentityFigures {
+  /** Visits that were counted one by one. */
+  readonly visitsCounted?: (visits: number) => void;
+  /** A visitor was erased. */
+  readonly erased?: () => void;
+}
+
 /** @param maxProducts products that a profile may count @param log of visits, where there is one */
 export function openIdentity(
   store: Store,
@@ -35,6 +43,7 @@ export function openIdentity(
   wishlists: WishlistBatch,
   maxProducts: number,
   log?: VisitLog,
+  { visitsCounted, erased }: IdentityFigures = {},
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
@@ -42,8 +51,8 @@ export function openIdentity(
   const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir), finishErasure);
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
-  const doors = new Doors(store, batch, profileIds, atProfile, recorder, maxProducts, log);
-  const eraser: Eraser = new Eraser(store, doors, atProfile);
+  const doors = new Doors(store, batch, profileIds, atProfile, recorder, maxProducts, log, visitsCounted);
+  const eraser: Eraser = new Eraser(store, doors, atProfile, erased);
   const linker = new Linker(store, doors, merger);
   return {
     atProfile,

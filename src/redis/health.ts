@@ -20,6 +20,8 @@ export interface HealthSpec {
   readonly timeoutMs: number;
   /** Told of failed looks, and once of a loss, as DeploymentLostError. */
   readonly onError: (error: Error) => void;
+  /** Told how long each wait for replicas took, in milliseconds. */
+  readonly onReplicated?: ((ms: number) => void) | undefined;
 }
 
 interface Waiter {
@@ -229,7 +231,7 @@ export class RedisHealth {
   }
 
   #newNode(address: string | undefined, has: (slot: number) => boolean): RedisNode {
-    const { timeoutMs, onError } = this.#spec;
+    const { timeoutMs, onError, onReplicated } = this.#spec;
     const node = new RedisNode({
       address,
       marks: this.#marks,
@@ -237,6 +239,7 @@ export class RedisHealth {
       has,
       onMoved: (slot, to) => this.moved(slot, to),
       onError,
+      onReplicated,
       onFailover: () => this.#failedOver(),
     });
     this.#nodes.set(address ?? '', node);

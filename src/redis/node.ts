@@ -28,6 +28,8 @@ export interface NodeSpec {
   readonly onMoved: (slot: number, address: string) => void;
   /** Told of failed looks, and once of a loss, as DeploymentLostError. */
   readonly onError: (error: Error) => void;
+  /** Told how long each wait for replicas took, in milliseconds, failed ones too. */
+  readonly onReplicated: ((ms: number) => void) | undefined;
   /** Told when another server, or one with another history, answers in its place. */
   readonly onFailover: () => void;
 }
@@ -132,10 +134,12 @@ export class RedisNode {
     this.#replicated = undefined;
     const { redis, address } = this;
     const mark = this.#mark as Mark;
+    const began = performance.now();
     // WAIT is about the connection's last write. A batch that is asked for again may not be one, so this is.
     const written = redis.eval(PROBE.source, 1, mark.key, this.lastMoment(deadline), mark.digest);
     const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
-    const [wrote, reached] = await Promise.all([written, redis.wait(count, Math.max(1, ms))]); // 0 is for ever
+    const waited = Promise.all([written, redis.wait(count, Math.max(1, ms))]); // 0 is for ever
+    const [wrote, reached] = await waited.finally(() => this.#spec.onReplicated?.(performance.now() - began));
     if (wrote !== 1 || reached < count) {
       const cause = new Error(
         `${reached} of ${count} replicas of ${address ?? 'Redis'} have a batch in time`,

@@ -24,8 +24,10 @@ export interface StoreOptions extends RedisConnection {
   readonly replicas?: number;
   /** Told of the connection's errors, and of a DeploymentLostError. */
   readonly onError: (error: Error) => void;
-  /** Told how long each single call took, in milliseconds, failed ones too. */
-  readonly onCall?: (ms: number) => void;
+  /** Told how long each single call took, in milliseconds, failed ones too; `command` stands for one without a script. */
+  readonly onCall?: (script: string, ms: number) => void;
+  /** Told how long each wait for replicas took, in milliseconds, failed ones too. */
+  readonly onReplicated?: (ms: number) => void;
   /** Told of the salt that Redis holds, undefined where it holds none, before anything is made; throws to refuse it. */
   readonly confirm?: (salt: string | undefined) => void;
 }
@@ -48,7 +50,7 @@ export class Store {
   readonly #sender: Sender;
   /** Milliseconds that a call may take. */
   readonly timeoutMs: number;
-  readonly #onCall: ((ms: number) => void) | undefined;
+  readonly #onCall: ((script: string, ms: number) => void) | undefined;
 
   private constructor(client: RedisClient, keys: Keys, deployment: Deployment, options: StoreOptions) {
     this.client = client;
@@ -57,8 +59,9 @@ export class Store {
     this.isCluster = options.urls.length > 1;
     this.timeoutMs = options.timeoutMs;
     this.#onCall = options.onCall;
-    const { timeoutMs, onError, replicas = 0 } = options;
-    this.#health = new RedisHealth({ client, keys, salt: deployment.salt, timeoutMs, onError });
+    const { timeoutMs, onError, onReplicated, replicas = 0 } = options;
+    const { salt } = deployment;
+    this.#health = new RedisHealth({ client, keys, salt, timeoutMs, onError, onReplicated });
     this.#sender = new Sender(this.#health, replicas);
   }
 
@@ -127,7 +130,7 @@ export class Store {
     try {
       return await this.#sender.send(call, started + this.timeoutMs, numbers, writes);
     } finally {
-      this.#onCall?.(performance.now() - started);
+      this.#onCall?.(script.name, performance.now() - started);
     }
   }
 
@@ -147,7 +150,7 @@ export class Store {
         await sleep(AGAIN_MS);
       }
     } finally {
-      this.#onCall?.(performance.now() - started);
+      this.#onCall?.('command', performance.now() - started);
     }
   }
 

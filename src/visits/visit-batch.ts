@@ -50,11 +50,13 @@ const LETTERS: Record<Entry['kind'], string> = {
 /**
  * @param maxProducts products that a profile may count; one more is `too_many_products`
  * @param log undefined where visits are counted only
+ * @param onCounted told how many visits of a batch were counted
  */
 export function visitFormat(
   keys: Keys,
   maxProducts: number,
   log?: VisitLog,
+  onCounted?: (visits: number) => void,
 ): BatchFormat<Entry, VisitAnswer> {
   return {
     script: loadScript('visits'),
@@ -102,7 +104,20 @@ export function visitFormat(
         answers[(list[i] as number) - 1] =
           answer === LUA.TOO_MANY ? new ServiceError('too_many_products') : answer;
       }
+      if (onCounted !== undefined) onCounted(countedOf(entries, answers));
       return answers;
     },
   };
+}
+
+/** A visit without an answer was counted; so was one whose answer is its count. */
+function countedOf(entries: readonly Entry[], answers: readonly (VisitAnswer | Error)[]): number {
+  let visits = 0;
+  for (let i = 0; i < answers.length; i++) {
+    const { kind } = entries[i] as Entry;
+    if (kind !== 'visit' && kind !== 'visitAndCount') continue;
+    const answer = answers[i];
+    if (answer === undefined || typeof answer === 'number') visits++;
+  }
+  return visits;
 }

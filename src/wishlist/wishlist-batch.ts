@@ -3,7 +3,8 @@
 
 import { hash } from 'node:crypto';
 import { LUA, ServiceError } from '../errors.js';
-import { shardOf } from '../events/appender.js';
+import { type OnRecorded, shardOf } from '../events/appender.js';
+import { eventTypeOf } from '../events/row.js';
 import type { Identity } from '../identity/rules.js';
 import type { Place } from '../redis/at-profile.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
@@ -112,6 +113,8 @@ export interface WishlistOptions extends Partial<ItemLimits> {
   /** Streams that new events are spread over, and bytes at which one takes no more. */
   readonly shards: number;
   readonly highWater: number;
+  /** Told of events that came into a stream with their changes: on one server. */
+  readonly onRecorded?: OnRecorded;
   /** How long a pending event is taken for a request that is still under way. */
   readonly underWayMs?: number;
 }
@@ -179,7 +182,7 @@ function wishlistFormat(
   keys: Keys,
   isOneServer: boolean,
   underWayMs: number,
-  { shards, highWater, maxItems = 0, maxBytes = 0 }: WishlistOptions,
+  { shards, highWater, maxItems = 0, maxBytes = 0, onRecorded }: WishlistOptions,
 ): BatchFormat<Entry, WishlistAnswer> {
   return {
     script: loadScript('wishlist'),
@@ -239,9 +242,25 @@ function wishlistFormat(
         const answer = list[i + 1];
         answers[(list[i] as number) - 1] = typeof answer === 'number' ? errorOf(answer) : answer;
       }
+      if (isOneServer && onRecorded !== undefined)
+        for (const [i, entry] of entries.entries()) tellEvents(entry, answers[i], onRecorded);
       return answers;
     },
   };
+}
+
+/** The events that came into the stream with a change. */
+function tellEvents(entry: Entry, answer: WishlistAnswer | Error, onRecorded: OnRecorded): void {
+  if (entry.kind !== 'make' || answer instanceof Error) return;
+  if (answer !== undefined && !answer.startsWith(DONE)) return;
+  const { change } = entry;
+  if (change.kind !== 'remove') {
+    onRecorded(eventTypeOf(change.event.line), 1);
+    return;
+  }
+  const [first] = change.items;
+  const removed = answer === undefined ? 1 : Number.parseInt(answer.slice(DONE.length), 10) || 0;
+  if (first !== undefined && removed > 0) onRecorded(eventTypeOf(first.event.line), removed);
 }
 
 const LETTERS = { add: 'a', remove: 'r', share: 'c' } as const;

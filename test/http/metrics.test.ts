@@ -149,9 +149,9 @@ t.test('metrics', async (t) => {
       for (const code of ['invalid_json', 'invalid_request', 'unauthorized', 'not_found'])
         t.equal(sample(after, `wishmeter_http_refused_total{code="${code}"}`), 1, code);
       for (const name of [
-        'batch_seconds_count{script="record"}',
+        'redis_call_duration_seconds_count{script="record"}',
         'batch_operations_sum{script="record"}',
-        'redis_call_seconds_count',
+        'events_total{type="add"}',
       ])
         t.ok((sample(after, `wishmeter_${name}`) ?? 0) > 0, name);
     });

@@ -197,7 +197,7 @@ t.test('routes', async (t) => {
     t.equal(samples.get('wishmeter_http_open_requests'), 1, 'the one that asks');
     t.equal(samples.get('wishmeter_batch_operations_sum{script="record"}'), 1);
     t.equal(samples.get('wishmeter_batch_operations_sum{script="visits"}'), 5 + 1, 'visits, and the read');
-    t.ok(Number(samples.get('wishmeter_batch_seconds_count{script="visits"}')) >= 1);
+    t.ok(Number(samples.get('wishmeter_redis_call_duration_seconds_count{script="visits"}')) >= 1);
     t.ok(samples.has('process_cpu_seconds_total'));
   });
 });

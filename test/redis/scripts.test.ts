@@ -19,7 +19,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'erasure-done': 'c67cb064f377866941a2e9088451c7eaba2fa05c',
   erasures: 'f15e00f9bd03832e960b0a9c020909f56ce3dd73',
   fence: '2409924d290580f6ce271a394330312ada2956e9',
-  'flush-beat': 'ae5126cc36c3ffe50de7920728fe7de78f286b64',
+  'flush-beat': 'a73f737e97ac99a13d2fb8cdc26be850c35c1f7f',
   'flush-claim': '3d2fcb853c07412f65350e066529fc9361f6216d',
   'flush-finalize': '3de5faec389501b795f9ad8c2bca1d87403de780',
   'flush-prepare': '2e3a0170b91550e8cb6a7c81c565a6e6cee9e506',
@@ -49,7 +49,7 @@ const SHAS: Readonly<Record<string, string>> = {
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
   'visit-once': '5026a60b473974fa019a8d03cb2bc86c372ee98e',
   visits: 'ab92c321a10346ef652d7482ed6efe1750ae44f0',
-  wishlist: 'c70b0d107a1df8b013ecb90792d4b353e3aa1b09',
+  wishlist: '45b9d095cf825db41185de1ea1b0eaf8985f7a41',
 };
 
 const names = scriptNames();
