@@ -17,7 +17,7 @@ import { writeCors, writePreflight } from './cors.js';
 import { Exchange, type ExchangeHost } from './exchange.js';
 import { type Head, readHead } from './head.js';
 import type { Operation } from './operation.js';
-import type { RateLimit } from './rate-limit.js';
+import type { RateLimits } from './rate-limits.js';
 
 export interface ExchangeOptions {
   readonly access: Access;
@@ -26,8 +26,7 @@ export interface ExchangeOptions {
   readonly onAnswers: (operation: Operation | undefined) => (status: number) => void;
   /** Told of every answer that tells an error. */
   readonly onRefusal: (code: ErrorCode) => void;
-  /** Absent where callers may send as much as they like. */
-  readonly rateLimit: RateLimit | undefined;
+  readonly limits: RateLimits;
   /** Milliseconds that a turn of the event loop may have taken when a crowd is still taken in. */
   readonly longestTurnMs: number;
   /** See callerAddress. */
@@ -112,7 +111,11 @@ export class Exchanges implements ExchangeHost {
     const hasParameter = operation.path.includes(':');
     // Health, metrics and public routes are exempt from limits.
     const guarded = isGuarded(subject);
-    const rateLimit = guarded ? this.#options.rateLimit : undefined;
+    const { callers, strangers, newVisitors } = this.#options.limits;
+    const rateLimit = guarded ? callers : undefined;
+    // What delivers is known by its signature alone, once its body is there: it is no stranger.
+    const strangerLimit = guarded && subject !== 'delivery' ? strangers : undefined;
+    const needsPayer = rateLimit !== undefined || strangerLimit !== undefined || newVisitors !== undefined;
     // What a request weighs beyond one only its body tells. It is counted before its fields are looked at.
     const countRest =
       rateLimit === undefined || weight === undefined
@@ -130,10 +133,11 @@ export class Exchanges implements ExchangeHost {
           exchange.answerError = answerError;
         } finally {
           // Also for wrong credentials, which count for their address.
-          if (rateLimit !== undefined) {
-            exchange.payer =
-              exchange.caller?.account ?? callerAddress(res, req, this.#options.trustedProxies);
-            rateLimit.count(exchange.payer);
+          if (guarded && needsPayer) {
+            const account = exchange.caller?.account ?? undefined;
+            exchange.payer = account ?? callerAddress(res, req, this.#options.trustedProxies);
+            if (account === undefined) strangerLimit?.count(exchange.payer);
+            rateLimit?.count(exchange.payer);
           }
         }
         operation.admit?.(exchange);
