@@ -42,6 +42,7 @@ import { visitListOperation } from './http/visit-lists.js';
 import { visitOperations } from './http/visits.js';
 import { Exporter } from './identity/exporter.js';
 import { openIdentity } from './identity/open.js';
+import { Seen } from './identity/seen.js';
 import { upgradeDoors } from './identity/upgrade.js';
 import { inWords } from './redis/failures.js';
 import { VISIT_STREAMS } from './redis/keys.js';
@@ -185,7 +186,8 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store);
-    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS, visitLog);
+    const seen = config.STRANGER_NEW_VISITORS > 0 ? new Seen(false) : undefined;
+    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS, visitLog, seen);
     const { atProfile, outbox, visitors, profiles } = identity;
     onClose(identity.audit.watch());
     const { items, shares, purchases, settings } = openWishlist(

@@ -17,6 +17,7 @@ import { writeCors, writePreflight } from './cors.js';
 import { Exchange, type ExchangeHost } from './exchange.js';
 import { type Head, readHead } from './head.js';
 import type { Operation } from './operation.js';
+import type { RateLimit } from './rate-limit.js';
 import type { RateLimits } from './rate-limits.js';
 
 export interface ExchangeOptions {
@@ -46,6 +47,7 @@ export class Exchanges implements ExchangeHost {
   readonly access: Access;
   readonly bodies = new BodyReader();
   readonly log: Logger;
+  readonly newVisitors: RateLimit | undefined;
   readonly onRefusal: (code: ErrorCode) => void;
   /** Whether answers close their connections, and this process counts as not ready. */
   isDraining = false;
@@ -63,6 +65,7 @@ export class Exchanges implements ExchangeHost {
   constructor(options: ExchangeOptions) {
     this.#options = options;
     this.access = options.access;
+    this.newVisitors = options.limits.newVisitors;
     this.log = options.log;
     this.onRefusal = options.onRefusal;
   }

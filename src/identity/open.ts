@@ -14,6 +14,7 @@ import { Merger } from './merge.js';
 import { MergeAudit } from './merge-audit.js';
 import { createProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
+import type { Seen } from './seen.js';
 import { Visitors } from './visitors.js';
 
 export interface IdentityParts {
@@ -27,7 +28,10 @@ export interface IdentityParts {
   readonly visitors: Visitors;
 }
 
-/** @param maxProducts products that a profile may count @param log of visits, where there is one */
+/**
+ * @param maxProducts products that a profile may count @param log of visits, where there is one
+ * @param seen where visitors are met, see Doors.meet
+ */
 export function openIdentity(
   store: Store,
   batch: VisitBatch,
@@ -35,6 +39,7 @@ export function openIdentity(
   wishlists: WishlistBatch,
   maxProducts: number,
   log?: VisitLog,
+  seen?: Seen,
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
@@ -42,7 +47,7 @@ export function openIdentity(
   const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir), finishErasure);
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
-  const doors = new Doors(store, batch, profileIds, atProfile, recorder, maxProducts, log);
+  const doors = new Doors(store, batch, profileIds, atProfile, recorder, maxProducts, log, seen);
   const eraser: Eraser = new Eraser(store, doors, atProfile);
   const linker = new Linker(store, doors, merger);
   return {

@@ -31,7 +31,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'merge-give': 'b8851c4b963107800807e7601db6cf57d246dcc1',
   'merge-record': '919c68b35729bd380856cd0a24fcec04e4371c63',
   'merge-take': '5fc952d5e4a97f9347ded282cd7169d0ad9df2e9',
-  'move-out': '9c7730f2c9ec8f3c5714a4994800c9438c43d126',
+  'move-out': 'f7de259116306b69c67695abe20a6dcdd1bc56c7',
   open: 'c1a15d08db203314974efadbd2b0996e038623e5',
   point: '1ead619a0df01d6635a54436f62f98a8e6993c8c',
   probe: 'd064623a6b68ddab0235d80118651c7ab4a09fc3',
@@ -47,8 +47,8 @@ const SHAS: Readonly<Record<string, string>> = {
   settings: '2f826facd09314fe8b419529ef58b8fdc729bafa',
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
-  'visit-once': '3452ff439a448c7801f813defe8df786d1c6a80a',
-  visits: 'cf465d11dd13ac337b0b1b038fe6558f7775253c',
+  'visit-once': 'c95b9f753c599e72ace53eb69022d4f7317495a3',
+  visits: '0d57a05c62a3dabd67cf55ab01a1ca719d629970',
   wishlist: '701eec83e6633d3619e458501c8bf0b0e0dc38ba',
 };
 
