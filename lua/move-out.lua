@@ -21,6 +21,8 @@ local field = redis.call('HGET', KEYS[1], ARGV[2])
 if field and field ~= '.' then
   return field
 end
+-- When a guest was seen does not matter of a customer. (A marker without a field is what a failover left.)
+redis.pcall('HDEL', KEYS[2], '')
 if redis.call('EXISTS', KEYS[2]) == 1 then
   if redis.call('EXISTS', KEYS[3]) == 0 then
     redis.call('RENAME', KEYS[2], KEYS[3])

@@ -32,7 +32,7 @@ if redis.call('TYPE', KEYS[1]).ok == 'string' then
   return '@'
 end
 count = redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
-if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
+if count == 1 and redis.call('HLEN', KEYS[1]) - redis.call('HEXISTS', KEYS[1], '') > tonumber(ARGV[4]) then
   redis.call('HDEL', KEYS[1], ARGV[2])
   return -6
 end

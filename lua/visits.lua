@@ -17,16 +17,24 @@
 --            the key behind it, then what is looked for there, then for some kinds two or four lines more
 --              v visit, c visit and answer the count, g get the count: door; handle
 --              d reset: door; handle; ids; the identity, `s:<session>` or `c:<customer>`
+--              n visit of one who may be unknown: door; handle; ids; the identity; seconds of a day, empty where it is
+--                not noted that it was seen; 1 where unknown ones are refused, else empty
+--              t one was seen: ids; the identity; door; seconds of a day, empty where that is not noted
 --              p where is the identity, r the same and make it known: ids; the identity; door; empty
 --              V C G D the same as v c g d, at a room: room; handle; profile of the room; the identity, or empty where
 --                its door was asked before; where it is not empty: ids; the room that the sender expects
 -- ARGV[6..9] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
---            line for each v c V C, in their order. On a cluster the stream need not be at this node
+--            line for each v c n V C, in their order. On a cluster the stream need not be at this node
 --
 -- The field of an identity in `ids` is `.` (at home, known without counts) or `<room> <move>` (its moves so far).
 --
+-- That a guest was seen is the field with the empty name at its door: the day, by this server's clock. A guest who has it
+-- needs no field in `ids`.
+--
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
---   a count (integer) for c, C, g, G; TOO_MANY -6 for v, V, c, C: this would be one product too many
+--   a count (integer) for c, C, g, G, n; TOO_MANY -6 for v, V, c, C, n: this would be one product too many
+--   for n also NEWCOMER -7: it was unknown, and has the count 1; REFUSED -8: it is unknown, and nothing was done
+--   for t 1 where it is at home, 0 where it is unknown
 --   `@<field>`: the identity is elsewhere; without the field (empty) where the sender has to ask for it
 --   the heir's id, `!` before it while the merge is under way: the room was merged away; `@`: it is being erased, or
 --     it is no room (any more): each has an owner
@@ -72,6 +80,40 @@ local function where(kind, ids, identity, door)
   return field
 end
 
+-- Whether there are more products than there may be. The day is none.
+local function is_over(key)
+  local fields = redis.call('HLEN', key)
+  if fields == max + 1 then
+    fields = fields - redis.call('HEXISTS', key, '')
+  end
+  return fields > max
+end
+
+-- Notes that one who is at home was seen.
+local function seen(door, ids, identity, field, day_s)
+  if day_s ~= '' then
+    redis.call('HSET', door, '', math.floor(time[1] / day_s))
+    if field then
+      redis.call('HDEL', ids, identity)
+    end
+  end
+end
+
+-- n and t: where else to ask, or nothing; its field, and whether it is unknown.
+local function meet(ids, identity, door)
+  local field = redis.pcall('HGET', ids, identity)
+  if type(field) == 'table' then
+    return answer_of(field)
+  elseif field and field ~= '.' then
+    return '@' .. field
+  end
+  local kind = redis.pcall('TYPE', door)
+  if kind.err then
+    return answer_of(kind)
+  end
+  return kind.ok == 'string' and '@', field, not field and kind.ok == 'none'
+end
+
 -- Where else to ask than at a room, or nil.
 local function elsewhere(profile, identity, ids, room)
   if ids then
@@ -94,13 +136,30 @@ while true do
   end
   at = stop + 1
   i = i + 1
-  local more, identity, answer
-  local is_visit = kind == 'v' or kind == 'c' or kind == 'V' or kind == 'C'
+  local more, identity, answer, field, is_new, day_s
+  local is_visit = kind == 'v' or kind == 'c' or kind == 'V' or kind == 'C' or kind == 'n'
   if kind ~= 'v' and kind ~= 'c' and kind ~= 'g' then
     _, stop, more, identity = find(text, '^([^\n]*)\n([^\n]*)\n', at)
     at = stop + 1
     if kind == 'p' or kind == 'r' then
       answer = where(kind, key, rest, more)
+    elseif kind == 't' then
+      answer, field, is_new = meet(key, rest, more)
+      if not answer then
+        answer = 0
+        if not is_new then
+          seen(more, key, rest, field, identity)
+          answer = 1
+        end
+      end
+    elseif kind == 'n' then
+      local refuses
+      _, stop, day_s, refuses = find(text, '^([^\n]*)\n([^\n]*)\n', at)
+      at = stop + 1
+      answer, field, is_new = meet(more, identity, key)
+      if not answer and is_new and refuses ~= '' then
+        answer = -8
+      end
     elseif kind ~= 'd' then
       local ids, room
       if identity ~= '' then
@@ -114,9 +173,15 @@ while true do
     local result
     if is_visit then
       result = redis.pcall('HINCRBY', key, rest, 1)
-      if result == 1 and redis.call('HLEN', key) > max then
+      if result == 1 and is_over(key) then
         redis.call('HDEL', key, rest)
         answer = -6
+      elseif kind == 'n' and type(result) ~= 'table' then
+        seen(key, more, identity, field, day_s)
+        answer = result
+        if is_new then
+          answer = -7
+        end
       elseif kind == 'c' or kind == 'C' then
         answer = result
       end
@@ -124,7 +189,7 @@ while true do
       result = redis.pcall('HGET', key, rest)
       answer = tonumber(result) or 0
     else
-      local field = kind == 'D' or redis.pcall('HGET', more, identity)
+      field = kind == 'D' or redis.pcall('HGET', more, identity)
       if type(field) == 'table' then
         result = field
       else
@@ -141,7 +206,7 @@ while true do
   end
   if is_visit then
     visits = visits + 1
-    if answer and (type(answer) ~= 'number' or answer < 0) then
+    if answer and (type(answer) ~= 'number' or answer < 0 and answer ~= -7) then
       uncounted, skipped = uncounted + 1, skipped or {}
       skipped[visits] = true
     end

@@ -32,7 +32,7 @@ import { operatingOperations } from './http/operating.js';
 import type { Operation } from './http/operation.js';
 import { profileOperations } from './http/profiles.js';
 import { purchaseOperation } from './http/purchase.js';
-import { type Accepted, RateLimit } from './http/rate-limit.js';
+import { openRateLimits } from './http/rate-limits.js';
 import { rightsOperations } from './http/rights.js';
 import { listen } from './http/server.js';
 import { settingsOperations } from './http/settings.js';
@@ -43,6 +43,7 @@ import { visitListOperation } from './http/visit-lists.js';
 import { visitOperations } from './http/visits.js';
 import { Exporter } from './identity/exporter.js';
 import { openIdentity } from './identity/open.js';
+import { Seen } from './identity/seen.js';
 import { upgradeDoors } from './identity/upgrade.js';
 import { collectProcessMetrics } from './metrics/process.js';
 import { inWords } from './redis/failures.js';
@@ -110,18 +111,6 @@ export interface Siblings {
   exchange<T>(onShared: (value: T) => void): (value: T) => void;
 }
 
-function openRateLimit({ RATE_LIMIT: perSecond }: Config, siblings?: Siblings): RateLimit | undefined {
-  if (perSecond === 0) return undefined;
-  if (siblings === undefined) return new RateLimit(perSecond);
-  const tell = siblings.exchange<Accepted>((accepted) => rateLimit.told(accepted));
-  const rateLimit = new RateLimit(perSecond, {
-    workers: siblings.workers,
-    now: () => siblings.now(),
-    tell,
-  });
-  return rateLimit;
-}
-
 /**
  * Share of the time-out of Redis that one turn of the event loop may take. Its answers are read in the turn after the
  * one that asked, so two have to fit; and who waits costs less than who is refused, so no less than that.
@@ -163,7 +152,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
       log,
       onAnswers: metrics.countAnswers,
       onRefusal: metrics.refused,
-      rateLimit: openRateLimit(config, siblings),
+      limits: openRateLimits(config, siblings),
       longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
       trustedProxies: config.TRUST_PROXY,
     });
@@ -207,7 +196,17 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store);
-    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS, visitLog, metrics);
+    const seen = config.STRANGER_NEW_VISITORS > 0 ? new Seen(false) : undefined;
+    const identity = openIdentity(
+      store,
+      visits,
+      recorder,
+      wishlists,
+      config.MAX_PRODUCTS,
+      visitLog,
+      metrics,
+      seen,
+    );
     const { atProfile, outbox, visitors, profiles } = identity;
     onClose(identity.audit.watch());
     const { items, shares, purchases, settings } = openWishlist(

@@ -68,16 +68,22 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+export interface ServiceErrorOptions extends ErrorOptions {
+  /** Seconds after which sending again may help, where that may; 1 by default. */
+  readonly retryAfterS?: number;
+}
+
 /** An error with a place in the contract. Anything else that is thrown is a bug and answers 500. */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly issues: readonly Issue[] | undefined;
+  readonly retryAfterS: number;
 
   constructor(
     code: ErrorCode,
     sentence: string = ERRORS[code].sentence,
     issues?: readonly Issue[],
-    options?: ErrorOptions,
+    options?: ServiceErrorOptions,
   ) {
     // A stack trace costs more than all else that a refused request does, and tells of one that is no mistake nothing.
     const limit = Error.stackTraceLimit;
@@ -87,6 +93,7 @@ export class ServiceError extends Error {
     this.name = 'ServiceError';
     this.code = code;
     this.issues = issues;
+    this.retryAfterS = options?.retryAfterS ?? 1;
   }
 }
 
@@ -115,4 +122,8 @@ export const LUA = {
   MANIFEST: -5,
   /** The profile has as many products, or items, as it may: nothing was done. */
   TOO_MANY: -6,
+  /** The visitor was unknown: its first visit was counted. */
+  NEWCOMER: -7,
+  /** The visitor is unknown, and unknown ones are refused: nothing was done. */
+  REFUSED: -8,
 } as const;

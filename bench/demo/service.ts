@@ -57,6 +57,9 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
     CLICKHOUSE_PORT: '0',
     DASHBOARD_PORT: '0',
     DRAIN_MS: '0',
+    // One address brings a whole shop's visitors.
+    STRANGER_RATE_LIMIT: '0',
+    STRANGER_NEW_VISITORS: '0',
     LOG_LEVEL: 'warn',
   };
   try {

@@ -85,6 +85,9 @@ export function wishmeterEnv(redis: Pick<EmbeddedRedis, 'url'>, clickhouseUrl?: 
     HOST: '127.0.0.1',
     REDIS_URL: redis.url,
     API_KEYS: KEY,
+    // One address brings the load of a whole shop.
+    STRANGER_RATE_LIMIT: '0',
+    STRANGER_NEW_VISITORS: '0',
     LOG_LEVEL: 'error',
     ...(clickhouseUrl === undefined ? {} : { CLICKHOUSE_URL: clickhouseUrl }),
   };

@@ -48,7 +48,7 @@ export function normaliseAddress(text: string): string | undefined {
 }
 
 function ofBytes(bytes: Uint8Array): string {
-  if (bytes.length === 4) return bytes.join('.');
+  if (bytes.length === 4) return `${bytes[0]}.${bytes[1]}.${bytes[2]}.${bytes[3]}`;
   const view = new DataView(bytes.buffer);
   return ofGroups(Array.from({ length: bytes.length / 2 }, (_, i) => view.getUint16(2 * i)));
 }

@@ -4,14 +4,14 @@ import { STATUS_CODES } from 'node:http';
 import { ERRORS, type Issue, type ServiceError } from '../errors.js';
 import type { Answer } from './operation.js';
 
-/** Seconds. Right for a rate limit, too: its window is as long. */
-const RETRY_AFTER_S = '1';
-
 /** @param allow methods that the path takes, for `method_not_allowed` */
-export function errorAnswer({ code, message, issues }: ServiceError, allow: string | undefined): Answer {
+export function errorAnswer(
+  { code, message, issues, retryAfterS }: ServiceError,
+  allow: string | undefined,
+): Answer {
   const { status, retryable } = ERRORS[code];
   const headers: Record<string, string> = {};
-  if (retryable) headers['retry-after'] = RETRY_AFTER_S;
+  if (retryable) headers['retry-after'] = String(retryAfterS);
   if (status === 401) headers['www-authenticate'] = 'Bearer';
   if (allow !== undefined) headers['allow'] = allow;
   const body: { error: string; code: string; issues?: readonly Issue[] } = { error: message, code };

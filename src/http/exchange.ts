@@ -6,6 +6,7 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import type { Logger } from 'pino';
 import { type ErrorCode, ServiceError } from '../errors.js';
+import type { Gate } from '../identity/doors.js';
 import { parseJson } from '../validation/json.js';
 import type { Access, Caller } from './access.js';
 import type { BodyReader, Outcome, Reading } from './body.js';
@@ -14,6 +15,7 @@ import { errorAnswer } from './error-answer.js';
 import type { Head } from './head.js';
 import type { Answer, Operation, Request } from './operation.js';
 import { parseQuery, type Query } from './query.js';
+import type { RateLimit } from './rate-limit.js';
 
 /** What all exchanges of a server share. */
 export interface ExchangeHost {
@@ -22,6 +24,8 @@ export interface ExchangeHost {
   readonly log: Logger;
   /** Whether answers close their connections. */
   readonly isDraining: boolean;
+  /** STRANGER_NEW_VISITORS; undefined where they are not bounded. */
+  readonly newVisitors: RateLimit | undefined;
   /** Told of every answer that tells an error. */
   onRefusal(code: ErrorCode): void;
   /** Told when it was answered or aborted. */
@@ -102,6 +106,12 @@ export class Exchange implements Request, Outcome {
       if (this.#isBeingRead) this.#wasRead();
       this.#end();
     });
+  }
+
+  get gate(): Gate | undefined {
+    const { newVisitors } = this.#host;
+    if (newVisitors === undefined || this.caller.account !== null) return undefined;
+    return new AddressGate(newVisitors, this.payer);
   }
 
   query(): Query {
@@ -262,4 +272,27 @@ export class Exchange implements Request, Outcome {
 function named(body: unknown, { customerId }: Caller): unknown {
   if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
   return { ...body, identity: { customerId } };
+}
+
+/** The gate of an address. */
+class AddressGate implements Gate {
+  readonly #limit: RateLimit;
+  readonly #address: string;
+
+  constructor(limit: RateLimit, address: string) {
+    this.#limit = limit;
+    this.#address = address;
+  }
+
+  take(): number | undefined {
+    return this.#limit.take(this.#address);
+  }
+
+  giveBack(taken: number): void {
+    this.#limit.giveBack(this.#address, taken);
+  }
+
+  refusal(): ServiceError {
+    return this.#limit.refusal();
+  }
 }

@@ -18,6 +18,7 @@ import { Exchange, type ExchangeHost } from './exchange.js';
 import { type Head, readHead } from './head.js';
 import type { Operation } from './operation.js';
 import type { RateLimit } from './rate-limit.js';
+import type { RateLimits } from './rate-limits.js';
 
 export interface ExchangeOptions {
   readonly access: Access;
@@ -26,8 +27,7 @@ export interface ExchangeOptions {
   readonly onAnswers: (operation: Operation | undefined) => (status: number, ms: number) => void;
   /** Told of every answer that tells an error. */
   readonly onRefusal: (code: ErrorCode) => void;
-  /** Absent where callers may send as much as they like. */
-  readonly rateLimit: RateLimit | undefined;
+  readonly limits: RateLimits;
   /** Milliseconds that a turn of the event loop may have taken when a crowd is still taken in. */
   readonly longestTurnMs: number;
   /** See callerAddress. */
@@ -47,6 +47,7 @@ export class Exchanges implements ExchangeHost {
   readonly access: Access;
   readonly bodies = new BodyReader();
   readonly log: Logger;
+  readonly newVisitors: RateLimit | undefined;
   readonly onRefusal: (code: ErrorCode) => void;
   /** Whether answers close their connections, and this process counts as not ready. */
   isDraining = false;
@@ -65,6 +66,7 @@ export class Exchanges implements ExchangeHost {
   constructor(options: ExchangeOptions) {
     this.#options = options;
     this.access = options.access;
+    this.newVisitors = options.limits.newVisitors;
     this.log = options.log;
     this.onRefusal = options.onRefusal;
   }
@@ -113,7 +115,11 @@ export class Exchanges implements ExchangeHost {
     const hasParameter = operation.path.includes(':');
     // Health, metrics and public routes are exempt from limits.
     const guarded = isGuarded(subject);
-    const rateLimit = guarded ? this.#options.rateLimit : undefined;
+    const { callers, strangers, newVisitors } = this.#options.limits;
+    const rateLimit = guarded ? callers : undefined;
+    // What delivers is known by its signature alone, once its body is there: it is no stranger.
+    const strangerLimit = guarded && subject !== 'delivery' ? strangers : undefined;
+    const needsPayer = rateLimit !== undefined || strangerLimit !== undefined || newVisitors !== undefined;
     // What a request weighs beyond one only its body tells. It is counted before its fields are looked at.
     const countRest =
       rateLimit === undefined || weight === undefined
@@ -131,10 +137,11 @@ export class Exchanges implements ExchangeHost {
           exchange.answerError = answerError;
         } finally {
           // Also for wrong credentials, which count for their address.
-          if (rateLimit !== undefined) {
-            exchange.payer =
-              exchange.caller?.account ?? callerAddress(res, req, this.#options.trustedProxies);
-            rateLimit.count(exchange.payer);
+          if (guarded && needsPayer) {
+            const account = exchange.caller?.account ?? undefined;
+            exchange.payer = account ?? callerAddress(res, req, this.#options.trustedProxies);
+            if (account === undefined) strangerLimit?.count(exchange.payer);
+            rateLimit?.count(exchange.payer);
           }
         }
         operation.admit?.(exchange);

@@ -53,7 +53,8 @@ export function itemOperations(
       path: '/item/add',
       subject: 'wishlist',
       maxBody: MAX_BODY,
-      handle({ body, caller }) {
+      handle(request) {
+        const { body, caller } = request;
         const { identity: named, content } = readItem(body);
         const identity = access.actFor(caller, named);
         const { properties } = content;
@@ -64,7 +65,7 @@ export function itemOperations(
             [{ path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
           );
         }
-        const refused = sessions.refuse(caller, identity);
+        const refused = sessions.admit(request, identity);
         if (refused === undefined && !isPersonal(identity)) return add(caller, identity, content);
         return addStepwise(caller, identity, content, refused);
       },

@@ -1,6 +1,7 @@
 // What the API is made of: operations, and what they get to see of a request.
 
 import type { ServiceError } from '../errors.js';
+import type { Gate } from '../identity/doors.js';
 import type { Caller, Subject } from './access.js';
 import type { OperationDoc } from './operation-doc.js';
 import type { Query } from './query.js';
@@ -58,6 +59,8 @@ export interface Request {
   header(name: string): string;
   /** Whether one of the headers that the operation named was sent without a value. */
   hasEmptyHeader(name: string): boolean;
+  /** Where a new visitor of this caller has to pass; undefined where none has. */
+  readonly gate: Gate | undefined;
   answer(answer: string | Answer): void;
   fail(error: Error): void;
 }

@@ -1,4 +1,5 @@
-// RATE_LIMIT: how many requests one caller may send per second, over all workers of one `start`. Each worker counts
+// How many requests one caller may send per second (RATE_LIMIT, STRANGER_RATE_LIMIT), or how many new visitors may come
+// from one address per minute (STRANGER_NEW_VISITORS), over all workers of one `start`. Each worker counts
 // what it accepted and tells the others, so nothing waits for Redis or for another process:
 //
 //   accepted ──▶ counted here ──a tenth of a worker's share, or 100 ms──▶ told to the others ──▶ counted there
@@ -8,19 +9,20 @@
 // worker; and a caller who had more than a tenth too much gets, from then on, no more than its share of each worker,
 // until a second in which that does not use up the limit.
 //
-// Seconds are the same for all callers and, by the monotonic clock of the machine, for all workers. What was counted is
+// Below, a second is the window of the limit, whatever its length. Seconds are the same for all callers and, by the monotonic clock of the machine, for all workers. What was counted is
 // forgotten at once and without a timer: a caller may send twice as much in the moment around the end of a second.
 
 import { ServiceError } from '../errors.js';
 
-/** A caller waits for this, so the Retry-After of every error is right here, too; one in debt is told so again. */
-const WINDOW_MS = 1_000;
+const SECOND_MS = 1_000;
 /** Milliseconds after which the others know of a request at the latest. */
 const TELL_MS = 100;
 /** Of the limit: what may be accepted without the others' knowledge, and what may be too much without consequences. */
 const TOLERANCE = 0.1;
 /** Callers with one request in a while are told of every 100 ms, however low the limit. */
 const LEAST_TO_TELL = 2;
+/** Callers of one window that are told apart, about 200 bytes each; with more the oldest are forgotten. */
+const MOST_CALLERS = 100_000;
 
 /** What a worker has accepted in a second, as it travels to the others. */
 export interface Accepted {
@@ -44,13 +46,24 @@ interface Tally {
   count: number;
   /** That this worker may still accept; less than the limit's rest where the caller gets shares. */
   own: number;
-  /** Accepted here, and not told yet. */
+  /** Accepted here, and not told yet; below 0 where what was told was given back. */
   untold: number;
+  /** Whether it is among those that will be told. */
+  isNoted: boolean;
   readonly isShared: boolean;
+}
+
+export interface RateLimitOptions {
+  /** 1,000 by default. */
+  readonly windowMs?: number;
+  /** What a refused caller is told; by default that of `rate_limited`. */
+  readonly sentence?: string;
 }
 
 export class RateLimit {
   readonly #perSecond: number;
+  readonly #windowMs: number;
+  readonly #sentence: string | undefined;
   readonly #peers: Peers | undefined;
   readonly #now: () => number;
   readonly #share: number;
@@ -67,7 +80,9 @@ export class RateLimit {
   #isHurried = false;
 
   /** @param perSecond at least 1 @param peers absent where this process is alone */
-  constructor(perSecond: number, peers?: Peers) {
+  constructor(perSecond: number, peers?: Peers, { windowMs = SECOND_MS, sentence }: RateLimitOptions = {}) {
+    this.#windowMs = windowMs;
+    this.#sentence = sentence;
     const workers = peers?.workers ?? 1;
     this.#perSecond = perSecond;
     this.#peers = peers;
@@ -78,11 +93,31 @@ export class RateLimit {
 
   /** Counts requests. @throws ServiceError `rate_limited` where they are too many; those count for nothing */
   count(caller: string, requests = 1): void {
+    if (this.take(caller, requests) === undefined) throw this.refusal();
+  }
+
+  /** `count` without an error. @returns in which window they were counted, for `giveBack`; undefined where they are too many */
+  take(caller: string, requests = 1): number | undefined {
     const now = this.#now();
     if (now >= this.#ends) this.#begin(now);
     const tally = this.#tallyOf(caller);
-    if (requests > tally.own || tally.count + requests > this.#perSecond)
-      throw new ServiceError('rate_limited');
+    if (requests > tally.own || tally.count + requests > this.#perSecond) return undefined;
+    this.#change(tally, requests);
+    return this.#second;
+  }
+
+  /** One that `take` counted was none. In a later window it does not matter any more. */
+  giveBack(caller: string, window: number): void {
+    if (this.#now() < this.#ends && window === this.#second) this.#change(this.#tallyOf(caller), -1);
+  }
+
+  /** The error of a caller who has to wait for the next window; one in debt is told so again. */
+  refusal(): ServiceError {
+    const retryAfterS = Math.max(1, Math.ceil((this.#ends - this.#now()) / 1_000));
+    return new ServiceError('rate_limited', this.#sentence, undefined, { retryAfterS });
+  }
+
+  #change(tally: Tally, requests: number): void {
     tally.count += requests;
     tally.own -= requests;
     if (this.#peers !== undefined) this.#note(tally, requests);
@@ -99,7 +134,8 @@ export class RateLimit {
   }
 
   #note(tally: Tally, requests: number): void {
-    if (tally.untold === 0) this.#untold.push(tally);
+    if (!tally.isNoted) this.#untold.push(tally);
+    tally.isNoted = true;
     tally.untold += requests;
     this.#telling ??= setTimeout(this.#tell, TELL_MS).unref();
     if (tally.untold < this.#toTell || this.#isHurried) return;
@@ -116,7 +152,10 @@ export class RateLimit {
       second: this.#second,
       requests: this.#untold.map(({ caller, untold }) => [caller, untold]),
     });
-    for (const tally of this.#untold) tally.untold = 0;
+    for (const tally of this.#untold) {
+      tally.untold = 0;
+      tally.isNoted = false;
+    }
     this.#untold = [];
   };
 
@@ -137,7 +176,8 @@ export class RateLimit {
   #tallyOf(caller: string, tallies = this.#tallies): Tally {
     const known = tallies.get(caller);
     if (known !== undefined) return known;
-    const tally = { caller, count: 0, own: this.#perSecond, untold: 0, isShared: false };
+    const tally = { caller, count: 0, own: this.#perSecond, untold: 0, isNoted: false, isShared: false };
+    if (tallies.size >= MOST_CALLERS) tallies.delete(tallies.keys().next().value as string);
     tallies.set(caller, tally);
     return tally;
   }
@@ -146,8 +186,9 @@ export class RateLimit {
   #begin(now: number): void {
     this.#tell(); // while it is known which second that was
     // Alone, a second begins when it is needed.
-    const second = this.#peers === undefined ? this.#second + 1 : Math.floor(now / WINDOW_MS);
-    this.#ends = this.#peers === undefined ? now + WINDOW_MS : (second + 1) * WINDOW_MS;
+    const windowMs = this.#windowMs;
+    const second = this.#peers === undefined ? this.#second + 1 : Math.floor(now / windowMs);
+    this.#ends = this.#peers === undefined ? now + windowMs : (second + 1) * windowMs;
     const passed = second - this.#second;
     this.#second = second;
     this.#last = passed === 1 ? this.#tallies : new Map();
@@ -159,7 +200,7 @@ export class RateLimit {
       const isFlood = count > this.#perSecond * (1 + TOLERANCE) || (isShared && count >= this.#perSecond);
       if (debt === 0 && (!isFlood || passed > 1)) continue;
       const own = isFlood ? this.#share : this.#perSecond;
-      const tally = { caller, count: debt, own, untold: 0, isShared: isFlood };
+      const tally = { caller, count: debt, own, untold: 0, isNoted: false, isShared: isFlood };
       this.#tallies.set(caller, tally);
       this.#kept.add(tally);
     }

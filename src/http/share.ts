@@ -34,10 +34,11 @@ export function shareOperations(
       path: '/share',
       subject: 'wishlist',
       maxBody: MAX_BODY,
-      async handle({ body, caller }) {
+      async handle(request) {
+        const { body, caller } = request;
         const { identity: named, channel } = readShare(body);
         const identity = access.actFor(caller, named);
-        await sessions.refuse(caller, identity);
+        await sessions.admit(request, identity);
         await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
         const { answer } = await visitors.change(identity, caller.mayLink, (place) =>
           shares.share(place, identity, channel),

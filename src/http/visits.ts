@@ -1,6 +1,6 @@
 // POST, GET and DELETE /product/visit.
 
-import type { Asker } from '../identity/doors.js';
+import type { Asker, Gate } from '../identity/doors.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { RequestStore } from '../redis/requests.js';
 import { countAnswer, resetAnswer, visitAnswer } from '../validation/answers.js';
@@ -43,15 +43,30 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
         const { mayLink } = caller;
         if (!hasKey(request)) {
           const kind = wantsCount ? 'visitAndCount' : 'visit';
-          visitors.count(kind, identity, mayLink, productHandle, asker(request, productHandle, wantsCount));
+          visitors.count(
+            kind,
+            identity,
+            mayLink,
+            productHandle,
+            new VisitAsker(request, productHandle, wantsCount),
+          );
           return LATER;
         }
         const asked = { operation: 'visit', input, identity };
         const place = () => visitors.likelyProfile(identity, mayLink);
-        return once(requests, request, asked, place, async (operation) => {
-          const { profileId, count } = await visitors.enterOnce(identity, mayLink, productHandle, operation);
-          return answer(profileId, productHandle, wantsCount ? count : undefined);
-        });
+        const act = () =>
+          once(requests, request, asked, place, async (operation) => {
+            const { profileId, count } = await visitors.enterOnce(
+              identity,
+              mayLink,
+              productHandle,
+              operation,
+            );
+            return answer(profileId, productHandle, wantsCount ? count : undefined);
+          });
+        // Before anything is kept of the request.
+        const { gate } = request;
+        return gate === undefined ? act() : visitors.admit(identity, gate).then(act);
       },
     },
     {
@@ -70,7 +85,13 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
         const { caller } = request;
         const { identity: named, productHandle } = readQuery(request);
         const identity = access.actFor(caller, named);
-        visitors.count('read', identity, caller.mayLink, productHandle, asker(request, productHandle, true));
+        visitors.count(
+          'read',
+          identity,
+          caller.mayLink,
+          productHandle,
+          new VisitAsker(request, productHandle, true),
+        );
         return LATER;
       },
     },
@@ -96,7 +117,7 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
           identity,
           caller.mayLink,
           productHandle,
-          asker(request, productHandle, false),
+          new VisitAsker(request, productHandle, false),
         );
         return LATER;
       },
@@ -105,12 +126,28 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
 }
 
 /** Answers a request once its count is known. */
-function asker(request: Request, productHandle: string, tellsCount: boolean): Asker {
-  return {
-    counted: (profileId, count) =>
-      request.answer(answer(profileId, productHandle, tellsCount ? count : undefined)),
-    failed: (error) => request.fail(error),
-  };
+class VisitAsker implements Asker {
+  readonly #request: Request;
+  readonly #productHandle: string;
+  readonly #tellsCount: boolean;
+
+  constructor(request: Request, productHandle: string, tellsCount: boolean) {
+    this.#request = request;
+    this.#productHandle = productHandle;
+    this.#tellsCount = tellsCount;
+  }
+
+  get gate(): Gate | undefined {
+    return this.#request.gate;
+  }
+
+  counted(profileId: string, count: number): void {
+    this.#request.answer(answer(profileId, this.#productHandle, this.#tellsCount ? count : undefined));
+  }
+
+  failed(error: Error): void {
+    this.#request.fail(error);
+  }
 }
 
 /** Some proxies drop the body of a DELETE; then the query names the same. */

@@ -7,6 +7,9 @@
 //
 //   door ──at home──▶ the counts are here        door ──away──▶ room ──merged away──▶ heir
 //
+// A guest, which is a session at home, has a day when it was last seen, at its door: what is not seen for long goes
+// (expirer.ts). So before anything else is done for it, it is met: once a day, see seen.ts.
+//
 // What this process remembers of rooms is only a guess at the shortest way: on one server the script checks it against
 // the door in the same step, on a cluster the door is asked first.
 
@@ -23,6 +26,7 @@ import type { Entry, VisitAnswer, VisitBatch, VisitKind } from '../visits/visit-
 import { type VisitLog, visitLine } from '../visits/visit-log.js';
 import type { ProfileIds } from './profile-id.js';
 import { isCustomerName } from './rules.js';
+import type { Seen } from './seen.js';
 
 const VISIT_ONCE = loadScript('visit-once');
 const POINT = loadScript('point');
@@ -59,8 +63,19 @@ export interface Subject {
   readonly room?: string | undefined;
 }
 
+/** Bounds how many new visitors come from one place. */
+export interface Gate {
+  /** Lets one more come. @returns what `giveBack` is told if it was no new one; undefined where they are too many */
+  take(): number | undefined;
+  giveBack(taken: number): void;
+  /** What one who may not come is told. */
+  refusal(): ServiceError;
+}
+
 /** Who asked for a count, and is told one of the two, once. */
 export interface Asker {
+  /** Where a visitor who is counted has to pass, if unknown. */
+  readonly gate?: Gate | undefined;
   counted(profileId: string, count: number): void;
   failed(error: Error): void;
 }
@@ -99,6 +114,7 @@ export class Doors {
   readonly #maxProducts: number;
   readonly #log: VisitLog | undefined;
   readonly #onCounted: ((visits: number) => void) | undefined;
+  readonly #seen: Seen | undefined;
   /** name -> room, as last seen */
   readonly #rooms = new LRUCache<string, string>({ max: REMEMBERED_ROOMS });
 
@@ -111,6 +127,7 @@ export class Doors {
     maxProducts: number,
     log: VisitLog | undefined,
     onCounted: ((visits: number) => void) | undefined,
+    seen: Seen | undefined,
   ) {
     this.#store = store;
     this.#batch = batch;
@@ -120,6 +137,7 @@ export class Doors {
     this.#maxProducts = maxProducts;
     this.#log = log;
     this.#onCounted = onCounted;
+    this.#seen = seen;
   }
 
   /** The profile that a name gets when it is first written, whether or not it was. */
@@ -136,7 +154,51 @@ export class Doors {
   count(kind: VisitKind, name: string, handle: string, device: string | null, asker: Asker): void {
     const own = this.#profileIds.of(name);
     const room = this.#checksDoors ? this.remembered(name) : undefined;
-    this.#batch.add(new CountingAt(this, kind, name, handle, device, asker, own, room));
+    const counting = new CountingAt(this, kind, name, handle, device, asker, own, room);
+    if (this.#seen !== undefined && room === undefined && isVisit(kind) && !this.#seen.has(own))
+      counting.meet(this.#seen);
+    this.#batch.add(counting);
+  }
+
+  /**
+   * Notes that an identity is seen, if this process has not done so today: before something is done for it, so that it
+   * does not go meanwhile. @param gate where an unknown one, who will be known, has to pass
+   * @throws ServiceError `unavailable`, and what the gate's refusal is
+   */
+  async meet(name: string, gate?: Gate): Promise<void> {
+    if (!this.#isUnmet(name, gate)) return;
+    const isKnown = await this.#touch(name);
+    if (!isKnown && gate !== undefined && gate.take() === undefined) throw gate.refusal();
+  }
+
+  /** `meet` of one for whom nothing is changed: it is not waited for, and may fail. */
+  note(name: string): void {
+    if (this.#isUnmet(name)) this.#touch(name).catch(() => {});
+  }
+
+  #isUnmet(name: string, gate?: Gate): boolean {
+    if (this.#seen === undefined || this.#seen.has(this.ownProfile(name))) return false;
+    return gate !== undefined || (this.#seen.dayS !== '' && !isCustomerName(name));
+  }
+
+  /** @returns whether it is known */
+  async #touch(name: string): Promise<boolean> {
+    const profileId = this.ownProfile(name);
+    const bucket = bucketOf(profileId);
+    const seen = this.#seen as Seen;
+    const dayS = daysOf(seen, name);
+    const asked = {
+      kind: 'touch',
+      isRoom: false,
+      name,
+      bucket,
+      profileId,
+      handle: '',
+      device: null,
+    } as const;
+    const answer = await this.#batch.run({ ...asked, dayS });
+    if (answer === 1) seen.add(profileId);
+    return answer !== 0;
   }
 
   /**
@@ -184,6 +246,7 @@ export class Doors {
     device: string | null,
     operation: Operation,
   ): Promise<Settled | undefined> {
+    if (subject.room === undefined) await this.meet(subject.name);
     // The record and the count are at one place: the door is asked before, and not in the same step.
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const asked = await this.#askedSubject(subject);
@@ -238,7 +301,7 @@ export class Doors {
 
   /** `record` of an event that is told, wherever its identity's door leads: without a promise where one call does it. */
   submit(name: string, draft: Draft): void {
-    if (!this.#recorder.checksDoors) {
+    if (this.#isUnmet(name) || !this.#recorder.checksDoors) {
       this.record({ name }, (profileId) => draft.encode(profileId)).then(
         (profileId) => draft.recorded(profileId as string),
         (error) => draft.failed(error),
@@ -415,8 +478,11 @@ export class Doors {
     tell: Tell<Answer, Told>,
   ): Promise<Told | undefined> {
     const { name, room } = subject;
-    if (this.#checksDoors || room !== undefined) return this.#ask(subject, make, tell);
-    return this.#changeFound(name, makesKnown, make, tell);
+    const change = () =>
+      this.#checksDoors || room !== undefined
+        ? this.#ask(subject, make, tell)
+        : this.#changeFound(name, makesKnown, make, tell);
+    return room === undefined && this.#isUnmet(name) ? this.meet(name).then(change) : change();
   }
 
   /** On a cluster: at home a door is checked in the same step, a room only before it. */
@@ -521,6 +587,11 @@ export class Doors {
 /** A count that is asked for at one place; with its answer it is told, or asked for elsewhere. */
 class CountingAt implements Entry {
   deadline = 0;
+  dayS: string | undefined = undefined;
+  refusesNew = false;
+  #seen: Seen | undefined = undefined;
+  /** By the asker's gate. */
+  #taken: number | undefined = undefined;
   readonly profileId: string;
   readonly isRoom: boolean;
   readonly #doors: Doors;
@@ -547,14 +618,50 @@ class CountingAt implements Entry {
     return bucketOf(this.#own);
   }
 
+  /** It is a visit at the door of one who is not known to be known. */
+  meet(seen: Seen): void {
+    this.#seen = seen;
+    this.dayS = daysOf(seen, this.name);
+    const { gate } = this.asker;
+    if (gate === undefined) return;
+    this.#taken = gate.take();
+    this.refusesNew = this.#taken === undefined;
+  }
+
   done(answer: VisitAnswer): void {
-    if (typeof answer === 'string') void this.#doors.countElsewhere(this, answer);
+    if (this.#seen !== undefined) this.#met(answer, this.#seen);
+    else if (typeof answer === 'string') void this.#doors.countElsewhere(this, answer);
     else this.asker.counted(this.profileId, answer ?? 0);
   }
 
+  #met(answer: VisitAnswer, seen: Seen): void {
+    if (answer !== LUA.NEWCOMER) this.#giveBack();
+    if (typeof answer === 'string') void this.#doors.countElsewhere(this, answer);
+    else if (answer === LUA.REFUSED) this.asker.failed((this.asker.gate as Gate).refusal());
+    else {
+      seen.add(this.#own);
+      const count = answer === LUA.NEWCOMER ? 1 : (answer as number);
+      this.asker.counted(this.profileId, this.kind === 'visit' ? 0 : count);
+    }
+  }
+
+  #giveBack(): void {
+    if (this.#taken !== undefined) this.asker.gate?.giveBack(this.#taken);
+  }
+
   failed(error: Error): void {
+    this.#giveBack();
     this.asker.failed(error);
   }
+}
+
+/** Customers have no last day. */
+function daysOf(seen: Seen, name: string): string {
+  return isCustomerName(name) ? '' : seen.dayS;
+}
+
+function isVisit(kind: VisitKind): boolean {
+  return kind === 'visit' || kind === 'visitAndCount';
 }
 
 /** An event that is to be recorded at one place; with its answer it is told, or recorded elsewhere. */

@@ -14,6 +14,7 @@ import { Merger } from './merge.js';
 import { MergeAudit } from './merge-audit.js';
 import { createProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
+import type { Seen } from './seen.js';
 import { Visitors } from './visitors.js';
 
 export interface IdentityParts {
@@ -35,7 +36,10 @@ export interface IdentityFigures {
   readonly erased?: () => void;
 }
 
-/** @param maxProducts products that a profile may count @param log of visits, where there is one */
+/**
+ * @param maxProducts products that a profile may count @param log of visits, where there is one
+ * @param seen where visitors are met, see Doors.meet
+ */
 export function openIdentity(
   store: Store,
   batch: VisitBatch,
@@ -44,6 +48,7 @@ export function openIdentity(
   maxProducts: number,
   log?: VisitLog,
   { visitsCounted, erased }: IdentityFigures = {},
+  seen?: Seen,
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
@@ -51,7 +56,17 @@ export function openIdentity(
   const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir), finishErasure);
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
-  const doors = new Doors(store, batch, profileIds, atProfile, recorder, maxProducts, log, visitsCounted);
+  const doors = new Doors(
+    store,
+    batch,
+    profileIds,
+    atProfile,
+    recorder,
+    maxProducts,
+    log,
+    visitsCounted,
+    seen,
+  );
   const eraser: Eraser = new Eraser(store, doors, atProfile, erased);
   const linker = new Linker(store, doors, merger);
   return {

@@ -9,7 +9,7 @@
 import { ServiceError } from '../errors.js';
 import type { Operation } from '../redis/requests.js';
 import type { VisitKind } from '../visits/visit-batch.js';
-import type { Ask, Asker, Changed, Doors, Draft, Settled, Subject } from './doors.js';
+import type { Ask, Asker, Changed, Doors, Draft, Gate, Settled, Subject } from './doors.js';
 import type { Linked, Linker } from './link.js';
 import { LinkOrder, type Outcome } from './link-order.js';
 import { type Identity, identityName } from './rules.js';
@@ -46,7 +46,9 @@ export class Visitors {
   /** Counts, reads or resets for a visitor, who is told: `enter` and `read` without promises, wherever nothing is linked. */
   count(kind: VisitKind, who: Identity, mayLink: boolean, handle: string, asker: Asker): void {
     if (!mustLink(who, mayLink)) {
-      this.#doors.count(kind, onlyName(who), handle, who.device, asker);
+      const name = onlyName(who);
+      if (kind === 'read') this.#doors.note(name);
+      this.#doors.count(kind, name, handle, who.device, asker);
       return;
     }
     const settled =
@@ -127,6 +129,7 @@ export class Visitors {
   /** The visitor's count of a product, and the profile id that it has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Settled> {
     const name = await this.#nameToRead(who, mayLink);
+    this.#doors.note(name);
     return (await this.#doors.enter('read', { name }, handle)) as Settled;
   }
 
@@ -141,6 +144,7 @@ export class Visitors {
   ): Promise<{ readonly profileId: string; readonly counts: readonly number[] }> {
     for (let round = 0; round < READ_ROUNDS; round++) {
       const name = await this.#nameToRead(who, mayLink);
+      this.#doors.note(name);
       const read = await Promise.all(
         handles.map((handle) => this.#doors.enter('read', { name }, handle) as Promise<Settled>),
       );
@@ -153,7 +157,17 @@ export class Visitors {
 
   /** The profile that the visitor has, or would get. Creates and links nothing. */
   async find(who: Identity, mayLink: boolean): Promise<Settled> {
-    return this.#doors.find(await this.#nameToRead(who, mayLink));
+    const name = await this.#nameToRead(who, mayLink);
+    this.#doors.note(name);
+    return this.#doors.find(name);
+  }
+
+  /**
+   * Lets a visitor come, before something is done that will make it known; only one who is unknown has to pass.
+   * @throws ServiceError `unavailable`, and what the gate's refusal is
+   */
+  async admit(who: Identity, gate: Gate): Promise<void> {
+    await this.#doors.meet(onlyName(who), gate);
   }
 
   /**
@@ -190,7 +204,10 @@ export class Visitors {
   }
 
   async #resolve(who: Identity, mayLink: boolean): Promise<Settled> {
-    if (!mustLink(who, mayLink)) return this.#doors.find(onlyName(who), 'resolve');
+    if (!mustLink(who, mayLink)) {
+      await this.#doors.meet(onlyName(who));
+      return this.#doors.find(onlyName(who), 'resolve');
+    }
     const { profileId } = await this.#linker.link(...namesOf(who));
     return { profileId, count: 0, known: true };
   }

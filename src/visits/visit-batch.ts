@@ -10,8 +10,8 @@ import { type VisitLog, visitLine } from './visit-log.js';
 
 /** What is done with a count. */
 export type VisitKind = 'visit' | 'visitAndCount' | 'read' | 'reset';
-/** Where an identity is; `resolve` makes an unknown one known. */
-type DoorKind = 'resolve' | 'peek';
+/** Where an identity is; `resolve` makes an unknown one known, `touch` notes that it was seen. */
+type DoorKind = 'resolve' | 'peek' | 'touch';
 
 /** An operation at a door (of an identity at home), on the door itself, or at a room. */
 export interface Entry extends Batched<VisitAnswer> {
@@ -28,10 +28,18 @@ export interface Entry extends Batched<VisitAnswer> {
   readonly bucket: string;
   /** Of a visit, as its visitor sent it: it is logged. */
   readonly device: string | null;
+  /**
+   * Of `touch`, and of a visit at the door of one who may be unknown, or was not seen today as far as this process knows:
+   * seconds of a day; empty where it is not noted that it was seen.
+   */
+  readonly dayS?: string | undefined;
+  /** Whether such a visit is refused where the visitor is unknown. */
+  readonly refusesNew?: boolean | undefined;
 }
 
 /**
- * The count, where one was asked for. For `resolve` and `peek` the identity's field in `ids`, as in lua/visits.lua.
+ * The count, where one was asked for, and of a visit with `dayS`; LUA.NEWCOMER or LUA.REFUSED for one who was unknown.
+ * For `resolve` and `peek` the identity's field in `ids`, as in lua/visits.lua; for `touch` 1 where it is known, else 0.
  * Another text says that nothing was done here, and where to ask: `@<field>`, or a profile's heir.
  */
 export type VisitAnswer = string | number | undefined;
@@ -45,6 +53,7 @@ const LETTERS: Record<Entry['kind'], string> = {
   reset: 'd',
   resolve: 'r',
   peek: 'p',
+  touch: 't',
 };
 
 /**
@@ -82,7 +91,12 @@ export function visitFormat(
           continue;
         }
         const door = name(keys.door(profileId));
-        if (kind === 'resolve' || kind === 'peek')
+        if (kind === 'touch')
+          lines += `t${name(keys.ids(entry.bucket))}\n${entry.name}\n${door}\n${entry.dayS ?? ''}\n`;
+        else if (entry.dayS !== undefined) {
+          const ids = name(keys.ids(entry.bucket));
+          lines += `n${door}\n${handle}\n${ids}\n${entry.name}\n${entry.dayS}\n${entry.refusesNew ? 1 : ''}\n`;
+        } else if (kind === 'resolve' || kind === 'peek')
           lines += `${letter}${name(keys.ids(entry.bucket))}\n${entry.name}\n${door}\n\n`;
         else if (kind === 'reset')
           lines += `${letter}${door}\n${handle}\n${name(keys.ids(entry.bucket))}\n${entry.name}\n`;

@@ -9,6 +9,7 @@ import type { Test } from 'tap';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import { freePort, startRedis } from '../../src/embedded/redis.js';
 import { type Running, spawnWishmeter, until } from '../cli/wishmeter.js';
+import { UNLIMITED } from '../harness/limits.js';
 import { Load, type LoadSpec } from './load.js';
 import { type Book, expectExact, type Places, type Reckoning } from './reconcile.js';
 
@@ -168,7 +169,7 @@ export function programPart(
       return ended ? undefined : running?.child.pid;
     },
     async start() {
-      const run = spawnWishmeter({ args: [command], env: { DRAIN_MS: '0', ...env } });
+      const run = spawnWishmeter({ args: [command], env: { DRAIN_MS: '0', ...UNLIMITED, ...env } });
       runs.push(run);
       running = run;
       ended = false;

@@ -8,6 +8,7 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import { serve } from '../../src/app.js';
 import { readConfig } from '../../src/config.js';
+import { UNLIMITED } from './limits.js';
 import { Contract } from './openapi.js';
 import { startTestCluster, startTestRedis, type TestRedis } from './redis.js';
 
@@ -69,6 +70,7 @@ export async function startApp(
     REDIS_URL: redis.urls.join(','),
     KEY_PREFIX: prefix,
     API_KEYS: KEY,
+    ...UNLIMITED,
     ...env,
   });
   const log = pino({ level: 'error' }, { write: (line) => t.fail(`logged as an error: ${line}`) });

@@ -103,7 +103,7 @@ async function listenWithLarge(asText: boolean) {
     log: pino({ level: 'silent' }),
     onAnswers: () => () => {},
     onRefusal: () => {},
-    rateLimit: undefined,
+    limits: { callers: undefined, strangers: undefined, newVisitors: undefined },
     longestTurnMs: 1_000,
     trustedProxies: 0,
   });

@@ -178,3 +178,21 @@ t.test('however much one caller sends in a turn of the event loop, it is one mes
   await turn();
   t.same(port.sent, [[0, { second: 1_000, requests: [[CALLER, 1_000]] }]]);
 });
+
+t.test('what was taken and given back is free again, here and at the others', async (t) => {
+  const port = new Port();
+  const [here, other] = port.workers as [RateLimit, RateLimit];
+  const window = here.take(CALLER, 1) as number;
+  t.equal(port.ask(0, LIMIT), LIMIT - 1);
+  await port.deliver();
+  t.equal(other.take(CALLER), undefined);
+  here.giveBack(CALLER, window);
+  t.equal(port.ask(0, 2), 1, 'one and not two');
+  here.giveBack(CALLER, window);
+  await until('the others are told', () => port.sent.length > 0);
+  await port.deliver();
+  t.not(other.take(CALLER), undefined);
+  port.nextSecond();
+  here.giveBack(CALLER, window);
+  t.equal(port.ask(0, LIMIT + 1), LIMIT, 'in another window it is nothing');
+});

@@ -1,5 +1,6 @@
-// RATE_LIMIT and TRUST_PROXY: who counts as one caller, what a 429 says, and who is never counted.
+// RATE_LIMIT, STRANGER_RATE_LIMIT and TRUST_PROXY: who counts as one caller, what a 429 says, and who is never counted.
 
+import { createHmac } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { normaliseAddress } from '../../src/http/address.js';
@@ -11,6 +12,7 @@ import { Wire } from '../harness/wire.js';
 const PATH = '/product/visit';
 const VISIT = { identity: { sessionId: 's' }, productHandle: 'x' };
 const LIMIT = 5;
+const SECRET = 'shpss_0123456789abcdef';
 
 const from = (...addresses: string[]): Headers => ({ 'x-forwarded-for': addresses.join(', ') });
 
@@ -168,6 +170,29 @@ t.test('rate limit', async (t) => {
       t.match(await wire.next(), { status: 200 }, 'the connection is as good as before');
     },
   );
+
+  t.test('strangers are limited by their address, and a secret key is not', async (t) => {
+    const strangers = { STRANGER_RATE_LIMIT: String(LIMIT), TRUST_PROXY: '1' };
+    const app = await startApp(t, redis, { env: { ...strangers, PUBLISHABLE_KEYS: 'pk_0123456789abcdef' } });
+    const answers = await flood(app, from('192.0.2.1'));
+    t.same(statuses(answers), [200, 429]);
+    t.match(
+      answers.find(({ status }) => status === 429),
+      { headers: { 'retry-after': '1' }, json: { code: 'rate_limited' } },
+    );
+    const key = { ...from('192.0.2.2'), 'x-api-key': 'pk_0123456789abcdef' };
+    t.same(statuses(await flood(app, key)), [403, 429], 'a publishable key is none that opens the limit');
+    t.same(statuses(await flood(app, { ...from('192.0.2.1'), ...TRUSTED })), [200]);
+    t.equal((await app.post(PATH, VISIT, from('192.0.2.3'))).status, 200, 'another address');
+  });
+
+  t.test('a webhook is no stranger: its signature comes with the body', async (t) => {
+    const app = await startApp(t, redis, { env: { STRANGER_RATE_LIMIT: '1', SHOPIFY_SECRET: SECRET } });
+    const order = JSON.stringify({ id: 1, line_items: [] });
+    const signed = { 'x-shopify-hmac-sha256': createHmac('sha256', SECRET).update(order).digest('base64') };
+    const answers = Array.from({ length: 5 }, () => app.post('/webhook/purchase', order, signed));
+    t.same(statuses(await Promise.all(answers)), [200]);
+  });
 
   t.test('without RATE_LIMIT nobody is limited', async (t) => {
     const app = await startApp(t, redis);

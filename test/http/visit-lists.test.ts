@@ -203,7 +203,7 @@ t.test('an answer is about one profile: what was read while the visitor moved is
       const isAtNew = reads++ % 2 === 1 || reads > 2 * rounds;
       return { profileId: isAtNew ? 'new' : 'old', count: isAtNew ? 7 : 1, known: true };
     };
-    return new Visitors({ enter } as unknown as Doors, {} as Linker);
+    return new Visitors({ enter, note() {} } as unknown as Doors, {} as Linker);
   };
   const who: Identity = {
     customerId: null,

@@ -31,7 +31,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'merge-give': 'b8851c4b963107800807e7601db6cf57d246dcc1',
   'merge-record': '919c68b35729bd380856cd0a24fcec04e4371c63',
   'merge-take': '5fc952d5e4a97f9347ded282cd7169d0ad9df2e9',
-  'move-out': '9c7730f2c9ec8f3c5714a4994800c9438c43d126',
+  'move-out': 'f7de259116306b69c67695abe20a6dcdd1bc56c7',
   open: 'c1a15d08db203314974efadbd2b0996e038623e5',
   point: '1ead619a0df01d6635a54436f62f98a8e6993c8c',
   probe: 'd064623a6b68ddab0235d80118651c7ab4a09fc3',
@@ -47,8 +47,8 @@ const SHAS: Readonly<Record<string, string>> = {
   settings: '2f826facd09314fe8b419529ef58b8fdc729bafa',
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
-  'visit-once': '5026a60b473974fa019a8d03cb2bc86c372ee98e',
-  visits: 'ab92c321a10346ef652d7482ed6efe1750ae44f0',
+  'visit-once': 'e8e91de3cc8493ed733e8d0d830f17df51afeb2c',
+  visits: 'c41b31c51b215a4ee142c7bd89aec12fb3bb25f3',
   wishlist: '45b9d095cf825db41185de1ea1b0eaf8985f7a41',
 };
 

@@ -77,6 +77,51 @@ t.test('visits.lua', async (t) => {
     t.equal(await client.hget(IDS, 's:2'), `${AT} 3`);
   });
 
+  t.test('n counts a visit of one who may be unknown, notes the day, and says who was', async (t) => {
+    const meet = (handle: string, day = '100', refuses = '', who = 's:1') =>
+      `n${DOOR}\n${handle}\n${IDS}\n${who}\n${day}\n${refuses}\n`;
+    t.same(await batch([meet('x', '100', '1')], { seq: 1 }), [1, LUA.REFUSED]);
+    t.same(await left(), [], 'nothing was done');
+    t.same(await batch([meet('x'), meet('x'), meet('y', '')], { seq: 2 }), [1, LUA.NEWCOMER, 2, 2, 3, 1]);
+    t.same(await batch([meet('x', '100', '1')], { seq: 3 }), [1, 3], 'who is known is not refused');
+    const { '': day, ...counts } = await client.hgetall(DOOR);
+    t.same(counts, { x: '3', y: '1' });
+    const [seconds] = await client.time();
+    t.ok(Math.abs(Number(day) - Number(seconds) / 100) <= 1, String(day));
+    t.same(await batch([meet('z', '100')], { seq: 4, max: 2 }), [1, LUA.TOO_MANY], 'the day is no product');
+    t.same(await batch([meet('z', '100')], { seq: 5, max: 3 }), [1, 1]);
+    await client.del(DOOR);
+    await client.hset(IDS, 's:1', '.');
+    t.same(await batch([meet('x', '100', '1')], { seq: 6 }), [1, 1]);
+    t.same(await left(), [DOOR], 'with a day it needs no field');
+    await client.del(DOOR);
+    await client.set(DOOR, '');
+    await client.hset(IDS, 's:1', `${AT} 1`);
+    t.same(await batch([meet('x', '100', '1')], { seq: 7 }), [1, `@${AT} 1`]);
+    t.equal(await client.get(DOOR), '');
+  });
+
+  t.test('t notes that one who is at home was seen, and makes none known', async (t) => {
+    const touch = (day = '100', who = 's:1') => `t${IDS}\n${who}\n${DOOR}\n${day}\n`;
+    t.same(await batch([touch(), touch('')], { seq: 1 }), [1, 0, 2, 0]);
+    t.same(await left(), []);
+    await batch([door('v', 'x')], { seq: 2 });
+    t.same(await batch([touch('')], { seq: 3 }), [1, 1]);
+    t.same(await client.hkeys(DOOR), ['x'], 'no day where none is to be noted');
+    t.same(await batch([touch()], { seq: 4 }), [1, 1]);
+    t.same((await client.hkeys(DOOR)).sort(), ['', 'x']);
+    await client.del(DOOR);
+    await client.hset(IDS, 's:1', '.');
+    t.same(await batch([touch()], { seq: 5 }), [1, 1]);
+    t.same(await left(), [DOOR]);
+    t.same(await batch([ask('p'), ask('r')], { seq: 6 }), [1, '.', 2, '.'], 'known by its day alone');
+    await client.del(DOOR);
+    await client.set(DOOR, '');
+    await client.hset(IDS, 's:1', `${AT} 1`);
+    t.same(await batch([touch()], { seq: 7 }), [1, `@${AT} 1`]);
+    t.equal(await client.get(DOOR), '', 'who is away has no day');
+  });
+
   t.test('who has counts at its door is at home, and needs no field for it', async (t) => {
     await client.hset(DOOR, 'x', 1);
     t.same(await batch([ask('p'), ask('r')], { seq: 1 }), [1, '.', 2, '.']);

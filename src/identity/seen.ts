@@ -1,0 +1,60 @@
+// Which visitors this process has met today. A guest's last day is written at its door (lua/visits.lua), once a day by each
+// process: who is known here costs a visit nothing more. It is also known that they are no new visitors.
+//
+// A table of digits of profile ids, each in the place that others of its digits name. One takes the place of another, who
+// then is met once more: that costs a command. 68 bits tell them apart.
+
+const PLACES = 2 ** 20;
+const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+const VALUE_OF = new Uint8Array(128);
+for (let value = 0; value < DIGITS.length; value++) VALUE_OF[DIGITS.charCodeAt(value)] = value;
+
+export class Seen {
+  /** Seconds of a day, as scripts are told; empty where days are not noted. */
+  readonly dayS: string;
+  readonly #dayMs: number;
+  readonly #now: () => number;
+  #ends = 0;
+  #places = new Float64Array(PLACES);
+
+  /** @param notesDays whether guests have a last day @param dayS seconds of a day, other than 86,400 in tests */
+  constructor(notesDays: boolean, dayS = 86_400, now: () => number = Date.now) {
+    this.dayS = notesDays ? String(dayS) : '';
+    this.#dayMs = dayS * 1_000;
+    this.#now = now;
+  }
+
+  /** @param profileId the own profile of an identity */
+  has(profileId: string): boolean {
+    const now = this.#now();
+    if (now >= this.#ends || now < this.#ends - this.#dayMs) this.#begin(now);
+    const end = profileId.length;
+    return this.#places[placeOf(profileId, end)] === digitsOf(profileId, end);
+  }
+
+  add(profileId: string): void {
+    const end = profileId.length;
+    this.#places[placeOf(profileId, end)] = digitsOf(profileId, end);
+  }
+
+  #begin(now: number): void {
+    this.#ends = now + this.#dayMs;
+    this.#places.fill(0);
+  }
+}
+
+/** 4 digits before the last 8. */
+function placeOf(id: string, end: number): number {
+  let bits = 0;
+  for (let i = end - 12; i < end - 8; i++) bits = (bits << 6) | (VALUE_OF[id.charCodeAt(i)] as number);
+  return bits % PLACES;
+}
+
+/** The last 8, 48 bits; one more than that, since 0 is no visitor. */
+function digitsOf(id: string, end: number): number {
+  let high = 0;
+  for (let i = end - 8; i < end - 4; i++) high = (high << 6) | (VALUE_OF[id.charCodeAt(i)] as number);
+  let low = 0;
+  for (let i = end - 4; i < end; i++) low = (low << 6) | (VALUE_OF[id.charCodeAt(i)] as number);
+  return high * 2 ** 24 + low + 1;
+}
