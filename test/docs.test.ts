@@ -94,7 +94,8 @@ t.test('with a service', async (t) => {
           if (!command.startsWith('curl')) continue;
           const expected = rest.join('\n').trim();
           const answer = await run(command, app.port);
-          if (UPDATE) replace(file, `${command}\n${expected}\n`, `${command}\n${answer}\n`);
+          const isRight = masked(answer) === masked(expected);
+          if (UPDATE && !isRight) replace(file, `${command}\n${expected}\n`, `${command}\n${answer}\n`);
           else t.equal(masked(answer), masked(expected), command);
           lines++;
         }

@@ -131,7 +131,7 @@ function countedOf(entries: readonly Entry[], answers: readonly (VisitAnswer | E
     const { kind } = entries[i] as Entry;
     if (kind !== 'visit' && kind !== 'visitAndCount') continue;
     const answer = answers[i];
-    if (answer === undefined || typeof answer === 'number') visits++;
+    if (answer === undefined || (typeof answer === 'number' && answer !== LUA.REFUSED)) visits++;
   }
   return visits;
 }
