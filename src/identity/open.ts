@@ -8,12 +8,14 @@ import type { VisitLog } from '../visits/visit-log.js';
 import { Outbox } from '../wishlist/outbox.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { Doors } from './doors.js';
+import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
 import { Linker } from './link.js';
 import { Merger } from './merge.js';
 import { MergeAudit } from './merge-audit.js';
 import { createProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
+import { ShopEraser } from './shop-eraser.js';
 import { Visitors } from './visitors.js';
 
 export interface IdentityParts {
@@ -21,7 +23,10 @@ export interface IdentityParts {
   readonly outbox: Outbox;
   readonly linker: Linker;
   readonly doors: Doors;
+  readonly emails: Emails;
   readonly eraser: Eraser;
+  /** Of all of the shop's visitors. */
+  readonly shopEraser: ShopEraser;
   readonly audit: MergeAudit;
   readonly profiles: Profiles;
   readonly visitors: Visitors;
@@ -43,14 +48,18 @@ export function openIdentity(
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
   const doors = new Doors(store, batch, profileIds, atProfile, recorder, maxProducts, log);
-  const eraser: Eraser = new Eraser(store, doors, atProfile);
+  const emails = new Emails(store, atProfile, profileIds);
+  const eraser: Eraser = new Eraser(store, doors, atProfile, emails);
+  const shopEraser = new ShopEraser(store, new Eraser(store, doors, atProfile, emails, false));
   const linker = new Linker(store, doors, merger);
   return {
     atProfile,
     outbox,
     linker,
     doors,
+    emails,
     eraser,
+    shopEraser,
     audit: new MergeAudit(store, merger, linker, finishErasure),
     profiles: new Profiles(atProfile, profileIds),
     visitors: new Visitors(doors, linker),
