@@ -20,6 +20,8 @@ import { flushErasures } from './flush/metrics.js';
 import { Access } from './http/access.js';
 import { BacklogMetrics } from './http/backlog-metrics.js';
 import { beaconOperation } from './http/beacon.js';
+import { complianceOperations } from './http/compliance.js';
+import { ComplianceMetrics } from './http/compliance-metrics.js';
 import { docsFiles, docsOperations } from './http/docs.js';
 import { eventOperations } from './http/events.js';
 import { Exchanges } from './http/exchanges.js';
@@ -41,6 +43,8 @@ import { sharePageOperation } from './http/share-page.js';
 import { visitBatchOperation } from './http/visit-batches.js';
 import { visitListOperation } from './http/visit-lists.js';
 import { visitOperations } from './http/visits.js';
+import { Compliance } from './identity/compliance.js';
+import { ComplianceWorker } from './identity/compliance-worker.js';
 import { Exporter } from './identity/exporter.js';
 import { openIdentity } from './identity/open.js';
 import { Seen } from './identity/seen.js';
@@ -220,6 +224,12 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
     const sessions = new LinkedSessions(visitors, config.LINKED_SESSIONS);
     const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S);
 
+    const compliance = new Compliance(store);
+    const worker = new ComplianceWorker(store, compliance, identity.eraser, identity.shopEraser, (error) =>
+      log.error({ err: error }, 'an erasure failed and will be tried again'),
+    );
+    onClose(worker.watch());
+
     const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [
       ...visitOperations(access, visitors, requests),
@@ -233,6 +243,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
       ...rightsOperations(identity.eraser, new Exporter(store, identity.doors, items)),
       ...settingsOperations(settings),
       purchaseOperation(visitors, settings, purchases, deliveries, config.SHOPIFY_SECRET),
+      ...complianceOperations(compliance, worker, identity.emails, config.SHOPIFY_SECRET),
       beaconOperation(),
       ...docsOperations(config.BASE_PATH),
     ];
@@ -258,6 +269,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
       () => store.ping(),
       () => store.call((client) => client.hlen(store.keys.erasures)),
     );
+    const requestFigures = new ComplianceMetrics(streams, compliance);
     const askAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
     const figures = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
     const unprefixed = operatingOperations(
@@ -266,7 +278,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
         return await store.ping().then(() => undefined, inWords);
       },
       async () => {
-        await backlog.refresh();
+        await Promise.all([backlog.refresh(), requestFigures.refresh()]);
         return { type: streams.contentType, body: (await figures()) + (await streams.metrics()) };
       },
     );

@@ -16,6 +16,7 @@ export const VISITOR_TABLES: readonly {
 ];
 
 export interface ErasedProfile {
+  /** `*` for all. */
   readonly profileId: string;
   /** Rows up to then go, milliseconds since 1970. */
   readonly until: Readonly<Record<'server' | 'redis', number>>;
@@ -23,6 +24,8 @@ export interface ErasedProfile {
 
 /** Profiles of one mutation: 50 bytes of query each, below ClickHouse's default max_query_size. */
 const AT_ONCE = 2_000;
+/** Stands for all profiles. */
+const EVERY_PROFILE = '*';
 /** Ids are made here (src/identity/profile-id.ts); anything else is not put into a query. */
 const PROFILE_ID = /^[0-9a-z]+\.[A-Za-z0-9_-]+$/;
 
@@ -31,17 +34,28 @@ const PROFILE_ID = /^[0-9a-z]+\.[A-Za-z0-9_-]+$/;
  * @param client with the database of the tables @throws ClickHouse's or the connection's error
  */
 export async function eraseRows(client: ClickHouseClient, profiles: readonly ErasedProfile[]): Promise<void> {
+  for (const { until } of profiles.filter(({ profileId }) => profileId === EVERY_PROFILE))
+    for (const { name, time, clock } of VISITOR_TABLES)
+      await erase(client, name, `toUnixTimestamp64Milli(${time}) <= ${Math.floor(until[clock])}`);
   const known = profiles.filter(({ profileId }) => PROFILE_ID.test(profileId));
   for (let i = 0; i < known.length; i += AT_ONCE) {
     const some = known.slice(i, i + AT_ONCE);
     const ids = some.map(({ profileId }) => `'${profileId}'`).join(',');
     for (const { name, profile, time, clock } of VISITOR_TABLES) {
       const untils = some.map(({ until }) => Math.floor(until[clock])).join(',');
-      await client.command({
-        query: `ALTER TABLE ${name} DELETE WHERE ${profile} IN (${ids}) AND
+      await erase(
+        client,
+        name,
+        `${profile} IN (${ids}) AND
           toUnixTimestamp64Milli(${time}) <= transform(${profile}, [${ids}], [${untils}], toInt64(-1))`,
-        clickhouse_settings: { mutations_sync: '1' },
-      });
+      );
     }
   }
+}
+
+async function erase(client: ClickHouseClient, table: string, condition: string): Promise<void> {
+  await client.command({
+    query: `ALTER TABLE ${table} DELETE WHERE ${condition}`,
+    clickhouse_settings: { mutations_sync: '1' },
+  });
 }

@@ -6,7 +6,7 @@
 // and is sent again without these lines, brings nothing back.
 
 import type { RedisClient } from '../redis/client.js';
-import type { Keys } from '../redis/keys.js';
+import { EVERY_PROFILE, type Keys } from '../redis/keys.js';
 
 export interface Erasure {
   /** As it is held; what is held may have become another since. */
@@ -38,19 +38,22 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
 }
 
 /**
- * Whether a line is of a visitor who was erased after it was made. One that can't be read is not.
+ * Whether a line is of a visitor who was erased after it was made, alone or with all of the shop. One that can't be
+ * read is not.
  * @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, place, profile, …)
  */
 export function isErased(line: string, erasures: ReadonlyMap<string, Erasure>): boolean {
+  const of = (profileId: string) => [erasures.get(profileId), erasures.get(EVERY_PROFILE)];
   if (!line.startsWith('{')) {
     const [seconds, , , , profileId = ''] = line.split('\t', 5);
-    const erasure = erasures.get(profileId);
-    return erasure !== undefined && Math.round(Number(seconds) * 1_000) <= erasure.redisUntil;
+    const ms = Math.round(Number(seconds) * 1_000);
+    return of(profileId).some((erasure) => erasure !== undefined && ms <= erasure.redisUntil);
   }
   try {
     const { profile_id, occurred_at } = JSON.parse(line) as { profile_id?: string; occurred_at?: number };
-    const erasure = erasures.get(profile_id ?? '');
-    return erasure !== undefined && Number(occurred_at) <= erasure.until;
+    return of(profile_id ?? '').some(
+      (erasure) => erasure !== undefined && Number(occurred_at) <= erasure.until,
+    );
   } catch {
     return false;
   }

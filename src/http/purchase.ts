@@ -5,8 +5,6 @@
 // acted on, and it is acted on under the record of the order: what failed half-way is completed by any repeat, a repeat
 // of what is done does nothing. An order that names no visitor leaves no record.
 
-import { ServiceError } from '../errors.js';
-import { fitsBytes } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { RequestStore } from '../redis/requests.js';
 import { deliveryAnswer } from '../validation/answers.js';
@@ -15,12 +13,9 @@ import { orderBody } from '../validation/schemas.js';
 import type { Purchases } from '../wishlist/purchases.js';
 import type { SettingsStore } from '../wishlist/settings.js';
 import { MAX_DELIVERY } from './limits.js';
-import type { Operation, Request } from './operation.js';
-import { mayBeSignature, verifyWebhookSignature } from './webhook-signature.js';
+import type { Operation } from './operation.js';
+import { admitDelivery, authenticBody, DELIVERY_ID, readDeliveryId, SIGNATURE } from './webhook.js';
 
-const SIGNATURE = 'x-shopify-hmac-sha256';
-const DELIVERY_ID = 'x-shopify-webhook-id';
-const MAX_DELIVERY_ID = 255;
 const NOTHING_TO_SAY = '{}';
 
 const EXAMPLE = {
@@ -57,16 +52,10 @@ export function purchaseOperation(
     maxBody: MAX_DELIVERY,
     wantsBytes: true,
     headers: [SIGNATURE, DELIVERY_ID],
-    admit(request) {
-      if (request.caller.kind === 'server') return;
-      const signature = request.header(SIGNATURE);
-      if (signature === '') throw new ServiceError('unauthorized', UNSIGNED);
-      if (shopifySecret === '') throw new ServiceError('unauthorized', UNCHECKED);
-      if (!mayBeSignature(signature, shopifySecret)) throw wrong();
-    },
+    admit: (request) => admitDelivery(request, shopifySecret),
     async handle(request) {
       const order = readOrder(authenticBody(request, shopifySecret));
-      const deliveryId = readDeliveryId(request);
+      const deliveryId = readDeliveryId(request, DELIVERY_ID);
       const { identity } = order;
       if (identity === null) return NOTHING_TO_SAY;
       const { autoRemoveAfterPurchase } = await settings.read();
@@ -81,25 +70,4 @@ export function purchaseOperation(
       return deliveries.run({ scope: 'delivery', key: deliveryId, fingerprint: '' }, '', act);
     },
   };
-}
-
-/** @throws ServiceError `unauthorized` */
-function authenticBody(request: Request, secret: string): Buffer {
-  const bytes = request.bytes as Buffer;
-  if (request.caller.kind === 'server') return bytes;
-  if (verifyWebhookSignature(bytes, request.header(SIGNATURE), secret)) return bytes;
-  throw wrong();
-}
-
-const UNSIGNED = 'A credential is required: a secret key or a webhook signature (X-Shopify-Hmac-Sha256).';
-const UNCHECKED = "The webhook signature can't be checked: SHOPIFY_SECRET is not set.";
-const wrong = () =>
-  new ServiceError('unauthorized', 'The webhook signature is not the one of this body under SHOPIFY_SECRET.');
-
-function readDeliveryId(request: Request): string {
-  const id = request.header(DELIVERY_ID);
-  if (fitsBytes(id, MAX_DELIVERY_ID)) return id;
-  throw new ServiceError('invalid_request', undefined, [
-    { path: 'X-Shopify-Webhook-Id', message: `must have at most ${MAX_DELIVERY_ID} bytes` },
-  ]);
 }

@@ -24,6 +24,7 @@ import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Doors } from './doors.js';
+import type { Emails } from './emails.js';
 import { isProfile } from './merge.js';
 
 const CONDEMN = loadScript('condemn');
@@ -46,19 +47,38 @@ interface Scope {
   /** Identities that a door may lead here. */
   readonly names: Set<string>;
   readonly codes: Set<string>;
+  /** Of e-mail addresses that were given for one of the profiles. */
+  readonly digests: Set<string>;
 }
+
+/** Told of all profiles of a visitor before the first of them goes. */
+export type OnErasing = (profiles: readonly string[]) => Promise<void> | void;
 
 export class Eraser {
   readonly #store: Store;
   readonly #doors: Doors;
   readonly #atProfile: AtProfile;
+  readonly #emails: Emails;
+  readonly #writesDown: boolean;
   readonly #onErased: (() => void) | undefined;
 
-  /** @param onErased told of each visitor */
-  constructor(store: Store, doors: Doors, atProfile: AtProfile, onErased?: () => void) {
+  /**
+   * @param writesDown whether what is erased is written down for streams and ClickHouse; not where all of the shop is
+   * @param onErased told of each visitor
+   */
+  constructor(
+    store: Store,
+    doors: Doors,
+    atProfile: AtProfile,
+    emails: Emails,
+    writesDown = true,
+    onErased?: () => void,
+  ) {
     this.#store = store;
     this.#doors = doors;
     this.#atProfile = atProfile;
+    this.#emails = emails;
+    this.#writesDown = writesDown;
     this.#onErased = onErased;
   }
 
@@ -68,20 +88,47 @@ export class Eraser {
    * @returns whether there was one
    * @throws ServiceError `unavailable`: a part of it may be erased, and the next try does the rest
    */
-  async erase(name: string): Promise<boolean> {
-    const wasKnown = await this.#erase(name);
+  async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
+    const wasKnown = await this.#erase(name, onErasing);
     if (wasKnown) this.#onErased?.();
     return wasKnown;
   }
 
-  async #erase(name: string): Promise<boolean> {
+  async #erase(name: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
       const { room } = await this.#doors.where(name);
       if (room === undefined) {
-        const wasKnown = await this.#eraseHome(name);
+        const wasKnown = await this.#eraseHome(name, onErasing);
         if (wasKnown !== undefined) return wasKnown;
-      } else if (await this.#eraseRoom(room)) return true;
+      } else if (await this.#eraseRoom(room, onErasing)) return true;
       else await this.#doors.mend(name, room);
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /**
+   * Erases every visitor for whom an e-mail address was given.
+   * @param digest see Emails @returns whether there was one @throws ServiceError `unavailable`
+   */
+  async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
+    let erased = false;
+    for (const { profileId, maker } of await this.#emails.find(digest)) {
+      erased = (await this.eraseProfile(profileId, maker, onErasing)) || erased;
+      await this.#emails.forget(digest, [profileId]);
+    }
+    return erased;
+  }
+
+  /**
+   * Erases the visitor who has a profile now.
+   * @param maker the identity whose own profile it is; empty where that is not known
+   */
+  async eraseProfile(profileId: string, maker: string, onErasing: OnErasing = () => {}): Promise<boolean> {
+    for (let round = 0; round < ROUNDS; round++) {
+      if (await this.#eraseRoom(profileId, onErasing)) return true;
+      if (maker === '' || (await this.#doors.where(maker)).room !== undefined) return false;
+      const wasKnown = await this.#eraseHome(maker, onErasing);
+      if (wasKnown !== undefined) return wasKnown;
     }
     throw new ServiceError('unavailable');
   }
@@ -90,13 +137,17 @@ export class Eraser {
   async finish(profileId: string): Promise<void> {
     const key = this.#store.keys.profile(profileId);
     const root = await this.#store.call((client) => client.hget(key, 'root'));
-    if (root !== null) await this.#eraseRoom(root);
+    if (root !== null) await this.#eraseRoom(root, () => {});
   }
 
   /** @returns undefined where it is not at home */
-  async #eraseHome(name: string): Promise<boolean | undefined> {
+  async #eraseHome(name: string, onErasing: OnErasing): Promise<boolean | undefined> {
     const { keys } = this.#store;
     const own = this.#doors.ownProfile(name);
+    await onErasing([own]);
+    const digests: string[] = [];
+    for await (const came of this.#fieldsOf(keys.merged(own)))
+      if (came.startsWith('@')) digests.push(came.slice(1));
     await this.#writeDown([own]);
     await this.#eraseRequests(own);
     const touched = [
@@ -114,13 +165,14 @@ export class Eraser {
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply as [number, string];
     if (code !== '') await this.#eraseCode(code);
+    for (const digest of digests) await this.#emails.forget(digest, [own]);
     // Events may have come since it was written down.
     await this.#writeDown([own]);
     return wasKnown === 1;
   }
 
   /** @returns false where there is no such room (any more) */
-  async #eraseRoom(room: string): Promise<boolean> {
+  async #eraseRoom(room: string, onErasing: OnErasing): Promise<boolean> {
     let root = room;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const reply = await this.#condemn(root, root, '', []);
@@ -134,9 +186,17 @@ export class Eraser {
         root = theirs;
         continue;
       }
-      const scope: Scope = { profiles: new Set([root]), names: new Set(), codes: new Set() };
+      const scope: Scope = {
+        profiles: new Set([root]),
+        names: new Set(),
+        codes: new Set(),
+        digests: new Set(),
+      };
       if (code !== '') scope.codes.add(code);
-      if (await this.#widen(scope, root, owner)) await this.#eraseScope(scope, root);
+      if (await this.#widen(scope, root, owner)) {
+        await onErasing([...scope.profiles]);
+        await this.#eraseScope(scope, root);
+      }
       return true;
     }
     throw new ServiceError('internal');
@@ -162,7 +222,7 @@ export class Eraser {
   }
 
   /** Finds what came to the root, and what came to that, and condemns it. @returns whether it is still under way */
-  async #widen({ profiles, names, codes }: Scope, root: string, owner: string): Promise<boolean> {
+  async #widen({ profiles, names, codes, digests }: Scope, root: string, owner: string): Promise<boolean> {
     const { keys } = this.#store;
     const candidates = new Set<string>();
     const readFrom = new Set<string>();
@@ -175,6 +235,7 @@ export class Eraser {
         for (const key of [keys.merged(profileId), journal as string])
           for await (const came of this.#fieldsOf(key)) {
             if (came.startsWith('#')) codes.add(came.slice(1));
+            else if (came.startsWith('@')) digests.add(came.slice(1));
             else if (isProfile(came)) candidates.add(came);
             else names.add(came);
           }
@@ -193,7 +254,7 @@ export class Eraser {
     return true;
   }
 
-  async #eraseScope({ profiles, names, codes }: Scope, root: string): Promise<void> {
+  async #eraseScope({ profiles, names, codes, digests }: Scope, root: string): Promise<void> {
     const { keys } = this.#store;
     const makers = new Map([...names].map((name) => [this.#doors.ownProfile(name), name]));
     for (const profileId of profiles) {
@@ -211,6 +272,7 @@ export class Eraser {
         await this.#store.change(THINGS, [keys.profile(profileId), ...things.slice(i, i + AT_ONCE)], []);
     }
     for (const code of codes) await this.#eraseCode(code);
+    for (const digest of digests) await this.#emails.forget(digest, [...profiles]);
     if (!(await this.#isUnderWay(root))) return;
     await this.#writeDown([...profiles]);
     for (const name of names)
@@ -267,6 +329,7 @@ export class Eraser {
 
   /** Their rows in streams and in ClickHouse go, up to now. */
   async #writeDown(profiles: readonly string[]): Promise<void> {
+    if (!this.#writesDown) return;
     for (let i = 0; i < profiles.length; i += AT_ONCE)
       await this.#store.change(
         ERASURES,

@@ -255,9 +255,9 @@ interface Still {
 /** One of the two profiles of a merge was erased. */
 class ErasedError extends Error {}
 
-/** Whether what came to a room is a profile; else it is an identity, or a share code. */
+/** Whether what came to a room is a profile; else it is an identity, a share code, or a digest. */
 export function isProfile(came: string): boolean {
-  return !/^([csCS]:|#)/.test(came);
+  return !/^([csCS]:|[#@])/.test(came);
 }
 
 function withoutOwn(fields: readonly string[]): string[] {

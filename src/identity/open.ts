@@ -8,6 +8,7 @@ import type { VisitLog } from '../visits/visit-log.js';
 import { Outbox } from '../wishlist/outbox.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { Doors } from './doors.js';
+import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
 import { Linker } from './link.js';
 import { Merger } from './merge.js';
@@ -15,6 +16,7 @@ import { MergeAudit } from './merge-audit.js';
 import { createProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
 import type { Seen } from './seen.js';
+import { ShopEraser } from './shop-eraser.js';
 import { Visitors } from './visitors.js';
 
 export interface IdentityParts {
@@ -22,7 +24,10 @@ export interface IdentityParts {
   readonly outbox: Outbox;
   readonly linker: Linker;
   readonly doors: Doors;
+  readonly emails: Emails;
   readonly eraser: Eraser;
+  /** Of all of the shop's visitors. */
+  readonly shopEraser: ShopEraser;
   readonly audit: MergeAudit;
   readonly profiles: Profiles;
   readonly visitors: Visitors;
@@ -67,14 +72,18 @@ export function openIdentity(
     visitsCounted,
     seen,
   );
-  const eraser: Eraser = new Eraser(store, doors, atProfile, erased);
+  const emails = new Emails(store, atProfile, profileIds);
+  const eraser: Eraser = new Eraser(store, doors, atProfile, emails, true, erased);
+  const shopEraser = new ShopEraser(store, new Eraser(store, doors, atProfile, emails, false, erased));
   const linker = new Linker(store, doors, merger);
   return {
     atProfile,
     outbox,
     linker,
     doors,
+    emails,
     eraser,
+    shopEraser,
     audit: new MergeAudit(store, merger, linker, finishErasure),
     profiles: new Profiles(atProfile, profileIds),
     visitors: new Visitors(doors, linker),

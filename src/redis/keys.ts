@@ -33,7 +33,7 @@ export interface Keys extends StreamKeys {
   outbox(profileId: string): string;
   /**
    * hash: what came to this room: profiles whose belongings were added -> nonce of that merge, empty until then;
-   * identities whose doors lead here, and `#<share code>` of merged profiles -> empty
+   * identities whose doors lead here, `#<share code>` of merged profiles and `@<digest>` of e-mail addresses -> empty
    */
   merged(profileId: string): string;
   /** sorted set: digests of request records that name this profile -> second in which they expire */
@@ -54,8 +54,16 @@ export interface Keys extends StreamKeys {
   journal(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
   lane(tag: string, lane: string): string;
-  /** hash: profiles that were erased, and whose rows in streams and ClickHouse are still to be -> up to when */
+  /** hash: profiles that were erased, and whose rows in streams and ClickHouse are still to be -> up to when; see EVERY_PROFILE */
   readonly erasures: string;
+  /** hash: `#` -> the last number, number -> a visitor's or a shop's request that is open, as JSON; see src/identity/compliance.ts */
+  readonly compliance: string;
+  /** sorted set: digests of deliveries that brought these requests -> second in which they are forgotten */
+  readonly complianceTaken: string;
+  /** string, for some seconds: the process that works at these requests */
+  readonly complianceOwner: string;
+  /** hash: profiles that a visitor's e-mail address was given for, by its keyed digest -> the identity that made the profile */
+  email(digest: string): string;
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(tag: string): string;
   /** The streams of visits. On one server there is only number 0. */
@@ -72,6 +80,9 @@ const VISIT_TAGS = [78, 716, 426, 191, 246, 356, 1548, 176, 570, 460, 750, 216, 
   (number) => `v${number}`,
 );
 export const VISIT_STREAMS = VISIT_TAGS.length;
+
+/** Stands among the erasures for all profiles of the shop. */
+export const EVERY_PROFILE = '*';
 
 export function visitTag(stream: number): string {
   return VISIT_TAGS[stream] as string;
@@ -109,6 +120,10 @@ export function createKeys(prefix: string): Keys {
     journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
     erasures: `${prefix}:erasures`,
+    compliance: `${prefix}:{compliance}:open`,
+    complianceTaken: `${prefix}:{compliance}:taken`,
+    complianceOwner: `${prefix}:{compliance}:owner`,
+    email: (digest) => `${prefix}:{email:${digest}}`,
     mark: (tag) => `${prefix}:{${tag}}:mark`,
     events: (shard) => `${prefix}:{e${shard}}:events`,
     eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,

@@ -199,6 +199,13 @@ export const settingsBody = {
   properties: { autoRemoveAfterPurchase: { type: 'boolean' } },
 } as const;
 
+/** Of Shopify's compliance webhooks: what each has is read as it comes. */
+export const complianceBody = {
+  type: 'object',
+  additionalProperties: true,
+  properties: {},
+} as const;
+
 /** Of Shopify's Order, what is needed; the rest is read as it comes. */
 export const orderBody = {
   type: 'object',

@@ -5,6 +5,7 @@ import t from 'tap';
 import { encodeEvent } from '../../src/events/row.js';
 import { eraseWaiting } from '../../src/flush/eraser.js';
 import { withoutErased } from '../../src/flush/erasures.js';
+import { EVERY_PROFILE } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from './fixtures.js';
@@ -98,6 +99,23 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
     await erase(place, GONE, 7);
     await runScript(redis, loadScript('erasure-done'), [place.keys.erasures], [GONE, stale]);
     t.match(await redis.hget(place.keys.erasures, GONE), /^7 /);
+  });
+
+  t.test('an erasure of all of the shop: every row up to then, and none after it', async (t) => {
+    const place = await world.fresh();
+    const before = Date.now();
+    await append(place, lineOf(GONE, before), lineOf(STAYS, before));
+    const first = place.flusher();
+    await place.drained();
+    await first.close();
+    await append(place, lineOf(GONE, before + 1), lineOf(STAYS, before + 3));
+    await erase(place, EVERY_PROFILE, before + 2);
+    const second = place.flusher();
+    await place.drained();
+    await second.close();
+    t.equal((await profilesOf(place)).length, 3, 'one that waited was left out');
+    await untilErased(place);
+    t.same(await profilesOf(place), [STAYS]);
   });
 
   t.test('dead letters of who was erased go, others stay', async (t) => {

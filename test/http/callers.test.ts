@@ -73,6 +73,9 @@ const OPEN = [
   '/readyz',
   '/metrics',
   '/webhook/purchase',
+  '/webhook/customers/data_request',
+  '/webhook/customers/redact',
+  '/webhook/shop/redact',
 ];
 
 /** An example about a session that no other caller has linked to a customer. */

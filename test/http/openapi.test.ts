@@ -30,7 +30,7 @@ t.test('OpenAPI', async (t) => {
   t.test('every documented example is taken', async (t) => {
     for (const [path, methods] of Object.entries(document.paths)) {
       for (const [method, { parameters = [], requestBody }] of Object.entries(methods)) {
-        if (path.includes('{') || path.endsWith('/webhook/purchase')) continue; // their own tests send these
+        if (path.includes('{') || path.includes('/webhook/')) continue; // their own tests send these
         const query: Record<string, string> = {};
         for (const { name, in: where, example } of parameters) {
           if (where === 'query' && example !== undefined) query[name] = String(example);

@@ -1,0 +1,23 @@
+-- Takes a request of a visitor or a shop that a webhook has delivered, once for each delivery.
+--
+-- KEYS[1] open requests   KEYS[2] deliveries that were taken
+--
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] digest of the delivery's id
+-- ARGV[3] seconds for which the delivery is remembered
+-- ARGV[4] the request, JSON; empty where there is nothing to do for it
+--
+-- Returns 1, or 0 and nothing was done where the delivery was taken before.
+-- Errors: EXPIRED -1; nothing was done.
+
+-- @include deadline
+
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now[1])
+if redis.call('ZADD', KEYS[2], 'NX', now[1] + ARGV[3], ARGV[2]) == 0 then
+  return 0
+end
+if ARGV[4] ~= '' then
+  local number = redis.call('HINCRBY', KEYS[1], '#', 1)
+  redis.call('HSET', KEYS[1], number, ARGV[4])
+end
+return 1

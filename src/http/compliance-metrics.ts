@@ -1,0 +1,35 @@
+// Open requests of visitors and shops in `serve`'s figures, read from Redis when Prometheus asks.
+
+import { Gauge, type Registry } from 'prom-client';
+import { COMPLIANCE_KINDS, type Compliance } from '../identity/compliance.js';
+
+export class ComplianceMetrics {
+  readonly #compliance: Compliance;
+  readonly #open: Gauge<'kind'>;
+  readonly #oldest: Gauge<'kind'>;
+
+  constructor(registry: Registry, compliance: Compliance) {
+    this.#compliance = compliance;
+    const gauge = (name: string, help: string) =>
+      new Gauge({ name, help, registers: [registry], labelNames: ['kind'] as const });
+    this.#open = gauge('wishmeter_requests_open', 'Requests of compliance webhooks that are not done');
+    this.#oldest = gauge(
+      'wishmeter_requests_oldest_seconds',
+      'Age of the oldest of them; 0 where there is none',
+    );
+  }
+
+  /** Where Redis does not answer, nothing is shown rather than what was. */
+  async refresh(): Promise<void> {
+    const list = await this.#compliance.list().catch(() => undefined);
+    this.#open.reset();
+    this.#oldest.reset();
+    if (list === undefined) return;
+    for (const kind of COMPLIANCE_KINDS) {
+      const of = list.filter(({ request }) => request.kind === kind);
+      this.#open.set({ kind }, of.length);
+      const oldest = Math.min(Date.now(), ...of.map(({ request }) => request.at));
+      this.#oldest.set({ kind }, (Date.now() - oldest) / 1000);
+    }
+  }
+}

@@ -1,0 +1,87 @@
+// POST /webhook/customers/data_request, /webhook/customers/redact, /webhook/shop/redact: Shopify's three compliance
+// webhooks. A request is kept before it is answered, and done afterwards; see src/identity/compliance.ts.
+
+import { randomUUID } from 'node:crypto';
+import {
+  COMPLIANCE_KINDS,
+  type Compliance,
+  type ComplianceKind,
+  type ComplianceRequest,
+} from '../identity/compliance.js';
+import type { ComplianceWorker } from '../identity/compliance-worker.js';
+import { type Emails, normaliseEmail } from '../identity/emails.js';
+import { deliveryAnswer } from '../validation/answers.js';
+import { readCompliance } from '../validation/compliance.js';
+import { complianceBody } from '../validation/schemas.js';
+import { MAX_DELIVERY } from './limits.js';
+import type { Operation } from './operation.js';
+import { admitDelivery, authenticBody, DELIVERY_ID, EVENT_ID, readDeliveryId, SIGNATURE } from './webhook.js';
+
+const NOTHING_TO_SAY = '{}';
+const SHOP = { shop_id: 954889, shop_domain: 'shop.myshopify.com' };
+const CUSTOMER = { id: 191167, email: 'a@shop.example', phone: '555-625-1199' };
+
+const DOCS: Readonly<Record<ComplianceKind, { id: string; summary: string; example: object }>> = {
+  'customers/data_request': {
+    id: 'takeDataRequest',
+    summary: 'Keeps the request of a customer for their data, for `wishmeter requests`',
+    example: { ...SHOP, orders_requested: [299938], customer: CUSTOMER, data_request: { id: 9999 } },
+  },
+  'customers/redact': {
+    id: 'takeCustomerRedaction',
+    summary: 'Erases a customer, by id and e-mail address; answered once the request is kept',
+    example: { ...SHOP, customer: CUSTOMER, orders_to_redact: [299938] },
+  },
+  'shop/redact': {
+    id: 'takeShopRedaction',
+    summary: 'Erases every visitor of the shop; answered once the request is kept',
+    example: SHOP,
+  },
+};
+
+/** @param shopifySecret of the app; empty where the shop is not Shopify's */
+export function complianceOperations(
+  compliance: Compliance,
+  worker: ComplianceWorker,
+  emails: Emails,
+  shopifySecret: string,
+): Operation[] {
+  return COMPLIANCE_KINDS.map((kind) => {
+    const { id, summary, example } = DOCS[kind];
+    return {
+      method: 'post',
+      doc: {
+        id,
+        tag: 'Webhooks',
+        summary,
+        body: { schema: complianceBody, example },
+        answer: deliveryAnswer,
+      },
+      path: `/webhook/${kind}`,
+      subject: 'delivery',
+      maxBody: MAX_DELIVERY,
+      wantsBytes: true,
+      headers: [SIGNATURE, EVENT_ID, DELIVERY_ID],
+      admit: (request) => admitDelivery(request, shopifySecret),
+      async handle(request) {
+        const { email, ...delivery } = readCompliance(authenticBody(request, shopifySecret));
+        const deliveryId = readDeliveryId(request, EVENT_ID, DELIVERY_ID) || randomUUID();
+        const normal = normaliseEmail(email);
+        const asked: ComplianceRequest = {
+          kind,
+          at: Date.now(),
+          ...delivery,
+          email: normal === undefined ? null : emails.digest(normal),
+        };
+        await compliance.take(`${kind} ${deliveryId}`, isForNobody(asked) ? undefined : asked);
+        worker.poke();
+        return NOTHING_TO_SAY;
+      },
+    };
+  });
+}
+
+/** An erasure that names no visitor has nothing to do. */
+function isForNobody({ kind, customerId, email }: ComplianceRequest): boolean {
+  return kind === 'customers/redact' && customerId === null && email === null;
+}

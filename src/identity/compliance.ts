@@ -1,0 +1,86 @@
+// Requests that Shopify passes on to the shop: a visitor's data, a visitor's erasure, the shop's. They are taken once,
+// whatever is delivered how often, and stay open until they are done.
+//
+//   customers/data_request   until the merchant has answered it: `wishmeter requests done`
+//   customers/redact,        ──erased from Redis──▶ waits for ClickHouse, with the profiles whose rows are still to go
+//   shop/redact                                     ──all of them gone──▶ closed
+//
+// What is erased is erased by src/identity/compliance-worker.ts.
+
+import { createHash } from 'node:crypto';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+
+const TAKE = loadScript('compliance-take');
+const SETTLE = loadScript('compliance-settle');
+
+/** Shopify's topics. */
+export const COMPLIANCE_KINDS = ['customers/data_request', 'customers/redact', 'shop/redact'] as const;
+export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
+
+/** Seconds for which a delivery is known; Shopify repeats one for some hours. */
+const REMEMBERED_S = 30 * 24 * 60 * 60;
+/** Field with the last number. */
+const LAST = '#';
+
+export interface ComplianceRequest {
+  readonly kind: ComplianceKind;
+  /** When it was taken, milliseconds since 1970. */
+  readonly at: number;
+  readonly shop: string | null;
+  readonly customerId: string | null;
+  /** Keyed digest of the e-mail address, see Emails. */
+  readonly email: string | null;
+  /** Orders that it names. */
+  readonly orders: number;
+  /** Shopify's number of a data request. */
+  readonly dataRequestId: string | null;
+  /** Of what is being erased: profiles that are gone from Redis or about to be; see EVERY_PROFILE. */
+  readonly profiles?: readonly string[];
+  /** Whether all of it is gone from Redis. Of a data request: the visitor was erased before it was answered. */
+  readonly erased?: boolean;
+}
+
+export interface OpenRequest {
+  readonly id: string;
+  readonly request: ComplianceRequest;
+  /** As it is kept, for `settle`. */
+  readonly kept: string;
+}
+
+export class Compliance {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /**
+   * @param deliveryId of the delivery, the same where it is repeated
+   * @param request undefined where there is nothing to do
+   * @returns false where the delivery was taken before @throws ServiceError `unavailable`
+   */
+  async take(deliveryId: string, request: ComplianceRequest | undefined): Promise<boolean> {
+    const { compliance, complianceTaken } = this.#store.keys;
+    const digest = createHash('sha256').update(deliveryId).digest('base64url');
+    const args = [digest, REMEMBERED_S, request === undefined ? '' : JSON.stringify(request)];
+    return (await this.#store.change(TAKE, [compliance, complianceTaken], args)) === 1;
+  }
+
+  /** All that are open, oldest first. @throws ServiceError `unavailable` */
+  async list(): Promise<OpenRequest[]> {
+    const kept = await this.#store.call((client) => client.hgetall(this.#store.keys.compliance));
+    return Object.entries(kept)
+      .filter(([id]) => id !== LAST)
+      .sort(([a], [b]) => Number(a) - Number(b))
+      .map(([id, text]) => ({ id, request: JSON.parse(text) as ComplianceRequest, kept: text }));
+  }
+
+  /** @returns the request as it is now; undefined, and nothing was done, where it was changed meanwhile */
+  async settle(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
+    const kept = changed === undefined ? '' : JSON.stringify(changed);
+    const args = [open.id, open.kept, kept];
+    const isSettled = (await this.#store.change(SETTLE, [this.#store.keys.compliance], args)) === 1;
+    return isSettled ? { ...open, request: changed ?? open.request, kept } : undefined;
+  }
+}

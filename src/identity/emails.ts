@@ -1,0 +1,84 @@
+// Which visitors an e-mail address was given for. Nothing is merged by it; it only answers what the visitor asks of the
+// shop: show me, erase me. An address is neither a key nor kept here: the index knows it by a digest under the
+// deployment's salt, and leads to profiles, which lead on to what they were merged into.
+//
+// A profile knows the digests that lead to it before they do, so an erasure finds them; what was indexed too late is
+// looked at again, and taken away.
+
+import { createHmac } from 'node:crypto';
+import { type AtProfile, ERASED } from '../redis/at-profile.js';
+import type { Keys } from '../redis/keys.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import type { ProfileIds } from './profile-id.js';
+import { fitsBytes, isPlainText } from './rules.js';
+
+const NOTE = loadScript('email-note');
+const PUT = loadScript('email-put');
+const MAX_BYTES = 320;
+
+export interface Indexed {
+  readonly profileId: string;
+  /** The identity whose own profile it is; empty where that is not known. */
+  readonly maker: string;
+}
+
+/** An address as addresses are compared; undefined where it is none. */
+export function normaliseEmail(email: unknown): string | undefined {
+  if (typeof email !== 'string') return undefined;
+  const normal = email.trim().toLowerCase();
+  return normal.includes('@') && fitsBytes(normal, MAX_BYTES) && isPlainText(normal) ? normal : undefined;
+}
+
+export class Emails {
+  readonly #store: Store;
+  readonly #atProfile: AtProfile;
+  readonly #profileIds: ProfileIds;
+
+  constructor(store: Store, atProfile: AtProfile, profileIds: ProfileIds) {
+    this.#store = store;
+    this.#atProfile = atProfile;
+    this.#profileIds = profileIds;
+  }
+
+  /** @param email see normaliseEmail */
+  digest(email: string): string {
+    return createHmac('sha256', this.#store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
+  }
+
+  /**
+   * Notes that an address was given for a visitor.
+   * @param names of the visitor's identity, see namesIn @throws ServiceError `unavailable`
+   */
+  async note(profileId: string, names: readonly string[], email: string): Promise<void> {
+    const normal = normaliseEmail(email);
+    if (normal === undefined) return;
+    const digest = this.digest(normal);
+    const { keys } = this.#store;
+    const keysOf = (of: Keys, id: string) => [of.profile(id), of.merged(id)];
+    const { profileId: at } = await this.#atProfile.run('change', profileId, NOTE, keysOf, [`@${digest}`]);
+    const maker = names.find((name) => this.#profileIds.of(name) === at) ?? '';
+    await this.#store.change(PUT, [keys.email(digest)], ['put', at, maker]);
+    const [isNoted, heir] = await Promise.all([
+      this.#store.call((client) => client.hexists(keys.merged(at), `@${digest}`)),
+      this.#store.call((client) => client.hget(keys.profile(at), 'heir')),
+    ]);
+    if (isNoted === 0 && [null, ERASED].includes(heir)) await this.forget(digest, [at]);
+  }
+
+  /** The visitors of an address, customers first. @throws ServiceError `unavailable` */
+  async find(digest: string): Promise<Indexed[]> {
+    const found = await this.#store.call((client) => client.hgetall(this.#store.keys.email(digest)));
+    return Object.entries(found)
+      .map(([profileId, maker]) => ({ profileId, maker }))
+      .sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
+  }
+
+  async forget(digest: string, profiles: readonly string[]): Promise<void> {
+    await this.#store.change(PUT, [this.#store.keys.email(digest)], ['forget', ...profiles]);
+  }
+}
+
+function rank({ maker, profileId }: Indexed): string {
+  return `${/^[cC]:/.test(maker) ? 0 : 1} ${profileId}`;
+}

@@ -1,0 +1,33 @@
+// What Shopify's webhooks have in common: their JSON and their ids.
+//
+// Ids come as JSON numbers, and Shopify's are 64-bit: its own test notification is about order
+// 820982911946154508, which JSON.parse would round. Long numbers are read as text instead.
+
+import { normaliseId } from '../identity/rules.js';
+import { parseJson } from './json.js';
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Numbers that JSON.parse may round, and the texts that may contain what looks like one. */
+const LONG_INTEGER = /\d{16}/;
+const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+
+/** @throws ServiceError `invalid_json` */
+export function parseExactly(bytes: Buffer): unknown {
+  const parsed = parseJson(bytes);
+  const json = bytes.toString('utf8');
+  if (!LONG_INTEGER.test(json)) return parsed;
+  return JSON.parse(
+    json.replace(TEXT_OR_NUMBER, (token) => (/^\d{16,}$/.test(token) ? `"${token}"` : token)),
+  );
+}
+
+/** An id as it is compared, or null where it may not be taken. */
+export function idOf(value: unknown, isRight: (text: string) => boolean): string | null {
+  const text = typeof value === 'number' ? String(value) : value;
+  return typeof text === 'string' && isRight(text) ? normaliseId(text) : null;
+}
+
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
