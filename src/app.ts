@@ -186,11 +186,13 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
           metrics.batchObserver('record'),
         );
     onClose(() => recordings?.close());
-    const recorder = new Recorder(appends, recordings, config.EVENT_SHARDS);
+    const { shards } = store.deployment;
+    onClose(shards.watch());
+    const recorder = new Recorder(appends, recordings, shards);
     const wishlists = new WishlistBatch(
       store,
       {
-        shards: config.EVENT_SHARDS,
+        shards,
         highWater: config.STREAM_HIGH_WATER,
         maxItems: config.MAX_ITEMS,
         maxBytes: config.MAX_ITEMS_BYTES,
@@ -255,7 +257,7 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
         {
           kind: 'events',
           highWater: config.STREAM_HIGH_WATER,
-          read: () => store.call((client) => readBacklogs(client, store.keys, store.deployment.shards)),
+          read: () => store.call((client) => readBacklogs(client, store.keys, shards.all)),
         },
         {
           kind: 'visits',
@@ -344,11 +346,13 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
       onClose(() => server.close());
       log.info({ port: server.port }, 'metrics');
     }
+    const { shards } = store.deployment;
+    onClose(shards.watch());
     const flusher = startFlusher({
       redis: store.client,
       keys: store.keys,
       clickhouse,
-      shards: store.deployment.shards,
+      shards,
       visitStreams: await visitStreams(store.client, store.keys),
       owner: config.FLUSH_OWNER || randomUUID(),
       intervalMs: config.FLUSH_INTERVAL_MS,
@@ -360,7 +364,7 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
       redis: store.client,
       keys: store.keys,
       clickhouse,
-      shards: store.deployment.shards,
+      shards,
       visitStreams: await visitStreams(store.client, store.keys),
       log,
       onErased: flushErasures(metrics),

@@ -251,7 +251,7 @@ export const SETTINGS = {
   ),
   EVENT_SHARDS: setting(
     '1',
-    'streams that events are spread over; more only for a Redis Cluster',
+    'streams that events are spread over, at least; more only for a Redis Cluster. `wishmeter shards` raises it while everything runs',
     integer(1, 256),
   ),
   STREAM_HIGH_WATER: setting(

@@ -77,7 +77,7 @@ export async function fillEvents(
 ): Promise<void> {
   await withStore(redisUrl, async (store) => {
     const batcher = store.batcher(appendFormat(store.keys, Number.MAX_SAFE_INTEGER));
-    const recorder = new Recorder(batcher, undefined, 1);
+    const recorder = new Recorder(batcher, undefined, { current: 1 });
     const profileIds = createProfileIds(store.deployment.salt, store.deployment.buckets);
     let n = 0;
     await inParallel(events, EVENTS_AT_ONCE, async ({ identity, type, payload }) => {

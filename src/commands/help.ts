@@ -89,6 +89,12 @@ export const COMMAND_LINES = {
     settings: ['REDIS_URL', 'KEY_PREFIX', 'DATA_DIR'],
     example: 'wishmeter dead retry --all',
   },
+  shards: {
+    usage: 'shards [<number>]',
+    about: 'how many streams events are spread over; a larger number raises it while everything runs',
+    settings: ['REDIS_URL', 'KEY_PREFIX', 'DATA_DIR'],
+    example: 'REDIS_URL=redis://a:6379,redis://b:6379,redis://c:6379 wishmeter shards 6',
+  },
 } as const satisfies Record<string, CommandLine>;
 
 export type CommandName = keyof typeof COMMAND_LINES;

@@ -12,14 +12,6 @@ export interface Append extends Batched<unknown> {
   readonly shard: number;
 }
 
-/** A visitor's events go to one shard, so that they stay in order. */
-export function shardOf(profileId: string, shards: number): number {
-  if (shards === 1) return 0;
-  let sum = 0;
-  for (let i = 0; i < profileId.length; i++) sum = (sum * 31 + profileId.charCodeAt(i)) | 0;
-  return (sum >>> 0) % shards;
-}
-
 /** Told of events that are in a stream, by their type. */
 export type OnRecorded = (type: string, events: number) => void;
 

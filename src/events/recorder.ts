@@ -3,13 +3,14 @@
 
 import type { Place } from '../redis/at-profile.js';
 import type { Batcher } from '../redis/batcher.js';
-import { type Append, shardOf } from './appender.js';
+import { type EventShards, shardOf } from '../redis/event-shards.js';
+import type { Append } from './appender.js';
 import type { Recording } from './recording.js';
 
 export class Recorder {
   readonly #appends: Batcher<Append, unknown>;
   readonly #recordings: Batcher<Recording, string | undefined> | undefined;
-  readonly #shards: number;
+  readonly #shards: Pick<EventShards, 'current'>;
 
   /**
    * @param recordings absent on a cluster, where visitors and streams are in different slots
@@ -18,7 +19,7 @@ export class Recorder {
   constructor(
     appends: Batcher<Append, unknown>,
     recordings: Batcher<Recording, string | undefined> | undefined,
-    shards: number,
+    shards: Pick<EventShards, 'current'>,
   ) {
     this.#appends = appends;
     this.#recordings = recordings;
@@ -32,7 +33,7 @@ export class Recorder {
 
   /** The shard that has a profile's events. */
   shardOf(profileId: string): number {
-    return shardOf(profileId, this.#shards);
+    return shardOf(profileId, this.#shards.current);
   }
 
   /**

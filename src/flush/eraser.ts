@@ -9,6 +9,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { eraseRows } from '../clickhouse/erase.js';
 import type { RedisClient } from '../redis/client.js';
+import type { EventShards } from '../redis/event-shards.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 import { dropDeadLetters, listDeadLetters } from './dead-letters.js';
@@ -24,7 +25,7 @@ export interface EraserSpec {
   readonly redis: RedisClient;
   readonly keys: Keys;
   readonly clickhouse: ClickHouseClient;
-  readonly shards: number;
+  readonly shards: Pick<EventShards, 'all'>;
   /** Numbers of the streams of visits; by default none. */
   readonly visitStreams?: readonly number[];
   readonly log: Logger;
@@ -89,7 +90,7 @@ async function oldestWaiting(spec: EraserSpec): Promise<number> {
 }
 
 function streamsOf({ keys, shards, visitStreams = [] }: EraserSpec): [StreamKeys, number][] {
-  const shardNumbers = Array.from({ length: shards }, (_, shard) => shard);
+  const shardNumbers = Array.from({ length: shards.all }, (_, shard) => shard);
   return [
     ...shardNumbers.map((shard): [StreamKeys, number] => [keys, shard]),
     ...visitStreams.map((stream): [StreamKeys, number] => [keys.visits, stream]),

@@ -1,9 +1,9 @@
 // Brings events and visits from Redis to ClickHouse, each once. One state machine per stream, of either kind:
 //
-//            ┌───────────┐  claim refused: look again later
+//            ┌───────────┐  not ours to take, or claim refused
 //   start ──▶│  STANDBY  │◀─┐◀────────────────────────────────┐
-//            └─────┬─────┘──┘                                 │ fenced off, or Redis failed:
-//                  │ claim granted: an epoch, maybe a manifest│ what is held is dropped
+//            └─────┬─────┘──┘                                 │ fenced off, or Redis failed: what is held is dropped;
+//                  │ claim granted: an epoch, maybe a manifest│ given up for another flusher: after the batch in flight
 //        manifest  ▼  none                                    │
 //       ┌──────────┴────────┐                                 │
 //       ▼                   ▼          nothing waits          │
@@ -26,6 +26,9 @@
 // There is one way to recover, whatever happened: claim again, and replay what the manifest says. A crash,
 // a lost reply and a lost connection all end in STANDBY. The token makes the second insert of a batch nothing, and
 // whether the first one's rows are there is looked up (see delivery.ts).
+// Several flushers share the streams evenly (team.ts). A stream that came by a raise of their number is held back until the
+// older ones have brought home what came before it: else a visitor's later events could arrive before the earlier ones.
+//
 // `close` brings what waits by then to ClickHouse, within a deadline, and gives the shards up: another flusher
 // that stands by has them at once.
 
@@ -42,6 +45,7 @@ import {
 } from '../clickhouse/insert.js';
 import { areStored, areVisitsStored } from '../clickhouse/stored.js';
 import type { RedisClient } from '../redis/client.js';
+import type { EventShards } from '../redis/event-shards.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
 import { Delivery, type Table } from './delivery.js';
 import { readErasures, withoutErased } from './erasures.js';
@@ -49,11 +53,14 @@ import { type Manifest, manifestOf } from './manifest.js';
 import { FlushMetrics } from './metrics.js';
 import { type Batch, cutBatch, readBatch, type Source } from './reader.js';
 import { type Claim, FencedError, Shard } from './shard.js';
+import { changeOfShare, Team } from './team.js';
 
-/** An owner that has not been heard of for so long counts as gone. */
-const SILENT_MS = 5_000;
-/** How often a shard that another flusher owns is looked at. */
+/** An owner that has not been heard of for so long counts as gone: with a look, others have its streams within 5 s. */
+const SILENT_MS = 4_000;
+/** How often a flusher looks at what the others own. */
 const LOOK_MS = 250;
+/** After a raise, until all who append know that its moment has come, and their clocks agree. */
+const RAISE_MS = 1_000;
 /** Bytes of a batch where there are many shards. Each has two in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 /** How long `close` lets the batches in flight take. */
@@ -71,8 +78,8 @@ export interface FlusherSpec {
   readonly keys: Keys;
   /** With the database that holds the events; see createClickHouse. */
   readonly clickhouse: ClickHouseClient;
-  /** Number of shards; all of them are taken care of. */
-  readonly shards: number;
+  /** All of them are taken care of, also those that come. */
+  readonly shards: Pick<EventShards, 'all' | 'raises' | 'now'>;
   /** Numbers of the streams of visits that are taken care of; by default none. */
   readonly visitStreams?: readonly number[];
   /** A name that is the same when this flusher is started again, and no other flusher's. */
@@ -99,19 +106,8 @@ export interface Flusher {
 export function startFlusher(spec: FlusherSpec): Flusher {
   const stop = new AbortController();
   const halt = new AbortController();
-  const { shards, visitStreams = [] } = spec;
-  const registry = spec.metrics ?? new Registry();
-  const running = [
-    eventStreams(
-      spec,
-      Array.from({ length: shards }, (_, shard) => shard),
-      registry,
-    ),
-    ...(visitStreams.length > 0 ? [visitStreamsOf(spec, visitStreams, registry)] : []),
-  ].flatMap((streams) =>
-    streams.numbers.map((number) => new ShardFlusher(spec, streams, number, stop.signal, halt.signal).run()),
-  );
-  const ended = Promise.all(running);
+  const sharing = new Sharing(spec, stop.signal, halt.signal);
+  const ended = sharing.run();
   return {
     async close(deadlineMs = CLOSE_MS) {
       stop.abort();
@@ -125,7 +121,8 @@ export function startFlusher(spec: FlusherSpec): Flusher {
 /** Streams of one kind. */
 interface Streams {
   readonly kind: Kind;
-  readonly numbers: readonly number[];
+  /** Numbers of those that there are now. */
+  numbers(): readonly number[];
   readonly keys: StreamKeys;
   readonly table: Table;
   /** Rows of one insert. */
@@ -134,14 +131,10 @@ interface Streams {
   source(number: number): Source;
 }
 
-function eventStreams(
-  { keys, clickhouse }: FlusherSpec,
-  numbers: readonly number[],
-  registry: Registry,
-): Streams {
+function eventStreams({ keys, clickhouse, shards }: FlusherSpec, registry: Registry): Streams {
   return {
     kind: 'events',
-    numbers,
+    numbers: () => Array.from({ length: shards.all }, (_, shard) => shard),
     keys,
     table: {
       insert: (lines, token, signal) => insertEvents(clickhouse, lines, token, signal),
@@ -160,7 +153,7 @@ function visitStreamsOf(
 ): Streams {
   return {
     kind: 'visits',
-    numbers,
+    numbers: () => numbers,
     keys,
     table: {
       insert: (lines, token, signal) => insertVisits(clickhouse, lines, token, signal),
@@ -172,9 +165,92 @@ function visitStreamsOf(
   };
 }
 
+/** What this process has of the streams of all kinds. */
+class Sharing {
+  readonly #spec: FlusherSpec;
+  readonly #kinds: readonly Streams[];
+  readonly #team: Team;
+  readonly #lookMs: number;
+  readonly #stop: AbortSignal;
+  readonly #halt: AbortSignal;
+  readonly #flushers = new Map<string, ShardFlusher>();
+  #nap = new AbortController();
+
+  constructor(spec: FlusherSpec, stop: AbortSignal, halt: AbortSignal) {
+    const { visitStreams = [], metrics = new Registry(), silentMs = SILENT_MS } = spec;
+    this.#spec = spec;
+    this.#kinds = [
+      eventStreams(spec, metrics),
+      ...(visitStreams.length > 0 ? [visitStreamsOf(spec, visitStreams, metrics)] : []),
+    ];
+    this.#team = new Team(spec.redis, spec.keys, spec.owner, silentMs);
+    this.#lookMs = Math.min(LOOK_MS, silentMs / 4);
+    this.#stop = stop;
+    this.#halt = halt;
+    stop.addEventListener('abort', () => this.#nap.abort());
+  }
+
+  /** Resolves once stopped. */
+  async run(): Promise<void> {
+    for (let failures = 0; !this.#stop.aborted; ) {
+      try {
+        this.#add();
+        await this.#share();
+        failures = 0;
+      } catch (error) {
+        failures++;
+        this.#spec.log.warn({ err: error, failures }, 'the other flushers could not be asked for');
+      }
+      // A stream that was lost is looked at again at once.
+      this.#nap = new AbortController();
+      if (!this.#stop.aborted)
+        await pause(failures > 0 ? backoffMs(failures) : this.#lookMs, this.#nap.signal);
+    }
+    const leaving = this.#team.leave().catch(() => {}); // then we count as gone after a while
+    await Promise.all([leaving, ...Array.from(this.#flushers.values(), ({ over }) => over)]);
+  }
+
+  /** Streams that have come. */
+  #add(): void {
+    for (const streams of this.#kinds) {
+      for (const number of streams.numbers()) {
+        const name = `${streams.kind} ${number}`;
+        if (this.#flushers.has(name)) continue;
+        const wake = () => this.#nap.abort();
+        this.#flushers.set(name, new ShardFlusher(this.#spec, streams, number, this.#stop, this.#halt, wake));
+      }
+    }
+  }
+
+  async #share(): Promise<void> {
+    const all = [...this.#flushers.values()];
+    const owned = all.filter(({ isOwner }) => isOwner);
+    const staying = owned.filter(({ isLeaving }) => !isLeaving);
+    const others = await this.#team.announce(owned.length);
+    const change = changeOfShare(staying.length, others, all.length);
+    if (change < 0) for (const one of staying.slice(change)) one.giveUp();
+    if (change <= 0 || staying.length < owned.length) return;
+    // In an order of our own, so that two flushers seldom try the same.
+    const free = shuffled(all.filter(({ mayClaim }) => mayClaim));
+    for (let wanted = change; wanted > 0 && free.length > 0 && !this.#stop.aborted; ) {
+      const claims = await Promise.all(free.splice(0, wanted).map((one) => one.claim()));
+      wanted -= claims.filter(Boolean).length;
+    }
+  }
+}
+
+function shuffled<T>(list: readonly T[]): T[] {
+  return list
+    .map((one) => ({ one, at: Math.random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ one }) => one);
+}
+
 /** The time between a claim and the loss or release of the shard. */
 interface Tenure {
   readonly epoch: string;
+  /** Aborts when the shard is given up: after the batch in flight another flusher may have it. */
+  readonly leaving: AbortSignal;
   /** Aborts when there is to be no more waiting: only what is there already is still flushed. */
   readonly ending: AbortSignal;
   /** Aborts when the batch in flight is to be dropped, too. */
@@ -182,6 +258,8 @@ interface Tenure {
 }
 
 class ShardFlusher {
+  /** Resolves when this process does not own the shard. */
+  over: Promise<void> = Promise.resolve();
   readonly #spec: FlusherSpec;
   readonly #number: number;
   readonly #shard: Shard;
@@ -192,11 +270,24 @@ class ShardFlusher {
   readonly #silentMs: number;
   readonly #stop: AbortSignal;
   readonly #halt: AbortSignal;
+  readonly #onOver: () => void;
+  /** While it is owned: aborted when it is given up. */
+  #leaving: AbortController | undefined;
   #heldEpoch: string | undefined;
   /** Tenures, or tries to get one, that have failed since a batch was last brought home. */
   #failures = 0;
+  /** When it may be tried again, of our monotonic clock. */
+  #notBefore = 0;
 
-  constructor(spec: FlusherSpec, streams: Streams, shard: number, stop: AbortSignal, halt: AbortSignal) {
+  /** @param onOver told when it is not owned any more */
+  constructor(
+    spec: FlusherSpec,
+    streams: Streams,
+    shard: number,
+    stop: AbortSignal,
+    halt: AbortSignal,
+    onOver: () => void,
+  ) {
     this.#spec = spec;
     this.#streams = streams;
     this.#number = shard;
@@ -207,44 +298,75 @@ class ShardFlusher {
     this.#silentMs = spec.silentMs ?? SILENT_MS;
     this.#stop = stop;
     this.#halt = halt;
+    this.#onOver = onOver;
   }
 
-  /** Resolves once stopped. */
-  async run(): Promise<void> {
-    while (!this.#stop.aborted) {
-      try {
-        const claim = await this.#shard.claim(this.#spec.owner, this.#heldEpoch, this.#silentMs);
-        if (claim !== undefined) await this.#own(claim);
-        else await pause(LOOK_MS, this.#stop);
-      } catch (error) {
-        if (this.#halt.aborted) break;
-        if (error instanceof FencedError) {
-          this.#log.warn('another flusher has taken the shard over; standing by');
-        } else {
-          this.#failures++;
-          this.#log.warn({ err: error, failures: this.#failures }, 'flushing failed and will begin again');
-          await pause(backoffMs(this.#failures), this.#stop);
-        }
-      }
+  get isOwner(): boolean {
+    return this.#leaving !== undefined;
+  }
+
+  /** Whether it is owned, and given up. */
+  get isLeaving(): boolean {
+    return this.#leaving?.signal.aborted ?? false;
+  }
+
+  get mayClaim(): boolean {
+    return !this.isOwner && performance.now() >= this.#notBefore;
+  }
+
+  /** Leaves it to another flusher, when the batch in flight is done. */
+  giveUp(): void {
+    this.#leaving?.abort();
+  }
+
+  /** Becomes its owner, where it is free. */
+  async claim(): Promise<boolean> {
+    try {
+      const claim = await this.#shard.claim(this.#spec.owner, this.#heldEpoch, this.#silentMs);
+      if (claim === undefined) return false;
+      const leaving = new AbortController();
+      this.#leaving = leaving;
+      this.over = this.#own(claim, leaving.signal)
+        .catch((error) => this.#failed(error))
+        .finally(() => {
+          this.#leaving = undefined;
+          this.#onOver();
+        });
+      return true;
+    } catch (error) {
+      this.#failed(error as Error);
+      return false;
     }
   }
 
-  async #own({ epoch, manifest }: Claim): Promise<void> {
+  #failed(error: Error): void {
+    if (this.#halt.aborted) return;
+    if (error instanceof FencedError) {
+      this.#log.warn('another flusher has taken the shard over; standing by');
+    } else {
+      this.#failures++;
+      this.#log.warn({ err: error, failures: this.#failures }, 'flushing failed and will begin again');
+      this.#notBefore = performance.now() + backoffMs(this.#failures);
+    }
+  }
+
+  async #own({ epoch, manifest }: Claim, leaving: AbortSignal): Promise<void> {
     this.#heldEpoch = epoch;
     this.#log.info({ epoch, replay: manifest !== undefined }, 'owner of the shard');
     this.#metrics.claimed(this.#number, epoch);
     const lost = new AbortController();
     const tenure = {
       epoch,
+      leaving,
       // Made once and not for each batch: a signal remembers all that were ever derived from it.
-      ending: AbortSignal.any([lost.signal, this.#stop]),
+      ending: AbortSignal.any([lost.signal, leaving, this.#stop]),
       over: AbortSignal.any([lost.signal, this.#halt]),
     };
     const beating = this.#beat(epoch, lost);
     try {
       await this.#reached('claimed');
       if (manifest !== undefined) await this.#replay(tenure, manifest);
-      await this.#flush(tenure);
+      if (await this.#mayFlush(tenure)) await this.#flush(tenure);
       lost.signal.throwIfAborted();
     } catch (error) {
       // What an abort cut short tells less than its reason.
@@ -253,7 +375,29 @@ class ShardFlusher {
       clearInterval(beating);
       lost.abort();
       this.#metrics.lost(this.#number);
-      if (this.#stop.aborted) await this.#release(epoch);
+      if (this.#stop.aborted || leaving.aborted) await this.#release(epoch);
+    }
+  }
+
+  /** Resolves when all is in ClickHouse that came before the raise that this shard came by; to false at the end. */
+  async #mayFlush({ ending }: Tenure): Promise<boolean> {
+    if (this.#streams.kind !== 'events') return true;
+    const { redis, keys, shards } = this.#spec;
+    const raise = shards.raises.find((one) => one.shards > this.#number);
+    if (raise === undefined || raise.at === 0) return true;
+    const older = shards.raises.findLast(({ at }) => at < raise.at)?.shards ?? 0;
+    const from = raise.at + RAISE_MS;
+    for (;;) {
+      if (shards.now() >= from) {
+        const reading = Array.from({ length: older }, (_, shard) =>
+          redis.xrange(keys.events(shard), '-', '+', 'COUNT', 1),
+        );
+        const oldest = await Promise.all(reading);
+        if (oldest.every(([first]) => first === undefined || Number.parseInt(first[0], 10) >= from))
+          return true;
+      }
+      if (ending.aborted) return false;
+      await pause(LOOK_MS, ending);
     }
   }
 
@@ -261,7 +405,7 @@ class ShardFlusher {
   async #flush(tenure: Tenure): Promise<void> {
     const { redis } = this.#spec;
     const { numbers, rows } = this.#streams;
-    const bytes = Math.max(Math.floor(INSERT_BYTES / numbers.length), LEAST_BATCH_BYTES);
+    const bytes = Math.max(Math.floor(INSERT_BYTES / numbers().length), LEAST_BATCH_BYTES);
     const bounds = { rows, bytes };
     // One batch is inserted while the next one is read. They are this tenure's: an earlier one may still be reading.
     const memory = [Buffer.allocUnsafeSlow(bytes), Buffer.allocUnsafeSlow(bytes)] as const;
@@ -269,6 +413,8 @@ class ShardFlusher {
     const cut = (after?: string) => cutBatch(redis, this.#source, after, bounds, memory[batches++ % 2]);
     let ahead: Promise<Batch | undefined> | undefined;
     while (!tenure.over.aborted) {
+      // (Not at the end: that flushes what waits, whoever has it next.)
+      if (tenure.leaving.aborted && !this.#stop.aborted) return;
       const ending = tenure.ending.aborted;
       const began = performance.now();
       const batch = await (ahead ?? cut());

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { Cluster } from 'ioredis';
 import { StartupError } from '../errors.js';
 import { connectRedis, type RedisClient } from './client.js';
+import { EventShards } from './event-shards.js';
 import type { Keys } from './keys.js';
 import { loadScript, runScript } from './scripts.js';
 
@@ -16,8 +17,8 @@ export interface Deployment {
   readonly salt: string;
   /** Of the keys; where it is an older one, src/identity/upgrade.ts brings them forward. */
   readonly schema: number;
-  /** Streams that may hold events: the largest EVENT_SHARDS ever used. */
-  readonly shards: number;
+  /** As many as the largest EVENT_SHARDS ever used, from a moment after that. */
+  readonly shards: EventShards;
 }
 
 const OPEN = loadScript('open');
@@ -39,7 +40,7 @@ export async function openDeployment(
     [keys.meta],
     [SCHEMA, wanted.buckets, wanted.eventShards, fresh],
   )) as string[];
-  const [schema, buckets, shards] = reply.slice(0, 3).map(Number) as [number, number, number];
+  const [schema, buckets] = reply.slice(0, 2).map(Number) as [number, number];
   if (schema > SCHEMA) {
     throw new StartupError(
       `Redis holds data of schema ${schema}, and this program knows ${SCHEMA}: start a newer version.`,
@@ -50,7 +51,8 @@ export async function openDeployment(
       `BUCKETS is ${wanted.buckets}, but this data was made with ${buckets}, which can't change.`,
     );
   }
-  return { schema, buckets, shards, salt: reply[3] as string };
+  const shards = await EventShards.open(client, keys, wanted.eventShards);
+  return { schema, buckets, shards, salt: reply[2] as string };
 }
 
 /** Whether there is a deployment under this prefix already. @throws the connection's error */

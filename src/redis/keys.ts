@@ -54,6 +54,8 @@ export interface Keys extends StreamKeys {
   journal(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
   lane(tag: string, lane: string): string;
+  /** hash: flushers that are there -> when they said so, and how many streams they own; see lua/flush-team.lua */
+  readonly flushers: string;
   /** hash: profiles that were erased, and whose rows in streams and ClickHouse are still to be -> up to when; see EVERY_PROFILE */
   readonly erasures: string;
   /** hash: `#` -> the last number, number -> a visitor's or a shop's request that is open, as JSON; see src/identity/compliance.ts */
@@ -119,6 +121,7 @@ export function createKeys(prefix: string): Keys {
     request: (digest) => `${prefix}:{request:${digest}}`,
     journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
+    flushers: `${prefix}:flushers`,
     erasures: `${prefix}:erasures`,
     compliance: `${prefix}:{compliance}:open`,
     complianceTaken: `${prefix}:{compliance}:taken`,

@@ -3,11 +3,12 @@
 
 import { hash } from 'node:crypto';
 import { LUA, ServiceError } from '../errors.js';
-import { type OnRecorded, shardOf } from '../events/appender.js';
+import type { OnRecorded } from '../events/appender.js';
 import { eventTypeOf } from '../events/row.js';
 import type { Identity } from '../identity/rules.js';
 import type { Place } from '../redis/at-profile.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
+import { type EventShards, shardOf } from '../redis/event-shards.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
 import type { ScriptCall } from '../redis/script-call.js';
 import { loadScript } from '../redis/scripts.js';
@@ -84,7 +85,11 @@ interface Answered {
 }
 
 type Request = Making | Sent | Answered;
-type Entry = Request & Batched<WishlistAnswer>;
+type Entry = Request &
+  Batched<WishlistAnswer> & {
+    /** The stream that the events of its batch go to, on one server. Chosen once: their number may rise meanwhile. */
+    readonly shard: number;
+  };
 
 /**
  * Undefined: done as asked, and the event is in the stream. Else a text, see lua/wishlist.lua: one of these with what
@@ -111,7 +116,7 @@ export interface ItemLimits {
 
 export interface WishlistOptions extends Partial<ItemLimits> {
   /** Streams that new events are spread over, and bytes at which one takes no more. */
-  readonly shards: number;
+  readonly shards: Pick<EventShards, 'current'>;
   readonly highWater: number;
   /** Told of events that came into a stream with their changes: on one server. */
   readonly onRecorded?: OnRecorded;
@@ -127,10 +132,12 @@ export function operationKey(kind: string, { customerId, sessionId }: Identity, 
 export class WishlistBatch {
   readonly underWayMs: number;
   readonly #batcher: Batcher<Entry, WishlistAnswer>;
+  readonly #shards: Pick<EventShards, 'current'>;
 
   /** @param onBatch told of each batch: entries in it, milliseconds until Redis answered */
   constructor(store: Store, options: WishlistOptions, onBatch?: (size: number, ms: number) => void) {
     this.underWayMs = options.underWayMs ?? 500;
+    this.#shards = options.shards;
     const format = wishlistFormat(store.keys, !store.isCluster, this.underWayMs, options);
     this.#batcher = store.batcher(format, onBatch);
   }
@@ -158,7 +165,7 @@ export class WishlistBatch {
   }
 
   #run(request: Request): Promise<WishlistAnswer> {
-    return this.#batcher.run(request);
+    return this.#batcher.run({ ...request, shard: shardOf(request.profileId, this.#shards.current) });
   }
 }
 
@@ -182,17 +189,17 @@ function wishlistFormat(
   keys: Keys,
   isOneServer: boolean,
   underWayMs: number,
-  { shards, highWater, maxItems = 0, maxBytes = 0, onRecorded }: WishlistOptions,
+  { highWater, maxItems = 0, maxBytes = 0, onRecorded }: WishlistOptions,
 ): BatchFormat<Entry, WishlistAnswer> {
   return {
     script: loadScript('wishlist'),
-    tag: ({ profileId }) => (isOneServer ? `e${shardOf(profileId, shards)}` : bucketOf(profileId)),
+    tag: ({ profileId, shard }) => (isOneServer ? `e${shard}` : bucketOf(profileId)),
     mixesTags: false,
     writes: () => true,
     size: sizeOf,
     encode(entries, call) {
       if (isOneServer) {
-        const shard = shardOf((entries[0] as Entry).profileId, shards);
+        const { shard } = entries[0] as Entry;
         call.key(keys.events(shard));
         call.key(keys.eventsState(shard));
         call.key(keys.unanswered);

@@ -1,5 +1,5 @@
 // Figures for operators: docs/metrics.md has every metric that `serve` and `flush` show, and promtool finds nothing to
-// say about them; each counts what it says. UPDATE_README=1 writes the tables anew.
+// say about them; each counts what it says. UPDATE_DOCS=1 writes the tables anew.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -58,8 +58,8 @@ function checkSection(t: Test, name: string, expected: string): void {
   const [open, close] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`];
   const text = readFileSync(DOCUMENT, 'utf8');
   const [from, to] = [text.indexOf(open) + open.length, text.indexOf(close)];
-  if (process.env['UPDATE_README']) writeFileSync(DOCUMENT, text.slice(0, from) + expected + text.slice(to));
-  else t.equal(text.slice(from, to), expected, `${name}: UPDATE_README=1 writes it anew`);
+  if (process.env['UPDATE_DOCS']) writeFileSync(DOCUMENT, text.slice(0, from) + expected + text.slice(to));
+  else t.equal(text.slice(from, to), expected, `${name}: UPDATE_DOCS=1 writes it anew`);
 }
 
 async function lint(figures: string): Promise<string> {

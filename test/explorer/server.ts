@@ -63,8 +63,8 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const visits = store.batcher(visitFormat(store.keys, MAX_PRODUCTS));
   const appends = store.batcher(appendFormat(store.keys, HIGH_WATER));
   const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, HIGH_WATER));
-  const recorder = new Recorder(appends, recordings, 1);
-  const wishlists = new WishlistBatch(store, { shards: 1, highWater: HIGH_WATER });
+  const recorder = new Recorder(appends, recordings, { current: 1 });
+  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: HIGH_WATER });
   const identity = openIdentity(store, visits, recorder, wishlists, MAX_PRODUCTS);
   const { atProfile, eraser, linker, outbox, visitors } = identity;
   const wishlist = openWishlist(store, atProfile, outbox, recorder, 'https://shop.example', 'w');

@@ -6,6 +6,7 @@ import { createClickHouse } from '../../src/clickhouse/client.js';
 import { type Step, startFlusher } from '../../src/flush/flusher.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { fixedShards } from '../flush/fixtures.js';
 
 export interface ProcessSpec {
   readonly redisUrls: readonly string[];
@@ -27,7 +28,7 @@ const flusher = startFlusher({
   redis,
   keys: createKeys(spec.prefix),
   clickhouse: createClickHouse(spec.clickhouseUrl, spec.database),
-  shards: spec.shards,
+  shards: fixedShards(spec.shards),
   owner: spec.owner,
   intervalMs: 20,
   silentMs: spec.silentMs,

@@ -95,3 +95,10 @@ export async function pendingOf(
   const [events, bytes] = await redis.hmget(keys.eventsState(shard), 'events', 'bytes');
   return { events: Number(events ?? 0), bytes: Number(bytes ?? 0) };
 }
+
+/** Shards whose number never rises. */
+export const fixedShards = (shards: number) => ({
+  all: shards,
+  raises: [{ shards, at: 0 }],
+  now: () => Date.now(),
+});

@@ -9,7 +9,7 @@ import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys, type Keys } from '../../src/redis/keys.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import type { TestRedis } from '../harness/redis.js';
-import { pendingOf, until } from './fixtures.js';
+import { fixedShards, pendingOf, until } from './fixtures.js';
 
 export interface World {
   readonly redis: RedisClient;
@@ -73,7 +73,7 @@ function place(redis: RedisClient, clickhouse: ClickHouseClient, name: string, s
         redis,
         keys,
         clickhouse,
-        shards,
+        shards: fixedShards(shards),
         owner: 'test',
         intervalMs: 20,
         log: pino({ level: 'silent' }),

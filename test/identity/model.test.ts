@@ -35,9 +35,9 @@ async function startServer(redis: TestRedis, keyPrefix: string): Promise<Server>
   });
   const visits = store.batcher(visitFormat(store.keys, 10_000));
   const appends = store.batcher(appendFormat(store.keys, Number.MAX_SAFE_INTEGER));
-  const wishlists = new WishlistBatch(store, { shards: 1, highWater: Number.MAX_SAFE_INTEGER });
+  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: Number.MAX_SAFE_INTEGER });
   const server: Server = {
-    ...openIdentity(store, visits, new Recorder(appends, undefined, 1), wishlists, 10_000),
+    ...openIdentity(store, visits, new Recorder(appends, undefined, { current: 1 }), wishlists, 10_000),
     crashAfter: Number.POSITIVE_INFINITY,
     async close() {
       await visits.close();

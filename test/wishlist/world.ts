@@ -90,14 +90,14 @@ export async function startServer(
   const visits = store.batcher(visitFormat(store.keys, 10_000));
   const appends = store.batcher(appendFormat(store.keys, highWater));
   const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, highWater));
-  const recorder = new Recorder(appends, recordings, 1);
+  const recorder = new Recorder(appends, recordings, { current: 1 });
   const append = recorder.append.bind(recorder);
   recorder.append = (...args) =>
     step(async () => {
       await server.onAppend();
       await append(...args);
     });
-  const wishlists = new WishlistBatch(store, { shards: 1, highWater, underWayMs, ...limits });
+  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater, underWayMs, ...limits });
   const make = wishlists.make.bind(wishlists);
   wishlists.make = (...args) =>
     step(async () => {

@@ -1,0 +1,192 @@
+// Several flushers share the streams evenly, take over what another leaves, and learn of new shards while they run; what
+// came before a raise arrives before what came after it.
+
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import type { Flusher, FlusherSpec } from '../../src/flush/flusher.js';
+import { changeOfShare } from '../../src/flush/team.js';
+import type { ProcessSpec } from '../faults/flusher-process.js';
+import { startTestRedis } from '../harness/redis.js';
+import { appendEvents, eventRow, pendingOf, until } from './fixtures.js';
+import { openWorld, type Place } from './world.js';
+
+const PROGRAM = new URL('../faults/flusher-process.js', import.meta.url);
+
+t.test('shares: whoever begins, all end with as many streams, and keep them', async (t) => {
+  t.equal(changeOfShare(0, [], 16), 16, 'alone: all');
+  t.equal(changeOfShare(16, [0], 16), -8, 'half of them for another');
+  t.equal(changeOfShare(0, [16], 16), 0, 'who waits until they are free');
+  t.equal(changeOfShare(0, [8], 16), 8);
+  t.equal(changeOfShare(8, [8], 16), 0);
+  t.equal(changeOfShare(2, [2, 0], 4), -1);
+  t.equal(changeOfShare(2, [1, 1], 4), 0);
+  t.equal(changeOfShare(3, [2], 6), 0, 'a free one goes to the one with fewer');
+  t.equal(changeOfShare(2, [3], 6), 1);
+  t.equal(changeOfShare(1, [0, 0], 1), 0);
+  for (let streams = 1; streams <= 40; streams++) {
+    for (let flushers = 1; flushers <= 6; flushers++) {
+      const owned = Array.from({ length: flushers }, (_, i) => (i === 0 ? streams : 0));
+      settle(owned, streams);
+      const [least, most] = [Math.min(...owned), Math.max(...owned)];
+      t.ok(
+        most - least <= 1 && owned.reduce((a, b) => a + b) === streams,
+        `${streams} over ${flushers}: ${owned}`,
+      );
+    }
+  }
+});
+
+/** Each in turn does what it is told, until none is told to. */
+function settle(owned: number[], streams: number): void {
+  for (let quiet = 0, turn = 0; quiet < owned.length && turn < 10_000; turn++) {
+    const i = turn % owned.length;
+    const own = owned[i] as number;
+    const others = owned.filter((_, other) => other !== i);
+    const free = streams - owned.reduce((a, b) => a + b);
+    const change = Math.min(changeOfShare(own, others, streams), free);
+    owned[i] = own + change;
+    quiet = change === 0 ? quiet + 1 : 0;
+  }
+}
+
+t.test('on Redis and ClickHouse', async (t) => {
+  const world = await openWorld(await startTestRedis());
+  t.teardown(() => world.close());
+  const { redis } = world;
+
+  /** Streams by their owner. */
+  const ownersOf = async ({ keys, shards }: Place, count = shards) => {
+    const owned: Record<string, number> = {};
+    for (let shard = 0; shard < count; shard++) {
+      const owner = await redis.hget(keys.eventsState(shard), 'owner');
+      if (owner !== null) owned[owner] = (owned[owner] ?? 0) + 1;
+    }
+    return owned;
+  };
+  const untilOwned = (what: string, place: Place, counts: readonly number[], count?: number) =>
+    until(what, async () => {
+      const owned = Object.values(await ownersOf(place, count)).sort((a, b) => b - a);
+      return owned.join() === counts.join();
+    });
+  const flusherOf = (t: Test, place: Place, changes: Partial<FlusherSpec>): Flusher => {
+    const flusher = place.flusher(changes);
+    t.teardown(() => flusher.close(0));
+    return flusher;
+  };
+  const fill = (place: Place, events = 20) =>
+    Promise.all(
+      Array.from({ length: place.shards }, (_, shard) =>
+        appendEvents(
+          redis,
+          place.keys,
+          shard,
+          Array.from({ length: events }, () => eventRow()),
+          5,
+        ),
+      ),
+    );
+
+  t.test('two have half each, three a third; what one leaves at its close is taken at once', async (t) => {
+    const place = await world.fresh(6);
+    const a = flusherOf(t, place, { owner: 'a', silentMs: 600_000 });
+    await untilOwned('one has all', place, [6]);
+    await fill(place);
+    const b = flusherOf(t, place, { owner: 'b', silentMs: 600_000 });
+    await untilOwned('two have half each', place, [3, 3]);
+    await fill(place);
+    const c = flusherOf(t, place, { owner: 'c', silentMs: 600_000 });
+    await untilOwned('three a third', place, [2, 2, 2]);
+    await fill(place);
+    await a.close();
+    // Ten minutes of silence would not be over: it said that it leaves.
+    await untilOwned('two have all', place, [3, 3]);
+    await fill(place);
+    await place.drained();
+    await Promise.all([b.close(), c.close()]);
+    t.same(await ownersOf(place), {});
+    t.same(await place.counts(), { stored: 480, shown: 480, ids: 480 }, 'each event once');
+  });
+
+  t.test('what a killed one had is taken over, with its batches', async (t) => {
+    const place = await world.fresh(4);
+    await fill(place);
+    const spec: ProcessSpec = {
+      redisUrls: world.redisUrls,
+      prefix: place.prefix,
+      shards: 4,
+      clickhouseUrl: world.clickhouseUrl,
+      database: place.database,
+      owner: 'killed',
+      silentMs: 2_000,
+      at: { step: 'prepared', signal: 'SIGKILL' },
+    };
+    const killed = fork(PROGRAM, [JSON.stringify(spec)], { execArgv: [] });
+    t.teardown(() => killed.kill('SIGKILL'));
+    await once(killed, 'exit');
+    flusherOf(t, place, { owner: 'heir', silentMs: 2_000 });
+    await until('the other has them', async () => (await ownersOf(place))['heir'] === 4);
+    await place.drained();
+    t.same(await place.counts(), { stored: 80, shown: 80, ids: 80 });
+  });
+
+  t.test('new shards are flushed without a restart, each by one, and evenly', async (t) => {
+    const place = await world.fresh(6);
+    const shards = risingShards(2);
+    const [a, b] = ['a', 'b'].map((owner) => flusherOf(t, place, { owner, shards }));
+    await untilOwned('one each', place, [1, 1], 2);
+    shards.raise(6, Date.now() - 60_000);
+    await untilOwned('three each', place, [3, 3]);
+    await fill(place);
+    await place.drained();
+    t.same(await place.counts(), { stored: 120, shown: 120, ids: 120 });
+    await Promise.all([a?.close(), b?.close()]);
+  });
+
+  t.test('a new shard is held back until the old ones are empty of what came before', async (t) => {
+    const place = await world.fresh(3);
+    const { keys } = place;
+    const shards = risingShards(1);
+    shards.raise(3, Date.now());
+    const before = eventRow({ profile_id: 'before' });
+    await appendEvents(redis, keys, 0, [before]);
+    for (const shard of [1, 2]) await appendEvents(redis, keys, shard, [eventRow({ profile_id: 'after' })]);
+    // Another flusher has the old shard, and does nothing.
+    await redis.hset(keys.eventsState(0), { owner: 'slow', epoch: '1', beat: Date.now() + 600_000 });
+    const flusher = flusherOf(t, place, { owner: 'new', shards, silentMs: 600_000 });
+    await until('it has the new shards', async () => (await ownersOf(place))['new'] === 2);
+    await sleep(1_500);
+    t.same(await place.counts(), { stored: 0, shown: 0, ids: 0 }, 'what came later waits');
+    t.equal((await pendingOf(redis, keys, 1)).events, 1);
+    await redis.hdel(keys.eventsState(0), 'owner', 'beat');
+    await place.drained();
+    t.equal((await place.counts()).shown, 3);
+    await flusher.close();
+  });
+
+  t.test('closing does not wait for what is held back, and leaves it in Redis', async (t) => {
+    const place = await world.fresh(2);
+    const shards = risingShards(1);
+    shards.raise(2, Date.now() + 600_000);
+    await appendEvents(redis, place.keys, 1, [eventRow()]);
+    const flusher = flusherOf(t, place, { owner: 'a', shards });
+    await untilOwned('both are owned', place, [2]);
+    await flusher.close();
+    t.equal((await pendingOf(redis, place.keys, 1)).events, 1);
+    t.same(await ownersOf(place), {});
+  });
+});
+
+/** Shards as src/redis/event-shards.ts tells of them, raised by hand. */
+function risingShards(first: number) {
+  const raises = [{ shards: first, at: 0 }];
+  return {
+    raises,
+    get all() {
+      return raises.at(-1)?.shards ?? 0;
+    },
+    now: () => Date.now(),
+    raise: (shards: number, at: number) => void raises.push({ shards, at }),
+  };
+}

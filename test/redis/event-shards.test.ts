@@ -1,0 +1,112 @@
+// The number of streams of events is raised while processes run: all change at one moment, and visitors only ever move
+// to new streams.
+
+import t from 'tap';
+import { openDeployment } from '../../src/redis/deployment.js';
+import { EventShards, shardOf } from '../../src/redis/event-shards.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { wishmeter } from '../cli/wishmeter.js';
+import { connectTo } from '../harness/dump.js';
+import { startTestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
+
+const VISITORS = Array.from({ length: 6_000 }, (_, i) => `${i % 97}.visitor${i}`);
+
+t.test('a visitor stays where it is, or moves to a new shard, and all shards have as many', async (t) => {
+  t.ok(VISITORS.every((visitor) => shardOf(visitor, 1) === 0));
+  for (const [before, after] of [
+    [1, 2],
+    [2, 3],
+    [3, 8],
+    [8, 9],
+  ] as const) {
+    const moved = VISITORS.filter((visitor) => shardOf(visitor, before) !== shardOf(visitor, after));
+    t.same(
+      moved.filter((visitor) => shardOf(visitor, after) < before),
+      [],
+      `${before} to ${after}: none moves between old ones`,
+    );
+    const counts = Array.from({ length: after }, () => 0);
+    for (const visitor of VISITORS)
+      counts[shardOf(visitor, after)] = (counts[shardOf(visitor, after)] ?? 0) + 1;
+    const fair = VISITORS.length / after;
+    t.ok(
+      counts.every((count) => Math.abs(count - fair) < fair / 4),
+      `${after}: ${counts}`,
+    );
+  }
+  // With another function, events of a visitor that wait would be in two streams after an upgrade.
+  t.same([shardOf('7.test', 4), shardOf('0.a', 4), shardOf('12.zz', 256)], [3, 0, 133], 'for good');
+});
+
+t.test('the number of shards', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const client = connectTo(redis.url);
+  t.teardown(() => client.disconnect());
+  let deployments = 0;
+  const deployment = async (eventShards: number) => {
+    const keys = createKeys(`s${++deployments}`);
+    const { shards } = await openDeployment(client, keys, { buckets: 16, eventShards });
+    const stop = shards.watch();
+    t.teardown(stop);
+    return { keys, shards };
+  };
+
+  t.test('a raise is known to every process before it holds, and then holds for all', async (t) => {
+    const { keys, shards } = await deployment(2);
+    const other = await EventShards.open(client, keys);
+    t.teardown(other.watch());
+    const raising = await EventShards.open(client, keys);
+    await raising.raise(4, 60_000);
+    await until('both know', () => shards.all === 4 && other.all === 4);
+    t.same([shards.current, other.current, raising.current], [2, 2, 2], 'a minute ahead');
+    t.same(
+      shards.raises.map((raise) => raise.shards),
+      [2, 4],
+    );
+    t.ok(Math.abs((shards.raises[1]?.at ?? 0) - Date.now() - 60_000) < 30_000, 'by the clock of Redis');
+    await raising.raise(6, 0);
+    t.ok((raising.raises[2]?.at ?? 0) >= (raising.raises[1]?.at ?? 0), 'a second raise does not overtake');
+
+    const soon = await deployment(1);
+    const late = await EventShards.open(client, soon.keys);
+    await late.raise(3, 300);
+    await until('it holds where it was raised', () => late.current === 3);
+    t.ok(late.now() >= (late.raises[1]?.at ?? 0), 'not before its moment');
+    await until('it holds where it was heard of', () => soon.shards.current === 3);
+  });
+
+  t.test('it does not fall, and what was there before there were raises is as it was', async (t) => {
+    const { keys, shards } = await deployment(4);
+    await shards.raise(2, 0);
+    t.same(shards.raises, [{ shards: 4, at: 0 }]);
+    await client.hset(keys.meta, 'shards', 7);
+    await client.hdel(keys.meta, 'raises');
+    t.same((await EventShards.open(client, keys)).raises, [{ shards: 7, at: 0 }]);
+    t.same(
+      (await EventShards.open(client, createKeys('nothing'), 3)).raises,
+      [],
+      'where nothing is, it makes nothing',
+    );
+    t.equal(await client.exists(createKeys('nothing').meta), 0);
+  });
+
+  t.test('`wishmeter shards` tells it, and raises it', async (t) => {
+    const { keys } = await deployment(1);
+    const run = (...args: string[]) =>
+      wishmeter({ args: ['shards', ...args], env: { REDIS_URL: redis.url, KEY_PREFIX: `s${deployments}` } });
+    t.match(await run(), { code: 0, stdout: '1\n', stderr: '' });
+    t.match(await run('3'), { code: 0, stdout: /^3 from \d{4}-\d\d-\d\dT[\d:.]+Z on; 1 until then\n$/ });
+    t.equal(await client.hget(keys.meta, 'shards'), '3');
+    t.match(await run('2'), { code: 1, stderr: /There are 3 shards, and their number can only be raised/ });
+    t.match(await run('0'), { code: 2, stderr: /from 1 to 256/ });
+    t.match(await run('257'), { code: 2 });
+    t.match(await run('4', '5'), { code: 2 });
+    const nothing = { REDIS_URL: redis.url, KEY_PREFIX: 'nothing' };
+    t.match(await wishmeter({ args: ['shards', '4'], env: nothing }), {
+      code: 1,
+      stderr: /start serve first/,
+    });
+  });
+});
