@@ -24,7 +24,7 @@ FAST_TESTS := dist/test/{config,docs,errors,log,packages,privacy,shutdown}.test.
 	dist/test/wishlist/{item,wishlist-script}.test.js dist/test/flush/reader.test.js dist/test/mutations/lists.test.js \
 	dist/test/http/{access,caps,cors,error-sentences,ids,items,query,refusals,routes,visits}.test.js
 
-.PHONY: help run test test-fast watch check demo sql bench bench-compare bench-profile soak mutate build package release clean \
+.PHONY: help run test test-fast test-redis watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \
 	check-node redis chromium faketime nginx deploy-programs wrk webdis
 
 help:
@@ -37,11 +37,13 @@ help:
 	@echo '  make test-fast      what needs no server, or only Redis: under a minute'
 	@echo '  make test           all tests; TESTS=dist/test/http/*.test.js for some, NODE=22 on that Node, from npm'
 	@echo '  make check          types, lint, format, import rules, unused code, what others make of the OpenAPI document'
+	@echo '  make test-redis SERVER=/usr/bin/valkey-server'
+	@echo '                      what concerns Redis, on another server program'
 	@echo '  make mutate         faults on purpose, each of which a test must notice; ONLY=flush for some'
 	@echo '  make soak           traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
 	@echo 'Measure it'
 	@echo '  make bench          speed and size, beside peers; QUICK=1 for a look; see bench/README.md'
-	@echo '  make bench-compare BASE=<commit>, make bench-profile CASE=visit'
+	@echo '  make bench-compare BASE=<commit>, make bench-profile CASE=visit, make bench-scaling'
 	@echo 'Ship it'
 	@echo '  make package        what runs in production, as dist/wishmeter-<version>.tgz for npm'
 	@echo '  make release        checks, tests on Node 20 and 22, audit, package, SBOM, tag; see CONTRIBUTING.md'
@@ -61,6 +63,9 @@ test-fast: build redis
 watch: build
 	@exec $(BIN)/tsc --watch --preserveWatchOutput
 
+test-redis: build
+	@.ci/test-redis "$(SERVER)"
+
 check: build redis
 	@$(BIN)/biome check --config-path=.ci $(BIOME_FLAGS) src test bench
 	@$(BIN)/depcruise --config .ci/dependency-cruiser.cjs --output-type err src test bench
@@ -78,6 +83,9 @@ bench: build redis wrk webdis
 
 bench-compare: build redis wrk
 	@exec node dist/bench/compare.js "$(BASE)"
+
+bench-scaling: build redis wrk
+	@exec node dist/bench/scaling/main.js
 
 bench-profile: build redis wrk
 	@exec node dist/bench/profile.js

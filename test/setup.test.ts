@@ -2,7 +2,7 @@
 // been said when it was called, since the real one must not be run by a test.
 
 import { spawnSync } from 'node:child_process';
-import { chmod, cp, mkdtemp, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -88,4 +88,23 @@ t.test(
 t.test('.node-version is one that is taken', async (t) => {
   const version = (await readFile(join(ROOT, '.node-version'), 'utf8')).trim();
   t.ok((await madeWith(t, `${version}.0.0`)).installs);
+});
+
+t.test('test-redis runs the tests with the server that it is given, and without one none', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-setup-'));
+  t.teardown(() => rm(dir, { recursive: true }));
+  const programs = { 'valkey-server': 'echo This one', 'node_modules/.bin/tap': 'redis-server; echo "$*"' };
+  await mkdir(join(dir, 'node_modules/.bin'), { recursive: true });
+  for (const [name, text] of Object.entries(programs)) {
+    await writeFile(join(dir, name), `#!/bin/sh\n${text}\n`);
+    await chmod(join(dir, name), 0o755);
+  }
+  const run = (server: string) =>
+    spawnSync(join(ROOT, '.ci/test-redis'), [server], { cwd: dir, encoding: 'utf8' });
+  t.match(run(join(dir, 'valkey-server')), {
+    status: 0,
+    stdout: /^This one\nThis one\n.*dist\/test\/redis\/.*dist\/test\/wishlist\//,
+  });
+  for (const server of ['', '/no/such/server', dir])
+    t.match(run(server), { status: 2, stdout: '', stderr: /^SERVER must be the path/ }, server);
 });

@@ -22,12 +22,22 @@ interface Stoppable {
  * @param after runs when all is stopped
  */
 export async function startWishmeter(
-  { dir, workers = 1, flushes = false, replicas = 0, root = ROOT, nodeArgs = [] }: TargetSpec,
+  {
+    dir,
+    masters: clustered,
+    workers = 1,
+    flushes = false,
+    replicas = 0,
+    root = ROOT,
+    nodeArgs = [],
+  }: TargetSpec,
   masters: readonly EmbeddedRedis[],
   after: () => Promise<void>,
 ): Promise<Target> {
   const running: Stoppable[] = [...masters];
-  const redis = { url: masters.map(({ url }) => url).join() };
+  // Several URLs are a cluster; one of a single master has its one twice.
+  const urls = masters.map(({ url }) => url);
+  const redis = { url: (clustered === 1 ? [...urls, ...urls] : urls).join() };
   const stop = async () => {
     for (const one of running.toReversed()) await one.stop();
     await after();
