@@ -21,11 +21,14 @@ const COMMANDS: Readonly<Record<CommandName, () => Promise<Command>>> = {
   sql: async () => (await import('./commands/sql.js')).sql,
   dashboard: async () => (await import('./commands/dashboard.js')).dashboard,
   dead: async () => (await import('./commands/dead.js')).dead,
+  requests: async () => (await import('./commands/requests.js')).requests,
+  export: async () => (await import('./commands/visitor.js')).exportVisitor,
+  erase: async () => (await import('./commands/visitor.js')).erase,
 };
 
 const HELP: ReadonlySet<string> = new Set(['--help', '-h']);
 /** Who reads its arguments itself. */
-const TAKES_ARGUMENTS: ReadonlySet<CommandName> = new Set(['sql', 'dead']);
+const TAKES_ARGUMENTS: ReadonlySet<CommandName> = new Set(['sql', 'dead', 'requests', 'export', 'erase']);
 
 const OLDEST_NODE = [20, 12] as const;
 /** Of the machine's monotonic clock, when that of this process was 0. */
