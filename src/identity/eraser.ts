@@ -24,8 +24,9 @@ import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Doors } from './doors.js';
-import type { Emails } from './emails.js';
+import { type Emails, normaliseEmail } from './emails.js';
 import { isProfile } from './merge.js';
+import { type Identity, namesIn } from './rules.js';
 
 const CONDEMN = loadScript('condemn');
 const THINGS = loadScript('erase-things');
@@ -106,6 +107,15 @@ export class Eraser {
     throw new ServiceError('unavailable');
   }
 
+  /** Erases by each id that an identity has, and its e-mail address. @returns whether there was anyone @throws as `erase` */
+  async eraseAll(identity: Identity): Promise<boolean> {
+    const normal = normaliseEmail(identity.email);
+    let erased = false;
+    for (const name of namesIn(identity)) erased = (await this.erase(name)) || erased;
+    if (normal !== undefined) erased = (await this.eraseByEmail(this.#emails.digest(normal))) || erased;
+    return erased;
+  }
+
   /**
    * Erases every visitor for whom an e-mail address was given.
    * @param digest see Emails @returns whether there was one @throws ServiceError `unavailable`
@@ -124,6 +134,12 @@ export class Eraser {
    * @param maker the identity whose own profile it is; empty where that is not known
    */
   async eraseProfile(profileId: string, maker: string, onErasing: OnErasing = () => {}): Promise<boolean> {
+    const wasKnown = await this.#eraseAt(profileId, maker, onErasing);
+    if (wasKnown) this.#onErased?.();
+    return wasKnown;
+  }
+
+  async #eraseAt(profileId: string, maker: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
       if (await this.#eraseRoom(profileId, onErasing)) return true;
       if (maker === '' || (await this.#doors.where(maker)).room !== undefined) return false;
