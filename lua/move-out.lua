@@ -27,7 +27,11 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
   if redis.call('EXISTS', KEYS[3]) == 0 then
     redis.call('RENAME', KEYS[2], KEYS[3])
   else
-    local page = redis.call('HSCAN', KEYS[2], 0, 'COUNT', ARGV[5])[2]
+    -- A table that was emptied in part may stay as large: then a scan comes back with nothing, and is not over.
+    local cursor, page = '0', nil
+    repeat
+      cursor, page = unpack(redis.call('HSCAN', KEYS[2], cursor, 'COUNT', ARGV[5]))
+    until #page > 0 or cursor == '0'
     for i = 1, #page, 2 do
       redis.call('HINCRBY', KEYS[3], page[i], page[i + 1])
       redis.call('HDEL', KEYS[2], page[i])

@@ -38,7 +38,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'merge-give': 'b8851c4b963107800807e7601db6cf57d246dcc1',
   'merge-record': '919c68b35729bd380856cd0a24fcec04e4371c63',
   'merge-take': '5fc952d5e4a97f9347ded282cd7169d0ad9df2e9',
-  'move-out': 'f7de259116306b69c67695abe20a6dcdd1bc56c7',
+  'move-out': '3f7c84ee16d536cec995a02dc4e662f8db94cc74',
   open: 'e87f6ca05819f2b0dfc6312389f173a2eb11d472',
   point: '1ead619a0df01d6635a54436f62f98a8e6993c8c',
   probe: 'd064623a6b68ddab0235d80118651c7ab4a09fc3',
