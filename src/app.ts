@@ -8,6 +8,7 @@ import { createClickHouse } from './clickhouse/client.js';
 import { keepDaysTotalled } from './clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from './clickhouse/deployment.js';
 import { migrate } from './clickhouse/migrate.js';
+import { VisitorRowReader } from './clickhouse/visitor-rows.js';
 import type { Config } from './config.js';
 import { StartupError } from './errors.js';
 import { appendFormat } from './events/appender.js';
@@ -45,11 +46,13 @@ import { visitListOperation } from './http/visit-lists.js';
 import { visitOperations } from './http/visits.js';
 import { Compliance } from './identity/compliance.js';
 import { ComplianceWorker } from './identity/compliance-worker.js';
-import { Exporter } from './identity/exporter.js';
+import type { Eraser } from './identity/eraser.js';
+import { Exporter, type ReadRows } from './identity/exporter.js';
 import { openIdentity } from './identity/open.js';
 import { Seen } from './identity/seen.js';
 import { upgradeDoors } from './identity/upgrade.js';
 import { collectProcessMetrics } from './metrics/process.js';
+import { SCHEMA } from './redis/deployment.js';
 import { inWords } from './redis/failures.js';
 import { VISIT_STREAMS } from './redis/keys.js';
 import { DeploymentLostError } from './redis/marks.js';
@@ -57,6 +60,7 @@ import { RequestStore } from './redis/requests.js';
 import { Store, type StoreOptions } from './redis/store.js';
 import { visitFormat } from './visits/visit-batch.js';
 import { VisitLog } from './visits/visit-log.js';
+import { Items } from './wishlist/items.js';
 import { openWishlist } from './wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from './wishlist/purchases.js';
 import { WishlistBatch } from './wishlist/wishlist-batch.js';
@@ -127,8 +131,18 @@ export interface Serving extends Running {
   drain(hurry?: AbortSignal): Promise<void>;
 }
 
-/** One HTTP worker. @param siblings where others share its port @throws StartupError */
-export function serve(config: Config, log: Logger, siblings?: Siblings): Promise<Serving> {
+/**
+ * One HTTP worker.
+ * @param siblings where others share its port
+ * @param clickhouseUrl where ClickHouse is now, which only exports ask; empty where there is none
+ * @throws StartupError
+ */
+export function serve(
+  config: Config,
+  log: Logger,
+  siblings?: Siblings,
+  clickhouseUrl = () => config.CLICKHOUSE_URL,
+): Promise<Serving> {
   return withClosers(async (onClose) => {
     let exchanges: Exchanges;
     const metrics = new ServeMetrics(() => exchanges.open, config.VISIT_LOG === 'on');
@@ -232,6 +246,11 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
     );
     onClose(worker.watch());
 
+    const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
+    onClose(() => rows.close());
+    const readRows: ReadRows = (ids, erased) => rows.read(ids, erased);
+    const exporter = new Exporter(store, identity.doors, items, identity.emails, readRows);
+
     const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [
       ...visitOperations(access, visitors, requests),
@@ -242,9 +261,9 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
       ...shareOperations(access, sessions, visitors, profiles, shares, items),
       sharePage,
       ...profileOperations(access, visitors, profiles),
-      ...rightsOperations(identity.eraser, new Exporter(store, identity.doors, items)),
+      ...rightsOperations(identity.eraser, exporter),
       ...settingsOperations(settings),
-      purchaseOperation(visitors, settings, purchases, deliveries, config.SHOPIFY_SECRET),
+      purchaseOperation(visitors, identity.emails, settings, purchases, deliveries, config.SHOPIFY_SECRET),
       ...complianceOperations(compliance, worker, identity.emails, config.SHOPIFY_SECRET),
       beaconOperation(),
       ...docsOperations(config.BASE_PATH),
@@ -297,6 +316,53 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
     });
     onClose(() => server.close());
     return { port: server.port, drain: (hurry) => server.drain(config.DRAIN_MS, hurry) };
+  });
+}
+
+export interface Rights extends Running {
+  readonly compliance: Compliance;
+  readonly eraser: Eraser;
+  readonly exporter: Exporter;
+}
+
+/** What `serve` has for visitors' rights, without serving. @param clickhouseUrl as of `serve` @throws StartupError */
+export function openRights(config: Config, log: Logger, clickhouseUrl: () => string): Promise<Rights> {
+  return withClosers(async (onClose) => {
+    const store = await openStore(config, 'wishmeter', log, {
+      timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
+      confirm(salt) {
+        if (salt === undefined)
+          throw new StartupError('Redis holds no data of wishmeter under this KEY_PREFIX.');
+      },
+      onError: () => {},
+    });
+    onClose(() => store.close());
+    if (store.deployment.schema < SCHEMA)
+      throw new StartupError(
+        'Redis holds data of an earlier version: start `serve` once, which upgrades it.',
+      );
+    const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, undefined));
+    onClose(() => visits.close());
+    const appends = store.batcher(appendFormat(store.keys, config.STREAM_HIGH_WATER));
+    onClose(() => appends.close());
+    const recorder = new Recorder(appends, undefined, config.EVENT_SHARDS);
+    const wishlists = new WishlistBatch(store, {
+      shards: config.EVENT_SHARDS,
+      highWater: config.STREAM_HIGH_WATER,
+      maxItems: config.MAX_ITEMS,
+      maxBytes: config.MAX_ITEMS_BYTES,
+    });
+    onClose(() => wishlists.close());
+    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS);
+    const items = new Items(identity.atProfile, identity.outbox);
+    const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
+    onClose(() => rows.close());
+    const readRows: ReadRows = (ids, erased) => rows.read(ids, erased);
+    return {
+      compliance: new Compliance(store),
+      eraser: identity.eraser,
+      exporter: new Exporter(store, identity.doors, items, identity.emails, readRows),
+    };
   });
 }
 

@@ -22,11 +22,21 @@ const COMMANDS: Readonly<Record<CommandName, () => Promise<Command>>> = {
   dashboard: async () => (await import('./commands/dashboard.js')).dashboard,
   dead: async () => (await import('./commands/dead.js')).dead,
   shards: async () => (await import('./commands/shards.js')).shards,
+  requests: async () => (await import('./commands/requests.js')).requests,
+  export: async () => (await import('./commands/visitor.js')).exportVisitor,
+  erase: async () => (await import('./commands/visitor.js')).erase,
 };
 
 const HELP: ReadonlySet<string> = new Set(['--help', '-h']);
 /** Who reads its arguments itself. */
-const TAKES_ARGUMENTS: ReadonlySet<CommandName> = new Set(['sql', 'dead', 'shards']);
+const TAKES_ARGUMENTS: ReadonlySet<CommandName> = new Set([
+  'sql',
+  'dead',
+  'shards',
+  'requests',
+  'export',
+  'erase',
+]);
 
 const OLDEST_NODE = [20, 12] as const;
 /** Of the machine's monotonic clock, when that of this process was 0. */

@@ -51,6 +51,21 @@ export async function eraseRows(client: ClickHouseClient, profiles: readonly Era
       );
     }
   }
+  await forgetMutations(client);
+}
+
+/**
+ * ClickHouse keeps the text of finished mutations, a hundred of each table, in files beside the parts, and the text names
+ * the profiles. Best effort: the user may not be allowed to, and what is left then are random ids that lead nowhere.
+ */
+async function forgetMutations(client: ClickHouseClient): Promise<void> {
+  const tables = VISITOR_TABLES.map(({ name }) => `'${name}'`).join(',');
+  await client
+    .command({
+      query: `KILL MUTATION WHERE database = currentDatabase() AND table IN (${tables}) AND is_done
+        AND match(command, '^[(]?DELETE WHERE') SYNC`,
+    })
+    .catch(() => {});
 }
 
 async function erase(client: ClickHouseClient, table: string, condition: string): Promise<void> {

@@ -4,7 +4,6 @@
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.js';
-import { embeddedRedisUrl } from '../embedded/redis.js';
 import { StartupError } from '../errors.js';
 import {
   type DeadLetter,
@@ -14,7 +13,7 @@ import {
 } from '../flush/dead-letters.js';
 import { connectRedis, type RedisClient } from '../redis/client.js';
 import { createKeys, type Keys, type StreamKeys, VISIT_STREAMS } from '../redis/keys.js';
-import { redisFolder } from './embedded-databases.js';
+import { redisUrls } from './embedded-databases.js';
 import { type Program, UsageError } from './program.js';
 
 const PAGE = 100;
@@ -71,10 +70,11 @@ function readArguments(args: readonly string[]): { action: string; named: Select
 
 /** REDIS_URL, or the embedded one of a `wishmeter start` in DATA_DIR. */
 async function open(config: Config): Promise<RedisClient> {
-  const urls =
-    config.REDIS_URL.length > 0 ? config.REDIS_URL : [embeddedRedisUrl(redisFolder(config.DATA_DIR))];
   try {
-    return await connectRedis({ urls, name: 'wishmeter dead', timeoutMs: TIMEOUT_MS }, () => {});
+    return await connectRedis(
+      { urls: redisUrls(config), name: 'wishmeter dead', timeoutMs: TIMEOUT_MS },
+      () => {},
+    );
   } catch (error) {
     throw new StartupError(`Redis does not answer: ${(error as Error).message}.`);
   }

@@ -3,6 +3,7 @@
 
 import { join, resolve } from 'node:path';
 import type { Config } from '../config.js';
+import { embeddedRedisUrl } from '../embedded/redis.js';
 import { readServiceUrl } from '../embedded/service-url.js';
 
 export function clickhouseFolder(dataDir: string): string {
@@ -16,4 +17,9 @@ export function redisFolder(dataDir: string): string {
 /** CLICKHOUSE_URL, or the embedded one with the service's user and password; empty where neither is there. */
 export function serviceClickHouse({ CLICKHOUSE_URL, DATA_DIR }: Config): string {
   return CLICKHOUSE_URL || (readServiceUrl(clickhouseFolder(DATA_DIR)) ?? '');
+}
+
+/** REDIS_URL, or the embedded one, whether or not it is there. */
+export function redisUrls({ REDIS_URL, DATA_DIR }: Config): readonly string[] {
+  return REDIS_URL.length > 0 ? REDIS_URL : [embeddedRedisUrl(redisFolder(DATA_DIR))];
 }

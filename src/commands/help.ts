@@ -17,7 +17,18 @@ export interface CommandLine {
 
 const ALL = Object.keys(SETTINGS) as SettingName[];
 const NOT_OF_SERVE =
-  /^(WORKERS|NEW_DEPLOYMENT|REDIS_FSYNC|CLICKHOUSE_.*|DASHBOARD_.*|FLUSH_.*|ERASURE_.*|DATA_DIR)$/;
+  /^(WORKERS|NEW_DEPLOYMENT|REDIS_FSYNC|CLICKHOUSE_PORT|DASHBOARD_.*|FLUSH_.*|ERASURE_.*)$/;
+
+const OF_RIGHTS: readonly SettingName[] = [
+  'REDIS_URL',
+  'REDIS_REPLICAS',
+  'KEY_PREFIX',
+  'BUCKETS',
+  'EVENT_SHARDS',
+  'CLICKHOUSE_URL',
+  'CLICKHOUSE_DATABASE',
+  'DATA_DIR',
+];
 
 export const COMMAND_LINES = {
   start: {
@@ -94,6 +105,24 @@ export const COMMAND_LINES = {
     about: 'how many streams events are spread over; a larger number raises it while everything runs',
     settings: ['REDIS_URL', 'KEY_PREFIX', 'DATA_DIR'],
     example: 'REDIS_URL=redis://a:6379,redis://b:6379,redis://c:6379 wishmeter shards 6',
+  },
+  requests: {
+    usage: 'requests [list | export <id> | done <id>]',
+    about: 'what compliance webhooks have asked for and is open: data of visitors, and erasures',
+    settings: OF_RIGHTS,
+    example: 'wishmeter requests export 3',
+  },
+  export: {
+    usage: 'export --customer ID | --session ID | --email ADDRESS',
+    about: 'all that is kept of a visitor, as JSON',
+    settings: OF_RIGHTS,
+    example: 'wishmeter export --customer 6940095348933',
+  },
+  erase: {
+    usage: 'erase --customer ID | --session ID | --email ADDRESS',
+    about: 'erases a visitor: from Redis now, from ClickHouse within ERASURE_INTERVAL_S',
+    settings: OF_RIGHTS,
+    example: 'wishmeter erase --email a@shop.example',
   },
 } as const satisfies Record<string, CommandLine>;
 

@@ -1,6 +1,7 @@
 // `wishmeter serve`: one HTTP worker on REDIS_URL. Several may share a port, one per core.
 
 import { serve as startServing } from '../app.js';
+import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 import { WorkerSiblings } from './siblings.js';
 
@@ -13,6 +14,7 @@ export async function serve(program: Program): Promise<number> {
     config,
     log,
     channel && config.WORKERS > 1 ? new WorkerSiblings(channel, config.WORKERS) : undefined,
+    () => serviceClickHouse(config),
   );
   log.info({ host: config.HOST, port }, 'serving');
   ready({ port });

@@ -5,6 +5,8 @@
 // acted on, and it is acted on under the record of the order: what failed half-way is completed by any repeat, a repeat
 // of what is done does nothing. An order that names no visitor leaves no record.
 
+import type { Emails } from '../identity/emails.js';
+import { namesIn } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { RequestStore } from '../redis/requests.js';
 import { deliveryAnswer } from '../validation/answers.js';
@@ -32,6 +34,7 @@ const EXAMPLE = {
  */
 export function purchaseOperation(
   visitors: Visitors,
+  emails: Emails,
   settings: SettingsStore,
   purchases: Purchases,
   deliveries: RequestStore,
@@ -62,6 +65,7 @@ export function purchaseOperation(
       const act = () =>
         deliveries.run({ scope: 'order', key: order.orderId, fingerprint: '' }, '', async (operation) => {
           const { known, profileId } = await visitors.find(identity, false);
+          if (identity.email !== null) await emails.note(profileId, namesIn(identity), identity.email);
           await purchases.record(profileId, identity, order, operation);
           if (known && autoRemoveAfterPurchase) await purchases.remove(profileId, identity, order, operation);
           return NOTHING_TO_SAY;

@@ -1,8 +1,8 @@
 // DELETE /profile and GET /profile: what a visitor may ask of a shop, asked by the shop's server.
 
+import { ServiceError } from '../errors.js';
 import type { Eraser } from '../identity/eraser.js';
 import type { Exporter } from '../identity/exporter.js';
-import { namesIn } from '../identity/rules.js';
 import { erasureAnswer, exportAnswer } from '../validation/answers.js';
 import { readProfile } from '../validation/requests.js';
 import { profileBody, profileQuery } from '../validation/schemas.js';
@@ -10,6 +10,7 @@ import { MAX_BODY } from './limits.js';
 import type { Operation } from './operation.js';
 
 const EXAMPLE = { customerId: '7' };
+const UNKNOWN_EMAIL = 'No visitor is known by this e-mail address.';
 
 export function rightsOperations(eraser: Eraser, exporter: Exporter): Operation[] {
   return [
@@ -18,16 +19,17 @@ export function rightsOperations(eraser: Eraser, exporter: Exporter): Operation[
       doc: {
         id: 'exportProfile',
         tag: 'Profiles',
-        summary: 'Answers what Redis keeps of a visitor',
+        summary: 'Answers all that is kept of a visitor, by customer id, session id or e-mail address',
         query: { schema: profileQuery, example: EXAMPLE },
+        refusals: ['not_found'],
         answer: exportAnswer,
       },
       path: '/profile',
       subject: 'administration',
       maxBody: 0,
       async handle(request) {
-        const [name] = namesIn(readProfile(undefined, request.query())) as [string];
-        const { earlier: _, ...found } = await exporter.export(name);
+        const found = await exporter.exportOf(readProfile(undefined, request.query()));
+        if (found === undefined) throw new ServiceError('not_found', UNKNOWN_EMAIL);
         return JSON.stringify(found);
       },
     },
@@ -36,7 +38,8 @@ export function rightsOperations(eraser: Eraser, exporter: Exporter): Operation[
       doc: {
         id: 'eraseProfile',
         tag: 'Profiles',
-        summary: 'Erases a visitor; where a proxy drops the body, the query names the same',
+        summary:
+          'Erases a visitor, by all ids and the e-mail address that are given; where a proxy drops the body, the query names the same',
         query: { schema: { properties: profileQuery.properties }, example: {} },
         body: { schema: profileBody, example: { identity: EXAMPLE }, optional: true },
         answer: erasureAnswer,
@@ -46,9 +49,7 @@ export function rightsOperations(eraser: Eraser, exporter: Exporter): Operation[
       maxBody: MAX_BODY,
       async handle(request) {
         const identity = readProfile(request.body, request.body === undefined ? request.query() : {});
-        let erased = false;
-        for (const name of namesIn(identity)) erased = (await eraser.erase(name)) || erased;
-        return JSON.stringify({ erased });
+        return JSON.stringify({ erased: await eraser.eraseAll(identity) });
       },
     },
   ];

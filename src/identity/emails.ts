@@ -7,7 +7,7 @@
 
 import { createHmac } from 'node:crypto';
 import { type AtProfile, ERASED } from '../redis/at-profile.js';
-import type { Keys } from '../redis/keys.js';
+import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { ProfileIds } from './profile-id.js';
@@ -47,7 +47,7 @@ export class Emails {
   }
 
   /**
-   * Notes that an address was given for a visitor.
+   * Notes that an address was given for a visitor; does nothing where there is no such visitor.
    * @param names of the visitor's identity, see namesIn @throws ServiceError `unavailable`
    */
   async note(profileId: string, names: readonly string[], email: string): Promise<void> {
@@ -55,9 +55,17 @@ export class Emails {
     if (normal === undefined) return;
     const digest = this.digest(normal);
     const { keys } = this.#store;
-    const keysOf = (of: Keys, id: string) => [of.profile(id), of.merged(id)];
-    const { profileId: at } = await this.#atProfile.run('change', profileId, NOTE, keysOf, [`@${digest}`]);
-    const maker = names.find((name) => this.#profileIds.of(name) === at) ?? '';
+    const makerOf = (id: string) => names.find((name) => this.#profileIds.of(name) === id) ?? '';
+    const keysOf = (of: Keys, id: string) => [
+      of.profile(id),
+      of.merged(id),
+      of.ids(bucketOf(id)),
+      of.door(id),
+    ];
+    const args = [`@${digest}`, makerOf(profileId)];
+    const { profileId: at, reply } = await this.#atProfile.run('change', profileId, NOTE, keysOf, args);
+    if (reply === 0) return;
+    const maker = makerOf(at);
     await this.#store.change(PUT, [keys.email(digest)], ['put', at, maker]);
     const [isNoted, heir] = await Promise.all([
       this.#store.call((client) => client.hexists(keys.merged(at), `@${digest}`)),

@@ -24,8 +24,9 @@ import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Doors } from './doors.js';
-import type { Emails } from './emails.js';
+import { type Emails, normaliseEmail } from './emails.js';
 import { isProfile } from './merge.js';
+import { type Identity, namesIn } from './rules.js';
 
 const CONDEMN = loadScript('condemn');
 const THINGS = loadScript('erase-things');
@@ -106,6 +107,15 @@ export class Eraser {
     throw new ServiceError('unavailable');
   }
 
+  /** Erases by each id that an identity has, and its e-mail address. @returns whether there was anyone @throws as `erase` */
+  async eraseAll(identity: Identity): Promise<boolean> {
+    const normal = normaliseEmail(identity.email);
+    let erased = false;
+    for (const name of namesIn(identity)) erased = (await this.erase(name)) || erased;
+    if (normal !== undefined) erased = (await this.eraseByEmail(this.#emails.digest(normal))) || erased;
+    return erased;
+  }
+
   /**
    * Erases every visitor for whom an e-mail address was given.
    * @param digest see Emails @returns whether there was one @throws ServiceError `unavailable`
@@ -113,7 +123,7 @@ export class Eraser {
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     for (const { profileId, maker } of await this.#emails.find(digest)) {
-      erased = (await this.eraseProfile(profileId, maker, onErasing)) || erased;
+      erased = this.#told(await this.eraseProfile(profileId, maker, onErasing)) || erased;
       await this.#emails.forget(digest, [profileId]);
     }
     return erased;

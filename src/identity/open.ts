@@ -85,7 +85,7 @@ export function openIdentity(
     eraser,
     shopEraser,
     audit: new MergeAudit(store, merger, linker, finishErasure),
-    profiles: new Profiles(atProfile, profileIds),
+    profiles: new Profiles(atProfile, profileIds, emails),
     visitors: new Visitors(doors, linker),
   };
 }

@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { AtProfile } from '../redis/at-profile.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
+import type { Emails } from './emails.js';
 import type { ProfileIds } from './profile-id.js';
 import { type Identity, namesIn } from './rules.js';
 
@@ -24,9 +25,12 @@ export class Profiles {
   /** profile id -> the facts last written here, as one text; another process may have written others since */
   readonly #written = new LRUCache<string, string>({ max: 50_000, ttl: REMEMBERED_MS });
 
-  constructor(atProfile: AtProfile, profileIds: ProfileIds) {
+  readonly #emails: Emails;
+
+  constructor(atProfile: AtProfile, profileIds: ProfileIds, emails: Emails) {
     this.#atProfile = atProfile;
     this.#profileIds = profileIds;
+    this.#emails = emails;
   }
 
   /**
@@ -52,6 +56,7 @@ export class Profiles {
     const maker = names.find((name) => this.#profileIds.of(name) === profileId) ?? '';
     const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.ids(bucketOf(id)), keys.door(id)];
     await this.#atProfile.run('change', profileId, PROFILE, keysOf, [maker, now, ...facts]);
+    if (identity.email !== null) await this.#emails.note(profileId, names, identity.email);
     this.#written.set(profileId, text);
   }
 }

@@ -1,6 +1,7 @@
 // The bytes of an order webhook -> what was bought and by whom. Shopify drops subscribers that answer errors,
 // so of an order only what makes it one is insisted on; everything else is taken where it is as it should be.
 
+import { normaliseEmail } from '../identity/emails.js';
 import {
   type Identity,
   isCustomerId,
@@ -30,7 +31,8 @@ export function readOrder(bytes: Buffer): Purchase {
   };
 }
 
-function readBuyer({ customer, note_attributes: attributes }: Fields): Identity | null {
+function readBuyer(order: Fields): Identity | null {
+  const { customer, note_attributes: attributes } = order;
   const customerId = isFields(customer) ? idOf(customer['id'], isCustomerId) : null;
   const sessionId = customerId === null ? readSession(attributes) : null;
   if (customerId === null && sessionId === null) return null;
@@ -39,10 +41,16 @@ function readBuyer({ customer, note_attributes: attributes }: Fields): Identity 
     sessionId,
     device: null,
     locale: null,
-    email: null,
+    email: readEmail(order),
     firstName: null,
     lastName: null,
   };
+}
+
+/** For the index of addresses; it is kept nowhere. */
+function readEmail({ customer, email, contact_email: contact }: Fields): string | null {
+  const given = [isFields(customer) ? customer['email'] : undefined, email, contact];
+  return given.map(normaliseEmail).find((one) => one !== undefined) ?? null;
 }
 
 function readSession(attributes: unknown): string | null {

@@ -153,14 +153,14 @@ export const shareBody = {
 
 const givenSessionId = { ...sessionId, type: 'string' } as const;
 
-/** An identity, flat. */
 /** Whose profile it is, in a query. */
 export const profileQuery = {
   type: 'object',
-  someNonNull: ['customerId', 'sessionId'],
+  someNonNull: ['customerId', 'sessionId', 'email'],
   properties: {
     customerId: { type: 'string', format: 'customer-id' },
     sessionId: { type: 'string', format: 'session-id' },
+    email: { type: 'string', format: 'e-mail', maxBytes: 320 },
   },
 } as const;
 
@@ -168,9 +168,10 @@ export const profileQuery = {
 export const profileBody = {
   type: 'object',
   required: ['identity'],
-  properties: { identity },
+  properties: { identity: { ...identity, someNonNull: ['customerId', 'sessionId', 'email'] } },
 } as const;
 
+/** An identity, flat. */
 export const guestBody = {
   type: 'object',
   required: ['sessionId'],

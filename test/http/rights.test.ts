@@ -103,6 +103,58 @@ eachRedis(t, async (t, redis) => {
     t.same(await traces('q-2', '77004'), []);
   });
 
+  t.test('by e-mail address: every visitor for whom it was given, and no other', async (t) => {
+    const email = 'Shared@Rights.example';
+    const [guest, customer] = [{ sessionId: 'mailed-guest' }, { customerId: '77010' }];
+    await app.post('/item/add', itemOf({ ...guest, email }), TRUSTED);
+    await app.post('/item/add', itemOf({ ...customer, email: ' shared@rights.example ' }), TRUSTED);
+    await app.post(
+      '/item/add',
+      itemOf({ sessionId: 'mailed-other', email: 'other@rights.example' }),
+      TRUSTED,
+    );
+    const found = (await read({ email: 'shared@rights.EXAMPLE' })).json;
+    t.match(found, { identities: { customerIds: ['77010'] }, items: [{}] }, 'customers first');
+    t.match(found.others, [{ items: [{}], profile: { email } }]);
+    t.match(await read({ email: 'nobody@rights.example' }), { status: 404, json: { code: 'not_found' } });
+    t.equal((await read({ email: 'no address' })).status, 400);
+
+    t.same((await erase({ email })).json, { erased: true });
+    t.same(await traces('mailed-guest', '77010', 'hared@', 'HARED@', found.profileId), []);
+    t.same((await erase({ email })).json, { erased: false });
+    t.match((await read({ sessionId: 'mailed-other' })).json, { items: [{}] });
+  });
+
+  t.test('an address leads to whom its visitor was merged into, and is forgotten with them', async (t) => {
+    const session = { sessionId: 'mailed-and-merged' };
+    await app.post('/item/add', itemOf({ ...session, email: 'merged@rights.example' }), TRUSTED);
+    await visit({ customerId: '77011' });
+    const { profileId } = await visit({ ...session, customerId: '77011' }, other);
+    t.match((await read({ email: 'merged@rights.example' })).json, { profileId, items: [{}] });
+    // The device is another customer's from now on, and the address is not.
+    await visit({ ...session, customerId: '77012' });
+    t.same((await erase({ email: 'merged@rights.example' })).json, { erased: true });
+    t.equal((await visit({ customerId: '77011' })).count, 1);
+    t.equal((await visit({ customerId: '77012' })).count, 2, 'of the shared device only the one who gave it');
+    await erase({ customerId: '77011' });
+    await erase({ customerId: '77012' });
+    const indexes = (await allKeys(redis, app.prefix)).filter((key) => key.includes('{email:'));
+    t.equal(indexes.length, 1, "another's is left");
+  });
+
+  t.test('a purchase names the address of a known visitor', async (t) => {
+    const order = (id: number, customer: object) =>
+      app.post('/webhook/purchase', { id, customer, line_items: [{ product_id: 1 }] }, TRUSTED);
+    await visit({ customerId: '77013' });
+    await order(1, { id: 77013, email: 'buyer@rights.example' });
+    await order(2, { id: 77014, email: 'unknown@rights.example' });
+    t.match((await read({ email: 'buyer@rights.example' })).json, { visits: { x: 1 } });
+    t.notMatch(JSON.stringify(await dumpRedis(redis, app.prefix)), 'buyer@');
+    t.equal((await read({ email: 'unknown@rights.example' })).status, 404);
+    t.same((await erase({ email: 'buyer@rights.example' })).json, { erased: true });
+    t.equal((await visit({ customerId: '77013' })).count, 1);
+  });
+
   t.test('only for a secret key, and only for an identity', async (t) => {
     for (const answer of [
       await app.get('/profile?sessionId=q-1'),

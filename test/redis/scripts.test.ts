@@ -16,7 +16,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'compliance-settle': 'd345a4e22af816a3164009c6d3036dd27bdfefcc',
   'compliance-take': '07d61d18d3966df5f406624742888a873c20b737',
   condemn: 'c346f6ab755a1ed29a1432f9550c03b4f7875d33',
-  'email-note': '4d734212c775154eb5ab403653ae62f14cd40007',
+  'email-note': 'eadfcacba152e87cb4b5da4ea3d49a9fc117889c',
   'email-put': '591cf40fda685a6a6151fe7c662613406dd824ca',
   'erase-guest': '01072ad3923eb6a0718707e6fe1ebd8e9a358a63',
   'erase-home': '946f765d45f41537f595e773ce311332b84ff83c',

@@ -1,0 +1,118 @@
+// All rows of a visitor, for an export: what analysts see of these profiles, without FINAL, which would sort whole tables.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import { createClickHouse } from './client.js';
+import type { ErasedProfile } from './erase.js';
+
+export type Row = Readonly<Record<string, unknown>>;
+
+export interface VisitorRows {
+  /** Columns of the view of that name, oldest first; times in ISO 8601. */
+  readonly events: readonly Row[];
+  /** Of the view `visits`. */
+  readonly visitLog: readonly Row[];
+  readonly purchases: readonly Row[];
+}
+
+/** Milliseconds that ClickHouse may take for all of it. */
+const TIMEOUT_MS = 30_000;
+
+const OF_EVENT =
+  'occurred_at, profile_id, customer_id, session_id, product_id, variant_id, quantity, price, currency';
+
+const QUERIES: Readonly<
+  Record<keyof VisitorRows, { readonly clock: 'server' | 'redis'; readonly query: string }>
+> = {
+  events: {
+    clock: 'server',
+    query: `SELECT event_id, type, device, locale, origin, product_handle, source, channel, share_code,
+        inventory_available, compare_at, payload, ${OF_EVENT}
+      FROM events_stored WHERE profile_id IN {profiles: Array(String)} AND origin NOT IN ('merge', 'order')
+      ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
+  },
+  visitLog: {
+    clock: 'redis',
+    query: `SELECT occurred_at, profile_id, CAST(product_handle, 'String') AS product_handle, device
+      FROM visits_stored WHERE profile_id IN {profiles: Array(String)}
+      ORDER BY occurred_at, stream, entry, place LIMIT 1 BY occurred_at, stream, entry, place`,
+  },
+  purchases: {
+    clock: 'server',
+    query: `SELECT order_id, ${OF_EVENT}
+      FROM events_stored WHERE profile_id IN {profiles: Array(String)} AND origin = 'order'
+      ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
+  },
+};
+
+/** Reads rows of visitors from a ClickHouse that may not be there yet, or not at all. */
+export class VisitorRowReader {
+  readonly #urlOf: () => string;
+  readonly #database: string;
+  #url = '';
+  #client: ClickHouseClient | undefined;
+
+  /** @param urlOf asked at each reading; empty where there is no ClickHouse @param database of the tables */
+  constructor(urlOf: () => string, database: string) {
+    this.#urlOf = urlOf;
+    this.#database = database;
+  }
+
+  /**
+   * @param erased of these profiles: rows up to then are none any more, though ClickHouse may still have them
+   * @returns undefined where there is no ClickHouse @throws ClickHouse's or the connection's error
+   */
+  async read(
+    profiles: readonly string[],
+    erased: readonly ErasedProfile[],
+  ): Promise<VisitorRows | undefined> {
+    const client = await this.#connect();
+    return client && readVisitorRows(client, profiles, erased);
+  }
+
+  /** The embedded one has another password after each start. */
+  async #connect(): Promise<ClickHouseClient | undefined> {
+    const url = this.#urlOf();
+    if (url !== this.#url) {
+      await this.close();
+      this.#client = url === '' ? undefined : createClickHouse(url, this.#database);
+      this.#url = url;
+    }
+    return this.#client;
+  }
+
+  async close(): Promise<void> {
+    const client = this.#client;
+    this.#client = undefined;
+    this.#url = '';
+    await client?.close();
+  }
+}
+
+async function readVisitorRows(
+  client: ClickHouseClient,
+  profiles: readonly string[],
+  erased: readonly ErasedProfile[],
+): Promise<VisitorRows> {
+  const until = new Map(erased.map((one) => [one.profileId, one.until]));
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const read = async (kind: keyof VisitorRows): Promise<readonly Row[]> => {
+    const { query, clock } = QUERIES[kind];
+    const answer = await client.query({
+      query,
+      format: 'JSONEachRow',
+      query_params: { profiles },
+      abort_signal: signal,
+      clickhouse_settings: { date_time_output_format: 'iso' },
+    });
+    return (await answer.json<Row>()).filter((row) => {
+      const limit = until.get(row['profile_id'] as string);
+      return limit === undefined || Date.parse(row['occurred_at'] as string) > limit[clock];
+    });
+  };
+  const [events, visitLog, purchases] = await Promise.all([
+    read('events'),
+    read('visitLog'),
+    read('purchases'),
+  ]);
+  return { events, visitLog, purchases };
+}

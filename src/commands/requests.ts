@@ -1,0 +1,73 @@
+// `wishmeter requests`: what compliance webhooks have asked for. `list` shows what is open, as JSON lines; `export` shows
+// what a data request asks for; `done` closes a data request that was answered. Erasures are done, and closed, by `serve`.
+
+import { StartupError } from '../errors.js';
+import type { OpenRequest } from '../identity/compliance.js';
+import { identityName } from '../identity/rules.js';
+import { type Program, UsageError } from './program.js';
+import { withRights } from './rights.js';
+
+const USAGE = 'requests takes list, export <id> or done <id>.';
+
+export function requests(program: Program): Promise<number> {
+  const [action = 'list', id, ...more] = program.args;
+  if (!['list', 'export', 'done'].includes(action) || more.length > 0) throw new UsageError(USAGE);
+  if ((action === 'list') !== (id === undefined) || (id !== undefined && !/^\d{1,15}$/.test(id)))
+    throw new UsageError(USAGE);
+  const { stdout } = program;
+  return withRights(program, async ({ compliance, exporter }) => {
+    const open = await compliance.list();
+    if (id === undefined) {
+      for (const one of open) stdout.write(`${JSON.stringify(describe(one))}\n`);
+      return;
+    }
+    const found = dataRequest(open, id);
+    if (action === 'done') {
+      if ((await compliance.settle(found, undefined)) === undefined)
+        throw new StartupError(`Request ${id} was changed meanwhile; try again.`);
+      stdout.write('1 done\n');
+      return;
+    }
+    const { customerId, email } = found.request;
+    const byEmail = email === null ? undefined : await exporter.exportByEmail(email);
+    const { others = [], ...first } = byEmail ?? {};
+    const visitors = [
+      ...(customerId === null ? [] : [await exporter.export(identityName('c', customerId))]),
+      ...('profileId' in first ? [first] : []),
+      ...others,
+    ];
+    const ids = visitors.map(({ profileId }) => profileId);
+    const each = visitors.filter((_, i) => ids.indexOf(ids[i] as string) === i);
+    stdout.write(`${JSON.stringify({ request: describe(found), visitors: each }, null, 2)}\n`);
+  });
+}
+
+/** @throws StartupError */
+function dataRequest(open: readonly OpenRequest[], id: string): OpenRequest {
+  const found = open.find((one) => one.id === id);
+  if (found === undefined) throw new StartupError(`There is no open request ${id}.`);
+  if (found.request.kind !== 'customers/data_request')
+    throw new StartupError(`Request ${id} is an erasure: it is closed when all is erased.`);
+  return found;
+}
+
+function describe({ id, request }: OpenRequest): object {
+  const { kind, at, shop, customerId, email, orders, dataRequestId, profiles, erased } = request;
+  return {
+    id,
+    kind,
+    at: new Date(at).toISOString(),
+    state: stateOf(kind === 'customers/data_request', erased === true, profiles !== undefined),
+    shop,
+    customerId,
+    hasEmail: email !== null,
+    orders,
+    dataRequestId,
+  };
+}
+
+function stateOf(isData: boolean, erased: boolean, isBegun: boolean): string {
+  if (isData) return erased ? 'to be answered; the visitor was erased since' : 'to be answered';
+  if (erased) return 'erased from Redis, waits for ClickHouse';
+  return isBegun ? 'is being erased' : 'waits';
+}

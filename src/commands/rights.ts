@@ -1,0 +1,25 @@
+// What the commands about visitors' rights share: the same code as DELETE and GET /profile, on the databases that the
+// settings name, or those of a `wishmeter start` in DATA_DIR.
+
+import { openRights, type Rights } from '../app.js';
+import { ServiceError, StartupError } from '../errors.js';
+import { redisUrls, serviceClickHouse } from './embedded-databases.js';
+import type { Program } from './program.js';
+
+/** @throws StartupError where a database does not answer, or there is no data */
+export async function withRights(
+  { config, log }: Program,
+  act: (rights: Rights) => Promise<void>,
+): Promise<number> {
+  const given = { ...config, REDIS_URL: redisUrls(config) };
+  const rights = await openRights(given, log, () => serviceClickHouse(config));
+  try {
+    await act(rights);
+    return 0;
+  } catch (error) {
+    if (error instanceof ServiceError) throw new StartupError(error.message);
+    throw error;
+  } finally {
+    await rights.close();
+  }
+}

@@ -1,0 +1,43 @@
+// `wishmeter erase` and `wishmeter export`: what DELETE and GET /profile do, for one visitor.
+
+import { parseArgs } from 'node:util';
+import { ServiceError, StartupError } from '../errors.js';
+import type { Identity } from '../identity/rules.js';
+import { readProfile } from '../validation/requests.js';
+import { type Program, UsageError } from './program.js';
+import { withRights } from './rights.js';
+
+export function erase(program: Program): Promise<number> {
+  const identity = readIdentity('erase', program.args);
+  return withRights(program, async ({ eraser }) => {
+    const erased = await eraser.eraseAll(identity);
+    program.stdout.write(`${JSON.stringify({ erased })}\n`);
+  });
+}
+
+export function exportVisitor(program: Program): Promise<number> {
+  const identity = readIdentity('export', program.args);
+  return withRights(program, async ({ exporter }) => {
+    const found = await exporter.exportOf(identity);
+    if (found === undefined) throw new StartupError('No visitor is known by this e-mail address.');
+    program.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
+  });
+}
+
+/** @throws UsageError */
+function readIdentity(command: string, args: readonly string[]): Identity {
+  const text = { type: 'string' } as const;
+  const { values } = parseArgs({
+    args: [...args],
+    options: { customer: text, session: text, email: text },
+  });
+  const given = { customerId: values.customer, sessionId: values.session, email: values.email };
+  const named = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  try {
+    return readProfile(undefined, named as Record<string, string>);
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    const faults = error.issues?.map(({ path, message }) => `${path.slice(1)} ${message}`.trim()).join('; ');
+    throw new UsageError(`${command} needs --customer, --session or --email: ${faults}.`);
+  }
+}

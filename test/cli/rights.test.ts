@@ -1,0 +1,104 @@
+// `wishmeter requests`, `export` and `erase`: what operators do with what webhooks have left, on a real Redis.
+
+import t from 'tap';
+import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
+import { allKeys } from '../harness/dump.js';
+import { startTestRedis } from '../harness/redis.js';
+import { JSON_TYPE } from '../http/orders.js';
+import { itemOf } from '../http/wishlist.js';
+import { wishmeter } from './wishmeter.js';
+
+eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis, { env: { BUCKETS: '64' } });
+  const env = { REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix, BUCKETS: '64' };
+  const run = (...args: string[]) => wishmeter({ args, env });
+  const list = async () =>
+    (await run('requests', 'list')).stdout
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line));
+  const webhook = (kind: string, body: object) =>
+    app.post(`/webhook/${kind}`, body, { ...TRUSTED, ...JSON_TYPE });
+
+  t.test('a data request is listed, shown with all that is kept, and closed', async (t) => {
+    const identity = { customerId: '5001', email: 'asks@rights.example' };
+    await app.post('/item/add', itemOf(identity), TRUSTED);
+    await app.post('/item/add', itemOf({ sessionId: 's-5001', email: identity.email }), TRUSTED);
+    const customer = { id: 5001, email: identity.email };
+    await webhook('customers/data_request', { customer, orders_requested: [1], data_request: { id: 77 } });
+    const [open, ...others] = await list();
+    t.same(others, []);
+    t.match(open, {
+      id: '1',
+      kind: 'customers/data_request',
+      state: 'to be answered',
+      customerId: '5001',
+      hasEmail: true,
+      orders: 1,
+      dataRequestId: '77',
+    });
+    const { code, stdout } = await run('requests', 'export', '1');
+    t.equal(code, 0);
+    const { request, visitors } = JSON.parse(stdout);
+    t.match(request, { id: '1' });
+    t.equal(visitors.length, 2, 'the customer, and the guest of the same address');
+    t.match(visitors[0], { identities: { customerIds: ['5001'] }, items: [{}], events: null });
+    t.match(await run('requests', 'done', '1'), { code: 0, stdout: '1 done\n' });
+    t.same(await list(), []);
+    t.match(await run('requests', 'done', '1'), { code: 1, stderr: /no open request 1/ });
+  });
+
+  t.test('an erasure is listed until ClickHouse is done, and is not closed by hand', async (t) => {
+    await webhook('customers/redact', { customer: { id: 5002 } });
+    const [{ id, kind }] = await list();
+    t.equal(kind, 'customers/redact');
+    for (const action of ['done', 'export'])
+      t.match(await run('requests', action, id), { code: 1, stderr: /is an erasure/ });
+    t.equal((await list()).length, 1);
+  });
+
+  t.test('export and erase: by session or e-mail address', async (t) => {
+    for (const [way, sessionId] of [
+      [['--session', 's-5003'], 's-5003'],
+      [['--email', 'S-5004@rights.example'], 's-5004'],
+    ] as const) {
+      await app.post('/item/add', itemOf({ sessionId, email: `${sessionId}@rights.example` }), TRUSTED);
+      const { code, stdout } = await run('export', ...way);
+      t.equal(code, 0);
+      t.match(JSON.parse(stdout), { identities: { sessionIds: [sessionId] }, items: [{}] });
+      t.match(await run('erase', ...way), { code: 0, stdout: '{"erased":true}\n' });
+    }
+    const again = ['--email', 's-5004@rights.example'];
+    t.match(await run('erase', ...again), { code: 0, stdout: '{"erased":false}\n' });
+    t.match(await run('export', ...again), { code: 1, stderr: /No visitor is known/ });
+  });
+});
+
+t.test('what makes no sense is refused before Redis is asked', async (t) => {
+  const env = { REDIS_URL: 'redis://127.0.0.1:1' };
+  for (const args of [
+    ['requests', 'bury'],
+    ['requests', 'done'],
+    ['requests', 'done', 'x'],
+    ['requests', 'list', '1'],
+    ['erase'],
+    ['erase', '--customer', 'null'],
+    ['export', '--email', 'none'],
+    ['export', 's-1'],
+  ]) {
+    const { code, stderr } = await wishmeter({ args, env });
+    t.equal(code, 2, args.join(' '));
+    t.match(stderr, /^wishmeter: .+\n\nUsage/);
+  }
+});
+
+t.test('where there is no data nothing is made', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const env = { REDIS_URL: redis.url };
+  t.match(await wishmeter({ args: ['erase', '--session', 's'], env }), {
+    code: 1,
+    stderr: /no data of wishmeter/,
+  });
+  t.same(await allKeys(redis, 'wm'), []);
+});
