@@ -118,7 +118,10 @@ export class Exporter {
       },
       profile: Object.fromEntries(FACTS.flatMap((fact) => (facts[fact] ? [[fact, facts[fact]]] : []))),
       items,
-      visits: Object.fromEntries(Object.entries(counts).map(([handle, n]) => [handle, Number(n)])),
+      // The field with the empty name is the day on which a guest was seen.
+      visits: Object.fromEntries(
+        Object.entries(counts).flatMap(([handle, n]) => (handle === '' ? [] : [[handle, Number(n)]])),
+      ),
       shares: [...new Set(codes)],
       ...(await this.#rowsOf([profileId, ...earlier])),
     };
