@@ -123,7 +123,7 @@ export class Eraser {
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     for (const { profileId, maker } of await this.#emails.find(digest)) {
-      erased = this.#told(await this.eraseProfile(profileId, maker, onErasing)) || erased;
+      erased = (await this.eraseProfile(profileId, maker, onErasing)) || erased;
       await this.#emails.forget(digest, [profileId]);
     }
     return erased;
@@ -134,6 +134,12 @@ export class Eraser {
    * @param maker the identity whose own profile it is; empty where that is not known
    */
   async eraseProfile(profileId: string, maker: string, onErasing: OnErasing = () => {}): Promise<boolean> {
+    const wasKnown = await this.#eraseAt(profileId, maker, onErasing);
+    if (wasKnown) this.#onErased?.();
+    return wasKnown;
+  }
+
+  async #eraseAt(profileId: string, maker: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
       if (await this.#eraseRoom(profileId, onErasing)) return true;
       if (maker === '' || (await this.#doors.where(maker)).room !== undefined) return false;
