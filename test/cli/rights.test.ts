@@ -82,7 +82,11 @@ t.test('what makes no sense is refused before Redis is asked', async (t) => {
     [erase, '--customer', 'null'],
     [exportVisitor, '--email', 'none'],
   ] as [Command, ...string[]][])
-    await t.rejects(async () => command({ args, config } as unknown as Program), { name: 'UsageError' }, args.join(' '));
+    await t.rejects(
+      async () => command({ args, config } as unknown as Program),
+      { name: 'UsageError' },
+      args.join(' '),
+    );
 });
 
 t.test('where there is no data nothing is made', async (t) => {
