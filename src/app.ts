@@ -345,10 +345,10 @@ export function openRights(config: Config, log: Logger, clickhouseUrl: () => str
     onClose(() => visits.close());
     const appends = store.batcher(appendFormat(store.keys, config.STREAM_HIGH_WATER));
     onClose(() => appends.close());
-    const recorder = new Recorder(appends, undefined, config.EVENT_SHARDS);
+    const recorder = new Recorder(appends, undefined, store.deployment.shards);
     // Nothing is added to wishlists here.
     const caps = { highWater: config.STREAM_HIGH_WATER, maxItems: 0, maxBytes: 0 };
-    const wishlists = new WishlistBatch(store, { shards: config.EVENT_SHARDS, ...caps });
+    const wishlists = new WishlistBatch(store, { shards: store.deployment.shards, ...caps });
     onClose(() => wishlists.close());
     const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS);
     const items = new Items(identity.atProfile, identity.outbox);

@@ -13,6 +13,7 @@ import { visitStreams } from '../../src/flush/backlog.js';
 import { eraseWaiting } from '../../src/flush/eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { fixedShards } from '../flush/fixtures.js';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { allKeys, connectTo, dumpRedis } from '../harness/dump.js';
@@ -104,7 +105,7 @@ eachRedis(t, async (t, redis) => {
       redis: connection,
       keys,
       clickhouse: client,
-      shards: 1,
+      shards: fixedShards(1),
       visitStreams: await visitStreams(connection, keys),
       log,
     };
