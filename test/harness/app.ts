@@ -75,7 +75,8 @@ export async function startApp(
   });
   const log = pino({ level: 'error' }, { write: (line) => t.fail(`logged as an error: ${line}`) });
   const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log);
-  const agent = new Agent({ keepAlive: true });
+  // The service closes what is idle for 10 s: a connection that is about to be closed is not used again.
+  const agent = new Agent({ keepAlive: true, timeout: 5_000 });
   let closed: Promise<void> | undefined;
   const close = () => {
     closed ??= running.close().finally(() => agent.destroy());
