@@ -8,6 +8,7 @@ import { createClickHouse } from './clickhouse/client.js';
 import { keepDaysTotalled } from './clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from './clickhouse/deployment.js';
 import { migrate } from './clickhouse/migrate.js';
+import { keepVisitsFor } from './clickhouse/visit-retention.js';
 import type { Config } from './config.js';
 import { StartupError } from './errors.js';
 import { appendFormat } from './events/appender.js';
@@ -392,6 +393,10 @@ async function migrateDatabase(config: Config, log: Logger): Promise<void> {
   try {
     const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE);
     if (ran.length > 0) log.info({ migrations: ran }, 'migrated');
+    const days = config.VISIT_RETENTION_DAYS;
+    const isNew = await keepVisitsFor(clickhouse, config.CLICKHOUSE_DATABASE, days);
+    if (isNew)
+      log.info({ days }, days === 0 ? 'visits are kept for ever' : 'visits are kept for so many days');
   } catch (error) {
     if (error instanceof StartupError) throw error;
     throw new StartupError(`ClickHouse does not take the schema: ${(error as Error).message}.`);

@@ -256,6 +256,14 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     wrong: ['0', '1GB', '1000000000000001'],
   },
   VISIT_LOG: { right: ['on', 'off'], wrong: ['ON', 'yes', '1'] },
+  VISIT_RETENTION_DAYS: {
+    right: [
+      ['0', 0],
+      ['10', 10],
+      ['36500', 36_500],
+    ],
+    wrong: ['-1', '1', '9', '36501', '400d', '00'],
+  },
   VISIT_LOG_HIGH_WATER: {
     right: [
       ['1', 1],
