@@ -48,6 +48,7 @@ import { Compliance } from './identity/compliance.js';
 import { ComplianceWorker } from './identity/compliance-worker.js';
 import { Exporter } from './identity/exporter.js';
 import { openIdentity } from './identity/open.js';
+import { GuestRetention } from './identity/retention.js';
 import { Seen } from './identity/seen.js';
 import { upgradeDoors } from './identity/upgrade.js';
 import { collectProcessMetrics } from './metrics/process.js';
@@ -203,7 +204,8 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store);
-    const seen = config.STRANGER_NEW_VISITORS > 0 ? new Seen(false) : undefined;
+    const guestDays = config.GUEST_RETENTION_DAYS;
+    const seen = guestDays + config.STRANGER_NEW_VISITORS > 0 ? new Seen(guestDays > 0) : undefined;
     const identity = openIdentity(
       store,
       visits,
@@ -216,6 +218,8 @@ export function serve(config: Config, log: Logger, siblings?: Siblings): Promise
     );
     const { atProfile, outbox, visitors, profiles } = identity;
     onClose(identity.audit.watch());
+    if (guestDays > 0)
+      onClose(new GuestRetention(store, identity.profileIds, outbox, { days: guestDays }).watch(log));
     const { items, shares, purchases, settings } = openWishlist(
       store,
       atProfile,

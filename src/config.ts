@@ -196,6 +196,11 @@ export const SETTINGS = {
     'where set, `/metrics` needs it as `Authorization: Bearer <token>`',
     matching(/^([\x21-\x7e]{16,})?$/, 'must be 16 or more visible characters'),
   ),
+  GUEST_RETENTION_DAYS: setting(
+    '365',
+    'days after which Redis lets a guest go who was not seen; customers stay; 0 is for ever',
+    integer(0, 36_500),
+  ),
   MAX_PRODUCTS: setting(
     '10000',
     'products that one profile counts; a visit to one more is 409 `too_many_products`',

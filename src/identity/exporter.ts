@@ -49,6 +49,8 @@ export class Exporter {
     const names = new Set([name, ...came.filter((one) => /^[cs]:/.test(one))]);
     const facts = await this.#hash(keys.profile(profileId));
     const counts = await this.#hash(room === undefined ? keys.door(profileId) : keys.room(profileId));
+    // The day on which a guest was seen has no name.
+    const visits = Object.entries(counts).filter(([handle]) => handle !== '');
     const codes = [...came.filter((one) => one.startsWith('#')).map((one) => one.slice(1))];
     if (facts['share'] !== undefined) codes.unshift(facts['share']);
     const idsOf = (isWanted: (one: string) => boolean) =>
@@ -62,7 +64,7 @@ export class Exporter {
       },
       profile: Object.fromEntries(FACTS.flatMap((fact) => (facts[fact] ? [[fact, facts[fact]]] : []))),
       items,
-      visits: Object.fromEntries(Object.entries(counts).map(([handle, n]) => [handle, Number(n)])),
+      visits: Object.fromEntries(visits.map(([handle, n]) => [handle, Number(n)])),
       shares: [...new Set(codes)],
     };
   }
