@@ -10,10 +10,7 @@
 -- Returns 1, or 0 and nothing was done, where it is not at home by its field.
 -- Errors: EXPIRED -1; nothing was done.
 
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 if redis.call('HGET', KEYS[1], ARGV[2]) ~= '.' or redis.call('TYPE', KEYS[2]).ok == 'string' then
   return 0

@@ -1,5 +1,6 @@
 // GUEST_RETENTION_DAYS: lets guests go that were not seen for so long. A guest is a session that is at home: a session that
-// was linked belongs to its customer, who stays. So all that a guest has is in one slot but for the key of its share code.
+// was linked belongs to its customer, who stays. So all that a guest has is in one slot, but for what leads to it: the key of
+// its share code, and the index of its e-mail address. These go before.
 //
 //   fields `.` in `ids` ──settle-guest──▶ a day at the door      doors with a day of long ago ──expire-guest──▶ gone
 //
@@ -26,6 +27,7 @@ import { isCustomerName } from './rules.js';
 const EXPIRE = loadScript('expire-guest');
 const SETTLE = loadScript('settle-guest');
 const PUT = loadScript('put');
+const PUT_EMAIL = loadScript('email-put');
 
 /** Keys of which one call of SCAN looks at, and fields of HSCAN. */
 const PAGE = 100;
@@ -57,6 +59,11 @@ export interface Swept {
   noted: number;
   /** That stay for the events of their outboxes. */
   waiting: number;
+}
+
+interface Lead {
+  remove(): Promise<unknown>;
+  restore(): Promise<unknown>;
 }
 
 export class GuestRetention {
@@ -184,31 +191,29 @@ export class GuestRetention {
   }
 
   async #expire(profileId: string, swept: Swept): Promise<void> {
-    let code = '';
+    let leads: Lead[] = [];
     for (let look = 0; look < LOOKS; look++) {
-      const [word, drawn = ''] = await this.#ask(profileId, code);
-      if (word === 'share') {
-        await this.#putCode(drawn, '');
-        code = drawn;
-        continue;
-      }
-      if (word === 'waits') {
+      const [word, ...more] = await this.#ask(profileId, leads.length > 0);
+      if (word === 'leads') {
+        leads = await this.#leadsOf(profileId, more);
+        for (const { remove } of leads) await remove();
+      } else if (word === 'waits') {
         // Where they can't be sent, they wait on, and so does the guest.
         if (look === 0) await this.#send(profileId);
         await sleep(LOOK_MS);
-        continue;
+      } else {
+        // It came back in the meantime.
+        if (more[0] === 'led') for (const { restore } of leads) await restore();
+        if (word === 'gone') swept.gone++;
+        if (word === 'noted') swept.noted++;
+        return;
       }
-      // It came back in the meantime.
-      if (word === 'stays' && drawn !== '') await this.#putCode(drawn, profileId);
-      if (word === 'gone') swept.gone++;
-      if (word === 'noted') swept.noted++;
-      return;
     }
-    if (code !== '') await this.#putCode(code, profileId);
+    for (const { restore } of leads) await restore();
     swept.waiting++;
   }
 
-  async #ask(profileId: string, code: string): Promise<string[]> {
+  async #ask(profileId: string, isAlone: boolean): Promise<string[]> {
     const { keys } = this.#store;
     const touched = [
       keys.door(profileId),
@@ -220,7 +225,25 @@ export class GuestRetention {
       keys.requests(profileId),
       keys.notes(profileId),
     ];
-    return (await this.#store.change(EXPIRE, touched, [this.#dayS, this.#days, code])) as string[];
+    const args = [this.#dayS, this.#days, isAlone ? 1 : 0];
+    return (await this.#store.change(EXPIRE, touched, args)) as string[];
+  }
+
+  /** Keys in other slots that lead to a guest. */
+  async #leadsOf(profileId: string, [code = '', ...digests]: readonly string[]): Promise<Lead[]> {
+    const { keys } = this.#store;
+    const put = (value: string) => this.#store.change(PUT, [keys.share(code)], [value]);
+    const leads: Lead[] = [];
+    if (code !== '') leads.push({ remove: () => put(''), restore: () => put(profileId) });
+    for (const digest of digests) {
+      const index = keys.email(digest);
+      const maker = await this.#store.call((client) => client.hget(index, profileId));
+      leads.push({
+        remove: () => this.#store.change(PUT_EMAIL, [index], ['forget', profileId]),
+        restore: () => this.#store.change(PUT_EMAIL, [index], ['put', profileId, maker ?? '']),
+      });
+    }
+    return leads;
   }
 
   async #send(profileId: string): Promise<void> {
@@ -229,10 +252,6 @@ export class GuestRetention {
     // See lua/wishlist.lua: what stands before an event's line has no line breaks.
     const lines = pending.map((held) => held.slice(held.indexOf('\n', held.indexOf('\n') + 1) + 1));
     await this.#outbox.send(profileId, lines).catch(() => {});
-  }
-
-  async #putCode(code: string, profileId: string): Promise<void> {
-    await this.#store.change(PUT, [this.#store.keys.share(code)], [profileId]);
   }
 }
 

@@ -52,7 +52,7 @@ eachRedis(t, async (t, redis) => {
   /** Keys of visitors: streams, lanes and what passes by itself are none. */
   const left = async (prefix: string) =>
     (await allKeys(redis, prefix)).filter((key) =>
-      /:\{[0-9a-z]+\}:(ids$|[a-z]{1,2}:[sc])|\{share:/.test(key),
+      /:\{[0-9a-z]+\}:(ids$|[a-z]{1,2}:[sc])|\{(share|email):/.test(key),
     );
 
   t.test('a guest goes with visits, items, facts and share code, once the days are over', async (t) => {
@@ -62,6 +62,7 @@ eachRedis(t, async (t, redis) => {
     await add(server, 'a');
     const { answer } = await share(server, 'a');
     await server.profiles.keep(server.doors.ownProfile('s:a'), { ...guest('a'), email: 'a@b.example' });
+    await server.emails.note(server.doors.ownProfile('s:a'), ['s:a'], 'a@b.example');
     const events = await shownEvents(redis, prefix);
     t.equal(events.length, 2);
     await until('outboxes are empty', async () => (await left(prefix)).every((key) => !/:o:/.test(key)));
@@ -183,6 +184,7 @@ eachRedis(t, async (t, redis) => {
         const { prefix, server, retention } = await open(t);
         await visit(server, 'a');
         await share(server, 'a');
+        await server.emails.note(server.doors.ownProfile('s:a'), ['s:a'], 'a@b.example');
         await until('outboxes are empty', async () => (await left(prefix)).every((key) => !/:o:/.test(key)));
         // So that the sweep that ends has only this guest to do.
         await retention.sweep();
@@ -199,10 +201,12 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a guest who comes back while it goes keeps its share link', async (t) => {
+  t.test('a guest who comes back while it goes keeps what leads to it', async (t) => {
     const { prefix, server, retention } = await open(t);
     await visit(server, 'a');
     const { answer } = await share(server, 'a');
+    const own = server.doors.ownProfile('s:a');
+    await server.emails.note(own, ['s:a'], 'a@b.example');
     await until('outboxes are empty', async () => (await left(prefix)).every((key) => !/:o:/.test(key)));
     await age(server, prefix, DAYS + 2);
     const { server: other } = await open(t, prefix);
@@ -218,7 +222,9 @@ eachRedis(t, async (t, redis) => {
     };
     t.match(await retention.sweep(), { gone: 0 });
     t.ok(isBack);
-    t.equal(await other.shares.find((answer as { code: string }).code), other.doors.ownProfile('s:a'));
+    t.equal(await other.shares.find((answer as { code: string }).code), own);
+    const indexed = await other.emails.find(other.emails.digest('a@b.example'));
+    t.same(indexed, [{ profileId: own, maker: 's:a' }]);
   });
 
   if (redis.urls.length > 1)
