@@ -8,6 +8,7 @@ import { createClickHouse } from './clickhouse/client.js';
 import { keepDaysTotalled } from './clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from './clickhouse/deployment.js';
 import { migrate } from './clickhouse/migrate.js';
+import { keepVisitsFor } from './clickhouse/visit-retention.js';
 import { VisitorRowReader } from './clickhouse/visitor-rows.js';
 import type { Config } from './config.js';
 import { StartupError } from './errors.js';
@@ -49,6 +50,7 @@ import { ComplianceWorker } from './identity/compliance-worker.js';
 import type { Eraser } from './identity/eraser.js';
 import { Exporter, type ReadRows } from './identity/exporter.js';
 import { openIdentity } from './identity/open.js';
+import { GuestRetention } from './identity/retention.js';
 import { Seen } from './identity/seen.js';
 import { upgradeDoors } from './identity/upgrade.js';
 import { collectProcessMetrics } from './metrics/process.js';
@@ -216,7 +218,8 @@ export function serve(
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store);
-    const seen = config.STRANGER_NEW_VISITORS > 0 ? new Seen(false) : undefined;
+    const guestDays = config.GUEST_RETENTION_DAYS;
+    const seen = guestDays + config.STRANGER_NEW_VISITORS > 0 ? new Seen(guestDays > 0) : undefined;
     const identity = openIdentity(
       store,
       visits,
@@ -229,6 +232,8 @@ export function serve(
     );
     const { atProfile, outbox, visitors, profiles } = identity;
     onClose(identity.audit.watch());
+    if (guestDays > 0)
+      onClose(new GuestRetention(store, identity.profileIds, outbox, { days: guestDays }).watch(log));
     const { items, shares, purchases, settings } = openWishlist(
       store,
       atProfile,
@@ -457,6 +462,10 @@ async function migrateDatabase(config: Config, log: Logger): Promise<void> {
   try {
     const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE);
     if (ran.length > 0) log.info({ migrations: ran }, 'migrated');
+    const days = config.VISIT_RETENTION_DAYS;
+    const isNew = await keepVisitsFor(clickhouse, config.CLICKHOUSE_DATABASE, days);
+    if (isNew)
+      log.info({ days }, days === 0 ? 'visits are kept for ever' : 'visits are kept for so many days');
   } catch (error) {
     if (error instanceof StartupError) throw error;
     throw new StartupError(`ClickHouse does not take the schema: ${(error as Error).message}.`);

@@ -31,6 +31,18 @@ function integer(min: number, max: number): (text: string) => number {
   };
 }
 
+/** 0 stands for none. */
+function integerOr0(min: number, max: number): (text: string) => number {
+  return (text) => {
+    if (text === '0') return 0;
+    try {
+      return integer(min, max)(text);
+    } catch {
+      throw new Error(`must be 0 or a whole number from ${min} to ${max}`);
+    }
+  };
+}
+
 function oneOf<const T extends string>(...allowed: T[]): (text: string) => T {
   return (text) => {
     if (!allowed.includes(text as T)) throw new Error(`must be one of ${allowed.join(', ')}`);
@@ -184,6 +196,11 @@ export const SETTINGS = {
     'where set, `/metrics` needs it as `Authorization: Bearer <token>`',
     matching(/^([\x21-\x7e]{16,})?$/, 'must be 16 or more visible characters'),
   ),
+  GUEST_RETENTION_DAYS: setting(
+    '365',
+    'days after which Redis lets a guest go who was not seen; customers stay; 0 is for ever',
+    integer(0, 36_500),
+  ),
   MAX_PRODUCTS: setting(
     '10000',
     'products that one profile counts; a visit to one more is 409 `too_many_products`',
@@ -268,6 +285,11 @@ export const SETTINGS = {
     '268435456',
     'bytes of visits waiting in one stream from which on visits are counted and no longer logged',
     integer(1, 1e15),
+  ),
+  VISIT_RETENTION_DAYS: setting(
+    '400',
+    'days that ClickHouse keeps rows of visits, 10 at least; 0 is for ever. Totals of days are always kept for ever',
+    integerOr0(10, 36_500),
   ),
   CLICKHOUSE_URL: setting(
     '',

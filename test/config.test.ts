@@ -165,6 +165,14 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     wrong: ['17', '-1', 'yes', 'TRUE'],
   },
   METRICS_TOKEN: { right: ['x'.repeat(16)], wrong: ['x', 'x'.repeat(15), 'a token with blanks in it'] },
+  GUEST_RETENTION_DAYS: {
+    right: [
+      ['0', 0],
+      ['1', 1],
+      ['36500', 36_500],
+    ],
+    wrong: ['-1', '36501', '1.5', 'never'],
+  },
   MAX_PRODUCTS: {
     right: [
       ['1', 1],
@@ -256,6 +264,14 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     wrong: ['0', '1GB', '1000000000000001'],
   },
   VISIT_LOG: { right: ['on', 'off'], wrong: ['ON', 'yes', '1'] },
+  VISIT_RETENTION_DAYS: {
+    right: [
+      ['0', 0],
+      ['10', 10],
+      ['36500', 36_500],
+    ],
+    wrong: ['-1', '1', '9', '36501', '400d', '00'],
+  },
   VISIT_LOG_HIGH_WATER: {
     right: [
       ['1', 1],

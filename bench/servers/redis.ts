@@ -34,9 +34,13 @@ repeat
   cursor = page[1]
   for _, key in ipairs(page[2]) do
     keys = keys + 1
-    for _, value in ipairs(redis.call('HVALS', key)) do
-      fields = fields + 1
-      sum = sum + (tonumber(value) or 0)
+    local all = redis.call('HGETALL', key)
+    for i = 1, #all, 2 do
+      -- The field without a name is no count: the day on which a guest was seen.
+      if all[i] ~= '' then
+        fields = fields + 1
+        sum = sum + (tonumber(all[i + 1]) or 0)
+      end
     end
   end
 until cursor == '0'

@@ -3,6 +3,7 @@
 
 import { createClickHouse } from '../clickhouse/client.js';
 import { migrate as runMigrations } from '../clickhouse/migrate.js';
+import { keepVisitsFor } from '../clickhouse/visit-retention.js';
 import { StartupError } from '../errors.js';
 import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
@@ -14,6 +15,7 @@ export async function migrate({ config: given, stdout }: Program): Promise<numbe
   const client = createClickHouse(config.CLICKHOUSE_URL);
   try {
     const ran = await runMigrations(client, config.CLICKHOUSE_DATABASE);
+    await keepVisitsFor(client, config.CLICKHOUSE_DATABASE, config.VISIT_RETENTION_DAYS);
     stdout.write(ran.length > 0 ? `${ran.join('\n')}\n` : 'Nothing to do.\n');
     return 0;
   } catch (error) {

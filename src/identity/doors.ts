@@ -154,6 +154,7 @@ export class Doors {
   count(kind: VisitKind, name: string, handle: string, device: string | null, asker: Asker): void {
     const own = this.#profileIds.of(name);
     const room = this.#checksDoors ? this.remembered(name) : undefined;
+    if (kind === 'reset') this.note(name);
     const counting = new CountingAt(this, kind, name, handle, device, asker, own, room);
     if (this.#seen !== undefined && room === undefined && isVisit(kind) && !this.#seen.has(own))
       counting.meet(this.#seen);

@@ -13,7 +13,7 @@ import { Eraser } from './eraser.js';
 import { Linker } from './link.js';
 import { Merger } from './merge.js';
 import { MergeAudit } from './merge-audit.js';
-import { createProfileIds } from './profile-id.js';
+import { createProfileIds, type ProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
 import type { Seen } from './seen.js';
 import { ShopEraser } from './shop-eraser.js';
@@ -31,6 +31,7 @@ export interface IdentityParts {
   readonly audit: MergeAudit;
   readonly profiles: Profiles;
   readonly visitors: Visitors;
+  readonly profileIds: ProfileIds;
 }
 
 /** What is told of what was done, for metrics. */
@@ -87,5 +88,6 @@ export function openIdentity(
     audit: new MergeAudit(store, merger, linker, finishErasure),
     profiles: new Profiles(atProfile, profileIds, emails),
     visitors: new Visitors(doors, linker),
+    profileIds,
   };
 }

@@ -21,7 +21,10 @@ export interface Keys extends StreamKeys {
   readonly settings: string;
   /** hash: `s:<session>` / `c:<customer>` -> where it is, for the identities of one bucket; see lua/visits.lua */
   ids(bucket: string): string;
-  /** hash: product handle -> count, while the identity whose own profile this is is at home; a string while it is away */
+  /**
+   * hash: product handle -> count, while the identity whose own profile this is is at home, and for a guest, empty -> day on
+   * which it was seen; a string while it is away
+   */
   door(profileId: string): string;
   /** hash: product handle -> count of a profile that was linked, wherever its identities came from */
   room(profileId: string): string;
@@ -68,6 +71,8 @@ export interface Keys extends StreamKeys {
   email(digest: string): string;
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(tag: string): string;
+  /** string: who sweeps guests, or did so lately; see src/identity/retention.ts */
+  readonly sweep: string;
   /** The streams of visits. On one server there is only number 0. */
   readonly visits: StreamKeys;
   /** hash, on one server: changes of wishlists whose senders do not have the reply yet, see lua/wishlist.lua */
@@ -127,6 +132,7 @@ export function createKeys(prefix: string): Keys {
     complianceTaken: `${prefix}:{compliance}:taken`,
     complianceOwner: `${prefix}:{compliance}:owner`,
     email: (digest) => `${prefix}:{email:${digest}}`,
+    sweep: `${prefix}:sweep`,
     mark: (tag) => `${prefix}:{${tag}}:mark`,
     events: (shard) => `${prefix}:{e${shard}}:events`,
     eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,

@@ -259,6 +259,7 @@ eachRedis(t, async (t, redis) => {
     const guest = { sessionId: 'adopted' };
     const both = { ...guest, customerId: '4711' };
     await add(app, itemOf(guest));
+    await list(app, guest); // notes that it was seen
     const before = await dumpRedis(redis, app.prefix);
     const read = await list(app, both);
     t.same(read, await list(app, guest));

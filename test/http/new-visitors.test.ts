@@ -118,9 +118,9 @@ eachRedis(t, async (t, redis) => {
   });
 });
 
-t.test('a flood of new sessions fills Redis as README says, and no faster', async (t) => {
+t.test('a flood of new sessions fills Redis as docs/api.md says, and no faster', async (t) => {
   const [, hourly, bytes, megabytes] =
-    /([\d,]+) new visitors of about (\d+) B an hour, ([\d.]+) MB/.exec(readFileSync('README.md', 'utf8')) ??
+    /([\d,]+) new visitors of about (\d+) B an hour, ([\d.]+) MB/.exec(readFileSync('docs/api.md', 'utf8')) ??
     [];
   const perHour = Number(hourly?.replace(',', ''));
   t.equal(perHour, 60 * Number(SETTINGS.STRANGER_NEW_VISITORS.fallback));

@@ -8,6 +8,7 @@ import { Recorder } from '../../src/events/recorder.js';
 import { recordingFormat } from '../../src/events/recording.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
 import type { Identity } from '../../src/identity/rules.js';
+import type { Seen } from '../../src/identity/seen.js';
 import { RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
@@ -49,7 +50,12 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  { highWater = 1e9, underWayMs = UNDER_WAY_MS, limits = {} as Partial<ItemLimits> } = {},
+  {
+    highWater = 1e9,
+    underWayMs = UNDER_WAY_MS,
+    limits = {} as Partial<ItemLimits>,
+    seen = undefined as Seen | undefined,
+  } = {},
 ): Promise<Server> {
   const store = await Store.open({
     urls: redis.urls,
@@ -107,7 +113,7 @@ export async function startServer(
   const { sent, answered } = wishlists;
   wishlists.sent = (...args) => step(() => sent.apply(wishlists, args));
   wishlists.answered = (...args) => step(() => answered.apply(wishlists, args));
-  const identity = openIdentity(store, visits, recorder, wishlists, 10_000);
+  const identity = openIdentity(store, visits, recorder, wishlists, 10_000, undefined, undefined, seen);
   const server: Server = {
     ...identity,
     ...openWishlist(store, identity.atProfile, identity.outbox, recorder, 'https://shop.example', 'w'),

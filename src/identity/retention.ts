@@ -1,0 +1,270 @@
+// GUEST_RETENTION_DAYS: lets guests go that were not seen for so long. A guest is a session that is at home: a session that
+// was linked belongs to its customer, who stays. So all that a guest has is in one slot, but for what leads to it: the key of
+// its share code, and the index of its e-mail address. These go before.
+//
+//   fields `.` in `ids` ──settle-guest──▶ a day at the door      doors with a day of long ago ──expire-guest──▶ gone
+//
+// In this order: whoever has a day needs no field, and gets none again (lua/visits.lua), except by an operation before
+// which it was met (Doors.meet), whose day is today's. So a guest that goes leaves no field behind.
+//
+// What is done for a guest notes its day before. So the script that lets it go finds it seen, or comes first: nothing that
+// was acknowledged is lost, and two sweeps at once are as one. Its rows in ClickHouse, and those on their way, stay.
+//
+// A sweep looks at every door once, page by page, and rests nine times as long as it works. One process of all does so,
+// twice a day. A process that ends in the middle leaves the rest to the next sweep.
+
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Cluster, Redis } from 'ioredis';
+import type { Logger } from 'pino';
+import type { Keys } from '../redis/keys.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import type { Outbox } from '../wishlist/outbox.js';
+import type { ProfileIds } from './profile-id.js';
+import { isCustomerName } from './rules.js';
+
+const EXPIRE = loadScript('expire-guest');
+const SETTLE = loadScript('settle-guest');
+const PUT = loadScript('put');
+const PUT_EMAIL = loadScript('email-put');
+
+/** Keys of which one call of SCAN looks at, and fields of HSCAN. */
+const PAGE = 100;
+/** Buckets, or guests that go, at once. */
+const AT_ONCE = 32;
+/** Rest after a page, as a multiple of its work; milliseconds at least. */
+const REST = 9;
+const LEAST_REST_MS = 2;
+/** Sweeps of a day, and how much more often it is asked whether one is due. */
+const SWEEPS = 2;
+const ASKED = 6;
+/** After a start there is more to do. */
+const FIRST_MS = 60_000;
+/** How often an outbox is looked at whose events were sent, and milliseconds in between. */
+const LOOKS = 20;
+const LOOK_MS = 50;
+
+export interface RetentionOptions {
+  /** At least 1. */
+  readonly days: number;
+  /** Seconds of a day; other than 86,400 in tests. As Seen has it. */
+  readonly dayS?: number;
+}
+
+/** Guests that a sweep met. */
+export interface Swept {
+  gone: number;
+  /** That had no day. */
+  noted: number;
+  /** That stay for the events of their outboxes. */
+  waiting: number;
+}
+
+interface Lead {
+  remove(): Promise<unknown>;
+  restore(): Promise<unknown>;
+}
+
+export class GuestRetention {
+  readonly #store: Store;
+  readonly #profileIds: ProfileIds;
+  readonly #outbox: Outbox;
+  readonly #days: number;
+  readonly #dayS: number;
+  #isClosed = false;
+
+  constructor(
+    store: Store,
+    profileIds: ProfileIds,
+    outbox: Outbox,
+    { days, dayS = 86_400 }: RetentionOptions,
+  ) {
+    this.#store = store;
+    this.#profileIds = profileIds;
+    this.#outbox = outbox;
+    this.#days = days;
+    this.#dayS = dayS;
+  }
+
+  /** Sweeps from now on, whenever no other process does. @returns what ends it */
+  watch(log: Logger): () => Promise<void> {
+    const owner = randomUUID();
+    const everyMs = (this.#dayS * 1_000) / SWEEPS;
+    const look = async () => {
+      try {
+        if (!(await this.#isDue(owner, everyMs))) return;
+        const swept = await this.sweep();
+        if (swept.gone + swept.noted + swept.waiting > 0)
+          log.info(swept, 'guests who were not seen for long');
+      } catch (error) {
+        if (!this.#isClosed) log.warn({ err: error }, 'guests who were not seen for long have to wait');
+      }
+    };
+    let looking = Promise.resolve();
+    let timer: NodeJS.Timeout;
+    const wait = (ms: number) => {
+      timer = setTimeout(() => {
+        looking = look().then(() => wait(everyMs / ASKED));
+      }, ms).unref();
+    };
+    wait(Math.min(FIRST_MS, everyMs / ASKED));
+    return async () => {
+      this.#isClosed = true;
+      await looking;
+      clearTimeout(timer);
+    };
+  }
+
+  /** @throws ServiceError `unavailable`, Redis's errors: the next sweep does the rest */
+  async sweep(): Promise<Swept> {
+    const swept: Swept = { gone: 0, noted: 0, waiting: 0 };
+    await this.#settleAll();
+    const { client } = this.#store;
+    const nodes = client instanceof Redis ? [client] : (client as Cluster).nodes('master');
+    await Promise.all(nodes.map((node) => this.#sweepNode(node, swept)));
+    return swept;
+  }
+
+  async #isDue(owner: string, everyMs: number): Promise<boolean> {
+    const key = this.#store.keys.sweep;
+    const reply = await this.#store.call((client) => client.set(key, owner, 'PX', everyMs, 'NX'));
+    return reply === 'OK';
+  }
+
+  async #settleAll(): Promise<void> {
+    const { buckets } = this.#store.deployment;
+    for (let first = 0; first < buckets && !this.#isClosed; first += AT_ONCE) {
+      const began = performance.now();
+      const some = Array.from({ length: Math.min(AT_ONCE, buckets - first) }, (_, i) => first + i);
+      await Promise.all(some.map((bucket) => this.#settle(bucket.toString(36))));
+      await rest(began);
+    }
+  }
+
+  /** Gives the guests of a bucket who are known by their fields a day. */
+  async #settle(bucket: string): Promise<void> {
+    const { keys } = this.#store;
+    const ids = keys.ids(bucket);
+    let cursor = '0';
+    do {
+      const from = cursor;
+      const [next, fields] = await this.#store.call((client) => client.hscan(ids, from, 'COUNT', PAGE));
+      cursor = next;
+      for (let i = 0; i < fields.length; i += 2) {
+        const name = fields[i] as string;
+        if (fields[i + 1] !== '.' || isCustomerName(name)) continue;
+        await this.#store.change(SETTLE, [ids, keys.door(this.#profileIds.of(name))], [name, this.#dayS]);
+      }
+    } while (cursor !== '0');
+  }
+
+  async #sweepNode(node: Redis, swept: Swept): Promise<void> {
+    const isDoor = doorsOfGuests(this.#store.keys);
+    let cursor = '0';
+    do {
+      const began = performance.now();
+      const today = await this.#todayOf(node);
+      const [next, found] = await node.scan(cursor, 'MATCH', isDoor, 'COUNT', PAGE, 'TYPE', 'hash');
+      cursor = next;
+      const reading = node.pipeline();
+      for (const door of found) reading.hget(door, '');
+      const days = (await reading.exec()) ?? [];
+      const due = found.filter((_, i) => {
+        const [error, day] = days[i] as [Error | null, string | null];
+        return (
+          error === null && (day === null || today - Number(day) > this.#days + 1 || Number(day) > today)
+        );
+      });
+      for (let i = 0; i < due.length; i += AT_ONCE)
+        await Promise.all(due.slice(i, i + AT_ONCE).map((door) => this.#expire(profileOf(door), swept)));
+      await rest(began);
+    } while (cursor !== '0' && !this.#isClosed);
+  }
+
+  /** @throws where the clocks differ so much that one of them is wrong: then none goes */
+  async #todayOf(node: Redis): Promise<number> {
+    const [seconds] = await node.time();
+    if (Math.abs(Number(seconds) - Date.now() / 1_000) > Math.max(this.#dayS, 60))
+      throw new Error("Redis's clock and this machine's differ by more than a day");
+    return Math.floor(Number(seconds) / this.#dayS);
+  }
+
+  async #expire(profileId: string, swept: Swept): Promise<void> {
+    let leads: Lead[] = [];
+    for (let look = 0; look < LOOKS; look++) {
+      const [word, ...more] = await this.#ask(profileId, leads.length > 0);
+      if (word === 'leads') {
+        leads = await this.#leadsOf(profileId, more);
+        for (const { remove } of leads) await remove();
+      } else if (word === 'waits') {
+        // Where they can't be sent, they wait on, and so does the guest.
+        if (look === 0) await this.#send(profileId);
+        await sleep(LOOK_MS);
+      } else {
+        // It came back in the meantime.
+        if (more[0] === 'led') for (const { restore } of leads) await restore();
+        if (word === 'gone') swept.gone++;
+        if (word === 'noted') swept.noted++;
+        return;
+      }
+    }
+    for (const { restore } of leads) await restore();
+    swept.waiting++;
+  }
+
+  async #ask(profileId: string, isAlone: boolean): Promise<string[]> {
+    const { keys } = this.#store;
+    const touched = [
+      keys.door(profileId),
+      keys.profile(profileId),
+      keys.outbox(profileId),
+      keys.room(profileId),
+      keys.merged(profileId),
+      keys.items(profileId),
+      keys.requests(profileId),
+      keys.notes(profileId),
+    ];
+    const args = [this.#dayS, this.#days, isAlone ? 1 : 0];
+    return (await this.#store.change(EXPIRE, touched, args)) as string[];
+  }
+
+  /** Keys in other slots that lead to a guest. */
+  async #leadsOf(profileId: string, [code = '', ...digests]: readonly string[]): Promise<Lead[]> {
+    const { keys } = this.#store;
+    const put = (value: string) => this.#store.change(PUT, [keys.share(code)], [value]);
+    const leads: Lead[] = [];
+    if (code !== '') leads.push({ remove: () => put(''), restore: () => put(profileId) });
+    for (const digest of digests) {
+      const index = keys.email(digest);
+      const maker = await this.#store.call((client) => client.hget(index, profileId));
+      leads.push({
+        remove: () => this.#store.change(PUT_EMAIL, [index], ['forget', profileId]),
+        restore: () => this.#store.change(PUT_EMAIL, [index], ['put', profileId, maker ?? '']),
+      });
+    }
+    return leads;
+  }
+
+  async #send(profileId: string): Promise<void> {
+    const key = this.#store.keys.outbox(profileId);
+    const pending = await this.#store.call((client) => client.hvals(key));
+    // See lua/wishlist.lua: what stands before an event's line has no line breaks.
+    const lines = pending.map((held) => held.slice(held.indexOf('\n', held.indexOf('\n') + 1) + 1));
+    await this.#outbox.send(profileId, lines).catch(() => {});
+  }
+}
+
+/** The pattern of their keys: profile ids of sessions have an `s` after the bucket. */
+function doorsOfGuests(keys: Keys): string {
+  return keys.door('*.s*');
+}
+
+function profileOf(door: string): string {
+  const bucket = door.slice(door.indexOf('{') + 1, door.indexOf('}'));
+  return `${bucket}.${door.slice(door.lastIndexOf(':') + 1)}`;
+}
+
+function rest(began: number): Promise<void> {
+  return sleep(Math.max(LEAST_REST_MS, (performance.now() - began) * REST));
+}
