@@ -2,6 +2,7 @@
 // it is not done for each visitor on its own.
 
 import type { ClickHouseClient } from '@clickhouse/client';
+import { localTable, onCluster } from './cluster.js';
 
 /** Tables with rows of visitors, and whose clock `time` is of. */
 export const VISITOR_TABLES: readonly {
@@ -36,12 +37,25 @@ const PROFILE_ID = /^[0-9a-z]+\.[A-Za-z0-9_-]+$/;
 
 /**
  * Resolves when the rows are gone from what ClickHouse answers with, and from its current parts.
- * @param client with the database of the tables @throws ClickHouse's or the connection's error
+ * @param client with the database of the tables
+ * @param cluster name, empty for one server
+ * @throws ClickHouse's or the connection's error
  */
-export async function eraseRows(client: ClickHouseClient, profiles: readonly ErasedProfile[]): Promise<void> {
+export async function eraseRows(
+  client: ClickHouseClient,
+  profiles: readonly ErasedProfile[],
+  cluster = '',
+): Promise<void> {
+  const erase = async (table: string, condition: string) => {
+    await client.command({
+      query: `ALTER TABLE ${localTable(table, cluster)}${onCluster(cluster)} DELETE WHERE ${condition}`,
+      // 2: on all replicas.
+      clickhouse_settings: { mutations_sync: cluster === '' ? '1' : '2' },
+    });
+  };
   for (const { until } of profiles.filter(({ profileId }) => profileId === EVERY_PROFILE))
     for (const { name, time, clock } of VISITOR_TABLES)
-      await erase(client, name, `toUnixTimestamp64Milli(${time}) <= ${Math.floor(until[clock])}`);
+      await erase(name, `toUnixTimestamp64Milli(${time}) <= ${Math.floor(until[clock])}`);
   const known = profiles.filter(({ profileId }) => PROFILE_ID.test(profileId));
   for (let i = 0; i < known.length; i += AT_ONCE) {
     const some = known.slice(i, i + AT_ONCE);
@@ -51,18 +65,10 @@ export async function eraseRows(client: ClickHouseClient, profiles: readonly Era
         .join(',');
       const untils = some.map(({ until }) => Math.floor(until[clock])).join(',');
       await erase(
-        client,
         name,
         `${profile} IN (${ids}) AND
           toUnixTimestamp64Milli(${time}) <= transform(${profile}, [${ids}], [${untils}], toInt64(-1))`,
       );
     }
   }
-}
-
-async function erase(client: ClickHouseClient, table: string, condition: string): Promise<void> {
-  await client.command({
-    query: `ALTER TABLE ${table} DELETE WHERE ${condition}`,
-    clickhouse_settings: { mutations_sync: '1' },
-  });
 }
