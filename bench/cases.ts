@@ -99,6 +99,7 @@ export const GROUPS = {
       bare,
       floor,
       visit,
+      { ...visit, name: 'visit-unlogged', title: 'visit, warm, `VISIT_LOG=off`', isUnlogged: true },
       afterVisits('visit-count', 'visit, warm, `?count=true`', 'countedVisits'),
       {
         ...OURS,
@@ -142,4 +143,4 @@ export const GROUPS = {
 
 export type GroupName = keyof typeof GROUPS;
 
-export const COMPARED: readonly Case[] = [visit, ...GROUPS.visits.cases.slice(3, 6), event, itemAdd];
+export const COMPARED: readonly Case[] = [visit, ...GROUPS.visits.cases.slice(4, 7), event, itemAdd];

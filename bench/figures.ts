@@ -77,6 +77,31 @@ const AIMS: readonly Aim[] = [
     of: within('visits', 'visit', 'fastify', rates),
   },
   {
+    title: "visit log: Redis's CPU, on against off",
+    reach: { atMost: 1.15 },
+    of: cpu('visits', 'visit', 'visit-unlogged', 'redis'),
+  },
+  {
+    title: "visit log: server's CPU, on against off",
+    reach: { atMost: 1.05 },
+    of: cpu('visits', 'visit', 'visit-unlogged', 'server'),
+  },
+  {
+    title: 'visit log: bytes of a visit that waits',
+    reach: { atMost: 70 },
+    of: ({ visitLog }) => visitLog?.waitingBytes,
+  },
+  {
+    title: 'visit log: visits flushed per second',
+    reach: { atLeast: 400_000 },
+    of: ({ visitLog }) => visitLog?.flushed,
+  },
+  {
+    title: 'visit log: bytes of a visit on disk, merged',
+    reach: { atMost: 12 },
+    of: ({ visitLog }) => visitLog?.diskMerged.bytesPerRow,
+  },
+  {
     title: "read: CPU against a visit's",
     reach: { atMost: 0.8 },
     of: cpu('visits', 'read', 'visit', ...BOTH),

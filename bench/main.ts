@@ -19,6 +19,7 @@ import { measureLatency } from './sections/latency.js';
 import { Entrant, measureGroup, runSlices, wantedCases } from './sections/slices.js';
 import { measureStart } from './sections/start.js';
 import { measureViews } from './sections/views.js';
+import { measureVisitLog } from './sections/visit-log.js';
 import { ROOT } from './servers/wishmeter.js';
 import { readSettings } from './settings.js';
 import { medianOf } from './slice.js';
@@ -48,6 +49,9 @@ const SECTIONS: Sections = {
   },
   flusher: async (bench, found) => {
     found.flusher = await measureFlusher(bench);
+  },
+  'visit-log': async (bench, found) => {
+    found.visitLog = await measureVisitLog(bench);
   },
   growth: async (bench, found) => {
     found.growth = await measureGrowth(bench);

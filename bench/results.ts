@@ -9,6 +9,7 @@ import type { Latency } from './sections/latency.js';
 import type { GroupResult } from './sections/slices.js';
 import type { Start } from './sections/start.js';
 import type { Views } from './sections/views.js';
+import type { VisitLog } from './sections/visit-log.js';
 import type { BenchSettings } from './settings.js';
 
 export interface Results {
@@ -23,6 +24,7 @@ export interface Results {
   readonly latency?: Latency;
   readonly knee?: Knee;
   readonly flusher?: FlusherCeiling;
+  readonly visitLog?: VisitLog;
   readonly growth?: Growth;
   readonly views?: Views;
   readonly start?: Start;

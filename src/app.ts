@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { createClickHouse } from './clickhouse/client.js';
+import { clusterSettings } from './clickhouse/cluster.js';
 import { keepDaysTotalled } from './clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from './clickhouse/deployment.js';
 import { migrate } from './clickhouse/migrate.js';
@@ -382,7 +383,12 @@ export interface Flushing extends Running {
 export function flush(config: Config, log: Logger): Promise<Flushing> {
   return withClosers(async (onClose) => {
     await migrateDatabase(config, log);
-    const clickhouse = createClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_DATABASE);
+    const { CLICKHOUSE_CLUSTER: cluster, CLICKHOUSE_INSERT_QUORUM: quorum } = config;
+    const clickhouse = createClickHouse(
+      config.CLICKHOUSE_URL,
+      config.CLICKHOUSE_DATABASE,
+      clusterSettings(cluster, quorum),
+    );
     onClose(() => clickhouse.close());
     const known = await knownDeployment(clickhouse, config.KEY_PREFIX);
     let onLost: (error: Error) => void = () => {};
@@ -436,6 +442,7 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
       clickhouse,
       shards,
       visitStreams: await visitStreams(store.client, store.keys),
+      cluster,
       log,
       onErased: flushErasures(metrics),
     };
@@ -458,12 +465,18 @@ function refuseStranger(known: string | undefined, salt: string | undefined): vo
 
 /** Brings the ClickHouse database to the schema of this program. @throws StartupError */
 async function migrateDatabase(config: Config, log: Logger): Promise<void> {
-  const clickhouse = createClickHouse(config.CLICKHOUSE_URL);
+  const { CLICKHOUSE_CLUSTER: cluster } = config;
+  const clickhouse = createClickHouse(config.CLICKHOUSE_URL, undefined, clusterSettings(cluster));
   try {
-    const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE);
+    const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE, { cluster });
     if (ran.length > 0) log.info({ migrations: ran }, 'migrated');
     const days = config.VISIT_RETENTION_DAYS;
-    const isNew = await keepVisitsFor(clickhouse, config.CLICKHOUSE_DATABASE, days);
+    const isNew = await keepVisitsFor(
+      clickhouse,
+      config.CLICKHOUSE_DATABASE,
+      days,
+      config.CLICKHOUSE_CLUSTER,
+    );
     if (isNew)
       log.info({ days }, days === 0 ? 'visits are kept for ever' : 'visits are kept for so many days');
   } catch (error) {

@@ -297,6 +297,16 @@ export const SETTINGS = {
     url('http:', 'https:'),
   ),
   CLICKHOUSE_DATABASE: setting('wishmeter', 'database that holds `events` and the views', identifier),
+  CLICKHOUSE_CLUSTER: setting(
+    '',
+    'name of a ClickHouse cluster, as in its `remote_servers`: tables are replicated and sharded; see docs/operations.md',
+    (text) => (text === '' ? '' : identifier(text)),
+  ),
+  CLICKHOUSE_INSERT_QUORUM: setting(
+    '0',
+    'on such a cluster, replicas of a shard that must have an insert before it counts as done; 0 is one',
+    integer(0, 100),
+  ),
   CLICKHOUSE_PORT: setting('8123', 'port of the embedded ClickHouse; 0 takes a free one', integer(0, 65_535)),
   DASHBOARD_PORT: setting('8090', 'port of the dashboard; 0 takes a free one', integer(0, 65_535)),
   DASHBOARD_TOKEN: setting(

@@ -284,6 +284,14 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     wrong: ['h:8123', 'tcp://h:9000', 'http://a:8123,http://b:8123', 'http://a,http://b'],
   },
   CLICKHOUSE_DATABASE: { right: ['a', '_A9'], wrong: ['a-b', 'a;DROP', '1a', '`a`', 'x'.repeat(65)] },
+  CLICKHOUSE_CLUSTER: { right: ['shop_1'], wrong: ['a-b', 'a;DROP', '{cluster}', 'x'.repeat(65)] },
+  CLICKHOUSE_INSERT_QUORUM: {
+    right: [
+      ['0', 0],
+      ['100', 100],
+    ],
+    wrong: ['-1', '101', 'auto'],
+  },
   CLICKHOUSE_PORT: {
     right: [
       ['0', 0],

@@ -11,12 +11,13 @@ import { createProfileIds } from '../../src/identity/profile-id.js';
 import { identityName } from '../../src/identity/rules.js';
 import { Store } from '../../src/redis/store.js';
 import type { EventBody } from '../traffic/events.js';
-import { deleteVisit, postVisitBatch, type Visit } from '../traffic/requests.js';
+import { deleteVisit, postVisit, postVisitBatch, type Visit } from '../traffic/requests.js';
 import { Connection } from './connection.js';
 
 const VISITS_PER_BATCH = 500;
 const BATCHES_AT_ONCE = 6;
 const RESETS_AT_ONCE = 64;
+const VISITS_AT_ONCE = 64;
 const MOST_TIMES = 50;
 const AGAIN_MS = 100;
 /** Operations under way at once: as many as a busy server has. */
@@ -37,6 +38,14 @@ export async function fillVisits(port: number, visits: Iterable<Visit>): Promise
     if (batch.length > 0) yield postVisitBatch(batch);
   };
   await sendAll(port, BATCHES_AT_ONCE, batches());
+}
+
+/** Counts visits, one a request, as many under way as a busy server has: so its log gets entries as those are. */
+export async function sendVisits(port: number, visits: Iterable<Visit>): Promise<void> {
+  const requests = function* () {
+    for (const visit of visits) yield postVisit(visit);
+  };
+  await sendAll(port, VISITS_AT_ONCE, requests());
 }
 
 /** Resets visits, over HTTP: what is left is that their visitors are known. */

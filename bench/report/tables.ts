@@ -159,8 +159,16 @@ function leftOut({ groups = {}, growth: found }: Results): string {
   );
 }
 
-function rest({ flusher }: Results): string {
+function rest({ flusher, visitLog }: Results): string {
   const rows: Row[] = [];
+  if (visitLog) {
+    const { visits, cpu, visitsPerEntry } = visitLog;
+    const us = (seconds = 0) => `${((seconds / visits) * 1e6).toFixed(2)} µs`;
+    rows.push([
+      'CPU per visit flushed: flusher; ClickHouse; Redis (visits in an entry)',
+      `${us(cpu.flusher)}; ${us(cpu.clickhouse)}; ${us(cpu.redis)} (${visitsPerEntry.toFixed(1)})`,
+    ]);
+  }
   if (flusher) {
     const { disk, diskMerged, columns } = flusher;
     const widest = Object.entries(columns).slice(0, 6);

@@ -27,14 +27,18 @@ export interface Disk {
   readonly bytesPerRow: number;
 }
 
-/** What the events of a database take on disk: columns, index, marks, all of it. */
-export async function diskOf(clickhouse: ClickHouseClient, database: string): Promise<Disk> {
+/** What the rows of a table take on disk: columns, index, marks, all of it. */
+export async function diskOf(
+  clickhouse: ClickHouseClient,
+  database: string,
+  name: 'events_stored' | 'visits_stored' = 'events_stored',
+): Promise<Disk> {
   const [row] = await rowsOf<{ rows: number; parts: number; bytes: number }>(
     clickhouse,
     `SELECT toFloat64(sum(rows)) AS rows, toFloat64(count()) AS parts, toFloat64(sum(bytes_on_disk)) AS bytes
-     FROM system.parts WHERE active AND database = '${database}' AND table = 'events_stored'`,
+     FROM system.parts WHERE active AND database = '${database}' AND table = '${name}'`,
   );
-  if (!row) throw new Error(`${database} has no events`);
+  if (!row) throw new Error(`${database} has no rows in ${name}`);
   return { rows: row.rows, parts: row.parts, bytesPerRow: row.bytes / row.rows };
 }
 

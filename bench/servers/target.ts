@@ -37,6 +37,8 @@ export interface TargetSpec {
   readonly masters?: number;
   /** wishmeter: replicas of Redis, which each answer waits for (REDIS_REPLICAS). */
   readonly replicas?: number;
+  /** wishmeter: without the log of visits (VISIT_LOG). */
+  readonly isUnlogged?: boolean;
   /** wishmeter: the tree that is run, where it is not this one. */
   readonly root?: URL;
   /** wishmeter: arguments of Node itself, for `serve`. */

@@ -28,6 +28,7 @@ export async function startWishmeter(
     workers = 1,
     flushes = false,
     replicas = 0,
+    isUnlogged = false,
     root = ROOT,
     nodeArgs = [],
   }: TargetSpec,
@@ -59,6 +60,7 @@ export async function startWishmeter(
       ...wishmeterEnv(redis),
       PORT: String(workers === 1 ? 0 : await freePort()),
       ...(replicas > 0 ? { REDIS_REPLICAS: String(replicas) } : {}),
+      ...(isUnlogged ? { VISIT_LOG: 'off' } : {}),
     };
     const serving: Worker[] = [];
     for (let n = 0; n < workers; n++)

@@ -13,4 +13,6 @@ export const ANALYST_TABLES: readonly string[] = [
   'visitors_per_day_stored',
   'visit_days',
   'products_stored',
+  'steps_stored',
+  'visitor_merges_stored',
 ];

@@ -2,17 +2,23 @@
 // it is not done for each visitor on its own.
 
 import type { ClickHouseClient } from '@clickhouse/client';
+import { localTable, onCluster } from './cluster.js';
 
-/** Tables with rows of visitors, and whose clock `occurred_at` is of. */
+/** Tables with rows of visitors, and whose clock `time` is of. */
 export const VISITOR_TABLES: readonly {
   readonly name: string;
+  /** The column that says whose a row is. */
   readonly profile: string;
+  /** It has sipHash64 of the profile id, and not the id. */
+  readonly isHash?: boolean;
   readonly time: string;
   readonly clock: 'server' | 'redis';
 }[] = [
   { name: 'events_stored', profile: 'profile_id', time: 'occurred_at', clock: 'server' },
   { name: 'visits_stored', profile: 'profile_id', time: 'occurred_at', clock: 'redis' },
   { name: 'profile_merges_stored', profile: 'old_id', time: 'merged_at', clock: 'server' },
+  { name: 'steps_stored', profile: 'visitor', isHash: true, time: 'occurred_at', clock: 'server' },
+  { name: 'visitor_merges_stored', profile: 'old', isHash: true, time: 'merged_at', clock: 'server' },
 ];
 
 export interface ErasedProfile {
@@ -22,7 +28,7 @@ export interface ErasedProfile {
   readonly until: Readonly<Record<'server' | 'redis', number>>;
 }
 
-/** Profiles of one mutation: 50 bytes of query each, below ClickHouse's default max_query_size. */
+/** Profiles of one mutation: 90 bytes of query each, below ClickHouse's default max_query_size. */
 const AT_ONCE = 2_000;
 /** Stands for all profiles. */
 const EVERY_PROFILE = '*';
@@ -31,20 +37,34 @@ const PROFILE_ID = /^[0-9a-z]+\.[A-Za-z0-9_-]+$/;
 
 /**
  * Resolves when the rows are gone from what ClickHouse answers with, and from its current parts.
- * @param client with the database of the tables @throws ClickHouse's or the connection's error
+ * @param client with the database of the tables
+ * @param cluster name, empty for one server
+ * @throws ClickHouse's or the connection's error
  */
-export async function eraseRows(client: ClickHouseClient, profiles: readonly ErasedProfile[]): Promise<void> {
+export async function eraseRows(
+  client: ClickHouseClient,
+  profiles: readonly ErasedProfile[],
+  cluster = '',
+): Promise<void> {
+  const erase = async (table: string, condition: string) => {
+    await client.command({
+      query: `ALTER TABLE ${localTable(table, cluster)}${onCluster(cluster)} DELETE WHERE ${condition}`,
+      // 2: on all replicas.
+      clickhouse_settings: { mutations_sync: cluster === '' ? '1' : '2' },
+    });
+  };
   for (const { until } of profiles.filter(({ profileId }) => profileId === EVERY_PROFILE))
     for (const { name, time, clock } of VISITOR_TABLES)
-      await erase(client, name, `toUnixTimestamp64Milli(${time}) <= ${Math.floor(until[clock])}`);
+      await erase(name, `toUnixTimestamp64Milli(${time}) <= ${Math.floor(until[clock])}`);
   const known = profiles.filter(({ profileId }) => PROFILE_ID.test(profileId));
   for (let i = 0; i < known.length; i += AT_ONCE) {
     const some = known.slice(i, i + AT_ONCE);
-    const ids = some.map(({ profileId }) => `'${profileId}'`).join(',');
-    for (const { name, profile, time, clock } of VISITOR_TABLES) {
+    for (const { name, profile, isHash = false, time, clock } of VISITOR_TABLES) {
+      const ids = some
+        .map(({ profileId }) => (isHash ? `sipHash64('${profileId}')` : `'${profileId}'`))
+        .join(',');
       const untils = some.map(({ until }) => Math.floor(until[clock])).join(',');
       await erase(
-        client,
         name,
         `${profile} IN (${ids}) AND
           toUnixTimestamp64Milli(${time}) <= transform(${profile}, [${ids}], [${untils}], toInt64(-1))`,
@@ -66,11 +86,4 @@ async function forgetMutations(client: ClickHouseClient): Promise<void> {
         AND match(command, '^[(]?DELETE WHERE') SYNC`,
     })
     .catch(() => {});
-}
-
-async function erase(client: ClickHouseClient, table: string, condition: string): Promise<void> {
-  await client.command({
-    query: `ALTER TABLE ${table} DELETE WHERE ${condition}`,
-    clickhouse_settings: { mutations_sync: '1' },
-  });
 }

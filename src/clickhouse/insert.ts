@@ -3,7 +3,7 @@
 
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import type { ClickHouseClient } from '@clickhouse/client';
+import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 
 /** Bytes that one insert has at most. Of 9.5 MB each they cost ClickHouse half as much again per row, most of it in merges. */
 export const INSERT_BYTES = 48_000_000;
@@ -37,6 +37,10 @@ const SETTINGS = {
   date_time_input_format: 'best_effort',
 } as const;
 
+// No visit is in one insert twice: to look for that takes a third of ClickHouse's CPU for them. (FINAL looks, all the
+// same. RowBinary in place of TabSeparated is no faster.)
+const VISIT_SETTINGS = { ...SETTINGS, optimize_on_insert: 0 } as const;
+
 /**
  * @param client with the database that holds `visits_stored`
  * @param lines TabSeparated, each line ended by \n: milliseconds since 1970 as seconds, stream, entry, place, profile, product, device
@@ -48,7 +52,7 @@ export function insertVisits(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  return insert(client, VISITS, lines, token, signal);
+  return insert(client, VISITS, VISIT_SETTINGS, lines, token, signal);
 }
 
 /**
@@ -62,12 +66,13 @@ export function insertEvents(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  return insert(client, EVENTS, lines, token, signal);
+  return insert(client, EVENTS, SETTINGS, lines, token, signal);
 }
 
 async function insert(
   client: ClickHouseClient,
   query: string,
+  settings: ClickHouseSettings,
   lines: Buffer,
   token: string,
   signal: AbortSignal,
@@ -76,7 +81,7 @@ async function insert(
   const { stream } = await client.exec({
     query,
     values: Readable.from([lines], { objectMode: false }),
-    clickhouse_settings: { ...SETTINGS, insert_deduplication_token: token },
+    clickhouse_settings: { ...settings, insert_deduplication_token: token },
     abort_signal: signal,
   });
   // An insert answers nothing. What a 200 has in its body is an error that came too late for the status, or

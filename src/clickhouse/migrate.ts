@@ -1,12 +1,14 @@
 // Brings a database to the schema that this program knows: migrations/NNN_name.sql in order, each recorded
 // with its checksum. ClickHouse has neither transactions nor locks for this, so that several processes may
 // start at once every statement is one that can be run again (IF NOT EXISTS), and the record comes after it.
+// On a cluster the same statements run in the form that cluster.ts gives them; a checksum is that of the file.
 // Views are not migrated but put in place anew; see views.ts.
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
+import { clustered } from './cluster.js';
 import { putViews } from './views.js';
 
 export interface Migration {
@@ -36,7 +38,7 @@ export function loadMigrations(): Migration[] {
  * Runs what has not run yet; safe to call from several processes at once.
  * @param client without a database of its own: this one may not exist yet
  * @param database letters, digits and `_`
- * @param given migrations other than the program's own; then views are left alone
+ * @param options migrations other than the program's own, and then views are left alone; name of the cluster, empty for one server
  * @returns names of the migrations that ran now
  * @throws StartupError where the database is newer than this program, or a migration that ran has changed since
  * @throws ClickHouse's or the connection's error
@@ -44,15 +46,17 @@ export function loadMigrations(): Migration[] {
 export async function migrate(
   client: ClickHouseClient,
   database: string,
-  given?: readonly Migration[],
+  { given, cluster = '' }: { readonly given?: readonly Migration[]; readonly cluster?: string } = {},
 ): Promise<string[]> {
   const migrations = given ?? loadMigrations();
-  await client.command({ query: `CREATE DATABASE IF NOT EXISTS ${database}` });
-  await client.command({
-    query: `CREATE TABLE IF NOT EXISTS ${database}.schema_migrations
+  const run = async (statement: string) => {
+    for (const query of cluster === '' ? [statement] : clustered(statement, cluster))
+      await client.command({ query });
+  };
+  await run(`CREATE DATABASE IF NOT EXISTS ${database}`);
+  await run(`CREATE TABLE IF NOT EXISTS ${database}.schema_migrations
       (version UInt32, name String, checksum String, ran_at DateTime('UTC') DEFAULT now())
-      ENGINE = ReplacingMergeTree ORDER BY (version, checksum)`,
-  });
+      ENGINE = ReplacingMergeTree ORDER BY (version, checksum)`);
   const ran = await recorded(client, database);
   refuseNewer(ran, migrations, database);
 
@@ -66,7 +70,7 @@ export async function migrate(
       );
     }
     if (checksums.length > 0) continue;
-    for (const query of statements(migration.sql, database)) await client.command({ query });
+    for (const statement of statements(migration.sql, database)) await run(statement);
     await client.insert({
       table: `${database}.schema_migrations`,
       values: [{ version: migration.version, name: migration.name, checksum }],
@@ -74,7 +78,7 @@ export async function migrate(
     });
     now.push(migration.name);
   }
-  if (given === undefined) await putViews(client, database);
+  if (given === undefined) await putViews(client, database, cluster);
   return now;
 }
 
@@ -101,7 +105,8 @@ function refuseNewer(ran: readonly Recorded[], migrations: readonly Migration[],
   }
 }
 
-function statements(sql: string, database: string): string[] {
+/** The statements of a migration, as one server takes them. */
+export function statements(sql: string, database: string): string[] {
   return sql
     .replaceAll('{database}', database)
     .split(/;[ \t]*$/m)

@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { ClickHouseClient } from '@clickhouse/client';
+import { onCluster } from './cluster.js';
 
 export interface View {
   readonly name: string;
@@ -46,7 +47,10 @@ export const VIEWS: readonly string[] = [
   'visitors_per_day',
   'products',
   'product_variants',
+  'products_by_number',
+  'variants_by_number',
   'steps_by_visitor',
+  'looks_by_visitor',
   'wishes_followed',
   'product_funnel',
   ...QUESTIONS,
@@ -68,10 +72,11 @@ export function loadViews(): View[] {
  * Puts the views in place that are not. Several processes may do so at once, and readers never find one missing.
  * @param client with any database
  * @param database migrated
+ * @param cluster name, empty for one server
  * @returns names of those that were put
  * @throws ClickHouse's or the connection's error
  */
-export async function putViews(client: ClickHouseClient, database: string): Promise<string[]> {
+export async function putViews(client: ClickHouseClient, database: string, cluster = ''): Promise<string[]> {
   const views = loadViews();
   const [recorded, shown] = [await putBefore(client, database), await shownNow(client, database)];
   const put: View[] = [];
@@ -82,7 +87,7 @@ export async function putViews(client: ClickHouseClient, database: string): Prom
     const about = view.about.replaceAll("'", "''");
     const select = view.sql.replaceAll('{database}', database);
     await client.command({
-      query: `CREATE OR REPLACE VIEW ${database}.${view.name} AS\n${select}COMMENT '${about}'`,
+      query: `CREATE OR REPLACE VIEW ${database}.${view.name}${onCluster(cluster)} AS\n${select}COMMENT '${about}'`,
     });
     put.push(view);
   }

@@ -57,6 +57,8 @@ export const COMMAND_LINES = {
       'EVENT_SHARDS',
       'CLICKHOUSE_URL',
       'CLICKHOUSE_DATABASE',
+      'CLICKHOUSE_CLUSTER',
+      'CLICKHOUSE_INSERT_QUORUM',
       'FLUSH_INTERVAL_MS',
       'ERASURE_INTERVAL_S',
       'FLUSH_OWNER',
@@ -70,7 +72,7 @@ export const COMMAND_LINES = {
   migrate: {
     usage: 'migrate',
     about: 'brings CLICKHOUSE_URL to the schema of this version',
-    settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'DATA_DIR'],
+    settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_CLUSTER', 'DATA_DIR'],
     example: 'CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter migrate',
   },
   sql: {

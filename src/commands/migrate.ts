@@ -2,6 +2,7 @@
 // `flush` does the same when it starts; this is for those who roll out the schema first.
 
 import { createClickHouse } from '../clickhouse/client.js';
+import { clusterSettings } from '../clickhouse/cluster.js';
 import { migrate as runMigrations } from '../clickhouse/migrate.js';
 import { keepVisitsFor } from '../clickhouse/visit-retention.js';
 import { StartupError } from '../errors.js';
@@ -12,10 +13,11 @@ import { type Program, requireSettings } from './program.js';
 export async function migrate({ config: given, stdout }: Program): Promise<number> {
   const config = { ...given, CLICKHOUSE_URL: serviceClickHouse(given) };
   requireSettings('migrate', config, 'CLICKHOUSE_URL');
-  const client = createClickHouse(config.CLICKHOUSE_URL);
+  const { CLICKHOUSE_DATABASE, CLICKHOUSE_CLUSTER: cluster } = config;
+  const client = createClickHouse(config.CLICKHOUSE_URL, undefined, clusterSettings(cluster));
   try {
-    const ran = await runMigrations(client, config.CLICKHOUSE_DATABASE);
-    await keepVisitsFor(client, config.CLICKHOUSE_DATABASE, config.VISIT_RETENTION_DAYS);
+    const ran = await runMigrations(client, CLICKHOUSE_DATABASE, { cluster });
+    await keepVisitsFor(client, CLICKHOUSE_DATABASE, config.VISIT_RETENTION_DAYS, cluster);
     stdout.write(ran.length > 0 ? `${ran.join('\n')}\n` : 'Nothing to do.\n');
     return 0;
   } catch (error) {

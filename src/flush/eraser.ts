@@ -28,6 +28,8 @@ export interface EraserSpec {
   readonly shards: Pick<EventShards, 'all'>;
   /** Numbers of the streams of visits; by default none. */
   readonly visitStreams?: readonly number[];
+  /** Of ClickHouse; by default one server. */
+  readonly cluster?: string;
   readonly log: Logger;
   /** Told how many profiles were erased. */
   readonly onErased?: (profiles: number) => void;
@@ -48,6 +50,7 @@ export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS):
       profileId,
       until: { server: until, redis: redisUntil },
     })),
+    spec.cluster,
   );
   for (let i = 0; i < due.length; i += AT_ONCE) {
     const args = due.slice(i, i + AT_ONCE).flatMap(([profileId, { held }]) => [profileId, held]);

@@ -59,13 +59,13 @@ t.test('a migration that broke off is finished by the next start', async (t) => 
   const [first, ...others] = loadMigrations();
   if (first === undefined) throw new Error('no migrations');
   const broken = { ...first, sql: `${first.sql}\nSELECT throwIf(1);` };
-  await t.rejects(migrate(client, database, [broken]), { code: '395' });
-  t.same(await migrate(client, database, [first, ...others]), names);
+  await t.rejects(migrate(client, database, { given: [broken] }), { code: '395' });
+  t.same(await migrate(client, database, { given: [first, ...others] }), names);
 });
 
 t.test('a database that is newer than the program is refused in one sentence', async (t) => {
   const { database } = await migrated(t);
-  await t.rejects(migrate(client, database, loadMigrations().slice(0, -1)), {
+  await t.rejects(migrate(client, database, { given: loadMigrations().slice(0, -1) }), {
     constructor: StartupError,
     message: /has schema \d+, and this program knows \d+/,
   });
@@ -74,7 +74,7 @@ t.test('a database that is newer than the program is refused in one sentence', a
 t.test('a migration that has changed since it ran is refused', async (t) => {
   const { database } = await migrated(t);
   const changed = loadMigrations().map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m));
-  await t.rejects(migrate(client, database, changed), {
+  await t.rejects(migrate(client, database, { given: changed }), {
     constructor: StartupError,
     message: /001_events has changed/,
   });
@@ -185,7 +185,7 @@ t.test('a database of the first release is brought forward, with its rows', asyn
   const database = freshDatabase();
   const before = loadMigrations().slice(0, 4);
   t.equal(before.at(-1)?.name, '004_deployment', 'the last migration of that release');
-  await migrate(client, database, before);
+  await migrate(client, database, { given: before });
   const own = createClickHouse(server.url, database);
   t.teardown(() => own.close());
   const rows = [

@@ -13,7 +13,7 @@ FROM
     SELECT
         source,
         count() AS adds
-    FROM {database}.steps_by_visitor
+    FROM {database}.steps_stored FINAL
     WHERE step = 'add' AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1
     GROUP BY source
 ) AS added
@@ -22,7 +22,7 @@ LEFT JOIN
     SELECT
         source,
         count() AS wishes,
-        uniqExact(profile_id) AS wishers,
+        uniqExact(visitor) AS wishers,
         countIf(carted_at IS NOT NULL) AS carted,
         countIf(notEmpty(followed.bought)) AS bought,
         sumMap(CAST(arrayMap(line -> (line.3, line.5), followed.bought), 'Map(String, Decimal(38, 2))')) AS revenue

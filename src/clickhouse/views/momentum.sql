@@ -1,7 +1,7 @@
 -- Momentum: wishers of the 7 days that end with this day, against the 7 days before
 -- growth is NULL where there were no wishers before.
 SELECT
-    wished.product_id AS product_id,
+    products.product_id AS product_id,
     products.product_handle AS product_handle,
     products.product_title AS product_title,
     wished.wishers AS wishers,
@@ -11,12 +11,12 @@ SELECT
 FROM
 (
     SELECT
-        product_id,
-        uniqExactIf(profile_id, occurred_at >= {until:Date} - 6) AS wishers,
-        uniqExactIf(profile_id, occurred_at < {until:Date} - 6) AS wishers_before
+        product,
+        uniqExactIf(visitor, occurred_at >= {until:Date} - 6) AS wishers,
+        uniqExactIf(visitor, occurred_at < {until:Date} - 6) AS wishers_before
     FROM {database}.steps_by_visitor
     WHERE step = 'add' AND occurred_at >= {until:Date} - 13 AND occurred_at < {until:Date} + 1
-    GROUP BY product_id
+    GROUP BY product
 ) AS wished
-LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.product_id
+LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
 ORDER BY change DESC, wishers DESC, product_id

@@ -1,6 +1,6 @@
 -- Open wishes: wished for in this time, and neither removed, moved to the cart nor bought since
 SELECT
-    wished.product_id AS product_id,
+    products.product_id AS product_id,
     products.product_handle AS product_handle,
     products.product_title AS product_title,
     wished.wishers AS wishers,
@@ -9,38 +9,38 @@ SELECT
 FROM
 (
     SELECT
-        product_id,
+        product,
         count() AS wishers,
         sum(length(open)) AS items,
         min(arrayMin(open)) AS oldest
     FROM
     (
         SELECT
-            product_id,
+            product,
             arrayFilter(added_at -> added_at > bought_at AND added_at < {to:Date} + 1, added) AS open
         FROM
         (
             SELECT
-                product_id,
-                groupArrayIf(added_at, last_step = 'add') AS added,
+                product,
+                groupArrayIf(added_at, added_at > ended_at) AS added,
                 max(bought_at) AS bought_at
             FROM
             (
                 SELECT
-                    profile_id,
-                    product_id,
-                    argMaxIf(step, occurred_at, step != 'purchase') AS last_step,
+                    visitor,
+                    product,
                     maxIf(occurred_at, step = 'add') AS added_at,
+                    maxIf(occurred_at, step NOT IN ('add', 'purchase')) AS ended_at,
                     maxIf(occurred_at, step = 'purchase') AS bought_at
                 FROM {database}.steps_by_visitor
                 WHERE occurred_at >= {from:Date}
-                GROUP BY profile_id, product_id, variant_id
+                GROUP BY visitor, product, variant
             )
-            GROUP BY profile_id, product_id
+            GROUP BY visitor, product
         )
     )
     WHERE notEmpty(open)
-    GROUP BY product_id
+    GROUP BY product
 ) AS wished
-LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.product_id
+LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
 ORDER BY wishers DESC, items DESC, product_id

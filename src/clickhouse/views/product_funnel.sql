@@ -45,8 +45,8 @@ FROM
         LEFT ANY JOIN {database}.products AS products ON products.product_handle = looked.product_handle
         UNION ALL
         SELECT
-            wished.product_id AS product_id,
-            if(products.product_handle = '', wished.product_id, '') AS unnamed,
+            products.product_id AS product_id,
+            if(products.product_handle = '', products.product_id, '') AS unnamed,
             products.product_handle AS product_handle,
             0 AS visits,
             0 AS visitors,
@@ -57,15 +57,15 @@ FROM
         FROM
         (
             SELECT
-                product_id,
+                product,
                 count() AS wishers,
                 countIf(carted_at IS NOT NULL) AS carters,
                 countIf(notEmpty(bought)) AS buyers,
                 sumMap(CAST(arrayMap(line -> (line.3, line.5), bought), 'Map(String, Decimal(38, 2))')) AS revenue
             FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date})
-            GROUP BY product_id
+            GROUP BY product
         ) AS wished
-        LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.product_id
+        LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
     ) AS rows
     GROUP BY product_handle, unnamed
 )

@@ -1,34 +1,53 @@
 -- Wished while out of stock, or cheaper now than when wished for: open wishes of this time that a message could be about
 -- The last wish for a variant counts. Prices are compared within one currency.
 SELECT
-    wished.product_id AS product_id,
-    wished.variant_id AS variant_id,
+    variants.product_id AS product_id,
+    variants.variant_id AS variant_id,
     products.product_handle AS product_handle,
     products.product_title AS product_title,
-    countIf(wished.in_stock = false) AS wished_out_of_stock,
-    any(variants.in_stock) AS in_stock_now,
-    countIf(wished.price > variants.price_now AND wished.currency = variants.currency) AS wished_dearer,
-    any(variants.price_now) AS price_now,
-    any(variants.currency) AS currency
+    wished.out_of_stock AS wished_out_of_stock,
+    variants.in_stock AS in_stock_now,
+    wished.dearer AS wished_dearer,
+    variants.price_now AS price_now,
+    variants.currency AS currency
 FROM
 (
     SELECT
-        profile_id,
-        product_id,
-        variant_id,
-        argMaxIf(step, occurred_at, step != 'purchase') AS last_step,
-        maxIf(occurred_at, step = 'add') AS added_at,
-        argMaxIf(tuple(inventory_available), occurred_at, step = 'add').1 AS in_stock,
-        argMaxIf(tuple(price), occurred_at, step = 'add').1 AS price,
-        argMaxIf(CAST(currency, 'String'), occurred_at, step = 'add') AS currency,
-        max(maxIf(occurred_at, step = 'purchase')) OVER (PARTITION BY profile_id, product_id) AS bought_at
-    FROM {database}.steps_by_visitor
-    WHERE occurred_at >= {from:Date}
-    GROUP BY profile_id, product_id, variant_id
+        product,
+        wish.2 AS variant,
+        countIf(wish.3) AS out_of_stock,
+        countIf(wish.4) AS dearer
+    FROM
+    (
+        SELECT
+            product,
+            groupArrayIf(
+                (added_at, variant, out_of_stock_at = added_at, dearer_at = added_at),
+                added_at > ended_at AND added_at < {to:Date} + 1 AND (out_of_stock_at = added_at OR dearer_at = added_at)) AS wishes,
+            max(bought_at) AS bought_at
+        FROM
+        (
+            SELECT
+                steps.visitor AS visitor,
+                steps.product AS product,
+                steps.variant AS variant,
+                maxIf(steps.occurred_at, steps.step = 'add') AS added_at,
+                maxIf(steps.occurred_at, steps.step NOT IN ('add', 'purchase')) AS ended_at,
+                maxIf(steps.occurred_at, steps.step = 'purchase') AS bought_at,
+                maxIf(steps.occurred_at, steps.step = 'add' AND steps.inventory_available = false) AS out_of_stock_at,
+                maxIf(steps.occurred_at, steps.step = 'add' AND steps.price > variants.price_now AND steps.currency = variants.currency) AS dearer_at
+            FROM {database}.steps_by_visitor AS steps
+            LEFT ANY JOIN {database}.variants_by_number AS variants ON variants.product = steps.product AND variants.variant = steps.variant
+            WHERE steps.occurred_at >= {from:Date}
+            GROUP BY visitor, product, variant
+        )
+        GROUP BY visitor, product
+        HAVING notEmpty(wishes)
+    )
+    ARRAY JOIN wishes AS wish
+    WHERE wish.1 > bought_at
+    GROUP BY product, variant
 ) AS wished
-LEFT ANY JOIN {database}.product_variants AS variants ON variants.product_id = wished.product_id AND variants.variant_id = wished.variant_id
-LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.product_id
-WHERE last_step = 'add' AND added_at < {to:Date} + 1 AND added_at > bought_at
-GROUP BY product_id, variant_id, product_handle, product_title
-HAVING wished_out_of_stock > 0 OR wished_dearer > 0
+LEFT ANY JOIN {database}.variants_by_number AS variants ON variants.product = wished.product AND variants.variant = wished.variant
+LEFT ANY JOIN {database}.products AS products ON products.product_id = variants.product_id
 ORDER BY wished_out_of_stock + wished_dearer DESC, product_id, variant_id

@@ -18,9 +18,9 @@ FROM
 CROSS JOIN
 (
     SELECT
-        uniqExact(profile_id) AS wishers,
-        uniqExactIf(profile_id, carted_at IS NOT NULL) AS carters,
-        uniqExactIf(profile_id, notEmpty(bought)) AS buyers,
+        uniqExact(visitor) AS wishers,
+        uniqExactIf(visitor, carted_at IS NOT NULL) AS carters,
+        uniqExactIf(visitor, notEmpty(bought)) AS buyers,
         sumMap(CAST(arrayMap(line -> (line.3, line.5), bought), 'Map(String, Decimal(38, 2))')) AS revenue
     FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date})
 ) AS wished

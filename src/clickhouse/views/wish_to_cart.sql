@@ -1,6 +1,6 @@
 -- Wish to cart: of those who wished for a product in this time, how many moved it to the cart within 30 days, and after how many hours
 SELECT
-    wished.product_id AS product_id,
+    products.product_id AS product_id,
     products.product_handle AS product_handle,
     products.product_title AS product_title,
     wished.wishers AS wishers,
@@ -10,12 +10,12 @@ SELECT
 FROM
 (
     SELECT
-        product_id,
+        product,
         count() AS wishers,
         countIf(carted_at IS NOT NULL) AS carters,
         if(carters = 0, NULL, round(quantileExactIf(0.5)(ifNull(dateDiff('second', wished_at, carted_at), 0), carted_at IS NOT NULL) / 3600, 2)) AS hours_median
     FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date})
-    GROUP BY product_id
+    GROUP BY product
 ) AS wished
-LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.product_id
+LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
 ORDER BY wishers DESC, product_id

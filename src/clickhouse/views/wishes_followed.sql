@@ -1,9 +1,10 @@
 -- Each visitor's first wish for a product in this time, and what followed within 30 days: the rows of the funnels
--- carted_at is NULL where it was not moved to the cart. bought has order, currency, quantity and amount of each line
--- of an order with that product.
+-- visitor and product are hashes, as in steps_by_visitor. carted_at is NULL where it was not moved to the cart. bought has
+-- time, order (a hash of its id), currency, quantity and amount of each line of an order with that product. Arrays of one
+-- kind of value each are gathered three times as fast as one of tuples.
 SELECT
-    profile_id,
-    product_id,
+    visitor,
+    product,
     minIf(occurred_at, step = 'add' AND occurred_at < {to:Date} + 1) AS wished_at,
     argMinIf(source, occurred_at, step = 'add' AND occurred_at < {to:Date} + 1) AS source,
     arrayFilter(
@@ -12,8 +13,13 @@ SELECT
     if(empty(carted), NULL, arrayMin(carted)) AS carted_at,
     arrayFilter(
         line -> line.1 >= wished_at AND line.1 <= wished_at + INTERVAL 30 DAY,
-        groupArrayIf((occurred_at, order_id, CAST(currency, 'String'), quantity, ifNull(price, 0) * quantity), step = 'purchase')) AS bought
+        arrayZip(
+            groupArrayIf(occurred_at, step = 'purchase'),
+            groupArrayIf(sipHash64(order_id), step = 'purchase'),
+            groupArrayIf(CAST(currency, 'String'), step = 'purchase'),
+            groupArrayIf(quantity, step = 'purchase'),
+            groupArrayIf(ifNull(price, 0) * quantity, step = 'purchase'))) AS bought
 FROM {database}.steps_by_visitor
 WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 32
-GROUP BY profile_id, product_id
+GROUP BY visitor, product
 HAVING wished_at != 0

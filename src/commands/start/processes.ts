@@ -16,6 +16,7 @@ import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
 import { startClickHouse } from '../../embedded/clickhouse.js';
 import { startRedis } from '../../embedded/redis.js';
 import { forgetServiceUrl } from '../../embedded/service-url.js';
+import { StartupError } from '../../errors.js';
 import { holdsDeployment } from '../../redis/deployment.js';
 import { createKeys } from '../../redis/keys.js';
 import type { ShutdownStep } from '../../shutdown.js';
@@ -60,7 +61,11 @@ export interface Running {
  * @throws StartupError of the first that could not; others may still be up or on their way.
  */
 export async function startProcesses(config: Config, env: Environment, children: Children): Promise<Running> {
-  const { HOST, PORT, DATA_DIR, CLICKHOUSE_URL, CLICKHOUSE_PORT } = config;
+  const { HOST, PORT, DATA_DIR, CLICKHOUSE_URL, CLICKHOUSE_PORT, CLICKHOUSE_CLUSTER } = config;
+  if (CLICKHOUSE_CLUSTER && !CLICKHOUSE_URL)
+    throw new StartupError(
+      'CLICKHOUSE_CLUSTER needs CLICKHOUSE_URL: the embedded ClickHouse is one server. Set both, or neither.',
+    );
   const [port = 0, dashboardPort = 0, clickhousePort = 0] = await claimPorts([
     { host: HOST, port: PORT, setting: 'PORT' },
     { host: HOST, port: config.DASHBOARD_PORT, setting: 'DASHBOARD_PORT' },

@@ -1,0 +1,94 @@
+// A shop's year in ClickHouse, made there by SQL as the stream would bring it: in the order of time, block after block.
+// Everybody was a guest first, and then signed in: 3 of 10 rows have a profile that was merged into another.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+
+/** How much of it, in rows. */
+export interface YearSpec {
+  readonly events: number;
+  readonly visits: number;
+}
+
+/** Rows of one insert: about as many as the flusher brings in one. */
+const EVENTS_AT_ONCE = 100_000;
+const VISITS_AT_ONCE = 1_000_000;
+const DAYS = 365;
+const SINCE = Date.UTC(2025, 3);
+const PRODUCTS = 2_000;
+/** Visitors, and merges, for each event. */
+const VISITORS = 0.1;
+
+/** The first and the last day of the last 28, which are asked about. */
+export const LAST_DAYS = { from: '2026-03-04', to: '2026-03-31' } as const;
+
+const OLD = "concat(lower(hex(visitor % 16384)), '.s', substring(digest, 17, 16))";
+const PRESENT = "concat(lower(hex(visitor % 16384)), '.c', substring(digest, 1, 16))";
+const PRODUCT = `toUInt32(exp(log(${PRODUCTS}) * (rand(3) / 4294967296)))`;
+
+/** @param client with a migrated database @throws ClickHouse's errors */
+export async function makeYear(client: ClickHouseClient, { events, visits }: YearSpec): Promise<void> {
+  const visitors = Math.max(1, Math.round(events * VISITORS));
+  const at = (row: string, rows: number) =>
+    `fromUnixTimestamp64Milli(toInt64(${SINCE} + (${row}) * (86400000. * ${DAYS} / ${rows})), 'UTC')`;
+  const inBlocks = async (rows: number, block: number, insert: (from: number) => string) => {
+    for (let from = 0; from < rows; from += block)
+      await client.command({ query: `${insert(from)} FROM numbers(${Math.min(block, rows - from)})` });
+  };
+
+  await inBlocks(
+    visitors,
+    EVENTS_AT_ONCE,
+    (from) => `
+      INSERT INTO events_stored (event_id, type, occurred_at, profile_id, origin, payload)
+      WITH ${from} + number AS visitor, hex(sipHash128(visitor)) AS digest
+      SELECT generateUUIDv4(), 'merge', ${at(`${from} + number`, visitors)}, ${OLD}, 'merge',
+        concat('{"into":"', ${PRESENT}, '"}')`,
+  );
+  // Of events by the shares of events.ts, and 5 of 100 rows are lines of orders. Prices go up and down, by day.
+  await inBlocks(
+    events,
+    EVENTS_AT_ONCE,
+    (from) => `
+      INSERT INTO events_stored
+        (event_id, type, occurred_at, profile_id, session_id, device, locale, origin, product_id, variant_id,
+         product_handle, source, channel, share_code, currency, inventory_available, order_id, quantity, price, payload)
+      WITH
+        rand64(1) AS chance, rand64(2) % ${visitors} AS visitor, chance % 1000 AS share,
+        multiIf(share < 600, 'add', share < 760, 'remove', share < 880, 'moveToCart', share < 930, 'share',
+                share < 950, 'autoRemoveAfterPurchase', 'purchase') AS kind,
+        ${PRODUCT} AS product, hex(sipHash128(visitor)) AS digest, ${at(`${from} + number`, events)} AS at
+      SELECT
+        generateUUIDv4(), kind, at, rand(4) % 10 < 3 ? ${OLD} : ${PRESENT},
+        lower(concat(substring(digest, 1, 8), '-', substring(digest, 9, 4), '-4', substring(digest, 14, 3), '-9',
+                     substring(digest, 18, 3), '-', substring(digest, 21, 12))),
+        visitor % 3 = 0 ? 'desktop' : 'mobile',
+        ['en', 'de', 'fr'][1 + visitor % 3],
+        kind = 'purchase' ? 'order' : 'item',
+        kind = 'share' ? '' : toString(8123000000000 + product * 32768),
+        kind = 'share' ? '' : toString(44567000000000 + product * 98304 + chance % 4),
+        kind IN ('add', 'moveToCart') ? concat('product-', toString(product)) : '',
+        kind = 'add' ? ['pdp', 'collection', 'pdpSmartSave', 'email'][1 + chance % 4] : '',
+        kind = 'share' ? ['Link', 'Email', 'Facebook'][1 + chance % 3] : '',
+        kind = 'share' ? lower(hex(visitor)) : '',
+        kind IN ('add', 'moveToCart', 'purchase') ? 'EUR' : '',
+        kind = 'add' ? chance % 7 != 0 : NULL,
+        kind = 'purchase' ? hex(chance) : '',
+        kind IN ('moveToCart', 'purchase') ? 1 : NULL,
+        kind IN ('add', 'moveToCart', 'purchase') ? toDecimal64(20 + product % 50 + toDayOfMonth(at) % 3, 2) : NULL,
+        concat('{"productId":"gid://shopify/Product/', toString(8123000000000 + product * 32768),
+               '","productTitle":"Product ', toString(product), '"}')`,
+  );
+  await inBlocks(
+    visits,
+    VISITS_AT_ONCE,
+    (from) => `
+      INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
+      WITH rand64(2) % ${visitors} AS visitor, hex(sipHash128(visitor)) AS digest
+      SELECT
+        ${at(`${from} + number`, visits)},
+        0, intDiv(${from} + number, 100), (${from} + number) % 100,
+        rand(4) % 10 < 3 ? ${OLD} : ${PRESENT},
+        concat('product-', toString(${PRODUCT})),
+        visitor % 3 = 0 ? 'desktop' : 'mobile'`,
+  );
+}

@@ -1,0 +1,76 @@
+// Erasure reaches every table that has rows of visitors, what is fed from others included, and leaves what came later.
+
+import t from 'tap';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
+import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
+import { migrate } from '../../src/clickhouse/migrate.js';
+import { newEventId } from '../../src/events/event-id.js';
+import { encodeMerge } from '../../src/events/row.js';
+import { eventRow, lineOf } from '../flush/fixtures.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+
+const [GONE, STAYS] = ['1a.sAAAAAAAAAAAAAAAA', '1b.cBBBBBBBBBBBBBBBB'] as const;
+const BEFORE = Date.UTC(2025, 2, 1);
+const UNTIL = BEFORE + 500;
+const AFTER = BEFORE + 1_000;
+
+const server = await startTestClickHouse();
+const admin = createClickHouse(server.url);
+await migrate(admin, 'shop');
+const client = createClickHouse(server.url, 'shop');
+t.teardown(async () => {
+  await admin.close();
+  await client.close();
+  await server.stop();
+});
+
+t.test(
+  'rows of an erased visitor are gone from each of them, those of others and later ones are not',
+  async (t) => {
+    const never = new AbortController().signal;
+    const both = [GONE, STAYS];
+    const times = [BEFORE, AFTER];
+    const events = both.flatMap((profile_id) =>
+      times.map((at) =>
+        lineOf(eventRow({ profile_id, product_id: '1', occurred_at: new Date(at).toISOString() })),
+      ),
+    );
+    const merges = both.map((id) => encodeMerge(newEventId(BEFORE), BEFORE, id, '1c.cCCCCCCCCCCCCCCCC'));
+    await insertEvents(client, Buffer.from([...events, ...merges].join('')), 'events', never);
+    const visits = both.flatMap((id) =>
+      times.map((at) => `${at / 1_000}\t0\t1\t${both.indexOf(id)}\t${id}\that\t\n`),
+    );
+    await insertVisits(client, Buffer.from(visits.join('')), 'visits', never);
+
+    const rowsOf = async (id: string) => {
+      const counts: Record<string, number> = {};
+      for (const { name, profile, isHash } of VISITOR_TABLES) {
+        const answer = await client.query({
+          query: `SELECT toUInt32(count()) AS n FROM ${name}
+          WHERE ${profile} = ${isHash ? `sipHash64('${id}')` : `'${id}'`}`,
+          format: 'JSONEachRow',
+        });
+        counts[name] = (await answer.json<{ n: number }>())[0]?.n ?? -1;
+      }
+      return counts;
+    };
+    const all = {
+      events_stored: 3,
+      visits_stored: 2,
+      profile_merges_stored: 1,
+      steps_stored: 2,
+      visitor_merges_stored: 1,
+    };
+    t.same(await rowsOf(GONE), all);
+    await eraseRows(client, [{ profileId: GONE, until: { server: UNTIL, redis: UNTIL } }]);
+    t.same(await rowsOf(GONE), {
+      events_stored: 1,
+      visits_stored: 1,
+      profile_merges_stored: 0,
+      steps_stored: 1,
+      visitor_merges_stored: 0,
+    });
+    t.same(await rowsOf(STAYS), all);
+  },
+);
