@@ -471,12 +471,7 @@ async function migrateDatabase(config: Config, log: Logger): Promise<void> {
     const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE, { cluster });
     if (ran.length > 0) log.info({ migrations: ran }, 'migrated');
     const days = config.VISIT_RETENTION_DAYS;
-    const isNew = await keepVisitsFor(
-      clickhouse,
-      config.CLICKHOUSE_DATABASE,
-      days,
-      config.CLICKHOUSE_CLUSTER,
-    );
+    const isNew = await keepVisitsFor(clickhouse, config.CLICKHOUSE_DATABASE, days, cluster);
     if (isNew)
       log.info({ days }, days === 0 ? 'visits are kept for ever' : 'visits are kept for so many days');
   } catch (error) {
