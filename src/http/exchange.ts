@@ -56,6 +56,8 @@ export class Exchange implements Request, Outcome {
   // Who calls, and for whom it counts in RATE_LIMIT: set once that is known.
   caller!: Caller;
   payer = '';
+  /** Whether the limits of strangers hold for the caller. */
+  isStranger = false;
   body: unknown = undefined;
   bytes: Buffer | undefined = undefined;
   /** For 405: the methods that the path takes. */
@@ -110,7 +112,7 @@ export class Exchange implements Request, Outcome {
 
   get gate(): Gate | undefined {
     const { newVisitors } = this.#host;
-    if (newVisitors === undefined || this.caller.account !== null) return undefined;
+    if (newVisitors === undefined || !this.isStranger) return undefined;
     return new AddressGate(newVisitors, this.payer);
   }
 

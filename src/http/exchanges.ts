@@ -1,6 +1,6 @@
 // Handlers for uWebSockets.js: what becomes of a request before its operation is asked.
 //
-//   arrived ──▶ crowd ──▶ credential ──▶ rate limit ──▶ media type, size ──▶ body ──▶ operation ──▶ answered
+//   arrived ──▶ load shed ──▶ credential ──▶ rate limit ──▶ media type, size ──▶ body ──▶ operation ──▶ answered
 //      └──────────┴───────────┴────────────┴──────────────┴─────────────────┴──────────┴── ServiceError ──▶ answered
 //   aborted (the client left): whatever is under way finishes, and nothing is answered
 //
@@ -10,7 +10,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type ErrorCode, ServiceError } from '../errors.js';
-import { type Access, isGuarded } from './access.js';
+import { type Access, type Caller, isGuarded } from './access.js';
 import { callerAddress } from './address.js';
 import { BodyReader } from './body.js';
 import { writeCors, writePreflight } from './cors.js';
@@ -36,7 +36,7 @@ export interface ExchangeOptions {
 
 const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 /** Requests of one turn of the event loop that are always taken. */
-const CROWD = 256;
+const ALWAYS_ADMITTED = 256;
 
 /** Milliseconds that closing waits for readers of large answers, who may never read on. */
 const READ_MS = 5_000;
@@ -108,7 +108,7 @@ export class Exchanges implements ExchangeHost {
 
   /** @param isHead for requests of the method HEAD: the same answer without its body */
   handler(operation: Operation, isHead = false): Handler {
-    const { access, onAnswers } = this.#options;
+    const { access, onAnswers, trustedProxies } = this.#options;
     const { subject, headers, weight, answerError } = operation;
     const onAnswer = onAnswers(operation);
     const isWrite = operation.method !== 'get';
@@ -131,16 +131,18 @@ export class Exchanges implements ExchangeHost {
       exchange.isHead = isHead;
       if (exchange.head.isAmbiguous) return this.#refuseAmbiguous(exchange);
       try {
-        if (guarded) this.#admit();
+        if (guarded) this.#shedLoad();
         try {
           exchange.caller = access.identify(subject, exchange.head, exchange.rawQuery, isWrite);
           exchange.answerError = answerError;
         } finally {
           // Also for wrong credentials, which count for their address.
           if (guarded && needsPayer) {
-            const account = exchange.caller?.account ?? undefined;
-            exchange.payer = account ?? callerAddress(res, req, this.#options.trustedProxies);
-            if (account === undefined) strangerLimit?.count(exchange.payer);
+            const { kind, account = null } = (exchange.caller as Caller | undefined) ?? {};
+            exchange.payer = account ?? callerAddress(res, req, trustedProxies);
+            // A shop's visitors all come from Shopify's addresses, unless proxies are trusted to tell theirs.
+            exchange.isStranger = account === null && (kind !== 'storefront' || trustedProxies > 0);
+            if (exchange.isStranger) strangerLimit?.count(exchange.payer);
             rateLimit?.count(exchange.payer);
           }
         }
@@ -153,12 +155,15 @@ export class Exchanges implements ExchangeHost {
   }
 
   /**
-   * In a turn that brings thousands of requests, answers of Redis to the first of them wait for its end, maybe for
-   * longer than a request may wait. A request that comes late in such a turn is refused before the work is done.
+   * Replies of Redis are read after this turn of the event loop. In a turn that brings thousands of requests, that may be
+   * later than a request may wait, so late arrivals are refused before any work is done.
    * @throws ServiceError `overloaded`
    */
-  #admit(): void {
-    if (++this.#turnCount > CROWD && performance.now() - this.#turnBegan > this.#options.longestTurnMs)
+  #shedLoad(): void {
+    if (
+      ++this.#turnCount > ALWAYS_ADMITTED &&
+      performance.now() - this.#turnBegan > this.#options.longestTurnMs
+    )
       throw new ServiceError('overloaded');
   }
 

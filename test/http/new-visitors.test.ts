@@ -118,6 +118,20 @@ eachRedis(t, async (t, redis) => {
   });
 });
 
+t.test(
+  "a shop's visitors are not taken for one, where no proxy is trusted to tell their addresses",
+  async (t) => {
+    const redis = await startTestRedis();
+    t.teardown(() => redis.stop());
+    const env = { STRANGER_NEW_VISITORS: '2', STRANGER_RATE_LIMIT: '2', SHOPIFY_SECRET: SECRET };
+    const app = await startApp(t, redis, { env });
+    const ask = (path: string) =>
+      Promise.all(range(8).map((i) => app.post(path, visit(`${path.length}-${i}`))));
+    t.ok((await ask(signed(PATH))).every(({ status }) => status === 200));
+    t.ok((await ask(PATH)).some(({ status }) => status === 429));
+  },
+);
+
 t.test('a flood of new sessions fills Redis as docs/api.md says, and no faster', async (t) => {
   const [, hourly, bytes, megabytes] =
     /([\d,]+) new visitors of about (\d+) B an hour, ([\d.]+) MB/.exec(readFileSync('docs/api.md', 'utf8')) ??
