@@ -5,7 +5,6 @@ const LAYERS = [
   { name: 'main', path: '^src/main\\.ts$' },
   { name: 'commands', path: '^src/commands/' },
   { name: 'app', path: '^src/app\\.ts$' },
-  { name: 'shutdown', path: '^src/shutdown\\.ts$' },
   { name: 'dashboard', path: '^src/dashboard/' },
   { name: 'http', path: '^src/http/' },
   { name: 'validation', path: '^src/validation/' },
@@ -18,6 +17,7 @@ const LAYERS = [
   { name: 'clickhouse', path: '^src/clickhouse/' },
   { name: 'embedded', path: '^src/embedded/' },
   { name: 'metrics', path: '^src/metrics/' },
+  { name: 'identity-rules', path: '^src/identity-rules\\.ts$' },
   { name: 'config', path: '^src/config\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },
   { name: 'backoff', path: '^src/backoff\\.ts$' },
@@ -26,9 +26,6 @@ const LAYERS = [
 
 // Imports that go up the list, layer -> what it may reach there.
 const UPWARD = {
-  // What an id looks like is one pure file; rows and wishlists name the identity by the same rules.
-  events: ['^src/identity/rules\\.ts$'],
-  wishlist: ['^src/identity/rules\\.ts$'],
   // The flusher reads from Redis what the appender wrote, in the format that the appender defines.
   flush: ['^src/redis/', '^src/events/stream\\.ts$'],
 };

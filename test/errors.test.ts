@@ -1,7 +1,8 @@
 // The error table is the contract's.
 
 import t from 'tap';
-import { ERRORS, type ErrorCode, LUA, ServiceError } from '../src/errors.js';
+import { ERRORS, type ErrorCode, ServiceError } from '../src/errors.js';
+import { LUA } from '../src/redis/lua-codes.js';
 
 t.test('each code has the status of the contract, and only those that may pass say so', async (t) => {
   const contract: Record<ErrorCode, [status: number, retryable: boolean]> = {

@@ -8,7 +8,7 @@ import { appendFormat } from '../../src/events/appender.js';
 import { Recorder } from '../../src/events/recorder.js';
 import { encodeEvent } from '../../src/events/row.js';
 import { createProfileIds } from '../../src/identity/profile-id.js';
-import { identityName } from '../../src/identity/rules.js';
+import { identityName } from '../../src/identity-rules.js';
 import { Store } from '../../src/redis/store.js';
 import type { EventBody } from '../traffic/events.js';
 import { deleteVisit, postVisit, postVisitBatch, type Visit } from '../traffic/requests.js';

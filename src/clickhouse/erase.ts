@@ -71,18 +71,18 @@ export async function eraseRows(
       );
     }
   }
-  await forgetMutations(client);
+  await forgetMutations(client, cluster);
 }
 
 /**
  * ClickHouse keeps the text of finished mutations, a hundred of each table, in files beside the parts, and the text names
  * the profiles. Best effort: the user may not be allowed to, and what is left then are random ids that lead nowhere.
  */
-async function forgetMutations(client: ClickHouseClient): Promise<void> {
-  const tables = VISITOR_TABLES.map(({ name }) => `'${name}'`).join(',');
+async function forgetMutations(client: ClickHouseClient, cluster: string): Promise<void> {
+  const tables = VISITOR_TABLES.map(({ name }) => `'${localTable(name, cluster)}'`).join(',');
   await client
     .command({
-      query: `KILL MUTATION WHERE database = currentDatabase() AND table IN (${tables}) AND is_done
+      query: `KILL MUTATION${onCluster(cluster)} WHERE database = currentDatabase() AND table IN (${tables}) AND is_done
         AND match(command, '^[(]?DELETE WHERE') SYNC`,
     })
     .catch(() => {});

@@ -3,7 +3,7 @@
 
 import { StartupError } from '../errors.js';
 import type { OpenRequest } from '../identity/compliance.js';
-import { identityName } from '../identity/rules.js';
+import { identityName } from '../identity-rules.js';
 import { type Program, UsageError } from './program.js';
 import { withRights } from './rights.js';
 

@@ -2,7 +2,7 @@
 
 import { parseArgs } from 'node:util';
 import { ServiceError, StartupError } from '../errors.js';
-import type { Identity } from '../identity/rules.js';
+import type { Identity } from '../identity-rules.js';
 import { readProfile } from '../validation/requests.js';
 import { type Program, UsageError } from './program.js';
 import { withRights } from './rights.js';

@@ -1,8 +1,9 @@
 // Appends events to the stream: the lines of one event-loop turn are one entry of a shard.
 
-import { LUA, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
+import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
 import { eventTypeOf } from './row.js';
 

@@ -1,9 +1,10 @@
 // Records events of visitors in one call to Redis: is this still the visitor's profile, and if so, append. Its keys
 // are in many slots, so on a cluster it takes two calls, one after the other (see Doors.record).
 
-import { LUA, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
+import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
 import type { OnRecorded } from './appender.js';
 import { eventTypeOf } from './row.js';

@@ -1,7 +1,7 @@
 // One event -> the JSONEachRow line that ClickHouse reads. Encoded once, here; nothing downstream parses it.
 // Columns that are empty are left out of the line: the table's defaults fill them, and Redis holds less.
 
-import { type Identity, normaliseId } from '../identity/rules.js';
+import { type Identity, normaliseId } from '../identity-rules.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
 /** Which operation made an event. */

@@ -1,8 +1,8 @@
 // One shard's scripts as functions: what the flusher does to Redis, each under its epoch.
 
-import { LUA } from '../errors.js';
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
+import { LUA } from '../redis/lua-codes.js';
 import { loadScript, runScript, type Script, type ScriptArg } from '../redis/scripts.js';
 import { decodeManifest, encodeManifest, type Manifest } from './manifest.js';
 

@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import type { VisitAccess } from '../config.js';
 import { ServiceError } from '../errors.js';
-import type { Identity } from '../identity/rules.js';
+import type { Identity } from '../identity-rules.js';
 import { KeyRing } from './key-ring.js';
 import { bearerOf, MetricsAccess } from './metrics-access.js';
 import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy-signature.js';

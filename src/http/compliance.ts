@@ -10,9 +10,9 @@ import {
 } from '../identity/compliance.js';
 import type { ComplianceWorker } from '../identity/compliance-worker.js';
 import { type Emails, normaliseEmail } from '../identity/emails.js';
-import { deliveryAnswer } from '../validation/answers.js';
 import { readCompliance } from '../validation/compliance.js';
 import { complianceBody } from '../validation/schemas.js';
+import { deliveryAnswer } from './answers.js';
 import { MAX_DELIVERY } from './limits.js';
 import type { Operation } from './operation.js';
 import { admitDelivery, authenticBody, DELIVERY_ID, EVENT_ID, readDeliveryId, SIGNATURE } from './webhook.js';

@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
-import { fitsBytes, type Identity } from '../identity/rules.js';
+import { fitsBytes, type Identity } from '../identity-rules.js';
 import type { Operation, RequestStore } from '../redis/requests.js';
 import type { Request } from './operation.js';
 

@@ -2,14 +2,14 @@
 
 import { ServiceError } from '../errors.js';
 import { isPersonal, type Profiles } from '../identity/profiles.js';
-import { fitsBytes, type Identity } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
-import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from '../validation/answers.js';
+import { fitsBytes, type Identity } from '../identity-rules.js';
 import { readItem, readList, readRemoval } from '../validation/requests.js';
 import { itemAddBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
 import type { ItemContent } from '../wishlist/item.js';
 import type { Items } from '../wishlist/items.js';
 import type { Access, Caller } from './access.js';
+import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from './answers.js';
 import { MAX_BODY, MAX_PAYLOAD } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
 import type { Operation } from './operation.js';

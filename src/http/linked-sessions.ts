@@ -2,8 +2,8 @@
 // logout. Where the storefront's signature names no customer, a session that is linked to a customer opens no wishlist.
 
 import { ServiceError } from '../errors.js';
-import type { Identity } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
+import type { Identity } from '../identity-rules.js';
 import type { Caller } from './access.js';
 import type { Request } from './operation.js';
 

@@ -2,10 +2,10 @@
 
 import { readFileSync } from 'node:fs';
 import { ERRORS, type ErrorCode } from '../errors.js';
-import { errorAnswer, item } from '../validation/answers.js';
 import { identity, visitBody } from '../validation/schemas.js';
 import { sentenceOf } from '../validation/validator.js';
 import { isGuarded } from './access.js';
+import { errorAnswer, item } from './answers.js';
 import type { Operation } from './operation.js';
 import { TAGS } from './operation-doc.js';
 

@@ -1,6 +1,6 @@
 // GET /healthz, /readyz and /metrics: what runs the service, not what uses it.
 
-import { statusAnswer } from '../validation/answers.js';
+import { statusAnswer } from './answers.js';
 import { atMostOnceASecond } from './once-a-second.js';
 import type { Answer, Operation } from './operation.js';
 import type { OperationDoc } from './operation-doc.js';

@@ -2,10 +2,10 @@
 
 import type { Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
-import { mergeAnswer, profileAnswer } from '../validation/answers.js';
 import { readGuest, readMerge } from '../validation/requests.js';
 import { guestBody, mergeBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
+import { mergeAnswer, profileAnswer } from './answers.js';
 import { MAX_BODY } from './limits.js';
 import type { Operation } from './operation.js';
 

@@ -6,14 +6,14 @@
 // of what is done does nothing. An order that names no visitor leaves no record.
 
 import type { Emails } from '../identity/emails.js';
-import { namesIn } from '../identity/rules.js';
 import type { Visitors } from '../identity/visitors.js';
+import { namesIn } from '../identity-rules.js';
 import type { RequestStore } from '../redis/requests.js';
-import { deliveryAnswer } from '../validation/answers.js';
 import { readOrder } from '../validation/order.js';
 import { orderBody } from '../validation/schemas.js';
 import type { Purchases } from '../wishlist/purchases.js';
 import type { SettingsStore } from '../wishlist/settings.js';
+import { deliveryAnswer } from './answers.js';
 import { MAX_DELIVERY } from './limits.js';
 import type { Operation } from './operation.js';
 import { admitDelivery, authenticBody, DELIVERY_ID, readDeliveryId, SIGNATURE } from './webhook.js';

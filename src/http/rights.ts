@@ -3,9 +3,9 @@
 import { ServiceError } from '../errors.js';
 import type { Eraser } from '../identity/eraser.js';
 import type { Exporter } from '../identity/exporter.js';
-import { erasureAnswer, exportAnswer } from '../validation/answers.js';
 import { readProfile } from '../validation/requests.js';
 import { profileBody, profileQuery } from '../validation/schemas.js';
+import { erasureAnswer, exportAnswer } from './answers.js';
 import { MAX_BODY } from './limits.js';
 import type { Operation } from './operation.js';
 

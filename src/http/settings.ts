@@ -1,9 +1,9 @@
 // GET and PUT /settings.
 
-import { settingsAnswer } from '../validation/answers.js';
 import { readSettings } from '../validation/requests.js';
 import { settingsBody } from '../validation/schemas.js';
 import type { SettingsStore } from '../wishlist/settings.js';
+import { settingsAnswer } from './answers.js';
 import { MAX_BODY } from './limits.js';
 import type { Operation } from './operation.js';
 

@@ -3,12 +3,12 @@
 import { ServiceError } from '../errors.js';
 import type { Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
-import { shareAnswer, sharedItemsAnswer } from '../validation/answers.js';
 import { readShare } from '../validation/requests.js';
 import { shareBody } from '../validation/schemas.js';
 import type { Items } from '../wishlist/items.js';
 import type { Shares } from '../wishlist/shares.js';
 import type { Access } from './access.js';
+import { shareAnswer, sharedItemsAnswer } from './answers.js';
 import { MAX_BODY } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
 import type { Operation } from './operation.js';

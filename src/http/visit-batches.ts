@@ -3,9 +3,9 @@
 import { ERRORS, ServiceError } from '../errors.js';
 import type { Outcome } from '../identity/link-order.js';
 import type { Visitors } from '../identity/visitors.js';
-import { visitBatchAnswer } from '../validation/answers.js';
 import { readVisitBatch } from '../validation/requests.js';
 import { visitBatchBody } from '../validation/schemas.js';
+import { visitBatchAnswer } from './answers.js';
 import { MAX_BATCH_BODY } from './limits.js';
 import type { Operation } from './operation.js';
 import { COUNT_QUERY, answer as visitText } from './visits.js';

@@ -1,10 +1,10 @@
 // POST /product/visit/list: a visitor's counts of many products at once, for collection pages.
 
 import type { Visitors } from '../identity/visitors.js';
-import { visitListAnswer } from '../validation/answers.js';
 import { readVisitList } from '../validation/requests.js';
 import { visitListBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
+import { visitListAnswer } from './answers.js';
 import { MAX_BODY } from './limits.js';
 import type { Operation } from './operation.js';
 

@@ -3,10 +3,10 @@
 import type { Asker, Gate } from '../identity/doors.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { RequestStore } from '../redis/requests.js';
-import { countAnswer, resetAnswer, visitAnswer } from '../validation/answers.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';
 import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { Access } from './access.js';
+import { countAnswer, resetAnswer, visitAnswer } from './answers.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
 import { MAX_BODY } from './limits.js';
 import { LATER, type Operation, type Request } from './operation.js';

@@ -1,7 +1,7 @@
 // What all webhooks have in common: who may deliver, and the id under which a delivery repeats.
 
 import { ServiceError } from '../errors.js';
-import { fitsBytes } from '../identity/rules.js';
+import { fitsBytes } from '../identity-rules.js';
 import type { Request } from './operation.js';
 import { mayBeSignature, verifyWebhookSignature } from './webhook-signature.js';
 

@@ -7,11 +7,11 @@
 
 import { randomUUID } from 'node:crypto';
 import { ServiceError } from '../errors.js';
+import { identityName } from '../identity-rules.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Compliance, ComplianceRequest, OpenRequest } from './compliance.js';
 import type { Eraser } from './eraser.js';
-import { identityName } from './rules.js';
 import type { ShopEraser } from './shop-eraser.js';
 
 const OWN = loadScript('compliance-own');

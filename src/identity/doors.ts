@@ -14,18 +14,19 @@
 // the door in the same step, on a cluster the door is asked first.
 
 import { LRUCache } from 'lru-cache';
-import { LUA, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
 import type { Recorder } from '../events/recorder.js';
 import type { Recording } from '../events/recording.js';
+import { isCustomerName } from '../identity-rules.js';
 import { type AtProfile, ERASED, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
+import { LUA } from '../redis/lua-codes.js';
 import { type Operation, REMEMBERED_S } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Entry, VisitAnswer, VisitBatch, VisitKind } from '../visits/visit-batch.js';
 import { type VisitLog, visitLine } from '../visits/visit-log.js';
 import type { ProfileIds } from './profile-id.js';
-import { isCustomerName } from './rules.js';
 import type { Seen } from './seen.js';
 
 const VISIT_ONCE = loadScript('visit-once');

@@ -6,12 +6,12 @@
 // looked at again, and taken away.
 
 import { createHmac } from 'node:crypto';
+import { fitsBytes, isPlainText } from '../identity-rules.js';
 import { type AtProfile, ERASED } from '../redis/at-profile.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { ProfileIds } from './profile-id.js';
-import { fitsBytes, isPlainText } from './rules.js';
 
 const NOTE = loadScript('email-note');
 const PUT = loadScript('email-put');

@@ -19,6 +19,7 @@
 //   - A line for the stream was written before the erasure says "up to now" (lua/erasures.lua); see src/flush/erasures.ts.
 
 import { ServiceError } from '../errors.js';
+import { type Identity, namesIn } from '../identity-rules.js';
 import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
 import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
@@ -26,7 +27,6 @@ import type { Store } from '../redis/store.js';
 import type { Doors } from './doors.js';
 import { type Emails, normaliseEmail } from './emails.js';
 import { isProfile } from './merge.js';
-import { type Identity, namesIn } from './rules.js';
 
 const CONDEMN = loadScript('condemn');
 const THINGS = loadScript('erase-things');

@@ -4,6 +4,7 @@
 import type { ErasedProfile } from '../clickhouse/erase.js';
 import type { VisitorRows } from '../clickhouse/visitor-rows.js';
 import { ServiceError } from '../errors.js';
+import { type Identity, isCustomerName, namesIn } from '../identity-rules.js';
 import { bucketOf, EVERY_PROFILE } from '../redis/keys.js';
 import type { Store } from '../redis/store.js';
 import type { Item } from '../wishlist/item.js';
@@ -11,7 +12,6 @@ import type { Items } from '../wishlist/items.js';
 import type { Doors } from './doors.js';
 import { type Emails, type Indexed, normaliseEmail } from './emails.js';
 import { isProfile } from './merge.js';
-import { type Identity, isCustomerName, namesIn } from './rules.js';
 
 export interface VisitorExport {
   readonly profileId: string;

@@ -3,12 +3,12 @@
 // says nothing about a person and is with every event anyway: they are kept beside an address or a name.
 
 import { LRUCache } from 'lru-cache';
+import { type Identity, namesIn } from '../identity-rules.js';
 import type { AtProfile } from '../redis/at-profile.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Emails } from './emails.js';
 import type { ProfileIds } from './profile-id.js';
-import { type Identity, namesIn } from './rules.js';
 
 const PROFILE = loadScript('profile');
 const REMEMBERED_MS = 60_000;

@@ -17,12 +17,12 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Cluster, Redis } from 'ioredis';
 import type { Logger } from 'pino';
+import { isCustomerName } from '../identity-rules.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Outbox } from '../wishlist/outbox.js';
 import type { ProfileIds } from './profile-id.js';
-import { isCustomerName } from './rules.js';
 
 const EXPIRE = loadScript('expire-guest');
 const SETTLE = loadScript('settle-guest');

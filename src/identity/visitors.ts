@@ -7,12 +7,12 @@
 // Reading creates and links nothing.
 
 import { ServiceError } from '../errors.js';
+import { type Identity, identityName } from '../identity-rules.js';
 import type { Operation } from '../redis/requests.js';
 import type { VisitKind } from '../visits/visit-batch.js';
 import type { Ask, Asker, Changed, Doors, Draft, Gate, Settled, Subject } from './doors.js';
 import type { Linked, Linker } from './link.js';
 import { LinkOrder, type Outcome } from './link-order.js';
-import { type Identity, identityName } from './rules.js';
 
 /** Reads of one request that may go to several profiles, because the visitor is linked meanwhile, and are done again. */
 const READ_ROUNDS = 8;

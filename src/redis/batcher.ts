@@ -21,9 +21,10 @@
 // has to come back, too: a server that wakes up later does not apply it.
 
 import { randomBytes } from 'node:crypto';
-import { LUA, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
 import { toServiceError } from './failures.js';
 import type { RedisHealth } from './health.js';
+import { LUA } from './lua-codes.js';
 import { ScriptCall } from './script-call.js';
 import { type Script, scriptOf } from './scripts.js';
 import { NOT_HERE, type Sender } from './sender.js';

@@ -9,10 +9,11 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
-import { LUA, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
 import { RedisClock } from './clock.js';
 import { before, REPLY_SHARE } from './deadline.js';
 import { isPassing, isReadOnly, isRefused, redirectionOf } from './failures.js';
+import { LUA } from './lua-codes.js';
 import { DeploymentLostError, type Mark, type Marks } from './marks.js';
 import { loadScript, runScript } from './scripts.js';
 import { isSilent } from './silence.js';

@@ -7,10 +7,11 @@
 // connection, and the node can't be asked again before the deadline.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LUA, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
 import { before } from './deadline.js';
 import { isPassing, isReadOnly, redirectionOf, toServiceError } from './failures.js';
 import type { RedisHealth } from './health.js';
+import { LUA } from './lua-codes.js';
 import type { RedisNode } from './node.js';
 import type { ScriptCall } from './script-call.js';
 import { isNoScript } from './scripts.js';

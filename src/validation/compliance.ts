@@ -3,7 +3,7 @@
 // Shopify asks again until it is answered 200, so of a delivery only that it is an object is insisted on. Its customer may
 // be without an id (only an e-mail address), or without an address, or absent.
 
-import { isCustomerId } from '../identity/rules.js';
+import { isCustomerId } from '../identity-rules.js';
 import { complianceBody } from './schemas.js';
 import { type Fields, idOf, isFields, parseExactly } from './shopify.js';
 import { compile } from './validator.js';

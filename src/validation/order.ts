@@ -9,7 +9,7 @@ import {
   isVisitorId,
   normaliseId,
   type ShopifyType,
-} from '../identity/rules.js';
+} from '../identity-rules.js';
 import type { Purchase, PurchasedLine } from '../wishlist/purchases.js';
 import { orderBody } from './schemas.js';
 import { type Fields, idOf, isFields, parseExactly } from './shopify.js';

@@ -1,7 +1,7 @@
 // Parsed JSON or query -> typed, normalised input. What comes out of here is trusted by everything below.
 
 import { ServiceError } from '../errors.js';
-import { type Identity, normaliseId } from '../identity/rules.js';
+import { type Identity, normaliseId } from '../identity-rules.js';
 import type { ItemContent } from '../wishlist/item.js';
 import type { RemovalEvent } from '../wishlist/items.js';
 import type { AppSettings } from '../wishlist/settings.js';

@@ -3,7 +3,7 @@
 // Ids come as JSON numbers, and Shopify's are 64-bit: its own test notification is about order
 // 820982911946154508, which JSON.parse would round. Long numbers are read as text instead.
 
-import { normaliseId } from '../identity/rules.js';
+import { normaliseId } from '../identity-rules.js';
 import { parseJson } from './json.js';
 
 export type Fields = Readonly<Record<string, unknown>>;

@@ -3,9 +3,9 @@
 
 import { Ajv, type ErrorObject } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
-import { fitsBytes, isCustomerId, isId, isPlainText, isVisitorId, MAX_ID_BYTES } from '../identity/rules.js';
+import { fitsBytes, isCustomerId, isId, isPlainText, isVisitorId, MAX_ID_BYTES } from '../identity-rules.js';
 
-// Formats: rule and sentence. The rules of ids are told in src/identity/rules.ts.
+// Formats: rule and sentence. The rules of ids are told in src/identity-rules.ts.
 
 const AN_ID = `must be an id: 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`;
 const A_VISITOR = `${AN_ID}, and not a placeholder such as "null" or "0"`;

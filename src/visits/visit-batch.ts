@@ -1,10 +1,11 @@
 // Visits and doors in Redis: every operation of an event-loop turn goes to lua/visits.lua in one call (on a cluster, one
 // for each node). An operation that is elsewhere says so in its answer; src/identity/doors.ts then asks there.
 
-import { LUA, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
+import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 

@@ -2,7 +2,7 @@
 
 import { newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent } from '../events/row.js';
-import type { Identity } from '../identity/rules.js';
+import type { Identity } from '../identity-rules.js';
 import type { AtProfile, Place } from '../redis/at-profile.js';
 import { loadScript } from '../redis/scripts.js';
 import {

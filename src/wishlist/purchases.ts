@@ -4,7 +4,7 @@
 import { ServiceError } from '../errors.js';
 import type { Recorder } from '../events/recorder.js';
 import { encodeOrderLine, type OrderLine } from '../events/row.js';
-import type { Identity } from '../identity/rules.js';
+import type { Identity } from '../identity-rules.js';
 import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
 import type { Operation } from '../redis/requests.js';
 import { itemField, parseItem } from './item.js';

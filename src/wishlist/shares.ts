@@ -5,7 +5,7 @@
 // never seen by anyone.
 
 import { randomBytes } from 'node:crypto';
-import type { Identity } from '../identity/rules.js';
+import type { Identity } from '../identity-rules.js';
 import type { Place } from '../redis/at-profile.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';

@@ -2,14 +2,15 @@
 // that is elsewhere says so in its answer; src/identity/doors.ts then asks there.
 
 import { hash } from 'node:crypto';
-import { LUA, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
 import { eventTypeOf } from '../events/row.js';
-import type { Identity } from '../identity/rules.js';
+import type { Identity } from '../identity-rules.js';
 import type { Place } from '../redis/at-profile.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
 import { type EventShards, shardOf } from '../redis/event-shards.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
+import { LUA } from '../redis/lua-codes.js';
 import type { ScriptCall } from '../redis/script-call.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';

@@ -53,7 +53,7 @@ t.test('every figure that cases give is found in their results, and shown', asyn
   const machine = { cpu: '', cores: 2, memoryGb: 1, kernel: '', versions: {} };
   const results = { at: '', commit: '', machine, settings: readSettings({}), groups } as unknown as Results;
   const figures = measuredFigures(results).map(({ title }) => title);
-  t.equal(figures.length, 15, figures.join('; '));
+  t.equal(figures.length, 17, figures.join('; '));
   const shown = tables(results);
   for (const { title } of names.flatMap((group): Group['cases'] => GROUPS[group].cases))
     t.ok(shown.includes(`| ${title} |`), title);

@@ -107,12 +107,18 @@ t.test('erasure goes to the local tables of all servers and waits for all replic
   const asked: { query: string; clickhouse_settings?: object }[] = [];
   const command = async (one: { query: string }) => asked.push(one);
   const until = { server: 1_000, redis: 1_000 };
+  const erasures = () => asked.filter(({ query }) => query.startsWith('ALTER'));
   await eraseRows({ command } as never, [{ profileId: '1a.sAAAAAAAAAAAAAAAA', until }], 'many');
   t.same(
-    asked.map(({ query }) => /^ALTER TABLE (\w+) ON CLUSTER many DELETE/.exec(query)?.[1]),
+    erasures().map(({ query }) => /^ALTER TABLE (\w+) ON CLUSTER many DELETE/.exec(query)?.[1]),
     VISITOR_TABLES.map(({ name }) => `${name}_local`),
   );
-  for (const { clickhouse_settings } of asked) t.same(clickhouse_settings, { mutations_sync: '2' });
+  for (const { clickhouse_settings } of erasures()) t.same(clickhouse_settings, { mutations_sync: '2' });
+  t.match(
+    asked.at(-1)?.query,
+    /^KILL MUTATION ON CLUSTER many .*'events_stored_local'/,
+    'their texts are forgotten',
+  );
 });
 
 t.test('an insert is acknowledged when the shards have it, and a quorum where one is asked for', (t) => {

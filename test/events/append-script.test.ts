@@ -1,8 +1,8 @@
 // lua/append.lua alone: every answer and error, and the same batch sent again.
 
 import t from 'tap';
-import { LUA } from '../../src/errors.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const keys = createKeys('t');

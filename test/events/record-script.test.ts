@@ -1,7 +1,7 @@
 // lua/record.lua alone: every answer and error, the same batch sent again, and what is left in Redis afterwards.
 
 import t from 'tap';
-import { LUA } from '../../src/errors.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const LANE = '{e0}:lane';

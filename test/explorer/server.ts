@@ -8,7 +8,7 @@ import { recordingFormat } from '../../src/events/recording.js';
 import { encodeEvent } from '../../src/events/row.js';
 import { openIdentity } from '../../src/identity/open.js';
 import { createProfileIds } from '../../src/identity/profile-id.js';
-import { type Identity, identityName, namesIn } from '../../src/identity/rules.js';
+import { type Identity, identityName, namesIn } from '../../src/identity-rules.js';
 import { bucketOf, createKeys } from '../../src/redis/keys.js';
 import { RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';

@@ -1,13 +1,13 @@
 // Each of the flusher's scripts alone, on a real Redis, with a script cache that is emptied before every call.
 
 import t from 'tap';
-import { LUA } from '../../src/errors.js';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
 import { manifestOf } from '../../src/flush/manifest.js';
 import { cutBatch } from '../../src/flush/reader.js';
 import { FencedError, Shard } from '../../src/flush/shard.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { startTestRedis } from '../harness/redis.js';
 import { appendEvents, appendLines, eventRow, pendingOf } from './fixtures.js';
 

@@ -3,7 +3,7 @@
 
 import fc from 'fast-check';
 import t from 'tap';
-import { identityName, isVisitorId, normaliseId } from '../../src/identity/rules.js';
+import { identityName, isVisitorId, normaliseId } from '../../src/identity-rules.js';
 import { bucketOf, createKeys } from '../../src/redis/keys.js';
 import { type Headers, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo, type Dump, dumpRedis } from '../harness/dump.js';

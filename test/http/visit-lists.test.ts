@@ -3,8 +3,8 @@
 import t, { type Test } from 'tap';
 import type { Doors } from '../../src/identity/doors.js';
 import type { Linker } from '../../src/identity/link.js';
-import type { Identity } from '../../src/identity/rules.js';
 import { Visitors } from '../../src/identity/visitors.js';
+import type { Identity } from '../../src/identity-rules.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';

@@ -2,7 +2,7 @@
 // only is gone by then. It ends as if it had not been interrupted.
 
 import t from 'tap';
-import type { Identity } from '../../src/identity/rules.js';
+import type { Identity } from '../../src/identity-rules.js';
 import { eachRedis } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
 import { add, BOTH, CUSTOMER, GUEST, products, untilSent } from '../wishlist/deeds.js';

@@ -1,7 +1,7 @@
 // The steps of a merge, each script alone: lua/merge-take.lua, merge-give.lua, merge-record.lua, merge-done.lua.
 
 import t from 'tap';
-import { LUA } from '../../src/errors.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 /** A merge moves these aside: profile, room, items, outbox, merged. */

@@ -8,7 +8,7 @@ import { appendFormat } from '../../src/events/appender.js';
 import { Recorder } from '../../src/events/recorder.js';
 import type { IdentityParts } from '../../src/identity/open.js';
 import { openIdentity } from '../../src/identity/open.js';
-import type { Identity } from '../../src/identity/rules.js';
+import type { Identity } from '../../src/identity-rules.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
 import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';

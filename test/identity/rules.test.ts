@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { createProfileIds, isCustomerBorn } from '../../src/identity/profile-id.js';
-import { fitsBytes, identityName, isPlainText, isVisitorId, normaliseId } from '../../src/identity/rules.js';
+import { fitsBytes, identityName, isPlainText, isVisitorId, normaliseId } from '../../src/identity-rules.js';
 import { bucketOf, createKeys, VISIT_STREAMS, visitTag } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/marks.js';
 

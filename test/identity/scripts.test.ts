@@ -1,7 +1,7 @@
 // The scripts of identities and profiles alone: point, move-out, claim, profile.
 
 import t from 'tap';
-import { LUA } from '../../src/errors.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const [IDS, DOOR, ROOM, PROFILE] = ['{b}:ids', '{b}:v:own', '{b}:r:own', '{b}:p:own'];

@@ -2,7 +2,7 @@
 // key (put, settings).
 
 import t from 'tap';
-import { LUA } from '../../src/errors.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const RECORD = '{once:r}';

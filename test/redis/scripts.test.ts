@@ -1,7 +1,7 @@
 // The scripts as texts: each one's SHA, so that a change of one is seen in review, and the house's rules for them.
 
 import t from 'tap';
-import { LUA } from '../../src/errors.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { isNoScript, loadScript, runScript } from '../../src/redis/scripts.js';
 import { connectTo } from '../harness/dump.js';
 import { scriptNames } from '../harness/lua.js';

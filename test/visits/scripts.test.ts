@@ -2,7 +2,7 @@
 // in Redis afterwards.
 
 import t from 'tap';
-import { LUA } from '../../src/errors.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const LANE = '{b}:lane';

@@ -1,7 +1,7 @@
 // What the tests of wishlists do with a server, in a visitor's name, and what there is to see of it afterwards.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Identity } from '../../src/identity/rules.js';
+import type { Identity } from '../../src/identity-rules.js';
 import type { PurchasedLine } from '../../src/wishlist/purchases.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
 import { contentOf, identityOf, type Redis, type Server } from './world.js';

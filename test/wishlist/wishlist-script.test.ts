@@ -2,7 +2,7 @@
 // caps, the record of an operation, the same batch sent again, and what is left in Redis afterwards.
 
 import t from 'tap';
-import { LUA } from '../../src/errors.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const [LANE, EVENTS, STATE, UNANSWERED] = ['{a}:lane', '{a}:events', '{a}:state', '{a}:unanswered'];

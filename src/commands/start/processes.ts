@@ -19,13 +19,13 @@ import { forgetServiceUrl } from '../../embedded/service-url.js';
 import { StartupError } from '../../errors.js';
 import { holdsDeployment } from '../../redis/deployment.js';
 import { createKeys } from '../../redis/keys.js';
-import type { ShutdownStep } from '../../shutdown.js';
 import { clickhouseFolder, redisFolder } from '../embedded-databases.js';
 import type { Environment } from '../program.js';
 import { ownApiKey, ownDashboardToken } from './api-key.js';
 import type { Children } from './children.js';
 import { claimPorts } from './ports.js';
 import { Relay } from './relay.js';
+import type { ShutdownStep } from './shutdown.js';
 
 const MAIN = new URL('../../main.js', import.meta.url);
 

@@ -5,13 +5,13 @@
 //                └─────────┴─────────────┴──second signal──▶ SIGKILL to all
 
 import type { Config } from '../../config.js';
-import { shutdown } from '../../shutdown.js';
 import type { Program } from '../program.js';
 import { banner } from './banner.js';
 import { Children } from './children.js';
 import { makeFolder } from './folder.js';
 import { lockFolder } from './lock.js';
 import { type Running, startProcesses, stopOrder } from './processes.js';
+import { shutdown } from './shutdown.js';
 
 /** The stand-in for a whole installation is for this machine, unless HOST says otherwise. */
 const DEFAULT_HOST = '127.0.0.1';

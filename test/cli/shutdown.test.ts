@@ -1,7 +1,7 @@
 // The order of a shutdown, under a clock that moves only when the test says so.
 
 import t from 'tap';
-import { type Clock, type ShutdownStep, shutdown } from '../src/shutdown.js';
+import { type Clock, type ShutdownStep, shutdown } from '../../src/commands/start/shutdown.js';
 
 /** A clock whose `pass` fires what is due. */
 function manualClock(): Clock & { pass(ms: number): Promise<void> } {

@@ -1,0 +1,20 @@
+// What scripts answer in place of a result, as their heads say: negative integers, declared here once.
+
+export const LUA = {
+  /** The batch reached Redis after its deadline: nothing was done. */
+  EXPIRED: -1,
+  /** A newer batch of the same lane was already applied: nothing was done. */
+  SUPERSEDED: -2,
+  /** The stream of events is at its high-water mark: nothing was appended. */
+  FULL: -3,
+  /** The shard belongs to a newer epoch: nothing was done. */
+  FENCED: -4,
+  /** The manifest in Redis is not the one that the caller holds: nothing was done. */
+  MANIFEST: -5,
+  /** The profile has as many products, or items, as it may: nothing was done. */
+  TOO_MANY: -6,
+  /** The visitor was unknown: its first visit was counted. */
+  NEWCOMER: -7,
+  /** The visitor is unknown, and unknown ones are refused: nothing was done. */
+  REFUSED: -8,
+} as const;
