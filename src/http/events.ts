@@ -2,7 +2,7 @@
 
 import { ServiceError } from '../errors.js';
 import { encodeEvent } from '../events/row.js';
-import type { Draft } from '../identity/doors.js';
+import type { Draft } from '../identity/drafts.js';
 import { isPersonal, type Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
 import { fitsBytes, type Identity } from '../identity-rules.js';

@@ -6,7 +6,7 @@
 import type { HttpResponse } from 'uWebSockets.js';
 import type { Logger } from 'pino';
 import { type ErrorCode, ServiceError } from '../errors.js';
-import type { Gate } from '../identity/doors.js';
+import type { Gate } from '../identity/guests.js';
 import { parseJson } from '../validation/json.js';
 import type { Access, Caller } from './access.js';
 import type { BodyReader, Outcome, Reading } from './body.js';

@@ -1,7 +1,7 @@
 // What the API is made of: operations, and what they get to see of a request.
 
 import type { ServiceError } from '../errors.js';
-import type { Gate } from '../identity/doors.js';
+import type { Gate } from '../identity/guests.js';
 import type { Caller, Subject } from './access.js';
 import type { OperationDoc } from './operation-doc.js';
 import type { Query } from './query.js';

@@ -1,6 +1,7 @@
 // POST, GET and DELETE /product/visit.
 
-import type { Asker, Gate } from '../identity/doors.js';
+import type { Asker } from '../identity/counting.js';
+import type { Gate } from '../identity/guests.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { RequestStore } from '../redis/requests.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';

@@ -7,12 +7,16 @@ import type { VisitBatch } from '../visits/visit-batch.js';
 import type { VisitLog } from '../visits/visit-log.js';
 import { Outbox } from '../wishlist/outbox.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
+import { Counting } from './counting.js';
 import { Doors } from './doors.js';
+import { Drafts } from './drafts.js';
 import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
+import { Guests } from './guests.js';
 import { Linker } from './link.js';
 import { Merger } from './merge.js';
 import { MergeAudit } from './merge-audit.js';
+import { Places } from './places.js';
 import { createProfileIds, type ProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
 import type { Seen } from './seen.js';
@@ -44,7 +48,7 @@ export interface IdentityFigures {
 
 /**
  * @param maxProducts products that a profile may count @param log of visits, where there is one
- * @param seen where visitors are met, see Doors.meet
+ * @param seen where visitors are met, see Guests.meet
  */
 export function openIdentity(
   store: Store,
@@ -62,17 +66,15 @@ export function openIdentity(
   const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir), finishErasure);
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
-  const doors = new Doors(
-    store,
-    batch,
-    profileIds,
-    atProfile,
-    recorder,
+  const doors = new Doors(store, batch, profileIds, atProfile);
+  const guests = new Guests(doors, batch, seen);
+  const places = new Places(doors, atProfile, guests);
+  const counting = new Counting(store, batch, doors, places, guests, {
     maxProducts,
     log,
-    visitsCounted,
-    seen,
-  );
+    onCounted: visitsCounted,
+  });
+  const drafts = new Drafts(doors, places, guests, recorder);
   const emails = new Emails(store, atProfile, profileIds);
   const eraser: Eraser = new Eraser(store, doors, atProfile, emails, true, erased);
   const shopEraser = new ShopEraser(store, new Eraser(store, doors, atProfile, emails, false, erased));
@@ -87,7 +89,7 @@ export function openIdentity(
     shopEraser,
     audit: new MergeAudit(store, merger, linker, finishErasure),
     profiles: new Profiles(atProfile, profileIds, emails),
-    visitors: new Visitors(doors, linker),
+    visitors: new Visitors(doors, places, guests, counting, drafts, linker),
     profileIds,
   };
 }

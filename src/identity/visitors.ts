@@ -10,9 +10,13 @@ import { ServiceError } from '../errors.js';
 import { type Identity, identityName } from '../identity-rules.js';
 import type { Operation } from '../redis/requests.js';
 import type { VisitKind } from '../visits/visit-batch.js';
-import type { Ask, Asker, Changed, Doors, Draft, Gate, Settled, Subject } from './doors.js';
+import type { Asker, Counting } from './counting.js';
+import type { Doors, Settled } from './doors.js';
+import type { Draft, Drafts } from './drafts.js';
+import type { Gate, Guests } from './guests.js';
 import type { Linked, Linker } from './link.js';
 import { LinkOrder, type Outcome } from './link-order.js';
+import { type Ask, asChanged, type Changed, type Places, type Subject } from './places.js';
 
 /** Reads of one request that may go to several profiles, because the visitor is linked meanwhile, and are done again. */
 const READ_ROUNDS = 8;
@@ -22,10 +26,25 @@ const LINK_ROUNDS = 8;
 
 export class Visitors {
   readonly #doors: Doors;
+  readonly #places: Places;
+  readonly #guests: Guests;
+  readonly #counting: Counting;
+  readonly #drafts: Drafts;
   readonly #linker: Linker;
 
-  constructor(doors: Doors, linker: Linker) {
+  constructor(
+    doors: Doors,
+    places: Places,
+    guests: Guests,
+    counting: Counting,
+    drafts: Drafts,
+    linker: Linker,
+  ) {
     this.#doors = doors;
+    this.#places = places;
+    this.#guests = guests;
+    this.#counting = counting;
+    this.#drafts = drafts;
     this.#linker = linker;
   }
 
@@ -40,15 +59,15 @@ export class Visitors {
     handle = '',
   ): Promise<Settled> {
     if (kind === 'resolve') return this.#resolve(who, mayLink);
-    return this.#for(who, mayLink, (subject) => this.#doors.enter(kind, subject, handle, who.device));
+    return this.#for(who, mayLink, (subject) => this.#counting.enter(kind, subject, handle, who.device));
   }
 
   /** Counts, reads or resets for a visitor, who is told: `enter` and `read` without promises, wherever nothing is linked. */
   count(kind: VisitKind, who: Identity, mayLink: boolean, handle: string, asker: Asker): void {
     if (!mustLink(who, mayLink)) {
       const name = onlyName(who);
-      if (kind === 'read') this.#doors.note(name);
-      this.#doors.count(kind, name, handle, who.device, asker);
+      if (kind === 'read') this.#guests.note(name);
+      this.#counting.count(kind, name, handle, who.device, asker);
       return;
     }
     const settled =
@@ -87,7 +106,7 @@ export class Visitors {
       const outcomes = new Outcomes(visits.length, resolve, reject);
       for (let i = 0; i < visits.length; i++) {
         const { identity, productHandle } = visits[i] as (typeof visits)[number];
-        this.#doors.count(
+        this.#counting.count(
           kind,
           onlyName(identity),
           productHandle,
@@ -101,7 +120,7 @@ export class Visitors {
   /** Counts one visit under an operation: once, however often it is tried. @throws as `enter` */
   enterOnce(who: Identity, mayLink: boolean, handle: string, operation: Operation): Promise<Settled> {
     return this.#for(who, mayLink, (subject) =>
-      this.#doors.enterOnce(subject, handle, who.device, operation),
+      this.#counting.enterOnce(subject, handle, who.device, operation),
     );
   }
 
@@ -111,13 +130,13 @@ export class Visitors {
    * @returns the profile @throws ServiceError `overloaded` at the high-water mark, `unavailable`
    */
   record(who: Identity, mayLink: boolean, encode: (profileId: string) => string): Promise<string> {
-    return this.#for(who, mayLink, (subject) => this.#doors.record(subject, encode));
+    return this.#for(who, mayLink, (subject) => this.#drafts.record(subject, encode));
   }
 
   /** `record` of an event that is told: without a promise, wherever nothing is linked. */
   submit(who: Identity, mayLink: boolean, draft: Draft): void {
     if (!mustLink(who, mayLink)) {
-      this.#doors.submit(onlyName(who), draft);
+      this.#drafts.submit(onlyName(who), draft);
       return;
     }
     this.record(who, mayLink, (profileId) => draft.encode(profileId)).then(
@@ -129,8 +148,8 @@ export class Visitors {
   /** The visitor's count of a product, and the profile id that it has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Settled> {
     const name = await this.#nameToRead(who, mayLink);
-    this.#doors.note(name);
-    return (await this.#doors.enter('read', { name }, handle)) as Settled;
+    this.#guests.note(name);
+    return (await this.#counting.enter('read', { name }, handle)) as Settled;
   }
 
   /**
@@ -144,9 +163,9 @@ export class Visitors {
   ): Promise<{ readonly profileId: string; readonly counts: readonly number[] }> {
     for (let round = 0; round < READ_ROUNDS; round++) {
       const name = await this.#nameToRead(who, mayLink);
-      this.#doors.note(name);
+      this.#guests.note(name);
       const read = await Promise.all(
-        handles.map((handle) => this.#doors.enter('read', { name }, handle) as Promise<Settled>),
+        handles.map((handle) => this.#counting.enter('read', { name }, handle) as Promise<Settled>),
       );
       const { profileId } = read[0] as Settled;
       if (read.every((one) => one.profileId === profileId))
@@ -158,7 +177,7 @@ export class Visitors {
   /** The profile that the visitor has, or would get. Creates and links nothing. */
   async find(who: Identity, mayLink: boolean): Promise<Settled> {
     const name = await this.#nameToRead(who, mayLink);
-    this.#doors.note(name);
+    this.#guests.note(name);
     return this.#doors.find(name);
   }
 
@@ -167,20 +186,20 @@ export class Visitors {
    * @throws ServiceError `unavailable`, and what the gate's refusal is
    */
   async admit(who: Identity, gate: Gate): Promise<void> {
-    await this.#doors.meet(onlyName(who), gate);
+    await this.#guests.meet(onlyName(who), gate);
   }
 
   /**
-   * Changes something of a visitor's profile; makes it where there is none. @param make see Doors.change
+   * Changes something of a visitor's profile; makes it where there is none. @param make see Places.change
    * @throws what `make` throws, and ServiceError `unavailable`
    */
   change<Answer>(who: Identity, mayLink: boolean, make: Ask<Answer>): Promise<Changed<Answer>> {
-    return this.#for(who, mayLink, (subject) => this.#doors.change(subject, true, make));
+    return this.#for(who, mayLink, (subject) => this.#places.change(subject, true, make, asChanged));
   }
 
   /** As `change`, where there is nothing to do for a visitor who has no profile: it stays unknown. */
   changeKnown<Answer>(who: Identity, mayLink: boolean, make: Ask<Answer>): Promise<Changed<Answer>> {
-    const act = (subject: Subject) => this.#doors.change(subject, false, make);
+    const act = (subject: Subject) => this.#places.change(subject, false, make, asChanged);
     return this.#for(who, mayLink, act, async () => {
       const { known, profileId } = await this.find(who, mayLink);
       return known ? undefined : act({ name: '', room: profileId });
@@ -205,7 +224,7 @@ export class Visitors {
 
   async #resolve(who: Identity, mayLink: boolean): Promise<Settled> {
     if (!mustLink(who, mayLink)) {
-      await this.#doors.meet(onlyName(who));
+      await this.#guests.meet(onlyName(who));
       return this.#doors.find(onlyName(who), 'resolve');
     }
     const { profileId } = await this.#linker.link(...namesOf(who));

@@ -1,5 +1,5 @@
 // Visits and doors in Redis: every operation of an event-loop turn goes to lua/visits.lua in one call (on a cluster, one
-// for each node). An operation that is elsewhere says so in its answer; src/identity/doors.ts then asks there.
+// for each node). An operation that is elsewhere says so in its answer; src/identity/places.ts then asks there.
 
 import { ServiceError } from '../errors.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';

@@ -1,5 +1,5 @@
 // Changes of wishlists in Redis: those of an event-loop turn go to lua/wishlist.lua in one call, with their events. One
-// that is elsewhere says so in its answer; src/identity/doors.ts then asks there.
+// that is elsewhere says so in its answer; src/identity/places.ts then asks there.
 
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';

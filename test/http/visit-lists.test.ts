@@ -1,8 +1,12 @@
 // POST /product/visit/list: the counts of many products in one answer; nothing is created, nothing is linked.
 
 import t, { type Test } from 'tap';
+import type { Counting } from '../../src/identity/counting.js';
 import type { Doors } from '../../src/identity/doors.js';
+import type { Drafts } from '../../src/identity/drafts.js';
+import type { Guests } from '../../src/identity/guests.js';
 import type { Linker } from '../../src/identity/link.js';
+import type { Places } from '../../src/identity/places.js';
 import { Visitors } from '../../src/identity/visitors.js';
 import type { Identity } from '../../src/identity-rules.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
@@ -203,7 +207,9 @@ t.test('an answer is about one profile: what was read while the visitor moved is
       const isAtNew = reads++ % 2 === 1 || reads > 2 * rounds;
       return { profileId: isAtNew ? 'new' : 'old', count: isAtNew ? 7 : 1, known: true };
     };
-    return new Visitors({ enter, note() {} } as unknown as Doors, {} as Linker);
+    const guests = { note() {} } as unknown as Guests;
+    const counting = { enter } as unknown as Counting;
+    return new Visitors({} as Doors, {} as Places, guests, counting, {} as Drafts, {} as Linker);
   };
   const who: Identity = {
     customerId: null,

@@ -1,0 +1,156 @@
+// Does something for an identity wherever that is by now: asks at the place that seems right, and asks on where the answer
+// names another one. On one server the script checks the door in the same step; on a cluster the door is asked first.
+
+import { ServiceError } from '../errors.js';
+import { type AtProfile, ERASED, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
+import { bucketOf } from '../redis/keys.js';
+import { type Doors, doorOf } from './doors.js';
+import type { Guests } from './guests.js';
+
+/**
+ * Whose operation it is. Without a room: an identity's, wherever its door leads. With one: a linked customer's, at that
+ * room, if the session (`name`) is there; with an empty name, because they were linked just now.
+ */
+export interface Subject {
+  readonly name: string;
+  readonly room?: string | undefined;
+}
+
+/** Does something at a place, or answers where to ask instead: `@` and what the door says, or a room's heir. */
+export type Ask<Answer> = (place: Place) => Promise<Answer | string>;
+/** What is told of an answer. */
+export type Tell<Answer, Told> = (place: Place, answer: Answer) => Told;
+
+/** What a change answered, and the profile that has it. */
+export interface Changed<Answer> {
+  readonly profileId: string;
+  readonly answer: Answer;
+}
+
+export class Places {
+  readonly #doors: Doors;
+  readonly #atProfile: AtProfile;
+  readonly #guests: Guests;
+
+  constructor(doors: Doors, atProfile: AtProfile, guests: Guests) {
+    this.#doors = doors;
+    this.#atProfile = atProfile;
+    this.#guests = guests;
+  }
+
+  /**
+   * Changes something of a subject's profile: in one step with the check of its door, or, on a cluster, after it.
+   * @param makesKnown whether an unknown identity is known afterwards
+   * @param make makes the change at a place, or answers (a text) where to ask instead
+   * @returns undefined as `enter` @throws what `make` throws, and ServiceError `unavailable`
+   */
+  change<Answer, Told>(
+    subject: Subject,
+    makesKnown: boolean,
+    make: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    const { name, room } = subject;
+    const change = () =>
+      this.#doors.checksDoors || room !== undefined
+        ? this.ask(subject, make, tell)
+        : this.#changeFound(name, makesKnown, make, tell);
+    return room === undefined && this.#guests.isUnmet(name) ? this.#guests.meet(name).then(change) : change();
+  }
+
+  /** On a cluster: at home a door is checked in the same step, a room only before it. */
+  async #changeFound<Answer, Told>(
+    name: string,
+    makesKnown: boolean,
+    make: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    const { room } = await this.#doors.where(name, makesKnown ? 'resolve' : 'peek');
+    const place = this.#placeOf(name, room);
+    const answer = await make(place);
+    if (typeof answer !== 'string') return tell(place, answer);
+    return this.follow(name, place, answer, make, tell);
+  }
+
+  ask<Answer, Told>(
+    { name, room }: Subject,
+    ask: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    if (room !== undefined) return this.askAt(name, room, ask, tell);
+    const place = this.#placeOf(name, this.#doors.checksDoors ? this.#doors.remembered(name) : undefined);
+    // Nearly all are asked once, and need no function that can be suspended.
+    return ask(place).then((answer) =>
+      typeof answer === 'string' ? this.follow(name, place, answer, ask, tell) : tell(place, answer),
+    );
+  }
+
+  async askAt<Answer, Told>(
+    session: string,
+    room: string,
+    ask: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    const asked = this.#doors.checksDoors
+      ? { name: session, room }
+      : await this.askedSubject({ name: session, room });
+    if (asked === undefined) return undefined;
+    const place = this.#roomOf(room, asked.name);
+    const answer = await ask(place);
+    if (typeof answer !== 'string') return tell(place, answer);
+    return answer.startsWith('@') ? undefined : this.follow('', place, answer, ask, tell);
+  }
+
+  /** A subject whose door needs no check any more; undefined where its session is not at its room. */
+  async askedSubject({ name, room }: Subject): Promise<Subject | undefined> {
+    if (name === '') return { name, room };
+    const door = await this.#doors.where(name);
+    if (room !== undefined) return door.room === room ? { name: '', room } : undefined;
+    return door.room === undefined ? { name } : { name: '', room: door.room };
+  }
+
+  /** Asks on, where an answer says to. @returns undefined where that is a door, and there is no name to ask for */
+  async follow<Answer, Told>(
+    name: string,
+    first: Place,
+    elsewhere: string,
+    ask: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
+    let place = first;
+    let answer: Answer | string = elsewhere;
+    for (let hop = 1; hop < MAX_HOPS && typeof answer === 'string'; hop++) {
+      if (!answer.startsWith('@')) {
+        const profileId = await this.#atProfile.follow(place.profileId, answer);
+        place = placeOf(profileId);
+      } else {
+        if (name === '') return undefined;
+        let { room } = answer === ERASED ? await this.#doors.where(name) : doorOf(answer.slice(1));
+        if (answer === ERASED && room === place.profileId && place.isRoom) {
+          await this.#doors.mend(name, room);
+          room = (await this.#doors.where(name)).room;
+        }
+        this.#doors.remember(name, room);
+        place = this.#placeOf(name, room);
+      }
+      answer = await ask(place);
+    }
+    if (typeof answer === 'string') throw new ServiceError('internal');
+    return tell(place, answer);
+  }
+
+  #placeOf(name: string, room: string | undefined): Place {
+    if (room !== undefined) return this.#roomOf(room, this.#doors.checksDoors ? name : '');
+    const profileId = this.#doors.ownProfile(name);
+    return { profileId, isRoom: false, checked: name, bucket: bucketOf(profileId) };
+  }
+
+  #roomOf(room: string, checked: string): Place {
+    if (checked === '') return placeOf(room);
+    return { profileId: room, isRoom: true, checked, bucket: bucketOf(this.#doors.ownProfile(checked)) };
+  }
+}
+
+export function asChanged<Answer>({ profileId }: Place, answer: Answer): Changed<Answer> {
+  return { profileId, answer };
+}
