@@ -1,14 +1,19 @@
 #!lua flags=allow-oom
 -- A flusher says that it is there and how many streams it owns, and is told of the others: so they share evenly.
 --
--- KEYS[1] flushers
+-- KEYS[1] flushers   KEYS[2] meta (in the same slot)
 --
 -- ARGV[1] owner, as in flush-claim.lua
 -- ARGV[2] streams that it owns; below 0: it ends
 -- ARGV[3] milliseconds of silence after which a flusher counts as gone
 --
--- Returns a flat list {owner, streams, owner, streams, ...} of those that are there, this one among them.
+-- Returns a flat list {owner, streams, owner, streams, ...} of those that are there, this one among them; an empty one, and
+-- nothing was done, where Redis has lost the deployment.
 -- Errors: none.
+
+if redis.call('EXISTS', KEYS[2]) == 0 then
+  return {}
+end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

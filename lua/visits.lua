@@ -89,11 +89,13 @@ local function is_over(key)
   return fields > max
 end
 
--- Notes that one who is at home was seen.
+-- Notes that one who is at home was seen. Returns an error where this server takes no writes: reads of the batch go on.
 local function seen(door, ids, identity, field, day_s)
   if day_s ~= '' then
-    redis.call('HSET', door, '', math.floor(time[1] / day_s))
-    if field then
+    local noted = redis.pcall('HSET', door, '', math.floor(time[1] / day_s))
+    if type(noted) == 'table' then
+      return noted
+    elseif field then
       redis.call('HDEL', ids, identity)
     end
   end
@@ -148,8 +150,7 @@ while true do
       if not answer then
         answer = 0
         if not is_new then
-          seen(more, key, rest, field, identity)
-          answer = 1
+          answer = seen(more, key, rest, field, identity) or 1
         end
       end
     elseif kind == 'n' then

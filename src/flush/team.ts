@@ -11,14 +11,14 @@ const LEAVING = -1;
 
 export class Team {
   readonly #redis: RedisClient;
-  readonly #key: string;
+  readonly #keys: readonly string[];
   readonly #owner: string;
   readonly #silentMs: number;
 
   /** @param silentMs a flusher that has not been heard of for so long counts as gone */
-  constructor(redis: RedisClient, keys: Pick<Keys, 'flushers'>, owner: string, silentMs: number) {
+  constructor(redis: RedisClient, keys: Pick<Keys, 'flushers' | 'meta'>, owner: string, silentMs: number) {
     this.#redis = redis;
-    this.#key = keys.flushers;
+    this.#keys = [keys.flushers, keys.meta];
     this.#owner = owner;
     this.#silentMs = silentMs;
   }
@@ -38,7 +38,7 @@ export class Team {
 
   async #run(streams: number): Promise<(string | number)[]> {
     const args = [this.#owner, streams, this.#silentMs];
-    return (await runScript(this.#redis, TEAM, [this.#key], args)) as (string | number)[];
+    return (await runScript(this.#redis, TEAM, this.#keys, args)) as (string | number)[];
   }
 }
 

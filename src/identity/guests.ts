@@ -36,13 +36,13 @@ export class Guests {
    */
   async meet(name: string, gate?: Gate): Promise<void> {
     if (!this.isUnmet(name, gate)) return;
-    const isKnown = await this.#touch(name);
+    const isKnown = await this.#touch(name, 'touch');
     if (!isKnown && gate !== undefined && gate.take() === undefined) throw gate.refusal();
   }
 
   /** `meet` of one for whom nothing is changed: it is not waited for, and may fail. */
   note(name: string): void {
-    if (this.isUnmet(name)) this.#touch(name).catch(() => {});
+    if (this.isUnmet(name)) this.#touch(name, 'note').catch(() => {});
   }
 
   isUnmet(name: string, gate?: Gate): boolean {
@@ -51,13 +51,13 @@ export class Guests {
   }
 
   /** @returns whether it is known */
-  async #touch(name: string): Promise<boolean> {
+  async #touch(name: string, kind: 'touch' | 'note'): Promise<boolean> {
     const profileId = this.#doors.ownProfile(name);
     const bucket = bucketOf(profileId);
     const seen = this.seen as Seen;
     const dayS = daysOf(seen, name);
     const asked = {
-      kind: 'touch',
+      kind,
       isRoom: false,
       name,
       bucket,

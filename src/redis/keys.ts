@@ -126,7 +126,8 @@ export function createKeys(prefix: string): Keys {
     request: (digest) => `${prefix}:{request:${digest}}`,
     journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
-    flushers: `${prefix}:flushers`,
+    // In the slot of `meta`.
+    flushers: `${prefix}:flushers{${prefix}:meta}`,
     erasures: `${prefix}:erasures`,
     compliance: `${prefix}:{compliance}:open`,
     complianceTaken: `${prefix}:{compliance}:taken`,

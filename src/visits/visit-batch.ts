@@ -11,8 +11,11 @@ import { type VisitLog, visitLine } from './visit-log.js';
 
 /** What is done with a count. */
 export type VisitKind = 'visit' | 'visitAndCount' | 'read' | 'reset';
-/** Where an identity is; `resolve` makes an unknown one known, `touch` notes that it was seen. */
-type DoorKind = 'resolve' | 'peek' | 'touch';
+/**
+ * Where an identity is; `resolve` makes an unknown one known. `touch` notes that it was seen, and so does `note`, which
+ * does not count as a write: reads in its batch wait for no replica, and are answered where it fails.
+ */
+type DoorKind = 'resolve' | 'peek' | 'touch' | 'note';
 
 /** An operation at a door (of an identity at home), on the door itself, or at a room. */
 export interface Entry extends Batched<VisitAnswer> {
@@ -55,6 +58,7 @@ const LETTERS: Record<Entry['kind'], string> = {
   resolve: 'r',
   peek: 'p',
   touch: 't',
+  note: 't',
 };
 
 /**
@@ -72,7 +76,7 @@ export function visitFormat(
     script: loadScript('visits'),
     tag: ({ profileId }) => bucketOf(profileId),
     mixesTags: true,
-    writes: ({ kind }) => kind !== 'read' && kind !== 'peek',
+    writes: ({ kind }) => kind !== 'read' && kind !== 'peek' && kind !== 'note',
     encode(entries, call, namesKeys, address) {
       let lines = '';
       let visits = '';
@@ -92,7 +96,7 @@ export function visitFormat(
           continue;
         }
         const door = name(keys.door(profileId));
-        if (kind === 'touch')
+        if (kind === 'touch' || kind === 'note')
           lines += `t${name(keys.ids(entry.bucket))}\n${entry.name}\n${door}\n${entry.dayS ?? ''}\n`;
         else if (entry.dayS !== undefined) {
           const ids = name(keys.ids(entry.bucket));

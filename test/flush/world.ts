@@ -49,6 +49,8 @@ export async function openWorld(server: TestRedis): Promise<World> {
       await migrate(admin, name);
       const client = createClickHouse(clickhouse.url, name);
       clients.push(client);
+      // Of a deployment, without which flushers are none of a team.
+      await redis.hset(createKeys(name).meta, 'bucketCount', '1');
       return place(redis, client, name, shards);
     },
     async close() {

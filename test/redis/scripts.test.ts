@@ -32,7 +32,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'flush-prepare': '2e3a0170b91550e8cb6a7c81c565a6e6cee9e506',
   'flush-release': '33cdc0831582cbf0b918275367184a35f3e4f309',
   'flush-retry': '2a8b207345c4de88873da3a81312803ea37af6d2',
-  'flush-team': '1296fab97ed5fa4addbd1148c00b9ce7624da822',
+  'flush-team': 'fcb9024807e5bfa61c37c38c807bbeb1a4970391',
   'free-door': '5f1a2f60c970b790e11f9b89a21fa1b097289727',
   items: '4a8c499e838c52f9d2d4d1487a76c3bf031f02fa',
   'merge-done': '743a2ee5783248e9adaeb0adf2634b83c2ecc68d',
@@ -58,7 +58,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
   'visit-once': 'e8e91de3cc8493ed733e8d0d830f17df51afeb2c',
-  visits: 'c41b31c51b215a4ee142c7bd89aec12fb3bb25f3',
+  visits: '5c12115eef719cc2237dc2445404968bd5363e6d',
   wishlist: '45b9d095cf825db41185de1ea1b0eaf8985f7a41',
 };
 
