@@ -50,7 +50,7 @@ export async function openWorld(server: TestRedis): Promise<World> {
       const client = createClickHouse(clickhouse.url, name);
       clients.push(client);
       // Of a deployment, without which flushers are none of a team.
-      await redis.hset(createKeys(name).meta, 'buckets', '1');
+      await redis.hset(createKeys(name).meta, 'of', 'a test');
       return place(redis, client, name, shards);
     },
     async close() {
