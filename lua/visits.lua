@@ -19,7 +19,6 @@
 --              d reset: door; handle; ids; the identity, `s:<session>` or `c:<customer>`
 --              n visit of one who may be unknown: door; handle; ids; the identity; seconds of a day, empty where it is
 --                not noted that it was seen; 1 where unknown ones are refused, else empty
---              t one was seen: ids; the identity; door; seconds of a day, empty where that is not noted
 --              p where is the identity, r the same and make it known: ids; the identity; door; empty
 --              V C G D the same as v c g d, at a room: room; handle; profile of the room; the identity, or empty where
 --                its door was asked before; where it is not empty: ids; the room that the sender expects
@@ -34,7 +33,6 @@
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
 --   a count (integer) for c, C, g, G, n; TOO_MANY -6 for v, V, c, C, n: this would be one product too many
 --   for n also NEWCOMER -7: it was unknown, and has the count 1; REFUSED -8: it is unknown, and nothing was done
---   for t 1 where it is at home, 0 where it is unknown
 --   `@<field>`: the identity is elsewhere; without the field (empty) where the sender has to ask for it
 --   the heir's id, `!` before it while the merge is under way: the room was merged away; `@`: it is being erased, or
 --     it is no room (any more): each has an owner
@@ -89,19 +87,17 @@ local function is_over(key)
   return fields > max
 end
 
--- Notes that one who is at home was seen. Returns an error where this server takes no writes: reads of the batch go on.
+-- Notes that one who is at home was seen.
 local function seen(door, ids, identity, field, day_s)
   if day_s ~= '' then
-    local noted = redis.pcall('HSET', door, '', math.floor(time[1] / day_s))
-    if type(noted) == 'table' then
-      return noted
-    elseif field then
+    redis.call('HSET', door, '', math.floor(time[1] / day_s))
+    if field then
       redis.call('HDEL', ids, identity)
     end
   end
 end
 
--- n and t: where else to ask, or nothing; its field, and whether it is unknown.
+-- n: where else to ask, or nothing; its field, and whether it is unknown.
 local function meet(ids, identity, door)
   local field = redis.pcall('HGET', ids, identity)
   if type(field) == 'table' then
@@ -145,14 +141,6 @@ while true do
     at = stop + 1
     if kind == 'p' or kind == 'r' then
       answer = where(kind, key, rest, more)
-    elseif kind == 't' then
-      answer, field, is_new = meet(key, rest, more)
-      if not answer then
-        answer = 0
-        if not is_new then
-          answer = seen(more, key, rest, field, identity) or 1
-        end
-      end
     elseif kind == 'n' then
       local refuses
       _, stop, day_s, refuses = find(text, '^([^\n]*)\n([^\n]*)\n', at)

@@ -4,9 +4,12 @@
 import type { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
 import { bucketOf } from '../redis/keys.js';
-import type { VisitBatch } from '../visits/visit-batch.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
 import type { Doors } from './doors.js';
 import type { Seen } from './seen.js';
+
+const MEET = loadScript('meet');
 
 /** Bounds how many new visitors come from one place. */
 export interface Gate {
@@ -19,13 +22,13 @@ export interface Gate {
 
 export class Guests {
   readonly #doors: Doors;
-  readonly #batch: VisitBatch;
+  readonly #store: Store;
   /** Undefined where none is met: guests stay for ever, and there is no gate. */
   readonly seen: Seen | undefined;
 
-  constructor(doors: Doors, batch: VisitBatch, seen: Seen | undefined) {
+  constructor(store: Store, doors: Doors, seen: Seen | undefined) {
+    this.#store = store;
     this.#doors = doors;
-    this.#batch = batch;
     this.seen = seen;
   }
 
@@ -36,13 +39,13 @@ export class Guests {
    */
   async meet(name: string, gate?: Gate): Promise<void> {
     if (!this.isUnmet(name, gate)) return;
-    const isKnown = await this.#touch(name, 'touch');
+    const isKnown = await this.#touch('change', name);
     if (!isKnown && gate !== undefined && gate.take() === undefined) throw gate.refusal();
   }
 
   /** `meet` of one for whom nothing is changed: it is not waited for, and may fail. */
   note(name: string): void {
-    if (this.isUnmet(name)) this.#touch(name, 'note').catch(() => {});
+    if (this.isUnmet(name)) this.#touch('note', name).catch(() => {});
   }
 
   isUnmet(name: string, gate?: Gate): boolean {
@@ -50,24 +53,15 @@ export class Guests {
     return gate !== undefined || (this.seen.dayS !== '' && !isCustomerName(name));
   }
 
-  /** @returns whether it is known */
-  async #touch(name: string, kind: 'touch' | 'note'): Promise<boolean> {
+  /** A call of its own: reads in one batch with it would be writes. @returns whether it is known */
+  async #touch(call: 'change' | 'note', name: string): Promise<boolean> {
+    const { keys } = this.#store;
     const profileId = this.#doors.ownProfile(name);
-    const bucket = bucketOf(profileId);
     const seen = this.seen as Seen;
-    const dayS = daysOf(seen, name);
-    const asked = {
-      kind,
-      isRoom: false,
-      name,
-      bucket,
-      profileId,
-      handle: '',
-      device: null,
-    } as const;
-    const answer = await this.#batch.run({ ...asked, dayS });
-    if (answer === 1) seen.add(profileId);
-    return answer !== 0;
+    const touched = [keys.ids(bucketOf(profileId)), keys.door(profileId)];
+    const reply = (await this.#store[call](MEET, touched, [name, daysOf(seen, name)])) as number;
+    if (reply > 0) seen.add(profileId);
+    return reply !== 0;
   }
 }
 

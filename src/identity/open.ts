@@ -67,7 +67,7 @@ export function openIdentity(
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
   const doors = new Doors(store, batch, profileIds, atProfile);
-  const guests = new Guests(doors, batch, seen);
+  const guests = new Guests(store, doors, seen);
   const places = new Places(doors, atProfile, guests);
   const counting = new Counting(store, batch, doors, places, guests, {
     maxProducts,

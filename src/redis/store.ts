@@ -114,6 +114,14 @@ export class Store {
     return this.#send(script, keys, args, (lastMoment) => [lastMoment], true);
   }
 
+  /**
+   * As `change`, but waits for no replica: for what may be lost. A wait would hold up the reads behind it.
+   * @throws ServiceError `unavailable`
+   */
+  note(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
+    return this.#send(script, keys, args, (lastMoment) => [lastMoment], false);
+  }
+
   async #send(
     script: Script,
     keys: readonly string[],

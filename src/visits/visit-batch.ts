@@ -11,11 +11,8 @@ import { type VisitLog, visitLine } from './visit-log.js';
 
 /** What is done with a count. */
 export type VisitKind = 'visit' | 'visitAndCount' | 'read' | 'reset';
-/**
- * Where an identity is; `resolve` makes an unknown one known. `touch` notes that it was seen, and so does `note`, which
- * does not count as a write: reads in its batch wait for no replica, and are answered where it fails.
- */
-type DoorKind = 'resolve' | 'peek' | 'touch' | 'note';
+/** Where an identity is; `resolve` makes an unknown one known. */
+type DoorKind = 'resolve' | 'peek';
 
 /** An operation at a door (of an identity at home), on the door itself, or at a room. */
 export interface Entry extends Batched<VisitAnswer> {
@@ -33,7 +30,7 @@ export interface Entry extends Batched<VisitAnswer> {
   /** Of a visit, as its visitor sent it: it is logged. */
   readonly device: string | null;
   /**
-   * Of `touch`, and of a visit at the door of one who may be unknown, or was not seen today as far as this process knows:
+   * Of a visit at the door of one who may be unknown, or was not seen today as far as this process knows:
    * seconds of a day; empty where it is not noted that it was seen.
    */
   readonly dayS?: string | undefined;
@@ -43,7 +40,7 @@ export interface Entry extends Batched<VisitAnswer> {
 
 /**
  * The count, where one was asked for, and of a visit with `dayS`; LUA.NEWCOMER or LUA.REFUSED for one who was unknown.
- * For `resolve` and `peek` the identity's field in `ids`, as in lua/visits.lua; for `touch` 1 where it is known, else 0.
+ * For `resolve` and `peek` the identity's field in `ids`, as in lua/visits.lua.
  * Another text says that nothing was done here, and where to ask: `@<field>`, or a profile's heir.
  */
 export type VisitAnswer = string | number | undefined;
@@ -57,8 +54,6 @@ const LETTERS: Record<Entry['kind'], string> = {
   reset: 'd',
   resolve: 'r',
   peek: 'p',
-  touch: 't',
-  note: 't',
 };
 
 /**
@@ -76,7 +71,7 @@ export function visitFormat(
     script: loadScript('visits'),
     tag: ({ profileId }) => bucketOf(profileId),
     mixesTags: true,
-    writes: ({ kind }) => kind !== 'read' && kind !== 'peek' && kind !== 'note',
+    writes: ({ kind }) => kind !== 'read' && kind !== 'peek',
     encode(entries, call, namesKeys, address) {
       let lines = '';
       let visits = '';
@@ -96,9 +91,7 @@ export function visitFormat(
           continue;
         }
         const door = name(keys.door(profileId));
-        if (kind === 'touch' || kind === 'note')
-          lines += `t${name(keys.ids(entry.bucket))}\n${entry.name}\n${door}\n${entry.dayS ?? ''}\n`;
-        else if (entry.dayS !== undefined) {
+        if (entry.dayS !== undefined) {
           const ids = name(keys.ids(entry.bucket));
           lines += `n${door}\n${handle}\n${ids}\n${entry.name}\n${entry.dayS}\n${entry.refusesNew ? 1 : ''}\n`;
         } else if (kind === 'resolve' || kind === 'peek')

@@ -35,6 +35,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'flush-team': 'fcb9024807e5bfa61c37c38c807bbeb1a4970391',
   'free-door': '5f1a2f60c970b790e11f9b89a21fa1b097289727',
   items: '4a8c499e838c52f9d2d4d1487a76c3bf031f02fa',
+  meet: '7698eca846739c2419888ca8d84eebabbd289098',
   'merge-done': '743a2ee5783248e9adaeb0adf2634b83c2ecc68d',
   'merge-give': 'b8851c4b963107800807e7601db6cf57d246dcc1',
   'merge-record': '919c68b35729bd380856cd0a24fcec04e4371c63',
@@ -58,7 +59,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
   'visit-once': 'e8e91de3cc8493ed733e8d0d830f17df51afeb2c',
-  visits: '5c12115eef719cc2237dc2445404968bd5363e6d',
+  visits: 'f721abe5799bf3dd1aaadcffaee58f540cb1f858',
   wishlist: '45b9d095cf825db41185de1ea1b0eaf8985f7a41',
 };
 

@@ -101,24 +101,24 @@ t.test('visits.lua', async (t) => {
     t.equal(await client.get(DOOR), '');
   });
 
-  t.test('t notes that one who is at home was seen, and makes none known', async (t) => {
-    const touch = (day = '100', who = 's:1') => `t${IDS}\n${who}\n${DOOR}\n${day}\n`;
-    t.same(await batch([touch(), touch('')], { seq: 1 }), [1, 0, 2, 0]);
+  t.test('meet.lua notes that one who is at home was seen, and makes none known', async (t) => {
+    const meet = async (day = '100') => call('meet', [IDS, DOOR], [await clock(1_000), 's:1', day]);
+    t.same([await meet(), await meet('')], [0, 0]);
     t.same(await left(), []);
     await batch([door('v', 'x')], { seq: 2 });
-    t.same(await batch([touch('')], { seq: 3 }), [1, 1]);
+    t.equal(await meet(''), 1);
     t.same(await client.hkeys(DOOR), ['x'], 'no day where none is to be noted');
-    t.same(await batch([touch()], { seq: 4 }), [1, 1]);
+    t.equal(await meet(), 1);
     t.same((await client.hkeys(DOOR)).sort(), ['', 'x']);
     await client.del(DOOR);
     await client.hset(IDS, 's:1', '.');
-    t.same(await batch([touch()], { seq: 5 }), [1, 1]);
+    t.equal(await meet(), 1);
     t.same(await left(), [DOOR]);
     t.same(await batch([ask('p'), ask('r')], { seq: 6 }), [1, '.', 2, '.'], 'known by its day alone');
     await client.del(DOOR);
     await client.set(DOOR, '');
     await client.hset(IDS, 's:1', `${AT} 1`);
-    t.same(await batch([touch()], { seq: 7 }), [1, `@${AT} 1`]);
+    t.equal(await meet(), 2);
     t.equal(await client.get(DOOR), '', 'who is away has no day');
   });
 
