@@ -301,7 +301,7 @@ export function serve(
     const figures = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
     const unprefixed = operatingOperations(
       async () => {
-        if (exchanges.isDraining) return 'the process is stopping';
+        if (exchanges.isStopping) return 'the process is stopping';
         return await store.ping().then(() => undefined, inWords);
       },
       async () => {

@@ -137,7 +137,7 @@ export const SETTINGS = {
   ),
   DRAIN_MS: setting(
     '2000',
-    'milliseconds that `serve` goes on answering after SIGTERM, each answer closing its connection, while `/readyz` is 503',
+    'milliseconds that `serve` goes on as before after SIGTERM, but for `/readyz`, which is 503; then it takes no more connections, and for up to a second answers close those that there are',
     integer(0, 60_000),
   ),
   WORKERS: setting('1', '`serve` processes that `start` runs on the one port', integer(1, 256)),

@@ -23,7 +23,7 @@ export interface ExchangeHost {
   readonly bodies: BodyReader;
   readonly log: Logger;
   /** Whether answers close their connections. */
-  readonly isDraining: boolean;
+  readonly closesConnections: boolean;
   /** STRANGER_NEW_VISITORS; undefined where they are not bounded. */
   readonly newVisitors: RateLimit | undefined;
   /** Told of every answer that tells an error. */
@@ -230,14 +230,18 @@ export class Exchange implements Request, Outcome {
 
   #finish(body: string | Uint8Array | undefined): void {
     const res = this.#res;
-    const { access, isDraining } = this.#host;
+    const { access, closesConnections } = this.#host;
     writeCors(access, res, this.head.origin);
-    const closes = this.closes || this.#isEndless || isDraining;
+    const mustClose = this.closes || this.#isEndless;
+    const closes = mustClose || closesConnections;
+    if (body !== undefined && !this.isHead && (mustClose || body.length < SHARED_BYTES)) {
+      res.end(body, closes); // which says so, too
+      return;
+    }
     if (closes) res.writeHeader('connection', 'close');
     if (body !== undefined && this.isHead) res.writeHeader('content-length', `${Buffer.byteLength(body)}`);
     // With any argument, endWithoutBody of uWebSockets.js does not answer.
     if (body === undefined || this.isHead) res.endWithoutBody();
-    else if (body.length < SHARED_BYTES || this.closes || this.#isEndless) res.end(body, closes);
     else this.#endShared(typeof body === 'string' ? Buffer.from(body) : body);
   }
 

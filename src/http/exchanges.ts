@@ -49,8 +49,10 @@ export class Exchanges implements ExchangeHost {
   readonly log: Logger;
   readonly newVisitors: RateLimit | undefined;
   readonly onRefusal: (code: ErrorCode) => void;
-  /** Whether answers close their connections, and this process counts as not ready. */
-  isDraining = false;
+  /** Whether this process counts as not ready. */
+  isStopping = false;
+  /** Whether each answer closes its connection. */
+  closesConnections = false;
   readonly #options: ExchangeOptions;
   readonly #idPrefix = `${randomBytes(6).toString('base64url')}-`;
   #ids = 0;
@@ -88,7 +90,7 @@ export class Exchanges implements ExchangeHost {
 
   /** Resolves when the last request is answered and its answer read; from now on answers close their connections. */
   async finish(): Promise<void> {
-    this.isDraining = true;
+    this.closesConnections = true;
     if (this.#open > 0) {
       await new Promise<void>((resolve) => {
         this.#onDrained = resolve;
@@ -193,7 +195,7 @@ export class Exchanges implements ExchangeHost {
       res.writeStatus('204 No Content').writeHeader('x-request-id', this.#requestId(head));
       writeCors(access, res, head.origin);
       writePreflight(access, res, head.origin, methods);
-      if (this.isDraining) res.writeHeader('connection', 'close');
+      if (this.closesConnections) res.writeHeader('connection', 'close');
       res.endWithoutBody();
     };
   }

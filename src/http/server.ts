@@ -19,16 +19,18 @@ export interface ListenOptions {
 export interface Server {
   readonly port: number;
   /**
-   * From now on answers close their connections, so that callers come back on others: to processes that share the port,
-   * or wherever a balancer leads them. New ones are taken for `ms` milliseconds more, or until `hurry` aborts.
+   * Sends callers elsewhere: to processes that share the port, or wherever a balancer leads them. For `ms` milliseconds,
+   * or until `hurry` aborts, all goes on and /readyz tells balancers that ask. Then no connection is taken any more, and
+   * answers close those that there are. Not before: each closed one would come back as a new one, and those that come in
+   * the moment in which a process stops listening are reset by the kernel.
    */
   drain(ms: number, hurry?: AbortSignal): Promise<void>;
   /** Stops listening, answers what is under way, then drops the connections. */
   close(): Promise<void>;
 }
 
-/** Milliseconds from a connection to its first request. */
-const LAST_MS = 100;
+/** Milliseconds in which a connection that is kept has its next request. */
+const LAST_MS = 1_000;
 
 type Uws = typeof import('uWebSockets.js');
 
@@ -87,11 +89,12 @@ export async function listen(options: ListenOptions): Promise<Server> {
   return {
     port: uws.us_socket_local_port(socket as never),
     async drain(ms, hurry) {
-      exchanges.isDraining = true;
+      exchanges.isStopping = true;
       const pause = (time: number) => sleep(time, undefined, hurry && { signal: hurry }).catch(() => {});
       await pause(ms);
       stopListening();
-      await pause(Math.min(ms, LAST_MS)); // on connections that were taken last
+      exchanges.closesConnections = true;
+      await pause(Math.min(ms, LAST_MS));
     },
     async close() {
       stopListening();

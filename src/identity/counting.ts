@@ -66,7 +66,7 @@ export class Counting {
   count(kind: VisitKind, name: string, handle: string, device: string | null, asker: Asker): void {
     const own = this.#doors.ownProfile(name);
     const room = this.#doors.checksDoors ? this.#doors.remembered(name) : undefined;
-    if (kind === 'reset') this.#guests.note(name);
+    if (!isVisit(kind)) this.#guests.note(name, own);
     const counting = new CountingAt(this, kind, name, handle, device, asker, own, room);
     const { seen } = this.#guests;
     if (seen !== undefined && room === undefined && isVisit(kind) && !seen.has(own)) counting.meet(seen);

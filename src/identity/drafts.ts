@@ -41,14 +41,14 @@ export class Drafts {
 
   /** `record` of an event that is told, wherever its identity's door leads: without a promise where one call does it. */
   submit(name: string, draft: Draft): void {
-    if (this.#guests.isUnmet(name) || !this.#recorder.checksDoors) {
+    const own = this.#doors.ownProfile(name);
+    if (this.#guests.isUnmet(name, own) || !this.#recorder.checksDoors) {
       this.record({ name }, (profileId) => draft.encode(profileId)).then(
         (profileId) => draft.recorded(profileId as string),
         (error) => draft.failed(error),
       );
       return;
     }
-    const own = this.#doors.ownProfile(name);
     const room = this.#doors.remembered(name);
     const profileId = room ?? own;
     const shard = this.#recorder.shardOf(profileId);

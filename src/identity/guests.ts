@@ -25,6 +25,8 @@ export class Guests {
   readonly #store: Store;
   /** Undefined where none is met: guests stay for ever, and there is no gate. */
   readonly seen: Seen | undefined;
+  /** Own profiles of those who are being noted: a page reads many counts at once. */
+  readonly #noting = new Set<string>();
 
   constructor(store: Store, doors: Doors, seen: Seen | undefined) {
     this.#store = store;
@@ -38,29 +40,34 @@ export class Guests {
    * @throws ServiceError `unavailable`, and what the gate's refusal is
    */
   async meet(name: string, gate?: Gate): Promise<void> {
-    if (!this.isUnmet(name, gate)) return;
-    const isKnown = await this.#touch('change', name);
+    const own = this.#doors.ownProfile(name);
+    if (!this.isUnmet(name, own, gate)) return;
+    const isKnown = await this.#touch('change', name, own);
     if (!isKnown && gate !== undefined && gate.take() === undefined) throw gate.refusal();
   }
 
-  /** `meet` of one for whom nothing is changed: it is not waited for, and may fail. */
-  note(name: string): void {
-    if (this.isUnmet(name)) this.#touch('note', name).catch(() => {});
+  /** `meet` of one for whom nothing is changed: it is not waited for, and may fail. @param own its own profile */
+  note(name: string, own: string): void {
+    if (!this.isUnmet(name, own) || this.#noting.has(own)) return;
+    this.#noting.add(own);
+    this.#touch('note', name, own)
+      .catch(() => {})
+      .finally(() => this.#noting.delete(own));
   }
 
-  isUnmet(name: string, gate?: Gate): boolean {
-    if (this.seen === undefined || this.seen.has(this.#doors.ownProfile(name))) return false;
+  /** @param own the identity's own profile, which costs a digest to find */
+  isUnmet(name: string, own: string, gate?: Gate): boolean {
+    if (this.seen === undefined || this.seen.has(own)) return false;
     return gate !== undefined || (this.seen.dayS !== '' && !isCustomerName(name));
   }
 
   /** A call of its own: reads in one batch with it would be writes. @returns whether it is known */
-  async #touch(call: 'change' | 'note', name: string): Promise<boolean> {
+  async #touch(call: 'change' | 'note', name: string, own: string): Promise<boolean> {
     const { keys } = this.#store;
-    const profileId = this.#doors.ownProfile(name);
     const seen = this.seen as Seen;
-    const touched = [keys.ids(bucketOf(profileId)), keys.door(profileId)];
+    const touched = [keys.ids(bucketOf(own)), keys.door(own)];
     const reply = (await this.#store[call](MEET, touched, [name, daysOf(seen, name)])) as number;
-    if (reply > 0) seen.add(profileId);
+    if (reply > 0) seen.add(own);
     return reply !== 0;
   }
 }

@@ -55,7 +55,8 @@ export class Places {
       this.#doors.checksDoors || room !== undefined
         ? this.ask(subject, make, tell)
         : this.#changeFound(name, makesKnown, make, tell);
-    return room === undefined && this.#guests.isUnmet(name) ? this.#guests.meet(name).then(change) : change();
+    const isUnmet = room === undefined && this.#guests.isUnmet(name, this.#doors.ownProfile(name));
+    return isUnmet ? this.#guests.meet(name).then(change) : change();
   }
 
   /** On a cluster: at home a door is checked in the same step, a room only before it. */

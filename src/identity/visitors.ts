@@ -65,9 +65,7 @@ export class Visitors {
   /** Counts, reads or resets for a visitor, who is told: `enter` and `read` without promises, wherever nothing is linked. */
   count(kind: VisitKind, who: Identity, mayLink: boolean, handle: string, asker: Asker): void {
     if (!mustLink(who, mayLink)) {
-      const name = onlyName(who);
-      if (kind === 'read') this.#guests.note(name);
-      this.#counting.count(kind, name, handle, who.device, asker);
+      this.#counting.count(kind, onlyName(who), handle, who.device, asker);
       return;
     }
     const settled =
@@ -148,7 +146,6 @@ export class Visitors {
   /** The visitor's count of a product, and the profile id that it has or would get. */
   async read(who: Identity, mayLink: boolean, handle: string): Promise<Settled> {
     const name = await this.#nameToRead(who, mayLink);
-    this.#guests.note(name);
     return (await this.#counting.enter('read', { name }, handle)) as Settled;
   }
 
@@ -163,7 +160,6 @@ export class Visitors {
   ): Promise<{ readonly profileId: string; readonly counts: readonly number[] }> {
     for (let round = 0; round < READ_ROUNDS; round++) {
       const name = await this.#nameToRead(who, mayLink);
-      this.#guests.note(name);
       const read = await Promise.all(
         handles.map((handle) => this.#counting.enter('read', { name }, handle) as Promise<Settled>),
       );
@@ -177,7 +173,7 @@ export class Visitors {
   /** The profile that the visitor has, or would get. Creates and links nothing. */
   async find(who: Identity, mayLink: boolean): Promise<Settled> {
     const name = await this.#nameToRead(who, mayLink);
-    this.#guests.note(name);
+    this.#guests.note(name, this.#doors.ownProfile(name));
     return this.#doors.find(name);
   }
 

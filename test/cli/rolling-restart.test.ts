@@ -1,8 +1,8 @@
-// `serve` told to stop: it says so, answers on, and leaves nobody with a broken connection.
+// `serve` told to stop: it says so, answers on, and breaks no connection.
 
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { freePort } from '../../src/embedded/redis.js';
 import { startTestRedis } from '../harness/redis.js';
 import { restartInTurn, startTwo } from './rolling-restart.js';
@@ -11,41 +11,65 @@ import { spawnWishmeter, until } from './wishmeter.js';
 
 const VISIT = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'x' });
 
-t.test('one that drains is not ready, and closes connections as it answers', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const port = await freePort();
-  const drainMs = 4_000;
-  const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
-  const serving = spawnWishmeter({ args: ['serve'], env });
-  t.teardown(async () => {
-    serving.child.kill('SIGKILL');
-    await serving.ended;
-  });
-  await until('it serves', () => serving.stdout().includes('"serving"'));
+const ASKED = [
+  ['POST', '/product/visit', VISIT],
+  ['GET', '/nowhere', ''],
+  ['OPTIONS', '/product/visit', ''],
+  ['HEAD', '/healthz', ''],
+] as const;
+
+t.test(
+  'one that drains is not ready and goes on; then it takes no connection and closes those it has',
+  async (t) => {
+    const redis = await startTestRedis();
+    t.teardown(() => redis.stop());
+    const port = await freePort();
+    const drainMs = 3_000;
+    const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
+    const serving = spawnWishmeter({ args: ['serve'], env });
+    t.teardown(async () => {
+      serving.child.kill('SIGKILL');
+      await serving.ended;
+    });
+    await until('it serves', () => serving.stdout().includes('"serving"'));
+    const agent = keptConnection(t);
+    t.match(await ask(port, agent, 'GET', '/readyz'), { status: 200, connection: undefined });
+    const kept = ASKED.map((asked) => ({ asked, agent: keptConnection(t) }));
+
+    const told = performance.now();
+    serving.child.kill('SIGTERM');
+    const unready = await until('it is not ready, and still answers', async () => {
+      const answer = await ask(port, agent, 'GET', '/readyz');
+      return answer.status === 503 && answer;
+    });
+    t.match(unready, { connection: undefined, body: /^\{"error":"Not ready: the process is stopping\."/ });
+    t.equal(
+      (await ask(port, undefined, 'POST', '/product/visit', VISIT)).status,
+      200,
+      'it takes connections',
+    );
+    const last = await Promise.all(
+      kept.map(async ({ asked: [method, path, body], agent }) => {
+        let answer: Awaited<ReturnType<typeof ask>>;
+        do answer = await ask(port, agent, method, path, body);
+        while (answer.connection === undefined);
+        return { name: `${method} ${path}`, connection: answer.connection, ms: performance.now() - told };
+      }),
+    );
+    for (const { name, connection, ms } of last) {
+      t.equal(connection, 'close', name);
+      t.ok(ms >= drainMs, `${name} kept its connection until then`);
+    }
+    await t.rejects(ask(port, undefined, 'GET', '/healthz'), { code: 'ECONNREFUSED' });
+    t.match(await serving.ended, { code: 0, stderr: '' });
+  },
+);
+
+function keptConnection(t: Test): Agent {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   t.teardown(() => agent.destroy());
-  t.match(await ask(port, agent, 'GET', '/readyz'), { status: 200, connection: undefined });
-
-  const asked = performance.now();
-  serving.child.kill('SIGTERM');
-  const unready = await until('it is not ready, and still answers', async () => {
-    const answer = await ask(port, agent, 'GET', '/readyz');
-    return answer.status === 503 && answer;
-  });
-  t.match(unready, { connection: 'close', body: /^\{"error":"Not ready: the process is stopping\."/ });
-  for (const [method, path, body] of [
-    ['POST', '/product/visit', VISIT],
-    ['GET', '/nowhere', ''],
-    ['OPTIONS', '/product/visit', ''],
-    ['HEAD', '/healthz', ''],
-  ] as const) {
-    t.match(await ask(port, agent, method, path, body), { connection: 'close' }, `${method} ${path}`);
-  }
-  t.equal((await ask(port, undefined, 'POST', '/product/visit', VISIT)).status, 200, 'it takes connections');
-  t.match(await serving.ended, { code: 0, stderr: '' });
-  t.ok(performance.now() - asked >= drainMs, 'the listener stays');
-});
+  return agent;
+}
 
 t.test('a second signal ends the drain at once', async (t) => {
   const redis = await startTestRedis();

@@ -168,7 +168,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
   });
 
   t.test(
-    'nginx passes on to both: while they are restarted in turn no visit is lost, or counted that was refused',
+    'nginx passes on to both: while they are restarted in turn no request fails',
     needsNginx(),
     async (t) => {
       const redis = await startTestRedis();
@@ -179,7 +179,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
           REDIS_URL: redis.url,
           HOST: '127.0.0.1',
           PORT: String(port),
-          DRAIN_MS: '1500',
+          DRAIN_MS: '400',
           REDIS_TIMEOUT_MS: '900',
         }),
       );
@@ -195,8 +195,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
         await sleep(200);
         await restartInTurn(parts);
       }
-      // nginx opens connections all the time then. One that comes in the moment in which a process stops listening is reset.
-      t.ok((await load.expectExact(t, /^502 /)) > 100);
+      t.ok((await load.expectExact(t)) > 100);
     },
   );
 });
