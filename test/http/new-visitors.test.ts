@@ -132,38 +132,68 @@ t.test(
   },
 );
 
-t.test('a flood of new sessions fills Redis as docs/api.md says, and no faster', async (t) => {
-  const [, hourly, bytes, megabytes] =
-    /([\d,]+) new visitors of about (\d+) B an hour, ([\d.]+) MB/.exec(readFileSync('docs/api.md', 'utf8')) ??
-    [];
-  const perHour = Number(hourly?.replace(',', ''));
-  t.equal(perHour, 60 * Number(SETTINGS.STRANGER_NEW_VISITORS.fallback));
-  t.equal(Number(megabytes), Number(((perHour * Number(bytes)) / 1e6).toPrecision(2)));
+const handle = (i: number) => `${i}-`.padEnd(255, 'x');
 
-  const most = 2_000;
-  /** What connections and the records of batches take, however many visitors there are. */
+/** In the order of the table in docs/api.md: what a stranger fills Redis with. */
+const FLOODS: readonly ((i: number) => [body: object, headers?: Record<string, string>])[] = [
+  () => [{ identity: { sessionId: randomUUID() }, productHandle: 'linen-shirt-oversized' }],
+  (i) => [{ identity: { sessionId: randomUUID() }, productHandle: handle(i) }],
+  (i) => [{ identity: { sessionId: `known-${i % 40}` }, productHandle: handle(i) }],
+  (i) => [visit(`known-${i % 40}`), { 'idempotency-key': randomUUID().padEnd(255, 'x') }],
+];
+
+t.test('a flood of strangers fills Redis as docs/api.md says, and no faster', async (t) => {
+  const rows = [
+    ...readFileSync('docs/api.md', 'utf8').matchAll(/^\| (the same|[\d,]+).*\| (\d+) \| ([\d.]+) \|$/gm),
+  ];
+  const visits = 3_000;
+  /** What connections and the records of batches take, however many visits there are. */
   const fixed = 256 * 1024;
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
-  const app = await startApp(t, redis, { env: { STRANGER_NEW_VISITORS: String(most), VISIT_LOG: 'off' } });
+  const env = { STRANGER_NEW_VISITORS: '0', STRANGER_RATE_LIMIT: '0', VISIT_LOG: 'off' };
+  const app = await startApp(t, redis, { env });
   const client = connectTo(redis.url);
   t.teardown(() => client.disconnect());
   const used = async () => Number(/used_memory:(\d+)/.exec(await client.info('memory'))?.[1]);
-  await app.get(withQuery(PATH, { sessionId: 'first', productHandle: 'p' }));
-  const before = await used();
+  const newOnes = 60 * Number(SETTINGS.STRANGER_NEW_VISITORS.fallback);
+  const perHour = [newOnes, newOnes, ...Array(2).fill(3_600 * Number(SETTINGS.STRANGER_RATE_LIMIT.fallback))];
+  t.equal(rows.length, FLOODS.length);
+  for (const [row, [line, hourly = '', bytes, megabytes]] of rows.entries()) {
+    if (hourly !== 'the same') t.equal(Number(hourly.replace(',', '')), perHour[row], line);
+    t.equal(Number(megabytes), Number(((perHour[row] * Number(bytes)) / 1e6).toPrecision(2)), line);
+    const before = await used();
+    for (let sent = 0; sent < visits; sent += 100) {
+      const posts = range(100).map((i) => {
+        const [body, headers] = (FLOODS[row] as (typeof FLOODS)[number])(sent + i);
+        return app.post(PATH, body, headers);
+      });
+      for (const { status } of await Promise.all(posts)) if (status !== 200) t.fail(`${status}`);
+    }
+    const grown = (await used()) - before;
+    t.ok(grown <= visits * Number(bytes) + fixed, `${line}: ${grown} B`);
+    t.ok(grown >= (visits * Number(bytes)) / 2, `${line}: ${grown} B is far from it`);
+  }
+});
+
+t.test('what is refused fills Redis with nothing', async (t) => {
+  const most = 500;
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const app = await startApp(t, redis, { env: { STRANGER_NEW_VISITORS: String(most) } });
   const statuses = new Map<number, number>();
   for (let sent = 0; sent < 3 * most; sent += 100) {
-    const posts = range(100).map(() =>
-      app.post(PATH, { identity: { sessionId: randomUUID() }, productHandle: 'linen-shirt-oversized' }),
-    );
+    const posts = range(100).map(() => app.post(PATH, visit(randomUUID())));
     for (const { status } of await Promise.all(posts)) statuses.set(status, (statuses.get(status) ?? 0) + 1);
   }
   // On a machine so slow that it takes minutes, each minute has its own.
   const came = statuses.get(200) ?? 0;
   t.ok(came >= most, `${came} came`);
   t.equal((statuses.get(429) ?? 0) + came, 3 * most);
-  const grown = (await used()) - before;
-  t.ok(grown <= came * Number(bytes) + fixed, `${grown} B for ${came}`);
+  const isDoor = keyPattern(createKeys(app.prefix).door('*.*'));
+  const client = connectTo(redis.url);
+  t.teardown(() => client.disconnect());
+  t.equal((await client.keys('*')).filter((key) => isDoor.test(key)).length, came);
 });
 
 t.test('workers tell each other of each limit by its name', async (t) => {
