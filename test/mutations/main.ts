@@ -19,7 +19,7 @@ const NOT_COPIED = new Set(['.git', '.tap', 'data', 'node_modules', 'results']);
 const TSC = ['--noUnusedLocals', 'false', '--noUnusedParameters', 'false'];
 
 const root = await mkdtemp(join(tmpdir(), 'wm-mutate-'));
-process.on('exit', () => rmSync(root, { recursive: true, force: true }));
+process.on('exit', () => rmSync(root, { recursive: true, force: true, maxRetries: 20 }));
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 
 const { ONLY = '' } = process.env;
