@@ -148,7 +148,7 @@ export function serve(
 ): Promise<Serving> {
   return withClosers(async (onClose) => {
     let exchanges: Exchanges;
-    const metrics = new ServeMetrics(() => exchanges.open, config.VISIT_LOG === 'on');
+    const metrics = new ServeMetrics(() => exchanges.requests.count, config.VISIT_LOG === 'on');
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const store = await openStore(config, 'wishmeter serve', log, {
       onCall: metrics.called,

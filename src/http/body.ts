@@ -12,6 +12,11 @@
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { ServiceError } from '../errors.js';
+import type { Head } from './head.js';
+import type { Operation } from './operation.js';
+
+const JSON_MEDIA_TYPE = /^application\/json[ \t]*(;|$)/i;
+const TEXT_MEDIA_TYPE = /^text\/plain[ \t]*(;|$)/i;
 
 /** 1 MiB, the largest body, in TCP segments of 1,448 bytes is 725; in kilobytes, as clients stream it, 1,025. */
 const MAX_CHUNKS = 1_200;
@@ -110,6 +115,14 @@ export class Reading {
     this.#gathered = undefined;
     this.#outcome.done(error, body);
   }
+}
+
+/** @throws ServiceError `unsupported_media_type` or `payload_too_large`, where the headers say it already */
+export function admitBody({ takesText, maxBody }: Operation, { contentType, contentLength }: Head): void {
+  if (contentType !== '' && !JSON_MEDIA_TYPE.test(contentType)) {
+    if (!takesText || !TEXT_MEDIA_TYPE.test(contentType)) throw new ServiceError('unsupported_media_type');
+  }
+  if (Number(contentLength) > maxBody) throw new ServiceError('payload_too_large');
 }
 
 export class BodyReader {

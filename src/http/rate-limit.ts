@@ -13,6 +13,7 @@
 // forgotten at once and without a timer: a caller may send twice as much in the moment around the end of a second.
 
 import { ServiceError } from '../errors.js';
+import type { Gate } from '../identity/guests.js';
 
 const SECOND_MS = 1_000;
 /** Milliseconds after which the others know of a request at the latest. */
@@ -204,5 +205,28 @@ export class RateLimit {
       this.#tallies.set(caller, tally);
       this.#kept.add(tally);
     }
+  }
+}
+
+/** A limit for one address, as a gate that new visitors pass. */
+export class AddressGate implements Gate {
+  readonly #limit: RateLimit;
+  readonly #address: string;
+
+  constructor(limit: RateLimit, address: string) {
+    this.#limit = limit;
+    this.#address = address;
+  }
+
+  take(): number | undefined {
+    return this.#limit.take(this.#address);
+  }
+
+  giveBack(taken: number): void {
+    this.#limit.giveBack(this.#address, taken);
+  }
+
+  refusal(): ServiceError {
+    return this.#limit.refusal();
   }
 }
