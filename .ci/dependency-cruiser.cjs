@@ -19,6 +19,7 @@ const LAYERS = [
   { name: 'metrics', path: '^src/metrics/' },
   { name: 'identity-rules', path: '^src/identity-rules\\.ts$' },
   { name: 'config', path: '^src/config\\.ts$' },
+  { name: 'key-ring', path: '^src/key-ring\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },
   { name: 'backoff', path: '^src/backoff\\.ts$' },
   { name: 'errors', path: '^src/errors\\.ts$' },

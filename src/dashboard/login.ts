@@ -1,8 +1,9 @@
 // Who may look: a browser that sends the token gets a cookie, and shows the cookie with later requests. A wrong token is
 // counted, and the next one, right or wrong, is looked at a second later: 86,400 guesses a day at most.
 
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isSameSecret } from '../key-ring.js';
 
 const COOKIE = 'wishmeter_dashboard';
 const LASTS_S = 7 * 86_400;
@@ -35,7 +36,7 @@ export class Login {
     if (this.#waiting >= WAITING) return 'crowded';
     this.#waiting++;
     const turn = this.#turn.then(async (): Promise<Outcome> => {
-      if (isSame(token, this.#token)) return 'welcome';
+      if (isSameSecret(token, this.#token)) return 'welcome';
       this.#wrong++;
       await sleep(this.#wrongMs);
       return 'wrong';
@@ -64,7 +65,7 @@ export class Login {
     return cookies.split(';').some((pair) => {
       const [, until = '', signature = ''] =
         /^\s*wishmeter_dashboard=(\d{1,12})\.([\w-]{43})\s*$/.exec(pair) ?? [];
-      return until !== '' && isSame(signature, this.#sign(until)) && Number(until) * 1_000 > now;
+      return until !== '' && isSameSecret(signature, this.#sign(until)) && Number(until) * 1_000 > now;
     });
   }
 
@@ -72,10 +73,4 @@ export class Login {
   #sign(until: string): string {
     return createHmac('sha256', this.#token).update(`dashboard until ${until}`).digest('base64url');
   }
-}
-
-/** In constant time, whatever their lengths. */
-function isSame(a: string, b: string): boolean {
-  const [first, second] = [a, b].map((text) => createHash('sha256').update(text).digest());
-  return timingSafeEqual(first as Buffer, second as Buffer);
 }

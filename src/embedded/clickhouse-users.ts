@@ -2,7 +2,7 @@
 // roles and grants from a file as a server does (see clickhouse-access.ts). It knows one user, `default`, for all
 // connections; so each of ours is a role, and every request begins with SET ROLE.
 
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { isSameSecret } from '../key-ring.js';
 
 /** `service` writes events and owns the schema; `analyst` reads what analysts are shown. */
 export type Role = 'service' | 'analyst';
@@ -12,7 +12,7 @@ export const SERVICE_USER = 'wishmeter';
 /** The user of analysts. No password: the interface listens on loopback, and this user can only read. */
 const ANALYST_USER = 'analyst';
 /** A caller that names no user is `default` to ClickHouse and to its clients. Here that is the analyst. */
-const NOBODY = ['', 'default'];
+const UNNAMED = ['', 'default'];
 
 export interface Credentials {
   readonly user: string;
@@ -21,14 +21,8 @@ export interface Credentials {
 
 /** Undefined where the credentials are no user's. */
 export function roleOf({ user, password }: Credentials, servicePassword: string): Role | undefined {
-  if (user === SERVICE_USER) return isEqual(password, servicePassword) ? 'service' : undefined;
-  return (user === ANALYST_USER || NOBODY.includes(user)) && password === '' ? 'analyst' : undefined;
-}
-
-/** In constant time, whatever the lengths. */
-function isEqual(a: string, b: string): boolean {
-  const [x, y] = [a, b].map((text) => createHash('sha256').update(text).digest()) as [Buffer, Buffer];
-  return timingSafeEqual(x, y);
+  if (user === SERVICE_USER) return isSameSecret(password, servicePassword) ? 'service' : undefined;
+  return (user === ANALYST_USER || UNNAMED.includes(user)) && password === '' ? 'analyst' : undefined;
 }
 
 /** Settings that the analyst may give with a request: limits and the look of answers, none that names a file or an expression. */

@@ -4,8 +4,8 @@ import { hash } from 'node:crypto';
 import type { VisitAccess } from '../config.js';
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import { KeyRing } from './key-ring.js';
-import { bearerOf, MetricsAccess } from './metrics-access.js';
+import { KeyRing } from '../key-ring.js';
+import { bearerOf, MetricsAccess } from '../metrics/exposition.js';
 import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy-signature.js';
 
 type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';

@@ -13,9 +13,16 @@ import { type Emails, normaliseEmail } from '../identity/emails.js';
 import { readCompliance } from '../validation/compliance.js';
 import { complianceBody } from '../validation/schemas.js';
 import { deliveryAnswer } from './answers.js';
-import { MAX_DELIVERY } from './limits.js';
 import type { Operation } from './operation.js';
-import { admitDelivery, authenticBody, DELIVERY_ID, EVENT_ID, readDeliveryId, SIGNATURE } from './webhook.js';
+import {
+  admitDelivery,
+  authenticBody,
+  DELIVERY_ID,
+  EVENT_ID,
+  MAX_DELIVERY,
+  readDeliveryId,
+  SIGNATURE,
+} from './webhook.js';
 
 const NOTHING_TO_SAY = '{}';
 const SHOP = { shop_id: 954889, shop_domain: 'shop.myshopify.com' };

@@ -4,8 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { VERSION } from './openapi.js';
-import type { Operation } from './operation.js';
-import type { OperationDoc } from './operation-doc.js';
+import type { Operation, OperationDoc } from './operation.js';
 import { html } from './share-page/html.js';
 import { FILE_HEADERS, staticFile } from './static-file.js';
 

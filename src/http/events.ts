@@ -12,9 +12,8 @@ import { eventBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { profileAnswer } from './answers.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
-import { MAX_BODY, MAX_PAYLOAD } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
-import { LATER, type Operation, type Request } from './operation.js';
+import { LATER, MAX_BODY, MAX_PAYLOAD, type Operation, type Request } from './operation.js';
 
 /** An event has its id from the request record: appended twice, wherever, it is one event. */
 const NOWHERE = () => '';

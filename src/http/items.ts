@@ -10,9 +10,8 @@ import type { ItemContent } from '../wishlist/item.js';
 import type { Items } from '../wishlist/items.js';
 import type { Access, Caller } from './access.js';
 import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from './answers.js';
-import { MAX_BODY, MAX_PAYLOAD } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
-import type { Operation } from './operation.js';
+import { MAX_BODY, MAX_PAYLOAD, type Operation } from './operation.js';
 
 const IDENTITY = { sessionId: 's-1', device: 'desktop' };
 const EXAMPLE = {

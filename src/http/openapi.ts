@@ -6,8 +6,7 @@ import { identity, visitBody } from '../validation/schemas.js';
 import { sentenceOf } from '../validation/validator.js';
 import { isGuarded } from './access.js';
 import { errorAnswer, item } from './answers.js';
-import type { Operation } from './operation.js';
-import { TAGS } from './operation-doc.js';
+import { type Operation, TAGS } from './operation.js';
 
 /** The package's version: semantic, and raised with the contract. */
 export const VERSION: string = JSON.parse(

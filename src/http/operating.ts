@@ -1,9 +1,8 @@
 // GET /healthz, /readyz and /metrics: what runs the service, not what uses it.
 
+import { atMostOnceASecond } from '../metrics/exposition.js';
 import { statusAnswer } from './answers.js';
-import { atMostOnceASecond } from './once-a-second.js';
-import type { Answer, Operation } from './operation.js';
-import type { OperationDoc } from './operation-doc.js';
+import type { Answer, Operation, OperationDoc } from './operation.js';
 
 /**
  * @param whyNotReady the reason, in words, where the service can't do its work now

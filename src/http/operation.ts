@@ -1,10 +1,14 @@
-// What the API is made of: operations, and what they get to see of a request.
+// What the API is made of: operations, what they get to see of a request, and what /openapi.json tells of them.
 
-import type { ServiceError } from '../errors.js';
+import type { ErrorCode, ServiceError } from '../errors.js';
 import type { Gate } from '../identity/guests.js';
 import type { Caller, Subject } from './access.js';
-import type { OperationDoc } from './operation-doc.js';
 import type { Query } from './query.js';
+
+/** Bytes of a request's body. */
+export const MAX_BODY = 64 * 1024;
+/** Bytes of an event's payload, or an item's properties, as compact JSON. */
+export const MAX_PAYLOAD = 16 * 1024;
 
 export interface Answer {
   /** `200 OK` where absent. */
@@ -63,4 +67,45 @@ export interface Request {
   readonly gate: Gate | undefined;
   answer(answer: string | Answer): void;
   fail(error: Error): void;
+}
+
+/** The groups that operations are shown in. */
+export const TAGS = {
+  Visits: 'Counts of product page views',
+  Wishlist: "A visitor's items",
+  Sharing: 'Share links and what is behind them',
+  Events: 'Wishlist events as a client tells them',
+  Profiles: 'Who visitors are',
+  Settings: 'What the shop has switched on',
+  Webhooks: 'What Shopify delivers',
+  Storefront: "For a shop's pages",
+  Operating: 'Health, figures and documentation of the service',
+} as const;
+
+/** What an operation says about itself. Examples are sent by the tests, so they work. */
+export interface OperationDoc {
+  /** operationId: the name of its function in generated clients. */
+  readonly id: string;
+  readonly tag: keyof typeof TAGS;
+  readonly summary: string;
+  /** Errors beyond those that its subject, path, headers and body imply. */
+  readonly refusals?: readonly ErrorCode[];
+  /** Schema and example of the JSON body. */
+  readonly body?: { readonly schema: object; readonly example: unknown; readonly optional?: true };
+  /** Schema of the query, an object with a property for each parameter, and an example of it. */
+  readonly query?: { readonly schema: QuerySchema; readonly example: Readonly<Record<string, string>> };
+  /** Schema of the answer to a success; absent where it is not JSON. */
+  readonly answer?: object;
+  /** Answers that are not JSON, by status, with their media types. */
+  readonly pages?: Readonly<Record<number, PageDoc>>;
+}
+
+interface PageDoc {
+  readonly description: string;
+  readonly types: readonly string[];
+}
+
+interface QuerySchema {
+  readonly required?: readonly string[];
+  readonly properties: Readonly<Record<string, object>>;
 }

@@ -6,8 +6,7 @@ import { readGuest, readMerge } from '../validation/requests.js';
 import { guestBody, mergeBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { mergeAnswer, profileAnswer } from './answers.js';
-import { MAX_BODY } from './limits.js';
-import type { Operation } from './operation.js';
+import { MAX_BODY, type Operation } from './operation.js';
 
 export function profileOperations(access: Access, visitors: Visitors, profiles: Profiles): Operation[] {
   return [

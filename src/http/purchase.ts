@@ -14,9 +14,15 @@ import { orderBody } from '../validation/schemas.js';
 import type { Purchases } from '../wishlist/purchases.js';
 import type { SettingsStore } from '../wishlist/settings.js';
 import { deliveryAnswer } from './answers.js';
-import { MAX_DELIVERY } from './limits.js';
 import type { Operation } from './operation.js';
-import { admitDelivery, authenticBody, DELIVERY_ID, readDeliveryId, SIGNATURE } from './webhook.js';
+import {
+  admitDelivery,
+  authenticBody,
+  DELIVERY_ID,
+  MAX_DELIVERY,
+  readDeliveryId,
+  SIGNATURE,
+} from './webhook.js';
 
 const NOTHING_TO_SAY = '{}';
 

@@ -6,8 +6,7 @@ import type { Exporter } from '../identity/exporter.js';
 import { readProfile } from '../validation/requests.js';
 import { profileBody, profileQuery } from '../validation/schemas.js';
 import { erasureAnswer, exportAnswer } from './answers.js';
-import { MAX_BODY } from './limits.js';
-import type { Operation } from './operation.js';
+import { MAX_BODY, type Operation } from './operation.js';
 
 const EXAMPLE = { customerId: '7' };
 const UNKNOWN_EMAIL = 'No visitor is known by this e-mail address.';

@@ -4,8 +4,7 @@ import { readSettings } from '../validation/requests.js';
 import { settingsBody } from '../validation/schemas.js';
 import type { SettingsStore } from '../wishlist/settings.js';
 import { settingsAnswer } from './answers.js';
-import { MAX_BODY } from './limits.js';
-import type { Operation } from './operation.js';
+import { MAX_BODY, type Operation } from './operation.js';
 
 const PATH = '/settings';
 

@@ -9,9 +9,8 @@ import type { Items } from '../wishlist/items.js';
 import type { Shares } from '../wishlist/shares.js';
 import type { Access } from './access.js';
 import { shareAnswer, sharedItemsAnswer } from './answers.js';
-import { MAX_BODY } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
-import type { Operation } from './operation.js';
+import { MAX_BODY, type Operation } from './operation.js';
 
 export function shareOperations(
   access: Access,

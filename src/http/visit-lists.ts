@@ -5,8 +5,7 @@ import { readVisitList } from '../validation/requests.js';
 import { visitListBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { visitListAnswer } from './answers.js';
-import { MAX_BODY } from './limits.js';
-import type { Operation } from './operation.js';
+import { MAX_BODY, type Operation } from './operation.js';
 
 const EXAMPLE = { identity: { sessionId: 's-1' }, productHandles: ['red-shoe', 'blue-hat'] };
 

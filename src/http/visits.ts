@@ -9,8 +9,7 @@ import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { countAnswer, resetAnswer, visitAnswer } from './answers.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
-import { MAX_BODY } from './limits.js';
-import { LATER, type Operation, type Request } from './operation.js';
+import { LATER, MAX_BODY, type Operation, type Request } from './operation.js';
 
 const PATH = '/product/visit';
 export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };

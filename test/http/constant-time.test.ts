@@ -3,7 +3,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
-import { KeyRing } from '../../src/http/key-ring.js';
+import { KeyRing } from '../../src/key-ring.js';
 
 const FOLDER = new URL('../../../src/http/', import.meta.url);
 
@@ -15,11 +15,10 @@ const code = (file: string) =>
     .replace(/^import .*$/gm, '');
 
 const files = readdirSync(FOLDER).filter((name) => name.endsWith('.ts'));
-const COMPARES = ['key-ring.ts', 'proxy-signature.ts', 'webhook-signature.ts'];
+const COMPARES = ['../key-ring.ts', 'proxy-signature.ts', 'webhook.ts'];
 
 t.test('each compares digests by timingSafeEqual, once, and in no other way', async (t) => {
   for (const file of COMPARES) {
-    t.ok(files.includes(file), `${file} is there`);
     t.equal(code(file).match(/\btimingSafeEqual\(/g)?.length, 1, file);
     t.notMatch(code(file), /\.(equals|compare|localeCompare)\(/, file);
   }
@@ -38,15 +37,15 @@ t.test('a digest or a signature is never an operand of ===, nor found by a look-
 });
 
 t.test('of several keys all are compared, whichever it is', async (t) => {
-  const find = /find\(key[\s\S]*?\n {2}\}/.exec(code('key-ring.ts'))?.[0] ?? '';
+  const find = /find\(key[\s\S]*?\n {2}\}/.exec(code('../key-ring.ts'))?.[0] ?? '';
   t.match(find, /for \(/);
   t.equal(find.match(/\breturn\b/g)?.length, 1, 'it returns at its end alone');
   t.notMatch(find, /\bbreak\b/);
 });
 
 t.test('a key that is remembered is compared to its last character', async (t) => {
-  const source = code('key-ring.ts');
-  for (const name of ['#recall\\(key: string', 'function isSame']) {
+  const source = code('../key-ring.ts');
+  for (const name of ['#recall\\(key: string', 'function isSame\\(']) {
     const body = new RegExp(`${name}[\\s\\S]*?\\n(?: {2})?\\}\\n`).exec(source)?.[0] ?? '';
     t.match(body, /for \(/);
     t.equal(body.match(/\breturn\b/g)?.length, 1, `${name} returns at its end alone`);

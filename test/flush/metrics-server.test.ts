@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import t from 'tap';
-import { listenForMetrics } from '../../src/http/flush-server.js';
+import { listenForMetrics } from '../../src/flush/metrics-server.js';
 
 t.test(
   'a metric that can not be collected is a 500 that is logged, and the next scrape is answered',

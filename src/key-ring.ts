@@ -40,6 +40,11 @@ export class KeyRing {
   }
 }
 
+/** Whether two secrets are the same, in constant time, whatever their lengths. */
+export function isSameSecret(secret: string, other: string): boolean {
+  return new KeyRing([secret]).find(other) !== undefined;
+}
+
 /** Compares all characters of two texts of one length, without a branch that depends on them. */
 function isSame(text: string, other: string): boolean {
   let difference = text.length ^ other.length;

@@ -7,8 +7,7 @@ import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { StartupError } from '../errors.js';
-import { MetricsAccess } from './metrics-access.js';
-import { atMostOnceASecond } from './once-a-second.js';
+import { atMostOnceASecond, MetricsAccess } from '../metrics/exposition.js';
 
 export interface FlushServer {
   readonly port: number;
