@@ -51,7 +51,11 @@ t.test('the tree keeps its import rules', async (t) => {
 
 const VIOLATIONS: readonly { rule: string; file: string; source: string }[] = [
   { rule: 'visits-imports-only-down', file: 'src/visits/p1.ts', source: "import '../http/access.js';" },
-  { rule: 'redis-imports-only-down', file: 'src/redis/p2.ts', source: "import type {} from '../app.js';" },
+  {
+    rule: 'redis-imports-only-down',
+    file: 'src/redis/p2.ts',
+    source: "import type {} from '../app/serve.js';",
+  },
   { rule: 'flush-imports-only-down', file: 'src/flush/p3.ts', source: "import '../visits/visit-batch.js';" },
   { rule: 'errors-import-nothing', file: 'src/errors.ts', source: "import 'node:os';" },
   { rule: 'no-circles', file: 'src/redis/p4.ts', source: "import './p5.js';" },

@@ -1,7 +1,7 @@
 // `wishmeter flush`: moves events from REDIS_URL to CLICKHOUSE_URL. A second one is a stand-by in
 // waiting: it takes over by raising the fencing epoch; see src/flush/.
 
-import { flush as startFlushing } from '../app.js';
+import { flush as startFlushing } from '../app/flush.js';
 import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 

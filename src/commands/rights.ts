@@ -1,7 +1,7 @@
 // What the commands about visitors' rights share: the same code as DELETE and GET /profile, on the databases that the
 // settings name, or those of a `wishmeter start` in DATA_DIR.
 
-import { openRights, type Rights } from '../app.js';
+import { openRights, type Rights } from '../app/rights.js';
 import { ServiceError, StartupError } from '../errors.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';
 import type { Program } from './program.js';

@@ -1,6 +1,6 @@
 // `wishmeter serve`: one HTTP worker on REDIS_URL. Several may share a port, one per core.
 
-import { serve as startServing } from '../app.js';
+import { serve as startServing } from '../app/serve.js';
 import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 import { WorkerSiblings } from './siblings.js';

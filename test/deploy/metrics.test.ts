@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { text as readText } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { flush } from '../../src/app.js';
+import { flush } from '../../src/app/flush.js';
 import { readConfig } from '../../src/config.js';
 import { VERSION } from '../../src/http/openapi.js';
 import { until } from '../cli/wishmeter.js';

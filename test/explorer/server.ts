@@ -1,4 +1,4 @@
-// A server without HTTP, put together as src/app.ts does it: the one file here that knows how. Each has its own
+// A server without HTTP, put together as src/app/serve.ts does it: the one file here that knows how. Each has its own
 // connection, caches and batches.
 
 import type { Cluster, Redis } from 'ioredis';

@@ -6,7 +6,7 @@ import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:ht
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { serve } from '../../src/app.js';
+import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
 import { UNLIMITED } from './limits.js';
 import { Contract } from './openapi.js';

@@ -5,7 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
-import { flush } from '../../src/app.js';
+import { flush } from '../../src/app/flush.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { readConfig } from '../../src/config.js';

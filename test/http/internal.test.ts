@@ -3,7 +3,7 @@
 
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { serve } from '../../src/app.js';
+import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { KEY } from '../harness/app.js';

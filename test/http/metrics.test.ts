@@ -2,7 +2,7 @@
 
 import { pino } from 'pino';
 import t from 'tap';
-import { flush } from '../../src/app.js';
+import { flush } from '../../src/app/flush.js';
 import { readConfig } from '../../src/config.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { type Headers, startApp, type TestApp, TRUSTED } from '../harness/app.js';

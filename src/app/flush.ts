@@ -1,0 +1,130 @@
+// Composition of `flush`: the schema, then a flusher for each stream.
+
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import { Registry } from 'prom-client';
+import { createClickHouse } from '../clickhouse/client.js';
+import { clusterSettings } from '../clickhouse/cluster.js';
+import { keepDaysTotalled } from '../clickhouse/daily-totals.js';
+import { fingerprintOf, knownDeployment, recordDeployment } from '../clickhouse/deployment.js';
+import { migrate } from '../clickhouse/migrate.js';
+import { keepVisitsFor } from '../clickhouse/visit-retention.js';
+import type { Config } from '../config.js';
+import { StartupError } from '../errors.js';
+import { visitStreams } from '../flush/backlog.js';
+import { watchErasures } from '../flush/eraser.js';
+import { startFlusher } from '../flush/flusher.js';
+import { flushErasures } from '../flush/metrics.js';
+import { listenForMetrics } from '../flush/metrics-server.js';
+import { VERSION } from '../http/openapi.js';
+import { collectProcessMetrics } from '../metrics/process.js';
+import { DeploymentLostError } from '../redis/marks.js';
+import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
+
+export interface Flushing extends Closeable {
+  /** Rejects where the Redis that it began with is another one now: what that holds is not to be mixed with the rest. */
+  readonly lost: Promise<never>;
+}
+
+/** Brings events and visits from Redis to ClickHouse until it is closed. @throws StartupError */
+export function flush(config: Config, log: Logger): Promise<Flushing> {
+  return withClosers(async (onClose) => {
+    await migrateDatabase(config, log);
+    const { CLICKHOUSE_CLUSTER: cluster, CLICKHOUSE_INSERT_QUORUM: quorum } = config;
+    const clickhouse = createClickHouse(
+      config.CLICKHOUSE_URL,
+      config.CLICKHOUSE_DATABASE,
+      clusterSettings(cluster, quorum),
+    );
+    onClose(() => clickhouse.close());
+    const known = await knownDeployment(clickhouse, config.KEY_PREFIX);
+    let onLost: (error: Error) => void = () => {};
+    const lost = new Promise<never>((_, reject) => {
+      onLost = reject;
+    });
+    lost.catch(() => {}); // avoids an unhandled rejection; callers that await it are told
+    const store = await openStore(config, 'wishmeter flush', log, {
+      timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
+      confirm(salt) {
+        if (config.NEW_DEPLOYMENT !== 'accept') refuseStranger(known, salt);
+      },
+      onError(error) {
+        if (error instanceof DeploymentLostError) onLost(error);
+        else log.warn({ err: error }, 'redis connection');
+      },
+    });
+    onClose(() => store.close());
+    const fingerprint = fingerprintOf(store.deployment.salt);
+    if (fingerprint !== known) await recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint);
+    const metrics = new Registry();
+    if (config.FLUSH_METRICS_PORT !== undefined) {
+      onClose(collectProcessMetrics(metrics, VERSION));
+      const server = await listenForMetrics(
+        config.HOST,
+        config.FLUSH_METRICS_PORT,
+        config.METRICS_TOKEN,
+        metrics,
+        log,
+      );
+      onClose(() => server.close());
+      log.info({ port: server.port }, 'metrics');
+    }
+    const { shards } = store.deployment;
+    onClose(shards.watch());
+    const flusher = startFlusher({
+      redis: store.client,
+      keys: store.keys,
+      clickhouse,
+      shards,
+      visitStreams: await visitStreams(store.client, store.keys),
+      owner: config.FLUSH_OWNER || randomUUID(),
+      intervalMs: config.FLUSH_INTERVAL_MS,
+      log,
+      metrics,
+    });
+    onClose(() => flusher.close());
+    const erasing = {
+      redis: store.client,
+      keys: store.keys,
+      clickhouse,
+      shards,
+      visitStreams: await visitStreams(store.client, store.keys),
+      cluster,
+      log,
+      onErased: flushErasures(metrics),
+    };
+    onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
+    const totals = keepDaysTotalled(clickhouse, log);
+    onClose(() => totals.close());
+    return { lost };
+  });
+}
+
+/** @throws StartupError where ClickHouse knows another deployment than Redis holds */
+function refuseStranger(known: string | undefined, salt: string | undefined): void {
+  if (known === undefined || (salt !== undefined && fingerprintOf(salt) === known)) return;
+  const what = salt === undefined ? 'is empty' : 'holds another deployment';
+  throw new StartupError(
+    `Redis ${what}, but ClickHouse has events of an earlier one, whose visitors it could not recognise: bring ` +
+      'its data back, or set NEW_DEPLOYMENT=accept once to begin anew.',
+  );
+}
+
+/** Brings the ClickHouse database to the schema of this program. @throws StartupError */
+async function migrateDatabase(config: Config, log: Logger): Promise<void> {
+  const { CLICKHOUSE_CLUSTER: cluster } = config;
+  const clickhouse = createClickHouse(config.CLICKHOUSE_URL, undefined, clusterSettings(cluster));
+  try {
+    const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE, { cluster });
+    if (ran.length > 0) log.info({ migrations: ran }, 'migrated');
+    const days = config.VISIT_RETENTION_DAYS;
+    const isNew = await keepVisitsFor(clickhouse, config.CLICKHOUSE_DATABASE, days, cluster);
+    if (isNew)
+      log.info({ days }, days === 0 ? 'visits are kept for ever' : 'visits are kept for so many days');
+  } catch (error) {
+    if (error instanceof StartupError) throw error;
+    throw new StartupError(`ClickHouse does not take the schema: ${(error as Error).message}.`);
+  } finally {
+    await clickhouse.close();
+  }
+}

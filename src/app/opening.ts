@@ -1,0 +1,53 @@
+// What is opened is closed in reverse, also when a later step fails. And how every process opens Redis.
+
+import type { Logger } from 'pino';
+import type { Config } from '../config.js';
+import { DeploymentLostError } from '../redis/marks.js';
+import { Store, type StoreOptions } from '../redis/store.js';
+
+export interface Closeable {
+  close(): Promise<void>;
+}
+
+type Closer = () => Promise<void> | void;
+
+/** Runs `open`; closes what it opened where it fails, or when asked to. */
+export async function withClosers<T>(
+  open: (onClose: (closer: Closer) => void) => Promise<T>,
+): Promise<T & Closeable> {
+  const closers: Closer[] = [];
+  const close = async () => {
+    for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer();
+  };
+  try {
+    return { ...(await open((closer) => closers.push(closer))), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+export function openStore(
+  config: Config,
+  name: string,
+  log: Logger,
+  more: Partial<Pick<StoreOptions, 'timeoutMs' | 'confirm' | 'onCall' | 'onReplicated' | 'onError'>> = {},
+): Promise<Store> {
+  return Store.open({
+    urls: config.REDIS_URL,
+    name,
+    timeoutMs: config.REDIS_TIMEOUT_MS,
+    keyPrefix: config.KEY_PREFIX,
+    buckets: config.BUCKETS,
+    eventShards: config.EVENT_SHARDS,
+    replicas: config.REDIS_REPLICAS,
+    onError: (error) => {
+      if (error instanceof DeploymentLostError) log.error(error.message);
+      else log.warn({ err: error }, 'redis connection');
+    },
+    ...more,
+  });
+}
+
+/** A page of a batch is up to a megabyte, or one entry: reading it takes longer than any request may. */
+export const FLUSH_REDIS_TIMEOUT_MS = 10_000;

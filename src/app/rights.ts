@@ -1,0 +1,63 @@
+// What `serve` has for visitors' rights, for the command line.
+
+import type { Logger } from 'pino';
+import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
+import type { Config } from '../config.js';
+import { StartupError } from '../errors.js';
+import { appendFormat } from '../events/appender.js';
+import { Recorder } from '../events/recorder.js';
+import { Compliance } from '../identity/compliance.js';
+import type { Eraser } from '../identity/eraser.js';
+import { Exporter, type ReadRows } from '../identity/exporter.js';
+import { openIdentity } from '../identity/open.js';
+import { SCHEMA } from '../redis/deployment.js';
+import { visitFormat } from '../visits/visit-batch.js';
+import { Items } from '../wishlist/items.js';
+import { WishlistBatch } from '../wishlist/wishlist-batch.js';
+import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
+
+export interface Rights extends Closeable {
+  readonly compliance: Compliance;
+  readonly eraser: Eraser;
+  readonly exporter: Exporter;
+}
+
+/** What `serve` has for visitors' rights, without serving. @param clickhouseUrl as of `serve` @throws StartupError */
+export function openRights(config: Config, log: Logger, clickhouseUrl: () => string): Promise<Rights> {
+  return withClosers(async (onClose) => {
+    const store = await openStore(config, 'wishmeter', log, {
+      timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
+      confirm(salt) {
+        if (salt === undefined)
+          throw new StartupError('Redis holds no data of wishmeter under this KEY_PREFIX.');
+      },
+      onError: () => {},
+    });
+    onClose(() => store.close());
+    if (store.deployment.schema < SCHEMA)
+      throw new StartupError(
+        'Redis holds data of an earlier version: start `serve` once, which upgrades it.',
+      );
+    const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, undefined));
+    onClose(() => visits.close());
+    const appends = store.batcher(appendFormat(store.keys, config.STREAM_HIGH_WATER));
+    onClose(() => appends.close());
+    const { shards } = store.deployment;
+    onClose(shards.watch());
+    const recorder = new Recorder(appends, undefined, shards);
+    // Nothing is added to wishlists here.
+    const caps = { highWater: config.STREAM_HIGH_WATER, maxItems: 0, maxBytes: 0 };
+    const wishlists = new WishlistBatch(store, { shards, ...caps });
+    onClose(() => wishlists.close());
+    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS);
+    const items = new Items(identity.atProfile, identity.outbox);
+    const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
+    onClose(() => rows.close());
+    const readRows: ReadRows = (ids, erased) => rows.read(ids, erased);
+    return {
+      compliance: new Compliance(store),
+      eraser: identity.eraser,
+      exporter: new Exporter(store, identity.doors, items, identity.emails, readRows),
+    };
+  });
+}

@@ -1,0 +1,267 @@
+// Composition of `serve`: config -> connections -> routes.
+
+import type { Logger } from 'pino';
+import { Registry } from 'prom-client';
+import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
+import type { Config } from '../config.js';
+import { appendFormat } from '../events/appender.js';
+import { Recorder } from '../events/recorder.js';
+import { recordingFormat } from '../events/recording.js';
+import { readBacklogs } from '../flush/backlog.js';
+import { Access } from '../http/access.js';
+import { BacklogMetrics } from '../http/backlog-metrics.js';
+import { beaconOperation } from '../http/beacon.js';
+import { complianceOperations } from '../http/compliance.js';
+import { ComplianceMetrics } from '../http/compliance-metrics.js';
+import { docsFiles, docsOperations } from '../http/docs.js';
+import { eventOperations } from '../http/events.js';
+import { Exchanges } from '../http/exchanges.js';
+import { itemOperations } from '../http/items.js';
+import { LinkedSessions } from '../http/linked-sessions.js';
+import { ServeMetrics, showAll } from '../http/metrics.js';
+import { openApiOperation, VERSION } from '../http/openapi.js';
+import { operatingOperations } from '../http/operating.js';
+import type { Operation } from '../http/operation.js';
+import { profileOperations } from '../http/profiles.js';
+import { purchaseOperation } from '../http/purchase.js';
+import { openRateLimits } from '../http/rate-limits.js';
+import { rightsOperations } from '../http/rights.js';
+import { listen } from '../http/server.js';
+import { settingsOperations } from '../http/settings.js';
+import { shareOperations } from '../http/share.js';
+import { sharePageOperation } from '../http/share-page.js';
+import { visitBatchOperation } from '../http/visit-batches.js';
+import { visitListOperation } from '../http/visit-lists.js';
+import { visitOperations } from '../http/visits.js';
+import { Compliance } from '../identity/compliance.js';
+import { ComplianceWorker } from '../identity/compliance-worker.js';
+import { Exporter, type ReadRows } from '../identity/exporter.js';
+import { openIdentity } from '../identity/open.js';
+import { GuestRetention } from '../identity/retention.js';
+import { Seen } from '../identity/seen.js';
+import { upgradeDoors } from '../identity/upgrade.js';
+import { collectProcessMetrics } from '../metrics/process.js';
+import { inWords } from '../redis/failures.js';
+import { VISIT_STREAMS } from '../redis/keys.js';
+import { RequestStore } from '../redis/requests.js';
+import { visitFormat } from '../visits/visit-batch.js';
+import { VisitLog } from '../visits/visit-log.js';
+import { openWishlist } from '../wishlist/open.js';
+import { DELIVERY_REMEMBERED_S } from '../wishlist/purchases.js';
+import { WishlistBatch } from '../wishlist/wishlist-batch.js';
+import { type Closeable, openStore, withClosers } from './opening.js';
+
+/** The workers that share a port, as one of them sees them. */
+export interface Siblings {
+  /** How many there are, with this one. */
+  readonly workers: number;
+  /** Milliseconds of a clock that is the same for all of them, and never goes back. */
+  now(): number;
+  /** Gathers one value per worker, by the worker's name. @param tell this worker's value */
+  gather<T>(tell: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
+  /** Sends values to the other workers. @param onShared called with each value that another worker sends */
+  exchange<T>(onShared: (value: T) => void): (value: T) => void;
+}
+
+/**
+ * Share of the time-out of Redis that one turn of the event loop may take. Its answers are read in the turn after the
+ * one that asked, so two have to fit. Queueing is cheaper than rejecting, so the share is no less than that.
+ */
+const TURN_SHARE = 0.4;
+
+export interface Serving extends Closeable {
+  readonly port: number;
+  /** See Server.drain; `close` comes after it. */
+  drain(hurry?: AbortSignal): Promise<void>;
+}
+
+/**
+ * One HTTP worker.
+ * @param siblings where others share its port
+ * @param clickhouseUrl where ClickHouse is now, which only exports ask; empty where there is none
+ * @throws StartupError
+ */
+export function serve(
+  config: Config,
+  log: Logger,
+  siblings?: Siblings,
+  clickhouseUrl = () => config.CLICKHOUSE_URL,
+): Promise<Serving> {
+  return withClosers(async (onClose) => {
+    let exchanges: Exchanges;
+    const metrics = new ServeMetrics(() => exchanges.requests.count, config.VISIT_LOG === 'on');
+    onClose(collectProcessMetrics(metrics.registry, VERSION));
+    const store = await openStore(config, 'wishmeter serve', log, {
+      onCall: metrics.called,
+      onReplicated: metrics.replicated,
+    });
+    onClose(() => store.close());
+
+    const upgraded = await upgradeDoors(store);
+    if (upgraded > 0) log.info({ identities: upgraded }, 'upgraded');
+
+    const access = new Access({
+      apiKeys: config.API_KEYS,
+      publishableKeys: config.PUBLISHABLE_KEYS,
+      allowedOrigins: config.ALLOWED_ORIGINS,
+      shopifySecret: config.SHOPIFY_SECRET,
+      shopUrl: config.SHOP_URL,
+      visitAccess: config.VISIT_ACCESS,
+      metricsToken: config.METRICS_TOKEN,
+    });
+    exchanges = new Exchanges({
+      access,
+      log,
+      onAnswers: metrics.countAnswers,
+      onRefusal: metrics.refused,
+      limits: openRateLimits(config, siblings),
+      longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
+      trustedProxies: config.TRUST_PROXY,
+    });
+
+    const visitLog =
+      config.VISIT_LOG === 'off'
+        ? undefined
+        : new VisitLog(store, {
+            highWater: config.VISIT_LOG_HIGH_WATER,
+            onNotLogged: metrics.visitsNotLogged,
+          });
+    const visits = store.batcher(
+      visitFormat(store.keys, config.MAX_PRODUCTS, visitLog, metrics.visitsCounted),
+      metrics.batchObserver('visits'),
+    );
+    onClose(() => visits.close());
+    const appends = store.batcher(
+      appendFormat(store.keys, config.STREAM_HIGH_WATER, metrics.recorded),
+      metrics.batchObserver('append'),
+    );
+    onClose(() => appends.close());
+
+    const recordings = store.isCluster
+      ? undefined
+      : store.batcher(
+          recordingFormat(store.keys, config.STREAM_HIGH_WATER, metrics.recorded),
+          metrics.batchObserver('record'),
+        );
+    onClose(() => recordings?.close());
+    const { shards } = store.deployment;
+    onClose(shards.watch());
+    const recorder = new Recorder(appends, recordings, shards);
+    const wishlists = new WishlistBatch(
+      store,
+      {
+        shards,
+        highWater: config.STREAM_HIGH_WATER,
+        maxItems: config.MAX_ITEMS,
+        maxBytes: config.MAX_ITEMS_BYTES,
+        onRecorded: metrics.recorded,
+      },
+      metrics.batchObserver('wishlist'),
+    );
+    onClose(() => wishlists.close());
+    const requests = new RequestStore(store);
+    const guestDays = config.GUEST_RETENTION_DAYS;
+    const seen = guestDays + config.STRANGER_NEW_VISITORS > 0 ? new Seen(guestDays > 0) : undefined;
+    const identity = openIdentity(
+      store,
+      visits,
+      recorder,
+      wishlists,
+      config.MAX_PRODUCTS,
+      visitLog,
+      metrics,
+      seen,
+    );
+    const { atProfile, outbox, visitors, profiles } = identity;
+    onClose(identity.audit.watch());
+    if (guestDays > 0)
+      onClose(new GuestRetention(store, identity.profileIds, outbox, { days: guestDays }).watch(log));
+    const { items, shares, purchases, settings } = openWishlist(
+      store,
+      atProfile,
+      outbox,
+      recorder,
+      config.SHOP_URL,
+      config.APP_PROXY_PATH,
+    );
+    const sessions = new LinkedSessions(visitors, config.LINKED_SESSIONS);
+    const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S);
+
+    const compliance = new Compliance(store);
+    const worker = new ComplianceWorker(store, compliance, identity.eraser, identity.shopEraser, (error) =>
+      log.error({ err: error }, 'an erasure failed and will be tried again'),
+    );
+    onClose(worker.watch());
+
+    const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
+    onClose(() => rows.close());
+    const readRows: ReadRows = (ids, erased) => rows.read(ids, erased);
+    const exporter = new Exporter(store, identity.doors, items, identity.emails, readRows);
+
+    const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
+    const operations: Operation[] = [
+      ...visitOperations(access, visitors, requests),
+      visitListOperation(access, visitors),
+      visitBatchOperation(visitors),
+      ...eventOperations(access, sessions, visitors, profiles, requests),
+      ...itemOperations(access, sessions, visitors, profiles, items),
+      ...shareOperations(access, sessions, visitors, profiles, shares, items),
+      sharePage,
+      ...profileOperations(access, visitors, profiles),
+      ...rightsOperations(identity.eraser, exporter),
+      ...settingsOperations(settings),
+      purchaseOperation(visitors, identity.emails, settings, purchases, deliveries, config.SHOPIFY_SECRET),
+      ...complianceOperations(compliance, worker, identity.emails, config.SHOPIFY_SECRET),
+      beaconOperation(),
+      ...docsOperations(config.BASE_PATH),
+    ];
+    // What is in Redis is the same whichever worker reads it.
+    const streams = new Registry();
+    const backlog = new BacklogMetrics(
+      streams,
+      [
+        {
+          kind: 'events',
+          highWater: config.STREAM_HIGH_WATER,
+          read: () => store.call((client) => readBacklogs(client, store.keys, shards.all)),
+        },
+        {
+          kind: 'visits',
+          highWater: config.VISIT_LOG_HIGH_WATER,
+          read: () =>
+            store.call((client) =>
+              readBacklogs(client, store.keys.visits, store.isCluster ? VISIT_STREAMS : 1),
+            ),
+        },
+      ],
+      () => store.ping(),
+      () => store.call((client) => client.hlen(store.keys.erasures)),
+    );
+    const requestFigures = new ComplianceMetrics(streams, compliance);
+    const askAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
+    const figures = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
+    const unprefixed = operatingOperations(
+      async () => {
+        if (exchanges.isStopping) return 'the process is stopping';
+        return await store.ping().then(() => undefined, inWords);
+      },
+      async () => {
+        await Promise.all([backlog.refresh(), requestFigures.refresh()]);
+        return { type: streams.contentType, body: (await figures()) + (await streams.metrics()) };
+      },
+    );
+    operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed));
+    // Where no app proxy stands before it, this service is at the shop's address itself, and so are its share links.
+    const atShareLink = { ...sharePage, path: `/apps/${config.APP_PROXY_PATH}${sharePage.path}` };
+    const server = await listen({
+      host: config.HOST,
+      port: config.PORT,
+      basePath: config.BASE_PATH,
+      operations: [...operations, ...docsFiles()],
+      unprefixed: [...unprefixed, atShareLink],
+      exchanges,
+    });
+    onClose(() => server.close());
+    return { port: server.port, drain: (hurry) => server.drain(config.DRAIN_MS, hurry) };
+  });
+}
