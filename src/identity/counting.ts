@@ -15,7 +15,7 @@ import { daysOf, type Gate, type Guests } from './guests.js';
 import type { Places, Subject } from './places.js';
 import type { Seen } from './seen.js';
 
-const VISIT_ONCE = loadScript('visit-once');
+const VISIT_ONCE = loadScript<string | number | [count: number, notLogged: number]>('visit-once');
 
 /** Who asked for a count, and is told one of the two, once. */
 export interface Asker {
@@ -153,13 +153,13 @@ export class Counting {
     const reply = await this.#store.change(VISIT_ONCE, touched, args);
     if (typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
     if (Array.isArray(reply)) {
-      const [count, missed] = reply as [number, number];
+      const [count, missed] = reply;
       this.#log?.notLogged(missed);
       return count;
     }
     if (reply === LUA.TOO_MANY) throw new ServiceError('too_many_products');
     if (reply === ERASED) await operation.moveOn(profileId);
-    return reply as string | number;
+    return reply;
   }
 
   #submit(kind: VisitKind, handle: string, device: string | null, place: Place): Promise<VisitAnswer> {

@@ -20,10 +20,10 @@ import type { Store } from '../redis/store.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
 import type { ProfileIds } from './profile-id.js';
 
-const POINT = loadScript('point');
-const MOVE_OUT = loadScript('move-out');
-const REGISTER = loadScript('register');
-const FREE = loadScript('free-door');
+const POINT = loadScript<number>('point');
+const MOVE_OUT = loadScript<string | number>('move-out');
+const REGISTER = loadScript<string | number>('register');
+const FREE = loadScript<number>('free-door');
 const CLAIM = loadScript('claim');
 
 /** The owner of a room that a failover has forgotten, until a customer is linked. */

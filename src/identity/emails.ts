@@ -13,7 +13,7 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { ProfileIds } from './profile-id.js';
 
-const NOTE = loadScript('email-note');
+const NOTE = loadScript<string | number>('email-note');
 const PUT = loadScript('email-put');
 const MAX_BYTES = 320;
 

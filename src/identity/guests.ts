@@ -9,7 +9,7 @@ import type { Store } from '../redis/store.js';
 import type { Doors } from './doors.js';
 import type { Seen } from './seen.js';
 
-const MEET = loadScript('meet');
+const MEET = loadScript<number>('meet');
 
 /** Bounds how many new visitors come from one place. */
 export interface Gate {
@@ -66,7 +66,7 @@ export class Guests {
     const { keys } = this.#store;
     const seen = this.seen as Seen;
     const touched = [keys.ids(bucketOf(own)), keys.door(own)];
-    const reply = (await this.#store[call](MEET, touched, [name, daysOf(seen, name)])) as number;
+    const reply = await this.#store[call](MEET, touched, [name, daysOf(seen, name)]);
     if (reply > 0) seen.add(own);
     return reply !== 0;
   }

@@ -20,12 +20,12 @@ import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
-const TAKE = loadScript('merge-take');
-const GIVE = loadScript('merge-give');
-const RECORD = loadScript('merge-record');
+const TAKE = loadScript<[heir: string, nonce: string]>('merge-take');
+const GIVE = loadScript<1 | typeof ERASED | [tombstone: string, ...left: string[]]>('merge-give');
+const RECORD = loadScript<string | string[]>('merge-record');
 const DONE = loadScript('merge-done');
 const CLAIM = loadScript('claim');
-const REGISTER = loadScript('register');
+const REGISTER = loadScript<string | number>('register');
 
 /** How long journals are kept: far longer than a failover is noticed in. */
 const KEPT_S = 6 * 60 * 60;
@@ -90,7 +90,7 @@ export class Merger {
     const { keys } = this.#store;
     const touched = [keys.profile(heir), keys.merged(heir), keys.outbox(heir)];
     const pending = await this.#store.change(RECORD, touched, [from, nonce]);
-    if (typeof pending !== 'string') void this.#tell(heir, pending as string[]);
+    if (typeof pending !== 'string') void this.#tell(heir, pending);
   }
 
   async #merge(from: string, into: string): Promise<string | undefined> {
@@ -113,8 +113,7 @@ export class Merger {
     ];
     const touched = [...belongings, ...keys.journal(from), keys.merges(bucketOf(from))];
     const nonce = randomBytes(9).toString('base64url');
-    const taken = await this.#store.change(TAKE, touched, [from, into, nonce, KEPT_S]);
-    const [heir, theirs] = taken as [string, string];
+    const [heir, theirs] = await this.#store.change(TAKE, touched, [from, into, nonce, KEPT_S]);
     if (heir === ERASED) return undefined;
     return heir.startsWith('!') ? this.#complete(from, heir.slice(1), theirs) : heir;
   }
@@ -173,7 +172,7 @@ export class Merger {
         await this.#revive(still, at);
         continue;
       }
-      const [tombstone, ...left] = reply as [string, ...string[]];
+      const [tombstone, ...left] = reply;
       at = await this.#heirOf(at, tombstone);
       fields = left;
     }
@@ -193,7 +192,7 @@ export class Merger {
       const touched = [keys.profile(at), keys.merged(at), keys.outbox(at)];
       const reply = await this.#store.change(RECORD, touched, [from, nonce, ...events]);
       if (typeof reply !== 'string') {
-        void this.#tell(at, reply as string[]);
+        void this.#tell(at, reply);
         return at;
       }
       if (reply === ERASED) await this.#revive(still, at);

@@ -9,7 +9,7 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { createProfileIds, isCustomerBorn } from './profile-id.js';
 
-const UPGRADE = loadScript('upgrade-door');
+const UPGRADE = loadScript<number>('upgrade-door');
 const UPGRADED = loadScript('upgraded');
 const PAGE = 500;
 /** Buckets that are upgraded at once. */
@@ -54,7 +54,7 @@ async function upgradeDoor(store: Store, name: string, field: string, own: strin
   const customer = isCustomerBorn(own) ? name : '';
   const mark = (await hasGiven(store, own)) ? '' : '!';
   await register(store, name, field, own);
-  return (await store.change(UPGRADE, touched, [name, own, field, customer, mark])) as number;
+  return store.change(UPGRADE, touched, [name, own, field, customer, mark]);
 }
 
 /** Registers an identity that is away at the room that it is in, so that an erasure of the room finds it (see lua/register.lua). */

@@ -51,17 +51,17 @@ export class AtProfile {
    * @returns the reply, and the profile that gave it
    * @throws ServiceError `unavailable`
    */
-  async run(
+  async run<Reply>(
     call: 'run' | 'change',
     profileId: string,
-    script: Script,
+    script: Script<Reply>,
     keysOf: (keys: Keys, profileId: string) => readonly string[],
     args: readonly ScriptArg[],
-  ): Promise<{ readonly profileId: string; readonly reply: unknown }> {
+  ): Promise<{ readonly profileId: string; readonly reply: Exclude<Reply, string> }> {
     let at = profileId;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const reply = await this.#store[call](script, keysOf(this.#store.keys, at), args);
-      if (typeof reply !== 'string') return { profileId: at, reply };
+      if (typeof reply !== 'string') return { profileId: at, reply: reply as Exclude<Reply, string> };
       at = await this.follow(at, reply);
     }
     throw new ServiceError('internal');

@@ -21,7 +21,7 @@ export interface Deployment {
   readonly shards: EventShards;
 }
 
-const OPEN = loadScript('open');
+const OPEN = loadScript<string[]>('open');
 const LOOK_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
@@ -34,12 +34,12 @@ export async function openDeployment(
   await refuseHalfACluster(client);
   await refuseOldCluster(client);
   const fresh = randomBytes(32).toString('hex');
-  const reply = (await runScript(
+  const reply = await runScript(
     client,
     OPEN,
     [keys.meta],
     [SCHEMA, wanted.buckets, wanted.eventShards, fresh],
-  )) as string[];
+  );
   const [schema, buckets] = reply.slice(0, 2).map(Number) as [number, number];
   if (schema > SCHEMA) {
     throw new StartupError(

@@ -10,7 +10,7 @@ import type { RedisClient } from './client.js';
 import type { Keys } from './keys.js';
 import { loadScript, runScript } from './scripts.js';
 
-const SHARDS = loadScript('shards');
+const SHARDS = loadScript<[now: string, raises: string]>('shards');
 /** Each has a stream, and a state machine in every `flush`. */
 export const MOST_SHARDS = 256;
 const ASK_MS = 1_000;
@@ -91,10 +91,7 @@ export class EventShards {
 
   async #ask(wanted: number, leadMs: number): Promise<void> {
     const asked = performance.now();
-    const [now, raises] = (await runScript(this.#client, SHARDS, [this.#key], [wanted, leadMs])) as [
-      string,
-      string,
-    ];
+    const [now, raises] = await runScript(this.#client, SHARDS, [this.#key], [wanted, leadMs]);
     this.#ahead = Number(now) - (asked + performance.now()) / 2;
     this.#raises = raises.split(' ').filter(Boolean).map(raiseOf);
     this.#advance();

@@ -18,10 +18,20 @@ import type { Store } from './store.js';
 /** Seconds for which an Idempotency-Key answers as the first time. */
 export const REMEMBERED_S = 24 * 60 * 60;
 
-const BEGIN = loadScript('request-begin');
-const PLACE = loadScript('request-place');
-const END = loadScript('request-end');
-const FENCE = loadScript('fence');
+/** What an earlier try has recorded. */
+type Found = [
+  id: string,
+  at: string,
+  fingerprint: string,
+  customer: string,
+  places: string,
+  answer: string | null,
+];
+
+const BEGIN = loadScript<1 | Found>('request-begin');
+const PLACE = loadScript<string>('request-place');
+const END = loadScript<string>('request-end');
+const FENCE = loadScript<string[]>('fence');
 const NOTE = loadScript('request-note');
 
 /** How long a request without an answer is taken to be under way in another process, and how often it is looked at. */
@@ -115,7 +125,7 @@ export class Operation {
     const done = new Array<Done | undefined>(parts).fill(undefined);
     for (const [i, place] of places.entries()) {
       const touched = done.map((_, part) => keys.operation(place, recordIdOf(this.id, i + 1, part)));
-      const records = (await this.#store.change(FENCE, touched, [this.#rememberedS])) as string[];
+      const records = await this.#store.change(FENCE, touched, [this.#rememberedS]);
       for (const [part, record] of records.entries()) if (record !== FENCED) done[part] ??= { place, record };
     }
     return done;
@@ -131,7 +141,7 @@ export class Operation {
   async #place(wanted: string): Promise<void> {
     await this.note(wanted.slice(wanted.lastIndexOf(' ') + 1));
     const args = [this.id, this.#places, wanted];
-    const places = (await this.#store.change(PLACE, [this.#recordKey], args)) as string;
+    const places = await this.#store.change(PLACE, [this.#recordKey], args);
     if (places === '') throw new ServiceError('unavailable'); // a day has passed, or Redis has lost it
     this.#places = places;
   }
@@ -146,15 +156,6 @@ async function note(store: Store, profileId: string, recordKey: string, remember
 function recordIdOf(id: string, place: number, part: number): string {
   return `${id}.${place}.${part}`;
 }
-
-type Found = [
-  id: string,
-  at: string,
-  fingerprint: string,
-  customer: string,
-  places: string,
-  answer: string | null,
-];
 
 export class RequestStore {
   readonly #store: Store;
@@ -188,14 +189,14 @@ export class RequestStore {
       return reply;
     };
     let reply = await begin();
-    if (customer && reply !== 1 && ![customer, ''].includes((reply as Found)[3])) {
+    if (customer && reply !== 1 && ![customer, ''].includes(reply[3])) {
       // A shared device: this session's key was the last customer's. Each customer has its own.
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
       reply = await begin();
     }
     const graceUntil = performance.now() + IN_FLIGHT_GRACE_MS;
     while (reply !== 1) {
-      const [foundId, foundAt, foundFingerprint, , places, answer] = reply as Found;
+      const [foundId, foundAt, foundFingerprint, , places, answer] = reply;
       // The first try of this very call may have lost its reply.
       if (foundId === id) break;
       if (foundFingerprint !== fingerprint) throw new ServiceError('idempotency_key_reused');
@@ -221,8 +222,7 @@ export class RequestStore {
     recordKey: string,
     act: (operation: Operation) => Promise<string>,
   ): Promise<string> {
-    const end = (answer: string) =>
-      this.#store.change(END, [recordKey], [operation.id, answer]) as Promise<string>;
+    const end = (answer: string) => this.#store.change(END, [recordKey], [operation.id, answer]);
     try {
       return await end(await act(operation));
     } catch (error) {

@@ -101,7 +101,7 @@ export class Store {
   }
 
   /** A script that only reads. @throws ServiceError `unavailable` where Redis does not answer or refuses. */
-  run(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
+  run<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send(script, keys, args, () => [], false);
   }
 
@@ -110,7 +110,7 @@ export class Store {
    * Its ARGV[1] is the deadline, in milliseconds of the clock of the node that has `keys[0]`; it answers EXPIRED past it.
    * @throws ServiceError `unavailable`
    */
-  change(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
+  change<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send(script, keys, args, (lastMoment) => [lastMoment], true);
   }
 
@@ -118,17 +118,17 @@ export class Store {
    * As `change`, but waits for no replica: for what may be lost. A wait would hold up the reads behind it.
    * @throws ServiceError `unavailable`
    */
-  note(script: Script, keys: readonly string[], args: readonly ScriptArg[]): Promise<unknown> {
+  note<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
     return this.#send(script, keys, args, (lastMoment) => [lastMoment], false);
   }
 
-  async #send(
-    script: Script,
+  async #send<Reply>(
+    script: Script<Reply>,
     keys: readonly string[],
     args: readonly ScriptArg[],
     numbers: (lastMoment: number) => readonly number[],
     writes: boolean,
-  ): Promise<unknown> {
+  ): Promise<Reply> {
     if (this.#health.isHopeless) throw new ServiceError('unavailable');
     const [first = '', ...others] = keys;
     const call = new ScriptCall(script, first);
@@ -136,7 +136,7 @@ export class Store {
     for (const arg of args) call.arg(arg);
     const started = performance.now();
     try {
-      return await this.#sender.send(call, started + this.timeoutMs, numbers, writes);
+      return (await this.#sender.send(call, started + this.timeoutMs, numbers, writes)) as Reply;
     } finally {
       this.#onCall?.(script.name, performance.now() - started);
     }

@@ -17,7 +17,7 @@ import {
 import { type Outbox, prepareEvent } from './outbox.js';
 import { operationKey } from './wishlist-batch.js';
 
-const ITEMS = loadScript('items');
+const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('items');
 /** Items of one page, about. */
 const PAGE = 100;
 
@@ -135,7 +135,7 @@ export async function readItems(
     // Merged away between two pages: all of it is the heir's now.
     if (page.profileId !== at && cursor !== '0') return readItems(atProfile, page.profileId);
     at = page.profileId;
-    const [next, ...fields] = page.reply as [string, ...string[]];
+    const [next, ...fields] = page.reply;
     for (let i = 0; i < fields.length; i += 2) stored.set(fields[i] as string, fields[i + 1] as string);
     if (next === '0') return { profileId: at, stored: [...stored.values()] };
     cursor = next;

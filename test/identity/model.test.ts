@@ -47,9 +47,10 @@ async function startServer(redis: TestRedis, keyPrefix: string): Promise<Server>
     },
   };
   const crashing = (act: Store['run']): Store['run'] => {
-    return async (...call) => {
+    const bound = act.bind(store);
+    return async (script, keys, args) => {
       if (server.crashAfter <= 0) throw new ServiceError('unavailable');
-      const reply = await act.apply(store, call);
+      const reply = await bound(script, keys, args);
       if (--server.crashAfter <= 0) throw new ServiceError('unavailable');
       return reply;
     };

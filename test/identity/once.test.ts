@@ -28,7 +28,7 @@ async function isCountedOnce(
   const prefix = `o${worlds++}`;
   const [one, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
   await one.visitors.enter('visit', BOTH, true, 'y');
-  const { change } = one.store;
+  const change = one.store.change.bind(one.store);
   let isHeld = false;
   let goOn = () => {};
   const retried = new Promise<void>((resolve) => {
@@ -39,7 +39,7 @@ async function isCountedOnce(
       isHeld = true;
       await retried;
     }
-    return change.call(one.store, script, keys, args);
+    return change(script, keys, args);
   };
   const first = visitOnce(one, who);
   while (!isHeld) await new Promise(setImmediate);
@@ -80,12 +80,10 @@ eachRedis(t, async (t, redis) => {
       const prefix = `o${worlds++}`;
       const server = await startServer(t, redis, prefix);
       await server.visitors.enter('visit', BOTH, true, 'y');
-      const { change } = server.store;
+      const change = server.store.change.bind(server.store);
       const endAt = (name: string) => {
         server.store.change = (script, keys, args) =>
-          script.name === name
-            ? Promise.reject(new ServiceError('unavailable'))
-            : change.call(server.store, script, keys, args);
+          script.name === name ? Promise.reject(new ServiceError('unavailable')) : change(script, keys, args);
       };
       endAt('visit-once');
       await t.rejects(visitOnce(server), { code: 'unavailable' });

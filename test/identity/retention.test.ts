@@ -210,10 +210,10 @@ eachRedis(t, async (t, redis) => {
     await until('outboxes are empty', async () => (await left(prefix)).every((key) => !/:o:/.test(key)));
     await age(server, prefix, DAYS + 2);
     const { server: other } = await open(t, prefix);
-    const { change } = server.store;
+    const change = server.store.change.bind(server.store);
     let isBack = false;
     server.store.change = async (script, keys, args) => {
-      const reply = await change.call(server.store, script, keys, args);
+      const reply = await change(script, keys, args);
       if (script.name === 'put' && !isBack) {
         isBack = true;
         t.equal((await visit(other, 'a')).count, 2);

@@ -17,11 +17,11 @@ eachRedis(t, async (t, redis) => {
   for (let i = 0; i < MANY; i += 50)
     await Promise.all(ids.slice(i, i + 50).map((id) => add(server, GUEST, id)));
   const { profileId } = await server.visitors.find(GUEST, true);
-  const { run } = server.store;
+  const run = server.store.run.bind(server.store);
   let pages = 0;
   let afterPage = async (_page: number) => {};
   server.store.run = async (script, keys, args: readonly ScriptArg[]) => {
-    const reply = await run.call(server.store, script, keys, args);
+    const reply = await run(script, keys, args);
     if (script.name === 'items') await afterPage(++pages);
     return reply;
   };

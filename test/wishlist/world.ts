@@ -81,10 +81,11 @@ export async function startServer(
     throw new ServiceError('unavailable');
   };
   let sendsTwice = false;
-  const isStep = <Args extends unknown[]>(act: (...args: Args) => Promise<unknown>) => {
-    return (...args: Args) =>
+  const isStep = (method: Store['run']): Store['run'] => {
+    const act = method.bind(store);
+    return (...call) =>
       step(async () => {
-        const [first, second] = [act.apply(store, args), sendsTwice ? act.apply(store, args) : undefined];
+        const [first, second] = [act(...call), sendsTwice ? act(...call) : undefined];
         return second === undefined ? first : (await Promise.all([first, second]))[1];
       });
   };
