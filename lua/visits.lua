@@ -87,7 +87,7 @@ local function is_over(key)
   return fields > max
 end
 
--- Notes that one who is at home was seen.
+-- Notes that an identity at home was seen.
 local function seen(door, ids, identity, field, day_s)
   if day_s ~= '' then
     redis.call('HSET', door, '', math.floor(time[1] / day_s))

@@ -221,10 +221,10 @@ for first in next_line do
         answer = '@' .. (at or '')
       end
     end
-    -- Who is at home has no heir.
+    -- An identity at home has no heir.
     if not answer and (name == '' or room ~= '' or kind == 'c') then
       facts = redis.call('HMGET', profile, 'heir', 'itemBytes', 'share', 'owner')
-      -- Who is at home has no owner. A removal makes nothing, and is also asked for at a guest's own profile.
+      -- An identity at home has no owner. A removal makes nothing, and is also asked for at a guest's own profile.
       answer = facts[1] or kind ~= 'r' and (name == '' or room ~= '') and not facts[4] and '@'
     end
 

@@ -162,7 +162,7 @@ interface Described {
 
 function callers(security: Described['security']): string {
   if (security.length === 0) return 'everyone';
-  if (security.some((way) => 'metricsToken' in way)) return 'everyone, or who has `METRICS_TOKEN`';
+  if (security.some((way) => 'metricsToken' in way)) return 'everyone, or clients with `METRICS_TOKEN`';
   const who = ['server'];
   if (security.some((way) => 'proxySignature' in way)) who.push('storefront');
   if (security.some((way) => 'publishableKey' in way)) who.push('browser');

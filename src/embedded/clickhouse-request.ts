@@ -147,7 +147,7 @@ async function readBody(req: IncomingMessage): Promise<Buffer[]> {
   const source = encoding === 'gzip' ? pipeline(req, createGunzip(), () => {}) : req;
   const parts: Buffer[] = [];
   let bytes = 0;
-  // A body that is too large is read all the same, up to a point: who is still sending does not hear an answer.
+  // A body that is too large is read all the same, up to a point: a client does not read an answer while it sends.
   for await (const part of source as AsyncIterable<Buffer>) {
     bytes += part.length;
     if (bytes <= MAX_BODY_BYTES) parts.push(part);

@@ -17,7 +17,7 @@ export class LinkedSessions {
   }
 
   /**
-   * `refuse`, before something is made for a visitor: one who is unknown also has to pass the caller's gate.
+   * `refuse`, before something is made for a visitor. An unknown visitor also has to pass the caller's gate.
    * @throws as `refuse`, and ServiceError `rate_limited`
    */
   admit({ caller, gate }: Pick<Request, 'caller' | 'gate'>, identity: Identity): Promise<void> | undefined {

@@ -202,7 +202,7 @@ class CountingAt implements Entry {
     return bucketOf(this.#own);
   }
 
-  /** It is a visit at the door of one who is not known to be known. */
+  /** Of a visit at the door of an identity that may be unknown: it is met with the visit, and passes the gate if it is new. */
   meet(seen: Seen): void {
     this.#seen = seen;
     this.dayS = daysOf(seen, this.name);

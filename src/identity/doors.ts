@@ -27,7 +27,7 @@ const FREE = loadScript<number>('free-door');
 const CLAIM = loadScript('claim');
 
 /** The owner of a room that a failover has forgotten, until a customer is linked. */
-export const NOBODY = '?';
+export const UNOWNED = '?';
 
 export interface Settled {
   readonly profileId: string;
@@ -132,11 +132,11 @@ export class Doors {
     await this.#atProfile.follow(room, ERASED);
     const { room: at } = await this.where(name);
     if (at !== room || (await this.isThere(room))) return;
-    await this.claim(room, isCustomerName(name) ? name : NOBODY);
+    await this.claim(room, isCustomerName(name) ? name : UNOWNED);
     await this.#register(name, room);
   }
 
-  /** Makes a room a customer's, where it has no owner. @param owner NOBODY where that is not known yet */
+  /** Makes a room a customer's, where it has no owner. @param owner UNOWNED where that is not known yet */
   async claim(room: string, owner: string): Promise<void> {
     await this.#store.change(CLAIM, [this.#store.keys.profile(room)], [owner]);
   }

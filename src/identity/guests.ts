@@ -25,7 +25,7 @@ export class Guests {
   readonly #store: Store;
   /** Undefined where none is met: guests stay for ever, and there is no gate. */
   readonly seen: Seen | undefined;
-  /** Own profiles of those who are being noted: a page reads many counts at once. */
+  /** Own profiles whose note is under way: a page reads many counts at once. */
   readonly #noting = new Set<string>();
 
   constructor(store: Store, doors: Doors, seen: Seen | undefined) {

@@ -16,7 +16,7 @@
 import { ServiceError } from '../errors.js';
 import { ERASED } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
-import { type Door, type Doors, isKnown, NOBODY } from './doors.js';
+import { type Door, type Doors, isKnown, UNOWNED } from './doors.js';
 import type { Merger } from './merge.js';
 
 /** Each lost round means that another request changed the same customer or session. */
@@ -122,7 +122,7 @@ export class Linker {
       await this.#doors.mend(session, from);
       return undefined;
     }
-    if (owner === NOBODY) {
+    if (owner === UNOWNED) {
       await this.#doors.claim(from, customer);
       return undefined;
     }

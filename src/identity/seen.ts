@@ -1,5 +1,5 @@
 // Which visitors this process has met today. A guest's last day is written at its door (lua/visits.lua), once a day by each
-// process: who is known here costs a visit nothing more. It is also known that they are no new visitors.
+// process: a visit of one that is noted here costs nothing more. What is noted here is no new visitor, either.
 //
 // A table of digits of profile ids, each in the place that others of its digits name. One takes the place of another, who
 // then is met once more: that costs a command. 50 bits tell them apart: a guest of whom the table is wrong, one look in

@@ -62,7 +62,7 @@ export class Visitors {
     return this.#for(who, mayLink, (subject) => this.#counting.enter(kind, subject, handle, who.device));
   }
 
-  /** Counts, reads or resets for a visitor, who is told: `enter` and `read` without promises, wherever nothing is linked. */
+  /** `enter` and `read` that tell the asker, and need no promise where nothing is linked. */
   count(kind: VisitKind, who: Identity, mayLink: boolean, handle: string, asker: Asker): void {
     if (!mustLink(who, mayLink)) {
       this.#counting.count(kind, onlyName(who), handle, who.device, asker);
@@ -178,7 +178,7 @@ export class Visitors {
   }
 
   /**
-   * Lets a visitor come, before something is done that will make it known; only one who is unknown has to pass.
+   * Lets a visitor come, before something is done that will make it known. Only an unknown visitor has to pass the gate.
    * @throws ServiceError `unavailable`, and what the gate's refusal is
    */
   async admit(who: Identity, gate: Gate): Promise<void> {
@@ -258,7 +258,7 @@ export class Visitors {
       const { profileId } = await this.#linker.link(customer, session);
       const made = await act({ name: '', room: profileId });
       if (made !== undefined) return made;
-      // The visitor was erased in between: who is here now is a new one.
+      // The visitor was erased in between; from here on it is a new one.
       await Promise.all([customer, session].map((name) => this.#doors.mend(name, profileId)));
     }
     throw new ServiceError('unavailable');

@@ -39,7 +39,7 @@ export interface Entry extends Batched<VisitAnswer> {
 }
 
 /**
- * The count, where one was asked for, and of a visit with `dayS`; LUA.NEWCOMER or LUA.REFUSED for one who was unknown.
+ * The count, where one was asked for, and of a visit with `dayS`; LUA.NEWCOMER or LUA.REFUSED for an unknown identity.
  * For `resolve` and `peek` the identity's field in `ids`, as in lua/visits.lua.
  * Another text says that nothing was done here, and where to ask: `@<field>`, or a profile's heir.
  */

@@ -31,7 +31,7 @@ t.test('the largest part of the time is the cause', async (t) => {
       { due: 11, sent: 11, answered: 19 },
       { due: 12, sent: 12, answered: 19 },
       { due: 11, sent: 28, answered: 29 },
-      { due: 21, sent: 21, answered: 29 }, // nobody did much
+      { due: 21, sent: 21, answered: 29 }, // no load
     ],
     samples,
   );

@@ -26,7 +26,7 @@ t.test('behind nginx', needsNginx(), async (t) => {
   });
 });
 
-t.test('RATE_LIMIT counts by the address of whoever called nginx', needsNginx(), async (t) => {
+t.test('RATE_LIMIT counts by the address of the client that called nginx', needsNginx(), async (t) => {
   const { port } = await startTwo(t, { TRUST_PROXY: '1', RATE_LIMIT: '1' });
   const nginx = await startNginx(t, port);
   const visits = async (from: string, headers: (i: number) => Record<string, string> = () => ({})) => {

@@ -47,7 +47,7 @@ t.test('of those that want a folder at the same moment one has it, whatever a ki
   t.same(shared, [], 'rounds in which two had it at once');
 });
 
-/** A socket that nobody listens on, as a kill -9 leaves it. */
+/** A socket without a listener, as a kill -9 leaves it. */
 async function leaveSocket(path: string): Promise<void> {
   const server = createServer().listen(`${path}.live`);
   await once(server, 'listening');
@@ -63,7 +63,7 @@ t.test('the lock works in a folder whose path is longer than a socket may have',
   await lock.release();
 });
 
-t.test('a lock whose owner was killed blocks nobody', async (t) => {
+t.test('a lock whose owner was killed blocks no other process', async (t) => {
   const dir = await tempDir(t);
   const module = new URL('../../src/commands/start/lock.js', import.meta.url);
   const code = `import { lockFolder } from '${module}';
@@ -85,11 +85,11 @@ t.test('a lock whose owner was killed blocks nobody', async (t) => {
 
 t.test('a folder that may not be written is refused in a sentence', async (t) => {
   const dir = await tempDir(t);
-  const [nobody, own] = [65_534, process.geteuid?.()];
-  if (own === 0) await chown(dir, nobody, nobody); // root may write everywhere
+  const [unprivileged, own] = [65_534, process.geteuid?.()];
+  if (own === 0) await chown(dir, unprivileged, unprivileged); // root may write everywhere
   await chmod(dir, 0o500);
   t.teardown(() => chmod(dir, 0o700));
-  if (own === 0) process.seteuid?.(nobody);
+  if (own === 0) process.seteuid?.(unprivileged);
   try {
     await t.rejects(makeFolder(dir), {
       name: 'StartupError',

@@ -51,7 +51,7 @@ t.test('a scrape shows the figures of all workers, each as its own', needsProc()
     const [one = 0, two = 0] = visitsOf(scrape);
     t.equal(one + two, 30);
     t.same([...samples(scrape, 'process_start_time_seconds').keys()], ['worker="1"', 'worker="2"']);
-    t.same([...samples(scrape, 'wishmeter_redis_up')], [['', 1]], 'what is in Redis is nobody’s own');
+    t.same([...samples(scrape, 'wishmeter_redis_up')], [['', 1]], 'what is in Redis belongs to no worker');
     t.same(
       [...samples(scrape, 'wishmeter_stream_pending_events')],
       [['shard="0"', 0]],

@@ -1,4 +1,4 @@
-// What the analyst may read is a list by name, so a new table is nobody's until somebody decides. This is where that is
+// What the analyst may read is a list by name, so a new table is hidden until it is added to the list. This is where that is
 // noticed: every table of the schema is either the analyst's or the service's own.
 
 import { readFileSync } from 'node:fs';

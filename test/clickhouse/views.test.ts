@@ -44,7 +44,7 @@ t.test('a view that is missing or was changed by hand is put back, and no other'
   t.same(await putViews(client, database), []);
 });
 
-t.test('a view that somebody made is left alone, and one of an earlier version is made anew', async (t) => {
+t.test('a view that a user made is left alone, and one of an earlier version is made anew', async (t) => {
   const { database, own } = await migrated(t);
   await own.command({ query: 'CREATE VIEW my_own AS SELECT count() AS n FROM events' });
   await own.insert({

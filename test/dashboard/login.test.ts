@@ -1,4 +1,4 @@
-// Logging in to the dashboard: who has the token gets a cookie that scripts and other sites can't use; wrong tokens are
+// Logging in to the dashboard: a browser that sends the token gets a cookie that scripts and other sites can't use; wrong tokens are
 // counted, answered one after the other, and bounded.
 
 import t from 'tap';
@@ -23,7 +23,7 @@ t.test('the cookie is out of reach of scripts and other sites, and lasts a week'
   t.end();
 });
 
-t.test('a cookie that was changed, or made under another token, is nobody', (t) => {
+t.test('a cookie that was changed, or made under another token, is refused', (t) => {
   const login = new Login(TOKEN);
   const cookie = cookieOf(login.cookie(NOW, false));
   t.ok(login.isKnown(cookie, NOW));

@@ -24,7 +24,7 @@ export interface DashboardWorld {
   stopClickHouse(): Promise<void>;
 }
 
-/** @param isEmpty a shop to which nobody has come */
+/** @param isEmpty a shop without any visitor */
 export async function dashboardWorld(t: Test, isEmpty = false): Promise<DashboardWorld> {
   const server = await startTestClickHouse({ readable: { database: 'shop', tables: ANALYST_TABLES } });
   let isUp = true;

@@ -33,7 +33,7 @@ t.test("the image's health check sees serve and flush", async (t) => {
     programPart('flush', 'flush', { ...env, FLUSH_METRICS_PORT: figures }),
   ];
   t.teardown(() => Promise.all(parts.map((part) => part.stop())));
-  t.notOk(healthy({ PORT: port }), 'nobody listens');
+  t.notOk(healthy({ PORT: port }), 'no server listens');
   for (const part of parts) await part.start();
   t.ok(healthy({ PORT: port }), 'serve');
   t.ok(healthy({ FLUSH_METRICS_PORT: figures, PORT: '1' }), 'flush');

@@ -1,5 +1,5 @@
 // Large bodies and results, long queries, and many of both at once: the embedded ClickHouse keeps what it promises
-// of inserts, and nobody waits for somebody else's SELECT.
+// of inserts, and no request waits for another caller's SELECT.
 
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -110,7 +110,7 @@ t.test('inserts do not queue behind long SELECTs', async (t) => {
   for (const { status } of await Promise.all(selects)) t.equal(status, 200);
 });
 
-t.test('a query whose planning takes long keeps nobody else waiting', async (t) => {
+t.test('a query whose planning takes long keeps no other request waiting', async (t) => {
   await client.command({
     query: 'CREATE TABLE keyed (k UInt64) ENGINE = MergeTree ORDER BY k AS SELECT number FROM numbers(10000)',
   });

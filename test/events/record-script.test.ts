@@ -73,10 +73,10 @@ t.test('record.lua', async (t) => {
     for (const again of [false, true]) t.same(await record(1, events), elsewhere, again ? 'again' : 'first');
     t.same(await entries(), [['n', '2', 'd', '1\n333\n']]);
     t.same(await client.hgetall(STATE), { events: '2', bytes: '6' });
-    t.same(await client.hkeys(IDS), ['s:2', 's:4', 's:5', 's:1', 's:3'], 'nobody else became known');
+    t.same(await client.hkeys(IDS), ['s:2', 's:4', 's:5', 's:1', 's:3'], 'no other identity became known');
   });
 
-  t.test('where nobody is where it was expected there is no entry, and no figure', async (t) => {
+  t.test('where no identity is where it was expected there is no entry, and no figure', async (t) => {
     await client.hset(IDS, 's:2', 'z.other 3');
     t.same(await record(1, [atHome('s:2', '2')]), [1, '@z.other 3']);
     t.same((await client.keys('*')).sort(), [IDS, LANE, PROFILE].sort());

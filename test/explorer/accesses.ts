@@ -49,7 +49,7 @@ export function accessesOf([name = '', ...args]: readonly string[]): Access[] {
 
 /**
  * Whether the order of two steps can matter.
- * @param addsCommute whether nobody is told what a counter has become
+ * @param addsCommute whether no operation is told what a counter has become
  */
 export function conflict(a: readonly Access[], b: readonly Access[], addsCommute = false): boolean {
   return a.some((one) =>

@@ -131,7 +131,7 @@ function describe(performed: readonly Performed[], { answers, merges, codes }: S
     .join('\n');
 }
 
-/** Each event that was acknowledged is in the stream, once; one that nobody was told of may be. */
+/** Each event that was acknowledged is in the stream, once; one that was not acknowledged may be. */
 function checkEvents(performed: readonly Performed[], rows: readonly Row[]): string[] {
   const events = new Map(rows.filter(({ origin }) => origin !== 'merge').map((row) => [row.event_id, row]));
   const found = tally([...events.values()].map(eventOfRow));

@@ -1,4 +1,4 @@
-// The people of one schedule: each letter of the scenario is somebody new, so that nothing needs to be flushed and no
+// The people of one schedule: each letter of the scenario is a new person, so that nothing needs to be flushed and no
 // server remembers anybody. What is seen of them in Redis is told by their letters, alike in every schedule.
 
 import type { Act, Who } from './acts.js';
@@ -87,7 +87,7 @@ export class People {
     return this.#profiles.get(letter) as string;
   }
 
-  /** Whose own profile an id is: a letter, or the id itself where it is nobody's. */
+  /** Whose own profile an id is: a letter, or the id itself where it is no person's. */
   ownerOf(profileId: string): string {
     return this.#letters.get(profileId) ?? profileId;
   }

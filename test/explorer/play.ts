@@ -65,7 +65,7 @@ export class Play {
     });
   }
 
-  /** Begins an act that its server leaves after some steps, or when it is done; nobody asks it again. */
+  /** Begins an act that its server leaves after some steps, or when it is done; it is not asked again. */
   async leave(act: Act, server: Server, after: number): Promise<void> {
     const player = this.#begin('L', act, server, []);
     const { operation } = player;
@@ -188,7 +188,7 @@ export class Play {
     if (operation.outcome !== undefined) player.answeredAt = Math.min(player.answeredAt, this.steps.length);
   }
 
-  /** What a step did, without what is nobody's state. */
+  /** What a step did, without keys that hold no visitor's state. */
   #seen(commands: readonly Command[]): readonly Command[] {
     return commands.filter(([name = '', key = '']) => !isScript(name) && !isPrivate(key));
   }

@@ -19,10 +19,10 @@ import {
 export interface Scenario {
   readonly name: string;
   readonly given: readonly Act[];
-  /** What was begun before, by a server that ended after any of its steps; nobody asks it again. */
+  /** What was begun before, by a server that ended after any of its steps; it is not asked again. */
   readonly left?: Act;
   readonly operations: readonly Act[];
-  /** Whether no operation is told a count, so that the order of two visits is nobody's business. */
+  /** Whether no operation is told a count, so that the order of two visits does not matter. */
   readonly addsCommute: boolean;
   /** Whether its short form has more time. */
   readonly isDeep: boolean;

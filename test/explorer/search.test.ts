@@ -122,7 +122,7 @@ t.test('each order that can make a difference is run, and run once', async (t) =
   }
 });
 
-t.test('additions change places only where nobody is told the sum', async (t) => {
+t.test('additions change places only where no operation is told the sum', async (t) => {
   const programs = [[add('x')], [add('x')], [add('x')]];
   t.equal(orders(programs).ended.length, 6);
   t.equal(orders(programs, true).ended.length, 1);

@@ -162,7 +162,7 @@ export class Search {
   #branch(node: Node, firsts: readonly string[]): void {
     if (firsts.some((id) => node.branches.has(id) || node.sleep.has(id))) return;
     const able = node.enabled.filter(({ id }) => firsts.includes(id));
-    // None of them could be: whoever stands in the way must be tried.
+    // None of them could be: the steps that stand in the way must be tried.
     for (const step of able.length > 0 ? able.slice(0, 1) : node.enabled) {
       if (node.branches.has(step.id) || node.sleep.has(step.id)) continue;
       node.branches.add(step.id);

@@ -28,7 +28,7 @@ export interface Server {
   ownProfile(kind: 'customer' | 'session', id: string): string;
   /** The profile that a share code leads to. */
   follow(code: string): Promise<string | undefined>;
-  /** Keys that tell of these identities, whoever they belong to. @param profiles that they make */
+  /** Keys that tell of these identities, of any profile. @param profiles that they make */
   keysOf(profiles: readonly string[]): Promise<readonly string[]>;
   /** Lines that wait in a profile's outbox: another request will bring them to the stream. */
   unsent(profileId: string): Promise<readonly string[]>;
@@ -37,7 +37,7 @@ export interface Server {
   close(): Promise<void>;
 }
 
-/** Keys that hold no visitor's state: nobody minds in which order they are written. */
+/** Keys that hold no visitor's state: the order in which they are written does not matter. */
 export function isPrivate(key: string): boolean {
   return /:lane:|:events(:|$)/.test(key);
 }

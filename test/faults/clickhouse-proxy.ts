@@ -25,7 +25,7 @@ export interface ClickHouseProxy {
   readonly inserts: number;
   /** Other requests that came. */
   readonly questions: number;
-  /** Inserts that nobody spoiled and that the client gave up on before their answer was whole. */
+  /** Inserts that were not spoiled and that the client gave up on before their answer was whole. */
   readonly abandoned: number;
   /** Spoils the next insert. Called again before it came, the one after that. */
   spoil(spoiling: Spoiling): void;

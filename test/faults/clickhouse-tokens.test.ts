@@ -86,7 +86,7 @@ const UNKNOWN: readonly (readonly [what: string, answer: Spoiling['answer']])[] 
   ['a gateway gives up', { status: 504, body: '<h1>504 Gateway Time-out</h1>' }],
   ['a 200 with an error', { status: 200, body: exception(241, 'Memory limit', 'MEMORY_LIMIT_EXCEEDED') }],
   ['an error of ClickHouse', { status: 500, code: 241, body: exception(241, 'Memory limit', 'MEMORY') }],
-  ['an error that nobody knows', { status: 500, code: 1001, body: exception(1001, 'rename', 'STD') }],
+  ['an unknown error', { status: 500, code: 1001, body: exception(1001, 'rename', 'STD') }],
 ];
 for (const [what, answer] of UNKNOWN) {
   t.test(`${what}, and the repeat is taken for a duplicate: every event is there`, async (t) => {

@@ -1,4 +1,4 @@
-// Clocks that are set back an hour, ours and Redis's: ids stay unique, order stays order, nobody waits that hour.
+// Clocks that are set back an hour, ours and Redis's: ids stay unique, order stays order, no request waits that hour.
 // Here our clock is a function and what a jump leaves behind in Redis is put there by hand, part by part; processes
 // whose clocks do jump are in clock-jumps.test.ts.
 

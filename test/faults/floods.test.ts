@@ -28,7 +28,7 @@ function expectBounded(t: Test, { answers, withoutRetryAfter, longestMs }: Flood
     `${what}: 200 or 503`,
   );
   t.equal(withoutRetryAfter, 0, `${what}: 503 says when to come again`);
-  t.ok(longestMs < HANG_MS, `${what}: nobody waits for ever`);
+  t.ok(longestMs < HANG_MS, `${what}: no request waits for ever`);
 }
 
 t.test(

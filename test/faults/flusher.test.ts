@@ -234,9 +234,9 @@ t.test(
   async (t) => {
     const place = await world.fresh();
     await appendEvents(redis, place.keys, 0, events(10));
-    const nobody = createClickHouse('http://127.0.0.1:1', place.database);
-    t.teardown(() => nobody.close());
-    const flusher = place.flusher({ clickhouse: nobody });
+    const unreachable = createClickHouse('http://127.0.0.1:1', place.database);
+    t.teardown(() => unreachable.close());
+    const flusher = place.flusher({ clickhouse: unreachable });
     await until('the batch is in flight', async () => (await manifestOf(place)) !== null);
     const began = performance.now();
     await flusher.close(300);

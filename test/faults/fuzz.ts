@@ -232,7 +232,7 @@ function bentJson(random: Random, body: unknown): Buffer {
       case 1: // the same name twice
         text = `${text.slice(0, at)}"${member?.[1] ?? 'x'}":${value},${text.slice(at)}`;
         break;
-      case 2: // a name that nobody knows in place of it
+      case 2: // an unknown name in place of it
         text =
           text.slice(0, at) + text.slice(at).replace(/\w+/, random.pick(['x', '__proto__', 'toString', '']));
         break;

@@ -1,4 +1,4 @@
-// What visitors notice while somebody else misbehaves: some clients that count visits, and how long each answer took.
+// What visitors notice while other clients misbehave: some clients that count visits, and how long each answer took.
 
 import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';

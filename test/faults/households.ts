@@ -33,7 +33,7 @@ export interface Belongings {
 }
 
 export const HANDLES = ['h0', 'h1', 'h2'];
-/** Longer than a request that nobody waits for any more can take to reach Redis. */
+/** Longer than an abandoned request can take to reach Redis. */
 const LATE_MS = 1_500;
 /** A login that gets no answer for so long after the end is one of who is locked out. */
 const LOGIN_MS = 20_000;
@@ -106,7 +106,7 @@ export class Households {
       const entry = household.visitsOf(profile, household.random.pick(HANDLES));
       if (await this.#call('/product/visit', { identity, productHandle: entry.handle }, entry)) return;
     }
-    // Also when all is over: until then nobody knows where the session is.
+    // Also when all is over: until then it is not known where the session is.
     while ((await this.#spec.caller.call('POST', '/profile/merge', { identity }))?.status !== 200) {
       if (performance.now() > this.#until + LOGIN_MS) return;
       await sleep(100);

@@ -63,7 +63,7 @@ const begin = performance.now();
 const end = begin + spec.seconds * 1_000;
 if (spec.rate === undefined) for (const line of free.splice(0)) ask(line, begin);
 await runArrivals({
-  rate: spec.rate ?? Number.MIN_VALUE, // nobody arrives
+  rate: spec.rate ?? Number.MIN_VALUE, // no arrivals
   begin,
   end,
   random: createRandom(spec.port),

@@ -78,7 +78,7 @@ t.test(`twice the peak for ${CROWD_S} s`, { timeout: 600_000, ...needsProc() }, 
     'every request that was sent was done, or refused with 503',
   );
   t.equal(crowd.withoutRetryAfter, 0, '503 says when to come again');
-  t.ok(crowd.answered.longest < HANG_MS, 'nobody waits for ever');
+  t.ok(crowd.answered.longest < HANG_MS, 'no request waits for ever');
   if (FULL) t.ok(crowd.turnedAway + (crowd.answers['503'] ?? 0) > 0, 'there was an excess');
   t.ok(most - before < GROWTH_MB, 'memory is flat');
   if (FULL) t.ok(share > LEAST_GOODPUT, `goodput is above ${100 * LEAST_GOODPUT} % of the peak`);

@@ -1,5 +1,5 @@
 // The reckoning of households: every identity is where its book says, and only there, with all that was acknowledged
-// and no more than was sent. Whoever gets no answer by then is locked out, which is the worst of all faults.
+// and no more than was sent. A visitor without an answer by then is locked out, which is the worst of all faults.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClickHouse } from '../../src/clickhouse/client.js';
@@ -71,7 +71,7 @@ export async function findLockedOut(identities: readonly Who[], places: Places):
   return lockedOut;
 }
 
-/** Call when nothing waits in the stream any more, and nobody is locked out. */
+/** Call when nothing waits in the stream any more, and no visitor is locked out. */
 export async function reckonHouseholds(
   profiles: readonly Belongings[],
   places: Places,
@@ -89,7 +89,7 @@ export async function reckonHouseholds(
     const names = profile.identities.map((who) => Object.values(who).join());
     const name = names.join(' = ');
     const [one] = profile.identities;
-    // All sessions of an unknown customer's profile may have moved on: then nobody names it any more.
+    // All sessions of an unknown customer's profile may have moved on: then no identity names it any more.
     if (one === undefined) return;
     identities += profile.identities.length;
     const read = (who: Who, productHandle: string) =>

@@ -1,5 +1,5 @@
 // The reckoning: what was acknowledged, what is in Redis, what is in ClickHouse. Every acknowledged event is in
-// `events` once, no event is there twice, nothing is there that nobody sent, and nothing waits; visits are at
+// `events` once, no event is there twice, nothing is there that was not sent, and nothing waits; visits are at
 // least what was acknowledged and at most what was sent.
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -63,7 +63,7 @@ export async function reconcile(loads: readonly Book[], places: Places): Promise
   const sent = new Map(loads.flatMap(({ events }) => [...events]));
   const { shown, stored } = await readEvents(places);
   for (const [id, count] of shown) {
-    if (!sent.has(id)) tell(`event ${id} is there, and nobody sent it`);
+    if (!sent.has(id)) tell(`event ${id} is there, and was not sent`);
     else if (count !== 1) tell(`event ${id} is there ${count} times`);
   }
   let acknowledged = 0;

@@ -1,5 +1,5 @@
 // Redis loses its scripts, its memory, its data, under load: refused at most, never wrong, and never under a
-// salt that nobody remembers.
+// salt that no process remembers.
 
 import { cp, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -49,52 +49,55 @@ t.test('maxmemory reached: 503, the flusher goes on, and all is well once there 
   await stage.exact(t, ...loads);
 });
 
-t.test('Redis restarted empty: nobody writes to it, flush refuses it, and its data come back', async (t) => {
-  const folder = join(stage.dir, 'redis');
-  const kept = join(stage.dir, 'kept');
-  const load = stage.load({ seed: 3, name: 'r' });
-  loads.push(load);
-  await load.untilServed();
-  await stage.redis.stop();
-  await rename(folder, kept);
-  await mkdir(folder);
-  await stage.redis.start();
+t.test(
+  'Redis restarted empty: no process writes to it, flush refuses it, and its data come back',
+  async (t) => {
+    const folder = join(stage.dir, 'redis');
+    const kept = join(stage.dir, 'kept');
+    const load = stage.load({ seed: 3, name: 'r' });
+    loads.push(load);
+    await load.untilServed();
+    await stage.redis.stop();
+    await rename(folder, kept);
+    await mkdir(folder);
+    await stage.redis.start();
 
-  const reason = /^Not ready: Redis no longer holds the deployment that this process was started with/;
-  await until('readyz tells', async () => {
-    const answer = await fetch(`${stage.url}/readyz`);
-    return answer.status === 503 && reason.test(((await answer.json()) as { error: string }).error);
-  });
-  await until('flush has ended', () => stage.flush.pid === undefined);
-  const before = load.answers['503'] ?? 0;
-  await until('refusals', () => (load.answers['503'] ?? 0) > before + 50);
-  const told = stage.logs().filter((line) => line.includes('no longer holds the deployment'));
-  t.equal(told.length, 1, 'the log says so, once');
-  t.match(told[0], /"level":50/);
+    const reason = /^Not ready: Redis no longer holds the deployment that this process was started with/;
+    await until('readyz tells', async () => {
+      const answer = await fetch(`${stage.url}/readyz`);
+      return answer.status === 503 && reason.test(((await answer.json()) as { error: string }).error);
+    });
+    await until('flush has ended', () => stage.flush.pid === undefined);
+    const before = load.answers['503'] ?? 0;
+    await until('refusals', () => (load.answers['503'] ?? 0) > before + 50);
+    const told = stage.logs().filter((line) => line.includes('no longer holds the deployment'));
+    t.equal(told.length, 1, 'the log says so, once');
+    t.match(told[0], /"level":50/);
 
-  const redis = connectTo(stage.redisUrl);
-  t.teardown(() => redis.disconnect());
-  t.same(await redis.keys('*'), [], 'nothing was written to it');
-  const env = { REDIS_URL: stage.redisUrl, CLICKHOUSE_URL: stage.clickhouseUrl };
-  const refused = await wishmeter({ args: ['flush'], env });
-  t.equal(refused.code, 1);
-  t.match(
-    refused.stderr,
-    /Redis is empty, but ClickHouse has events of an earlier one.*NEW_DEPLOYMENT=accept/,
-  );
-  t.same(await redis.keys('*'), [], 'and no salt was drawn');
+    const redis = connectTo(stage.redisUrl);
+    t.teardown(() => redis.disconnect());
+    t.same(await redis.keys('*'), [], 'nothing was written to it');
+    const env = { REDIS_URL: stage.redisUrl, CLICKHOUSE_URL: stage.clickhouseUrl };
+    const refused = await wishmeter({ args: ['flush'], env });
+    t.equal(refused.code, 1);
+    t.match(
+      refused.stderr,
+      /Redis is empty, but ClickHouse has events of an earlier one.*NEW_DEPLOYMENT=accept/,
+    );
+    t.same(await redis.keys('*'), [], 'and no salt was drawn');
 
-  await stage.redis.stop();
-  await rm(folder, { recursive: true });
-  await cp(kept, folder, { recursive: true, filter: (path) => !path.endsWith('.sock') });
-  await stage.redis.start();
-  await load.untilServed();
-  await stage.flush.start();
-  await sleep(300);
-  await load.stop();
-  t.same(Object.keys(load.answers).sort(), ['200', '503'], String(load));
-  await stage.exact(t, ...loads);
-});
+    await stage.redis.stop();
+    await rm(folder, { recursive: true });
+    await cp(kept, folder, { recursive: true, filter: (path) => !path.endsWith('.sock') });
+    await stage.redis.start();
+    await load.untilServed();
+    await stage.flush.start();
+    await sleep(300);
+    await load.stop();
+    t.same(Object.keys(load.answers).sort(), ['200', '503'], String(load));
+    await stage.exact(t, ...loads);
+  },
+);
 
 t.test(
   'a Redis with another salt is refused, unless that is accepted, and then it is the known one',

@@ -1,5 +1,5 @@
 // The whole service in processes of its own, each of which a test may kill, freeze and start again: Redis,
-// ClickHouse, `serve` workers on one port, `flush`. Nobody brings back what was killed but the test, which
+// ClickHouse, `serve` workers on one port, `flush`. Only the test brings back what was killed. It
 // needs no back-off for it. Both databases may stand behind a proxy that fails on purpose.
 
 import { mkdtemp, rm } from 'node:fs/promises';

@@ -39,7 +39,7 @@ t.test('lines of who was erased are left out, up to then', async (t) => {
   t.equal(without(other, old, later, same, other), other + later + other);
   t.equal(without('no JSON\n', old), 'no JSON\n');
   const all = Buffer.from(old);
-  t.equal(withoutErased(all, new Map()), all, 'nothing is looked at where nobody was erased');
+  t.equal(withoutErased(all, new Map()), all, 'nothing is looked at where no visitor was erased');
 });
 
 t.test('streams, dead letters and ClickHouse', async (t) => {

@@ -157,7 +157,7 @@ t.test('finalize removes exactly its range and its figures', async (t) => {
   t.equal((await shard.claim('a', epoch, SILENT))?.manifest, undefined);
 });
 
-t.test('what somebody has removed from the stream by hand does not count as pending for ever', async (t) => {
+t.test('what was removed from the stream by hand does not count as pending for ever', async (t) => {
   const { shard, keys, redis: client } = freshShard();
   await appendEvents(client, keys, 0, [eventRow(), eventRow(), eventRow()], 1);
   const epoch = await claimed(shard);

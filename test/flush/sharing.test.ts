@@ -14,7 +14,7 @@ import { openWorld, type Place } from './world.js';
 
 const PROGRAM = new URL('../faults/flusher-process.js', import.meta.url);
 
-t.test('shares: whoever begins, all end with as many streams, and keep them', async (t) => {
+t.test('shares: in any order of starts, all end with as many streams, and keep them', async (t) => {
   t.equal(changeOfShare(0, [], 16), 16, 'alone: all');
   t.equal(changeOfShare(16, [0], 16), -8, 'half of them for another');
   t.equal(changeOfShare(0, [16], 16), 0, 'who waits until they are free');

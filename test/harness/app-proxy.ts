@@ -40,7 +40,7 @@ export function throughProxy(prefix: string): Rewrite {
   };
 }
 
-/** Posts JSON through the proxy. @param customerId who is logged in; empty where nobody is */
+/** Posts JSON through the proxy. @param customerId the customer who is logged in; empty where none is */
 export function postProxied(
   app: TestApp,
   path: string,

@@ -55,7 +55,7 @@ export async function launchChromium(t: Test, executablePath: string): Promise<B
   return browser;
 }
 
-/** A browser that nobody drives, for what DevTools switches off: it opens `url`, and the page does the rest. */
+/** A browser without a driver, for what DevTools switches off: it opens `url`, and the page does the rest. */
 export async function openUndriven(t: Test, executablePath: string, url: string): Promise<void> {
   const profile = await mkdtemp(join(tmpdir(), 'wm-chromium-'));
   const args = [...ARGS, `--user-data-dir=${profile}`, url];

@@ -1,4 +1,4 @@
-// Tests that not every machine can run. They are skipped where something is missing; in CI, where nobody would see
+// Tests that not every machine can run. They are skipped where something is missing; in CI, where no one would see
 // that, it is an error.
 
 import { spawnSync } from 'node:child_process';

@@ -76,7 +76,7 @@ export type Visitor = Awaited<ReturnType<typeof visit>>;
 export async function visit(t: Test, { browser, shop }: World, options: BrowserContextOptions = {}) {
   const context = await browser.newContext(options);
   const requests: Request[] = [];
-  // Errors that nobody caught, and promises that nobody saw rejected.
+  // Uncaught errors, and unhandled rejections.
   context.on('weberror', (error) => t.fail(`a page saw an error: ${error.error().message}`));
   context.on('request', (request) => {
     if (request.method() === 'POST' && request.url().includes(VISIT_PATH)) requests.push(request);
@@ -84,7 +84,7 @@ export async function visit(t: Test, { browser, shop }: World, options: BrowserC
   t.teardown(() => context.close());
   return {
     context,
-    /** @param customerId who is logged in at the shop from now on; nobody where empty */
+    /** @param customerId who is logged in at the shop from now on; no customer where empty */
     login: (customerId: string) => context.addCookies([{ name: LOGIN, value: customerId, url: shop.origin }]),
     /** What its pages have sent to the service, without preflights. */
     sent: (): Promise<Sent[]> =>

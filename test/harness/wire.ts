@@ -60,7 +60,7 @@ export class Wire {
     }
   }
 
-  /** Resolves when the server has closed the connection; answers what it sent that nobody asked for. */
+  /** Resolves when the server has closed the connection; answers what it sent unasked. */
   async ended(): Promise<string> {
     while (!this.#ended) {
       await new Promise<void>((resolve) => {

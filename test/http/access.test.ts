@@ -57,7 +57,7 @@ t.test('access', async (t) => {
   t.test('VISIT_ACCESS=open: without a credential anyone', (t) =>
     visitAccess(t, 'open', { session: OPEN, customer: OPEN, both: OPEN }),
   );
-  t.test('VISIT_ACCESS=key: without a credential nobody', (t) =>
+  t.test('VISIT_ACCESS=key: no caller without a credential', (t) =>
     visitAccess(t, 'key', { session: CLOSED, customer: CLOSED, both: CLOSED }),
   );
   t.test('VISIT_ACCESS is session where it is not given', async (t) => {

@@ -210,7 +210,7 @@ await inChromium(t, async (t, world) => {
     await openUndriven(t, world.chromium, lobby);
     await eventually(t, async () => shop.asked.includes('/ran?null&true&object'), true);
     await sleep(200);
-    t.equal(visits(), 0, 'nothing was sent while nobody saw the page');
+    t.equal(visits(), 0, 'nothing was sent while the page was hidden');
 
     shop.show('/gate', '');
     await eventually(t, async () => shop.asked.some((path) => path.startsWith('/shown?')), true);

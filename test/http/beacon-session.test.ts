@@ -56,7 +56,7 @@ await inChromium(t, async (t, { redis, shop, ...world }) => {
     return page;
   };
 
-  await t.test('a guest logs in, logs out, and somebody else takes the device', async (t) => {
+  await t.test('a guest logs in, logs out, and another person takes the device', async (t) => {
     const visitor = await start();
     const page = await shownTo(visitor, '');
     const guest = await sessionOf(page);

@@ -49,7 +49,7 @@ t.test('it is gzipped for those who take that, and for no other', async (t) => {
   }
 });
 
-t.test('whoever has this version is told so in a 304 without a body', async (t) => {
+t.test('a client that has this version gets a 304 without a body', async (t) => {
   const { headers } = await load();
   const tag = headers.etag as string;
   const strong = tag.slice(2);

@@ -155,7 +155,7 @@ t.test(
 async function readsAs(t: Test, app: TestApp, path: string, referer: string, status: number): Promise<void> {
   const answer = await app.get(path, { referer });
   t.equal(answer.status, status, referer);
-  t.same(corsHeaders(answer.headers), [], 'nobody asked for CORS');
+  t.same(corsHeaders(answer.headers), [], 'CORS was not asked for');
 }
 
 function listed(header: string | undefined): string[] {

@@ -30,7 +30,7 @@ eachRedis(t, async (t, redis) => {
     purchasesOf(redis, of, who);
 
   t.test(
-    'nothing matched, or nobody known: 200, and nothing changed but that the order is remembered, and its lines told',
+    'nothing matched, or no known visitor: 200, and nothing changed but that the order is remembered, and its lines told',
     async (t) => {
       const who = { customerId: '60' };
       await add(app, who, ['60', '600']);
@@ -102,7 +102,7 @@ eachRedis(t, async (t, redis) => {
   );
 
   t.test(
-    'an order under another delivery id does nothing: whoever saw one could send it again',
+    'an order under another delivery id does nothing: a party that saw one could send it again',
     async (t) => {
       const who = { customerId: '73' };
       await add(app, who, ['70', '700']);

@@ -53,19 +53,16 @@ t.test('a fault of JSON is told with its line and column', async (t) => {
   }
 });
 
-t.test(
-  'where looking for the fault would take long, or was done often, it is told without its place',
-  async (t) => {
-    const error = 'The body is not valid JSON.';
-    const deep = '['.repeat(16_000);
-    for (const body of [`{"a":"${'x'.repeat(16 * 1024)}",}`, deep])
-      t.equal((await app.post('/event', body, TRUSTED)).json.error, error);
-    const answers = await Promise.all(Array.from({ length: 200 }, () => app.post('/event', '{', TRUSTED)));
-    const sentences = answers.map(({ json }) => json.error);
-    t.ok(sentences.includes(error), 'in a flood nobody is told');
-    t.ok(sentences.some((sentence) => sentence !== error));
-  },
-);
+t.test('a fault that takes long to find, or one of many, is told without its place', async (t) => {
+  const error = 'The body is not valid JSON.';
+  const deep = '['.repeat(16_000);
+  for (const body of [`{"a":"${'x'.repeat(16 * 1024)}",}`, deep])
+    t.equal((await app.post('/event', body, TRUSTED)).json.error, error);
+  const answers = await Promise.all(Array.from({ length: 200 }, () => app.post('/event', '{', TRUSTED)));
+  const sentences = answers.map(({ json }) => json.error);
+  t.ok(sentences.includes(error), 'some answers of a flood have no place');
+  t.ok(sentences.some((sentence) => sentence !== error));
+});
 
 t.test('one fault is one issue', async (t) => {
   const item = { identity, productId: 1, productTitle: 'x', productHandle: 'x', image: 'x', price: '1.00' };

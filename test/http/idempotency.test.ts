@@ -203,7 +203,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(await count('late'), 1);
   });
 
-  t.test('what is kept of a request names nobody', async (t) => {
+  t.test('what is kept of a request names no visitor', async (t) => {
     const identity = {
       sessionId: 'secret',
       email: 'ada@shop.example',

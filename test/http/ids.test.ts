@@ -113,7 +113,7 @@ t.test('ids', async (t) => {
     t.equal((await postProxied(app, '/item/add', '77', item)).status, 200);
     const { items } = (await app.post('/item/list', { identity: { customerId: 77 } }, TRUSTED)).json;
     t.equal(items.length, 1);
-    t.equal((await postProxied(app, '/product/visit', '', body)).status, 400, 'nobody is logged in');
+    t.equal((await postProxied(app, '/product/visit', '', body)).status, 400, 'no customer is logged in');
     t.equal((await app.post('/product/visit', body, TRUSTED)).status, 400, 'a key names no customer');
     t.equal(
       (await postProxied(app, '/item/list', '77', undefined)).status,

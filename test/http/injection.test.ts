@@ -168,7 +168,7 @@ t.test('injection', async (t) => {
       bodies.set(sessionId, nasty);
     });
     await fc.assert(property, { numRuns: Math.ceil(RUNS / 2), examples: NASTY.map((nasty) => [nasty]) });
-    t.same(await bystander(), untouched, 'somebody else is as before');
+    t.same(await bystander(), untouched, 'the bystander is as before');
     t.ok(taken > RUNS / 20 && refused > RUNS / 20, `${taken} taken, ${refused} refused`);
     const shares = (await rowsOf(redis, app)).filter(({ type }) => type === 'share');
     t.strictSame(

@@ -255,7 +255,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('named with a customer nobody knows, a guest’s list is read, and nothing is linked', async (t) => {
+  t.test('named with an unknown customer, a guest’s list is read, and nothing is linked', async (t) => {
     const guest = { sessionId: 'adopted' };
     const both = { ...guest, customerId: '4711' };
     await add(app, itemOf(guest));

@@ -84,7 +84,7 @@ t.test('limits', async (t) => {
     t.match(await wire.next(), { status: 200, body: /"count":0/ });
   });
 
-  t.test('a body that nobody reads and that may have no end closes its connection', async (t) => {
+  t.test('a body that is not read and that may have no end closes its connection', async (t) => {
     const endless = { 'transfer-encoding': 'chunked' };
     const refused: [method: string, path: string, headers: Record<string, string>, status: number][] = [
       ['POST', PATH, { 'content-length': '1048577' }, 413],

@@ -1,4 +1,4 @@
-// A shared device: whoever knows the session of a visitor who has logged in and out again does not reach that
+// A shared device: a caller who knows the session of a visitor that has logged in and out again does not reach that
 // customer's wishlist by it, unless LINKED_SESSIONS=open. Requests come as Shopify's app proxy forwards them.
 
 import t, { type Test } from 'tap';
@@ -9,7 +9,7 @@ import { eventsOf } from '../harness/stream.js';
 import { itemOf } from './wishlist.js';
 
 const ENV = { SHOPIFY_SECRET: SECRET };
-const NOBODY = '';
+const LOGGED_OUT = '';
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, { env: ENV });
@@ -36,7 +36,7 @@ eachRedis(t, async (t, redis) => {
     const before = await dumpRedis(redis, of.prefix);
     for (const [path, body] of wishlistRequests(sessionId)) {
       for (const headers of [{}, { 'idempotency-key': `${sessionId} ${path}` }]) {
-        const answer = await postProxied(of, path, NOBODY, body, headers);
+        const answer = await postProxied(of, path, LOGGED_OUT, body, headers);
         t.match(answer, { status: 403, json: { code: 'session_belongs_to_customer' } }, path);
       }
     }
@@ -44,8 +44,8 @@ eachRedis(t, async (t, redis) => {
   }
 
   t.test('a guest who becomes a customer: after the logout the session opens nothing', async (t) => {
-    t.equal((await add(NOBODY, 'adopted', '1')).status, 200);
-    t.same(await listed(NOBODY, 'adopted'), ['1'], 'a guest has a wishlist of their own');
+    t.equal((await add(LOGGED_OUT, 'adopted', '1')).status, 200);
+    t.same(await listed(LOGGED_OUT, 'adopted'), ['1'], 'a guest has a wishlist of their own');
     t.equal((await add('10', 'adopted', '2')).status, 200);
     t.same(await listed('10', 'adopted'), ['1', '2'], 'it goes on as the wishlist of the customer');
     await expectClosed(t, 'adopted');
@@ -56,7 +56,7 @@ eachRedis(t, async (t, redis) => {
     await add('20', 'first', '1');
     await add('20', 'pointed', '2');
     await expectClosed(t, 'pointed');
-    await add(NOBODY, 'merged', '3');
+    await add(LOGGED_OUT, 'merged', '3');
     await add('20', 'merged', '4');
     await expectClosed(t, 'merged');
     await add('21', 'first', '5');
@@ -66,7 +66,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test('so it is where a server has linked it, or visits alone have', async (t) => {
-    await add(NOBODY, 'by-server', '1');
+    await add(LOGGED_OUT, 'by-server', '1');
     const identity = { customerId: '30', sessionId: 'by-server' };
     t.equal((await app.post('/profile/merge', { identity }, TRUSTED)).status, 200);
     await expectClosed(t, 'by-server');
@@ -79,15 +79,15 @@ eachRedis(t, async (t, redis) => {
     await add('40', 'shared', '1');
     const visit = { identity: { sessionId: 'shared' }, productHandle: 'x' };
     for (const count of [1, 2]) {
-      const answer = await postProxied(app, '/product/visit', NOBODY, visit);
+      const answer = await postProxied(app, '/product/visit', LOGGED_OUT, visit);
       t.equal(answer.status, 200);
       const query = withQuery('/product/visit', { sessionId: 'shared', productHandle: 'x' });
       t.equal((await app.get(query)).json.count, count);
     }
     t.equal((await app.del('/product/visit', visit)).status, 200);
-    t.same(await listed(NOBODY, 'the-next-person'), []);
-    t.equal((await add(NOBODY, 'the-next-person', '9')).status, 200);
-    t.same(await listed(NOBODY, 'the-next-person'), ['9']);
+    t.same(await listed(LOGGED_OUT, 'the-next-person'), []);
+    t.equal((await add(LOGGED_OUT, 'the-next-person', '9')).status, 200);
+    t.same(await listed(LOGGED_OUT, 'the-next-person'), ['9']);
     const asServer = await app.post('/item/list', { identity: { sessionId: 'shared' } }, TRUSTED);
     t.match(asServer, { status: 200, json: { items: [{ productId: '1' }] } });
     for (const [path, body] of wishlistRequests('shared'))
@@ -97,9 +97,9 @@ eachRedis(t, async (t, redis) => {
   t.test('LINKED_SESSIONS=open lets a session stand for its customer', async (t) => {
     const open = await startApp(t, redis, { env: { ...ENV, LINKED_SESSIONS: 'open' } });
     await add('50', 'open', '1', open);
-    t.same(await listed(NOBODY, 'open', open), ['1']);
+    t.same(await listed(LOGGED_OUT, 'open', open), ['1']);
     for (const [path, body] of wishlistRequests('open'))
-      t.equal((await postProxied(open, path, NOBODY, body)).status, 200, path);
+      t.equal((await postProxied(open, path, LOGGED_OUT, body)).status, 200, path);
     t.ok((await eventsOf(redis, open, { sessionId: 'open' })).length > 3);
   });
 
@@ -107,10 +107,10 @@ eachRedis(t, async (t, redis) => {
     for (let i = 0; i < 30; i++) {
       const [customer, session] = [`${1000 + i}`, `racing-${i}`];
       await app.post('/item/add', itemOf({ customerId: customer }, { productId: '777' }), TRUSTED);
-      await add(NOBODY, session, '1');
+      await add(LOGGED_OUT, session, '1');
       const lists = Array.from({ length: 8 }, async (_, k) => {
         for (let turn = 0; turn < k; turn++) await new Promise(setImmediate);
-        return postProxied(app, '/item/list', NOBODY, { identity: { sessionId: session } });
+        return postProxied(app, '/item/list', LOGGED_OUT, { identity: { sessionId: session } });
       });
       const [login, ...answers] = await Promise.all([add(customer, session, '2'), ...lists]);
       t.equal(login.status, 200);
@@ -123,7 +123,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   async function expectRefused(t: Test, sessionId: string): Promise<void> {
-    const { status } = await postProxied(app, '/item/list', NOBODY, { identity: { sessionId } });
+    const { status } = await postProxied(app, '/item/list', LOGGED_OUT, { identity: { sessionId } });
     t.equal(status, 403, 'once the login is answered it is closed');
   }
 });

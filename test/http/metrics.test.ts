@@ -1,4 +1,4 @@
-// Figures for operators: who may read them, and that they say what is, also where nobody flushes or Redis is away.
+// Figures for operators: who may read them, and that they say what is, also where no flusher runs or Redis is away.
 
 import { pino } from 'pino';
 import t from 'tap';
@@ -27,7 +27,7 @@ t.test('metrics', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
 
-  t.test('with METRICS_TOKEN they are for whoever has it, and for no key of the API', async (t) => {
+  t.test('with METRICS_TOKEN a client needs that token, and no key of the API will do', async (t) => {
     const app = await startApp(t, redis, { env: { METRICS_TOKEN: TOKEN } });
     const refused: Headers[] = [
       {},
@@ -102,7 +102,7 @@ t.test('metrics', async (t) => {
       t.equal(
         sample(before, `wishmeter_stream_owner_silent_seconds{shard="${shard}"}`),
         undefined,
-        'nobody flushes',
+        'no flusher runs',
       );
     }
     t.equal(sample(before, 'wishmeter_redis_up'), 1);

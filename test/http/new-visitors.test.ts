@@ -1,4 +1,4 @@
-// STRANGER_NEW_VISITORS: how many visitors whom nobody knows one address may bring in a minute. Those beyond it leave
+// STRANGER_NEW_VISITORS: how many unknown visitors one address may bring in a minute. Those beyond it leave
 // nothing behind, and those who are known never notice.
 
 import { randomUUID } from 'node:crypto';

@@ -142,7 +142,7 @@ t.test('a reserved name in a value is refused, whatever it says; an ordinary val
     t.ok(verifyProxySignature(signedQuery({ q: value, utm_signature: 'x' }), SECRET, at), value);
 });
 
-t.test('a customer is digits or nobody, a time is digits', async (t) => {
+t.test('a customer is digits or absent, a time is digits', async (t) => {
   const holds = (parameters: Record<string, string>) =>
     verifyProxySignature(signedQuery(parameters), SECRET, at) !== undefined;
   for (const id of ['', '1', '7032178376912', '9223372036854775807'])

@@ -94,7 +94,7 @@ eachRedis(t, async (t, redis) => {
     t.equal((await linesOf(order)).length, 2);
   });
 
-  t.test('orders that name nobody are told nobody', async (t) => {
+  t.test('orders without a visitor are told of no visitor', async (t) => {
     const before = (await rowsOf(redis, app)).length;
     for (const customer of [null, { id: 0 }, 'x']) {
       t.equal((await deliver(app, orderOf(customer, [{ product_id: 1 }]))).status, 200);

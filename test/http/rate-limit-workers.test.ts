@@ -8,7 +8,7 @@ import { until } from '../harness/until.js';
 
 const LIMIT = 60;
 const WORKERS = 3;
-const CALLER = 'somebody';
+const CALLER = 'a caller';
 
 class Port {
   /** In the middle of a second. */
@@ -118,7 +118,7 @@ t.test(
     const port = new Port();
     const accepted = await flood(port, 12, { isLate: false });
     t.same(accepted, [WORKERS * LIMIT, 0, 0, ...new Array(9).fill(LIMIT)]);
-    // Nobody is a flood for ever.
+    // No caller is a flood for ever.
     t.equal(port.ask(0, 5), 5);
     port.nextSecond();
     t.equal(port.ask(0, LIMIT), LIMIT);

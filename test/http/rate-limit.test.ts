@@ -143,7 +143,7 @@ t.test('rate limit', async (t) => {
     t.not(Object.keys(after).length, Object.keys(before).length, 'only the right key did anything');
   });
 
-  t.test('whoever watches or opens the service is never counted', async (t) => {
+  t.test('health, metrics and public routes are never counted', async (t) => {
     const app = await limited();
     for (const path of ['/healthz', '/readyz', '/metrics', '/openapi.json', '/beacon.js']) {
       const answers = await Promise.all(Array.from({ length: 4 * LIMIT }, () => app.get(path)));
@@ -194,7 +194,7 @@ t.test('rate limit', async (t) => {
     t.same(statuses(await Promise.all(answers)), [200]);
   });
 
-  t.test('without RATE_LIMIT nobody is limited', async (t) => {
+  t.test('without RATE_LIMIT no caller is limited', async (t) => {
     const app = await startApp(t, redis);
     const answers = await Promise.all(Array.from({ length: 500 }, () => app.post(PATH, VISIT)));
     t.same(statuses(answers), [200]);

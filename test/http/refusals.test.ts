@@ -36,7 +36,7 @@ const WRONG_IDS: readonly [unknown, string][] = [
   ['x'.repeat(256), '256 bytes'],
   [`${'é'.repeat(127)}xx`, '256 bytes in 129 characters'],
   ['😀'.repeat(64), '256 bytes in 64 characters'],
-  ['gid://shopify/Customer/0', 'a gid of nobody'],
+  ['gid://shopify/Customer/0', 'a gid of no customer'],
   ...JUNK.flatMap((junk): [string, string][] => [
     [junk, 'junk'],
     [junk.toUpperCase(), 'junk in capitals'],

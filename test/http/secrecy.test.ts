@@ -1,4 +1,4 @@
-// What nobody may learn: whether an id exists, for those who may not see it; another's wishlist; a share code.
+// What callers may not learn: whether an id exists, for those who may not see it; another's wishlist; a share code.
 // (test/http/callers.test.ts has every operation times every caller.)
 
 import { createHmac } from 'node:crypto';
@@ -128,7 +128,7 @@ t.test('secrecy', async (t) => {
   };
 
   t.test(
-    'to whoever may not see it, an id that exists is like one that does not, for every operation',
+    'to a caller who may not see it, an id that exists is like one that does not, for every operation',
     async (t) => {
       const before = await dumpRedis(redis, app.prefix);
       const took: Record<'known' | 'unknown', number[]> = { known: [], unknown: [] };
@@ -208,7 +208,7 @@ t.test('secrecy', async (t) => {
     t.not(code, codes[0]);
   });
 
-  t.test('a code that nobody has is 404, whatever it looks like', async (t) => {
+  t.test('an unknown code is 404, whatever it looks like', async (t) => {
     const codes = [
       unknown.code,
       known.code.slice(0, -1),

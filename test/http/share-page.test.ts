@@ -15,7 +15,7 @@ import { itemOf } from './wishlist.js';
 const SHOP = 'https://shop.example';
 const HTML = 'text/html; charset=utf-8';
 const UNKNOWN = '/wishlist/share/AAAAAAAAAAAAAAAA';
-const NOBODY = { logged_in_customer_id: '' };
+const LOGGED_OUT = { logged_in_customer_id: '' };
 
 const redis = await startTestRedis();
 t.teardown(() => redis.stop());
@@ -96,7 +96,7 @@ t.test('the page', async (t) => {
 
   t.test('says nothing of the visitor, and no ids but those in its links', async (t) => {
     const { profileId, items } = (await app.post('/item/list', { identity: who }, TRUSTED)).json;
-    for (const { text } of [await app.get(path), await app.get(proxied(path, NOBODY))]) {
+    for (const { text } of [await app.get(path), await app.get(proxied(path, LOGGED_OUT))]) {
       for (const secret of [...Object.values(who), profileId, path.split('/').at(-1), 'desktop'])
         t.notMatch(text, secret);
       for (const { itemId, addedAt } of items) {
@@ -128,7 +128,7 @@ t.test('the page', async (t) => {
   });
 
   t.test('a theme gets Liquid for its own layout, without a frame and without our policies', async (t) => {
-    const { status, headers, text } = await app.get(proxied(path, NOBODY));
+    const { status, headers, text } = await app.get(proxied(path, LOGGED_OUT));
     t.equal(status, 200);
     t.equal(headers['content-type'], 'application/liquid');
     t.match(text, /^<style>\.wm-share /);
@@ -141,10 +141,10 @@ t.test('the page', async (t) => {
   });
 
   t.test('without a signature, or with one that does not hold, it is a whole page', async (t) => {
-    const parameters = signed(NOBODY);
+    const parameters = signed(LOGGED_OUT);
     const wrong = [
-      proxied(path, NOBODY, 'another-secret-of-the-app'),
-      proxied(path, { ...NOBODY, timestamp: '1700000000' }),
+      proxied(path, LOGGED_OUT, 'another-secret-of-the-app'),
+      proxied(path, { ...LOGGED_OUT, timestamp: '1700000000' }),
       `${path}?${new URLSearchParams({ ...parameters, shop: 'other.myshopify.com' })}`,
       `${path}?signature=`,
       `${path}?key=pk_nonsense`,
@@ -157,7 +157,7 @@ t.test('the page', async (t) => {
     for (const headers of withKey)
       t.match(await app.get(path, headers), { status: 200, headers: { 'content-type': HTML } });
     const closed = await startApp(t, redis, { prefix: app.prefix });
-    t.equal((await closed.get(proxied(path, NOBODY))).headers['content-type'], HTML, 'no secret');
+    t.equal((await closed.get(proxied(path, LOGGED_OUT))).headers['content-type'], HTML, 'no secret');
   });
 
   t.test('it speaks the language that is accepted, and English otherwise', async (t) => {
@@ -200,7 +200,7 @@ t.test('the page', async (t) => {
     t.match(unknown, { status: 404, text: /No encontramos/, headers: { 'cache-control': 'no-store' } });
     t.ok(unknown.headers['content-security-policy']);
     t.equal(await gets(), before + 1);
-    t.match(await app.get(proxied(UNKNOWN, NOBODY)), {
+    t.match(await app.get(proxied(UNKNOWN, LOGGED_OUT)), {
       status: 404,
       headers: { 'content-type': 'application/liquid' },
       text: /^<style>/,
@@ -227,7 +227,7 @@ t.test('with SHARE_PAGE_URL the link leads to that page, with the code', async (
   const env = { SHARE_PAGE_URL: 'https://shop.example/pages/list?view=1#top', SHOPIFY_SECRET: SECRET };
   const app = await startApp(t, redis, { env });
   const path = await share(app, { sessionId: 's' }, [{}]);
-  for (const asked of [path, proxied(path, NOBODY)]) {
+  for (const asked of [path, proxied(path, LOGGED_OUT)]) {
     const { status, headers, text } = await app.get(asked);
     t.match({ status, text }, { status: 302, text: '' });
     t.equal(headers.location, `https://shop.example/pages/list?view=1&code=${path.split('/').at(-1)}#top`);
@@ -291,7 +291,7 @@ t.test('what items bring with them stays text', async (t) => {
       HOSTILE.map((_, i) => ({ productId: `${i}` })),
     ),
   );
-  for (const answer of [await app.get(path), await app.get(proxied(path, NOBODY))]) {
+  for (const answer of [await app.get(path), await app.get(proxied(path, LOGGED_OUT))]) {
     t.same(titlesOf(answer), HOSTILE);
     t.same(all(answer.text, /wm-variant"[^>]*>([^<]*)</g), HOSTILE, 'every text is there, as text');
     for (const [i, link] of linksOf(answer).entries()) {

@@ -35,27 +35,30 @@ t.test('storefronts', async (t) => {
     return app.send(method, `${path}?${query}`, body, { 'content-type': 'application/json', ...headers });
   };
 
-  t.test('a page elsewhere links no session to whoever is logged in: its writes are 403', async (t) => {
-    const before = await dumpRedis(redis, app.prefix);
-    const foreign: Headers[] = [
-      { origin: 'https://evil.example' },
-      { origin: 'null' },
-      { origin: 'http://shop.example' },
-      { origin: `${SHOP}:8443` },
-      { origin: `${SHOP}.evil.example` },
-      { origin: 'https://evil.example', 'sec-fetch-site': 'same-origin' },
-      { 'sec-fetch-site': 'cross-site' },
-      { origin: SHOP, 'sec-fetch-site': 'cross-site' },
-    ];
-    for (const headers of foreign) {
-      for (const [method, path, body] of writes) {
-        const answer = await send(method, path, body, headers);
-        const what = `${method} ${path} ${JSON.stringify(headers)}`;
-        t.match(answer, { status: 403, json: { code: 'forbidden' } }, what);
+  t.test(
+    'a page elsewhere links no session to the customer who is logged in: its writes are 403',
+    async (t) => {
+      const before = await dumpRedis(redis, app.prefix);
+      const foreign: Headers[] = [
+        { origin: 'https://evil.example' },
+        { origin: 'null' },
+        { origin: 'http://shop.example' },
+        { origin: `${SHOP}:8443` },
+        { origin: `${SHOP}.evil.example` },
+        { origin: 'https://evil.example', 'sec-fetch-site': 'same-origin' },
+        { 'sec-fetch-site': 'cross-site' },
+        { origin: SHOP, 'sec-fetch-site': 'cross-site' },
+      ];
+      for (const headers of foreign) {
+        for (const [method, path, body] of writes) {
+          const answer = await send(method, path, body, headers);
+          const what = `${method} ${path} ${JSON.stringify(headers)}`;
+          t.match(answer, { status: 403, json: { code: 'forbidden' } }, what);
+        }
       }
-    }
-    t.same(await dumpRedis(redis, app.prefix), before);
-  });
+      t.same(await dumpRedis(redis, app.prefix), before);
+    },
+  );
 
   t.test("the shop's own pages, friends, and what says nothing of its origin are served", async (t) => {
     const own: Headers[] = [
@@ -86,7 +89,7 @@ t.test('storefronts', async (t) => {
     },
   );
 
-  t.test('a parameter that merely ends in signature makes nobody a storefront', async (t) => {
+  t.test('a parameter that merely ends in signature makes no caller a storefront', async (t) => {
     const visit = { identity: { sessionId: 'from-a-mail' }, productHandle: 'x' };
     t.equal((await app.post('/product/visit?utm_signature=x', visit)).status, 200);
     t.equal((await app.post('/product/visit?signature=x', visit)).status, 401);

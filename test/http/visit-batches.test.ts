@@ -188,7 +188,7 @@ eachRedis(t, async (t, redis) => {
     t.match(
       linking.json.results,
       [{ code: 'too_many_products' }, { productHandle: 'a' }],
-      'nobody waits for it',
+      'no caller waits for it',
     );
   });
 

@@ -167,7 +167,7 @@ t.test('who may ask, and what is away', async (t) => {
   await visit(app, { sessionId: 's' }, 'a');
   await visit(app, { customerId: '7' }, 'a', 'a');
 
-  t.test('whoever may read visits, of whom they may read them', async (t) => {
+  t.test('a caller reads lists of those whose visits it may read', async (t) => {
     const before = await dumpRedis(redis, app.prefix);
     const browser = { 'x-api-key': PUBLISHABLE, origin: ORIGIN };
     for (const body of [bySession, byCustomer, byBoth])

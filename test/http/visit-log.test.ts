@@ -9,7 +9,7 @@ const guest = (sessionId: string, device: string | null = null) => ({ sessionId,
 const visit = (identity: object, productHandle: string) => ({ identity, productHandle });
 
 eachRedis(t, async (t, redis) => {
-  /** All that is logged, as texts, sorted: the order of visits of several entries is nobody's. */
+  /** All that is logged, as texts, sorted: visits of several entries have no order. */
   const logged = async (app: TestApp) =>
     (await loggedVisits(redis, app))
       .flat()

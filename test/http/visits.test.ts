@@ -110,7 +110,7 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('a reset of a visitor nobody knows answers the profile id that a read names', async (t) => {
+  t.test('a reset of an unknown visitor answers the profile id that a read names', async (t) => {
     const { profileId } = (await app.get(withQuery(PATH, { sessionId: 'reset-only', productHandle: 'x' })))
       .json;
     t.equal((await app.del(PATH, visitOf('reset-only', 'x'))).json.profileId, profileId);
@@ -154,7 +154,11 @@ eachRedis(t, async (t, redis) => {
     const profiles = await Promise.all(
       names.map((name) => app.get(withQuery(PATH, { sessionId: name, productHandle: 'x' }))),
     );
-    t.equal(new Set(profiles.map(({ json }) => json.profileId)).size, names.length, 'each is somebody else');
+    t.equal(
+      new Set(profiles.map(({ json }) => json.profileId)).size,
+      names.length,
+      'each is another visitor',
+    );
   });
 
   t.test('a gid and its digits are one identity, and blanks around an id are not part of it', async (t) => {

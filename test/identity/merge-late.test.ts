@@ -1,4 +1,4 @@
-// A merge whose server ended in the middle, and that nobody came back to for a day: all that is kept for some hours
+// A merge whose server ended in the middle, and that no request came back to for a day: all that is kept for some hours
 // only is gone by then. It ends as if it had not been interrupted.
 
 import t from 'tap';

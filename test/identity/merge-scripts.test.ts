@@ -97,7 +97,7 @@ t.test('the steps of a merge', async (t) => {
       },
     );
 
-    t.test('a room that nobody has written to leaves a tombstone, and a journal of its owner', async (t) => {
+    t.test('a room that was never written to leaves a tombstone, and a journal of its owner', async (t) => {
       t.same(await take(), ['!b.heir', 'n1']);
       t.same(await keys(), [PROFILE, JOURNAL_PROFILE, MERGES].sort());
     });

@@ -126,7 +126,7 @@ t.test('what a merge does is bounded: no step of it takes more than a page', asy
 
 eachRedis(t, async (t, redis) => {
   t.test(
-    'a stream that takes nothing more locks nobody out: merges, visits and reads go on',
+    'a stream that takes nothing more locks no visitor out: merges, visits and reads go on',
     async (t: Test) => {
       const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
       await visit(full, { customerId: 'c' });

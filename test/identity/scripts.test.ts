@@ -175,7 +175,7 @@ t.test('scripts of identities', async (t) => {
     const learn = async (maker: string) =>
       call('profile', [PROFILE, IDS, DOOR], [await clock(10_000), maker, 'now', 'email', 'a@b']);
     t.equal(await learn(''), 0, 'no room');
-    t.equal(await learn('s:1'), 0, 'nobody at home');
+    t.equal(await learn('s:1'), 0, 'not at home: unknown');
     await client.hset(IDS, 's:1', 'a.1 1');
     t.equal(await learn('s:1'), 0, 'at home elsewhere');
     t.same(await keys(), [IDS]);

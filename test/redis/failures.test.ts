@@ -115,7 +115,7 @@ t.test('connections that ioredis does not have', async (t) => {
     retrying.disconnect();
   });
 
-  t.test('nobody at the port', async () => {
+  t.test('no listener at the port', async () => {
     const client = new Redis({ ...options, port: await freePort(), retryStrategy: null as never });
     const told = new Promise<Error>((resolve) => client.once('error', resolve));
     await errorOf(client.connect());

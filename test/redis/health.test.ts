@@ -1,5 +1,5 @@
 // Whether Redis may be used: data that are lost under a connection that stays, a master that was demoted, another server
-// in a master's place. Each is noticed by itself: nobody asks /readyz here.
+// in a master's place. Each is noticed by itself: /readyz is not asked here.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';

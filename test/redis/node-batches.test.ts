@@ -69,7 +69,7 @@ t.test('on a cluster', async (t) => {
   const endMove = async (slot: number, to: number) => {
     for (const node of [to, ...nodes.keys()]) await setSlot(node, slot, 'NODE', ids[to] as string);
   };
-  /** Whoever takes a slot before it knows the cluster's epoch loses it again, with its keys: that is Redis's own. */
+  /** A node that takes a slot before it knows the cluster's epoch loses it again, with its keys: that is Redis's own. */
   const allKnowTheEpoch = async () => {
     const epochs = async () => {
       const infos = await Promise.all(nodes.map((node) => node.call('CLUSTER', 'INFO')));

@@ -59,8 +59,8 @@ const SHAS: Readonly<Record<string, string>> = {
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
   'visit-once': 'e8e91de3cc8493ed733e8d0d830f17df51afeb2c',
-  visits: 'f721abe5799bf3dd1aaadcffaee58f540cb1f858',
-  wishlist: '45b9d095cf825db41185de1ea1b0eaf8985f7a41',
+  visits: '51502a90f0d7508a01fd156e69caa329b178ee0d',
+  wishlist: '186a938ab057401acadbb6eca5496d04401f5422',
 };
 
 const names = scriptNames();

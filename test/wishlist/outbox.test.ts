@@ -234,7 +234,7 @@ eachRedis(t, async (t, redis) => {
     const other = await startServer(t, redis, prefix, patient);
     await add(one);
     let second: Promise<boolean> | undefined;
-    // The first one is done, and nobody has heard of it.
+    // The first one is done, and its caller was not told.
     const { answered, sent } = one.wishlists;
     const hold = async () => {
       Object.assign(one.wishlists, { answered, sent });

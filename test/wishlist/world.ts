@@ -1,5 +1,5 @@
 // Servers without HTTP, so that a test can end one in the middle of a request: after some step towards Redis it
-// has no Redis any more, and nobody knows whether the last step arrived.
+// has no Redis any more, and it is unknown whether the last step arrived.
 
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';

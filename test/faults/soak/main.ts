@@ -1,5 +1,5 @@
 // `make soak MINUTES=n SEED=s CLUSTER=1`: a shop's traffic, people who log in, and random faults of all kinds; at the
-// end the reckoning: nothing lost, nothing twice, nobody locked out. Exit code 1 where that is not so. Draws
+// end the reckoning: nothing lost, nothing twice, no visitor locked out. Exit code 1 where that is not so. Draws
 // bench/results/soak-<seed>.svg, which tells the same. CLUSTER=1: three masters with a replica each, which take over
 // from each other.
 

@@ -43,7 +43,7 @@ export function summarize(soak: Soak): string[] {
     `lock-outs ${lockedOut.length}`,
     ...faults.map((fault) => `WRONG     ${fault}`),
     faults.length === 0
-      ? 'Nothing lost, nothing twice, nobody locked out.'
+      ? 'Nothing lost, nothing twice, no visitor locked out.'
       : `${faults.length} things are wrong.`,
   ];
 }
