@@ -3,7 +3,7 @@
 //
 // It is one object, with few functions of its own and no promise: there is one for every visit.
 
-import type { HttpResponse } from 'uWebSockets.js';
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Logger } from 'pino';
 import { type ErrorCode, ServiceError } from '../errors.js';
 import type { Gate } from '../identity/guests.js';
@@ -11,7 +11,8 @@ import { parseJson } from '../validation/json.js';
 import type { Access, Caller } from './access.js';
 import { admitBody, type BodyReader, type Outcome, type Reading } from './body.js';
 import { errorAnswer } from './error-answer.js';
-import type { Head } from './head.js';
+import { type Head, readHead } from './head.js';
+import type { Turn } from './load-shedding.js';
 import type { OpenCount } from './open-count.js';
 import type { Answer, Operation, Request } from './operation.js';
 import { parseQuery, type Query } from './query.js';
@@ -36,6 +37,7 @@ export interface ExchangeOptions {
 /** What all exchanges of a server share. */
 export interface ExchangeHost {
   readonly options: ExchangeOptions;
+  readonly turn: Turn;
   readonly bodies: BodyReader;
   /** Requests that were neither answered nor aborted. */
   readonly requests: OpenCount;
@@ -43,6 +45,17 @@ export interface ExchangeHost {
   readonly readers: OpenCount;
   /** Whether answers close their connections. */
   readonly closesConnections: boolean;
+  requestId(head: Head): string;
+}
+
+/** What all requests for one path and method share. */
+export interface Route {
+  readonly onAnswer: (status: number, ms: number) => void;
+  /** Absent for paths and methods that no operation has. */
+  readonly operation?: Operation;
+  readonly hasParameter?: boolean;
+  /** Called with the parsed body before the operation is. @throws ServiceError */
+  readonly limitBody?: ((exchange: Exchange) => void) | undefined;
 }
 
 /** Up to here a body that is not wanted is read and dropped; a longer one ends with the connection. */
@@ -73,11 +86,8 @@ export class Exchange implements Request, Outcome, Recipient {
   readonly #res: HttpResponse;
   /** When it came, of our monotonic clock. */
   readonly #began: number;
-  readonly #onAnswer: (status: number, ms: number) => void;
-  #operation: Operation | undefined = undefined;
+  readonly #route: Route;
   #reading: Reading | undefined = undefined;
-  /** Called with the body's size known, before the operation is asked. */
-  #onBody: ((exchange: Exchange) => void) | undefined = undefined;
   /** Answered or aborted: `res` may not be touched any more. */
   #ended = false;
   /** Whether an answer was given that its reader has not taken yet. */
@@ -85,24 +95,17 @@ export class Exchange implements Request, Outcome, Recipient {
   /** Whether a body is to come that may have no end, or a far one: an answer given without reading it closes the connection. */
   #isEndless: boolean;
 
-  constructor(
-    host: ExchangeHost,
-    res: HttpResponse,
-    head: Head,
-    rawQuery: string,
-    parameter: string,
-    id: string,
-    began: number,
-    onAnswer: (status: number, ms: number) => void,
-  ) {
+  constructor(host: ExchangeHost, route: Route, res: HttpResponse, req: HttpRequest) {
+    host.requests.change(1);
+    const head = readHead(req, route.operation?.headers);
     this.#host = host;
-    this.head = head;
-    this.rawQuery = rawQuery;
-    this.parameter = parameter;
-    this.id = id;
+    this.#route = route;
     this.#res = res;
-    this.#began = began;
-    this.#onAnswer = onAnswer;
+    this.head = head;
+    this.rawQuery = req.getQuery() ?? '';
+    this.parameter = route.hasParameter ? (req.getParameter(0) ?? '') : '';
+    this.id = host.requestId(head);
+    this.#began = host.turn.began;
     this.#isEndless = head.isChunked || Number(head.contentLength) > DRAIN_BYTES;
     res.onAborted(() => {
       this.#reading?.abandon();
@@ -131,17 +134,14 @@ export class Exchange implements Request, Outcome, Recipient {
 
   /**
    * Reads the body, where the operation takes one, and lets the operation answer.
-   * @param onBody called before that with the parsed body, and may throw
    * @throws ServiceError where the headers say already that the body will not do
    */
-  run(operation: Operation, onBody?: (exchange: Exchange) => void): void {
-    this.#operation = operation;
+  run(operation: Operation): void {
     if (operation.maxBody === 0) {
       this.#handle(operation);
       return;
     }
     admitBody(operation, this.head);
-    this.#onBody = onBody;
     const reading = this.#host.bodies.read(this.#res, operation.maxBody, this);
     this.#reading = reading;
     const { contentLength } = this.head;
@@ -164,10 +164,10 @@ export class Exchange implements Request, Outcome, Recipient {
         throw error;
       }
       this.#isEndless = false;
-      const operation = this.#operation as Operation;
+      const operation = this.#route.operation as Operation;
       if (operation.wantsBytes) this.bytes = Buffer.from(bytes);
       else this.body = named(parseJson(bytes), this.caller);
-      this.#onBody?.(this);
+      this.#route.limitBody?.(this);
       this.#handle(operation);
     } catch (failure) {
       this.fail(failure as Error);
@@ -205,7 +205,7 @@ export class Exchange implements Request, Outcome, Recipient {
     if (this.#ended) return;
     const status = typeof answer === 'string' ? undefined : answer.status;
     const ms = performance.now() - this.#began;
-    this.#onAnswer(status === undefined ? 200 : Number.parseInt(status, 10), ms);
+    this.#route.onAnswer(status === undefined ? 200 : Number.parseInt(status, 10), ms);
     this.#res.cork(() => writeAnswer(this.#res, this.#host.options.access, answer, this));
     this.#end();
   }

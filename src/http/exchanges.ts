@@ -11,7 +11,7 @@ import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import { BodyReader } from './body.js';
 import { writeCors, writePreflight } from './cors.js';
-import { Exchange, type ExchangeHost, type ExchangeOptions } from './exchange.js';
+import { Exchange, type ExchangeHost, type ExchangeOptions, type Route } from './exchange.js';
 import { type Head, readHead } from './head.js';
 import { Turn } from './load-shedding.js';
 import { onRequest } from './on-request.js';
@@ -34,13 +34,13 @@ export class Exchanges implements ExchangeHost {
   isStopping = false;
   /** Whether each answer closes its connection. */
   closesConnections = false;
-  readonly #turn: Turn;
+  readonly turn: Turn;
   readonly #idPrefix = `${randomBytes(6).toString('base64url')}-`;
   #ids = 0;
 
   constructor(options: ExchangeOptions) {
     this.options = options;
-    this.#turn = new Turn(options.longestTurnMs);
+    this.turn = new Turn(options.longestTurnMs);
   }
 
   /** Resolves when the last request is answered and its answer read; from now on answers close their connections. */
@@ -53,13 +53,15 @@ export class Exchanges implements ExchangeHost {
 
   /** @param isHead for requests of the method HEAD: the same answer without its body */
   handler(operation: Operation, isHead = false): Handler {
-    const { headers } = operation;
-    const onAnswer = this.options.onAnswers(operation);
-    const hooks = onRequest(operation, this.options, this.#turn);
-    const hasParameter = operation.path.includes(':');
+    const hooks = onRequest(operation, this.options, this.turn);
+    const route: Route = {
+      onAnswer: this.options.onAnswers(operation),
+      operation,
+      hasParameter: operation.path.includes(':'),
+      limitBody: hooks.limitBody,
+    };
     return (res, req) => {
-      const parameter = hasParameter ? (req.getParameter(0) ?? '') : '';
-      const exchange = this.#begin(res, req, onAnswer, headers, req.getQuery() ?? '', parameter);
+      const exchange = new Exchange(this, route, res, req);
       exchange.isHead = isHead;
       if (exchange.head.isAmbiguous) return this.#refuseAmbiguous(exchange);
       try {
@@ -70,7 +72,7 @@ export class Exchanges implements ExchangeHost {
           hooks.limit(exchange, res, req);
         }
         operation.admit?.(exchange);
-        exchange.run(operation, hooks.limitBody);
+        exchange.run(operation);
       } catch (error) {
         exchange.fail(error as Error);
       }
@@ -79,9 +81,9 @@ export class Exchanges implements ExchangeHost {
 
   /** For paths and methods that no operation has. */
   refusal(code: 'not_found' | 'method_not_allowed', allow?: string): Handler {
-    const onAnswer = this.options.onAnswers(undefined);
+    const route: Route = { onAnswer: this.options.onAnswers(undefined) };
     return (res, req) => {
-      const exchange = this.#begin(res, req, onAnswer);
+      const exchange = new Exchange(this, route, res, req);
       exchange.allow = allow;
       if (exchange.head.isAmbiguous) return this.#refuseAmbiguous(exchange);
       exchange.isHead = req.getMethod() === 'head';
@@ -95,7 +97,7 @@ export class Exchanges implements ExchangeHost {
     return (res, req) => {
       const head = readHead(req);
       if (head.isAmbiguous) return void res.close();
-      res.writeStatus('204 No Content').writeHeader('x-request-id', this.#requestId(head));
+      res.writeStatus('204 No Content').writeHeader('x-request-id', this.requestId(head));
       writeCors(access, res, head.origin);
       writePreflight(access, res, head.origin, methods);
       if (this.closesConnections) res.writeHeader('connection', 'close');
@@ -115,23 +117,8 @@ export class Exchanges implements ExchangeHost {
     setImmediate(() => exchange.fail(new ServiceError('invalid_request', sentence)));
   }
 
-  /** @param headers that the operation wants to see */
-  #begin(
-    res: HttpResponse,
-    req: HttpRequest,
-    onAnswer: (status: number, ms: number) => void,
-    headers?: readonly string[],
-    rawQuery = '',
-    parameter = '',
-  ): Exchange {
-    this.requests.change(1);
-    const head = readHead(req, headers);
-    const id = this.#requestId(head);
-    return new Exchange(this, res, head, rawQuery, parameter, id, this.#turn.began, onAnswer);
-  }
-
   /** The caller's id where it sent a sane one. */
-  #requestId({ requestId }: Head): string {
+  requestId({ requestId }: Head): string {
     return requestId !== '' && SANE_REQUEST_ID.test(requestId)
       ? requestId
       : this.#idPrefix + (this.#ids++).toString(36);
