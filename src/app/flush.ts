@@ -71,28 +71,18 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
     }
     const { shards } = store.deployment;
     onClose(shards.watch());
-    const flusher = startFlusher({
+    const streams = {
       redis: store.client,
       keys: store.keys,
       clickhouse,
       shards,
       visitStreams: await visitStreams(store.client, store.keys),
-      owner: config.FLUSH_OWNER || randomUUID(),
-      intervalMs: config.FLUSH_INTERVAL_MS,
       log,
-      metrics,
-    });
-    onClose(() => flusher.close());
-    const erasing = {
-      redis: store.client,
-      keys: store.keys,
-      clickhouse,
-      shards,
-      visitStreams: await visitStreams(store.client, store.keys),
-      cluster,
-      log,
-      onErased: flushErasures(metrics),
     };
+    const owner = config.FLUSH_OWNER || randomUUID();
+    const flusher = startFlusher({ ...streams, owner, intervalMs: config.FLUSH_INTERVAL_MS, metrics });
+    onClose(() => flusher.close());
+    const erasing = { ...streams, cluster, onErased: flushErasures(metrics) };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
     const totals = keepDaysTotalled(clickhouse, log);
     onClose(() => totals.close());

@@ -8,7 +8,7 @@ import { appendFormat } from '../events/appender.js';
 import { Recorder } from '../events/recorder.js';
 import { Compliance } from '../identity/compliance.js';
 import type { Eraser } from '../identity/eraser.js';
-import { Exporter, type ReadRows } from '../identity/exporter.js';
+import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
 import { SCHEMA } from '../redis/deployment.js';
 import { visitFormat } from '../visits/visit-batch.js';
@@ -53,11 +53,10 @@ export function openRights(config: Config, log: Logger, clickhouseUrl: () => str
     const items = new Items(identity.atProfile, identity.outbox);
     const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
-    const readRows: ReadRows = (ids, erased) => rows.read(ids, erased);
     return {
       compliance: new Compliance(store),
       eraser: identity.eraser,
-      exporter: new Exporter(store, identity.doors, items, identity.emails, readRows),
+      exporter: new Exporter(store, identity.doors, items, identity.emails, rows.read.bind(rows)),
     };
   });
 }

@@ -35,7 +35,7 @@ import { visitListOperation } from '../http/visit-lists.js';
 import { visitOperations } from '../http/visits.js';
 import { Compliance } from '../identity/compliance.js';
 import { ComplianceWorker } from '../identity/compliance-worker.js';
-import { Exporter, type ReadRows } from '../identity/exporter.js';
+import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
 import { GuestRetention } from '../identity/retention.js';
 import { Seen } from '../identity/seen.js';
@@ -195,8 +195,7 @@ export function serve(
 
     const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
-    const readRows: ReadRows = (ids, erased) => rows.read(ids, erased);
-    const exporter = new Exporter(store, identity.doors, items, identity.emails, readRows);
+    const exporter = new Exporter(store, identity.doors, items, identity.emails, rows.read.bind(rows));
 
     const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [

@@ -1,4 +1,5 @@
 // Whose address a request comes from, behind proxies or not, spelled in one way: what rate limits are kept by.
+// (ipaddr.js takes twice to six times as long for it, and takes `::1.2.3.4` for an IPv4 address.)
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { isIP } from 'node:net';

@@ -131,6 +131,7 @@ export class BodyReader {
   readonly #slow = new Set<Reading>();
   #timer: NodeJS.Timeout | undefined;
 
+  /** @param limit bytes; more is `payload_too_large` */
   read(res: HttpResponse, limit: number, outcome: Outcome): Reading {
     const reading = new Reading(res, limit, outcome);
     if (this.#begun.push(reading) === 1) setImmediate(this.#endOfTurn);

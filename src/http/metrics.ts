@@ -215,6 +215,7 @@ export class ServeMetrics {
 
   readonly replicated = (ms: number): void => this.#replicationSeconds.observe(ms / 1000);
 
+  /** For `Store.batcher`: told the operations of each batch, and the milliseconds that it took. */
   batchObserver(script: string): (size: number, ms: number) => void {
     const sizes = this.#batchSize.series(script);
     const seconds = this.#callSeconds.series(script);

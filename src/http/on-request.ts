@@ -8,6 +8,7 @@ import type { Exchange, ExchangeOptions } from './exchange.js';
 import type { Turn } from './load-shedding.js';
 import type { Operation } from './operation.js';
 
+/** The hooks of one operation. @param turn that sheds load */
 export function onRequest(operation: Operation, options: ExchangeOptions, turn: Turn) {
   const { access, limits, trustedProxies } = options;
   const { subject, weight, answerError } = operation;

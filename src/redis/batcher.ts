@@ -122,6 +122,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     return this.#pending;
   }
 
+  /** Tells the operation its answer, or a ServiceError: `unavailable`, `overloaded` at `maxPending`. Throws nothing. */
   add(op: Op): void {
     const { health, maxPending } = this.#options;
     if (this.#closed || health.isHopeless) return void op.failed(new ServiceError('unavailable'));
@@ -134,7 +135,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     if (group.waiting.push(op) >= MAX_BATCH) this.#sendWithinTurn(group);
   }
 
-  /** `add`, as a promise. @param op without what tells it; it is the batcher's from now on */
+  /** `add`, as a promise. @param op without what tells it; it is the batcher's from now on @throws ServiceError as `add` */
   run(op: Omit<Op, keyof Batched<Answer>>): Promise<Answer> {
     return new Promise((done, failed) => {
       // Not a copy: that would cost more than all else here.

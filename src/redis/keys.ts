@@ -91,6 +91,7 @@ export const VISIT_STREAMS = VISIT_TAGS.length;
 /** Stands among the erasures for all profiles of the shop. */
 export const EVERY_PROFILE = '*';
 
+/** The hash tag of a stream of visits. @param stream from 0 to VISIT_STREAMS - 1 */
 export function visitTag(stream: number): string {
   return VISIT_TAGS[stream] as string;
 }
@@ -100,6 +101,7 @@ export function bucketOf(profileId: string): string {
   return profileId.slice(0, profileId.indexOf('.'));
 }
 
+/** @param prefix see KEY_PREFIX: ASCII, and no braces, which would make a hash tag */
 export function createKeys(prefix: string): Keys {
   const ofProfile = (kind: string) => (profileId: string) => {
     const dot = profileId.indexOf('.');

@@ -38,6 +38,7 @@ export interface Mark {
 const FIELD = 'mark:';
 const SLOTS = Array.from({ length: 16_384 }, (_, slot) => slot);
 
+/** CRC16 of the hash tag modulo 16,384, as the cluster specification has it; here ioredis reckons it. */
 export function slotOf(key: string): number {
   return new Command('exists', [key]).getSlot() as number;
 }

@@ -56,6 +56,7 @@ export class RedisNode {
     this.address = spec.address;
   }
 
+  /** Its connection; not before `adopt`. */
   get redis(): Redis {
     return this.#redis as Redis;
   }

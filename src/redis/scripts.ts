@@ -35,6 +35,7 @@ export function scriptOf<Reply>(name: string, source: string): Script<Reply> {
   return { name, source, sha: createHash('sha1').update(source).digest('hex') };
 }
 
+/** Whether a server does not know the script: it ran nothing. */
 export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
