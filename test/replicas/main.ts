@@ -8,10 +8,12 @@ import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
 import { QUESTIONS, VIEWS } from '../../src/clickhouse/views.js';
+import { keepVisitsFor } from '../../src/clickhouse/visit-retention.js';
 import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
+import { until } from '../harness/until.js';
 import { CLUSTER, onEach, startCluster } from './cluster.js';
 import { notHere } from './writable.js';
 import { hasZooKeeper } from './zookeeper.js';
@@ -93,6 +95,13 @@ t.test('two replicas', available, async (t) => {
           name,
         );
     }
+  });
+
+  await t.test('what a retention of visits is told to one is known to both', async (t) => {
+    t.ok(await keepVisitsFor(onEach([first, second]), 'shop', 400, CLUSTER));
+    await until('the second has heard of it', async () => {
+      return !(await keepVisitsFor(onEach([second, first]), 'shop', 400, CLUSTER));
+    });
   });
 
   const [one, two] = cluster.connect('shop');
