@@ -55,6 +55,8 @@ export function clusterSettings(cluster: string, quorum = 0): ClickHouseSettings
     distributed_foreground_insert: 1,
     // A question within a question sees all shards.
     distributed_product_mode: 'global',
+    // INSERT … SELECT spreads what it inserts by the table's key; ClickHouse's default of 2 leaves it on the shard that it was read on.
+    parallel_distributed_insert_select: '0',
     ...(quorum > 0 ? { insert_quorum: String(quorum) } : {}),
   };
 }
@@ -89,7 +91,8 @@ export function clustered(statement: string, cluster: string): string[] {
           (_, of, feed, target) =>
             `CREATE MATERIALIZED VIEW IF NOT EXISTS ${of}.${feed}${on} TO ${of}.${target}_local`,
         )
-        .replace(/\nFROM (\w+)\.(\w+)/, '\nFROM $1.$2_local'),
+        // By its name on one server: columns are called `events_stored.price`, too.
+        .replace(/\nFROM (\w+)\.(\w+)/, '\nFROM $1.$2_local AS $2'),
     ];
   if (ALTER.test(sql))
     return [sql.replace(ALTER, `ALTER TABLE $1.$2_local${on}`), sql.replace(ALTER, `$&${on}`)];

@@ -29,6 +29,8 @@ export interface Ended {
 }
 
 export interface Invocation {
+  /** Another version's main.js. */
+  readonly main?: string;
   readonly args: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
   readonly stdin?: string;
@@ -48,8 +50,8 @@ export interface Running {
 }
 
 /** A command that runs on. */
-export function spawnWishmeter({ args, env = {}, stdin }: Invocation): Running {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...BARE_ENV, ...env } });
+export function spawnWishmeter({ main = MAIN, args, env = {}, stdin }: Invocation): Running {
+  const child = spawn(process.execPath, [main, ...args], { env: { ...BARE_ENV, ...env } });
   living.add(child);
   child.once('exit', () => living.delete(child));
   let stdout = '';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import { freePort, startRedis } from '../../src/embedded/redis.js';
-import { type Running, spawnWishmeter, until } from '../cli/wishmeter.js';
+import { MAIN, type Running, spawnWishmeter, until } from '../cli/wishmeter.js';
 import { UNLIMITED } from '../harness/limits.js';
 import { Load, type LoadSpec } from './load.js';
 import { type Book, expectExact, type Places, type Reckoning } from './reconcile.js';
@@ -154,12 +154,16 @@ function databasePart(name: string, start: () => Promise<Database>): RedisPart {
 
 const READY = { serve: '"msg":"serving"', flush: '"msg":"flushing"' };
 
-/** `wishmeter serve` or `wishmeter flush`, which is not started yet. @param runs gets each run of it */
+/**
+ * `wishmeter serve` or `wishmeter flush`, which is not started yet.
+ * @param runs gets each run of it @param main another version's main.js, asked at each start
+ */
 export function programPart(
   name: string,
   command: 'serve' | 'flush',
   env: NodeJS.ProcessEnv,
   runs: Running[] = [],
+  main: () => string = () => MAIN,
 ): Part {
   let running: Running | undefined;
   let ended = true;
@@ -169,7 +173,11 @@ export function programPart(
       return ended ? undefined : running?.child.pid;
     },
     async start() {
-      const run = spawnWishmeter({ args: [command], env: { DRAIN_MS: '0', ...UNLIMITED, ...env } });
+      const run = spawnWishmeter({
+        main: main(),
+        args: [command],
+        env: { DRAIN_MS: '0', ...UNLIMITED, ...env },
+      });
       runs.push(run);
       running = run;
       ended = false;

@@ -145,6 +145,23 @@ t.test('scripts of identities', async (t) => {
       t.equal(await client.hlen(ROOM), 2_001);
       t.match(await client.hgetall(ROOM), { p0: '7', p1999: '2', other: '1' });
     });
+
+    t.test(
+      'a door that is half empty is emptied, though a look at where it begins finds nothing',
+      async (t) => {
+        const [products, atOnce] = [1_000, 5];
+        await client.hset(
+          DOOR,
+          Object.fromEntries(Array.from({ length: products }, (_, i) => [`p${i}`, '2'])),
+        );
+        await client.hset(ROOM, { other: '1' });
+        // A scan for 5 looks at 50 places of its table at most: after some pages the first 50 are empty.
+        for (let calls = 1; (await moveOut('c:1', atOnce)) === 1; calls++)
+          if (calls > products) throw new Error(`${await client.hlen(DOOR)} products stay behind`);
+        t.equal(await client.get(DOOR), '');
+        t.equal(await client.hlen(ROOM), products + 1);
+      },
+    );
   });
 
   t.test('claim: a room without an owner gets one, once; a tombstone gets none', async (t) => {

@@ -1,0 +1,44 @@
+// A ClickHouse for the tests of one file, and databases in it.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import t, { type Test } from 'tap';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { insertEvents } from '../../src/clickhouse/insert.js';
+import { migrate } from '../../src/clickhouse/migrate.js';
+import { type EventRow, lineOf } from '../flush/fixtures.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+
+export const never = new AbortController().signal;
+
+/** Ends with the file's tests. */
+export async function startDatabases() {
+  const server = await startTestClickHouse();
+  const client = createClickHouse(server.url);
+  t.teardown(async () => {
+    await client.close();
+    await server.stop();
+  });
+  let databases = 0;
+  const freshDatabase = () => `db${++databases}`;
+  const clientOf = (t: Test, database: string) => {
+    const own = createClickHouse(server.url, database);
+    t.teardown(() => own.close());
+    return own;
+  };
+  return {
+    client,
+    freshDatabase,
+    clientOf,
+    async ask<T>(query: string, by: ClickHouseClient = client): Promise<T[]> {
+      return await (await by.query({ query, format: 'JSONEachRow' })).json<T>();
+    },
+    /** A migrated database with these rows, and a client on it. */
+    async migrated(t: Test, ...rows: EventRow[]) {
+      const database = freshDatabase();
+      await migrate(client, database);
+      const own = clientOf(t, database);
+      if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);
+      return { database, own };
+    },
+  };
+}

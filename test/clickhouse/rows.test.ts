@@ -1,0 +1,360 @@
+// What goes in as lines is shown as rows: the columns of the contract, each row once, odd content as it was, and what the
+// views make of it.
+
+import t from 'tap';
+import { insertEvents } from '../../src/clickhouse/insert.js';
+import { newEventId } from '../../src/events/event-id.js';
+import { encodeEvent, encodeMerge, encodeOrderLine } from '../../src/events/row.js';
+import { eventRow, lineOf } from '../flush/fixtures.js';
+import { never, startDatabases } from './databases.js';
+
+const { migrated, ask } = await startDatabases();
+
+t.test('analysts see the columns of the contract', async (t) => {
+  const { database } = await migrated(t);
+  const columns = await ask<{ name: string; type: string }>(`DESCRIBE TABLE ${database}.events`);
+  t.same(
+    columns.map(({ name, type }) => `${name} ${type}`),
+    [
+      'event_id UUID',
+      'type LowCardinality(String)',
+      "occurred_at DateTime64(3, 'UTC')",
+      'profile_id String',
+      'customer_id Nullable(String)',
+      'session_id Nullable(String)',
+      'device LowCardinality(String)',
+      'locale LowCardinality(String)',
+      'origin LowCardinality(String)',
+      'product_id String',
+      'variant_id String',
+      'product_handle String',
+      'source LowCardinality(String)',
+      'channel LowCardinality(String)',
+      'share_code String',
+      'currency LowCardinality(String)',
+      'inventory_available Nullable(Bool)',
+      'quantity Nullable(UInt32)',
+      'price Nullable(Decimal(18, 2))',
+      'compare_at Nullable(Decimal(18, 2))',
+      'payload String',
+    ],
+  );
+});
+
+const COLUMNS: Readonly<Record<string, readonly string[]>> = {
+  visits: [
+    "occurred_at DateTime64(3, 'UTC')",
+    'profile_id String',
+    'product_handle String',
+    'device LowCardinality(String)',
+  ],
+  purchases: [
+    "occurred_at DateTime64(3, 'UTC')",
+    'order_id String',
+    'profile_id String',
+    'customer_id Nullable(String)',
+    'session_id Nullable(String)',
+    'product_id String',
+    'variant_id String',
+    'quantity UInt32',
+    'price Nullable(Decimal(18, 2))',
+    'currency LowCardinality(String)',
+  ],
+};
+
+t.test('so they do of visits and purchases', async (t) => {
+  const { database } = await migrated(t);
+  for (const [view, expected] of Object.entries(COLUMNS)) {
+    const columns = await ask<{ name: string; type: string }>(`DESCRIBE TABLE ${database}.${view}`);
+    t.same(
+      columns.map(({ name, type }) => `${name} ${type}`),
+      expected,
+      view,
+    );
+  }
+});
+
+t.test('a visit that was stored twice, under two tokens, is shown once', async (t) => {
+  const { own } = await migrated(t);
+  await own.command({ query: 'SYSTEM STOP MERGES visits_stored' });
+  const visit = {
+    occurred_at: '2026-03-01 10:00:00.123',
+    stream: 1,
+    entry: 2,
+    place: 3,
+    profile_id: '7.sx',
+    product_handle: 'shoe',
+    device: 'phone',
+  };
+  const insert = (change: object, token: string) =>
+    own.insert({
+      table: 'visits_stored',
+      values: [{ ...visit, ...change }],
+      format: 'JSONEachRow',
+      clickhouse_settings: { insert_deduplication_token: token },
+    });
+  await insert({}, 'first');
+  await insert({}, 'second');
+  t.same(await ask('SELECT count() AS n FROM visits_stored', own), [{ n: '2' }]);
+  t.same(await ask('SELECT * FROM visits', own), [
+    { occurred_at: visit.occurred_at, profile_id: '7.sx', product_handle: 'shoe', device: 'phone' },
+  ]);
+  for (const [i, change] of [{ stream: 2 }, { entry: 3 }, { place: 4 }, { profile_id: '8.sy' }].entries())
+    await insert(change, `other ${i}`);
+  t.same(await ask('SELECT count() AS n FROM visits', own), [{ n: '5' }], 'each other name is another visit');
+});
+
+t.test('what is left out of a line takes the default; unknown fields are skipped', async (t) => {
+  const bare = { ...eventRow(), from_a_newer_producer: { x: 1 } };
+  const { own } = await migrated(t, bare);
+  const [row] = await ask<Record<string, unknown>>('SELECT * FROM events', own);
+  t.match(row, {
+    device: '',
+    locale: '',
+    product_id: '',
+    channel: '',
+    quantity: null,
+    price: null,
+    compare_at: null,
+  });
+});
+
+t.test(
+  'odd content comes back as it was: emoji, newlines, quotes, 16 KiB, a payload as text or object',
+  async (t) => {
+    const payload = { note: 'line\nbreak "quoted" \\ 😀 \u0000 \u2028', big: 'ü'.repeat(8_000) };
+    const { own } = await migrated(
+      t,
+      eventRow({ profile_id: 'object', payload }),
+      eventRow({ profile_id: 'text', payload: JSON.stringify(payload) }),
+    );
+    const rows = await ask<{ payload: string }>('SELECT payload FROM events', own);
+    t.equal(rows.length, 2);
+    for (const row of rows) t.same(JSON.parse(row.payload), payload);
+  },
+);
+
+t.test('times keep their milliseconds, decimals their cents', async (t) => {
+  const { own } = await migrated(
+    t,
+    eventRow({
+      occurred_at: '2026-03-01T23:59:59.987Z',
+      price: '19.90',
+      compare_at: '1234567890123456.78',
+      quantity: 3,
+    }),
+  );
+  t.same(
+    await ask(
+      'SELECT toString(occurred_at) AS at, toString(price) AS p, toString(compare_at) AS c, quantity AS q FROM events',
+      own,
+    ),
+    [{ at: '2026-03-01 23:59:59.987', p: '19.9', c: '1234567890123456.78', q: 3 }],
+  );
+});
+
+t.test('the same lines under the same token are there once, in each month that they touch', async (t) => {
+  const rows = [
+    eventRow({ occurred_at: '2026-01-31T23:59:59.999Z' }),
+    eventRow({ occurred_at: '2026-02-01T00:00:00.000Z' }),
+  ];
+  const { own } = await migrated(t, ...rows);
+  await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);
+  t.same(await ask('SELECT count() AS n FROM events_stored', own), [{ n: '2' }]);
+});
+
+t.test('an event that was stored twice, under two tokens, is shown once', async (t) => {
+  const row = eventRow();
+  const { own } = await migrated(t, row);
+  await own.command({ query: 'SYSTEM STOP MERGES events_stored' });
+  await insertEvents(own, Buffer.from(lineOf(row)), 'second', never);
+  t.same(await ask('SELECT count() AS n FROM events_stored', own), [{ n: '2' }]);
+  t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '1' }]);
+  t.same(await ask('SELECT events FROM events_per_day', own), [{ events: '1' }]);
+});
+
+t.test('events_per_day', async (t) => {
+  const at = (day: string, type: string) => eventRow({ occurred_at: `${day}T23:59:59.999Z`, type });
+  const { own } = await migrated(
+    t,
+    at('2026-03-02', 'add'),
+    at('2026-03-01', 'share'),
+    at('2026-03-01', 'add'),
+    at('2026-03-01', 'add'),
+  );
+  t.same(await ask('SELECT * FROM events_per_day', own), [
+    { day: '2026-03-01', type: 'add', events: '2' },
+    { day: '2026-03-01', type: 'share', events: '1' },
+    { day: '2026-03-02', type: 'add', events: '1' },
+  ]);
+});
+
+t.test('top_products: by adds, then by moves to cart, under the handle last seen', async (t) => {
+  const of = (type: string, product_id: string, handle = '', second = 0) =>
+    eventRow({ type, product_id, product_handle: handle, occurred_at: `2026-03-01T00:00:0${second}.000Z` });
+  const { own } = await migrated(
+    t,
+    of('add', '1'),
+    of('add', '2', 'newer', 2),
+    of('add', '2', 'older', 1),
+    of('moveToCart', '1', 'one'),
+    of('add', '3'),
+    of('remove', '3'),
+    of('add', ''),
+  );
+  t.same(await ask('SELECT * FROM top_products', own), [
+    { product_id: '2', product_handle: 'newer', adds: '2', moves_to_cart: '0' },
+    { product_id: '1', product_handle: 'one', adds: '1', moves_to_cart: '1' },
+    { product_id: '3', product_handle: '', adds: '1', moves_to_cart: '0' },
+  ]);
+});
+
+t.test('shares_by_channel: a link that was shared twice is one link', async (t) => {
+  const of = (channel: string, share_code: string, profile_id: string) =>
+    eventRow({ type: 'share', channel, share_code, profile_id });
+  const { own } = await migrated(
+    t,
+    of('Link', 'a', 'p1'),
+    of('Link', 'a', 'p1'),
+    of('Email', 'a', 'p1'),
+    of('Link', 'b', 'p2'),
+  );
+  t.same(await ask('SELECT * FROM shares_by_channel', own), [
+    { channel: 'Link', shares: '3', share_links: '2', profiles: '2' },
+    { channel: 'Email', shares: '1', share_links: '1', profiles: '1' },
+  ]);
+});
+
+const merged = (from: string, heir: string) => encodeMerge(newEventId(Date.now()), Date.now(), from, heir);
+
+t.test(
+  'a merge is an entry of its own; events_by_visitor shows events under the present profile',
+  async (t) => {
+    const { own } = await migrated(t, eventRow({ profile_id: 'old' }), eventRow({ profile_id: 'other' }));
+    const merges = merged('old', 'middle') + merged('oldest', 'old');
+    await insertEvents(own, Buffer.from(merges), 'merges', never);
+    // The heir is merged itself: whoever was merged into it is told again.
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const later = merged('middle', 'new') + merged('old', 'new') + merged('old', 'new');
+    await insertEvents(own, Buffer.from(later), 'later', never);
+
+    t.same(await ask('SELECT old_id, new_id FROM profile_merges ORDER BY old_id', own), [
+      { old_id: 'middle', new_id: 'new' },
+      { old_id: 'old', new_id: 'new' },
+      { old_id: 'oldest', new_id: 'old' },
+    ]);
+    t.match(await ask('SELECT merged_at FROM profile_merges LIMIT 1', own), [{ merged_at: /^20\d\d-/ }]);
+    t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '2' }], 'merges are no events');
+    t.same(
+      await ask('SELECT profile_id, recorded_profile_id FROM events_by_visitor ORDER BY profile_id', own),
+      [
+        { profile_id: 'new', recorded_profile_id: 'old' },
+        { profile_id: 'other', recorded_profile_id: 'other' },
+      ],
+    );
+    const columns = (view: string) =>
+      ask<{ name: string }>(
+        `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '${view}'`,
+        own,
+      );
+    const names = new Set((await columns('events_by_visitor')).map(({ name }) => name));
+    for (const { name } of await columns('events')) t.ok(names.has(name), name);
+  },
+);
+
+t.test(
+  'purchases: each line of an order once, however often it is recorded, and none is an event',
+  async (t) => {
+    const { own } = await migrated(t);
+    await own.command({ query: 'SYSTEM STOP MERGES events_stored' });
+    const who = { device: null, locale: null, email: null, firstName: null, lastName: null };
+    const identity = { customerId: '7', sessionId: null, ...who };
+    const line = { productId: '1', variantId: '2', quantity: 2, price: '10.00' };
+    const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+    const order = { orderId: '5', currency: 'EUR' };
+    const encode = (index: number, changes: object = {}) =>
+      encodeOrderLine(at, '1a.cx', identity, order, index, { ...line, ...changes });
+    const lines = encode(0) + encode(1, { productId: null, quantity: null, price: '0.005' });
+    await insertEvents(own, Buffer.from(lines + lines), 'one', never);
+    await insertEvents(own, Buffer.from(lines), 'two', never);
+    t.same(await ask('SELECT * FROM purchases ORDER BY price DESC', own), [
+      {
+        occurred_at: '2026-01-02 03:04:05.678',
+        order_id: '5',
+        profile_id: '1a.cx',
+        customer_id: '7',
+        session_id: null,
+        product_id: '1',
+        variant_id: '2',
+        quantity: 2,
+        price: 10,
+        currency: 'EUR',
+      },
+      {
+        occurred_at: '2026-01-02 03:04:05.678',
+        order_id: '5',
+        profile_id: '1a.cx',
+        customer_id: '7',
+        session_id: null,
+        product_id: '',
+        variant_id: '2',
+        quantity: 1,
+        price: 0.01,
+        currency: 'EUR',
+      },
+    ]);
+    t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '0' }]);
+  },
+);
+
+t.test('the line of the service is what the table takes, column by column', async (t) => {
+  const { own } = await migrated(t);
+  const identity = {
+    customerId: '7',
+    sessionId: 'ü-😀',
+    device: 'desktop',
+    locale: 'de',
+    email: 'a@b.example',
+    firstName: 'A',
+    lastName: 'B',
+  };
+  const payload = {
+    productId: 'gid://shopify/Product/12',
+    variantId: null,
+    productHandle: 'red "shoe"',
+    source: 'pdp',
+    quantity: 2,
+    price: '19.90',
+    compareAt: '25.00',
+    currencyCode: 'EUR',
+    inventoryAvailable: false,
+    more: { deep: [1, 'two'] },
+  };
+  const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+  const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.sx', identity, payload, at });
+  await insertEvents(own, Buffer.from(line), 'one', never);
+  const [row] = await ask<Record<string, unknown>>('SELECT * EXCEPT event_id FROM events', own);
+  t.same(row, {
+    type: 'add',
+    occurred_at: '2026-01-02 03:04:05.678',
+    profile_id: '1.sx',
+    customer_id: '7',
+    session_id: 'ü-😀',
+    device: 'desktop',
+    locale: 'de',
+    origin: 'item',
+    product_id: '12',
+    variant_id: '',
+    product_handle: 'red "shoe"',
+    source: 'pdp',
+    channel: '',
+    share_code: '',
+    currency: 'EUR',
+    inventory_available: false,
+    quantity: 2,
+    price: 19.9,
+    compare_at: 25,
+    payload: JSON.stringify(payload),
+  });
+  t.notMatch(line, /a@b.example|firstName/, 'names and addresses stay out');
+});

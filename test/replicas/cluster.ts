@@ -1,0 +1,106 @@
+// A ClickHouse cluster of one shard and two replicas: two embedded ones, and ZooKeeper. What it lacks of a real one is done
+// here by hand (`ON CLUSTER`: each statement is run on each replica) or not at all: a part that one replica has is not
+// fetched by the other, and so nothing is merged or erased.
+
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ClickHouseClient } from '@clickhouse/client';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { clusterSettings } from '../../src/clickhouse/cluster.js';
+import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
+import { ENGINE_THREADS } from '../../src/embedded/clickhouse-engine.js';
+import { freePort } from '../../src/embedded/redis.js';
+import { until } from '../harness/until.js';
+import { startZooKeeper } from './zookeeper.js';
+
+export const CLUSTER = 'many';
+const REPLICA = new URL('./replica.js', import.meta.url);
+/** A change of a replicated table is the replicas' own to pass on. */
+const ONCE_A_SHARD = /^ALTER TABLE \S+_local\b/;
+const TABLE = /^CREATE TABLE IF NOT EXISTS (\S+).*ENGINE = Replicated/s;
+
+export async function startCluster() {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-replicas-'));
+  const zookeeper = await startZooKeeper(dir);
+  const ports = [await freePort(), await freePort()];
+  const replicas = await Promise.all([1, 2].map((number) => startReplica(join(dir, `r${number}`), number)));
+  const clients: ClickHouseClient[] = [];
+
+  async function startReplica(folder: string, number: number) {
+    await mkdir(folder);
+    return await startChild<{ ready: true; url: string }>({
+      name: `replica ${number}`,
+      command: () => ({
+        ...nodeCommand(REPLICA, [folder, String(zookeeper.port), CLUSTER, String(number), ports.join(',')], {
+          ...process.env,
+          UV_THREADPOOL_SIZE: String(ENGINE_THREADS),
+        }),
+        cwd: folder,
+      }),
+      ready: readyOverIpc,
+      ipc: true,
+      output: 'tail',
+      restart: false,
+    });
+  }
+
+  return {
+    zookeeper,
+    /** A client of each replica, with the settings that the service has on a cluster. */
+    connect(database?: string): [ClickHouseClient, ClickHouseClient] {
+      const [first, second] = replicas.map(({ ready }) =>
+        createClickHouse(ready.url, database, clusterSettings(CLUSTER)),
+      ) as [ClickHouseClient, ClickHouseClient];
+      clients.push(first, second);
+      return [first, second];
+    },
+    async stop() {
+      await Promise.all(clients.map((client) => client.close()));
+      await Promise.all(replicas.map((replica) => replica.stop()));
+      await zookeeper.stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What a server tries again of a statement `ON CLUSTER`: the replica has not heard yet of a change by another one. */
+const CANNOT_ASSIGN_ALTER = '517';
+let ahead: Promise<unknown> = Promise.resolve();
+
+/** The first of them, whose commands with `ON CLUSTER` run on each, one after the other, as servers do. */
+export function onEach(clients: readonly [ClickHouseClient, ...ClickHouseClient[]]): ClickHouseClient {
+  const [first] = clients;
+  return new Proxy(first, {
+    get(client, name) {
+      if (name !== 'command') {
+        const value = Reflect.get(client, name);
+        return typeof value === 'function' ? value.bind(client) : value;
+      }
+      return async ({ query }: { query: string }) => {
+        const plain = query.replace(` ON CLUSTER ${CLUSTER}`, '');
+        if (plain === query) return await client.command({ query });
+        const run = ahead.then(() => runOn(ONCE_A_SHARD.test(plain) ? [client] : clients, plain));
+        ahead = run.catch(() => {});
+        return await run;
+      };
+    },
+  });
+}
+
+async function runOn(clients: readonly ClickHouseClient[], query: string): Promise<void> {
+  const [, table] = TABLE.exec(query) ?? [];
+  for (const client of clients) {
+    await until(query, async () => {
+      try {
+        return await client.command({ query });
+      } catch (error) {
+        if ((error as { code?: string }).code !== CANNOT_ASSIGN_ALTER) throw error;
+        return undefined;
+      }
+    });
+    if (table === undefined) continue;
+    await client.command({ query: `SYSTEM STOP FETCHES ${table}` });
+    await client.command({ query: `SYSTEM STOP MERGES ${table}` });
+  }
+}

@@ -1,0 +1,169 @@
+// The schema of a cluster on two replicas with ZooKeeper: `make test-replicas`, not part of `make test`. What these
+// replicas lack of a real cluster is in cluster.ts, and what that leaves untried in docs/operations.md.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import t from 'tap';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
+import { insertEvents } from '../../src/clickhouse/insert.js';
+import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
+import { QUESTIONS, VIEWS } from '../../src/clickhouse/views.js';
+import { keepVisitsFor } from '../../src/clickhouse/visit-retention.js';
+import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
+import { eventRow, lineOf } from '../flush/fixtures.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+import { needs } from '../harness/needs.js';
+import { until } from '../harness/until.js';
+import { CLUSTER, onEach, startCluster } from './cluster.js';
+import { notHere } from './writable.js';
+import { hasZooKeeper } from './zookeeper.js';
+
+const never = new AbortController().signal;
+const SHARDED_TABLES = 9;
+const TABLES_ON_ALL = 3;
+const PARAMETERS: Readonly<Record<string, string>> = {
+  momentum: `until = '${dateOf(9)}'`,
+};
+const MONTH = `from = '${dateOf(1)}', to = '${dateOf(31)}'`;
+
+async function ask<T>(client: ClickHouseClient, query: string): Promise<T[]> {
+  return await (await client.query({ query, format: 'JSONEachRow' })).json<T>();
+}
+
+const linesOf = (events: number) =>
+  Buffer.from(Array.from({ length: events }, () => lineOf(eventRow())).join(''));
+
+const available = needs(
+  notHere ?? (hasZooKeeper ? undefined : 'no ZooKeeper here (apt-get install zookeeper)'),
+);
+
+t.test('two replicas', available, async (t) => {
+  const cluster = await startCluster();
+  t.teardown(() => cluster.stop());
+  const [first, second] = cluster.connect();
+
+  await t.test('two that migrate at once, each by a server of its own, make one schema', async (t) => {
+    const names = loadMigrations().map(({ name }) => name);
+    const ran = await Promise.all([
+      migrate(onEach([first, second]), 'shop', { cluster: CLUSTER }),
+      migrate(onEach([second, first]), 'shop', { cluster: CLUSTER }),
+    ]);
+    for (const [i, some] of ran.entries())
+      t.ok(
+        some.every((name) => names.includes(name)),
+        `migrator ${i}`,
+      );
+    t.same(await migrate(onEach([first, second]), 'shop', { cluster: CLUSTER }), [], 'nothing is left to do');
+    for (const [i, client] of [first, second].entries()) {
+      const views = await ask<{ name: string }>(
+        client,
+        `SELECT name FROM system.tables WHERE database = 'shop' AND engine = 'View'`,
+      );
+      t.same(views.map(({ name }) => name).sort(), [...VIEWS].sort(), `views of replica ${i + 1}`);
+    }
+  });
+
+  await t.test('every table has both replicas, and they can be written', async (t) => {
+    for (const [i, client] of [first, second].entries()) {
+      const replicas = await ask<{ table: string; path: string; replica: string }>(
+        client,
+        `SELECT table, zookeeper_path AS path, replica_name AS replica, is_readonly, total_replicas, active_replicas
+          FROM system.replicas WHERE database = 'shop' ORDER BY table`,
+      );
+      t.equal(replicas.length, SHARDED_TABLES + TABLES_ON_ALL);
+      for (const { table, path, replica, ...state } of replicas) {
+        const [, name = '', isLocal] = /^(\w+?)(_local)?$/.exec(table) ?? [];
+        t.same(state, { is_readonly: 0, total_replicas: 2, active_replicas: 2 }, table);
+        t.equal(path, `/clickhouse/tables/${isLocal ? '1' : 'all'}/shop/${name}`);
+        t.equal(replica, isLocal ? `r${i + 1}` : `1-r${i + 1}`, table);
+      }
+    }
+  });
+
+  await t.test('tokens of events and visits are kept for a week', async (t) => {
+    for (const client of [first, second]) {
+      const tables = await ask<{ name: string; engine_full: string }>(
+        client,
+        `SELECT name, engine_full FROM system.tables WHERE database = 'shop'
+          AND name IN ('events_stored_local', 'visits_stored_local')`,
+      );
+      t.equal(tables.length, 2);
+      for (const { name, engine_full } of tables)
+        t.match(
+          engine_full,
+          /^ReplicatedReplacingMergeTree.*replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 604800/,
+          name,
+        );
+    }
+  });
+
+  await t.test('what a retention of visits is told to one is known to both', async (t) => {
+    t.ok(await keepVisitsFor(onEach([first, second]), 'shop', 400, CLUSTER));
+    await until('the second has heard of it', async () => {
+      return !(await keepVisitsFor(onEach([second, first]), 'shop', 400, CLUSTER));
+    });
+  });
+
+  const [one, two] = cluster.connect('shop');
+
+  await t.test(
+    'lines that went in by one replica do not go in by the other under the same token',
+    async (t) => {
+      const rows = () =>
+        Promise.all(
+          [one, two].map(async (client) => {
+            const [row] = await ask<{ n: string }>(client, 'SELECT count() AS n FROM events_stored_local');
+            return Number(row?.n);
+          }),
+        );
+      const tokens = async () =>
+        (await cluster.zookeeper.below('/clickhouse/tables/1/shop/events_stored')).filter((path) =>
+          /\/(blocks|deduplication_hashes)\/./.test(path),
+        ).length;
+      const lines = linesOf(3);
+      await insertEvents(one, lines, 'first', never);
+      t.same(await rows(), [3, 0], 'by the table over the shards; the other replica would fetch them');
+      t.equal(await tokens(), 1);
+      for (const client of [one, two, two]) await insertEvents(client, lines, 'first', never);
+      t.same(await rows(), [3, 0]);
+      t.equal(await tokens(), 1);
+      // A token is what is remembered, not what the lines say: a flusher that is killed may read others the next time.
+      await insertEvents(two, linesOf(2), 'first', never);
+      t.same(await rows(), [3, 0]);
+      await insertEvents(two, linesOf(2), 'second', never);
+      t.same(await rows(), [3, 2], 'and another token is another insert');
+      await insertEvents(one, lines, 'third', never);
+      t.same(await rows(), [6, 2]);
+      t.same(await ask(one, 'SELECT count() AS n FROM events'), [{ n: '3' }], 'shown once all the same');
+    },
+  );
+
+  await t.test('the questions have the answers that one server has', async (t) => {
+    const server = await startTestClickHouse();
+    t.teardown(() => server.stop());
+    const admin = createClickHouse(server.url);
+    await migrate(admin, 'shop');
+    await admin.close();
+    const alone = createClickHouse(server.url, 'shop');
+    t.teardown(() => alone.close());
+    await one.command({ query: 'TRUNCATE TABLE events_stored_local' });
+    for (const client of [alone, one]) await makeSmallWorld(client);
+    const answers = async (client: ClickHouseClient) =>
+      Object.fromEntries(
+        await Promise.all(
+          QUESTIONS.map(async (view) => [
+            view,
+            await ask(client, `SELECT * FROM ${view}(${PARAMETERS[view] ?? MONTH})`),
+          ]),
+        ),
+      );
+    const expected = await answers(alone);
+    for (const view of QUESTIONS) t.ok(expected[view].length > 0, `${view} has an answer`);
+    t.same(await answers(one), expected, 'from every visit');
+    const days = [];
+    for (const client of [alone, one]) days.push(await totalDays(client, Date.now() + 2 * QUIET_MS));
+    t.same(days[1], days[0]);
+    t.same(await ask(one, 'SELECT * FROM open_visit_days'), []);
+    t.same(await answers(one), expected, 'from totals of days that are over');
+  });
+});

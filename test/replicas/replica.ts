@@ -1,0 +1,46 @@
+// The process of one ClickHouse of the cluster: `node replica.js <folder> <ZooKeeper's port> <shard> <its number> <ports of all>`.
+// The embedded ClickHouse's HTTP, with a cluster in its configuration, every right, and replicated tables that can be written.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import process from 'node:process';
+import { loadChdb } from '../../src/embedded/chdb.js';
+import { writeAccess } from '../../src/embedded/clickhouse-access.js';
+import { ClickHouseEngine } from '../../src/embedded/clickhouse-engine.js';
+import { createHandler } from '../../src/embedded/clickhouse-http.js';
+import { makeReplicasWritable } from './writable.js';
+
+const [dir = '', zookeeper = '', cluster = '', number = '', tcpPorts = ''] = process.argv.slice(2);
+const ports = tcpPorts.split(',');
+
+/** The embedded ClickHouse's own, and what a server of a cluster has. It knows itself by its `tcp_port`, and listens on none. */
+function writeConfig(): string {
+  const replicas = ports.map((port) => `<replica><host>127.0.0.1</host><port>${port}</port></replica>`);
+  const more = `<zookeeper><node><host>127.0.0.1</host><port>${zookeeper}</port></node>
+      <sessions_path>/clickhouse/sessions/r${number}</sessions_path></zookeeper>
+    <macros><shard>1</shard><replica>r${number}</replica></macros>
+    <tcp_port>${ports[Number(number) - 1]}</tcp_port>
+    <remote_servers><${cluster}><shard>
+      <internal_replication>true</internal_replication>${replicas.join('')}
+    </shard></${cluster}></remote_servers>`;
+  const access = writeAccess(dir, undefined);
+  const folder = join(dir, 'config');
+  const edit = (file: string, from: string, to: string) =>
+    writeFileSync(join(folder, file), readFileSync(join(folder, file), 'utf8').replace(from, to));
+  edit('config.xml', '</clickhouse>', `${more}</clickhouse>`);
+  edit('users.xml', '<service><grants>', '<service><grants><query>GRANT ALL ON *.*</query>');
+  return access;
+}
+
+const chdb = loadChdb();
+makeReplicasWritable();
+const engine = new ClickHouseEngine(chdb, dir, writeConfig());
+const server = createServer(await createHandler(engine, 'replica'));
+server.listen(0, '127.0.0.1', () => {
+  const { port } = server.address() as AddressInfo;
+  process.send?.({ ready: true, url: `http://wishmeter:replica@127.0.0.1:${port}` });
+});
+// There is nothing to keep, and threads of replication would keep it waiting.
+process.once('SIGTERM', () => process.kill(process.pid, 'SIGKILL'));
