@@ -49,6 +49,7 @@ export const VIEWS: readonly string[] = [
   'product_variants',
   'products_by_number',
   'variants_by_number',
+  'visitor_merges',
   'steps_by_visitor',
   'looks_by_visitor',
   'wishes_followed',

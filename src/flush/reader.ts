@@ -42,11 +42,13 @@ const PAGE_BYTES = 1_000_000;
 
 interface Entry {
   readonly id: string;
+  /** Names and values in turn, as Redis has them. */
+  readonly fields: readonly Buffer[];
+  /** As the entry says: whether so many lines of visits are there is seen when they are copied. 0: it is not ours. */
   readonly rows: number;
   readonly lines: Buffer;
   /** What each line gets before it, and its place in the entry with that. */
   readonly prefix?: string;
-  readonly stranger?: string;
 }
 
 /** `<place>\t`, of up to 5 digits. */
@@ -145,16 +147,10 @@ function entryOf(id: string, fields: readonly Buffer[], visits: number | undefin
   }
   // Without its last newline a line would run into the next entry's.
   if (Number.isInteger(rows) && rows > 0 && lines?.at(-1) === NEWLINE) {
-    if (prefix === undefined) return { id, rows, lines };
-    if (rows <= MOST_PLACES && countLines(lines) === rows) return { id, rows, lines, prefix };
+    if (prefix === undefined) return { id, fields, rows, lines };
+    if (rows <= MOST_PLACES) return { id, fields, rows, lines, prefix };
   }
-  return { id, rows: 0, lines: EMPTY, stranger: JSON.stringify({ id, fields: fields.map(legible) }) };
-}
-
-function countLines(lines: Buffer): number {
-  let count = 0;
-  for (let i = 0; i < lines.length; i++) if (lines[i] === NEWLINE) count++;
-  return count;
+  return { id, fields, rows: 0, lines: EMPTY };
 }
 
 /** The first three columns of visits_stored. @param id of the entry: `<milliseconds>-<number>` */
@@ -187,25 +183,34 @@ class Collected {
   }
 
   take(entry: Entry): void {
-    const { id, rows, lines, prefix, stranger } = entry;
+    const { id, fields, rows, lines, prefix } = entry;
     if (this.entries++ === 0) this.#first = id;
     this.last = id;
     this.#makeRoom(sizeOf(entry));
-    this.size += prefix === undefined ? lines.copy(this.#memory, this.size) : this.#spread(lines, prefix);
+    const size =
+      prefix === undefined ? lines.copy(this.#memory, this.size) : this.#spread(rows, lines, prefix);
+    if (size === 0) {
+      this.#strangers.push(JSON.stringify({ id, fields: fields.map(legible) }));
+      return;
+    }
+    this.size += size;
     this.rows += rows;
     this.bytes += lines.length;
-    if (stranger !== undefined) this.#strangers.push(stranger);
   }
 
-  /** Byte by byte: rows are short, and a call for each part of one would cost more. @returns bytes written */
-  #spread(lines: Buffer, prefix: string): number {
+  /**
+   * Byte by byte: rows are short, and a call for each part of one would cost more.
+   * @returns bytes written; 0 where there are not so many rows
+   */
+  #spread(rows: number, lines: Buffer, prefix: string): number {
     const memory = this.#memory;
     const before = Buffer.from(prefix, 'latin1');
     let at = this.size;
-    let place = 0;
-    for (let from = 0; from < lines.length; ) {
+    let from = 0;
+    for (let place = 0; place < rows; place++) {
+      if (from === lines.length) return 0;
       for (let i = 0; i < before.length; i++) memory[at++] = before[i] as number;
-      at = writeDigits(memory, at, place++);
+      at = writeDigits(memory, at, place);
       memory[at++] = TAB;
       let byte: number;
       do {
@@ -213,7 +218,7 @@ class Collected {
         memory[at++] = byte;
       } while (byte !== NEWLINE);
     }
-    return at - this.size;
+    return from === lines.length ? at - this.size : 0;
   }
 
   /** For an entry that is over the bounds on its own, or a range that has more in it than its manifest says. */

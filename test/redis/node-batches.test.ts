@@ -2,7 +2,6 @@
 // elsewhere or on the move. Each is done once, whatever moves.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Redis } from 'ioredis';
 import t from 'tap';
 import { versionOf } from '../../src/redis/deployment.js';
 import { slotOf } from '../../src/redis/marks.js';
@@ -10,6 +9,7 @@ import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
 import { connectTo } from '../harness/dump.js';
 import { startTestCluster } from '../harness/redis.js';
+import { slotsOf } from '../harness/slots.js';
 
 const BUCKETS = 60;
 const NODES = 3;
@@ -17,8 +17,6 @@ const HANDLE = 'red-shoe';
 /** A key on the move is waited for, as Redis asks for (TRYAGAIN). */
 const WHILE_MOVING_MS = 200;
 const MOVING_MS = 3_000;
-/** What a node has told the others of its slots may still arrive. */
-const ON_THE_WAY_MS = 50;
 
 t.test('on a cluster', async (t) => {
   const cluster = await startTestCluster();
@@ -27,7 +25,7 @@ t.test('on a cluster', async (t) => {
   t.teardown(() => {
     for (const node of nodes) node.disconnect();
   });
-  const ids = await Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
+  const slots = await slotsOf(nodes, cluster.urls);
   const store = await Store.open({
     urls: cluster.urls,
     name: 'node batches',
@@ -55,35 +53,7 @@ t.test('on a cluster', async (t) => {
     batcher.run({ kind, isRoom: false, name: 's:1', bucket: tag, profileId, handle: HANDLE, device: null });
   const enterAll = (kind?: Parameters<typeof enter>[1]) =>
     Promise.all(places.map((place) => enter(place, kind)));
-  const setSlot = (node: number, slot: number, ...words: string[]) =>
-    (nodes[node] as Redis).call('CLUSTER', 'SETSLOT', slot, ...words);
-  const startMove = async (slot: number, from: number, to: number) => {
-    await setSlot(to, slot, 'IMPORTING', ids[from] as string);
-    await setSlot(from, slot, 'MIGRATING', ids[to] as string);
-  };
-  const moveKeys = async (slot: number, from: number, to: number) => {
-    const keys = (await nodes[from]?.call('CLUSTER', 'GETKEYSINSLOT', slot, 1_000)) as string[];
-    const port = new URL(cluster.urls[to] as string).port;
-    if (keys.length > 0) await nodes[from]?.call('MIGRATE', '127.0.0.1', port, '', 0, 5_000, 'KEYS', ...keys);
-  };
-  const endMove = async (slot: number, to: number) => {
-    for (const node of [to, ...nodes.keys()]) await setSlot(node, slot, 'NODE', ids[to] as string);
-  };
-  /** A node that takes a slot before it knows the cluster's epoch loses it again, with its keys: that is Redis's own. */
-  const allKnowTheEpoch = async () => {
-    const epochs = async () => {
-      const infos = await Promise.all(nodes.map((node) => node.call('CLUSTER', 'INFO')));
-      return new Set(infos.map((info) => /cluster_current_epoch:(\d+)/.exec(String(info))?.[1]));
-    };
-    while ((await epochs()).size > 1) await sleep(5);
-    await sleep(ON_THE_WAY_MS);
-  };
-  const move = async (slot: number, from: number, to: number) => {
-    await startMove(slot, from, to);
-    await moveKeys(slot, from, to);
-    await endMove(slot, to);
-    await allKnowTheEpoch();
-  };
+  const { start: startMove, moveKeys, end: endMove, settled: allKnowTheEpoch, move } = slots;
   const anElsewhere = (node: number) => (node + 1) % NODES;
   const atNode = (node: number) => places.filter((place) => place.node === node);
 

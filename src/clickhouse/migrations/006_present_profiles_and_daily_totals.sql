@@ -25,13 +25,7 @@ SELECT
 FROM {database}.events_stored
 WHERE origin = 'merge';
 
-INSERT INTO {database}.profile_merges_stored
-SELECT
-    profile_id,
-    JSONExtractString(payload, 'into'),
-    occurred_at
-FROM {database}.events_stored
-WHERE origin = 'merge';
+FILL {database}.profile_merges_feed;
 
 -- Days of `visits`: when a row of that day came in last, and up to when its rows are in the totals. A day is open while
 -- rows may have come in since, and totals of an open day are not used: late visits are in the answers at once.
@@ -76,7 +70,7 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visits_per_day; query that one';
 
 -- Who looked, as a sketch that can be united over days and products: exact for some hundred visitors, within about 1 %
--- beyond. The row without a product is the whole shop.
+-- beyond. The row without a product is the whole shop, and is read without the sketches of all products beside it.
 CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored
 (
     day Date,
@@ -88,7 +82,7 @@ CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored
 ENGINE = ReplacingMergeTree(totalled_at)
 PARTITION BY toYear(day)
 ORDER BY (day, product_handle)
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
+SETTINGS index_granularity = 64, fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visitors_per_day; query that one';
 
 -- What is known of products and their variants, each fact as it was told last. Prices and stock come from `add` alone:
@@ -119,17 +113,7 @@ FROM {database}.events_stored
 WHERE type IN ('add', 'remove', 'moveToCart') AND product_id != ''
 GROUP BY product_id, variant_id;
 
-INSERT INTO {database}.products_stored
-SELECT
-    product_id,
-    variant_id,
-    max(if(product_handle = '', defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), String)'), (occurred_at, product_handle))) AS handle,
-    max(if(JSONExtractString(payload, 'productTitle') = '', defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), String)'), (occurred_at, JSONExtractString(payload, 'productTitle')))) AS title,
-    max(if(type != 'add' OR price IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Decimal(18, 2), String)'), (occurred_at, assumeNotNull(events_stored.price), CAST(currency, 'String')))) AS price,
-    max(if(type != 'add' OR inventory_available IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Bool)'), (occurred_at, assumeNotNull(inventory_available)))) AS stock
-FROM {database}.events_stored
-WHERE type IN ('add', 'remove', 'moveToCart') AND product_id != ''
-GROUP BY product_id, variant_id;
+FILL {database}.products_feed;
 
 -- Which definition of each view is in place, and how ClickHouse shows it: a view that it shows otherwise was changed.
 CREATE TABLE IF NOT EXISTS {database}.views_put

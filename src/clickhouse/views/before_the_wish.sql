@@ -40,13 +40,7 @@ FROM
                 wished.visitor AS visitor,
                 wished.product_id AS product_id,
                 wished.wished_at AS wished_at
-            FROM
-            (
-                SELECT
-                    old,
-                    present
-                FROM {database}.visitor_merges_stored FINAL
-            ) AS merges
+            FROM {database}.visitor_merges AS merges
             RIGHT JOIN
             (
                 SELECT

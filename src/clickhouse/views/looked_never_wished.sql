@@ -33,13 +33,7 @@ FROM
                 of_visitor.visitor AS visitor,
                 of_visitor.product AS product,
                 of_visitor.looks AS looks
-            FROM
-            (
-                SELECT
-                    old,
-                    present
-                FROM {database}.visitor_merges_stored FINAL
-            ) AS merges
+            FROM {database}.visitor_merges AS merges
             RIGHT JOIN
             (
                 SELECT

@@ -11,10 +11,4 @@ FROM
         CAST(sipHash64(product_handle), 'UInt64') AS product
     FROM {database}.visits_stored FINAL
 ) AS rows
-LEFT ANY JOIN
-(
-    SELECT
-        old,
-        present
-    FROM {database}.visitor_merges_stored FINAL
-) AS merges ON merges.old = rows.visitor
+LEFT ANY JOIN {database}.visitor_merges AS merges ON merges.old = rows.visitor

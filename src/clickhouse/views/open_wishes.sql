@@ -35,6 +35,7 @@ FROM
                 FROM {database}.steps_by_visitor
                 WHERE occurred_at >= {from:Date}
                 GROUP BY visitor, product, variant
+                HAVING added_at > ended_at OR bought_at != 0
             )
             GROUP BY visitor, product
         )

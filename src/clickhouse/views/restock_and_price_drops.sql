@@ -40,6 +40,7 @@ FROM
             LEFT ANY JOIN {database}.variants_by_number AS variants ON variants.product = steps.product AND variants.variant = steps.variant
             WHERE steps.occurred_at >= {from:Date}
             GROUP BY visitor, product, variant
+            HAVING added_at > ended_at AND (out_of_stock_at = added_at OR dearer_at = added_at) OR bought_at != 0
         )
         GROUP BY visitor, product
         HAVING notEmpty(wishes)

@@ -20,10 +20,4 @@ FROM
     SELECT *
     FROM {database}.steps_stored FINAL
 ) AS rows
-LEFT ANY JOIN
-(
-    SELECT
-        old,
-        present
-    FROM {database}.visitor_merges_stored FINAL
-) AS merges ON merges.old = rows.visitor
+LEFT ANY JOIN {database}.visitor_merges AS merges ON merges.old = rows.visitor

@@ -27,13 +27,7 @@ FROM
             arrayJoin([wished.visitor, merges.old]) AS recorded,
             wished.visitor AS visitor,
             wished.week AS week
-        FROM
-        (
-            SELECT
-                old,
-                present
-            FROM {database}.visitor_merges_stored FINAL
-        ) AS merges
+        FROM {database}.visitor_merges AS merges
         RIGHT JOIN
         (
             SELECT

@@ -1,7 +1,7 @@
 -- Each visitor's first wish for a product in this time, and what followed within 30 days: the rows of the funnels
 -- visitor and product are hashes, as in steps_by_visitor. carted_at is NULL where it was not moved to the cart. bought has
--- time, order (a hash of its id), currency, quantity and amount of each line of an order with that product. Arrays of one
--- kind of value each are gathered three times as fast as one of tuples.
+-- time, order (a hash of its id), currency, quantity and amount of each line of an order with that product. One array of
+-- them takes two thirds of the time of five arrays: most wishes have none.
 SELECT
     visitor,
     product,
@@ -13,12 +13,9 @@ SELECT
     if(empty(carted), NULL, arrayMin(carted)) AS carted_at,
     arrayFilter(
         line -> line.1 >= wished_at AND line.1 <= wished_at + INTERVAL 30 DAY,
-        arrayZip(
-            groupArrayIf(occurred_at, step = 'purchase'),
-            groupArrayIf(sipHash64(order_id), step = 'purchase'),
-            groupArrayIf(CAST(currency, 'String'), step = 'purchase'),
-            groupArrayIf(quantity, step = 'purchase'),
-            groupArrayIf(ifNull(price, 0) * quantity, step = 'purchase'))) AS bought
+        groupArrayIf(
+            (occurred_at, sipHash64(order_id), CAST(currency, 'String'), quantity, ifNull(price, 0) * quantity),
+            step = 'purchase')) AS bought
 FROM {database}.steps_by_visitor
 WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 32
 GROUP BY visitor, product
