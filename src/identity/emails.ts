@@ -67,11 +67,26 @@ export class Emails {
     if (reply === 0) return;
     const maker = makerOf(at);
     await this.#store.change(PUT, [keys.email(digest)], ['put', at, maker]);
-    const [isNoted, heir] = await Promise.all([
-      this.#store.call((client) => client.hexists(keys.merged(at), `@${digest}`)),
-      this.#store.call((client) => client.hget(keys.profile(at), 'heir')),
-    ]);
-    if (isNoted === 0 && [null, ERASED].includes(heir)) await this.forget(digest, [at]);
+    const [isNoted, heir] = await Promise.all([this.#isNoted(digest, at), this.#heirOf(at)]);
+    if (!isNoted && [null, ERASED].includes(heir)) await this.forget(digest, [at]);
+  }
+
+  /**
+   * Whether an address was given for a profile, or what it was merged into or is being erased; not where the index was left
+   * behind by an erasure, and the profile is that of one who came back. @throws ServiceError `unavailable`
+   */
+  async isGivenFor(digest: string, profileId: string): Promise<boolean> {
+    // In this order: a merge or an erasure that takes it away has begun before.
+    return (await this.#isNoted(digest, profileId)) || (await this.#heirOf(profileId)) !== null;
+  }
+
+  async #isNoted(digest: string, profileId: string): Promise<boolean> {
+    const key = this.#store.keys.merged(profileId);
+    return (await this.#store.call((client) => client.hexists(key, `@${digest}`))) === 1;
+  }
+
+  async #heirOf(profileId: string): Promise<string | null> {
+    return this.#store.call((client) => client.hget(this.#store.keys.profile(profileId), 'heir'));
   }
 
   /** The visitors of an address, customers first. @throws ServiceError `unavailable` */

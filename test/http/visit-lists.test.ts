@@ -64,7 +64,7 @@ eachRedis(t, async (t, redis) => {
       const calls = async () =>
         /duration_seconds_count\{script="meet"\} (\d+)/.exec(await other.figures())?.[1];
       const page = () => other.post(PATH, listOf({ sessionId: 'unmet' }, ...handles));
-    t.equal((await page()).json.counts.p1, 1);
+      t.equal((await page()).json.counts.p1, 1);
       t.equal(await until('it was met', calls), '1');
       await list(t, redis, other, { sessionId: 'unmet' }, ...handles);
       t.equal(await calls(), '1', 'and not again');
