@@ -173,7 +173,8 @@ export class Eraser {
     const digests: string[] = [];
     for await (const came of this.#fieldsOf(keys.merged(own)))
       if (came.startsWith('@')) digests.push(came.slice(1));
-    if (by !== '' && !digests.includes(by.slice(1))) return false;
+    if (by !== '' && !digests.includes(by.slice(1)))
+      return (await this.#doors.where(name)).room === undefined ? false : undefined;
     await onErasing([own]);
     await this.#writeDown([own]);
     await this.#eraseRequests(own);
