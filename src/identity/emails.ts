@@ -6,8 +6,9 @@
 // looked at again, and taken away.
 
 import { createHmac } from 'node:crypto';
+import { ServiceError } from '../errors.js';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
-import { type AtProfile, ERASED } from '../redis/at-profile.js';
+import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -72,12 +73,19 @@ export class Emails {
   }
 
   /**
-   * Whether an address was given for a profile, or what it was merged into or is being erased; not where the index was left
+   * Whether an address was given for the visitor who has a profile now, or is being erased; not where the index was left
    * behind by an erasure, and the profile is that of one who came back. @throws ServiceError `unavailable`
    */
   async isGivenFor(digest: string, profileId: string): Promise<boolean> {
-    // In this order: a merge or an erasure that takes it away has begun before.
-    return (await this.#isNoted(digest, profileId)) || (await this.#heirOf(profileId)) !== null;
+    let at = profileId;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      // In this order: a merge or an erasure that takes it away has begun before. A merge takes it along.
+      if (await this.#isNoted(digest, at)) return true;
+      const heir = await this.#heirOf(at);
+      if (heir === null || heir === ERASED) return heir === ERASED;
+      at = await this.#atProfile.follow(at, heir);
+    }
+    throw new ServiceError('internal');
   }
 
   async #isNoted(digest: string, profileId: string): Promise<boolean> {

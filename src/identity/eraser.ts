@@ -300,11 +300,13 @@ export class Eraser {
         await this.#store.change(THINGS, [keys.profile(profileId), ...things.slice(i, i + AT_ONCE)], []);
     }
     for (const code of codes) await this.#eraseCode(code);
-    for (const digest of digests) await this.#emails.forget(digest, [...profiles]);
     if (!(await this.#isUnderWay(root))) return;
     await this.#writeDown([...profiles]);
     for (const name of names)
       if (!profiles.has(this.#doors.ownProfile(name))) await this.#freeDoor(name, root, profiles);
+    // As late as may be, so that who asks again by an address finds what is left to do; while nobody can be new here.
+    if (!(await this.#isUnderWay(root))) return;
+    for (const digest of digests) await this.#emails.forget(digest, [...profiles]);
     for (const profileId of [...profiles].filter((one) => one !== root))
       await this.#eraseProfile(profileId, makers.get(profileId) ?? '', profiles);
     await this.#eraseProfile(root, makers.get(root) ?? '', profiles);

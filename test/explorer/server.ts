@@ -165,7 +165,13 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       for (const who of people) tags.push(store.keys.email(emails.digest(addressOf(who))));
       const keys = (await Promise.all(nodes.map((node) => node.keys(`${keyPrefix}:*`)))).flat();
       const found = keys.filter((key) => tags.some((tag) => key.includes(tag)));
-      return found.filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
+      const ours = found.filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
+      // Somebody of a schedule that was abandoned may be in the same bucket.
+      const hashes = profiles.map((profile) => profile.slice(profile.indexOf('.') + 1));
+      const isAnother = (key: string) =>
+        /\}:[a-z]{1,2}:/.test(key) && !hashes.some((hash) => key.includes(hash));
+      const others = ours.filter(isAnother).map((key) => key.slice(0, key.indexOf('}')));
+      return ours.filter((key) => !isAnother(key) && !others.includes(key.slice(0, key.indexOf('}'))));
     },
     async settle() {
       // A turn sends what was answered in it, and each node answers in order.
