@@ -3,7 +3,8 @@
 import type { Test } from 'tap';
 import { startLuaRedis } from '../harness/lua.js';
 
-export const [LANE, EVENTS, STATE, UNANSWERED] = ['{a}:lane', '{a}:events', '{a}:state', '{a}:unanswered'];
+const LANE = '{a}:lane';
+export const [EVENTS, STATE, UNANSWERED] = ['{a}:events', '{a}:state', '{a}:unanswered'];
 export const [PROFILE, OUTBOX, ITEMS, RECORD] = ['{a}:p:1', '{a}:o:1', '{a}:i:1', '{a}:k:1'];
 export const [SHARE, IDS] = ['{a}:share', '{a}:ids'];
 export const UNDER_WAY_MS = 5_000;
