@@ -237,6 +237,11 @@ function rights({ rights: found }: Results): string {
     row('a PING every ms: p99.9; longest', ({ pings }) => `${ms(pings.p999Ms)}; ${ms(pings.longestMs)}`),
     row('visits before: p99; longest', ofRuns('before')),
     row('visits meanwhile: p99; longest', ofRuns('meanwhile')),
+    row('visits that were not answered well meanwhile', ({ runs }) => {
+      const sum = (figure: (run: (typeof runs.meanwhile)[number]) => number) =>
+        runs.meanwhile.reduce((all, run) => all + figure(run), 0);
+      return `${count(sum(({ failed }) => failed))} of ${count(sum(({ sent }) => sent))}`;
+    }),
   ];
   const also: Row[] = [
     [
