@@ -190,6 +190,24 @@ const AIMS: readonly Aim[] = [
       compare(cases?.['10,000,000 visitors'], cases?.['10,000 visitors'], rates),
   },
   {
+    title: "Redis's longest pause while a shop is erased",
+    unit: 'ms',
+    reach: { atMost: 5 },
+    of: ({ rights }) => rights?.shop.pauseMs,
+  },
+  {
+    title: "Redis's longest pause while guests who were not seen for long go",
+    unit: 'ms',
+    reach: { atMost: 5 },
+    of: ({ rights }) => rights?.sweep.pauseMs,
+  },
+  {
+    title: 'compliance webhook, longest answer under load',
+    unit: 'ms',
+    reach: { atMost: 1_000 },
+    of: ({ rights }) => rights?.webhooks.longestMs,
+  },
+  {
     title: 'ClickHouse disk per event, parts merged',
     unit: 'B',
     reach: { atMost: 60 },

@@ -16,6 +16,7 @@ import { measureFlusher } from './sections/flusher.js';
 import { measureGrowth } from './sections/growth.js';
 import { findKnee } from './sections/knee.js';
 import { measureLatency } from './sections/latency.js';
+import { measureRights } from './sections/rights.js';
 import { Entrant, measureGroup, runSlices, wantedCases } from './sections/slices.js';
 import { measureStart } from './sections/start.js';
 import { measureViews } from './sections/views.js';
@@ -55,6 +56,9 @@ const SECTIONS: Sections = {
   },
   growth: async (bench, found) => {
     found.growth = await measureGrowth(bench);
+  },
+  rights: async (bench, found) => {
+    found.rights = await measureRights(bench);
   },
   views: async (bench, found) => {
     found.views = await measureViews(bench);

@@ -6,6 +6,7 @@ import type { FlusherCeiling } from './sections/flusher.js';
 import type { Growth } from './sections/growth.js';
 import type { Knee } from './sections/knee.js';
 import type { Latency } from './sections/latency.js';
+import type { Rights } from './sections/rights.js';
 import type { GroupResult } from './sections/slices.js';
 import type { Start } from './sections/start.js';
 import type { Views } from './sections/views.js';
@@ -27,5 +28,6 @@ export interface Results {
   readonly visitLog?: VisitLog;
   readonly growth?: Growth;
   readonly views?: Views;
+  readonly rights?: Rights;
   readonly start?: Start;
 }

@@ -23,8 +23,11 @@ end
 if not is_away then
   redis.call('UNLINK', KEYS[2])
 end
-redis.call('UNLINK', KEYS[1])
-for i = 3, #KEYS do
-  redis.call('UNLINK', KEYS[i])
+-- Most guests have counts and nothing else: one look in place of an UNLINK for each key.
+if redis.call('EXISTS', KEYS[1], unpack(KEYS, 3)) > 0 then
+  redis.call('UNLINK', KEYS[1])
+  for i = 3, #KEYS do
+    redis.call('UNLINK', KEYS[i])
+  end
 end
 return facts[3] or ''

@@ -1,9 +1,12 @@
 -- Erases an identity that is at home, with everything that it has, in one step: its keys are in one slot.
 --
--- KEYS[1] ids of its bucket   KEYS[2] its door   KEYS[3] its own profile   KEYS[4..] whatever else there may be of it
+-- KEYS[1] ids of its bucket   KEYS[2] its door   KEYS[3] its own profile   KEYS[4] what came to that
+-- KEYS[5..] whatever else there may be of it
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the identity, `s:<session>` or `c:<customer>`
+-- ARGV[3] what must have come to it, else nothing is done: `@` and the digest of the address by which it was found. Empty
+--         where it was not. (Its profile id may be that of one who came back since, and gave no address.)
 --
 -- Returns {1 where it was known, else 0, its share code or empty}, or `@<field>` (see visits.lua), and nothing was done,
 -- where it is elsewhere.
@@ -14,6 +17,9 @@
 local field = redis.call('HGET', KEYS[1], ARGV[2])
 if field and field ~= '.' then
   return '@' .. field
+end
+if ARGV[3] ~= '' and redis.call('HEXISTS', KEYS[4], ARGV[3]) == 0 then
+  return { 0, '' }
 end
 local was_known = (field or redis.call('EXISTS', KEYS[2]) == 1) and 1 or 0
 local facts = redis.call('HMGET', KEYS[3], 'owner', 'heir', 'share')

@@ -5,7 +5,7 @@ import { KEY } from '../traffic/requests.js';
 /** @throws where the answer is not 2xx JSON */
 export async function ask(
   port: number,
-  method: 'GET' | 'POST' | 'DELETE',
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE',
   path: string,
   body?: object,
   headers: Readonly<Record<string, string>> = { authorization: `Bearer ${KEY}` },

@@ -3,6 +3,7 @@
 import { measuredFigures } from '../figures.js';
 import type { Results } from '../results.js';
 import type { Run } from '../sections/latency.js';
+import type { Beside } from '../sections/rights.js';
 import type { CaseResult, GroupResult } from '../sections/slices.js';
 import type { Part } from '../servers/target.js';
 import { cpuUs, isDisturbed, medianOf, type Slice } from '../slice.js';
@@ -22,6 +23,7 @@ export function tables(results: Results): string {
     latency(results),
     rest(results),
     knee(results),
+    rights(results),
     views(results),
     figures(results),
     on(results),
@@ -217,6 +219,46 @@ function knee({ knee: found }: Results): string {
     'load (cores each)',
   ];
   return `${sentence}\n\n${table(head, rows, [0, 1, 3, 4, 5, 6, 7])}`;
+}
+
+function rights({ rights: found }: Results): string {
+  if (!found) return '';
+  const { shop, sweep, webhooks, clickhouse, rate } = found;
+  const row = (title: string, figure: (one: Beside) => string): Row => [title, figure(shop), figure(sweep)];
+  const ms = (value: number) => `${value.toFixed(1)} ms`;
+  const ofRuns =
+    (when: 'before' | 'meanwhile') =>
+    ({ runs }: Beside) =>
+      `${ms(medianOf([runs[when]], ({ p99Ms }) => p99Ms).value)}; ${ms(Math.max(...runs[when].map(({ maxMs }) => maxMs)))}`;
+  const rows = [
+    row('time', ({ seconds }) => `${seconds.toFixed(1)} s`),
+    row("Redis's CPU, without the visits'", ({ redisCpu }) => `${redisCpu.toFixed(1)} s`),
+    row("Redis's longest pause, by its slowlog and latency monitor", ({ pauseMs }) => ms(pauseMs)),
+    row('a PING every ms: p99.9; longest', ({ pings }) => `${ms(pings.p999Ms)}; ${ms(pings.longestMs)}`),
+    row('visits before: p99; longest', ofRuns('before')),
+    row('visits meanwhile: p99; longest', ofRuns('meanwhile')),
+    row('visits that were not answered well meanwhile', ({ runs }) => {
+      const sum = (figure: (run: (typeof runs.meanwhile)[number]) => number) =>
+        runs.meanwhile.reduce((all, run) => all + figure(run), 0);
+      return `${count(sum(({ failed }) => failed))} of ${count(sum(({ sent }) => sent))}`;
+    }),
+  ];
+  const also: Row[] = [
+    [
+      `${webhooks.count} customers/redact webhooks beside the visits: p99; longest`,
+      `${ms(webhooks.p99Ms)}; ${ms(webhooks.longestMs)}`,
+    ],
+    [
+      `${count(clickhouse.profiles)} profiles erased from ${count(clickhouse.rows)} rows of ClickHouse`,
+      `${clickhouse.seconds.toFixed(1)} s`,
+    ],
+  ];
+  const head = [
+    `beside ${count(rate)} visits/s`,
+    `a shop of ${count(shop.visitors)} visitors erased, ${count(shop.signedIn)} signed in`,
+    `${count(sweep.guests)} guests swept, ${count(sweep.expired)} go`,
+  ];
+  return `${table(head, rows, [1, 2])}\n\n${table(['rights', ''], also, [1])}`;
 }
 
 function views({ views: found }: Results): string {

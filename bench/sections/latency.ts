@@ -5,13 +5,12 @@ import type { Bench } from '../bench.js';
 import { GROUPS, visit } from '../cases.js';
 import { type Metered, startMeter } from '../cpu.js';
 import { runSteady, type SteadyResult } from '../load/steady.js';
+import { listenToRedis } from '../servers/slow-redis.js';
 import type { Target } from '../servers/target.js';
 import { type Causes, causesOf, type Sample, startSampling } from '../waits.js';
 import { Entrant, withStarted } from './slices.js';
 
 const COMPARED = [GROUPS.visits.cases[0], { ...visit, proof: 'sums' }] as const;
-/** What takes Redis longer is noted by it. */
-const SLOW_MS = 1;
 
 export interface Run extends Omit<SteadyResult, 'slowest'>, Metered {
   readonly causes: Causes;
@@ -69,20 +68,12 @@ async function runAtRate(bench: Bench, entrant: Entrant, rate: number, seconds: 
 /** Begins to listen to what server and Redis say of themselves; the function that comes back tells it. */
 async function listen({ redis, port }: Target): Promise<() => Promise<Run['told']>> {
   if (redis === undefined) return async () => ({});
-  await redis.config('SET', 'latency-monitor-threshold', SLOW_MS);
-  await redis.config('SET', 'slowlog-log-slower-than', SLOW_MS * 1_000);
-  await redis.call('LATENCY', 'RESET');
-  await redis.slowlog('RESET');
+  const slow = await listenToRedis(redis);
   const delaysBefore = await eventLoopDelays(port);
-  return async () => {
-    const events = (await redis.call('LATENCY', 'LATEST')) as [string, number, number, number][];
-    const slow = (await redis.slowlog('GET', 128)) as [id: number, at: number, us: number][];
-    return {
-      ...longestDelay(delaysBefore, await eventLoopDelays(port)),
-      ...Object.fromEntries(events.map(([name, _at, _last, longest]) => [`Redis, longest ${name}`, longest])),
-      'Redis, longest of its slowlog': Math.max(0, ...slow.map(([, , us]) => us)) / 1_000,
-    };
-  };
+  return async () => ({
+    ...longestDelay(delaysBefore, await eventLoopDelays(port)),
+    ...(await slow()),
+  });
 }
 
 /** Delays of the server's event loop so far, by the bounds of its histogram: a cumulative count up to each. */

@@ -85,7 +85,7 @@ const MAKERS = {
 } satisfies Record<string, (settings: BenchSettings) => PoolContents>;
 
 /** Of those above, or of a section's own. */
-export type PoolName = keyof typeof MAKERS | `growth-${string}`;
+export type PoolName = keyof typeof MAKERS | `growth-${string}` | 'rights';
 
 function ofVisits(visits: readonly Visit[], request: (visit: Visit) => string, writes = true): PoolContents {
   return { writes, visits, requests: visits.map((visit) => request(visit)) };

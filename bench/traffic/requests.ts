@@ -58,6 +58,12 @@ export function deleteVisit(visit: Visit): string {
   return send('DELETE', '/product/visit', JSON.stringify(visitBody(visit)));
 }
 
+/** The visit of one who has signed in: their session is linked to the customer. */
+export function postLogin(customerId: string, { sessionId: id, productHandle }: Visit): string {
+  const identity = { customerId, sessionId: id };
+  return post('/product/visit', JSON.stringify({ identity, productHandle }), TRUSTED);
+}
+
 /** Visits of a batch. */
 export const BATCH = 100;
 

@@ -15,7 +15,7 @@ const VISITS_AT_ONCE = 1_000_000;
 const DAYS = 365;
 const SINCE = Date.UTC(2025, 3);
 const PRODUCTS = 2_000;
-/** Visitors, and merges, for each event. */
+/** Visitors, and merges, for each event. A visitor is a UInt64 wherever it is hashed: of another type it has another digest. */
 const VISITORS = 0.1;
 
 /** The first and the last day of the last 28, which are asked about. */
@@ -53,7 +53,7 @@ export async function makeYear(client: ClickHouseClient, { events, visits }: Yea
         (event_id, type, occurred_at, profile_id, session_id, device, locale, origin, product_id, variant_id,
          product_handle, source, channel, share_code, currency, inventory_available, order_id, quantity, price, payload)
       WITH
-        rand64(1) AS chance, rand64(2) % ${visitors} AS visitor, chance % 1000 AS share,
+        rand64(1) AS chance, toUInt64(rand64(2) % ${visitors}) AS visitor, chance % 1000 AS share,
         multiIf(share < 600, 'add', share < 760, 'remove', share < 880, 'moveToCart', share < 930, 'share',
                 share < 950, 'autoRemoveAfterPurchase', 'purchase') AS kind,
         ${PRODUCT} AS product, hex(sipHash128(visitor)) AS digest, ${at(`${from} + number`, events)} AS at
@@ -83,7 +83,7 @@ export async function makeYear(client: ClickHouseClient, { events, visits }: Yea
     VISITS_AT_ONCE,
     (from) => `
       INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
-      WITH rand64(2) % ${visitors} AS visitor, hex(sipHash128(visitor)) AS digest
+      WITH toUInt64(rand64(2) % ${visitors}) AS visitor, hex(sipHash128(visitor)) AS digest
       SELECT
         ${at(`${from} + number`, visits)},
         0, intDiv(${from} + number, 100), (${from} + number) % 100,

@@ -59,10 +59,10 @@ export async function eraseRows(
   const known = profiles.filter(({ profileId }) => PROFILE_ID.test(profileId));
   for (let i = 0; i < known.length; i += AT_ONCE) {
     const some = known.slice(i, i + AT_ONCE);
+    const texts = some.map(({ profileId }) => `'${profileId}'`);
+    const hashes = await hashesOf(client, texts);
     for (const { name, profile, isHash = false, time, clock } of VISITOR_TABLES) {
-      const ids = some
-        .map(({ profileId }) => (isHash ? `sipHash64('${profileId}')` : `'${profileId}'`))
-        .join(',');
+      const ids = (isHash ? hashes : texts).join(',');
       const untils = some.map(({ until }) => Math.floor(until[clock])).join(',');
       await erase(
         name,
@@ -72,6 +72,16 @@ export async function eraseRows(
     }
   }
   await forgetMutations(client, cluster);
+}
+
+/**
+ * Digests as literals: a mutation is worked out for each part anew, and thousands of function calls in it take ClickHouse a
+ * second for each. @param texts as literals of SQL
+ */
+async function hashesOf(client: ClickHouseClient, texts: readonly string[]): Promise<string[]> {
+  const query = `SELECT arrayMap(id -> toString(sipHash64(id)), [${texts.join(',')}]) AS hashes`;
+  const answer = await client.query({ query, format: 'JSONEachRow' });
+  return (await answer.json<{ hashes: string[] }>())[0]?.hashes ?? [];
 }
 
 /**

@@ -20,6 +20,8 @@ export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 
 /** Seconds for which a delivery is known; Shopify repeats one for some hours. */
 const REMEMBERED_S = 30 * 24 * 60 * 60;
+/** Requests that are read at once: while ClickHouse is away there may be thousands. */
+const PAGE = 100;
 /** Field with the last number. */
 const LAST = '#';
 
@@ -69,8 +71,16 @@ export class Compliance {
 
   /** All that are open, oldest first. @throws ServiceError `unavailable` */
   async list(): Promise<OpenRequest[]> {
-    const kept = await this.#store.call((client) => client.hgetall(this.#store.keys.compliance));
-    return Object.entries(kept)
+    const kept = new Map<string, string>();
+    let cursor = '0';
+    do {
+      const from = cursor;
+      const key = this.#store.keys.compliance;
+      const [next, fields] = await this.#store.call((client) => client.hscan(key, from, 'COUNT', PAGE));
+      cursor = next;
+      for (let i = 0; i < fields.length; i += 2) kept.set(fields[i] as string, fields[i + 1] as string);
+    } while (cursor !== '0');
+    return [...kept]
       .filter(([id]) => id !== LAST)
       .sort(([a], [b]) => Number(a) - Number(b))
       .map(([id, text]) => ({ id, request: JSON.parse(text) as ComplianceRequest, kept: text }));

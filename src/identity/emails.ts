@@ -6,8 +6,9 @@
 // looked at again, and taken away.
 
 import { createHmac } from 'node:crypto';
+import { ServiceError } from '../errors.js';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
-import { type AtProfile, ERASED } from '../redis/at-profile.js';
+import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -67,11 +68,33 @@ export class Emails {
     if (reply === 0) return;
     const maker = makerOf(at);
     await this.#store.change(PUT, [keys.email(digest)], ['put', at, maker]);
-    const [isNoted, heir] = await Promise.all([
-      this.#store.call((client) => client.hexists(keys.merged(at), `@${digest}`)),
-      this.#store.call((client) => client.hget(keys.profile(at), 'heir')),
-    ]);
-    if (isNoted === 0 && [null, ERASED].includes(heir)) await this.forget(digest, [at]);
+    const [isNoted, heir] = await Promise.all([this.#isNoted(digest, at), this.#heirOf(at)]);
+    if (!isNoted && [null, ERASED].includes(heir)) await this.forget(digest, [at]);
+  }
+
+  /**
+   * Whether an address was given for the visitor who has a profile now, or is being erased; not where the index was left
+   * behind by an erasure, and the profile is that of one who came back. @throws ServiceError `unavailable`
+   */
+  async isGivenFor(digest: string, profileId: string): Promise<boolean> {
+    let at = profileId;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      // In this order: a merge or an erasure that takes it away has begun before. A merge takes it along.
+      if (await this.#isNoted(digest, at)) return true;
+      const heir = await this.#heirOf(at);
+      if (heir === null || heir === ERASED) return heir === ERASED;
+      at = await this.#atProfile.follow(at, heir);
+    }
+    throw new ServiceError('internal');
+  }
+
+  async #isNoted(digest: string, profileId: string): Promise<boolean> {
+    const key = this.#store.keys.merged(profileId);
+    return (await this.#store.call((client) => client.hexists(key, `@${digest}`))) === 1;
+  }
+
+  async #heirOf(profileId: string): Promise<string | null> {
+    return this.#store.call((client) => client.hget(this.#store.keys.profile(profileId), 'heir'));
   }
 
   /** The visitors of an address, customers first. @throws ServiceError `unavailable` */

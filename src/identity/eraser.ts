@@ -90,9 +90,7 @@ export class Eraser {
    * @throws ServiceError `unavailable`: a part of it may be erased, and the next try does the rest
    */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
-    const wasKnown = await this.#erase(name, onErasing);
-    if (wasKnown) this.#onErased?.();
-    return wasKnown;
+    return this.#eraseTold(() => this.#erase(name, onErasing));
   }
 
   async #erase(name: string, onErasing: OnErasing): Promise<boolean> {
@@ -123,7 +121,9 @@ export class Eraser {
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     for (const { profileId, maker } of await this.#emails.find(digest)) {
-      erased = (await this.eraseProfile(profileId, maker, onErasing)) || erased;
+      if (await this.#emails.isGivenFor(digest, profileId))
+        erased =
+          (await this.#eraseTold(() => this.#eraseAt(profileId, maker, onErasing, `@${digest}`))) || erased;
       await this.#emails.forget(digest, [profileId]);
     }
     return erased;
@@ -134,16 +134,23 @@ export class Eraser {
    * @param maker the identity whose own profile it is; empty where that is not known
    */
   async eraseProfile(profileId: string, maker: string, onErasing: OnErasing = () => {}): Promise<boolean> {
-    const wasKnown = await this.#eraseAt(profileId, maker, onErasing);
+    return this.#eraseTold(() => this.#eraseAt(profileId, maker, onErasing));
+  }
+
+  async #eraseTold(erase: () => Promise<boolean>): Promise<boolean> {
+    const wasKnown = await erase();
     if (wasKnown) this.#onErased?.();
     return wasKnown;
   }
 
-  async #eraseAt(profileId: string, maker: string, onErasing: OnErasing): Promise<boolean> {
+  /** @param by see #eraseHome */
+  async #eraseAt(profileId: string, maker: string, onErasing: OnErasing, by = ''): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
       if (await this.#eraseRoom(profileId, onErasing)) return true;
-      if (maker === '' || (await this.#doors.where(maker)).room !== undefined) return false;
-      const wasKnown = await this.#eraseHome(maker, onErasing);
+      if (maker === '') return false;
+      // Who went away since then has left its profile as a room, or a tombstone that leads to one; or left it long ago.
+      if ((await this.#doors.where(maker)).room !== undefined) return this.#eraseRoom(profileId, onErasing);
+      const wasKnown = await this.#eraseHome(maker, onErasing, by);
       if (wasKnown !== undefined) return wasKnown;
     }
     throw new ServiceError('unavailable');
@@ -156,28 +163,33 @@ export class Eraser {
     if (root !== null) await this.#eraseRoom(root, () => {});
   }
 
-  /** @returns undefined where it is not at home */
-  async #eraseHome(name: string, onErasing: OnErasing): Promise<boolean | undefined> {
+  /**
+   * @param by what must have come to it, else it is another visitor; empty where that does not matter
+   * @returns undefined where it is not at home
+   */
+  async #eraseHome(name: string, onErasing: OnErasing, by = ''): Promise<boolean | undefined> {
     const { keys } = this.#store;
     const own = this.#doors.ownProfile(name);
-    await onErasing([own]);
     const digests: string[] = [];
     for await (const came of this.#fieldsOf(keys.merged(own)))
       if (came.startsWith('@')) digests.push(came.slice(1));
+    if (by !== '' && !digests.includes(by.slice(1)))
+      return (await this.#doors.where(name)).room === undefined ? false : undefined;
+    await onErasing([own]);
     await this.#writeDown([own]);
     await this.#eraseRequests(own);
     const touched = [
       keys.ids(bucketOf(own)),
       keys.door(own),
       keys.profile(own),
+      keys.merged(own),
       keys.room(own),
       keys.items(own),
       keys.outbox(own),
-      keys.merged(own),
       keys.requests(own),
       ...keys.journal(own),
     ];
-    const reply = await this.#store.change(HOME, touched, [name]);
+    const reply = await this.#store.change(HOME, touched, [name, by]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply as [number, string];
     if (code !== '') await this.#eraseCode(code);
@@ -288,11 +300,13 @@ export class Eraser {
         await this.#store.change(THINGS, [keys.profile(profileId), ...things.slice(i, i + AT_ONCE)], []);
     }
     for (const code of codes) await this.#eraseCode(code);
-    for (const digest of digests) await this.#emails.forget(digest, [...profiles]);
     if (!(await this.#isUnderWay(root))) return;
     await this.#writeDown([...profiles]);
     for (const name of names)
       if (!profiles.has(this.#doors.ownProfile(name))) await this.#freeDoor(name, root, profiles);
+    // As late as may be, so that who asks again by an address finds what is left to do; while nobody can be new here.
+    if (!(await this.#isUnderWay(root))) return;
+    for (const digest of digests) await this.#emails.forget(digest, [...profiles]);
     for (const profileId of [...profiles].filter((one) => one !== root))
       await this.#eraseProfile(profileId, makers.get(profileId) ?? '', profiles);
     await this.#eraseProfile(root, makers.get(root) ?? '', profiles);

@@ -58,3 +58,30 @@ t.test('every figure that cases give is found in their results, and shown', asyn
   for (const { title } of names.flatMap((group): Group['cases'] => GROUPS[group].cases))
     t.ok(shown.includes(`| ${title} |`), title);
 });
+
+t.test("what visitors' rights cost is shown, and held against its bounds", async (t) => {
+  const run = { p99Ms: 2, maxMs: 9, sent: 10, failed: 1, disturbance: { stolen: 0, others: 0 } };
+  const pings = { sent: 1, p999Ms: 3, longestMs: 4 };
+  const beside = { seconds: 7, redisCpu: 1, told: {}, pings, runs: { before: [run], meanwhile: [run, run] } };
+  const rights = {
+    rate: 1_000,
+    shop: { ...beside, pauseMs: 5.1, visitors: 1_000_000, signedIn: 20_000 },
+    sweep: { ...beside, pauseMs: 4.9, guests: 10_000_000, expired: 1_000_000 },
+    webhooks: { count: 200, p99Ms: 20, longestMs: 1_000 },
+    clickhouse: { rows: 10_000_000, profiles: 1_000, seconds: 12 },
+  };
+  const machine = { cpu: '', cores: 2, memoryGb: 1, kernel: '', versions: {} };
+  const results = { at: '', commit: '', machine, settings: readSettings({}), rights } as unknown as Results;
+  t.same(
+    measuredFigures(results).map(({ reached }) => reached),
+    [false, true, true],
+    'the shop, the sweep, the webhooks',
+  );
+  const shown = tables(results);
+  t.match(
+    shown,
+    '| a shop of 1,000,000 visitors erased, 20,000 signed in | 10,000,000 guests swept, 1,000,000 go |',
+  );
+  t.match(shown, '| visits that were not answered well meanwhile | 2 of 20 | 2 of 20 |');
+  t.match(shown, '| 1,000 profiles erased from 10,000,000 rows of ClickHouse | 12.0 s |');
+});

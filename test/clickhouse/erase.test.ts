@@ -74,3 +74,29 @@ t.test(
     t.same(await rowsOf(STAYS), all);
   },
 );
+
+t.test(
+  'what a mutation says is literals: functions would be called for each of them in each part',
+  async (t) => {
+    const asked: string[] = [];
+    const { command } = client;
+    t.teardown(() => {
+      client.command = command;
+    });
+    client.command = async (params) => {
+      asked.push(params.query);
+      return command.call(client, params);
+    };
+    const many = Array.from({ length: 100 }, (_, i) => ({
+      profileId: `1a.s${String(i).padStart(16, 'A')}`,
+      until: { server: UNTIL, redis: UNTIL },
+    }));
+    await eraseRows(client, many);
+    const mutations = asked.filter((query) => query.startsWith('ALTER'));
+    t.equal(mutations.length, VISITOR_TABLES.length, 'one of each table');
+    for (const query of mutations) {
+      const called = query.replaceAll(/'[^']*'/g, '').match(/\w+(?=\()/g);
+      t.same(called, ['toUnixTimestamp64Milli', 'transform', 'toInt64'], query.slice(0, 40));
+    }
+  },
+);

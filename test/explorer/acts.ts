@@ -10,7 +10,7 @@ export type Act =
   | { readonly do: 'link'; readonly who: Required<Who> }
   | { readonly do: 'visit'; readonly who: Who; readonly handle: string; readonly key?: string }
   | { readonly do: 'reset' | 'read'; readonly who: Who; readonly handle: string }
-  | { readonly do: 'event' | 'list' | 'share' | 'erase'; readonly who: Who }
+  | { readonly do: 'event' | 'list' | 'share' | 'erase' | 'mail' | 'eraseMail'; readonly who: Who }
   | { readonly do: 'add' | 'remove'; readonly who: Who; readonly product: string };
 
 /** What an act was answered; what it does not tell is absent. */
@@ -41,6 +41,10 @@ export const reset = (text: string, handle = 'a'): Act => ({ do: 'reset', who: w
 export const read = (text: string, handle = 'a'): Act => ({ do: 'read', who: who(text), handle });
 export const event = (text: string): Act => ({ do: 'event', who: who(text) });
 export const erase = (text: string): Act => ({ do: 'erase', who: who(text) });
+/** One who is known gives an address, which is called after them. Only before the operations. */
+export const mail = (text: string): Act => ({ do: 'mail', who: who(text) });
+/** Whoever has the address that one of this name has given is erased. */
+export const eraseMail = (text: string): Act => ({ do: 'eraseMail', who: who(text) });
 export const list = (text: string): Act => ({ do: 'list', who: who(text) });
 export const share = (text: string): Act => ({ do: 'share', who: who(text) });
 export const add = (text: string, product = '1'): Act => ({ do: 'add', who: who(text), product });

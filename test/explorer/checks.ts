@@ -75,14 +75,18 @@ export async function check(
     if (!explain((one, other) => one === a && other === b))
       tell(` (in an equal schedule ${a} is over before ${b} begins)`);
   faults.push(...checkEvents(performed, rows));
-  const hasErasure = performed.some(({ act }) => act.do === 'erase');
+  const hasErasure = performed.some(({ act }) => act.do === 'erase' || act.do === 'eraseMail');
   return hasErasure && faults.length === 0 ? checkErased(people, letters, fresh) : faults;
 }
 
 /** Once everybody is erased nothing is left of anybody: nothing that no door leads to. */
 async function checkErased(people: People, letters: readonly string[], fresh: Server): Promise<string[]> {
   for (const letter of letters) await fresh.perform(people.real(erase(letter)), '');
-  const left = await fresh.keysOf(letters.map((letter) => people.ownProfile(letter)));
+  const profiles = letters.map((letter) => people.ownProfile(letter));
+  const left = await fresh.keysOf(
+    profiles,
+    letters.map((letter) => people.real(erase(letter)).who),
+  );
   return left.map((key) => `${people.spell(key)} is left when everybody is erased`);
 }
 

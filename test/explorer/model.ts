@@ -23,6 +23,8 @@ export class Model {
   readonly #keys: Map<string, Answer>;
   /** Act that drew a share code -> profile. */
   readonly #drawnAt: Map<string, string>;
+  /** Who an address is called after -> the profile that it was given for. */
+  readonly #mails: Map<string, string>;
 
   constructor(other?: Model) {
     this.#at = new Map(other ? other.#at : []);
@@ -30,6 +32,7 @@ export class Model {
     this.#heirs = new Map(other ? other.#heirs : []);
     this.#keys = new Map(other ? other.#keys : []);
     this.#drawnAt = new Map(other ? other.#drawnAt : []);
+    this.#mails = new Map(other ? other.#mails : []);
   }
 
   /** Profile merged away -> the profile that has its things. */
@@ -138,8 +141,16 @@ export class Model {
         return { profileId: there, removed: true };
       }
       case 'erase':
-        this.#erase(letter);
+        this.#erase(this.#at.get(letter));
         return { profileId: letter };
+      case 'mail':
+        this.#mails.set(letter, there);
+        return { profileId: there };
+      case 'eraseMail': {
+        const profile = this.#mails.get(letter);
+        this.#erase(profile && this.heirOf(profile));
+        return { profileId: letter };
+      }
       case 'list':
         return { profileId: there, items: this.#of(there).items };
       case 'share': {
@@ -153,9 +164,8 @@ export class Model {
   }
 
   /** All identities of the profile are unknown then, save those whose own profile is another customer's: they go back. */
-  #erase(letter: string): void {
-    const profile = this.#at.get(letter);
-    if (profile === undefined) return;
+  #erase(profile: string | undefined): void {
+    if (profile === undefined || !this.#profiles.has(profile)) return;
     const merged = [...this.#heirs.keys()].filter((from) => this.heirOf(from) === profile);
     for (const [each, at] of [...this.#at]) {
       if (at !== profile) continue;
@@ -164,6 +174,7 @@ export class Model {
       else this.#at.delete(each);
     }
     for (const [id, at] of [...this.#drawnAt]) if (this.heirOf(at) === profile) this.#drawnAt.delete(id);
+    for (const [each, at] of [...this.#mails]) if (this.heirOf(at) === profile) this.#mails.delete(each);
     for (const from of merged) this.#heirs.delete(from);
     this.#profiles.delete(profile);
   }

@@ -44,7 +44,7 @@ export function explains(
   precedes: (a: string, b: string) => boolean,
   fits: (model: Model, codes: ReadonlyMap<string, string>) => boolean,
 ): boolean {
-  const hasErasure = performed.some(({ act }) => act.do === 'erase');
+  const hasErasure = performed.some(({ act }) => act.do === 'erase' || act.do === 'eraseMail');
   const isOver = (state: State, one: Performed) => (state.done.get(one.id)?.parts ?? 0) === parts(one);
   const go = (state: State): boolean => {
     const missing = performed.filter((one) => !isOver(state, one));

@@ -8,7 +8,8 @@ const SLOT_COUNT = 16_384;
 const NODES = 3;
 
 // What is drawn or hashed anew in each schedule; two of a kind are taken for one.
-const RANDOM_TAG = /\{(request|share):[^}]*\}/;
+const RANDOM_TAG = /\{(request|share|email):[^}]*\}/;
+const DIGEST = /@[\w-]{43}/g;
 const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
 /** Letters up to M are customers. */
@@ -96,6 +97,6 @@ export class People {
   spell(text: string): string {
     let spelled = text.startsWith(`${this.#prefix}:`) ? text.slice(this.#prefix.length + 1) : text;
     for (const [from, to] of this.#spellings) spelled = spelled.replaceAll(from, to);
-    return spelled.replace(RANDOM_TAG, '{$1}').replace(UUID, '#');
+    return spelled.replace(RANDOM_TAG, '{$1}').replace(UUID, '#').replace(DIGEST, '@');
   }
 }

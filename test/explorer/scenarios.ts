@@ -5,10 +5,12 @@ import {
   type Act,
   add,
   erase,
+  eraseMail,
   event,
   keyedVisit,
   link,
   list,
+  mail,
   read,
   remove,
   reset,
@@ -50,6 +52,7 @@ const ON_CLUSTER = [
   'event beside its merge',
   'a keyed visit left half done, and sent again beside a merge',
   'a login left half done, the customer comes alone and another one logs in',
+  'erased by e-mail beside a merge, a visit and a read',
 ];
 
 function scenario(name: string, given: readonly Act[], operations: readonly Act[]): Scenario {
@@ -240,6 +243,59 @@ export const SCENARIOS: readonly Scenario[] = [
   ]),
   left('a merge left half done, and an erasure', [visit('S'), visit('A')], link('AS'), [
     erase('A'),
+    visit('S', 'b'),
+  ]),
+  scenario(
+    'a guest erased by e-mail beside a visit and a read',
+    [visit('S'), mail('S')],
+    [eraseMail('S'), visit('S', 'b'), read('S')],
+  ),
+  scenario(
+    'a guest erased by e-mail beside an adoption',
+    [visit('S'), mail('S')],
+    [eraseMail('S'), link('AS')],
+  ),
+  scenario(
+    'a guest erased by e-mail beside a merge',
+    [visit('S'), mail('S'), visit('A')],
+    [eraseMail('S'), link('AS')],
+  ),
+  scenario(
+    'erased by e-mail beside a merge, a visit and a read',
+    [visit('S'), mail('S'), visit('A')],
+    [eraseMail('S'), link('AS'), visit('S', 'b'), read('A')],
+  ),
+  scenario(
+    "the customer's address: erased beside a merge",
+    [visit('S'), visit('A'), mail('A')],
+    [eraseMail('A'), link('AS')],
+  ),
+  scenario(
+    'erased by e-mail beside a merge with items',
+    [add('S', '1'), mail('S'), add('A', '2')],
+    [eraseMail('S'), link('AS')],
+  ),
+  scenario(
+    'erased by e-mail after a merge, beside a visit',
+    [visit('S'), mail('S'), visit('A'), link('AS')],
+    [eraseMail('S'), visit('A', 'b')],
+  ),
+  scenario(
+    'erased by e-mail beside a move',
+    [link('AS'), visit('S'), mail('S'), visit('B')],
+    [eraseMail('S'), link('BS')],
+  ),
+  scenario(
+    'erased by e-mail and by id at once',
+    [link('AS'), visit('S'), mail('S')],
+    [eraseMail('S'), erase('A')],
+  ),
+  left('an erasure by e-mail left half done, visits', [visit('S'), mail('S'), link('AS')], eraseMail('S'), [
+    visit('S', 'b'),
+    visit('A'),
+  ]),
+  left('a merge left half done, and an erasure by e-mail', [visit('S'), mail('S'), visit('A')], link('AS'), [
+    eraseMail('S'),
     visit('S', 'b'),
   ]),
   scenario(

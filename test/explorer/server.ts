@@ -28,8 +28,8 @@ export interface Server {
   ownProfile(kind: 'customer' | 'session', id: string): string;
   /** The profile that a share code leads to. */
   follow(code: string): Promise<string | undefined>;
-  /** Keys that tell of these identities, of any profile. @param profiles that they make */
-  keysOf(profiles: readonly string[]): Promise<readonly string[]>;
+  /** Keys that tell of these identities and their addresses, of any profile. @param profiles that they make */
+  keysOf(profiles: readonly string[], people: readonly Who[]): Promise<readonly string[]>;
   /** Lines that wait in a profile's outbox: another request will bring them to the stream. */
   unsent(profileId: string): Promise<readonly string[]>;
   /** Resolves when nothing of what was performed goes on in the background. */
@@ -66,7 +66,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const recorder = new Recorder(appends, recordings, { current: 1 });
   const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: HIGH_WATER });
   const identity = openIdentity(store, visits, recorder, wishlists, MAX_PRODUCTS);
-  const { atProfile, eraser, linker, outbox, visitors } = identity;
+  const { atProfile, emails, eraser, linker, outbox, profiles, visitors } = identity;
   const wishlist = openWishlist(store, atProfile, outbox, recorder, 'https://shop.example', 'w');
   const { items, shares } = wishlist;
   const requests = new RequestStore(store);
@@ -97,6 +97,15 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
         const [name] = namesIn(who) as [string];
         await eraser.erase(name);
         return { profileId: profileIds.of(name) };
+      }
+      case 'mail': {
+        const { profileId } = await visitors.find(who, true);
+        await profiles.keep(profileId, { ...who, email: addressOf(act.who) });
+        return { profileId };
+      }
+      case 'eraseMail': {
+        await eraser.eraseByEmail(emails.digest(addressOf(act.who)));
+        return { profileId: profileIds.of(namesIn(who)[0] as string) };
       }
       case 'reset': {
         const { profileId } = await visitors.enter('reset', who, true, act.handle);
@@ -149,13 +158,20 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       const profileId = await shares.find(code);
       return profileId && (await items.list(profileId)).profileId;
     },
-    async keysOf(profiles) {
+    async keysOf(profiles, people) {
       const { client } = store;
       const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
       const tags = profiles.map((profile) => `:{${bucketOf(profile)}}:`);
+      for (const who of people) tags.push(store.keys.email(emails.digest(addressOf(who))));
       const keys = (await Promise.all(nodes.map((node) => node.keys(`${keyPrefix}:*`)))).flat();
       const found = keys.filter((key) => tags.some((tag) => key.includes(tag)));
-      return found.filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
+      const ours = found.filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
+      // Somebody of a schedule that was abandoned may be in the same bucket.
+      const hashes = profiles.map((profile) => profile.slice(profile.indexOf('.') + 1));
+      const isAnother = (key: string) =>
+        /\}:[a-z]{1,2}:/.test(key) && !hashes.some((hash) => key.includes(hash));
+      const others = ours.filter(isAnother).map((key) => key.slice(0, key.indexOf('}')));
+      return ours.filter((key) => !isAnother(key) && !others.includes(key.slice(0, key.indexOf('}'))));
     },
     async settle() {
       // A turn sends what was answered in it, and each node answers in order.
@@ -173,6 +189,10 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       store.close();
     },
   };
+}
+
+function addressOf({ customer, session }: Who): string {
+  return `${customer ?? session}@explorer.example`.toLowerCase();
 }
 
 function identityOf({ customer, session }: Who): Identity {

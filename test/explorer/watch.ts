@@ -61,7 +61,8 @@ export class WatchedWorld {
   ): Promise<{ readonly reply: unknown; readonly commands: readonly Command[] }> {
     this.#commands = [];
     if (key === undefined) return { reply: await step(undefined), commands: [] };
-    const tag = /\{(.*?)\}/.exec(key)?.[0] ?? key.slice(this.#prefix.length + 1);
+    // Of its slot, also where it has no tag.
+    const tag = /\{(.*?)\}/.exec(key)?.[0] ?? `{${key}}`;
     this.#mark = `${this.#prefix}:${tag}:mark:${this.#marks++}`;
     const seen = new Promise<void>((resolve) => {
       this.#seen = resolve;

@@ -12,6 +12,7 @@ import { proxied, SECRET } from '../harness/app-proxy.js';
 import { allKeys, connectTo, dumpRedis } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
 import { startTestRedis } from '../harness/redis.js';
+import { loggedVisits } from '../harness/stream.js';
 
 const PATH = '/product/visit';
 const LIMIT = 20;
@@ -66,6 +67,20 @@ eachRedis(t, async (t, redis) => {
     const trusted = { ...from('192.0.2.1'), ...TRUSTED };
     for (const i of range(LIMIT + 1))
       t.equal((await app.post(PATH, visit(`trusted-${i}`), trusted)).status, 200);
+  });
+
+  t.test('who was refused was not counted: neither in the figures nor in the log of visits', async (t) => {
+    const app = await startApp(t, redis, { env: { STRANGER_NEW_VISITORS: String(LIMIT) } });
+    const paths = [PATH, `${PATH}?count=true`];
+    const answers = await Promise.all(
+      range(3 * LIMIT).map((i) => app.post(paths[i % 2] as string, visit(`counted-${i}`))),
+    );
+    const came = answers.filter(({ status }) => status === 200);
+    t.equal(answers.filter(({ status }) => status === 429).length, answers.length - came.length);
+    t.ok(came.length >= LIMIT && came.length < answers.length, `${came.length} came`);
+    const logged = (await loggedVisits(redis, app)).flat().map(([profileId]) => profileId);
+    t.same(logged.sort(), came.map(({ json }) => json.profileId).sort());
+    t.match(await app.figures(), new RegExp(`^wishmeter_visits_counted_total ${came.length}$`, 'm'));
   });
 
   t.test('those whom another process knows are known, and take no place', async (t) => {

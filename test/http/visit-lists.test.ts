@@ -13,6 +13,7 @@ import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harnes
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis, type TestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
 
 const VISIT = '/product/visit';
 const PATH = '/product/visit/list';
@@ -53,6 +54,22 @@ eachRedis(t, async (t, redis) => {
     const { text } = await app.post(PATH, listOf({ sessionId: 'twice' }, 'a', 'b', 'a'));
     t.equal(text, `{"profileId":"${profileId}","counts":{"a":1,"b":0}}`);
   });
+
+  t.test(
+    'a page of one whom this process has not met asks for them once, not once for each product',
+    async (t) => {
+      const other = await startApp(t, redis, { prefix: app.prefix });
+      await visit(app, { sessionId: 'unmet' }, 'p1');
+      const handles = Array.from({ length: 100 }, (_, i) => `p${i}`);
+      const calls = async () =>
+        /duration_seconds_count\{script="meet"\} (\d+)/.exec(await other.figures())?.[1];
+      const page = () => other.post(PATH, listOf({ sessionId: 'unmet' }, ...handles));
+      t.equal((await page()).json.counts.p1, 1);
+      t.equal(await until('it was met', calls), '1');
+      await list(t, redis, other, { sessionId: 'unmet' }, ...handles);
+      t.equal(await calls(), '1', 'and not again');
+    },
+  );
 
   t.test('handles that are names of things are just names', async (t) => {
     const names = ['__proto__', 'constructor', 'toString', '"quoted"', 'back\\slash', '1', '😀', 'a b'];

@@ -1,127 +1,34 @@
-// lua/wishlist.lua, items.lua and release.lua alone, as on one server and as on a cluster: every answer and error, the
-// caps, the record of an operation, the same batch sent again, and what is left in Redis afterwards.
+// lua/wishlist.lua and items.lua alone, as on one server and as on a cluster: a change and its event are there together, or
+// neither is, with every answer and error, and what is left in Redis afterwards. Repeats: wishlist-repeats-script.test.ts.
 
 import t from 'tap';
 import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
-
-const [LANE, EVENTS, STATE, UNANSWERED] = ['{a}:lane', '{a}:events', '{a}:state', '{a}:unanswered'];
-const [PROFILE, OUTBOX, ITEMS, RECORD] = ['{a}:p:1', '{a}:o:1', '{a}:i:1', '{a}:k:1'];
-const [SHARE, IDS] = ['{a}:share', '{a}:ids'];
-const UNDER_WAY_MS = 5_000;
-const LEFT_BEHIND_MS = 60_000;
-const CODE = 'AAAA-BBBB-CCCC-_';
-
-/** The line of an event; its id is where the script looks for it. */
-const lineOf = (id: string, more = '') => `{"event_id":"${id.padEnd(36, '.')}"${more}}`;
-const idOf = (id: string) => id.padEnd(36, '.');
-
-interface Op {
-  readonly keys: readonly string[];
-  readonly words?: string;
-  readonly lines: string;
-  readonly event?: string;
-  readonly content?: string;
-}
-
-interface At {
-  /** Where its door is checked: whose, and the room that is expected. */
-  readonly name?: string;
-  readonly room?: string;
-  readonly words?: string;
-  readonly hurries?: boolean;
-}
-
-function opOf(letter: string, third: string, rest: string, { name = '', room = '', words, hurries }: At): Op {
-  const kind = hurries ? letter.toUpperCase() : letter;
-  const door = name === '' ? '' : `${room}\n`;
-  return {
-    keys: [PROFILE, third, ...(name === '' ? [] : [IDS])],
-    words: words ?? `${letter} ${rest.split('\n', 1)[0]}`,
-    lines: `${kind}${name}\n${door}${rest}`,
-  };
-}
-
-/** Adds; an item is born as `id day`. */
-const add = (field: string, content: string, event: string, at: At = {}, born = 'id day'): Op => ({
-  ...opOf('a', ITEMS, `${field}\n${born}\n`, { words: `add ${field} ${content}`, ...at }),
-  event: lineOf(event),
-  content: `later\n${content}`,
-});
-
-const remove = (field: string, line: string, payload = '', at: At = {}): Op =>
-  opOf('r', ITEMS, `\n1\n${field}\n${line}\n${payload}\n`, { words: `remove ${field}`, ...at });
-
-const share = (event: string, isWritten = 0, at: At = {}): Op => ({
-  ...opOf('c', SHARE, `${CODE}\n${isWritten}\na.1\n`, { words: 'share', ...at }),
-  event: lineOf(event, `,"code":"${CODE}"`),
-});
+import {
+  add,
+  type Caps,
+  CODE,
+  EVENTS,
+  IDS,
+  ITEMS,
+  idOf,
+  lineOf,
+  OUTBOX,
+  openScriptWorld,
+  PROFILE,
+  remove,
+  SHARE,
+  STATE,
+  share,
+  UNANSWERED,
+} from './script-world.js';
 
 for (const isCluster of [false, true]) {
   t.test(isCluster ? 'wishlist.lua on a cluster' : 'wishlist.lua on one server', async (t) => {
-    const { client, call, clock } = await startLuaRedis(t);
-    t.beforeEach(async () => {
-      await client.flushall();
-      await client.hset(PROFILE, 'owner', 'c:1');
-    });
-    let seq = 0;
-
-    interface Caps {
-      readonly seq?: number;
-      readonly deadline?: number;
-      readonly highWater?: number;
-      readonly maxItems?: number;
-      readonly maxBytes?: number;
-    }
-    const batch = async (ops: readonly Op[], caps: Caps = {}) => {
-      const { highWater = 1e9, maxItems = 0, maxBytes = 0, deadline = await clock(10_000) } = caps;
-      const keys = ops.flatMap(({ keys }): readonly string[] =>
-        isCluster && keys.length > 1 && keys[1] !== OUTBOX
-          ? [PROFILE, ITEMS, OUTBOX, ...keys.slice(2)]
-          : keys,
-      );
-      return call(
-        'wishlist',
-        [LANE, ...(isCluster ? [] : [EVENTS, STATE, UNANSWERED]), ...keys],
-        [
-          ...[caps.seq ?? ++seq, deadline, 60, isCluster ? '' : highWater, maxItems, maxBytes],
-          'productId=product_id quantity=quantity compareAt=compare_at ',
-          UNDER_WAY_MS,
-          ops.map(({ words }) => (words === undefined ? '' : `${words}\n`)).join(''),
-          ops.map(({ lines }) => lines).join(''),
-          ops.map(({ event }) => (event === undefined ? '' : `${event}\n`)).join(''),
-          ...ops.flatMap(({ content }) => content ?? []),
-        ],
-      ) as Promise<unknown[]>;
-    };
-    /** The answer of one operation; undefined: done as asked, with its event in the stream. */
-    const one = async (op: Op, caps?: Caps) => (await batch([op], caps))[1];
-    /** How it is said that an operation was done, with these events. */
-    const done = (value: string, ...events: string[]) =>
-      isCluster ? `=${value}\n${events.map((line) => `${line}\n`).join('')}` : value && `=${value}`;
-    const isDone = (answer: unknown, value: string, ...events: string[]) =>
-      t.equal(answer ?? '', done(value, ...events));
-    const lines = async (): Promise<string> => {
-      if (!isCluster) return (await client.xrange(EVENTS, '-', '+')).map(([, fields]) => fields[3]).join('');
-      return Object.values(await client.hgetall(OUTBOX))
-        .map((entry) => entry.split('\n')[2])
-        .join('\n');
-    };
-    const acknowledge = (words: string, event: string) =>
-      batch([
-        isCluster
-          ? { keys: [PROFILE, OUTBOX], lines: `s\n${idOf(event)}\n` }
-          : { keys: [], lines: `k\n1\n${words}\n` },
-      ]);
-    /** Makes what nobody has heard of this old. */
-    const age = async (words: string, ms: number) => {
-      const at = await clock(-ms);
-      if (!isCluster) return void (await client.hset(UNANSWERED, words, at));
-      for (const [id, entry] of Object.entries(await client.hgetall(OUTBOX)))
-        if (entry.split('\n')[1] === words) await client.hset(OUTBOX, id, entry.replace(/^\d+/, String(at)));
-    };
-    const data = async () =>
-      (await client.keys('*')).filter((key) => ![LANE, STATE, PROFILE].includes(key)).sort();
+    const { client, clock, batch, one, isDone, lines, acknowledge, data } = await openScriptWorld(
+      t,
+      isCluster,
+    );
 
     t.test('a change and its event are there together', async (t) => {
       isDone(await one(add('1:', 'A', 'e1')), '', lineOf('e1'));
@@ -131,18 +38,6 @@ for (const isCluster of [false, true]) {
         t.same(await client.hgetall(STATE), { events: '1', bytes: String(lineOf('e1').length + 1) });
       await acknowledge('add 1: A', 'e1');
       t.same(await data(), isCluster ? [ITEMS] : [EVENTS, ITEMS]);
-    });
-
-    t.test('the same batch again answers alike and changes nothing; an older one is refused', async (t) => {
-      await client.hset(ITEMS, '2:', 'old id\nday\nB');
-      const ops = [add('1:', 'A', 'e1'), add('2:', 'C', 'e2')];
-      const first = await batch(ops, { seq: 100 });
-      await client.hset(ITEMS, '1:', 'by another request');
-      t.same(await batch(ops, { seq: 100, deadline: 1 }), first, 'however late');
-      t.equal(await client.hget(ITEMS, '1:'), 'by another request');
-      t.equal(await batch(ops, { seq: 99 }), LUA.SUPERSEDED);
-      t.equal((await lines()).trim().split('\n').length, 2);
-      seq = 100;
     });
 
     t.test('an item that is there keeps its first line', async (t) => {
@@ -197,69 +92,6 @@ for (const isCluster of [false, true]) {
       t.same(await data(), []);
     });
 
-    t.test('asked for again it answers as the first time, and makes no second event', async (t) => {
-      await one(add('1:', 'A', 'e1'));
-      t.equal(await one(add('1:', 'A', 'e2')), '~\n', 'it may be under way');
-      await age('add 1: A', UNDER_WAY_MS + 1);
-      isDone(await one(add('1:', 'A', 'e2'), {}), 'id day', lineOf('e1'));
-      t.equal((await lines()).trim(), lineOf('e1'));
-      t.equal(await one(add('1:', 'A', 'e2')), '~\n', 'of two retries one has it');
-      isDone(await one(add('1:', 'A', 'e2', { hurries: true })), 'id day', lineOf('e1'));
-      await acknowledge('add 1: A', 'e1');
-      isDone(await one(add('1:', 'A', 'e3')), 'id day', lineOf('e3'));
-    });
-
-    t.test('a removal and a share, too', async (t) => {
-      await client.hset(ITEMS, '1:', 'id\nday\n{}');
-      await one(remove('1:', lineOf('e1')));
-      t.equal(await one(remove('1:', lineOf('e2'))), '~\n');
-      await age('remove 1:', UNDER_WAY_MS + 1);
-      t.equal(await one(remove('1:', lineOf('e2'))), isCluster ? `=1\n${lineOf('e1')}\n` : undefined);
-      await acknowledge('remove 1:', 'e1');
-      t.equal(await one(remove('1:', lineOf('e2'))), isCluster ? '=\n' : '=');
-      await one(share('e3', 1));
-      await age('share', UNDER_WAY_MS + 1);
-      isDone(await one(share('e4', 1)), CODE, lineOf('e3', `,"code":"${CODE}"`));
-    });
-
-    t.test(
-      'add A without an answer, then B, then A again: A is written, with an event of its own',
-      async (t) => {
-        await one(add('1:', 'A', 'e1'));
-        await age('add 1: A', UNDER_WAY_MS + 1);
-        await one(add('1:', 'B', 'e2'));
-        isDone(await one(add('1:', 'A', 'e3')), 'id day', lineOf('e3'));
-        t.equal(await client.hget(ITEMS, '1:'), 'id day\nlater\nA');
-      },
-    );
-
-    t.test('a clock that was set back: nothing is under way for as long as the jump', async (t) => {
-      await one(add('1:', 'A', 'e1'));
-      await age('add 1: A', -3_600_000);
-      await one(add('1:', 'A', 'e2', { hurries: true }));
-      const at = isCluster
-        ? await client.hget(OUTBOX, idOf('e1'))
-        : await client.hget(UNANSWERED, 'add 1: A');
-      t.ok(Math.abs(Number(at?.split('\n')[0]) - (await clock(0))) < 60_000);
-    });
-
-    t.test('what was left behind', async (t) => {
-      await one(add('1:', 'A', 'e1'));
-      await one(add('2:', 'A', 'e2'));
-      await age('add 1: A', LEFT_BEHIND_MS + 1);
-      await age('add 2: A', LEFT_BEHIND_MS - 10_000);
-      if (isCluster)
-        t.equal(await one(remove('9:', '')), `=\n${lineOf('e1')}\n`, 'goes along with any change');
-      else {
-        for (let i = 0; i < 200 && (await client.hexists(UNANSWERED, 'add 1: A')); i++) {
-          await one(add(`${i}:`, 'B', 'e'));
-          await client.hdel(UNANSWERED, `add ${i}: B`); // a draw is then one of three, each time
-        }
-        t.equal(await client.hexists(UNANSWERED, 'add 1: A'), 0, 'is forgotten');
-        t.equal(await client.hexists(UNANSWERED, 'add 2: A'), 1);
-      }
-    });
-
     t.test('a share draws one code; who has one keeps it, and the event has it', async (t) => {
       if (isCluster) {
         t.equal(await one(share('e1')), '?', 'its key is written first');
@@ -287,28 +119,6 @@ for (const isCluster of [false, true]) {
     t.test('past its deadline nothing is done', async (t) => {
       t.equal(await batch([add('1:', 'A', 'e1')], { deadline: await clock(-1) }), LUA.EXPIRED);
       t.same(await data(), []);
-    });
-
-    t.test('under a record', async (t) => {
-      const buy = (field = '1:'): Op => ({
-        keys: [PROFILE, ITEMS, RECORD],
-        words: 'purchase',
-        lines: `R\n60\n2\n${field}\n${lineOf('e1')}\n\n2:\n${lineOf('e2')}\n\n`,
-      });
-      await client.hset(ITEMS, { '1:': 'one', '3:': 'three' });
-      t.equal(await one(buy()), isCluster ? `=1\n${lineOf('e1')}\n` : undefined, 'of what is there');
-      t.same(await client.hkeys(ITEMS), ['3:']);
-      const ttl = await client.ttl(RECORD);
-      t.ok(ttl > 0 && ttl <= 60, `${ttl} s`);
-      await acknowledge('purchase', 'e1');
-      await client.hset(ITEMS, '1:', 'wished for again');
-      t.equal(await one(buy()), isCluster ? '=1\n' : undefined);
-      t.equal(await client.hget(ITEMS, '1:'), 'wished for again', 'once');
-      await client.set(RECORD, '-');
-      const before = await data();
-      t.equal(await one(buy()), '-', 'one that was fenced is done at another place');
-      t.same(await data(), before);
-      t.equal(await client.hlen(ITEMS), 2);
     });
 
     t.test('caps', async (t) => {
@@ -381,29 +191,7 @@ for (const isCluster of [false, true]) {
       });
     });
 
-    if (isCluster) {
-      t.test('a full outbox takes no event, says of what it is full, and nothing is done', async (t) => {
-        const entry = (id: string) => clock(0).then((at) => `${at}\nadd 9:\n${lineOf(id)}\n`);
-        for (let i = 0; i < 64; i++) await client.hset(OUTBOX, idOf(`e${i}`), await entry(`e${i}`));
-        const answer = String(await one(add('1:', 'A', 'e')));
-        t.equal(answer.split('\n').filter((line) => line.startsWith('{')).length, 64);
-        t.match(answer, /^~\n/);
-        t.same(await data(), [OUTBOX]);
-        t.match(await one(remove('1:', '')), /^=\n/, 'without events it is done');
-      });
-
-      t.test('release: what failed is not under way', async (t) => {
-        await one(add('1:', 'A', 'e1'));
-        t.equal(await one(add('1:', 'A', 'e2')), '~\n');
-        await call('release', [OUTBOX], [await clock(-1), UNDER_WAY_MS, idOf('e1')]).then((code) =>
-          t.equal(code, LUA.EXPIRED),
-        );
-        t.equal(await one(add('1:', 'A', 'e2')), '~\n');
-        await call('release', [OUTBOX], [await clock(10_000), UNDER_WAY_MS, idOf('e1'), 'unknown']);
-        isDone(await one(add('1:', 'A', 'e2')), 'id day', lineOf('e1'));
-      });
-      return;
-    }
+    if (isCluster) return;
 
     t.test('at the high-water mark nothing is done; the mark may be reached, and not passed', async (t) => {
       const highWater = 2 * lineOf('e1').length + 2;

@@ -1,0 +1,50 @@
+// A flusher's eraser as a process of its own, that kills itself at one of ClickHouse's mutations: before it is asked for,
+// while it runs, or when it is done. So no test depends on timing. Its spec is its argument, as JSON.
+
+import { pino } from 'pino';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { eraseWaiting } from '../../src/flush/eraser.js';
+import { connectRedis } from '../../src/redis/client.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { fixedShards } from '../flush/fixtures.js';
+import { until } from '../harness/until.js';
+
+export interface EraserProcessSpec {
+  readonly redisUrls: readonly string[];
+  readonly prefix: string;
+  readonly clickhouseUrl: string;
+  readonly database: string;
+  /** Number of the mutation, from 1. */
+  readonly mutation: number;
+  readonly when: 'before' | 'meanwhile' | 'after';
+}
+
+const spec = JSON.parse(process.argv[2] ?? '') as EraserProcessSpec;
+const redis = await connectRedis({ urls: spec.redisUrls, name: 'eraser', timeoutMs: 20_000 }, () => {});
+const clickhouse = createClickHouse(spec.clickhouseUrl, spec.database);
+const { command } = clickhouse;
+let mutations = 0;
+clickhouse.command = async (params) => {
+  const isNext = params.query.startsWith('ALTER') && ++mutations === spec.mutation;
+  const die = () => process.kill(process.pid, 'SIGKILL');
+  if (isNext && spec.when === 'before') die();
+  const answer = command.call(clickhouse, params);
+  if (isNext && spec.when === 'meanwhile') {
+    const mine = `SELECT 1 FROM system.mutations WHERE database = '${spec.database}'`;
+    // It was taken, and may be done by the time that this is seen.
+    await until('the mutation was taken', async () => {
+      const found = await clickhouse.query({ query: mine, format: 'JSONEachRow' });
+      return (await found.json()).length >= spec.mutation;
+    });
+    die();
+  }
+  const done = await answer;
+  if (isNext && spec.when === 'after') die();
+  return done;
+};
+
+const log = pino({ level: 'silent' });
+const keys = createKeys(spec.prefix);
+await until('the erasure is due', async () => {
+  return (await eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(1), log }, 0)) > 0;
+});

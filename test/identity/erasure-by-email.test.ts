@@ -1,0 +1,71 @@
+// An erasure by e-mail address beside a login, and after one that was cut off: who gave the address is erased, wherever
+// they were linked to meanwhile, and nobody else is.
+
+import t, { type Test } from 'tap';
+import type { Doors } from '../../src/identity/doors.js';
+import { eachRedis } from '../harness/app.js';
+import { identityOf, type Server, startServer } from '../wishlist/world.js';
+
+const EMAIL = 'erased@rights.example';
+let prefixes = 0;
+
+eachRedis(t, async (t, redis) => {
+  const visit = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
+    (await server.visitors.enter('visitAndCount', identityOf(ids), true, 'p')).count;
+  const count = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
+    (await server.visitors.read(identityOf(ids), true, 'p')).count;
+  /** Two servers, and a guest with an address. */
+  const open = async (t: Test) => {
+    const prefix = `mailed${++prefixes}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    await visit(server, { sessionId: 's' });
+    const profileId = server.doors.ownProfile('s:s');
+    await server.profiles.keep(profileId, { ...identityOf({ sessionId: 's' }), email: EMAIL });
+    return { server, other, profileId, digest: server.emails.digest(EMAIL) };
+  };
+  /** Lets something happen after the profile was looked at, and before its maker's door is. */
+  const inBetween = (doors: Doors, act: () => Promise<unknown>) => {
+    const where = doors.where.bind(doors);
+    let hasHappened = false;
+    doors.where = async (name) => {
+      if (!hasHappened) {
+        hasHappened = true;
+        await act();
+      }
+      return where(name);
+    };
+  };
+
+  for (const isKnown of [false, true]) {
+    t.test(`a login meanwhile, of a customer who is ${isKnown ? '' : 'not '}known`, async (t) => {
+      const { server, other, digest } = await open(t);
+      if (isKnown) await visit(other, { customerId: '7' });
+      inBetween(server.doors, () => other.linker.link('c:7', 's:s'));
+      t.equal(await server.eraser.eraseByEmail(digest), true);
+      t.equal(await count(other, { sessionId: 's' }), 0);
+      t.equal(await count(other, { customerId: '7' }), 0);
+      t.same(await server.emails.find(digest), []);
+      t.equal(await visit(other, { sessionId: 's' }), 1, 'who comes back is new');
+    });
+  }
+
+  for (const isLinked of [false, true]) {
+    t.test(
+      `an index that a crash has left, and a new visitor ${isLinked ? 'who logged in' : ''}`,
+      async (t) => {
+        const { server, other, profileId, digest } = await open(t);
+        // Its server ended right before it forgot the index.
+        server.emails.forget = async () => {
+          throw new Error('ended');
+        };
+        await t.rejects(server.eraser.eraseByEmail(digest), { message: 'ended' });
+        t.equal(await visit(other, { sessionId: 's' }), 1);
+        if (isLinked) await other.linker.link('c:7', 's:s');
+        t.match(await other.emails.find(digest), [{ profileId }], 'it leads to the new one');
+        t.equal(await other.eraser.eraseByEmail(digest), false);
+        t.equal(await count(other, { sessionId: 's' }), 1, 'who never gave the address');
+        t.same(await other.emails.find(digest), [], 'and is forgotten');
+      },
+    );
+  }
+});
