@@ -3,7 +3,7 @@
 
 import { pino } from 'pino';
 import t from 'tap';
-import { flush } from '../../src/app.js';
+import { flush } from '../../src/app/flush.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { readConfig } from '../../src/config.js';
 import { visitStreams } from '../../src/flush/backlog.js';
