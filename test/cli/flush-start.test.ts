@@ -8,7 +8,7 @@ import { programPart } from '../faults/stage.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 import { client, logLines, sql } from './started.js';
-import { type Running, until, wishmeter } from './wishmeter.js';
+import { type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
 
 const KEY = 'sk_a-key-for-this-test';
 const EVENTS = 30;
@@ -77,7 +77,10 @@ t.test('a database that is newer is left alone, and events wait', async (t) => {
   const shop = await serve();
   t.equal((await shop.event('s', 'add', { productId: '1' })).status, 200, 'serve does not look at it');
   for (const command of ['flush', 'migrate']) {
-    const { code, stderr } = await wishmeter({ args: [command], env });
+    const running = spawnWishmeter({ args: [command], env });
+    t.teardown(() => void running.child.kill('SIGKILL'));
+    await until(`${command} ends`, () => running.child.exitCode !== null);
+    const { code, stderr } = await running.ended;
     t.equal(code, 1, command);
     t.match(
       stderr,
