@@ -88,6 +88,8 @@ await runProgram('bench', async (dir) => {
     settings: kept,
   };
   const failures: string[] = [];
+  mkdirSync(RESULTS, { recursive: true });
+  const file = join(RESULTS, `${found.at.replaceAll(':', '-')}.json`);
   for (const [name, measure] of Object.entries(SECTIONS)) {
     if (!isWanted(bench, name) && !(name in GROUPS && wantedCases(bench, name as GroupName).length > 0))
       continue;
@@ -98,11 +100,9 @@ await runProgram('bench', async (dir) => {
       failures.push(`${name}: ${(error as Error).message}`);
       bench.say(`FAILED ${failures.at(-1)}`);
     }
+    writeFileSync(file, `${JSON.stringify(found, undefined, 2)}\n`);
   }
 
-  mkdirSync(RESULTS, { recursive: true });
-  const file = join(RESULTS, `${found.at.replaceAll(':', '-')}.json`);
-  writeFileSync(file, `${JSON.stringify(found, undefined, 2)}\n`);
   const verdict = failures.length === 0 ? 'All proofs true' : `FAILED: ${failures.join('; ')}`;
   process.stdout.write(`\n${tables(found)}\n\n${verdict}, after ${clock()}. ${relative('.', file)}\n`);
   if (failures.length > 0) return 1;

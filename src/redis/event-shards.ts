@@ -3,7 +3,7 @@
 // and all change at that moment of Redis's clock. So a visitor's events go to one stream until then and to one from then
 // on, whichever process takes them. (A process that is cut off from Redis for all of that time changes when it is back.)
 //
-// What came before a raise is flushed first: src/flush/flusher.ts holds a new stream back until then. Visitors only ever
+// What came before a raise is flushed first: src/flush/shard-flusher.ts holds a new stream back until then. Visitors only ever
 // move to new streams (jump consistent hash, Lamping and Veach 2014), never from one old stream to another.
 
 import type { RedisClient } from './client.js';

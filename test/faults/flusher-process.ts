@@ -3,7 +3,8 @@
 
 import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { type Step, startFlusher } from '../../src/flush/flusher.js';
+import { startFlusher } from '../../src/flush/flusher.js';
+import type { Step } from '../../src/flush/shard-flusher.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { fixedShards } from '../flush/fixtures.js';

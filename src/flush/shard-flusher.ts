@@ -1,0 +1,322 @@
+// Brings one stream from Redis to ClickHouse, each event or visit once: a state machine.
+//
+//            ┌───────────┐  not ours to take, or claim refused
+//   start ──▶│  STANDBY  │◀─┐◀────────────────────────────────┐
+//            └─────┬─────┘──┘                                 │ fenced off, or Redis failed: what is held is dropped;
+//                  │ claim granted: an epoch, maybe a manifest│ given up for another flusher: after the batch in flight
+//        manifest  ▼  none                                    │
+//       ┌──────────┴────────┐                                 │
+//       ▼                   ▼          nothing waits          │
+//  ┌────────┐           ┌───────┐ ───────────────▶ ┌────────┐ │
+//  │ REPLAY │           │  CUT  │ ◀─────────────── │ LINGER │ │
+//  └────┬───┘           └───┬───┘     interval     └────────┘ │
+//       │                   ▼                           ▲     │
+//       │              ┌─────────┐                      │ the batch was not full
+//       │              │ PREPARE │  the manifest is in Redis  │
+//       │              └────┬────┘                      │     │
+//       │                   ▼                           │     │
+//       │              ┌─────────┐  tried for ever;     │     │
+//       └─────────────▶│ INSERT  │  bad lines set aside │     │
+//                      └────┬────┘                      │     │
+//                           ▼                           │     │
+//                      ┌──────────┐ full: CUT           │     │
+//                      │ FINALIZE │─────────────────────┘─────┘
+//                      └──────────┘
+//
+// There is one way to recover, whatever happened: claim again, and replay what the manifest says. A crash,
+// a lost reply and a lost connection all end in STANDBY. The token makes the second insert of a batch nothing, and
+// whether the first one's rows are there is looked up (see delivery.ts).
+// A stream that came by a raise of their number is held back until the older ones have brought home what came before it:
+// else a visitor's later events could arrive before the earlier ones.
+
+import type { Logger } from 'pino';
+import { backoffMs, pause } from '../backoff.js';
+import { INSERT_BYTES } from '../clickhouse/insert.js';
+import type { RedisClient } from '../redis/client.js';
+import type { EventShards } from '../redis/event-shards.js';
+import type { Keys } from '../redis/keys.js';
+import { Delivery } from './delivery.js';
+import { readErasures, withoutErased } from './erasures.js';
+import { type Manifest, manifestOf } from './manifest.js';
+import type { FlushMetrics } from './metrics.js';
+import { type Batch, cutBatch, readBatch, type Source } from './reader.js';
+import { type Claim, FencedError, Shard } from './shard.js';
+import type { Kind, Streams } from './streams.js';
+
+/** After a raise, until all who append know that its moment has come, and their clocks agree. */
+const RAISE_MS = 1_000;
+/** How often it is looked whether the older streams are empty. */
+const LOOK_MS = 250;
+/** Bytes of a batch where there are many shards. Each has two in memory. */
+const LEAST_BATCH_BYTES = 4_000_000;
+
+/** Where a shard's flusher has just got to. */
+export type Step = 'claimed' | 'prepared' | 'inserted' | 'finalized';
+
+export interface ShardFlusherSpec {
+  /** A connection whose timeout lets a page of a batch through; see cutBatch. */
+  readonly redis: RedisClient;
+  readonly keys: Keys;
+  readonly shards: Pick<EventShards, 'raises' | 'now'>;
+  /** A name that is the same when this flusher is started again, and no other flusher's. */
+  readonly owner: string;
+  /** Longest wait of an event before it is inserted, in quiet times, milliseconds. */
+  readonly intervalMs: number;
+  readonly log: Logger;
+  /** Milliseconds without a heartbeat after which an owner counts as gone. */
+  readonly silentMs: number;
+  /** Told of every step, and waited for: tests stop the flusher at exact points. */
+  readonly onStep?: ((step: Step, shard: number, kind: Kind) => void | Promise<void>) | undefined;
+}
+
+/** The time between a claim and the loss or release of the shard. */
+interface Tenure {
+  readonly epoch: string;
+  /** Aborts when the shard is given up: after the batch in flight another flusher may have it. */
+  readonly leaving: AbortSignal;
+  /** Aborts when there is to be no more waiting: only what is there already is still flushed. */
+  readonly ending: AbortSignal;
+  /** Aborts when the batch in flight is to be dropped, too. */
+  readonly over: AbortSignal;
+}
+
+export class ShardFlusher {
+  /** Resolves when this process does not own the shard. */
+  over: Promise<void> = Promise.resolve();
+  readonly #spec: ShardFlusherSpec;
+  readonly #number: number;
+  readonly #shard: Shard;
+  readonly #streams: Streams;
+  readonly #source: Source;
+  readonly #metrics: FlushMetrics;
+  readonly #log: Logger;
+  readonly #stop: AbortSignal;
+  readonly #halt: AbortSignal;
+  readonly #onOver: () => void;
+  /** While it is owned: aborted when it is given up. */
+  #leaving: AbortController | undefined;
+  #heldEpoch: string | undefined;
+  /** Tenures, or tries to get one, that have failed since a batch was last brought home. */
+  #failures = 0;
+  /** When it may be tried again, of our monotonic clock. */
+  #notBefore = 0;
+
+  /** @param onOver told when it is not owned any more */
+  constructor(
+    spec: ShardFlusherSpec,
+    streams: Streams,
+    shard: number,
+    stop: AbortSignal,
+    halt: AbortSignal,
+    onOver: () => void,
+  ) {
+    this.#spec = spec;
+    this.#streams = streams;
+    this.#number = shard;
+    this.#shard = new Shard(spec.redis, streams.keys, shard);
+    this.#source = streams.source(shard);
+    this.#metrics = streams.metrics;
+    this.#log = spec.log.child(streams.kind === 'events' ? { shard } : { visits: shard });
+    this.#stop = stop;
+    this.#halt = halt;
+    this.#onOver = onOver;
+  }
+
+  get isOwner(): boolean {
+    return this.#leaving !== undefined;
+  }
+
+  /** Whether it is owned, and given up. */
+  get isLeaving(): boolean {
+    return this.#leaving?.signal.aborted ?? false;
+  }
+
+  get mayClaim(): boolean {
+    return !this.isOwner && performance.now() >= this.#notBefore;
+  }
+
+  /** Leaves it to another flusher, when the batch in flight is done. */
+  giveUp(): void {
+    this.#leaving?.abort();
+  }
+
+  /** Becomes its owner, where it is free. */
+  async claim(): Promise<boolean> {
+    try {
+      const claim = await this.#shard.claim(this.#spec.owner, this.#heldEpoch, this.#spec.silentMs);
+      if (claim === undefined) return false;
+      const leaving = new AbortController();
+      this.#leaving = leaving;
+      this.over = this.#own(claim, leaving.signal)
+        .catch((error) => this.#failed(error))
+        .finally(() => {
+          this.#leaving = undefined;
+          this.#onOver();
+        });
+      return true;
+    } catch (error) {
+      this.#failed(error as Error);
+      return false;
+    }
+  }
+
+  #failed(error: Error): void {
+    if (this.#halt.aborted) return;
+    if (error instanceof FencedError) {
+      this.#log.warn('another flusher has taken the shard over; standing by');
+    } else {
+      this.#failures++;
+      this.#log.warn({ err: error, failures: this.#failures }, 'flushing failed and will begin again');
+      this.#notBefore = performance.now() + backoffMs(this.#failures);
+    }
+  }
+
+  async #own({ epoch, manifest }: Claim, leaving: AbortSignal): Promise<void> {
+    this.#heldEpoch = epoch;
+    this.#log.info({ epoch, replay: manifest !== undefined }, 'owner of the shard');
+    this.#metrics.claimed(this.#number, epoch);
+    const lost = new AbortController();
+    const tenure = {
+      epoch,
+      leaving,
+      // Made once and not for each batch: a signal remembers all that were ever derived from it.
+      ending: AbortSignal.any([lost.signal, leaving, this.#stop]),
+      over: AbortSignal.any([lost.signal, this.#halt]),
+    };
+    const beating = this.#beat(epoch, lost);
+    try {
+      await this.#reached('claimed');
+      if (manifest !== undefined) await this.#replay(tenure, manifest);
+      if (await this.#mayFlush(tenure)) await this.#flush(tenure);
+      lost.signal.throwIfAborted();
+    } catch (error) {
+      // What an abort cut short tells less than its reason.
+      throw lost.signal.aborted ? lost.signal.reason : error;
+    } finally {
+      clearInterval(beating);
+      lost.abort();
+      this.#metrics.lost(this.#number);
+      if (this.#stop.aborted || leaving.aborted) await this.#release(epoch);
+    }
+  }
+
+  /** Resolves when all is in ClickHouse that came before the raise that this shard came by; to false at the end. */
+  async #mayFlush({ ending }: Tenure): Promise<boolean> {
+    if (this.#streams.kind !== 'events') return true;
+    const { redis, keys, shards } = this.#spec;
+    const raise = shards.raises.find((one) => one.shards > this.#number);
+    if (raise === undefined || raise.at === 0) return true;
+    const older = shards.raises.findLast(({ at }) => at < raise.at)?.shards ?? 0;
+    const from = raise.at + RAISE_MS;
+    for (;;) {
+      if (shards.now() >= from) {
+        const reading = Array.from({ length: older }, (_, shard) =>
+          redis.xrange(keys.events(shard), '-', '+', 'COUNT', 1),
+        );
+        const oldest = await Promise.all(reading);
+        if (oldest.every(([first]) => first === undefined || Number.parseInt(first[0], 10) >= from))
+          return true;
+      }
+      if (ending.aborted) return false;
+      await pause(LOOK_MS, ending);
+    }
+  }
+
+  /** Cuts, inserts and finalizes batches until the tenure ends, and then once more what waits by then. */
+  async #flush(tenure: Tenure): Promise<void> {
+    const { redis } = this.#spec;
+    const { numbers, rows } = this.#streams;
+    const bytes = Math.max(Math.floor(INSERT_BYTES / numbers().length), LEAST_BATCH_BYTES);
+    const bounds = { rows, bytes };
+    // One batch is inserted while the next one is read. They are this tenure's: an earlier one may still be reading.
+    const memory = [Buffer.allocUnsafeSlow(bytes), Buffer.allocUnsafeSlow(bytes)] as const;
+    let batches = 0;
+    const cut = (after?: string) => cutBatch(redis, this.#source, after, bounds, memory[batches++ % 2]);
+    let ahead: Promise<Batch | undefined> | undefined;
+    while (!tenure.over.aborted) {
+      // (Not at the end: that flushes what waits, before another flusher has it.)
+      if (tenure.leaving.aborted && !this.#stop.aborted) return;
+      const ending = tenure.ending.aborted;
+      const began = performance.now();
+      const batch = await (ahead ?? cut());
+      ahead = undefined;
+      if (batch !== undefined) {
+        const manifest = manifestOf(batch);
+        await this.#shard.prepare(tenure.epoch, manifest);
+        await this.#reached('prepared');
+        if (batch.full) {
+          ahead = cut(batch.last);
+          ahead.catch(() => {}); // thrown where it is awaited
+        }
+        await this.#deliver(tenure, manifest, batch);
+      }
+      if (ending && !batch?.full) return;
+      const rest = this.#spec.intervalMs - (performance.now() - began);
+      if (ahead === undefined && rest > 0) await pause(rest, tenure.ending);
+    }
+  }
+
+  async #replay(tenure: Tenure, manifest: Manifest): Promise<void> {
+    const batch = await readBatch(this.#spec.redis, this.#source, manifest);
+    if (batch?.rows !== manifest.rows || batch.bytes !== manifest.bytes) {
+      // Entries were removed by hand. What is left is sent under the batch's token: if the whole batch
+      // is there already, that is nothing, and if it is not, then what is left is all there is. It is looked for.
+      this.#log.error({ manifest, rows: batch?.rows ?? 0 }, 'entries of a batch have gone from the stream');
+    }
+    await this.#deliver(tenure, manifest, batch, true);
+  }
+
+  async #deliver(
+    { epoch, over }: Tenure,
+    manifest: Manifest,
+    batch: Batch | undefined,
+    isReplay = false,
+  ): Promise<void> {
+    const { strangers = [] } = batch ?? {};
+    const erasures = await readErasures(this.#spec.redis, this.#spec.keys);
+    const lines = batch && withoutErased(batch.lines, erasures);
+    const delivery = new Delivery(
+      this.#streams.table,
+      this.#log,
+      (blame) => this.#metrics.insertFailed(blame),
+      over,
+    );
+    const refused = lines?.length ? await delivery.deliver(lines, manifest.token, isReplay) : [];
+    if (strangers.length > 0)
+      this.#log.error(
+        { entries: strangers.length },
+        'entries that are not ours were in the stream; see dead list',
+      );
+    await this.#reached('inserted');
+    await this.#shard.finalize(epoch, manifest, refused, strangers);
+    this.#failures = 0;
+    this.#metrics.finished(manifest.rows, refused.length);
+    await this.#reached('finalized');
+  }
+
+  /** Heartbeats, four in the time that an owner may be silent. Aborts `lost` when another flusher owns the shard. */
+  #beat(epoch: string, lost: AbortController): NodeJS.Timeout {
+    const beat = async () => {
+      try {
+        await this.#shard.beat(epoch);
+      } catch (error) {
+        if (error instanceof FencedError) lost.abort(error);
+      }
+    };
+    void beat();
+    return setInterval(beat, this.#spec.silentMs / 4);
+  }
+
+  async #release(epoch: string): Promise<void> {
+    try {
+      await this.#shard.release(epoch);
+    } catch (error) {
+      // Not ours any more, or Redis is away: then another flusher waits until we count as gone.
+      this.#log.debug({ err: error }, 'the shard was not released');
+    }
+  }
+
+  async #reached(step: Step): Promise<void> {
+    await this.#spec.onStep?.(step, this.#number, this.#streams.kind);
+  }
+}
