@@ -123,7 +123,7 @@ async function listenWithLarge(asText: boolean) {
     unprefixed: [],
     exchanges,
   });
-  return { large, server };
+  return { large, server, exchanges };
 }
 
 for (const asText of [false, true]) {
@@ -136,15 +136,15 @@ for (const asText of [false, true]) {
     t.ok(await read(large));
   });
 
-  t.test(`closing waits for readers of ${kind}, of those who asked before and while it drains`, async (t) => {
-    const { large, server } = await listenWithLarge(asText);
+  t.test(`closing waits for readers of ${kind}, those told that their connection closes, too`, async (t) => {
+    const { large, server, exchanges } = await listenWithLarge(asText);
     const before = slowReader(t, server.port, '/large', 1);
     await sleep(200);
-    const draining = server.drain(1_000);
-    const meanwhile = slowReader(t, server.port, '/large', 1);
-    await draining;
+    exchanges.closesConnections = true;
+    const told = slowReader(t, server.port, '/large', 1);
+    await sleep(200);
     const closing = server.close();
-    t.same(await Promise.all([before(large), meanwhile(large)]), [true, true]);
+    t.same(await Promise.all([before(large), told(large)]), [true, true]);
     await closing;
   });
 }
