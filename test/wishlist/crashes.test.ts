@@ -157,7 +157,8 @@ async function outcome(redis: Redis, prefix: string, server: Server, answer: unk
   // What is to be told of a merge waits for no answer: where its first try failed it goes along with a later change.
   await untilSent(redis, prefix, 'merge');
   await age(redis, prefix, 61_000);
-  await untilSent(redis, prefix, undefined, () => remove(server, GUEST, 'nothing there'));
+  await remove(server, GUEST, 'nothing there');
+  await untilSent(redis, prefix);
   return {
     answer,
     merges: await mergesOf(redis, prefix),

@@ -8,7 +8,6 @@ import { contentOf, identityOf, type Redis, type Server } from './world.js';
 
 /** Far longer than events wait for anything but a lost server. */
 const PATIENCE_MS = 15_000;
-const AGAIN_MS = 1_000;
 
 export const GUEST = identityOf({ sessionId: 's' });
 export const CUSTOMER = identityOf({ customerId: 'c' });
@@ -84,24 +83,10 @@ export async function outboxes(redis: Redis, prefix: string): Promise<Record<str
   return Object.fromEntries(pending.flatMap((key) => Object.entries(dump[key] ?? {})));
 }
 
-/**
- * No event is left behind, but for those of one kind of operation.
- * @param change that takes along what is left behind; made once more after a second, since on a machine that stalls what it
- * sends may be given up
- * @throws where one is after some seconds
- */
-export async function untilSent(
-  redis: Redis,
-  prefix: string,
-  besides?: string,
-  change?: () => Promise<unknown>,
-): Promise<void> {
+/** No event is left behind, but for those of one kind of operation. @throws where one is after some seconds */
+export async function untilSent(redis: Redis, prefix: string, besides?: string): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
-  for (let changed = Number.NEGATIVE_INFINITY; ; ) {
-    if (change !== undefined && performance.now() > changed + AGAIN_MS) {
-      await change();
-      changed = performance.now();
-    }
+  for (;;) {
     const left = Object.values(await outboxes(redis, prefix)).filter(
       (entry) => entry.split(/[\n ]/, 2)[1] !== besides,
     );
@@ -111,6 +96,10 @@ export async function untilSent(
   }
 }
 
+/** In one step: one that was sent meanwhile must not come back. */
+const REPLACE =
+  "if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end";
+
 /** Makes pending events older. */
 export async function age(redis: Redis, prefix: string, ms: number): Promise<void> {
   for (const url of redis.urls) {
@@ -118,7 +107,7 @@ export async function age(redis: Redis, prefix: string, ms: number): Promise<voi
     for (const key of await client.keys(`${prefix}:*:o:*`)) {
       for (const [id, entry] of Object.entries(await client.hgetall(key))) {
         const [since, ...rest] = entry.split('\n');
-        await client.hset(key, id, [Number(since) - ms, ...rest].join('\n'));
+        await client.eval(REPLACE, 1, key, id, entry, [Number(since) - ms, ...rest].join('\n'));
       }
     }
     client.disconnect();
