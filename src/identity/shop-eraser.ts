@@ -4,7 +4,8 @@
 //   ──▶ what is left, by SCAN: guests at home, whom only their door knows ──▶ written down once more
 //
 // It may be ended anywhere, and begins anew: what is gone takes no time any more. Visitors who come meanwhile may be
-// erased, too. (Buckets and SCAN take turns with other requests: AT_ONCE steps are under way at a time.)
+// erased, too. The audit of merges may finish a visitor that it meets half erased; it writes that one down as well, which
+// changes nothing. (Buckets and SCAN take turns with other requests: AT_ONCE steps are under way at a time.)
 
 import type { Redis } from 'ioredis';
 import { EVERY_PROFILE } from '../redis/keys.js';

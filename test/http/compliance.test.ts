@@ -218,8 +218,10 @@ eachRedis(t, async (t, redis) => {
         .sort(),
       [keys.compliance, keys.complianceTaken].sort(),
     );
+    // Alone there is one erasure (test/identity/shop-eraser.test.ts); here the audit of merges, which every process
+    // runs when it starts, may have finished some visitors' and have written them down, too.
     const erasures = (await dumpRedis(redis, app.prefix))[keys.erasures] as object;
-    t.same(Object.keys(erasures), [EVERY_PROFILE], 'one erasure stands for all');
+    t.ok(EVERY_PROFILE in erasures, 'one erasure stands for all');
     await clickhouseIsDone(app);
     await until('it is done', async () => (await openOf(app)).length === 0);
     t.equal(await visit(app, { sessionId: 'guest-0' }), 1);

@@ -5,7 +5,7 @@ import type { Redis } from 'ioredis';
 import t from 'tap';
 import { Compliance } from '../../src/identity/compliance.js';
 import { identityName } from '../../src/identity-rules.js';
-import { bucketOf } from '../../src/redis/keys.js';
+import { bucketOf, EVERY_PROFILE } from '../../src/redis/keys.js';
 import { allKeys } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -63,6 +63,36 @@ t.test('every step of it is bounded, and nothing is left', async (t) => {
   );
   const unbounded = asked.filter(([name = '']) => UNBOUNDED.test(name));
   t.same(new Set(unbounded.map(([name]) => name)), new Set());
+});
+
+t.test('one erasure stands for all, and beside an audit of merges, too', async (t) => {
+  for (const [prefix, isAudited] of [
+    ['alone', false],
+    ['audited', true],
+  ] as const) {
+    const server = await startServer(t, redis, prefix);
+    const { keys, client } = server.store;
+    const linked = Array.from({ length: 40 }, (_, i) => server.linker.link(`c:${i}`, `s:${i}`));
+    await Promise.all(linked);
+    let isOver = false;
+    const audit = async () => {
+      while (isAudited && !isOver) await server.audit.run();
+    };
+    const auditing = audit();
+    await server.shopEraser.erase();
+    isOver = true;
+    await auditing;
+    const written = await client.hkeys(keys.erasures);
+    // The audit can't tell whose erasure it finishes: it writes down those profiles, too.
+    if (isAudited) t.ok(written.includes(EVERY_PROFILE), prefix);
+    else t.same(written, [EVERY_PROFILE], prefix);
+    const left = await allKeys(redis, prefix);
+    t.same(
+      left.filter((key) => !key.endsWith(':erasures') && !/:(lane|meta|events)/.test(key)),
+      [],
+      prefix,
+    );
+  }
 });
 
 t.test('requests that are open are read in pages', async (t) => {
