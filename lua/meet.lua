@@ -10,18 +10,16 @@
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline
+-- @include note-seen
 
 local field = redis.call('HGET', KEYS[1], ARGV[2])
-local door = redis.call('TYPE', KEYS[2]).ok
-if field and field ~= '.' or door == 'string' then
+local kind = redis.call('TYPE', KEYS[2]).ok
+if field and field ~= '.' or kind == 'string' then
   return 2
-elseif not field and door == 'none' then
+elseif not field and kind == 'none' then
   return 0
 end
 if ARGV[3] ~= '' then
-  redis.call('HSET', KEYS[2], '', math.floor(now[1] / ARGV[3]))
-  if field then
-    redis.call('HDEL', KEYS[1], ARGV[2])
-  end
+  note_seen(KEYS[2], KEYS[1], ARGV[2], field, ARGV[3], now[1])
 end
 return 1

@@ -11,7 +11,7 @@
 -- ARGV[3] seconds for which the lane remembers its last batch
 -- ARGV[4] high-water mark: pending bytes that may not be passed
 -- ARGV[5] visitors of the events, each in two lines: the identity, `s:<session>` or `c:<customer>`; the room that it is
---         expected at, or empty where it is expected at home
+--         expected at, or empty where it is expected at home, or there `+<seconds of a day>`: it is noted that it was seen
 -- ARGV[6] their JSONEachRow lines, one for each, ended by a newline
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the events that were not appended, because their visitor is
@@ -22,6 +22,7 @@
 
 -- @include lane
 -- @include append
+-- @include note-seen
 -- @include without
 
 local pending = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0)
@@ -43,9 +44,12 @@ while from <= #visitors do
   local room = sub(visitors, from, to - 1)
   from = to + 1
   local field, other = redis.call('HGET', ids, identity), false
-  if room == '' then
+  local is_seen = sub(room, 1, 1) == '+'
+  if room == '' or is_seen then
     if field and field ~= '.' then
       other = '@' .. field
+    elseif is_seen then
+      note_seen(place, ids, identity, field, sub(room, 2), time[1])
     elseif not field and redis.call('EXISTS', place) == 0 then
       redis.call('HSET', ids, identity, '.')
     end

@@ -19,16 +19,14 @@
 --              d reset: door; handle; ids; the identity, `s:<session>` or `c:<customer>`
 --              n visit of one who may be unknown: door; handle; ids; the identity; seconds of a day, empty where it is
 --                not noted that it was seen; 1 where unknown ones are refused, else empty
---              p where is the identity, r the same and make it known: ids; the identity; door; empty
+--              p where is the identity, r the same and make it known: ids; the identity; door; for r seconds of a day,
+--                empty where it is not noted that it was seen
 --              V C G D the same as v c g d, at a room: room; handle; profile of the room; the identity, or empty where
 --                its door was asked before; where it is not empty: ids; the room that the sender expects
 -- ARGV[6..9] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
 --            line for each v c n V C, in their order. On a cluster the stream need not be at this node
 --
 -- The field of an identity in `ids` is `.` (at home, known without counts) or `<room> <move>` (its moves so far).
---
--- That a guest was seen is the field with the empty name at its door: the day, by this server's clock. A guest who has it
--- needs no field in `ids`.
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
 --   a count (integer) for c, C, g, G, n; TOO_MANY -6 for v, V, c, C, n: this would be one product too many
@@ -46,6 +44,7 @@
 
 -- @include lane
 -- @include log-visits
+-- @include note-seen
 -- @include without
 
 local find = string.find
@@ -61,21 +60,24 @@ local function answer_of(failed)
 end
 
 -- p and r. Every key is read before one is written, so `~` means that nothing was done.
-local function where(kind, ids, identity, door)
+local function where(kind, ids, identity, door, day_s)
   local field = redis.pcall('HGET', ids, identity)
-  if field then
-    return type(field) == 'table' and answer_of(field) or field
+  if type(field) == 'table' then
+    return answer_of(field)
+  elseif field and (field ~= '.' or day_s == '') then
+    return field
   end
-  local counts = redis.pcall('EXISTS', door)
-  if type(counts) == 'table' then
+  local counts = redis.pcall('TYPE', door)
+  if counts.err then
     return answer_of(counts)
-  end
-  field = counts == 1 and '.' or ''
-  if kind == 'r' and field == '' then
+  elseif kind == 'p' then
+    return counts.ok ~= 'none' and '.' or ''
+  elseif day_s ~= '' and counts.ok ~= 'string' then
+    note_seen(door, ids, identity, field, day_s, time[1])
+  elseif counts.ok == 'none' then
     redis.call('HSET', ids, identity, '.')
-    field = '.'
   end
-  return field
+  return '.'
 end
 
 -- Whether there are more products than there may be. The day is none.
@@ -85,16 +87,6 @@ local function is_over(key)
     fields = fields - redis.call('HEXISTS', key, '')
   end
   return fields > max
-end
-
--- Notes that an identity at home was seen.
-local function seen(door, ids, identity, field, day_s)
-  if day_s ~= '' then
-    redis.call('HSET', door, '', math.floor(time[1] / day_s))
-    if field then
-      redis.call('HDEL', ids, identity)
-    end
-  end
 end
 
 -- n: where else to ask, or nothing; its field, and whether it is unknown.
@@ -140,7 +132,7 @@ while true do
     _, stop, more, identity = find(text, '^([^\n]*)\n([^\n]*)\n', at)
     at = stop + 1
     if kind == 'p' or kind == 'r' then
-      answer = where(kind, key, rest, more)
+      answer = where(kind, key, rest, more, identity)
     elseif kind == 'n' then
       local refuses
       _, stop, day_s, refuses = find(text, '^([^\n]*)\n([^\n]*)\n', at)
@@ -166,7 +158,9 @@ while true do
         redis.call('HDEL', key, rest)
         answer = -6
       elseif kind == 'n' and type(result) ~= 'table' then
-        seen(key, more, identity, field, day_s)
+        if day_s ~= '' then
+          note_seen(key, more, identity, field, day_s, time[1])
+        end
         answer = result
         if is_new then
           answer = -7

@@ -9,7 +9,7 @@
 -- KEYS[5...]  the keys of each operation, in order (on a cluster from KEYS[2] on):
 --            a r c  profile, items (c on one server: share key of the drawn code), then on a cluster the outbox, then
 --                   the record of an `r` that has one (see fence.lua), then, where an identity is named, ids of its
---                   bucket
+--                   bucket, and its door where it is noted that it was seen
 --            s      profile, outbox
 --
 -- ARGV[1]  sequence number of the batch in its lane
@@ -23,8 +23,8 @@
 -- ARGV[9]  each a r c in words, a line each: who does what; asked for again it has the same words
 -- ARGV[10] the operations, in lines. The first one: the kind, one letter. A r c have the identity with it,
 --          `s:<session>` or `c:<customer>`, or nothing where its door was asked before; after an identity comes the room
---          that it is expected at, or empty where it is expected at home. As capitals they do not wait for the same
---          operation in another request. Then:
+--          that it is expected at, or empty where it is expected at home, or (a c) there `+<seconds of a day>`: it is
+--          noted that it was seen. As capitals they do not wait for the same operation in another request. Then:
 --            a  add or update an item: its field, `<item id> <added at>`
 --            r  remove items: seconds for which its record is kept, or empty where it has none; number of items; for each
 --               its field, the event's line, and fields of the item that make its payload; where there are any, the line
@@ -62,6 +62,7 @@ local MAX_PENDING = 64
 
 -- @include lane
 -- @include append
+-- @include note-seen
 -- A number is spelled each time that it is given to a command, with all the digits that a fraction might have.
 local stamp = string.format('%.0f', now)
 
@@ -210,10 +211,15 @@ for first in next_line do
       k = k + (recorded_s == '' and 0 or 1)
     end
 
-    local ids, is_unknown, facts = KEYS[k + 1], false, nil
+    local ids, door = KEYS[k + 1], KEYS[k + 2]
+    local is_unknown, facts, at, day_s = false, nil, nil, nil
     if name ~= '' then
       k = k + 1
-      local at = redis.call('HGET', ids, name)
+      if sub(room, 1, 1) == '+' then
+        k = k + 1
+        day_s, room = sub(room, 2), ''
+      end
+      at = redis.call('HGET', ids, name)
       if room == '' then
         is_unknown = not at
         answer = at and at ~= '.' and '@' .. at
@@ -313,7 +319,9 @@ for first in next_line do
         if bytes then
           redis.call('HSET', profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
         end
-        if is_unknown and kind ~= 'r' then
+        if day_s then
+          note_seen(door, ids, name, at, day_s, time[1])
+        elseif is_unknown and kind ~= 'r' then
           redis.call('HSET', ids, name, '.')
         end
         for e = 1, #events do

@@ -2,6 +2,7 @@
 // are in many slots, so on a cluster it takes two calls, one after the other (see Doors.record).
 
 import { ServiceError } from '../errors.js';
+import { expectedAt } from '../redis/at-profile.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
@@ -20,6 +21,8 @@ export interface Recording extends Batched<string | undefined> {
   /** The identity whose door is checked, and its bucket. */
   readonly name: string;
   readonly bucket: string;
+  /** Of one who is expected at home, where it is noted that it was seen: seconds of a day. */
+  readonly dayS?: string | undefined;
 }
 
 /** Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark. */
@@ -44,7 +47,7 @@ export function recordingFormat(
         const { profileId, isRoom } = recording;
         call.key(keys.ids(recording.bucket));
         call.key(isRoom ? keys.profile(profileId) : keys.door(profileId));
-        visitors += isRoom ? `${recording.name}\n${profileId}\n` : `${recording.name}\n\n`;
+        visitors += `${recording.name}\n${expectedAt(recording)}\n`;
         lines += recording.line;
       }
       call.arg(highWater);

@@ -88,11 +88,15 @@ export class Doors {
     else this.#rooms.set(name, room);
   }
 
-  /** What an identity's door says now. @param kind `resolve` makes an unknown one known */
-  async where(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Door> {
+  /**
+   * What an identity's door says now.
+   * @param kind `resolve` makes an unknown one known
+   * @param dayS seconds of a day, where `resolve` notes that one who is at home was seen
+   */
+  async where(name: string, kind: 'peek' | 'resolve' = 'peek', dayS?: string): Promise<Door> {
     const profileId = this.ownProfile(name);
     const bucket = bucketOf(profileId);
-    const asked = { kind, isRoom: false, name, bucket, profileId, handle: '', device: null };
+    const asked = { kind, isRoom: false, name, bucket, profileId, handle: '', device: null, dayS };
     const field = (await this.#batch.run(asked)) as string;
     const door = doorOf(field);
     if (door.room !== undefined) this.#rooms.set(name, door.room);
@@ -100,8 +104,8 @@ export class Doors {
   }
 
   /** The profile that an identity has, or would get. */
-  async find(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Settled> {
-    const { field, room } = await this.where(name, kind);
+  async find(name: string): Promise<Settled> {
+    const { field, room } = await this.where(name);
     return { profileId: room ?? this.ownProfile(name), count: 0, known: field !== '' };
   }
 

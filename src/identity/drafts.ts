@@ -8,6 +8,7 @@ import { bucketOf } from '../redis/keys.js';
 import type { Doors } from './doors.js';
 import type { Guests } from './guests.js';
 import type { Ask, Places, Subject } from './places.js';
+import type { Seen } from './seen.js';
 
 /** An event that is to be recorded. It is told one of the two, once. */
 export interface Draft {
@@ -42,7 +43,7 @@ export class Drafts {
   /** `record` of an event that is told, wherever its identity's door leads: without a promise where one call does it. */
   submit(name: string, draft: Draft): void {
     const own = this.#doors.ownProfile(name);
-    if (this.#guests.isUnmet(name, own) || !this.#recorder.checksDoors) {
+    if (!this.#recorder.checksDoors) {
       this.record({ name }, (profileId) => draft.encode(profileId)).then(
         (profileId) => draft.recorded(profileId as string),
         (error) => draft.failed(error),
@@ -52,7 +53,9 @@ export class Drafts {
     const room = this.#doors.remembered(name);
     const profileId = room ?? own;
     const shard = this.#recorder.shardOf(profileId);
-    this.#recorder.add(new RecordingAt(this, name, draft, own, profileId, room !== undefined, shard));
+    const recording = new RecordingAt(this, name, draft, own, profileId, room !== undefined, shard);
+    if (room === undefined && this.#guests.isUnmet(name, own)) recording.meet(this.#guests.seen as Seen);
+    this.#recorder.add(recording);
   }
 
   /** Asks on for an event that is not to be recorded where that was tried. @param answer of that place */
@@ -77,6 +80,8 @@ export class Drafts {
 /** An event that is to be recorded at one place; with its answer it is told, or recorded elsewhere. */
 class RecordingAt implements Recording {
   deadline = 0;
+  dayS: string | undefined = undefined;
+  #seen: Seen | undefined = undefined;
   readonly line: string;
   readonly #drafts: Drafts;
   readonly #own: string;
@@ -100,9 +105,19 @@ class RecordingAt implements Recording {
     return bucketOf(this.#own);
   }
 
+  /** Of one who is expected at home: it is noted with the event that it was seen. */
+  meet(seen: Seen): void {
+    this.#seen = seen;
+    this.dayS = seen.dayS;
+  }
+
   done(answer: string | undefined): void {
-    if (answer === undefined) this.draft.recorded(this.profileId);
-    else void this.#drafts.recordElsewhere(this, answer);
+    if (answer !== undefined) {
+      void this.#drafts.recordElsewhere(this, answer);
+      return;
+    }
+    this.#seen?.add(this.#own);
+    this.draft.recorded(this.profileId);
   }
 
   failed(error: Error): void {

@@ -1,12 +1,13 @@
 // Guests are met: a session at home has a day when it was last seen, at its door, and what is not seen for long goes
-// (retention.ts). So before anything else is done for it, it is met: once a day, see seen.ts. A new one may have to pass a gate.
+// (retention.ts). So before anything else is done for it, or in the same step, it is met: once a day, see seen.ts. A new one
+// may have to pass a gate.
 
 import type { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
 import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { Doors } from './doors.js';
+import type { Door, Doors } from './doors.js';
 import type { Seen } from './seen.js';
 
 const MEET = loadScript<number>('meet');
@@ -44,6 +45,15 @@ export class Guests {
     if (!this.isUnmet(name, own, gate)) return;
     const isKnown = await this.#touch('change', name, own);
     if (!isKnown && gate !== undefined && gate.take() === undefined) throw gate.refusal();
+  }
+
+  /** Makes an identity known, and notes in the same step that it is seen, if it is at home. @throws ServiceError `unavailable` */
+  async resolve(name: string): Promise<Door> {
+    const own = this.#doors.ownProfile(name);
+    const seen = this.isUnmet(name, own) ? (this.seen as Seen) : undefined;
+    const door = await this.#doors.where(name, 'resolve', seen?.dayS);
+    if (door.room === undefined) seen?.add(own);
+    return door;
   }
 
   /** `meet` of one for whom nothing is changed: it is not waited for, and may fail. @param own its own profile */

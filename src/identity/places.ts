@@ -4,7 +4,7 @@
 import { ServiceError } from '../errors.js';
 import { type AtProfile, ERASED, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
 import { bucketOf } from '../redis/keys.js';
-import { type Doors, doorOf } from './doors.js';
+import { type Door, type Doors, doorOf } from './doors.js';
 import type { Guests } from './guests.js';
 
 /**
@@ -51,22 +51,42 @@ export class Places {
     tell: Tell<Answer, Told>,
   ): Promise<Told | undefined> {
     const { name, room } = subject;
-    const change = () =>
-      this.#doors.checksDoors || room !== undefined
-        ? this.ask(subject, make, tell)
-        : this.#changeFound(name, makesKnown, make, tell);
-    const isUnmet = room === undefined && this.#guests.isUnmet(name, this.#doors.ownProfile(name));
-    return isUnmet ? this.#guests.meet(name).then(change) : change();
+    if (room !== undefined) return this.ask(subject, make, tell);
+    if (!makesKnown) return this.#changeKnown(name, make, tell);
+    if (!this.#doors.checksDoors)
+      return this.#guests.resolve(name).then((door) => this.#changeAt(name, door, make, tell));
+    const own = this.#doors.ownProfile(name);
+    const { seen } = this.#guests;
+    if (seen === undefined || !this.#guests.isUnmet(name, own)) return this.ask(subject, make, tell);
+    const { dayS } = seen;
+    return this.ask(
+      subject,
+      (place) => make(place.isRoom ? place : { ...place, dayS }),
+      (place, answer) => {
+        if (!place.isRoom) seen.add(own);
+        return tell(place, answer);
+      },
+    );
   }
 
-  /** On a cluster: at home a door is checked in the same step, a room only before it. */
-  async #changeFound<Answer, Told>(
+  /** An unknown identity stays so: then nothing may be noted of it. */
+  async #changeKnown<Answer, Told>(
     name: string,
-    makesKnown: boolean,
     make: Ask<Answer>,
     tell: Tell<Answer, Told>,
   ): Promise<Told | undefined> {
-    const { room } = await this.#doors.where(name, makesKnown ? 'resolve' : 'peek');
+    await this.#guests.meet(name);
+    if (this.#doors.checksDoors) return this.ask({ name }, make, tell);
+    return this.#changeAt(name, await this.#doors.where(name), make, tell);
+  }
+
+  /** On a cluster: at home a door is checked in the same step, a room only before it. */
+  async #changeAt<Answer, Told>(
+    name: string,
+    { room }: Door,
+    make: Ask<Answer>,
+    tell: Tell<Answer, Told>,
+  ): Promise<Told | undefined> {
     const place = this.#placeOf(name, room);
     const answer = await make(place);
     if (typeof answer !== 'string') return tell(place, answer);

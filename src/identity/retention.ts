@@ -4,10 +4,10 @@
 //
 //   fields `.` in `ids` ──settle-guest──▶ a day at the door      doors with a day of long ago ──expire-guest──▶ gone
 //
-// In this order: whoever has a day needs no field, and gets none again (lua/visits.lua), except by an operation before
-// which it was met (Doors.meet), whose day is today's. So a guest that goes leaves no field behind.
+// In this order: a guest that has a day needs no field, and gets none again (lua/includes/note-seen.lua), except by a change
+// on the day that it has. So a guest that goes leaves no field behind.
 //
-// What is done for a guest notes its day before. So the script that lets it go finds it seen, or comes first: nothing that
+// What is done for a guest notes its day before, or in the same step. So the script that lets it go finds it seen, or comes first: nothing that
 // was acknowledged is lost, and two sweeps at once are as one. Its rows in ClickHouse, and those on their way, stay.
 //
 // A sweep looks at every door once, page by page, and rests nine times as long as it works. One process of all does so,

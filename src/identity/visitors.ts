@@ -220,8 +220,9 @@ export class Visitors {
 
   async #resolve(who: Identity, mayLink: boolean): Promise<Settled> {
     if (!mustLink(who, mayLink)) {
-      await this.#guests.meet(onlyName(who));
-      return this.#doors.find(onlyName(who), 'resolve');
+      const name = onlyName(who);
+      const { room } = await this.#guests.resolve(name);
+      return { profileId: room ?? this.#doors.ownProfile(name), count: 0, known: true };
     }
     const { profileId } = await this.#linker.link(...namesOf(who));
     return { profileId, count: 0, known: true };

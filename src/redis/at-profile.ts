@@ -15,6 +15,14 @@ export interface Place {
   /** The identity whose door is checked in the same step, and its bucket; both empty where it was asked before. */
   readonly checked: string;
   readonly bucket: string;
+  /** Where it is noted in the same step that the identity, who is at home, was seen: seconds of a day. */
+  readonly dayS?: string | undefined;
+}
+
+/** What scripts that check a door are told of where they find its identity: the room; at home nothing, or `+` and `dayS`. */
+export function expectedAt(place: Pick<Place, 'isRoom' | 'profileId' | 'dayS'>): string {
+  if (place.isRoom) return place.profileId;
+  return place.dayS === undefined ? '' : `+${place.dayS}`;
 }
 
 /** A profile that was asked for before, or is known by itself. */

@@ -30,8 +30,8 @@ export interface Entry extends Batched<VisitAnswer> {
   /** Of a visit, as its visitor sent it: it is logged. */
   readonly device: string | null;
   /**
-   * Of a visit at the door of one who may be unknown, or was not seen today as far as this process knows:
-   * seconds of a day; empty where it is not noted that it was seen.
+   * Of a visit at the door of one who may be unknown, or was not seen today as far as this process knows, and of
+   * `resolve`: seconds of a day; empty where it is not noted that it was seen.
    */
   readonly dayS?: string | undefined;
   /** Whether such a visit is refused where the visitor is unknown. */
@@ -91,12 +91,12 @@ export function visitFormat(
           continue;
         }
         const door = name(keys.door(profileId));
-        if (entry.dayS !== undefined) {
+        if (kind === 'resolve' || kind === 'peek')
+          lines += `${letter}${name(keys.ids(entry.bucket))}\n${entry.name}\n${door}\n${entry.dayS ?? ''}\n`;
+        else if (entry.dayS !== undefined) {
           const ids = name(keys.ids(entry.bucket));
           lines += `n${door}\n${handle}\n${ids}\n${entry.name}\n${entry.dayS}\n${entry.refusesNew ? 1 : ''}\n`;
-        } else if (kind === 'resolve' || kind === 'peek')
-          lines += `${letter}${name(keys.ids(entry.bucket))}\n${entry.name}\n${door}\n\n`;
-        else if (kind === 'reset')
+        } else if (kind === 'reset')
           lines += `${letter}${door}\n${handle}\n${name(keys.ids(entry.bucket))}\n${entry.name}\n`;
         else lines += `${letter}${door}\n${handle}\n`;
       }

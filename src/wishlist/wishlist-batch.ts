@@ -6,7 +6,7 @@ import { ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
 import { eventTypeOf } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
-import type { Place } from '../redis/at-profile.js';
+import { expectedAt, type Place } from '../redis/at-profile.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
 import { type EventShards, shardOf } from '../redis/event-shards.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
@@ -221,17 +221,18 @@ function wishlistFormat(
           continue;
         }
         const { place, change, isPatient } = entry;
-        const { checked, isRoom, bucket } = place;
+        const { checked, bucket, dayS } = place;
         // On a cluster a code's key is in another slot, and its sender writes it.
         call.key(change.kind === 'share' && isOneServer ? keys.share(change.code) : keys.items(profileId));
         if (!isOneServer) call.key(keys.outbox(profileId));
         words += `${change.operationKey}\n`;
         const letter = LETTERS[change.kind];
         lines += `${isPatient ? letter : letter.toUpperCase()}${checked}\n`;
-        if (checked !== '') lines += isRoom ? `${profileId}\n` : '\n';
+        if (checked !== '') lines += `${expectedAt(place)}\n`;
         lines += linesOf(change, profileId, call, keys, given);
         if (checked === '') continue;
         call.key(keys.ids(bucket));
+        if (dayS !== undefined) call.key(keys.door(profileId));
       }
       call.arg(isOneServer ? highWater : '');
       call.arg(maxItems);

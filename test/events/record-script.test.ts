@@ -22,7 +22,7 @@ t.test('record.lua', async (t) => {
 
   interface Event {
     readonly who: string;
-    /** Where it is expected; empty: at home. */
+    /** Where it is expected; empty: at home, and `+100` there, with its day. */
     readonly room: string;
     readonly line: string;
   }
@@ -35,7 +35,7 @@ t.test('record.lua', async (t) => {
   ) =>
     call(
       'record',
-      [LANE, EVENTS, STATE, ...events.flatMap(({ room }) => [IDS, room === '' ? DOOR : PROFILE])],
+      [LANE, EVENTS, STATE, ...events.flatMap(({ room }) => [IDS, /^(\+|$)/.test(room) ? DOOR : PROFILE])],
       [
         ...[seq, deadline || (await clock(10_000)), 60, highWater],
         events.map(({ who, room }) => `${who}\n${room}\n`).join(''),
@@ -61,6 +61,28 @@ t.test('record.lua', async (t) => {
     t.same(await record(1, [atHome('s:1', '1')]), []);
     t.equal(await client.exists(IDS), 0);
     t.equal((await entries()).length, 1);
+  });
+
+  t.test('the day of one who is at home is noted, and makes an unknown one known', async (t) => {
+    const seen = (who: string, line: string): Event => ({ who, room: '+100', line });
+    t.same(await record(1, [seen('s:1', '1')]), []);
+    const [seconds] = await client.time();
+    const day = await client.hget(DOOR, '');
+    t.ok(Math.abs(Number(day) - Number(seconds) / 100) <= 1, String(day));
+    t.equal(await client.exists(IDS), 0, 'no field is written');
+    await client.del(DOOR);
+    await client.hset(IDS, { 's:1': '.', 's:2': 'z.other 3' });
+    t.same(await record(2, [seen('s:2', '2'), seen('s:1', '3')]), [1, '@z.other 3']);
+    t.same(await client.hgetall(IDS), { 's:2': 'z.other 3' }, 'with a day it needs no field');
+    t.same(await client.hkeys(DOOR), ['']);
+    await client.del(DOOR);
+    t.same(await record(3, [seen('s:2', '2')]), [1, '@z.other 3']);
+    t.equal(await record(4, [seen('s:1', '123456789')], { highWater: 9 }), LUA.FULL);
+    t.equal(await client.exists(DOOR), 0, 'who is away has no day, nor one whose event is refused');
+    t.same(
+      (await entries()).map(([, , , line]) => line),
+      ['1\n', '3\n'],
+    );
   });
 
   t.test('a visitor who is elsewhere: told where, its line left out, the others appended', async (t) => {

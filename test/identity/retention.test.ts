@@ -45,6 +45,11 @@ eachRedis(t, async (t, redis) => {
     server.visitors.change(guest(sessionId), false, (place) =>
       server.items.add(place, guest(sessionId), contentOf(productId)),
     );
+  /** As POST /event does, where nothing is linked. */
+  const submit = (server: Server, sessionId: string) =>
+    new Promise((recorded, failed) => {
+      server.visitors.submit(guest(sessionId), false, { encode: eventOf, recorded, failed });
+    });
   const share = (server: Server, sessionId: string) =>
     server.visitors.change(guest(sessionId), false, (place) =>
       server.shares.share(place, guest(sessionId), 'Link'),
@@ -92,8 +97,13 @@ eachRedis(t, async (t, redis) => {
       resolve: (server, id) => server.visitors.enter('resolve', guest(id), false),
       find: (server, id) => server.visitors.find(guest(id), false),
       event: (server, id) => server.visitors.record(guest(id), false, (profile) => eventOf(profile)),
+      'event that is told': submit,
       item: (server, id) => add(server, id),
       share: (server, id) => share(server, id),
+      removal: (server, id) =>
+        server.visitors.changeKnown(guest(id), false, (place) =>
+          server.items.remove(place, guest(id), '1', null, 'remove'),
+        ),
       'keyed visit': (server, id) =>
         server.deliveries.run(
           { scope: 's', key: `${id} ${keyed++}`, fingerprint: '' },
@@ -118,6 +128,41 @@ eachRedis(t, async (t, redis) => {
     }
     t.match(await tomorrow.retention.sweep(), { gone: 0 });
     for (const name of names) t.ok((await server.visitors.find(guest(name), false)).known, name);
+  });
+
+  t.test('whatever makes a guest known notes its day in the same step', async (t) => {
+    const acts: Record<string, (server: Server, sessionId: string) => Promise<unknown>> = {
+      visit: (server, id) => server.visitors.enter('visit', guest(id), false, 'p'),
+      resolve: (server, id) => server.visitors.enter('resolve', guest(id), false),
+      event: (server, id) => server.visitors.record(guest(id), false, (profile) => eventOf(profile)),
+      'event that is told': submit,
+      item: (server, id) => add(server, id),
+      share: (server, id) => share(server, id),
+    };
+    const { prefix, server } = await open(t);
+    for (const [name, act] of Object.entries(acts)) {
+      let calls = 0;
+      const change = server.store.change;
+      server.store.change = (script, ...rest) => {
+        if (script.name === 'meet') calls++;
+        return change(script, ...rest);
+      };
+      await act(server, name);
+      server.store.change = change;
+      t.equal(calls, 0, `${name} takes no call of its own for it`);
+      t.not(await dayOf(server, name), null, name);
+      const ids = server.store.keys.ids(bucketOf(server.doors.ownProfile(`s:${name}`)));
+      const field = await server.store.client.hget(ids, `s:${name}`);
+      // On a cluster the wishlist does not know of the day that was noted before it.
+      const hasField = redis.urls.length > 1 && /item|share/.test(name);
+      t.equal(field, hasField ? '.' : null, `${name}: known by its day`);
+      // Noted as met: a day that is gone is not written again.
+      await server.store.client.hset(doorOf(server, name), { '': 1, x: 1 });
+      await act(server, name);
+      t.equal(await dayOf(server, name), '1', `${name}: once a day`);
+    }
+    await add((await open(t, prefix)).server, 'item', '2');
+    t.not(await dayOf(server, 'item'), '1', 'another process notes it, too');
   });
 
   t.test('a guest without a day has one from the next sweep on, however it is known', async (t) => {

@@ -35,7 +35,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'flush-team': 'fcb9024807e5bfa61c37c38c807bbeb1a4970391',
   'free-door': '5f1a2f60c970b790e11f9b89a21fa1b097289727',
   items: '4a8c499e838c52f9d2d4d1487a76c3bf031f02fa',
-  meet: '7698eca846739c2419888ca8d84eebabbd289098',
+  meet: '82c5260a9d4b3984b93c26dc88b3ba99851479fd',
   'merge-done': '743a2ee5783248e9adaeb0adf2634b83c2ecc68d',
   'merge-give': 'b8851c4b963107800807e7601db6cf57d246dcc1',
   'merge-record': '919c68b35729bd380856cd0a24fcec04e4371c63',
@@ -46,7 +46,7 @@ const SHAS: Readonly<Record<string, string>> = {
   probe: 'd064623a6b68ddab0235d80118651c7ab4a09fc3',
   profile: '35635e3fd58e7880a56a29e1e93b09675ca7b06e',
   put: '5b01f6ae51bd4475286e5db5356e80c030bd4c98',
-  record: '694bb222e01dd534cdf991505b50a30ed6f08ed7',
+  record: '88fbb6215f167b2bd3bcba387cf9d1cf8bf91426',
   register: '75024381dc2b17613ca23adad327c30b5389a319',
   release: '4ba7c3b6f580e0b665a52f3c44dbb4b22359e0c1',
   'request-begin': '4b4bc6fb0b9fd801c853a8fd9e1fe9b8741f21d6',
@@ -59,8 +59,8 @@ const SHAS: Readonly<Record<string, string>> = {
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
   'visit-once': 'e8e91de3cc8493ed733e8d0d830f17df51afeb2c',
-  visits: '51502a90f0d7508a01fd156e69caa329b178ee0d',
-  wishlist: '186a938ab057401acadbb6eca5496d04401f5422',
+  visits: '7efcf5f957de33946dec8a5dc4c97931e982f817',
+  wishlist: '50101151264e862783b9ba70c16df570e6d87174',
 };
 
 const names = scriptNames();
@@ -132,6 +132,7 @@ t.test('a key that a script builds would be seen', async (t) => {
     'redis.call("GET", KEYS[1])',
     'redis.call(ARGV[1], KEYS[1])',
     "redis.call('RENAME', KEYS[1], ARGV[1])",
+    "local function put(key)\n  redis.call('SET', key, 1)\nend\nput(KEYS[1])\nput(ARGV[1])",
   ];
   for (const code of planted) t.not(keyFaults(code).length, 0, code);
   t.same(
@@ -184,13 +185,26 @@ function keyFaults(code: string, ofOtherSlots: readonly string[] = []): string[]
   return faults;
 }
 
-/** Whether a local name is only ever one of KEYS. */
+/** Whether a name is only ever one of KEYS: where it is a local, and what is given for it where it is a parameter. */
 function isGivenKey(code: string, name: string): boolean {
-  const assigned = [...code.matchAll(/local ([a-z_, ]+) = (.+)/g)].flatMap(([, names = '', values = '']) => {
-    const at = names.split(', ').indexOf(name);
-    return at < 0 ? [] : [values.split(/,\s*(?![^[]*\])/)[at] ?? ''];
-  });
-  return assigned.length > 0 && assigned.every((value) => /^KEYS\[[^\]]+\]$/.test(value.trim()));
+  const assigned = [...code.matchAll(/local ([a-z_, ]+) = (.+)/g)].flatMap(([, names = '', values = '']) =>
+    valueAt(names, name, values),
+  );
+  const passed = [...code.matchAll(/local function (\w+)\(([^)]*)\)/g)].flatMap(([, of, names = '']) =>
+    [...code.matchAll(new RegExp(`(?<!function )\\b${of}\\(([^)]*)`, 'g'))].flatMap(([, values = '']) =>
+      valueAt(names, name, values),
+    ),
+  );
+  const values = [...assigned, ...passed.filter((value) => value !== name)];
+  return (
+    values.length > 0 && values.every((value) => /^KEYS\[[^\]]+\]$/.test(value) || isGivenKey(code, value))
+  );
+}
+
+/** The value in the place that a name has among names; none where it is not among them. */
+function valueAt(names: string, name: string, values: string): string[] {
+  const at = names.split(', ').indexOf(name);
+  return at < 0 ? [] : [(values.split(/,\s*(?![^[]*\])/)[at] ?? '').trim()];
 }
 
 t.test('a script runs on a server that has never seen it, and after SCRIPT FLUSH', async (t) => {

@@ -77,6 +77,24 @@ t.test('visits.lua', async (t) => {
     t.equal(await client.hget(IDS, 's:2'), `${AT} 3`);
   });
 
+  t.test('r notes the day of one who is at home, and makes an unknown one known by it', async (t) => {
+    const resolve = (day = '100', who = 's:1') => `r${IDS}\n${who}\n${DOOR}\n${day}\n`;
+    t.same(await batch([resolve(), resolve()], { seq: 1 }), [1, '.', 2, '.']);
+    t.same(await left(), [DOOR], 'and by no field');
+    const [seconds] = await client.time();
+    const day = await client.hget(DOOR, '');
+    t.ok(Math.abs(Number(day) - Number(seconds) / 100) <= 1, String(day));
+    await client.del(DOOR);
+    await client.hset(IDS, 's:1', '.');
+    t.same(await batch([resolve()], { seq: 2 }), [1, '.']);
+    t.same(await left(), [DOOR], 'with a day it needs no field');
+    await client.del(DOOR);
+    await client.set(DOOR, '');
+    await client.hset(IDS, 's:1', `${AT} 1`);
+    t.same(await batch([resolve()], { seq: 3 }), [1, `${AT} 1`]);
+    t.equal(await client.get(DOOR), '', 'who is away has no day');
+  });
+
   t.test('n counts a visit of one who may be unknown, notes the day, and says who was', async (t) => {
     const meet = (handle: string, day = '100', refuses = '', who = 's:1') =>
       `n${DOOR}\n${handle}\n${IDS}\n${who}\n${day}\n${refuses}\n`;

@@ -8,6 +8,7 @@ import {
   add,
   type Caps,
   CODE,
+  DOOR,
   EVENTS,
   IDS,
   ITEMS,
@@ -216,6 +217,26 @@ for (const isCluster of [false, true]) {
       t.equal(await client.hget(STATE, 'events'), '2');
       await client.hset(PROFILE, 'heir', 'b.heir');
       t.equal(await one(at('s:here', 'a.1')), 'b.heir', 'a room may have been merged away');
+    });
+
+    t.test('the day of one who is at home is noted with what it does, and with nothing else', async (t) => {
+      const at = { name: 's:1', room: '+100' };
+      t.equal(await one(add('1:', 'A', 'e1', at), { highWater: 1 }), LUA.FULL);
+      t.equal(await client.exists(DOOR, IDS), 0, 'who was refused stays unknown');
+      await one(add('1:', 'A', 'e1', at));
+      const [seconds] = await client.time();
+      const day = await client.hget(DOOR, '');
+      t.ok(Math.abs(Number(day) - Number(seconds) / 100) <= 1, String(day));
+      t.equal(await client.exists(IDS), 0, 'known by its day, and by no field');
+      await client.del(DOOR, PROFILE);
+      await client.hset(IDS, 's:1', '.');
+      t.same(await batch([share('e2', 0, at), add('2:', 'B', 'e3', { name: 's:1' })]), []);
+      t.same(await client.hkeys(DOOR), ['']);
+      t.equal(await client.hget(IDS, 's:1'), '.', 'who was met before has a field, as one who has no day');
+      await client.del(DOOR);
+      await client.hset(IDS, 's:1', 'z.other 3');
+      t.equal(await one(add('3:', 'C', 'e4', at)), '@z.other 3');
+      t.equal(await client.exists(DOOR), 0, 'who is away has no day');
     });
   });
 }
