@@ -6,11 +6,8 @@
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] seconds of a day
--- ARGV[3] days that a guest is kept after the day on which it was seen
+-- ARGV[3] first day of which guests stay
 -- ARGV[4] 1 where the keys that lead to it were removed before, else 0
---
--- The day at the door is that of the first visit which a process met; that process notes no other for a day. So a guest
--- was seen for the last time before the end of the next day at the latest, and goes so many whole days after that.
 --
 -- Returns a list with one word, and nothing was done except for `gone` and `noted`:
 --   gone    nothing is left of it (its `ids` field was removed when the day was noted, see settle-guest.lua)
@@ -38,7 +35,7 @@ if day > today then
   redis.call('HSET', KEYS[1], '', today)
   return { 'noted' }
 end
-if today - day <= ARGV[3] + 1 or facts[1] or facts[2] or redis.call('EXISTS', KEYS[4]) == 1 then
+if day >= tonumber(ARGV[3]) or facts[1] or facts[2] or redis.call('EXISTS', KEYS[4]) == 1 then
   return stays
 end
 local leads = { 'leads', facts[3] or '' }

@@ -10,6 +10,9 @@
 // What is done for a guest notes its day before, or in the same step. So the script that lets it go finds it seen, or comes first: nothing that
 // was acknowledged is lost, and two sweeps at once are as one. Its rows in ClickHouse, and those on their way, stay.
 //
+// The day at the door is that of the first deed for which a process met the guest; that process notes no other for a day. So
+// it was seen for the last time before the end of the next day at the latest, and goes so many whole days after that.
+//
 // A sweep looks at every door once, page by page, and rests nine times as long as it works. One process of all does so,
 // twice a day. A process that ends in the middle leaves the rest to the next sweep.
 
@@ -165,6 +168,7 @@ export class GuestRetention {
     do {
       const began = performance.now();
       const today = await this.#todayOf(node);
+      const firstThatStays = today - this.#days - 1;
       const [next, found] = await node.scan(cursor, 'MATCH', isDoor, 'COUNT', PAGE, 'TYPE', 'hash');
       cursor = next;
       const reading = node.pipeline();
@@ -172,12 +176,12 @@ export class GuestRetention {
       const days = (await reading.exec()) ?? [];
       const due = found.filter((_, i) => {
         const [error, day] = days[i] as [Error | null, string | null];
-        return (
-          error === null && (day === null || today - Number(day) > this.#days + 1 || Number(day) > today)
-        );
+        return error === null && (day === null || Number(day) < firstThatStays || Number(day) > today);
       });
       for (let i = 0; i < due.length; i += AT_ONCE)
-        await Promise.all(due.slice(i, i + AT_ONCE).map((door) => this.#expire(profileOf(door), swept)));
+        await Promise.all(
+          due.slice(i, i + AT_ONCE).map((door) => this.#expire(profileOf(door), firstThatStays, swept)),
+        );
       await rest(began);
     } while (cursor !== '0' && !this.#isClosed);
   }
@@ -190,10 +194,10 @@ export class GuestRetention {
     return Math.floor(Number(seconds) / this.#dayS);
   }
 
-  async #expire(profileId: string, swept: Swept): Promise<void> {
+  async #expire(profileId: string, firstThatStays: number, swept: Swept): Promise<void> {
     let leads: Lead[] = [];
     for (let look = 0; look < LOOKS; look++) {
-      const [word, ...more] = await this.#ask(profileId, leads.length > 0);
+      const [word, ...more] = await this.#ask(profileId, firstThatStays, leads.length > 0);
       if (word === 'leads') {
         leads = await this.#leadsOf(profileId, more);
         for (const { remove } of leads) await remove();
@@ -213,7 +217,7 @@ export class GuestRetention {
     swept.waiting++;
   }
 
-  async #ask(profileId: string, isAlone: boolean): Promise<string[]> {
+  async #ask(profileId: string, firstThatStays: number, isAlone: boolean): Promise<string[]> {
     const { keys } = this.#store;
     const touched = [
       keys.door(profileId),
@@ -225,7 +229,7 @@ export class GuestRetention {
       keys.requests(profileId),
       keys.notes(profileId),
     ];
-    const args = [this.#dayS, this.#days, isAlone ? 1 : 0];
+    const args = [this.#dayS, firstThatStays, isAlone ? 1 : 0];
     return (await this.#store.change(EXPIRE, touched, args)) as string[];
   }
 

@@ -1,6 +1,6 @@
 // What a fail-over may lose. The link to a replica is severed, its master killed a second later, the replica promoted:
 // with REDIS_REPLICAS=1 nothing that was acknowledged is lost, without it what was acknowledged in that second is.
-// FAULTS=full: both, five times.
+// FAULTS=full: both, five times. Reads wait for no replica.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -9,6 +9,7 @@ import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
 import { FULL } from './stage.js';
 
 const TIMES = FULL ? 5 : 1;
@@ -113,4 +114,30 @@ for (let time = 1; time <= TIMES; time++) {
 t.test('without it a second is lost', { timeout: 120_000 }, async (t) => {
   const { lost } = await failOver(t, 0);
   t.ok(lost > 0);
+});
+
+t.test('a process that only reads waits for no replica, though it notes that guests were seen', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const client = connectTo(redis.url);
+  t.teardown(() => client.disconnect());
+  const writer = await startApp(t, redis);
+  const guests = Array.from({ length: 20 }, (_, n) => `seen-${n}`);
+  for (const sessionId of guests)
+    await writer.post('/product/visit', { identity: { sessionId }, productHandle: 'x' });
+  // There is none, so that what waits for one is refused.
+  const reader = await startApp(t, redis, { prefix: writer.prefix, env: { REDIS_REPLICAS: '1' } });
+  for (const sessionId of guests) {
+    const { status, json } = await reader.get(withQuery('/product/visit', { sessionId, productHandle: 'x' }));
+    t.same([status, json.count], [200, 1]);
+  }
+  const noted = async () => /duration_seconds_count\{script="meet"\} (\d+)/.exec(await reader.figures())?.[1];
+  await until('all are noted', async () => (await noted()) === String(guests.length));
+  t.notMatch(await client.info('commandstats'), /^cmdstat_wait:/m);
+  const { status } = await reader.post('/product/visit', {
+    identity: { sessionId: 'new' },
+    productHandle: 'x',
+  });
+  t.equal(status, 503, 'a visit is refused');
+  t.match(await client.info('commandstats'), /^cmdstat_wait:/m);
 });

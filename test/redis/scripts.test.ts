@@ -24,7 +24,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'erase-things': '3f52f40813e21cb82ef5d525f7a36cf01118c7bd',
   'erasure-done': 'c67cb064f377866941a2e9088451c7eaba2fa05c',
   erasures: 'f15e00f9bd03832e960b0a9c020909f56ce3dd73',
-  'expire-guest': '5e0a8981232504fb17532d083a611b6fa04bc1b6',
+  'expire-guest': '9d8fd4082fed6c721aaf7efbdb8dcf960cc3fb45',
   fence: '2409924d290580f6ce271a394330312ada2956e9',
   'flush-beat': 'a73f737e97ac99a13d2fb8cdc26be850c35c1f7f',
   'flush-claim': '3d2fcb853c07412f65350e066529fc9361f6216d',
