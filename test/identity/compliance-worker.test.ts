@@ -6,8 +6,9 @@ import { Compliance, type ComplianceRequest } from '../../src/identity/complianc
 import { ComplianceWorker } from '../../src/identity/compliance-worker.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
+import { identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
-import { identityOf, type Server, startServer } from '../wishlist/world.js';
+import { type Server, startServer } from '../wishlist/world.js';
 
 const DATA_REQUESTS = 2_000;
 const ERASURES = 50;

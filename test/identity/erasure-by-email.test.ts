@@ -4,7 +4,8 @@
 import t, { type Test } from 'tap';
 import type { Doors } from '../../src/identity/doors.js';
 import { eachRedis } from '../harness/app.js';
-import { identityOf, type Server, startServer } from '../wishlist/world.js';
+import { identityOf } from '../harness/samples.js';
+import { type Server, startServer } from '../wishlist/world.js';
 
 const EMAIL = 'erased@rights.example';
 let prefixes = 0;

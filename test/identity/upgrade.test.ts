@@ -9,7 +9,7 @@ import { storeNewItem } from '../../src/wishlist/item.js';
 import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
-import { contentOf } from '../wishlist/world.js';
+import { contentOf } from '../harness/samples.js';
 
 const SALT = 'a'.repeat(64);
 const BUCKETS = 4;
