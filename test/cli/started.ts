@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
 import { UNLIMITED } from '../harness/limits.js';
 import { findProcess, processesOf } from './processes.js';
 import { type Ended, type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
@@ -25,8 +26,7 @@ interface Teardown {
 }
 
 export function startSettings(dir: string): NodeJS.ProcessEnv {
-  const ports = { HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0', DASHBOARD_PORT: '0' };
-  return { ...UNLIMITED, ...ports, DATA_DIR: dir, DRAIN_MS: '0', FLUSH_INTERVAL_MS: '100' };
+  return { ...UNLIMITED, ...settingsBesideOthers(dir), FLUSH_INTERVAL_MS: '100' };
 }
 
 /** The log lines of stdout that are whole. @throws where one is not JSON */
