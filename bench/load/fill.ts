@@ -42,10 +42,11 @@ export async function fillVisits(port: number, visits: Iterable<Visit>): Promise
 
 /** Counts visits, one a request, as many under way as a busy server has: so its log gets entries as those are. */
 export async function sendVisits(port: number, visits: Iterable<Visit>): Promise<void> {
-  const requests = function* () {
-    for (const visit of visits) yield postVisit(visit);
-  };
-  await sendAll(port, VISITS_AT_ONCE, requests());
+  await sendAll(
+    port,
+    VISITS_AT_ONCE,
+    each(visits, (visit) => postVisit(visit)),
+  );
 }
 
 /** Sends finished requests, as many under way as a busy server has. */
@@ -55,10 +56,11 @@ export async function sendRequests(port: number, requests: Iterable<string>): Pr
 
 /** Resets visits, over HTTP: what is left is that their visitors are known. */
 export async function resetVisits(port: number, visits: Iterable<Visit>): Promise<void> {
-  const requests = function* () {
-    for (const visit of visits) yield deleteVisit(visit);
-  };
-  await sendAll(port, RESETS_AT_ONCE, requests());
+  await sendAll(port, RESETS_AT_ONCE, each(visits, deleteVisit));
+}
+
+function* each<T>(values: Iterable<T>, make: (value: T) => string): Generator<string> {
+  for (const value of values) yield make(value);
 }
 
 /** Each connection sends its next request when the last has been done, and until then that one again. */
