@@ -1,4 +1,4 @@
-// The figures that are to be reached, as data: how each is made of the results, and what it should be.
+// The figures to be reached, as data: how each is computed from the results, and its bound.
 
 import type { GroupName } from './cases.js';
 import type { Results } from './results.js';
@@ -10,11 +10,11 @@ export interface Aim {
   readonly title: string;
   readonly reach: { readonly atLeast: number } | { readonly atMost: number };
   readonly unit: string | undefined;
-  /** undefined where what it is made of was not measured. */
+  /** undefined where a part of it was not measured. */
   readonly of: (results: Results) => Figure | number | undefined;
 }
 
-/** Made slice by slice of two cases. */
+/** Computed slice by slice from two cases. */
 function compare(
   ours: CaseResult | undefined,
   theirs: CaseResult | undefined,
@@ -23,7 +23,7 @@ function compare(
   return ours && theirs && medianOf([ours.slices, theirs.slices], figure);
 }
 
-/** The same of a group's. */
+/** The same for two cases of a group. */
 function within(
   group: GroupName,
   ours: string,
@@ -55,7 +55,7 @@ function scaled(group: GroupName, name: string, part: Part): Aim['of'] {
 
 const BOTH = ['server', 'redis'] as const;
 
-/** A figure that is to be so large. */
+/** A figure with a lower bound. */
 const atLeast = (bound: number, title: string, of: Aim['of'], unit?: string): Aim => ({
   title,
   reach: { atLeast: bound },
@@ -63,7 +63,7 @@ const atLeast = (bound: number, title: string, of: Aim['of'], unit?: string): Ai
   unit,
 });
 
-/** A figure that is to be no larger. */
+/** A figure with an upper bound. */
 const atMost = (bound: number, title: string, of: Aim['of'], unit?: string): Aim => ({
   title,
   reach: { atMost: bound },

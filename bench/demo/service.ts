@@ -12,7 +12,7 @@ const MAIN = new URL('../../src/main.js', import.meta.url);
 /** Longer than an orderly stop takes. */
 const STOP_MS = 30_000;
 
-/** What `start` tells whoever started it. */
+/** The message of `start` to its parent process. */
 interface Ready {
   readonly ready: true;
   readonly url: string;

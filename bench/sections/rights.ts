@@ -1,5 +1,5 @@
-// What visitors' rights cost a shop that goes on: the erasure of a whole shop, guests who go because they were not seen for
-// long, both beside visits at a modest rate; how soon a compliance webhook is answered; an erasure from ClickHouse.
+// Visitors' rights under load: the erasure of a whole shop and the sweep of expired guests, each beside visits at a modest
+// rate; the latency of compliance webhooks; an erasure from ClickHouse.
 
 import type { Bench } from '../bench.js';
 import { RATE } from './rights/beside.js';

@@ -1,4 +1,4 @@
-// Settings of a `wishmeter start` beside others: a folder and free ports of its own, and no drain when it stops.
+// Settings for a `wishmeter start` that runs beside others: its own folder, free ports, and no drain when it stops.
 
 export function settingsBesideOthers(dir: string) {
   return {

@@ -37,7 +37,7 @@ export function logLines(stdout: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Resolves when it is ready; whatever the test leaves of it is killed. */
+/** Resolves when it is ready. Processes that the test leaves behind are killed. */
 export async function started(t: Teardown, dir: string, env: NodeJS.ProcessEnv = {}): Promise<Started> {
   const running = spawnWishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
   t.teardown(async () => {

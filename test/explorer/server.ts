@@ -166,7 +166,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       const keys = (await Promise.all(nodes.map((node) => node.keys(`${keyPrefix}:*`)))).flat();
       const found = keys.filter((key) => tags.some((tag) => key.includes(tag)));
       const ours = found.filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
-      // Somebody of a schedule that was abandoned may be in the same bucket.
+      // A person of an abandoned schedule may be in the same bucket.
       const hashes = profiles.map((profile) => profile.slice(profile.indexOf('.') + 1));
       const isAnother = (key: string) =>
         /\}:[a-z]{1,2}:/.test(key) && !hashes.some((hash) => key.includes(hash));

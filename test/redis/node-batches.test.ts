@@ -1,5 +1,5 @@
 // A batch for each node of a cluster: what a script may touch there, and what becomes of operations whose slot is
-// elsewhere or on the move. Each is done once, whatever moves.
+// elsewhere or being migrated. Each operation is done once, also while slots move.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';

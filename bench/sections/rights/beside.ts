@@ -1,5 +1,5 @@
-// Visits at a modest rate, alone and then beside something that Redis does for visitors' rights: what that takes, and how
-// long it keeps the visits waiting.
+// Visits at a modest rate, first alone and then beside an erasure or a sweep: the CPU that it takes, and how long it
+// blocks Redis.
 
 import type { Redis } from 'ioredis';
 import type { Bench } from '../../bench.js';
@@ -12,26 +12,27 @@ import type { Target } from '../../servers/target.js';
 import { postVisit, visitsOf } from '../../traffic/requests.js';
 import { upTo } from './crowd.js';
 
-/** Visits per second, of so many visitors who come back. */
+/** Visits per second. */
 export const RATE = 1_000;
+/** Visitors that these visits are of, each several times. */
 export const COMING_BACK = 1_000;
 const QUIET_RUNS = 3;
 
 type Run = Omit<SteadyResult, 'slowest'> & Metered;
 
-/** Something that is done beside visits. */
+/** An erasure or a sweep beside visits. */
 export interface Beside {
   readonly seconds: number;
   /** Seconds of CPU beyond what the visits take. */
   readonly redisCpu: number;
-  /** Longest command, or whatever else kept Redis, as it tells itself; milliseconds. */
+  /** Redis's longest pause by its own figures, see slow-redis.ts; milliseconds. */
   readonly pauseMs: number;
   readonly told: Readonly<Record<string, number>>;
   readonly pings: Pings;
   readonly runs: Readonly<Record<'before' | 'meanwhile', readonly Run[]>>;
 }
 
-/** Nothing is to come between that has a section of its own, or is not asked for: rewrites of the file, sweeps. */
+/** Keeps rewrites of the append-only file, which `growth` measures, out of this measurement. */
 export async function pausesOff(target: Target): Promise<Redis> {
   const redis = target.redis as Redis;
   await untilWritten(redis);
@@ -40,9 +41,9 @@ export async function pausesOff(target: Target): Promise<Redis> {
 }
 
 /**
- * Visits at a fixed rate, for a while and then beside something.
- * @param work resolves with when it was over (performance.now())
- * @param begun resolves when it begins
+ * Measures some work beside visits at a fixed rate, after runs of the visits alone.
+ * @param work resolves to the time at which it ended, by performance.now()
+ * @param begun resolves once the work has begun, where it begins by itself
  */
 export async function beside(
   bench: Bench,
@@ -98,7 +99,7 @@ export async function runAtRate(bench: Bench, target: Target, seconds: number): 
   return { ...result, ...meter() };
 }
 
-/** Visits of those who come back, who are beyond all others. */
+/** Their numbers are above those of all other visitors. */
 function poolOf(bench: Bench) {
   const first = bench.settings.guests + (bench.settings.crowds[1] as number);
   const visits = visitsOf(upTo(COMING_BACK).map((n) => first + n));

@@ -1,4 +1,4 @@
-// Visitors by number, each with a visit of one product; what the service says of them.
+// Visitors by number, each with a visit to one product, and their counts as the service answers them.
 
 import { ask } from '../../proofs/http.js';
 import { CATALOGUE, type Product } from '../../traffic/catalogue.js';
@@ -23,7 +23,7 @@ export async function countOfCustomer(port: number, n: number): Promise<unknown>
   )['count'];
 }
 
-/** What is made of the numbers from 0 up, each when it is asked for. */
+/** Makes a value of each number from 0 up, lazily. */
 export function* made<T>(count: number, make: (n: number) => T): Generator<T> {
   for (let n = 0; n < count; n++) yield make(n);
 }
@@ -32,7 +32,7 @@ export function upTo(count: number): number[] {
   return Array.from({ length: count }, (_, n) => n);
 }
 
-/** Some of so many, from the first to the last. */
+/** Numbers below `count` at equal distances, the first and the last among them. */
 export function sampleOf(count: number): number[] {
   return upTo(SAMPLE).map((n) => Math.floor((n * (count - 1)) / (SAMPLE - 1)));
 }

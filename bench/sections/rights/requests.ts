@@ -23,7 +23,7 @@ export async function redact(port: number, kind: ComplianceKind, more: object, e
   );
 }
 
-/** Resolves when what was asked for is gone from Redis. (There is no ClickHouse, so the requests stay open.) */
+/** Resolves once all requests of a kind are erased from Redis. (They stay open, since there is no ClickHouse.) */
 export async function untilErased(redis: Redis, kind: ComplianceKind): Promise<void> {
   for (;;) {
     const held = Object.entries(await redis.hgetall(createKeys('wm').compliance)).filter(

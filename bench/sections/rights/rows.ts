@@ -11,7 +11,7 @@ import { rowsOf, untilMerged } from '../../servers/clickhouse.js';
 import { makeYear } from '../../traffic/year.js';
 
 const ERASED_PROFILES = 1_000;
-/** Of its rows, events; the others are visits. */
+/** Share of events among the rows; the others are visits. */
 const EVENTS_SHARE = 0.1;
 
 export interface ErasedRows {

@@ -17,14 +17,14 @@ import { countOf, countOfCustomer, made, nthVisit, sampleOf, upTo } from './crow
 import { redact, untilErased } from './requests.js';
 import { measureWebhooks, type Webhooks } from './webhooks.js';
 
-/** Of the shop's visitors, those who signed in, with a wishlist. */
+/** Share of visitors who signed in and have a wishlist. */
 const SIGNED_IN = 0.02;
 
 export type ErasedShop = Beside & { readonly visitors: number; readonly signedIn: number };
 
 const keys = createKeys('wm');
 
-/** Webhooks first: they need a shop that is not erased. */
+/** Measures the webhooks first, since they need visitors. */
 export async function measureShop(bench: Bench): Promise<{ shop: ErasedShop; webhooks: Webhooks }> {
   const visitors = bench.settings.crowds[1] as number;
   const signedIn = Math.round(visitors * SIGNED_IN);

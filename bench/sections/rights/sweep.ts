@@ -1,4 +1,4 @@
-// The sweep of guests who were not seen for long, beside visits.
+// The sweep of guests whose GUEST_RETENTION_DAYS are over, beside visits.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,15 +13,15 @@ import { startWishmeter } from '../../servers/wishmeter.js';
 import { type Beside, beside, COMING_BACK, pausesOff } from './beside.js';
 import { countOf, made, nthVisit, sampleOf } from './crowd.js';
 
-/** One of so many guests was not seen for long. */
+/** One of this many guests is expired. */
 const EXPIRED_OF = 10;
-/** Days ago, where GUEST_RETENTION_DAYS is 365: of those who go, and at most of the others. */
+/** Days since the last visit, where GUEST_RETENTION_DAYS is 365: of an expired guest, and at most of any other. */
 const [LONG_AGO, RECENT] = [400, 300];
 const DAY_S = 86_400;
 /** Bytes of memory for each guest: Redis, its fork, the file it writes. */
 const BYTES_PER_GUEST = 600;
 const FEWER_GUESTS = 1_000_000;
-/** A sweep rests between its steps; without a step for so long it is over. */
+/** A sweep rests between its steps. After this time without a step it is over. */
 const SWEEP_RESTS_MS = 5_000;
 const LOOK_MS = 100;
 
@@ -40,7 +40,7 @@ export async function measureSweep(bench: Bench): Promise<Sweep> {
     ...nthVisit(n),
     day: today - (isExpired(n) ? LONG_AGO : 1 + (n % RECENT)),
   });
-  bench.say(`${guests} guests, ${expired} of whom were not seen for long`);
+  bench.say(`${guests} guests, ${expired} of them expired`);
   await fillGuests(redis.url, made(guests, guestOf));
   // Its first sweep begins a minute after its start.
   const target = await startWishmeter(
@@ -81,7 +81,7 @@ export async function measureSweep(bench: Bench): Promise<Sweep> {
   }
 }
 
-/** How many times Redis was asked for a page of its keys, which only a sweep does. */
+/** Number of SCAN calls so far; only the sweep makes them. */
 async function pagesOf(redis: Redis): Promise<number> {
   const [, calls] = /^cmdstat_scan:calls=(\d+)/m.exec(await redis.info('commandstats')) ?? [];
   return Number(calls ?? 0);

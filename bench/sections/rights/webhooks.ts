@@ -1,4 +1,4 @@
-// How soon a compliance webhook is answered, beside visits.
+// The latency of compliance webhooks, beside visits.
 
 import { deepEqual } from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,7 +21,7 @@ export interface Webhooks {
   readonly longestMs: number;
 }
 
-/** Customers' erasures, beside visits: how soon they are answered. What they ask for is done meanwhile and afterwards. */
+/** Times the answers to customers' erasures; the erasures themselves are done in the background. */
 export async function measureWebhooks(bench: Bench, target: Target, signedIn: number): Promise<Webhooks> {
   const { port } = target;
   const stays = sampleOf(signedIn).filter((n) => n >= WEBHOOKS);
