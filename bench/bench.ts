@@ -1,4 +1,4 @@
-// What every section is given.
+// The context that every section gets.
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,11 +10,11 @@ export interface Bench {
   readonly pools: Pools;
   /** Says what is being done. */
   readonly say: (sentence: string) => void;
-  /** The path of a folder that nobody had before. */
+  /** The path of a new folder. */
   folder(): string;
 }
 
-/** @param dir where everything is made; whoever gave it removes it */
+/** @param dir folder for all that the run makes; the caller removes it */
 export function createBench(dir: string, settings: BenchSettings, say: (sentence: string) => void): Bench {
   const pools = join(dir, 'pools');
   mkdirSync(pools);

@@ -1,4 +1,4 @@
-// The cases, as data: who is asked what, and in which company. What should come of them is in figures.ts.
+// The cases, as data: server, load and neighbours of each. The figures to be reached are in figures.ts.
 
 import type { ProofName } from './proofs/proofs.js';
 import type { Target, TargetSpec } from './servers/target.js';

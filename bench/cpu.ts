@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import type { Part, Target } from './servers/target.js';
 
-/** The kernel counts in these for us, whatever it counts in itself (USER_HZ). */
+/** Unit of CPU times in /proc (USER_HZ); fixed, and independent of the kernel's own tick. */
 const TICKS_PER_SECOND = 100;
 // Fields of /proc/<pid>/stat, counted from behind the name.
 const [UTIME, STIME, CUTIME, CSTIME] = [11, 12, 13, 14] as const;

@@ -1,4 +1,4 @@
-// The figures that are to be reached, as data: how each is made of the results, and what it should be.
+// The figures to be reached, as data: how each is computed from the results, and its bound.
 
 import type { GroupName } from './cases.js';
 import type { Results } from './results.js';
@@ -9,12 +9,12 @@ import { cpuUs, type Figure, medianOf, type Slice } from './slice.js';
 export interface Aim {
   readonly title: string;
   readonly reach: { readonly atLeast: number } | { readonly atMost: number };
-  readonly unit?: string;
-  /** undefined where what it is made of was not measured. */
+  readonly unit: string | undefined;
+  /** undefined where a part of it was not measured. */
   readonly of: (results: Results) => Figure | number | undefined;
 }
 
-/** Made slice by slice of two cases. */
+/** Computed slice by slice from two cases. */
 function compare(
   ours: CaseResult | undefined,
   theirs: CaseResult | undefined,
@@ -23,7 +23,7 @@ function compare(
   return ours && theirs && medianOf([ours.slices, theirs.slices], figure);
 }
 
-/** The same of a group's. */
+/** The same for two cases of a group. */
 function within(
   group: GroupName,
   ours: string,
@@ -55,170 +55,113 @@ function scaled(group: GroupName, name: string, part: Part): Aim['of'] {
 
 const BOTH = ['server', 'redis'] as const;
 
+/** A figure with a lower bound. */
+const atLeast = (bound: number, title: string, of: Aim['of'], unit?: string): Aim => ({
+  title,
+  reach: { atLeast: bound },
+  of,
+  unit,
+});
+
+/** A figure with an upper bound. */
+const atMost = (bound: number, title: string, of: Aim['of'], unit?: string): Aim => ({
+  title,
+  reach: { atMost: bound },
+  of,
+  unit,
+});
+
 const AIMS: readonly Aim[] = [
-  {
-    title: 'visit: CPU of server and Redis against the floor',
-    reach: { atMost: 1.1 },
-    of: cpu('visits', 'visit', 'floor', ...BOTH),
-  },
-  {
-    title: "visit: server's CPU against bare uWebSockets.js",
-    reach: { atMost: 1.75 },
-    of: cpu('visits', 'visit', 'bare', 'server'),
-  },
-  {
-    title: 'visit: requests/s against webdis HINCRBY',
-    reach: { atLeast: 0.9 },
-    of: within('visits', 'visit', 'webdis-hincrby', rates),
-  },
-  {
-    title: 'visit: requests/s against Fastify with ioredis',
-    reach: { atLeast: 2 },
-    of: within('visits', 'visit', 'fastify', rates),
-  },
-  {
-    title: "visit log: Redis's CPU, on against off",
-    reach: { atMost: 1.15 },
-    of: cpu('visits', 'visit', 'visit-unlogged', 'redis'),
-  },
-  {
-    title: "visit log: server's CPU, on against off",
-    reach: { atMost: 1.05 },
-    of: cpu('visits', 'visit', 'visit-unlogged', 'server'),
-  },
-  {
-    title: 'visit log: bytes of a visit that waits',
-    reach: { atMost: 70 },
-    of: ({ visitLog }) => visitLog?.waitingBytes,
-  },
-  {
-    title: 'visit log: visits flushed per second',
-    reach: { atLeast: 400_000 },
-    of: ({ visitLog }) => visitLog?.flushed,
-  },
-  {
-    title: 'visit log: bytes of a visit on disk, merged',
-    reach: { atMost: 12 },
-    of: ({ visitLog }) => visitLog?.diskMerged.bytesPerRow,
-  },
-  {
-    title: "read: CPU against a visit's",
-    reach: { atMost: 0.8 },
-    of: cpu('visits', 'read', 'visit', ...BOTH),
-  },
-  {
-    title: 'read: requests/s against webdis HGET',
-    reach: { atLeast: 0.95 },
-    of: within('visits', 'read', 'webdis-hget', rates),
-  },
-  {
-    title: "event: CPU of server and Redis against a visit's",
-    reach: { atMost: 1.35 },
-    of: cpu('wishlist', 'event', 'visit', ...BOTH),
-  },
-  {
-    title: "/item/add: server's CPU, scaled by bare's drift",
-    unit: 'µs',
-    reach: { atMost: 60 },
-    of: scaled('wishlist', 'item-add', 'server'),
-  },
-  {
-    title: "/item/add: Redis's CPU, scaled by bare's drift",
-    unit: 'µs',
-    reach: { atMost: 20 },
-    of: scaled('wishlist', 'item-add', 'redis'),
-  },
-  {
-    title: "visits in batches of 100: visits per CPU second against single visits'",
-    reach: { atLeast: 5 },
-    of: within('relays', 'visit-batch', 'visit', (a, b) => cpuUs(b, ...BOTH) / cpuUs(a, ...BOTH)),
-  },
-  ...([400, 401, 413] as const).map((status) => ({
-    title: `a flood of ${status}s: CPU per request against a visit's`,
-    reach: { atMost: 1 },
-    of: cpu('relays', `flood-${status}`, 'visit', ...BOTH),
-  })),
-  {
-    title: "visit on a cluster of 3 masters: all Redis's CPU against one server's",
-    reach: { atMost: 1.15 },
-    of: cpu('scale', 'visit-cluster', 'visit', 'redis'),
-  },
-  {
-    title: 'the same at 512 connections',
-    reach: { atMost: 1.15 },
-    of: cpu('scale', 'visit-cluster-busy', 'visit-busy', 'redis'),
-  },
-  {
-    title: 'p99 at half peak against bare uWebSockets.js at that rate',
-    reach: { atMost: 2 },
-    of: ({ latency }) =>
+  atMost(1.1, 'visit: CPU of server and Redis against the floor', cpu('visits', 'visit', 'floor', ...BOTH)),
+  atMost(1.75, "visit: server's CPU against bare uWebSockets.js", cpu('visits', 'visit', 'bare', 'server')),
+  atLeast(
+    0.9,
+    'visit: requests/s against webdis HINCRBY',
+    within('visits', 'visit', 'webdis-hincrby', rates),
+  ),
+  atLeast(2, 'visit: requests/s against Fastify with ioredis', within('visits', 'visit', 'fastify', rates)),
+  atMost(1.15, "visit log: Redis's CPU, on against off", cpu('visits', 'visit', 'visit-unlogged', 'redis')),
+  atMost(1.05, "visit log: server's CPU, on against off", cpu('visits', 'visit', 'visit-unlogged', 'server')),
+  atMost(70, 'visit log: bytes of a visit that waits', ({ visitLog }) => visitLog?.waitingBytes),
+  atLeast(400_000, 'visit log: visits flushed per second', ({ visitLog }) => visitLog?.flushed),
+  atMost(
+    12,
+    'visit log: bytes of a visit on disk, merged',
+    ({ visitLog }) => visitLog?.diskMerged.bytesPerRow,
+  ),
+  atMost(0.8, "read: CPU against a visit's", cpu('visits', 'read', 'visit', ...BOTH)),
+  atLeast(0.95, 'read: requests/s against webdis HGET', within('visits', 'read', 'webdis-hget', rates)),
+  atMost(
+    1.35,
+    "event: CPU of server and Redis against a visit's",
+    cpu('wishlist', 'event', 'visit', ...BOTH),
+  ),
+  atMost(
+    60,
+    "/item/add: server's CPU, scaled by bare's drift",
+    scaled('wishlist', 'item-add', 'server'),
+    'µs',
+  ),
+  atMost(20, "/item/add: Redis's CPU, scaled by bare's drift", scaled('wishlist', 'item-add', 'redis'), 'µs'),
+  atLeast(
+    5,
+    "visits in batches of 100: visits per CPU second against single visits'",
+    within('relays', 'visit-batch', 'visit', (a, b) => cpuUs(b, ...BOTH) / cpuUs(a, ...BOTH)),
+  ),
+  ...([400, 401, 413] as const).map((status) =>
+    atMost(
+      1,
+      `a flood of ${status}s: CPU per request against a visit's`,
+      cpu('relays', `flood-${status}`, 'visit', ...BOTH),
+    ),
+  ),
+  atMost(
+    1.15,
+    "visit on a cluster of 3 masters: all Redis's CPU against one server's",
+    cpu('scale', 'visit-cluster', 'visit', 'redis'),
+  ),
+  atMost(1.15, 'the same at 512 connections', cpu('scale', 'visit-cluster-busy', 'visit-busy', 'redis')),
+  atMost(
+    2,
+    'p99 at half peak against bare uWebSockets.js at that rate',
+    ({ latency }) =>
       latency && medianOf([latency.runs.visit, latency.runs.bare], (ours, bare) => ours.p99Ms / bare.p99Ms),
-  },
-  {
-    title: 'flusher against direct insert of the same bytes',
-    reach: { atLeast: 0.85 },
-    of: ({ flusher }) => ratio(flusher?.flushed, flusher?.direct),
-  },
-  {
-    title: 'flusher',
-    unit: 'rows/s',
-    reach: { atLeast: 150_000 },
-    of: ({ flusher }) => flusher?.flushed,
-  },
-  {
-    title: 'Redis per identity',
-    unit: 'B',
-    reach: { atMost: 71 },
-    of: ({ growth }) => growth?.bytesPerIdentity,
-  },
-  {
-    title: 'Redis per visitor with one product',
-    unit: 'B',
-    reach: { atMost: 121 },
-    of: ({ growth }) => growth?.bytesPerVisitor,
-  },
-  {
-    title: 'Redis per pending event beyond its own line',
-    unit: 'B',
-    reach: { atMost: 18 },
-    of: ({ flusher }) => flusher?.redisBytesBeyondLine,
-  },
-  {
-    title: 'visits with 10 million visitors against 10 thousand',
-    reach: { atLeast: 0.85 },
-    of: ({ growth: { cases } = {} }) =>
-      compare(cases?.['10,000,000 visitors'], cases?.['10,000 visitors'], rates),
-  },
-  {
-    title: "Redis's longest pause while a shop is erased",
-    unit: 'ms',
-    reach: { atMost: 5 },
-    of: ({ rights }) => rights?.shop.pauseMs,
-  },
-  {
-    title: "Redis's longest pause while guests who were not seen for long go",
-    unit: 'ms',
-    reach: { atMost: 5 },
-    of: ({ rights }) => rights?.sweep.pauseMs,
-  },
-  {
-    title: 'compliance webhook, longest answer under load',
-    unit: 'ms',
-    reach: { atMost: 1_000 },
-    of: ({ rights }) => rights?.webhooks.longestMs,
-  },
-  {
-    title: 'ClickHouse disk per event, parts merged',
-    unit: 'B',
-    reach: { atMost: 60 },
-    of: ({ flusher }) => flusher?.diskMerged.bytesPerRow,
-  },
-  {
-    title: 'ready after start, installed, empty data folder',
-    unit: 'ms',
-    reach: { atMost: 3_000 },
-    of: ({ start }) => start?.readyMs,
-  },
+  ),
+  atLeast(0.85, 'flusher against direct insert of the same bytes', ({ flusher }) =>
+    ratio(flusher?.flushed, flusher?.direct),
+  ),
+  atLeast(150_000, 'flusher', ({ flusher }) => flusher?.flushed, 'rows/s'),
+  atMost(71, 'Redis per identity', ({ growth }) => growth?.bytesPerIdentity, 'B'),
+  atMost(121, 'Redis per visitor with one product', ({ growth }) => growth?.bytesPerVisitor, 'B'),
+  atMost(
+    18,
+    'Redis per pending event beyond its own line',
+    ({ flusher }) => flusher?.redisBytesBeyondLine,
+    'B',
+  ),
+  atLeast(0.85, 'visits with 10 million visitors against 10 thousand', ({ growth: { cases } = {} }) =>
+    compare(cases?.['10,000,000 visitors'], cases?.['10,000 visitors'], rates),
+  ),
+  atMost(5, "Redis's longest pause while a shop is erased", ({ rights }) => rights?.shop.pauseMs, 'ms'),
+  atMost(
+    5,
+    "Redis's longest pause while guests who were not seen for long go",
+    ({ rights }) => rights?.sweep.pauseMs,
+    'ms',
+  ),
+  atMost(
+    1_000,
+    'compliance webhook, longest answer under load',
+    ({ rights }) => rights?.webhooks.longestMs,
+    'ms',
+  ),
+  atMost(
+    60,
+    'ClickHouse disk per event, parts merged',
+    ({ flusher }) => flusher?.diskMerged.bytesPerRow,
+    'B',
+  ),
+  atMost(3_000, 'ready after start, installed, empty data folder', ({ start }) => start?.readyMs, 'ms'),
 ];
 
 export interface Measured {

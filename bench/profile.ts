@@ -73,8 +73,8 @@ async function runUnderProfiler(
 }
 
 /**
- * The server on a core of its own, all else on the others: the profiler's samples are of the time that passes, and a
- * call that wakes somebody up who then takes the server's core would seem to be slow.
+ * Pins the server to a core of its own and all other processes to the others. The profiler samples wall-clock time: a
+ * system call that wakes a process which then takes the server's core would seem slow.
  */
 function pin({ pids: { server = [], ...others } }: Target): void {
   const last = cpus().length - 1;

@@ -1,4 +1,4 @@
-// The rules on who may import what, and who may touch `process`: the real tree keeps them, and each
+// The import rules, and the rule on which file may touch `process`: the real tree keeps them, and each
 // planted violation is found. Without the second half a rule with a typing mistake would pass for ever.
 
 import { execFile } from 'node:child_process';

@@ -10,9 +10,8 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { client, logLines, sql } from './cli/started.js';
 import { tempDir, until } from './cli/wishmeter.js';
-import { startTestClickHouse } from './harness/clickhouse.js';
 import { needs } from './harness/needs.js';
-import { startTestRedis } from './harness/redis.js';
+import { startStores } from './harness/stores.js';
 
 const exec = promisify(execFile);
 const MAKE_PACKAGE = fileURLToPath(new URL('../../.ci/package.mjs', import.meta.url));
@@ -63,21 +62,9 @@ t.test('the package', linux, async (t) => {
   });
 
   t.test('migrates, serves and flushes', async (t) => {
-    const redis = await startTestRedis();
-    t.teardown(() => redis.stop());
-    const clickhouse = await startTestClickHouse();
-    t.teardown(() => clickhouse.stop());
-    const env = {
-      PATH,
-      REDIS_URL: redis.url,
-      CLICKHOUSE_URL: clickhouse.url,
-      API_KEYS: KEY,
-      HOST: '127.0.0.1',
-      PORT: '0',
-      DRAIN_MS: '0',
-      REDIS_TIMEOUT_MS: '900',
-      FLUSH_INTERVAL_MS: '50',
-    };
+    const stores = await startStores(t);
+    const { clickhouse } = stores;
+    const env = { ...stores.env, PATH, API_KEYS: KEY, REDIS_TIMEOUT_MS: '900' };
     const { stdout: migrated } = await exec(program, ['migrate'], { env });
     t.match(migrated, /^001_\w+\n/);
 

@@ -30,7 +30,7 @@ function schema(): Map<string, Set<string>> {
   return tables;
 }
 
-t.test('Redis: every kind of key is told of, with how long it is kept and who sees it', async (t) => {
+t.test('Redis: every kind of key is listed, with its retention and its readers', async (t) => {
   const rows = rowsOf(redis);
   const kinds = Object.keys(createKeys('wm'));
   t.same(rows.map(({ name }) => name).sort(), kinds.sort());

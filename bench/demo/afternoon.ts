@@ -1,5 +1,5 @@
 // The afternoon: all visitors, some of them at the same time, then every count and wishlist read once more,
-// then the events found again in ClickHouse. Gives what it found; what to make of it is demo.ts's.
+// then the events looked up in ClickHouse. Returns the findings; demo.ts reports them.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Analyst } from './analyst.js';
@@ -15,7 +15,7 @@ import { spendAfternoon } from './visitor.js';
 const AT_ONCE = 100;
 /** Milliseconds that the last event may take to ClickHouse. */
 const ARRIVAL_MS = 10_000;
-/** Milliseconds after which an event that nobody asked for would be in ClickHouse. */
+/** Milliseconds after which an unexpected event would have reached ClickHouse. */
 const SETTLE_MS = 3_000;
 
 /** @param onLeave called when a visitor has left, with a note on how far it is */

@@ -1,4 +1,4 @@
-// What the shop sells: some products that everyone looks at, and many that few do.
+// The shop's products: a few popular ones, and many with few visits.
 
 export interface Product {
   readonly id: string;

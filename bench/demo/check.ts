@@ -1,4 +1,4 @@
-// What was answered, held against what the visitor knows.
+// Compares answers with what the visitor's diary says.
 
 import type { Product } from './catalogue.js';
 import type { Belongings } from './diary.js';

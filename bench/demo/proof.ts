@@ -1,4 +1,4 @@
-// What has to be true of the events after the afternoon, and whether it is.
+// Checks of the stored events against the diaries of the visitors.
 
 import type { Diary, EventColumns } from './diary.js';
 import type { StoredEvents, StoredMerge } from './stored.js';
@@ -42,7 +42,7 @@ export function compareEvents(everyone: readonly Known[], stored: readonly Store
       wrong.push(`visitor ${diary.number}: ${describe(row)}: of profile ${row.profile_id}, not ${profileId}`);
     }
   }
-  for (const row of [...byVisitor.values()].flat()) wrong.push(`nobody's: ${describe(row)}`);
+  for (const row of [...byVisitor.values()].flat()) wrong.push(`of no visitor: ${describe(row)}`);
   return wrong;
 }
 

@@ -1,4 +1,4 @@
-// Chance that comes out the same each time: a demo that fails should fail again.
+// Random numbers from a fixed seed, so that a failure of the demo can be repeated.
 
 export interface Random {
   /** From 0 up to 1. */

@@ -6,12 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { readServiceUrl } from '../../src/embedded/service-url.js';
+import { settingsBesideOthers } from '../servers/beside-others.js';
 
 const MAIN = new URL('../../src/main.js', import.meta.url);
 /** Longer than an orderly stop takes. */
 const STOP_MS = 30_000;
 
-/** What `start` tells whoever started it. */
+/** The message of `start` to its parent process. */
 interface Ready {
   readonly ready: true;
   readonly url: string;
@@ -51,12 +52,7 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
   const dir = await mkdtemp(join(tmpdir(), 'wishmeter-demo-'));
   const { API_KEYS: _keys, BASE_PATH: _base, ...rest } = env;
   const settings = {
-    DATA_DIR: dir,
-    HOST: '127.0.0.1',
-    PORT: '0',
-    CLICKHOUSE_PORT: '0',
-    DASHBOARD_PORT: '0',
-    DRAIN_MS: '0',
+    ...settingsBesideOthers(dir),
     // One address brings a whole shop's visitors.
     STRANGER_RATE_LIMIT: '0',
     STRANGER_NEW_VISITORS: '0',

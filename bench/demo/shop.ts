@@ -1,9 +1,9 @@
-// What visitors can do in the shop, whatever it costs in HTTP calls. Behaviour (visitor.ts) knows only
-// this; http-shop.ts is the one that knows paths and bodies.
+// The operations that visitors have in the shop. Their behaviour (visitor.ts) uses only this interface; http-shop.ts
+// implements it with HTTP calls.
 
 import type { Product } from './catalogue.js';
 
-/** Who does it. */
+/** The visitor of an operation. */
 export interface Shopper {
   readonly sessionId: string;
   /** Where the shopper has signed in. */

@@ -1,29 +1,29 @@
-// Arrivals at a rate, by chance (Poisson), as from many visitors who know nothing of each other: whoever is told of one
-// sends a request or counts it as turned away, but never makes the next one wait.
+// Random arrivals at a fixed rate (a Poisson process), as from many independent visitors. For each arrival the caller
+// sends a request, or counts it as turned away; it never delays the next arrival.
 //
-// A timer of Node's is as fine as a millisecond, and requests here are some tens of microseconds apart. So every
-// turn of the event loop tells of what is due and then sleeps until the next is, if that is not at once. It does not
-// spin: the processor is wanted by the server under test.
+// Node's timers have a resolution of a millisecond, and requests here are some tens of microseconds apart. So each
+// turn of the event loop reports the arrivals that are due and then sleeps until the next one. It does not spin, since
+// the server under test needs the processor.
 
 import type { Random } from '../demo/random.js';
 
-/** Longest sleep: an answer that comes in the meantime is seen so much later. */
+/** Longest sleep. It delays the reading of answers, and timers, by at most as much. */
 const LONGEST_SLEEP_MS = 0.05;
 
 export interface Arrivals {
   /** Per second. */
   readonly rate: number;
-  /** When the first may come and when no more do, as performance.now() tells. */
+  /** Time of the first possible arrival and end of arrivals, by performance.now(). */
   readonly begin: number;
   readonly end: number;
   readonly random: Random;
   /** @param intended when it was due */
   readonly arrive: (intended: number) => void;
-  /** Asked turn after turn when all have arrived: whether there is nothing more to wait for. */
+  /** Called in each turn after the end of arrivals; true ends the wait. */
   readonly isOver: (now: number) => boolean;
 }
 
-/** Resolves when it is over. Nobody else's timers come late by more than the longest sleep. */
+/** Resolves once `isOver` is true after the end of arrivals. */
 export function runArrivals({ rate, begin, end, random, arrive, isOver }: Arrivals): Promise<void> {
   const cell = new Int32Array(new SharedArrayBuffer(4));
   const gap = () => (-Math.log(1 - random.next()) * 1_000) / rate;

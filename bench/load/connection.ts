@@ -57,7 +57,7 @@ export class Connection {
     this.#socket.destroy();
   }
 
-  /** @param intended when it should have been sent, for whoever is told of the answer */
+  /** @param intended when the request was due; passed on with its answer */
   send(request: Buffer, intended: number): void {
     this.#intended = intended;
     this.#busy = true;

@@ -1,5 +1,5 @@
-// Fills a Redis for what takes millions of something: visits over HTTP, in batches; events without it, by the service's
-// own recorder.
+// Fills Redis for measurements with millions of visitors or events: visits over HTTP, in batches; events by the
+// service's own recorder, without HTTP.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
@@ -26,7 +26,7 @@ const EVENTS_AT_ONCE = 64;
 const DAY_BEGINS = Date.UTC(2026, 0, 15);
 const DAY_MS = 86_400_000;
 
-/** Counts visits, in batches, over HTTP; some of them maybe twice, where a full store answers too late. */
+/** Counts visits over HTTP, in batches. A batch whose answer came too late is sent again and may count twice. */
 export async function fillVisits(port: number, visits: Iterable<Visit>): Promise<void> {
   const batches = function* () {
     let batch: Visit[] = [];
@@ -40,28 +40,30 @@ export async function fillVisits(port: number, visits: Iterable<Visit>): Promise
   await sendAll(port, BATCHES_AT_ONCE, batches());
 }
 
-/** Counts visits, one a request, as many under way as a busy server has: so its log gets entries as those are. */
+/** Counts visits, one per request, with the concurrency of a busy server: entries of the log are as large as there. */
 export async function sendVisits(port: number, visits: Iterable<Visit>): Promise<void> {
-  const requests = function* () {
-    for (const visit of visits) yield postVisit(visit);
-  };
-  await sendAll(port, VISITS_AT_ONCE, requests());
+  await sendAll(
+    port,
+    VISITS_AT_ONCE,
+    each(visits, (visit) => postVisit(visit)),
+  );
 }
 
-/** Sends finished requests, as many under way as a busy server has. */
+/** Sends finished requests with the concurrency of a busy server. */
 export async function sendRequests(port: number, requests: Iterable<string>): Promise<void> {
   await sendAll(port, VISITS_AT_ONCE, requests[Symbol.iterator]());
 }
 
-/** Resets visits, over HTTP: what is left is that their visitors are known. */
+/** Resets visits over HTTP: counts are gone, and the visitors stay known. */
 export async function resetVisits(port: number, visits: Iterable<Visit>): Promise<void> {
-  const requests = function* () {
-    for (const visit of visits) yield deleteVisit(visit);
-  };
-  await sendAll(port, RESETS_AT_ONCE, requests());
+  await sendAll(port, RESETS_AT_ONCE, each(visits, deleteVisit));
 }
 
-/** Each connection sends its next request when the last has been done, and until then that one again. */
+function* each<T>(values: Iterable<T>, make: (value: T) => string): Generator<string> {
+  for (const value of values) yield make(value);
+}
+
+/** Each connection sends a request until it succeeds, and then its next one. */
 async function sendAll(port: number, connections: number, requests: Iterator<string>): Promise<void> {
   const send = async () => {
     let settled = (_ok: boolean) => {};
@@ -123,7 +125,7 @@ end
 const GUESTS_PER_CALL = 500;
 const CALLS_AT_ONCE = 4;
 
-/** Writes guests who were last seen on some day: over HTTP they would be seen today. One server, no cluster. */
+/** Writes guests with the day on which each was last seen; over HTTP that would be today. One server, no cluster. */
 export async function fillGuests(redisUrl: string, guests: Iterable<StoredGuest>): Promise<void> {
   await withStore(redisUrl, async (store) => {
     const { keys, deployment, client } = store;

@@ -1,5 +1,6 @@
-// A client that asks Redis for nothing but an answer, every millisecond, on a connection of its own: what Redis's pauses
-// are to others. It waits for a core as they do, so it is no less than what Redis tells of itself (slow-redis.ts).
+// A client that sends PING to Redis every millisecond, on a connection of its own: how long Redis's pauses are for its
+// clients. That includes the time in which this client waits for a core, so it is an upper bound for Redis's own
+// figures (slow-redis.ts).
 
 import type { Redis } from 'ioredis';
 import { percentile } from '../statistics.js';

@@ -2,10 +2,10 @@
 --
 -- args: file · index of the first request (from 0) · most requests (0: no limit) · seconds · connections
 --
--- Sends nothing more after its time, and lets what is under way be answered: every connection is given an empty
--- request, which wrk never sends. When the last one has its, all that was sent has been answered, and "drained"
--- says so; whoever reads it interrupts wrk. So the number of answers is exactly what servers have done, which
--- wrk alone does not tell: it drops the requests under way when its time is over.
+-- When its time is over it sends no more requests and waits for the outstanding answers: each connection is given an
+-- empty request, which wrk never sends. Once every connection has one, all requests are answered; the script prints
+-- "drained", and the reader of its output interrupts wrk. So every request that a server handled is counted. wrk alone
+-- drops the requests that are outstanding when its time is over.
 
 local ffi = require('ffi')
 ffi.cdef [[

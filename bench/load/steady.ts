@@ -1,6 +1,6 @@
-// Load at a fixed rate, whatever the server does: arrivals by chance (Poisson) as from many visitors who know
-// nothing of each other, each request timed from the moment when it was meant to be sent. A server that pauses is
-// charged for all who came in the meantime, which a closed loop such as wrk's forgets (coordinated omission).
+// Load at a fixed rate that does not depend on the server (an open model): random arrivals, as from many independent
+// visitors (see arrivals.ts). Each request is timed from the moment when it was due. So a pause of the server counts for
+// every request that was due during it, which a closed loop such as wrk's misses (coordinated omission).
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

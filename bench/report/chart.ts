@@ -6,7 +6,7 @@ import { medianOf } from '../slice.js';
 
 const COLOURS = { limit: '#9aa0a6', floor: '#9aa0a6', peer: '#d08a3c', ours: '#2f6f9f' } as const;
 const ROW = 30;
-/** Width of the names: without a browser nobody can measure text. */
+/** Width of the names, fixed: text can't be measured without a browser. */
 const NAMES = 250;
 
 export function chart({ groups }: Results): string {

@@ -3,7 +3,7 @@
 import { measuredFigures } from '../figures.js';
 import type { Results } from '../results.js';
 import type { Run } from '../sections/latency.js';
-import type { Beside } from '../sections/rights.js';
+import type { Beside } from '../sections/rights/beside.js';
 import type { CaseResult, GroupResult } from '../sections/slices.js';
 import type { Part } from '../servers/target.js';
 import { cpuUs, isDisturbed, medianOf, type Slice } from '../slice.js';

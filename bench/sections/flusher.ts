@@ -1,5 +1,5 @@
-// The flusher's ceiling: a full stream into ClickHouse, beside the same blocks of bytes inserted directly; and on the
-// way what a pending event takes in Redis and what a stored one takes on disk.
+// The flusher's throughput: a full stream flushed into ClickHouse, beside direct inserts of the same blocks. Also the
+// bytes of a pending event in Redis and of a stored one on disk.
 
 import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -115,7 +115,7 @@ async function measure({ settings, say }: Bench, world: World): Promise<FlusherC
   };
 }
 
-/** Seconds from the flusher's start until the stream is empty. Whoever starts it has made the tables before. */
+/** Migrates the database, then measures the seconds from the flusher's start until the stream is empty. */
 async function flush(world: World, database: string): Promise<{ seconds: number; cpu: CpuByPart }> {
   const { redis, client, clickhouse, admin } = world;
   await migrate(admin, database);

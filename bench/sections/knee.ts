@@ -1,5 +1,5 @@
-// The knee: the highest steady rate of events at which everything on this machine (server, Redis, flusher,
-// ClickHouse, and the load itself) still drains, and what gives way first above it.
+// The knee: the highest steady rate of events at which everything on this machine (server, Redis, flusher, ClickHouse and
+// the load generator) still keeps up, and which part falls behind first above it.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Bench } from '../bench.js';

@@ -6,6 +6,7 @@ import { mkdir } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Bench } from '../bench.js';
+import { settingsBesideOthers } from '../servers/beside-others.js';
 import { ROOT } from '../servers/wishmeter.js';
 import { median } from '../statistics.js';
 
@@ -26,17 +27,9 @@ export async function measureStart({ folder, say, settings }: Bench): Promise<St
 async function startOnce(dir: string): Promise<number> {
   await mkdir(dir);
   const { PATH, HOME, TMPDIR } = process.env;
-  const settings = {
-    DATA_DIR: dir,
-    HOST: '127.0.0.1',
-    PORT: '0',
-    CLICKHOUSE_PORT: '0',
-    DASHBOARD_PORT: '0',
-    DRAIN_MS: '0',
-  };
   const began = performance.now();
   const child = spawn(process.execPath, [fileURLToPath(new URL('dist/src/main.js', ROOT)), 'start'], {
-    env: { PATH, HOME, TMPDIR, ...settings },
+    env: { PATH, HOME, TMPDIR, ...settingsBesideOthers(dir) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = once(child, 'exit');

@@ -35,8 +35,21 @@ export async function startMasters(dir: string, count: number): Promise<Embedded
 async function startMaster(dir: string, self: Member, members: readonly Member[]): Promise<EmbeddedRedis> {
   await mkdir(dir, { recursive: true });
   await writeFile(join(dir, 'nodes.conf'), nodesConf(self, members));
-  const { port, bus } = self;
-  const args = Object.entries({
+  const { port } = self;
+  const args = memberArgs(self);
+  const child = await startChild({
+    name: `Redis on ${port}`,
+    command: () => ({ file: findRedis(), args, cwd: dir, env: bareEnvironment() }),
+    ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
+    output: 'tail',
+    restart: false,
+  });
+  return { url: `redis://127.0.0.1:${port}`, pid: child.pid, stop: child.stop };
+}
+
+/** Arguments of a node's program, in its folder. @param more settings */
+export function memberArgs({ port, bus }: Member, more: Readonly<Record<string, string>> = {}): string[] {
+  return Object.entries({
     dir: '.',
     port: String(port),
     bind: '127.0.0.1',
@@ -47,15 +60,8 @@ async function startMaster(dir: string, self: Member, members: readonly Member[]
     'maxmemory-policy': 'noeviction',
     'hash-max-listpack-entries': '512',
     loglevel: 'warning',
+    ...more,
   }).flatMap(([name, value]) => [`--${name}`, value]);
-  const child = await startChild({
-    name: `Redis on ${port}`,
-    command: () => ({ file: findRedis(), args, cwd: dir, env: bareEnvironment() }),
-    ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
-    output: 'tail',
-    restart: false,
-  });
-  return { url: `redis://127.0.0.1:${port}`, pid: child.pid, stop: child.stop };
 }
 
 /** What makes a node begin as if it had met the others: a handshake of CLUSTER MEET takes seconds on a busy machine, and may be lost. */

@@ -1,9 +1,9 @@
-// For programs that don't say when they are ready.
+// Waits for programs that do not report that they are ready.
 
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Resolves when somebody listens on a loopback port. @throws where `ended` aborts first */
+/** Resolves once a process listens on a loopback port. @throws where `ended` aborts first */
 export async function untilListening(port: number, ended: AbortSignal): Promise<void> {
   while (!(await accepts(port))) await sleep(10, undefined, { signal: ended });
 }

@@ -1,5 +1,5 @@
-// What Redis says of itself: its longest command, by the slowlog, and what else kept it (a fork, writing the
-// append-only file), by its latency monitor.
+// Redis's own figures of its pauses: the longest command from its slowlog, and other causes (a fork, a write of the
+// append-only file) from its latency monitor.
 
 import type { Redis } from 'ioredis';
 

@@ -89,7 +89,7 @@ export async function startWishmeter(
   }
 }
 
-/** The settings of every wishmeter process here; whatever the caller's environment says about others is left out. */
+/** Settings of every wishmeter process of the benchmark. Settings in the caller's environment are not passed on. */
 export function wishmeterEnv(redis: Pick<EmbeddedRedis, 'url'>, clickhouseUrl?: string): NodeJS.ProcessEnv {
   const { PATH, HOME, TMPDIR } = process.env;
   return {

@@ -1,4 +1,4 @@
-// Who comes to the shop: visitor n always has the same session id, in every run and in every process.
+// Visitors by number: visitor n has the same session id in every run and every process.
 
 import { createRandom, type Random } from '../demo/random.js';
 

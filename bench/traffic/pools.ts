@@ -1,5 +1,5 @@
-// Pools of requests: files of finished requests, written when they are first wanted and replayed in order, so that
-// who was asked what, and how often, is known from the number of answers.
+// Pools of requests: files of finished requests, written when they are first needed and replayed in order. So the number
+// of answers says which requests were sent, and how often each.
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -64,9 +64,9 @@ const MAKERS = {
   refused400: () => ({ writes: false, requests: Array(64).fill(refused[400]) }),
   refused401: () => ({ writes: false, requests: Array(64).fill(refused[401]) }),
   refused413: () => ({ writes: false, requests: Array(64).fill(refused[413]) }),
-  /** A read of each of those counts. */
+  /** A read of each warm visitor's count. */
   reads: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), getVisit, false),
-  /** Visitors who have never been there. */
+  /** Visits of unknown visitors. */
   cold: ({ rounds, visitors }: BenchSettings) => {
     const sessions = WARM_UP + (1 + MOST_ROUNDS * rounds) * COLD_PER_SLICE;
     const newcomers = Array.from({ length: sessions }, (_, n) => visitors + n);

@@ -1,5 +1,5 @@
 // Requests as the bytes that go over the wire, made once and replayed by every generator of load.
-// Nothing is in them that a server could leave out: Host, Content-Type, Content-Length, a key where one is needed.
+// They have only the headers that a server needs: Host, Content-Type, Content-Length, and a key where one is required.
 
 import { createRandom } from '../demo/random.js';
 import { CATALOGUE, popularProduct } from './catalogue.js';
@@ -58,7 +58,7 @@ export function deleteVisit(visit: Visit): string {
   return send('DELETE', '/product/visit', JSON.stringify(visitBody(visit)));
 }
 
-/** The visit of one who has signed in: their session is linked to the customer. */
+/** A signed-in customer's visit: it links the session to the customer. */
 export function postLogin(customerId: string, { sessionId: id, productHandle }: Visit): string {
   const identity = { customerId, sessionId: id };
   return post('/product/visit', JSON.stringify({ identity, productHandle }), TRUSTED);

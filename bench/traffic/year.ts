@@ -1,5 +1,5 @@
-// A shop's year in ClickHouse, made there by SQL as the stream would bring it: in the order of time, block after block.
-// Everybody was a guest first, and then signed in: 3 of 10 rows have a profile that was merged into another.
+// A shop's year in ClickHouse, made there by SQL in the order in which the flusher would insert it: by time, block after
+// block. Every visitor starts as a guest and signs in later: 3 of 10 rows have a profile that was merged into another.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 

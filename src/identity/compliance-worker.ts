@@ -6,11 +6,13 @@
 // that moment may be erased twice; nothing else can happen.
 
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
 import { identityName } from '../identity-rules.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { Compliance, ComplianceRequest, OpenRequest } from './compliance.js';
+import type { Compliance, OpenRequest } from './compliance.js';
+import { DataRequests } from './data-requests.js';
 import type { Eraser } from './eraser.js';
 import type { ShopEraser } from './shop-eraser.js';
 
@@ -20,6 +22,10 @@ const OWNED_MS = 30_000;
 const RENEW_MS = 5_000;
 /** Milliseconds between looks. */
 const LOOK_MS = 5_000;
+/** Milliseconds between two runs at least: each reads all open requests, and thousands of webhooks may come in a row. */
+const REST_MS = 1_000;
+/** Profiles that one command asks for. */
+const AT_ONCE = 250;
 
 /** Another process works at the requests. */
 class NotOwnerError extends Error {}
@@ -32,7 +38,8 @@ export class ComplianceWorker {
   readonly #name = randomUUID();
   readonly #onError: (error: Error) => void;
   #renewed = 0;
-  #isClosed = false;
+  readonly #closing = new AbortController();
+  #isPoked = false;
   #running: Promise<void> | undefined;
 
   /** @param onError told why requests could not be done, and will be tried again */
@@ -55,45 +62,60 @@ export class ComplianceWorker {
     const timer = setInterval(() => this.poke(), LOOK_MS);
     this.poke();
     return async () => {
-      this.#isClosed = true;
       clearInterval(timer);
+      this.#closing.abort();
       await this.#running;
     };
   }
 
-  /** There may be something to do. */
+  /** There may be something to do: it works now, or once more after what it does now. */
   poke(): void {
-    if (this.#isClosed) return;
-    this.#running ??= this.run()
-      .catch((error: Error) => {
-        // That Redis is away is told elsewhere.
+    if (this.#closing.signal.aborted) return;
+    this.#isPoked = true;
+    this.#running ??= this.#runWhilePoked().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  async #runWhilePoked(): Promise<void> {
+    const { signal } = this.#closing;
+    while (this.#isPoked && !signal.aborted) {
+      this.#isPoked = false;
+      await this.run().catch((error: Error) => {
+        // Redis's failures are logged elsewhere.
         const isTold = error instanceof NotOwnerError || error instanceof ServiceError;
-        if (!isTold && !this.#isClosed) this.#onError(error);
-      })
-      .finally(() => {
-        this.#running = undefined;
+        if (!isTold && !signal.aborted) this.#onError(error);
       });
+      await sleep(REST_MS, undefined, { signal }).catch(() => {});
+    }
   }
 
   /** Does what can be done now. @throws ServiceError `unavailable`: to be run again */
   async run(): Promise<void> {
-    const isTodo = async () => (await this.#compliance.list()).filter(({ request }) => isErasure(request));
-    if ((await isTodo()).length === 0) return;
+    if (await this.#compliance.isEmpty()) return;
     this.#renewed = 0;
     try {
       await this.#own();
-      for (const open of await isTodo()) {
+      const last = await this.#compliance.lastNumber();
+      const open = await this.#compliance.list();
+      const dataRequests = new DataRequests(this.#compliance, last, open);
+      const erasures = open.filter(({ request }) => request.kind !== 'customers/data_request');
+      // An erasure that fails must not keep others open.
+      await this.#close(erasures.filter(({ request }) => request.erased));
+      const erased: OpenRequest[] = [];
+      for (const one of erasures) {
+        if (one.request.erased) continue;
         await this.#own();
-        const erased = open.request.erased ? open : await this.#erase(open);
-        if (erased !== undefined && !(await this.#isWaiting(erased.request)))
-          await this.#compliance.settle(erased, undefined);
+        const now = await this.#erase(one, dataRequests);
+        if (now !== undefined) erased.push(now);
       }
+      await this.#close(erased);
     } finally {
       await this.#disown();
     }
   }
 
-  async #erase(open: OpenRequest): Promise<OpenRequest | undefined> {
+  async #erase(open: OpenRequest, dataRequests: DataRequests): Promise<OpenRequest | undefined> {
     let now: OpenRequest | undefined = open;
     const profiles = new Set(open.request.profiles);
     const onErasing = async (more: readonly string[]) => {
@@ -107,36 +129,40 @@ export class ComplianceWorker {
       if (customerId !== null) await this.#eraser.erase(identityName('c', customerId), onErasing);
       if (email !== null) await this.#eraser.eraseByEmail(email, onErasing);
     }
-    await this.#forgetInOthers(open.request);
+    // Before the request says that it is done: what a crash leaves is done again.
+    await dataRequests.forget(open.request);
     // The visitor's id goes from the request, too, while it waits for ClickHouse.
     const erased = { customerId: null, email: null, profiles: [...profiles], erased: true };
     return now && (await this.#compliance.settle(now, { ...now.request, ...erased }));
   }
 
-  /** Data requests of who was erased stay for the merchant, without the visitor. */
-  async #forgetInOthers({ kind, customerId, email }: ComplianceRequest): Promise<void> {
-    for (const other of await this.#compliance.list()) {
-      const { request } = other;
-      const isSame =
-        kind === 'shop/redact' ||
-        (customerId !== null && request.customerId === customerId) ||
-        (email !== null && request.email === email);
-      if (request.kind === 'customers/data_request' && isSame && !request.erased)
-        await this.#compliance.settle(other, { ...request, customerId: null, email: null, erased: true });
+  /** Closes those of which no row is left in streams or ClickHouse. */
+  async #close(erased: readonly OpenRequest[]): Promise<void> {
+    const waiting = await this.#waiting(new Set(erased.flatMap(({ request }) => request.profiles ?? [])));
+    for (const one of erased) {
+      if (one.request.profiles?.some((profileId) => waiting.has(profileId))) continue;
+      await this.#own();
+      await this.#compliance.settle(one, undefined);
     }
   }
 
-  /** Whether rows of its profiles are still to be erased from streams or ClickHouse. */
-  async #isWaiting({ profiles = [] }: ComplianceRequest): Promise<boolean> {
-    if (profiles.length === 0) return false;
+  /** Which of these profiles have rows that are still to be erased from streams or ClickHouse. */
+  async #waiting(profiles: ReadonlySet<string>): Promise<Set<string>> {
     const { erasures } = this.#store.keys;
-    const held = await this.#store.call((client) => client.hmget(erasures, ...profiles));
-    return held.some((one) => one !== null);
+    const all = [...profiles];
+    const waiting = new Set<string>();
+    for (let i = 0; i < all.length; i += AT_ONCE) {
+      await this.#own();
+      const page = all.slice(i, i + AT_ONCE);
+      const held = await this.#store.call((client) => client.hmget(erasures, ...page));
+      for (const [at, profileId] of page.entries()) if (held[at] !== null) waiting.add(profileId);
+    }
+    return waiting;
   }
 
   /** @throws NotOwnerError */
   async #own(): Promise<void> {
-    if (this.#isClosed) throw new NotOwnerError();
+    if (this.#closing.signal.aborted) throw new NotOwnerError();
     if (performance.now() - this.#renewed < RENEW_MS && this.#renewed > 0) return;
     const args = [this.#name, OWNED_MS];
     if ((await this.#store.change(OWN, [this.#store.keys.complianceOwner], args)) !== 1)
@@ -147,8 +173,4 @@ export class ComplianceWorker {
   async #disown(): Promise<void> {
     await this.#store.change(OWN, [this.#store.keys.complianceOwner], [this.#name, 0]).catch(() => {});
   }
-}
-
-function isErasure({ kind }: ComplianceRequest): boolean {
-  return kind !== 'customers/data_request';
 }

@@ -22,7 +22,7 @@ export type ComplianceKind = (typeof COMPLIANCE_KINDS)[number];
 const REMEMBERED_S = 30 * 24 * 60 * 60;
 /** Requests that are read at once: while ClickHouse is away there may be thousands. */
 const PAGE = 100;
-/** Field with the last number. */
+/** Field with the last number that was given: a request's number is above those of all that were taken before it. */
 const LAST = '#';
 
 export interface ComplianceRequest {
@@ -69,6 +69,11 @@ export class Compliance {
     return (await this.#store.change(TAKE, [compliance, complianceTaken], args)) === 1;
   }
 
+  /** Whether none is open. @throws ServiceError `unavailable` */
+  async isEmpty(): Promise<boolean> {
+    return (await this.#store.call((client) => client.hlen(this.#store.keys.compliance))) <= 1;
+  }
+
   /** All that are open, oldest first. @throws ServiceError `unavailable` */
   async list(): Promise<OpenRequest[]> {
     const kept = new Map<string, string>();
@@ -83,7 +88,25 @@ export class Compliance {
     return [...kept]
       .filter(([id]) => id !== LAST)
       .sort(([a], [b]) => Number(a) - Number(b))
-      .map(([id, text]) => ({ id, request: JSON.parse(text) as ComplianceRequest, kept: text }));
+      .map(([id, text]) => openRequest(id, text));
+  }
+
+  /** Number of the request that was taken last, 0 where there was none. @throws ServiceError `unavailable` */
+  async lastNumber(): Promise<number> {
+    const key = this.#store.keys.compliance;
+    return Number(await this.#store.call((client) => client.hget(key, LAST)));
+  }
+
+  /** Those of these numbers that are open, oldest first. @throws ServiceError `unavailable` */
+  async listNumbers(first: number, last: number): Promise<OpenRequest[]> {
+    const key = this.#store.keys.compliance;
+    const open: OpenRequest[] = [];
+    for (let from = first; from <= last; from += PAGE) {
+      const ids = Array.from({ length: Math.min(PAGE, last - from + 1) }, (_, i) => String(from + i));
+      const kept = await this.#store.call((client) => client.hmget(key, ...ids));
+      for (const [i, id] of ids.entries()) if (kept[i]) open.push(openRequest(id, kept[i]));
+    }
+    return open;
   }
 
   /** @returns the request as it is now; undefined, and nothing was done, where it was changed meanwhile */
@@ -93,4 +116,8 @@ export class Compliance {
     const isSettled = (await this.#store.change(SETTLE, [this.#store.keys.compliance], args)) === 1;
     return isSettled ? { ...open, request: changed ?? open.request, kept } : undefined;
   }
+}
+
+function openRequest(id: string, kept: string): OpenRequest {
+  return { id, request: JSON.parse(kept) as ComplianceRequest, kept };
 }

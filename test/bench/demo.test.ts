@@ -50,7 +50,7 @@ t.test(
       /^visitor 7: share .*p8, not p7$/,
     ]);
     const customer = { session_id: null, customer_id: '170000000000008' };
-    t.match(compareEvents(everyone, [add, share, { ...add, ...customer }]), [/^nobody's: add/]);
+    t.match(compareEvents(everyone, [add, share, { ...add, ...customer }]), [/^of no visitor: add/]);
   },
 );
 

@@ -1,4 +1,4 @@
-// The command line itself: what it says to who mistypes, and with which exit code.
+// The command line itself: its messages and exit codes for mistakes.
 
 import { readFileSync } from 'node:fs';
 import t from 'tap';

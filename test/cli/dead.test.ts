@@ -61,7 +61,7 @@ t.test(
   },
 );
 
-t.test('a reader who has seen enough of the list is no error', async (t) => {
+t.test('a reader that closes the pipe early is no error', async (t) => {
   const server = await startTestRedis();
   t.teardown(() => server.stop());
   const redis = new Redis(`${server.dir}/redis.sock`);

@@ -5,8 +5,7 @@ import t, { type Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { loadMigrations } from '../../src/clickhouse/migrate.js';
 import { programPart } from '../faults/stage.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
-import { startTestRedis } from '../harness/redis.js';
+import { startStores } from '../harness/stores.js';
 import { client, logLines, sql } from './started.js';
 import { type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
 
@@ -14,16 +13,9 @@ const KEY = 'sk_a-key-for-this-test';
 const EVENTS = 30;
 
 async function databases(t: Test) {
-  const [redis, clickhouse] = await Promise.all([startTestRedis(), startTestClickHouse()]);
-  t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
-  const env = {
-    REDIS_URL: redis.url,
-    CLICKHOUSE_URL: clickhouse.url,
-    API_KEYS: KEY,
-    HOST: '127.0.0.1',
-    PORT: '0',
-    FLUSH_INTERVAL_MS: '50',
-  };
+  const stores = await startStores(t);
+  const { clickhouse } = stores;
+  const env = { ...stores.env, API_KEYS: KEY };
   const part = (name: string, command: 'serve' | 'flush', runs: Running[] = []) => {
     const made = programPart(name, command, env, runs);
     t.teardown(() => made.stop());

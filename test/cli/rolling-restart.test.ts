@@ -7,7 +7,7 @@ import { freePort } from '../../src/embedded/redis.js';
 import { startTestRedis } from '../harness/redis.js';
 import { restartInTurn, startTwo } from './rolling-restart.js';
 import { ask, putUnderLoad } from './shop-under-load.js';
-import { spawnWishmeter, until } from './wishmeter.js';
+import { runWishmeter, spawnWishmeter, until } from './wishmeter.js';
 
 const VISIT = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'x' });
 
@@ -26,11 +26,7 @@ t.test(
     const port = await freePort();
     const drainMs = 3_000;
     const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
-    const serving = spawnWishmeter({ args: ['serve'], env });
-    t.teardown(async () => {
-      serving.child.kill('SIGKILL');
-      await serving.ended;
-    });
+    const serving = runWishmeter(t, { args: ['serve'], env });
     await until('it serves', () => serving.stdout().includes('"serving"'));
     const agent = keptConnection(t);
     t.match(await ask(port, agent, 'GET', '/readyz'), { status: 200, connection: undefined });

@@ -1,5 +1,5 @@
 // Keys and visitors stay where they belong: neither is in what the processes write, in their titles, in metrics or
-// in errors, whatever goes wrong. The real program, with secrets and visitors that can be searched for.
+// in errors, also where something fails. The real program, with secrets and visitors that can be searched for.
 
 import { readFile } from 'node:fs/promises';
 import { Redis } from 'ioredis';

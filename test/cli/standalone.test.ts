@@ -1,35 +1,17 @@
 // The commands that production runs, each on its own, against a Redis and a ClickHouse by URL.
 
 import t from 'tap';
-import { startTestClickHouse } from '../harness/clickhouse.js';
-import { startTestRedis } from '../harness/redis.js';
+import { startStores } from '../harness/stores.js';
 import { client, logLines, sql } from './started.js';
-import { type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
+import { runWishmeter, until, wishmeter } from './wishmeter.js';
 
 const KEY = 'sk_a-key-for-this-test';
 
 t.test('migrate, serve, flush: each by itself', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const clickhouse = await startTestClickHouse();
-  t.teardown(() => clickhouse.stop());
-  const env = {
-    REDIS_URL: redis.url,
-    CLICKHOUSE_URL: clickhouse.url,
-    API_KEYS: KEY,
-    HOST: '127.0.0.1',
-    PORT: '0',
-    DRAIN_MS: '0',
-    FLUSH_INTERVAL_MS: '50',
-  };
-  const run = (command: string): Running => {
-    const running = spawnWishmeter({ args: [command], env });
-    t.teardown(async () => {
-      running.child.kill('SIGKILL');
-      await running.ended;
-    });
-    return running;
-  };
+  const stores = await startStores(t);
+  const { clickhouse } = stores;
+  const env = { ...stores.env, API_KEYS: KEY };
+  const run = (command: string) => runWishmeter(t, { args: [command], env });
 
   const first = await wishmeter({ args: ['migrate'], env });
   t.match(first, { code: 0, stdout: /^001_\w+\n002_\w+\n/, stderr: '' });

@@ -22,30 +22,33 @@ t.test('a folder is locked once, and free again after release', async (t) => {
   await next.release();
 });
 
-t.test('of those that want a folder at the same moment one has it, whatever a killed one left', async (t) => {
-  const shared: number[] = [];
-  for (let round = 0; round < 60; round++) {
-    const dir = await tempDir(t);
-    if (round % 2 === 1) await leaveSocket(join(dir, 'start.sock'));
-    let holders = 0;
-    const want = async (pid: number) => {
-      await sleep(Math.random() * (round % 5));
-      const lock = await lockFolder(dir, pid);
-      if (++holders > 1) shared.push(round);
-      await sleep(20);
-      holders--;
-      await lock.release();
-    };
-    const wanted = await Promise.allSettled([1, 2, 3, 4].map(want));
-    t.ok(
-      wanted.some(({ status }) => status === 'fulfilled'),
-      'one has it',
-    );
-    for (const one of wanted)
-      if (one.status === 'rejected') t.match(one.reason, { name: 'StartupError', message: /pid [1-4]\b/ });
-  }
-  t.same(shared, [], 'rounds in which two had it at once');
-});
+t.test(
+  'of several that lock a folder at the same moment one gets it, also after a killed owner',
+  async (t) => {
+    const shared: number[] = [];
+    for (let round = 0; round < 60; round++) {
+      const dir = await tempDir(t);
+      if (round % 2 === 1) await leaveSocket(join(dir, 'start.sock'));
+      let holders = 0;
+      const want = async (pid: number) => {
+        await sleep(Math.random() * (round % 5));
+        const lock = await lockFolder(dir, pid);
+        if (++holders > 1) shared.push(round);
+        await sleep(20);
+        holders--;
+        await lock.release();
+      };
+      const wanted = await Promise.allSettled([1, 2, 3, 4].map(want));
+      t.ok(
+        wanted.some(({ status }) => status === 'fulfilled'),
+        'one has it',
+      );
+      for (const one of wanted)
+        if (one.status === 'rejected') t.match(one.reason, { name: 'StartupError', message: /pid [1-4]\b/ });
+    }
+    t.same(shared, [], 'rounds in which two had it at once');
+  },
+);
 
 /** A socket without a listener, as a kill -9 leaves it. */
 async function leaveSocket(path: string): Promise<void> {

@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
 import { UNLIMITED } from '../harness/limits.js';
 import { findProcess, processesOf } from './processes.js';
 import { type Ended, type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
@@ -25,8 +26,7 @@ interface Teardown {
 }
 
 export function startSettings(dir: string): NodeJS.ProcessEnv {
-  const ports = { HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0', DASHBOARD_PORT: '0' };
-  return { ...UNLIMITED, ...ports, DATA_DIR: dir, DRAIN_MS: '0', FLUSH_INTERVAL_MS: '100' };
+  return { ...UNLIMITED, ...settingsBesideOthers(dir), FLUSH_INTERVAL_MS: '100' };
 }
 
 /** The log lines of stdout that are whole. @throws where one is not JSON */
@@ -37,7 +37,7 @@ export function logLines(stdout: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Resolves when it is ready; whatever the test leaves of it is killed. */
+/** Resolves when it is ready. Processes that the test leaves behind are killed. */
 export async function started(t: Teardown, dir: string, env: NodeJS.ProcessEnv = {}): Promise<Started> {
   const running = spawnWishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
   t.teardown(async () => {

@@ -67,6 +67,19 @@ export function spawnWishmeter({ main = MAIN, args, env = {}, stdin }: Invocatio
   return { child, ended, stdout: () => stdout };
 }
 
+/** A command that runs on until the test ends, if it does not end before. */
+export function runWishmeter(
+  t: { teardown(fn: () => Promise<void>): void },
+  invocation: Invocation,
+): Running {
+  const running = spawnWishmeter(invocation);
+  t.teardown(async () => {
+    running.child.kill('SIGKILL');
+    await running.ended;
+  });
+  return running;
+}
+
 /** A folder that goes with the test. */
 export async function tempDir(t: { teardown(fn: () => Promise<void>): void }): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cli-'));

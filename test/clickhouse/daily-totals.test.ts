@@ -2,40 +2,21 @@
 // a process ends in the middle of totalling.
 
 import type { ClickHouseClient } from '@clickhouse/client';
-import t, { type Test } from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
+import t from 'tap';
 import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeMerge } from '../../src/events/row.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { startDatabases } from './databases.js';
 import { dateOf, insertVisits } from './small-world.js';
 
-const server = await startTestClickHouse();
-const client = createClickHouse(server.url);
-t.teardown(async () => {
-  await client.close();
-  await server.stop();
-});
-let databases = 0;
+const { migrated, ask } = await startDatabases();
 
-async function migrated(t: Test): Promise<ClickHouseClient> {
-  const database = `db${++databases}`;
-  await migrate(client, database);
-  const own = createClickHouse(server.url, database);
-  t.teardown(() => own.close());
-  return own;
-}
-
-async function ask<T = unknown>(own: ClickHouseClient, query: string): Promise<T[]> {
-  return await (await own.query({ query, format: 'JSONEachRow' })).json<T>();
-}
 const perDay = (own: ClickHouseClient) =>
-  ask(own, 'SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL');
+  ask('SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL', own);
 const visitors = async (own: ClickHouseClient) => {
   const query = `SELECT uniqCombinedMerge(14)(visitors) AS n FROM visitors_per_day WHERE product_handle = ''`;
-  return (await ask<{ n: string }>(own, query))[0]?.n;
+  return (await ask<{ n: string }>(query, own))[0]?.n;
 };
 /** Late enough that nothing has come in for a while. */
 const later = (ms = 0) => Date.now() + 2 * QUIET_MS + ms;
@@ -54,7 +35,7 @@ const SHOWN = [
 t.test(
   'a day is totalled once it is over and quiet, and its totals stay when its visits are gone',
   async (t) => {
-    const own = await migrated(t);
+    const { own } = await migrated(t);
     await insertVisits(own, THREE);
     await own.insert({
       table: 'visits_stored',
@@ -74,7 +55,7 @@ t.test(
 );
 
 t.test('a late visit is in the answer at once, and one that comes twice counts once', async (t) => {
-  const own = await migrated(t);
+  const { own } = await migrated(t);
   await insertVisits(own, THREE);
   await totalDays(own, later());
   t.same(await perDay(own), SHOWN);
@@ -92,7 +73,7 @@ t.test('a late visit is in the answer at once, and one that comes twice counts o
 });
 
 t.test('totals that broke off before the day was closed are not shown beside its visits', async (t) => {
-  const own = await migrated(t);
+  const { own } = await migrated(t);
   await insertVisits(own, THREE);
   await totalDays(own, later());
   await own.command({ query: 'TRUNCATE TABLE visit_days' });
@@ -104,7 +85,7 @@ t.test('totals that broke off before the day was closed are not shown beside its
 });
 
 t.test('two processes that total at the same time count nothing twice', async (t) => {
-  const own = await migrated(t);
+  const { own } = await migrated(t);
   await insertVisits(own, THREE);
   const now = later();
   await Promise.all([totalDays(own, now), totalDays(own, now), totalDays(own, now + 5)]);
@@ -113,7 +94,7 @@ t.test('two processes that total at the same time count nothing twice', async (t
 });
 
 t.test('visitors who sign in within a week become one with the guest that they were', async (t) => {
-  const own = await migrated(t);
+  const { own } = await migrated(t);
   await insertVisits(own, THREE);
   const evening = Date.parse(`${two}T23:59:00Z`) + 3_600_000;
   // The clock of these days: what came in is of then, too.

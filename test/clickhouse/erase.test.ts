@@ -1,34 +1,23 @@
 // Erasure reaches every table that has rows of visitors, what is fed from others included, and leaves what came later.
 
 import t from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeMerge } from '../../src/events/row.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { never, startDatabases } from './databases.js';
 
 const [GONE, STAYS] = ['1a.sAAAAAAAAAAAAAAAA', '1b.cBBBBBBBBBBBBBBBB'] as const;
 const BEFORE = Date.UTC(2025, 2, 1);
 const UNTIL = BEFORE + 500;
 const AFTER = BEFORE + 1_000;
 
-const server = await startTestClickHouse();
-const admin = createClickHouse(server.url);
-await migrate(admin, 'shop');
-const client = createClickHouse(server.url, 'shop');
-t.teardown(async () => {
-  await admin.close();
-  await client.close();
-  await server.stop();
-});
+const { own: client } = await (await startDatabases()).migrated(t);
 
 t.test(
   'rows of an erased visitor are gone from each of them, those of others and later ones are not',
   async (t) => {
-    const never = new AbortController().signal;
     const both = [GONE, STAYS];
     const times = [BEFORE, AFTER];
     const events = both.flatMap((profile_id) =>

@@ -1,4 +1,4 @@
-// Migrations: a database is brought to the schema that the program knows, whatever it was before, by however many at once;
+// Migrations: a database of any earlier version is brought to the program's schema, also by several processes at once;
 // one that the program does not know is refused.
 
 import t from 'tap';

@@ -2,22 +2,12 @@
 // with every visit read itself, and again from the totals of days that are over.
 
 import t, { type Test } from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { QUESTIONS } from '../../src/clickhouse/views.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { startDatabases } from './databases.js';
 import { dateOf, makeSmallWorld, timeOf } from './small-world.js';
 
-const server = await startTestClickHouse();
-const admin = createClickHouse(server.url);
-await migrate(admin, 'shop');
-const client = createClickHouse(server.url, 'shop');
-t.teardown(async () => {
-  await admin.close();
-  await client.close();
-  await server.stop();
-});
+const { own: client } = await (await startDatabases()).migrated(t);
 await makeSmallWorld(client);
 
 const MONTH = `from = '${dateOf(1)}', to = '${dateOf(31)}'`;

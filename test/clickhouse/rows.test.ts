@@ -233,7 +233,7 @@ t.test(
     const { own } = await migrated(t, eventRow({ profile_id: 'old' }), eventRow({ profile_id: 'other' }));
     const merges = merged('old', 'middle') + merged('oldest', 'old');
     await insertEvents(own, Buffer.from(merges), 'merges', never);
-    // The heir is merged itself: whoever was merged into it is told again.
+    // The heir is merged itself: the profiles that were merged into it get a new row.
     await new Promise((resolve) => setTimeout(resolve, 5));
     const later = merged('middle', 'new') + merged('old', 'new') + merged('old', 'new');
     await insertEvents(own, Buffer.from(later), 'later', never);

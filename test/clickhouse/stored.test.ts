@@ -2,23 +2,14 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import t from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { areStored } from '../../src/clickhouse/stored.js';
 import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { never, startDatabases } from './databases.js';
 
-const server = await startTestClickHouse();
-const admin = createClickHouse(server.url);
-await migrate(admin, 'stored');
-const client = createClickHouse(server.url, 'stored');
-t.teardown(async () => {
-  await Promise.all([client.close(), admin.close()]);
-  await server.stop();
-});
+const { migrated, clientOf } = await startDatabases();
+const { database, own: client } = await migrated(t);
 
-const never = new AbortController().signal;
 const linesOf = (rows: readonly EventRow[]) => Buffer.from(rows.map(lineOf).join(''));
 const ask = (lines: Buffer | string, from = client) => areStored(from, Buffer.from(lines), never);
 /** A second apart, from this time on. */
@@ -53,7 +44,7 @@ t.test('all of them, some of them, none', async (t) => {
 
 t.test('an event that is there several times, in the table and in the lines', async (t) => {
   const some = stored.slice(0, 100);
-  await admin.command({ query: 'SYSTEM STOP MERGES stored.events_stored' });
+  await client.command({ query: `SYSTEM STOP MERGES ${database}.events_stored` });
   await insertEvents(client, linesOf(some), 'again', never);
   t.equal(await ask(linesOf([...some, ...some])), true);
   t.equal(await ask(linesOf([...some, ...some, eventRow()])), false);
@@ -103,8 +94,7 @@ t.test('reads one month, and as much of it as the events lie in', async (t) => {
 });
 
 t.test('what fails is thrown', async (t) => {
-  const elsewhere = createClickHouse(server.url, 'system');
-  t.teardown(() => elsewhere.close());
+  const elsewhere = clientOf(t, 'system');
   await t.rejects(ask(lineOf(eventRow()), elsewhere), { code: '60' });
   await t.rejects(areStored(client, linesOf(stored), AbortSignal.abort()));
 });

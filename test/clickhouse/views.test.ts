@@ -1,33 +1,20 @@
 // Views are put back: one that is missing, was changed by hand, or is of another version. Readers see the contract's columns.
 
 import t, { type Test } from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { loadViews, putViews } from '../../src/clickhouse/views.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeMerge } from '../../src/events/row.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { never, startDatabases } from './databases.js';
 import { insertVisits } from './small-world.js';
 
-const server = await startTestClickHouse();
-const client = createClickHouse(server.url);
-t.teardown(async () => {
-  await client.close();
-  await server.stop();
-});
-const never = new AbortController().signal;
-let databases = 0;
+const databases = await startDatabases();
+const { client } = databases;
 
 async function migrated(t: Test) {
-  const database = `db${++databases}`;
-  await migrate(client, database);
-  const own = createClickHouse(server.url, database);
-  t.teardown(() => own.close());
-  const ask = async <T = unknown>(query: string): Promise<T[]> =>
-    await (await own.query({ query, format: 'JSONEachRow' })).json<T>();
-  return { database, own, ask };
+  const { database, own } = await databases.migrated(t);
+  return { database, own, ask: <T = unknown>(query: string) => databases.ask<T>(query, own) };
 }
 
 t.test('a view that is missing or was changed by hand is put back, and no other', async (t) => {

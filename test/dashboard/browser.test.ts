@@ -14,7 +14,7 @@ const DRAWN = '[data-panel="days"][aria-busy="false"]';
 /** A browser on a busy machine takes its time. */
 const PATIENCE = { timeout: 45_000 };
 
-/** Opens the dashboard as one who has the token. */
+/** Opens the dashboard with the token. */
 async function open(t: Test, browser: Browser, url: string, options: BrowserContextOptions = {}) {
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, ...options });
   t.teardown(() => context.close());

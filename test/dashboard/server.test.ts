@@ -23,7 +23,7 @@ t.test('the page and its files are open, and load nothing from elsewhere', async
   t.equal((await fetch(`${url}/healthz`)).status, 200);
 });
 
-t.test('panels are for those who are logged in', async (t) => {
+t.test('panels need a login', async (t) => {
   const cookie = await logIn();
   for (const { name } of PANELS)
     for (const path of [`/panels/${name}?${range}`, `/panels/${name}.csv?${range}`]) {

@@ -18,7 +18,7 @@ export interface DashboardWorld {
   readonly url: string;
   /** The service's own client, to compare with. */
   readonly client: ClickHouseClient;
-  /** The header `Cookie` of one who is logged in. */
+  /** The header `Cookie` after a login. */
   logIn(): Promise<string>;
   /** Takes ClickHouse away. */
   stopClickHouse(): Promise<void>;

@@ -9,10 +9,9 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { freePort } from '../../src/embedded/redis.js';
 import { logLines, sql } from '../cli/started.js';
-import { spawnWishmeter, tempDir, until } from '../cli/wishmeter.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { runWishmeter, tempDir, until } from '../cli/wishmeter.js';
 import { needsPrograms } from '../harness/needs.js';
-import { startTestRedis } from '../harness/redis.js';
+import { startStores } from '../harness/stores.js';
 import { readsOf } from './expressions.js';
 import { check, DEPLOY, parseYaml } from './programs.js';
 
@@ -122,30 +121,16 @@ t.test('alarms and dashboard', programs, async (t) => {
 
 /** Samples by name, each with its labels, of all that is scraped, after some traffic. */
 async function liveFigures(t: Test): Promise<{ readonly names: Map<string, Set<string>> }> {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const clickhouse = await startTestClickHouse();
-  t.teardown(() => clickhouse.stop());
+  const stores = await startStores(t);
+  const { redis, clickhouse } = stores;
   const env = {
-    REDIS_URL: redis.url,
-    CLICKHOUSE_URL: clickhouse.url,
+    ...stores.env,
     API_KEYS: KEY,
     METRICS_TOKEN,
-    HOST: '127.0.0.1',
-    PORT: '0',
-    DRAIN_MS: '0',
     REDIS_TIMEOUT_MS: '900',
-    FLUSH_INTERVAL_MS: '50',
     FLUSH_METRICS_PORT: String(await freePort()),
   };
-  const [serving] = ['serve', 'flush'].map((command) => {
-    const running = spawnWishmeter({ args: [command], env });
-    t.teardown(async () => {
-      running.child.kill('SIGKILL');
-      await running.ended;
-    });
-    return running;
-  });
+  const [serving] = ['serve', 'flush'].map((command) => runWishmeter(t, { args: [command], env }));
   const { port } = await until('serve serves', () =>
     logLines(serving?.stdout() ?? '').find(({ msg }) => msg === 'serving'),
   );

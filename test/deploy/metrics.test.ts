@@ -179,7 +179,7 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
     t.ok(sum > 0 && sum < 60, `${sum} s for five visits`);
   });
 
-  t.test('no gauge is told twice: what waits is told by serve, who owns a shard by flush', async (t) => {
+  t.test('no gauge has two sources: backlogs are reported by serve, owners of shards by flush', async (t) => {
     const names = [served, flushed].map((figures) => metricsOf(figures).map(({ name }) => name));
     const both = (names[0] ?? []).filter((name) => names[1]?.includes(name));
     t.same(both.toSorted(), ['wishmeter_build_info', 'wishmeter_event_loop_delay_seconds']);

@@ -1,4 +1,4 @@
-// Who may do what with the embedded ClickHouse: the analyst reads what analysts are shown, and changes nothing; the
+// Permissions in the embedded ClickHouse: the analyst reads what analysts are shown, and changes nothing; the
 // service's user needs its password; and pages of other sites are refused.
 
 import { readdir, readFile, stat } from 'node:fs/promises';

@@ -201,7 +201,7 @@ t.test('every answer carries the headers that clients read', async (t) => {
   t.match((await post({}, 'SELECT 1')).headers.get('x-clickhouse-query-id'), /^[0-9a-f-]{36}$/);
 });
 
-t.test('a page of another origin has no access, whatever name it finds us by', async (t) => {
+t.test('a page of another origin has no access, under any host name', async (t) => {
   const { status } = await post({}, 'SELECT 1', { Origin: 'https://shop.example' });
   t.equal(status, 403);
   const { request } = await import('node:http');

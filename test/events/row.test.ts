@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { encodeEvent, encodeOrderLine, type NewEvent } from '../../src/events/row.js';
+import { identityOf } from '../harness/samples.js';
 
 const REQUIRED = ['event_id', 'type', 'occurred_at', 'profile_id', 'origin', 'payload'];
 const TEXTS = [
@@ -19,18 +20,16 @@ const TEXTS = [
 ];
 const OPTIONAL = [...TEXTS, 'quantity', 'price', 'compare_at'];
 
-const UNNAMED = {
-  customerId: null,
-  sessionId: null,
-  device: null,
-  locale: null,
-  email: null,
-  firstName: null,
-  lastName: null,
-};
 const row = (payload: Record<string, unknown>, more: Partial<NewEvent> = {}) =>
   JSON.parse(
-    encodeEvent({ type: 'add', origin: 'event', profileId: '1a.sX', identity: UNNAMED, payload, ...more }),
+    encodeEvent({
+      type: 'add',
+      origin: 'event',
+      profileId: '1a.sX',
+      identity: identityOf({}),
+      payload,
+      ...more,
+    }),
   ) as Record<string, unknown>;
 
 const anyText = fc.oneof(
@@ -171,7 +170,7 @@ t.test(
 t.test(
   'a line of an order: the same row each time, and another for each other line, order and time',
   async (t) => {
-    const identity = { ...UNNAMED, customerId: '7' };
+    const identity = { ...identityOf({}), customerId: '7' };
     const line = { productId: '1', variantId: null, quantity: 2, price: '19.90' };
     const at = 1_767_225_600_000;
     const of = (orderId: string, index = 0, time = at) =>
@@ -200,7 +199,7 @@ t.test(
 t.test(
   'prices of orders: none, two or more decimals; to cents, and as they were in the payload',
   async (t) => {
-    const identity = { ...UNNAMED, sessionId: 's' };
+    const identity = { ...identityOf({}), sessionId: 's' };
     const priced = (price: string | null) => {
       const line = { productId: null, variantId: '2', quantity: null, price };
       return JSON.parse(encodeOrderLine(0, '1a.sx', identity, { orderId: '5', currency: null }, 0, line));
@@ -265,7 +264,7 @@ t.test('ids and times are version 7, now, unless they are given', async (t) => {
 });
 
 t.test('e-mail and names have no column', async (t) => {
-  const identity = { ...UNNAMED, sessionId: 's', email: 'a@b', firstName: 'Jane', lastName: 'Doe' };
+  const identity = { ...identityOf({}), sessionId: 's', email: 'a@b', firstName: 'Jane', lastName: 'Doe' };
   t.notMatch(
     encodeEvent({ type: 'add', origin: 'event', profileId: 'p', identity, payload: {} }),
     /a@b|Jane|Doe/,
@@ -284,7 +283,7 @@ t.test(
       channel: evil,
       shareCode: evil,
     };
-    const identity = { ...UNNAMED, sessionId: 's', device: evil, locale: evil };
+    const identity = { ...identityOf({}), sessionId: 's', device: evil, locale: evil };
     const more = [{}, { payloadJson: JSON.stringify(payload) }];
     for (const given of more) {
       const line = encodeEvent({

@@ -1,6 +1,6 @@
 // What a step read and wrote, and whether two steps may change places. Redis itself tells: a connection in MONITOR
-// mode sees every command of a script, so a script needs no description here, and a write that did not happen counts
-// for nothing. Fields of a hash are told apart; whatever is not known is taken for a write of the whole key.
+// mode sees every command of a script, so a script needs no description here, and a write that did not happen is
+// ignored. Fields of a hash are told apart; an unknown command is taken for a write of the whole key.
 
 export interface Access {
   readonly key: string;

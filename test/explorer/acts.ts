@@ -41,9 +41,9 @@ export const reset = (text: string, handle = 'a'): Act => ({ do: 'reset', who: w
 export const read = (text: string, handle = 'a'): Act => ({ do: 'read', who: who(text), handle });
 export const event = (text: string): Act => ({ do: 'event', who: who(text) });
 export const erase = (text: string): Act => ({ do: 'erase', who: who(text) });
-/** One who is known gives an address, which is called after them. Only before the operations. */
+/** A known visitor gives an e-mail address, which is named by the visitor's letter. Only before the operations. */
 export const mail = (text: string): Act => ({ do: 'mail', who: who(text) });
-/** Whoever has the address that one of this name has given is erased. */
+/** Erases the visitor who has the address that the person of this letter gave. */
 export const eraseMail = (text: string): Act => ({ do: 'eraseMail', who: who(text) });
 export const list = (text: string): Act => ({ do: 'list', who: who(text) });
 export const share = (text: string): Act => ({ do: 'share', who: who(text) });

@@ -1,5 +1,5 @@
-// After a schedule: everybody is reached by a server that has never heard of them, there is an order of the operations
-// that explains what they see there and what was answered, and each event is in the stream once.
+// Checks after a schedule: a server with empty caches reaches every person; some order of the operations explains all
+// answers and what is seen there; each event is in the stream once.
 
 import { type Act, type Answer, erase, list, read, words } from './acts.js';
 import type { Model } from './model.js';
@@ -17,7 +17,7 @@ export interface Row {
   readonly payload: string;
 }
 
-/** What there is to see of everybody afterwards. */
+/** What is seen of all people afterwards. */
 interface Sight {
   /** Act in words -> answer */
   readonly answers: ReadonlyMap<string, Answer>;
@@ -27,7 +27,7 @@ interface Sight {
   readonly codes: ReadonlyMap<string, string>;
 }
 
-/** What everybody is asked afterwards. */
+/** What is asked for each person afterwards. */
 function questions(letters: readonly string[]): Act[] {
   return letters.flatMap((letter) => [read(letter, 'a'), read(letter, 'b'), list(letter)]);
 }
@@ -79,7 +79,7 @@ export async function check(
   return hasErasure && faults.length === 0 ? checkErased(people, letters, fresh) : faults;
 }
 
-/** Once everybody is erased nothing is left of anybody: nothing that no door leads to. */
+/** After all people are erased no key of any of them is left, such as a room that no door leads to. */
 async function checkErased(people: People, letters: readonly string[], fresh: Server): Promise<string[]> {
   for (const letter of letters) await fresh.perform(people.real(erase(letter)), '');
   const profiles = letters.map((letter) => people.ownProfile(letter));

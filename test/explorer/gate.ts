@@ -24,7 +24,7 @@ export interface Call {
   readonly looksAgain: boolean;
   /**
    * Lets it go; resolves to what Redis answered, before its operation hears of it.
-   * @param mark key that the same connection asks for next, for who watches the node to see that it is done
+   * @param mark key that the same connection reads next, so that watch.ts sees that the step is over
    */
   run(mark: string | undefined): Promise<unknown>;
   /** Lets its operation hear the answer. */
@@ -35,7 +35,7 @@ type Outcome = { readonly value: unknown } | { readonly error: Error };
 
 /** Turns of the event loop in which an operation that is not waiting for a timer makes its next call. */
 const TURNS = 3;
-/** An operation that makes no call for so long is stuck. */
+/** Milliseconds without a call after which an operation is stuck. */
 const STUCK_MS = 20_000;
 
 /** More than an operation waits for another one that may be under way, less than any time-out. */
@@ -190,7 +190,7 @@ timers.setTimeout = ((ms: number, value: undefined, options: object) => {
 }) as never;
 syncBuiltinESMExports();
 
-// Whatever client a server has, it is one of these two. A cluster's client passes on to its nodes', inside of `run`.
+// Every client is one of these two classes. A cluster's client calls those of its nodes inside of `run`.
 for (const { prototype } of [Redis, Cluster] as const) {
   const { sendCommand } = prototype;
   prototype.sendCommand = function (this: Redis & Cluster, command: Command, ...rest: never[]): unknown {

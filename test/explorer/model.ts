@@ -23,7 +23,7 @@ export class Model {
   readonly #keys: Map<string, Answer>;
   /** Act that drew a share code -> profile. */
   readonly #drawnAt: Map<string, string>;
-  /** Who an address is called after -> the profile that it was given for. */
+  /** Name of an e-mail address -> the profile that it was given for. */
   readonly #mails: Map<string, string>;
 
   constructor(other?: Model) {

@@ -1,5 +1,6 @@
-// The people of one schedule: each letter of the scenario is a new person, so that nothing needs to be flushed and no
-// server remembers anybody. What is seen of them in Redis is told by their letters, alike in every schedule.
+// The people of one schedule: each letter of the scenario is a new person, so no data of earlier schedules has to be
+// flushed and no server has one of them in a cache. What Redis holds of them is shown by their letters, which are the
+// same in every schedule.
 
 import type { Act, Who } from './acts.js';
 import { nameOf, type Server } from './server.js';

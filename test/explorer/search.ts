@@ -1,8 +1,8 @@
 // Runs every order of steps that can make a difference, each once. Stateless: a schedule is run from the start,
 // following the choices of an earlier one and then differing from it.
 //
-// Two steps that touch different things, or both only read, may change places without anybody noticing; orders that
-// differ in such places only are one order here. This is source-DPOR with sleep sets (Abdulla, Aronis, Jonsson,
+// Two steps that touch different keys, or only read, can be swapped without any difference; orders that differ only in
+// such swaps are one order here. This is source-DPOR with sleep sets (Abdulla, Aronis, Jonsson,
 // Sagonas: "Optimal dynamic partial order reduction", POPL 2014): after each schedule, each pair of steps that
 // conflict and could have been in the other order becomes a branch; what a branch's elder siblings do in any case
 // sleeps in it until something touches it. Branches with the fewest preemptions come first, so that a search that

@@ -13,9 +13,9 @@ import { bucketOf, createKeys } from '../../src/redis/keys.js';
 import { RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
-import type { ItemContent } from '../../src/wishlist/item.js';
 import { openWishlist } from '../../src/wishlist/open.js';
 import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
+import { contentOf, identityOf } from '../harness/samples.js';
 import type { Act, Answer, Who } from './acts.js';
 
 const HIGH_WATER = Number.MAX_SAFE_INTEGER;
@@ -74,7 +74,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const profileIds = createProfileIds(salt, buckets);
 
   async function perform(act: Act, tag: string): Promise<Answer> {
-    const who = identityOf(act.who);
+    const who = visitorOf(act.who);
     switch (act.do) {
       case 'link': {
         const { customer, session } = act.who;
@@ -166,7 +166,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       const keys = (await Promise.all(nodes.map((node) => node.keys(`${keyPrefix}:*`)))).flat();
       const found = keys.filter((key) => tags.some((tag) => key.includes(tag)));
       const ours = found.filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
-      // Somebody of a schedule that was abandoned may be in the same bucket.
+      // A person of an abandoned schedule may be in the same bucket.
       const hashes = profiles.map((profile) => profile.slice(profile.indexOf('.') + 1));
       const isAnother = (key: string) =>
         /\}:[a-z]{1,2}:/.test(key) && !hashes.some((hash) => key.includes(hash));
@@ -195,30 +195,6 @@ function addressOf({ customer, session }: Who): string {
   return `${customer ?? session}@explorer.example`.toLowerCase();
 }
 
-function identityOf({ customer, session }: Who): Identity {
-  return {
-    customerId: customer ?? null,
-    sessionId: session ?? null,
-    device: null,
-    locale: null,
-    email: null,
-    firstName: null,
-    lastName: null,
-  };
-}
-
-function contentOf(productId: string): ItemContent {
-  return {
-    productId,
-    variantId: null,
-    productHandle: `p-${productId}`,
-    productTitle: 'A product',
-    variantTitle: null,
-    image: 'https://cdn.example/p.png',
-    price: '1.00',
-    compareAt: null,
-    inventoryAvailable: true,
-    quantity: 1,
-    source: 'pdp',
-  };
+function visitorOf({ customer, session }: Who): Identity {
+  return identityOf({ customerId: customer ?? null, sessionId: session ?? null });
 }

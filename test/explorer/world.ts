@@ -63,7 +63,7 @@ export class World {
     const client = await connectRedis({ urls, name: 'explorer', timeoutMs: 60_000 }, () => {});
     // Profile ids, and with them buckets and nodes, are the same in each run.
     await client.hset(`${prefix}:meta`, 'salt', '5'.repeat(64));
-    // One for each operation, one for what is asked again, one that has never heard of anybody.
+    // A server for each operation, one for retries, and one with empty caches for the checks.
     const servers: Server[] = [];
     for (let i = 0; i < scenario.operations.length + 2; i++) servers.push(await startServer(urls, prefix));
     return new World(scenario, prefix, watch.world(prefix), client, servers);

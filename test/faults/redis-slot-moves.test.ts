@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { slotOf } from '../../src/redis/marks.js';
 import { startApp, TRUSTED } from '../harness/app.js';
-import { connectTo } from '../harness/dump.js';
+import { connectToEach } from '../harness/dump.js';
 import { startTestCluster } from '../harness/redis.js';
 import { FULL } from './stage.js';
 
@@ -31,10 +31,7 @@ const ITEM = {
 t.test('a slot is on the move', { timeout: 200_000 }, async (t) => {
   const cluster = await startTestCluster();
   t.teardown(() => cluster.stop());
-  const nodes = cluster.urls.map(connectTo);
-  t.teardown(() => {
-    for (const node of nodes) node.disconnect();
-  });
+  const nodes = connectToEach(t, cluster.urls);
   const ids = await Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
   const app = await startApp(t, cluster, { timeoutMs: 500 });
 

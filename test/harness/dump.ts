@@ -3,6 +3,7 @@
 // themselves. `allKeys` has the names of all.
 
 import { Redis } from 'ioredis';
+import type { Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { keyPattern } from './key-pattern.js';
 
@@ -64,4 +65,13 @@ export function connectTo(url: string): Redis {
   const { hostname, port, password, searchParams } = new URL(url);
   const path = searchParams.get('path');
   return path === null ? new Redis({ host: hostname, port: Number(port), password }) : new Redis({ path });
+}
+
+/** A plain connection to each of these nodes, until the test ends. */
+export function connectToEach(t: Test, urls: readonly string[]): Redis[] {
+  const nodes = urls.map(connectTo);
+  t.teardown(() => {
+    for (const node of nodes) node.disconnect();
+  });
+  return nodes;
 }

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { type Member, nodesConf } from '../../bench/servers/cluster.js';
+import { type Member, memberArgs, nodesConf } from '../../bench/servers/cluster.js';
 import { type Child, startChild } from '../../src/embedded/child.js';
 import { findRedis, freePort, type RedisSpec, startRedis, untilLoaded } from '../../src/embedded/redis.js';
 
@@ -84,21 +84,8 @@ async function startNode(
 ): Promise<{ port: number; child: Child<void> }> {
   await mkdir(dir, { recursive: true });
   await writeFile(join(dir, 'nodes.conf'), nodesConf(self, members));
-  const { port, bus } = self;
-  const args = Object.entries({
-    dir: '.',
-    port: String(port),
-    bind: '127.0.0.1',
-    'cluster-enabled': 'yes',
-    'cluster-port': String(bus), // the default, port + 10,000, may be taken or past the last port
-    'cluster-node-timeout': '2000',
-    'cluster-require-full-coverage': 'yes',
-    appendonly: 'yes',
-    save: '',
-    'maxmemory-policy': 'noeviction',
-    'hash-max-listpack-entries': '512',
-    loglevel: 'warning',
-  }).flatMap(([name, value]) => [`--${name}`, value]);
+  const { port } = self;
+  const args = memberArgs(self, { 'cluster-node-timeout': '2000', 'cluster-require-full-coverage': 'yes' });
   const child = await startChild({
     name: `Redis on ${port}`,
     command: () => ({ file, args, cwd: dir }),

@@ -5,7 +5,7 @@ import { createServer, request as httpRequest, type IncomingMessage, type Server
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 
-/** A page, or what it is for who is logged in: the customer's id, empty for a guest. */
+/** A page, fixed or made for the customer who is logged in: the id, empty for a guest. */
 type Html = string | ((customerId: string) => string);
 
 interface Page {
@@ -28,7 +28,7 @@ export interface Shop {
   forward(path: string, port: number, rewrite?: Rewrite): void;
 }
 
-/** The cookie by which the shop knows who is logged in. */
+/** The cookie with the id of the customer who is logged in. */
 export const LOGIN = 'customer';
 
 /** A shop on a free port, until `t` ends. What it does not show is 404 and empty. */

@@ -11,7 +11,7 @@ export interface Slots {
   start(slot: number, from: number, to: number): Promise<void>;
   moveKeys(slot: number, from: number, to: number): Promise<void>;
   end(slot: number, to: number): Promise<void>;
-  /** Whoever takes a slot before it knows the cluster's epoch loses it again, with its keys: that is Redis's own. */
+  /** A node that takes a slot before it knows the cluster's epoch loses it again, with its keys; Redis does so by itself. */
   settled(): Promise<void>;
   /** All of the above. */
   move(slot: number, from: number, to: number): Promise<void>;

@@ -84,7 +84,7 @@ export async function visit(t: Test, { browser, shop }: World, options: BrowserC
   t.teardown(() => context.close());
   return {
     context,
-    /** @param customerId who is logged in at the shop from now on; no customer where empty */
+    /** @param customerId the customer who is logged in at the shop from now on; empty for a guest */
     login: (customerId: string) => context.addCookies([{ name: LOGIN, value: customerId, url: shop.origin }]),
     /** What its pages have sent to the service, without preflights. */
     sent: (): Promise<Sent[]> =>

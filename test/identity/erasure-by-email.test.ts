@@ -1,10 +1,11 @@
-// An erasure by e-mail address beside a login, and after one that was cut off: who gave the address is erased, wherever
-// they were linked to meanwhile, and nobody else is.
+// An erasure by e-mail address, beside a login and after an erasure that was cut off: exactly the visitor who gave the
+// address is erased, also where a login has linked them to a customer meanwhile.
 
 import t, { type Test } from 'tap';
 import type { Doors } from '../../src/identity/doors.js';
 import { eachRedis } from '../harness/app.js';
-import { identityOf, type Server, startServer } from '../wishlist/world.js';
+import { identityOf } from '../harness/samples.js';
+import { type Server, startServer } from '../wishlist/world.js';
 
 const EMAIL = 'erased@rights.example';
 let prefixes = 0;
@@ -37,7 +38,7 @@ eachRedis(t, async (t, redis) => {
   };
 
   for (const isKnown of [false, true]) {
-    t.test(`a login meanwhile, of a customer who is ${isKnown ? '' : 'not '}known`, async (t) => {
+    t.test(`beside a login of ${isKnown ? 'a known' : 'an unknown'} customer`, async (t) => {
       const { server, other, digest } = await open(t);
       if (isKnown) await visit(other, { customerId: '7' });
       inBetween(server.doors, () => other.linker.link('c:7', 's:s'));
@@ -45,13 +46,13 @@ eachRedis(t, async (t, redis) => {
       t.equal(await count(other, { sessionId: 's' }), 0);
       t.equal(await count(other, { customerId: '7' }), 0);
       t.same(await server.emails.find(digest), []);
-      t.equal(await visit(other, { sessionId: 's' }), 1, 'who comes back is new');
+      t.equal(await visit(other, { sessionId: 's' }), 1, 'a later visit is that of a new visitor');
     });
   }
 
   for (const isLinked of [false, true]) {
     t.test(
-      `an index that a crash has left, and a new visitor ${isLinked ? 'who logged in' : ''}`,
+      `an index entry left by a crash, and a new ${isLinked ? 'customer' : 'guest'} under the same session`,
       async (t) => {
         const { server, other, profileId, digest } = await open(t);
         // Its server ended right before it forgot the index.
@@ -61,10 +62,10 @@ eachRedis(t, async (t, redis) => {
         await t.rejects(server.eraser.eraseByEmail(digest), { message: 'ended' });
         t.equal(await visit(other, { sessionId: 's' }), 1);
         if (isLinked) await other.linker.link('c:7', 's:s');
-        t.match(await other.emails.find(digest), [{ profileId }], 'it leads to the new one');
+        t.match(await other.emails.find(digest), [{ profileId }], 'the index leads to the new visitor');
         t.equal(await other.eraser.eraseByEmail(digest), false);
-        t.equal(await count(other, { sessionId: 's' }), 1, 'who never gave the address');
-        t.same(await other.emails.find(digest), [], 'and is forgotten');
+        t.equal(await count(other, { sessionId: 's' }), 1, 'who never gave the address and is kept');
+        t.same(await other.emails.find(digest), [], 'the index entry is removed');
       },
     );
   }

@@ -7,7 +7,8 @@ import t, { type Test } from 'tap';
 import { bucketOf } from '../../src/redis/keys.js';
 import { connectTo } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
-import { contentOf, identityOf, type Server, startServer } from '../wishlist/world.js';
+import { contentOf, identityOf } from '../harness/samples.js';
+import { type Server, startServer } from '../wishlist/world.js';
 
 const HANDLE = 'x';
 let worlds = 0;

@@ -5,8 +5,9 @@ import t from 'tap';
 import type { Identity } from '../../src/identity-rules.js';
 import { eachRedis } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
+import { identityOf } from '../harness/samples.js';
 import { add, BOTH, CUSTOMER, GUEST, products, untilSent } from '../wishlist/deeds.js';
-import { identityOf, type Redis, shownMerges, startServer } from '../wishlist/world.js';
+import { type Redis, shownMerges, startServer } from '../wishlist/world.js';
 
 const DAY_MS = 86_400_000;
 /** More than a merge takes. */

@@ -8,9 +8,9 @@ import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } fr
 import { connectTo, dumpRedis } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
+import { contentOf } from '../harness/samples.js';
 import { rowsOf } from '../harness/stream.js';
 import { until } from '../harness/until.js';
-import { contentOf } from '../wishlist/world.js';
 
 const FULL = process.env['FAULTS'] === 'full';
 /** A profile from before there were caps. */

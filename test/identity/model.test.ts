@@ -13,6 +13,7 @@ import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
 import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
+import { identityOf } from '../harness/samples.js';
 
 const SERVERS = 3;
 const RUNS = Number(process.env['MODEL_RUNS'] ?? 120);
@@ -109,15 +110,10 @@ interface Who {
 }
 
 function identity({ customer, session }: Who): Identity {
-  return {
+  return identityOf({
     customerId: customer === undefined ? null : `customer-${customer}`,
     sessionId: session === undefined ? null : `session-${session}`,
-    device: null,
-    locale: null,
-    email: null,
-    firstName: null,
-    lastName: null,
-  };
+  });
 }
 
 const handle = fc.constantFrom('a', 'b');

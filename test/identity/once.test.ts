@@ -3,8 +3,9 @@
 import t, { type Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import { eachRedis } from '../harness/app.js';
+import { identityOf } from '../harness/samples.js';
 import { BOTH, GUEST } from '../wishlist/deeds.js';
-import { identityOf, type Redis, type Server, startServer } from '../wishlist/world.js';
+import { type Redis, type Server, startServer } from '../wishlist/world.js';
 
 let worlds = 0;
 const OTHER = identityOf({ customerId: 'd', sessionId: 's' });

@@ -9,8 +9,9 @@ import { identityName } from '../../src/identity-rules.js';
 import { bucketOf } from '../../src/redis/keys.js';
 import { eachRedis } from '../harness/app.js';
 import { allKeys, dumpRedis } from '../harness/dump.js';
+import { contentOf, identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
-import { contentOf, identityOf, type Server, shownEvents, startServer } from '../wishlist/world.js';
+import { type Server, shownEvents, startServer } from '../wishlist/world.js';
 
 const DAYS = 30;
 let prefixes = 0;

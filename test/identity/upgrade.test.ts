@@ -2,14 +2,14 @@
 // visitor finds its counts, its items and its profile id, and a merge that had crashed is done once.
 
 import type { Redis } from 'ioredis';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { createProfileIds } from '../../src/identity/profile-id.js';
 import { bucketOf, createKeys } from '../../src/redis/keys.js';
 import { storeNewItem } from '../../src/wishlist/item.js';
 import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
-import { contentOf } from '../wishlist/world.js';
+import { contentOf } from '../harness/samples.js';
 
 const SALT = 'a'.repeat(64);
 const BUCKETS = 4;
@@ -99,14 +99,19 @@ async function see(app: TestApp, who: object, productHandle = 'x') {
   return { profileId: json.profileId, count: json.count, items };
 }
 
-t.test('schema 1 is brought to schema 2 at the first start', async (t) => {
+async function schema1(t: Test) {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
   const client = connectTo(redis.url);
   t.teardown(() => client.disconnect());
   await world(new Old(client));
-  const settings = { prefix: PREFIX, env: { BUCKETS: String(BUCKETS) } };
-  const apps = await Promise.all([startApp(t, redis, settings), startApp(t, redis, settings)]);
+  const start = () => startApp(t, redis, { prefix: PREFIX, env: { BUCKETS: String(BUCKETS) } });
+  return { client, start };
+}
+
+t.test('schema 1 is brought to schema 2 at the first start', async (t) => {
+  const { client, start } = await schema1(t);
+  const apps = await Promise.all([start(), start()]);
   t.equal(await client.hget(keys.meta, 'schema'), '2');
 
   const one = ids.of('c:1');
@@ -140,16 +145,11 @@ t.test('schema 1 is brought to schema 2 at the first start', async (t) => {
 });
 
 t.test('an upgrade that was interrupted is continued', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
-  await world(new Old(client));
-  const settings = { prefix: PREFIX, env: { BUCKETS: String(BUCKETS) } };
-  const first = await startApp(t, redis, settings);
+  const { client, start } = await schema1(t);
+  const first = await start();
   const before = await see(first, { sessionId: 'taken' }, 'y');
   await client.hset(keys.meta, 'schema', 1);
-  const second = await startApp(t, redis, settings);
+  const second = await start();
   t.same(await see(second, { sessionId: 'taken' }, 'y'), before);
   t.match(await see(second, { customerId: '1' }), { count: 5 });
 });

@@ -152,6 +152,24 @@ t.test('batches over a connection that fails', async (t) => {
   }
 });
 
+// Lines appended to one stream: a script that there is, with operations as plain as can be.
+const LINES: BatchFormat<Line, unknown> = {
+  script: loadScript('append'),
+  tag: ({ line }) => line.slice(0, 1),
+  mixesTags: false,
+  writes: () => true,
+  encode(ops, call) {
+    const tag = ops[0]?.line.slice(0, 1);
+    call.key(`b:{${tag}}:stream`);
+    call.key(`b:{${tag}}:state`);
+    call.arg(1_000_000);
+    call.arg(ops.length);
+    call.arg(ops.map(({ line }) => `${line}\n`).join(''));
+  },
+  decode: (ops, reply) =>
+    ops.map(({ line }) => (line.includes('wrong') ? new Error(`no ${line}`) : [line, reply])),
+};
+
 t.test('a batcher', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
@@ -167,27 +185,9 @@ t.test('a batcher', async (t) => {
   t.teardown(() => store.close());
   const direct = connectTo(redis.url);
   t.teardown(() => direct.disconnect());
-  // Lines appended to one stream: a script that there is, with operations as plain as can be.
-  const lines: BatchFormat<Line, unknown> = {
-    script: loadScript('append'),
-    tag: ({ line }) => line.slice(0, 1),
-    mixesTags: false,
-    writes: () => true,
-    encode(ops, call) {
-      const tag = ops[0]?.line.slice(0, 1);
-      call.key(`b:{${tag}}:stream`);
-      call.key(`b:{${tag}}:state`);
-      call.arg(1_000_000);
-      call.arg(ops.length);
-      call.arg(ops.map(({ line }) => `${line}\n`).join(''));
-    },
-    decode: (ops, reply) =>
-      ops.map(({ line }) => (line.includes('wrong') ? new Error(`no ${line}`) : [line, reply])),
-  };
-
   t.test('operations of one turn are one call, each answered with its own', async (t) => {
     const sizes: number[] = [];
-    const batcher = store.batcher(lines, (size) => sizes.push(size));
+    const batcher = store.batcher(LINES, (size) => sizes.push(size));
     const answers = await Promise.all([
       batcher.run({ line: 'a1' }),
       batcher.run({ line: 'a2' }),
@@ -210,7 +210,7 @@ t.test('a batcher', async (t) => {
   });
 
   t.test('an operation that fails does not fail its neighbours', async (t) => {
-    const batcher = store.batcher(lines);
+    const batcher = store.batcher(LINES);
     const settled = await Promise.allSettled([
       batcher.run({ line: 'a6' }),
       batcher.run({ line: 'a-wrong' }),
@@ -225,7 +225,7 @@ t.test('a batcher', async (t) => {
 
   t.test('a large turn is cut into batches of 512', async (t) => {
     const sizes: number[] = [];
-    const batcher = store.batcher(lines, (size) => sizes.push(size));
+    const batcher = store.batcher(LINES, (size) => sizes.push(size));
     await Promise.all(Array.from({ length: 3_000 }, (_, i) => batcher.run({ line: `c${i}` })));
     t.same(
       sizes.sort((a, b) => a - b),
@@ -236,7 +236,7 @@ t.test('a batcher', async (t) => {
   });
 
   t.test('closing waits for what is under way and refuses what comes after', async (t) => {
-    const batcher = store.batcher(lines);
+    const batcher = store.batcher(LINES);
     const underWay = Array.from({ length: 1_000 }, (_, i) => batcher.run({ line: `d${i}` }));
     const closed = batcher.close();
     await t.rejects(batcher.run({ line: 'd-late' }), { code: 'unavailable' });
@@ -247,7 +247,7 @@ t.test('a batcher', async (t) => {
   });
 
   t.test('at 20,000 operations waiting new ones are refused, and the others are done', async (t) => {
-    const batcher = store.batcher(lines);
+    const batcher = store.batcher(LINES);
     const all = Array.from({ length: 20_100 }, (_, i) => batcher.run({ line: `e${i}` }));
     const settled = await Promise.allSettled(all);
     const refused = settled.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[];
@@ -274,18 +274,8 @@ t.test('a batch', async (t) => {
   await health.opened();
   const batcher = new Batcher<Line, unknown>(
     {
-      script: loadScript('append'),
-      tag: ({ line }) => line.slice(0, 1),
-      mixesTags: false,
+      ...LINES,
       writes: ({ line }) => line.includes('write'),
-      encode(ops, call) {
-        const tag = ops[0]?.line.slice(0, 1);
-        call.key(`b:{${tag}}:stream`);
-        call.key(`b:{${tag}}:state`);
-        call.arg(1_000_000);
-        call.arg(ops.length);
-        call.arg(ops.map(({ line }) => `${line}\n`).join(''));
-      },
       decode: (ops, reply) => ops.map(() => reply),
     },
     {

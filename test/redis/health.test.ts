@@ -7,7 +7,7 @@ import { freePort } from '../../src/embedded/redis.js';
 import { DeploymentLostError, slotOf } from '../../src/redis/marks.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
-import { connectTo } from '../harness/dump.js';
+import { connectTo, connectToEach } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
 
@@ -131,10 +131,7 @@ const follow = (redis: ReturnType<typeof connectTo>, url: string) =>
 t.test('a node of a cluster', async (t) => {
   const cluster = await startTestCluster();
   t.teardown(() => cluster.stop());
-  const nodes = cluster.urls.map(connectTo);
-  t.teardown(() => {
-    for (const node of nodes) node.disconnect();
-  });
+  const nodes = connectToEach(t, cluster.urls);
   const { store, errors, isServed } = await open(t, cluster);
   const holder = (slot: number) => Math.floor((slot * nodes.length) / SLOTS);
   const metaNode = holder(slotOf(META));

@@ -1,5 +1,5 @@
 // A batch for each node of a cluster: what a script may touch there, and what becomes of operations whose slot is
-// elsewhere or on the move. Each is done once, whatever moves.
+// elsewhere or being migrated. Each operation is done once, also while slots move.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -7,7 +7,7 @@ import { versionOf } from '../../src/redis/deployment.js';
 import { slotOf } from '../../src/redis/marks.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
-import { connectTo } from '../harness/dump.js';
+import { connectToEach } from '../harness/dump.js';
 import { startTestCluster } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
 
@@ -21,10 +21,7 @@ const MOVING_MS = 3_000;
 t.test('on a cluster', async (t) => {
   const cluster = await startTestCluster();
   t.teardown(() => cluster.stop());
-  const nodes = cluster.urls.map(connectTo);
-  t.teardown(() => {
-    for (const node of nodes) node.disconnect();
-  });
+  const nodes = connectToEach(t, cluster.urls);
   const slots = await slotsOf(nodes, cluster.urls);
   const store = await Store.open({
     urls: cluster.urls,

@@ -47,7 +47,7 @@ t.test('scripts of requests', async (t) => {
     t.same(await begin('id-2'), ['id-1', '5', '', '', '', null]);
   });
 
-  t.test('place: a compare-and-set on the places; who was slower gets those of now', async (t) => {
+  t.test('place: a compare-and-set on the places; the slower of two gets the current ones', async (t) => {
     await begin();
     t.equal(await place('id-1', 'a.1', 'a.1 b.2'), 'a.1 b.2');
     t.equal(await place('id-1', 'a.1', 'a.1 b.2'), 'a.1 b.2', 'again');

@@ -5,7 +5,7 @@ import t from 'tap';
 import { createKeys, VISIT_STREAMS, visitTag } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/marks.js';
 import { startApp, TRUSTED } from '../harness/app.js';
-import { connectTo } from '../harness/dump.js';
+import { connectToEach } from '../harness/dump.js';
 import { startTestCluster } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
 
@@ -17,10 +17,7 @@ const [LEFT, TAKER] = [0, 1];
 t.test('slots of streams leave a master', { timeout: 120_000 }, async (t) => {
   const cluster = await startTestCluster();
   t.teardown(() => cluster.stop());
-  const nodes = cluster.urls.map(connectTo);
-  t.teardown(() => {
-    for (const node of nodes) node.disconnect();
-  });
+  const nodes = connectToEach(t, cluster.urls);
   const slots = await slotsOf(nodes, cluster.urls);
   const nodeOf = (tag: string) => Math.floor((slotOf(`{${tag}}`) * nodes.length) / SLOTS);
   const app = await startApp(t, cluster);

@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Identity } from '../../src/identity-rules.js';
 import type { PurchasedLine } from '../../src/wishlist/purchases.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
-import { contentOf, identityOf, type Redis, type Server } from './world.js';
+import { contentOf, identityOf } from '../harness/samples.js';
+import type { Redis, Server } from './world.js';
 
 /** Far longer than events wait for anything but a lost server. */
 const PATIENCE_MS = 15_000;

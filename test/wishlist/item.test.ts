@@ -2,7 +2,7 @@
 
 import t from 'tap';
 import { itemField, newestFirst, parseItem, storeNewItem } from '../../src/wishlist/item.js';
-import { contentOf } from './world.js';
+import { contentOf } from '../harness/samples.js';
 
 t.test('an item comes out of its three lines as it went in', async (t) => {
   const odd = {

@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { eachRedis } from '../harness/app.js';
+import { identityOf } from '../harness/samples.js';
 import {
   add,
   age,
@@ -17,7 +18,7 @@ import {
   share,
   untilSent,
 } from './deeds.js';
-import { identityOf, type Server, shownEvents, startServer } from './world.js';
+import { type Server, shownEvents, startServer } from './world.js';
 
 let worlds = 0;
 const nothing = async () => {};

@@ -8,11 +8,9 @@ import { Recorder } from '../../src/events/recorder.js';
 import { recordingFormat } from '../../src/events/recording.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
 import type { Seen } from '../../src/identity/seen.js';
-import type { Identity } from '../../src/identity-rules.js';
 import { RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
-import type { ItemContent } from '../../src/wishlist/item.js';
 import type { Items } from '../../src/wishlist/items.js';
 import { openWishlist } from '../../src/wishlist/open.js';
 import type { Purchases } from '../../src/wishlist/purchases.js';
@@ -142,35 +140,6 @@ export async function startServer(
     store.close();
   });
   return server;
-}
-
-export function identityOf(ids: { customerId?: string; sessionId?: string }): Identity {
-  return {
-    customerId: null,
-    sessionId: null,
-    device: null,
-    locale: null,
-    email: null,
-    firstName: null,
-    lastName: null,
-    ...ids,
-  };
-}
-
-export function contentOf(productId: string, quantity = 1): ItemContent {
-  return {
-    productId,
-    variantId: null,
-    productHandle: `p-${productId}`,
-    productTitle: 'A product',
-    variantTitle: null,
-    image: 'https://cdn.example/p.png',
-    price: '1.00',
-    compareAt: null,
-    inventoryAvailable: true,
-    quantity,
-    source: 'pdp',
-  };
 }
 
 /** The events in the stream as ClickHouse would show them: each id once. A repeat must be the same to the byte. */

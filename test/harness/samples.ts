@@ -1,0 +1,34 @@
+// Identities and items as requests give them, for tests that are about few of their fields.
+
+import type { Identity } from '../../src/identity-rules.js';
+import type { ItemContent } from '../../src/wishlist/item.js';
+
+/** @param given the others are null */
+export function identityOf(given: Partial<Identity>): Identity {
+  return {
+    customerId: null,
+    sessionId: null,
+    device: null,
+    locale: null,
+    email: null,
+    firstName: null,
+    lastName: null,
+    ...given,
+  };
+}
+
+export function contentOf(productId: string, quantity = 1): ItemContent {
+  return {
+    productId,
+    variantId: null,
+    productHandle: `p-${productId}`,
+    productTitle: 'A product',
+    variantTitle: null,
+    image: 'https://cdn.example/p.png',
+    price: '1.00',
+    compareAt: null,
+    inventoryAvailable: true,
+    quantity,
+    source: 'pdp',
+  };
+}

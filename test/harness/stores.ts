@@ -1,0 +1,20 @@
+// A Redis and a ClickHouse for processes of the service, and the settings that lead `serve` and `flush` to them.
+
+import type { Test } from 'tap';
+import { startTestClickHouse } from './clickhouse.js';
+import { startTestRedis } from './redis.js';
+
+/** They end with the test. `env` has a free port, and waits for nothing when it stops. */
+export async function startStores(t: Test) {
+  const [redis, clickhouse] = await Promise.all([startTestRedis(), startTestClickHouse()]);
+  t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
+  const env = {
+    REDIS_URL: redis.url,
+    CLICKHOUSE_URL: clickhouse.url,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    DRAIN_MS: '0',
+    FLUSH_INTERVAL_MS: '50',
+  };
+  return { redis, clickhouse, env };
+}
