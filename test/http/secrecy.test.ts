@@ -3,8 +3,10 @@
 
 import { createHmac } from 'node:crypto';
 import t from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
 import { type Answer, type Headers, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
+import { keyPattern } from '../harness/key-pattern.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { itemOf } from './wishlist.js';
@@ -53,12 +55,15 @@ t.test('secrecy', async (t) => {
   const unknown = { customerId: '1174', sessionId: 'other-session', productId: '2', code: 'A'.repeat(16) };
   type Ids = typeof known;
 
-  /** Watches what Redis is asked from now on, but what a process asks by itself: for its marks, and for merges. */
+  // What a process asks by itself: for its marks, for merges, every 5 s for requests of the shop's that are open.
+  const { meta, merges, compliance } = createKeys(app.prefix);
+  const own = keyPattern(meta, merges('*'), compliance);
+  /** Watches what Redis is asked from now on, but what a process asks by itself. */
   const watch = async () => {
     const asked: string[] = [];
     const last = `${app.prefix}:asked`;
     const isOwn = (words: readonly string[]) =>
-      /^(info|time|ping)$/i.test(words[0] ?? '') || words.some((word) => /:(meta|merges)$/.test(word));
+      /^(info|time|ping)$/i.test(words[0] ?? '') || words.some((word) => own.test(word));
     let told = () => {};
     const allTold = new Promise<void>((resolve) => {
       told = resolve;
