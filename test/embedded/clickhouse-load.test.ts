@@ -102,12 +102,17 @@ t.test('there are no system logs that would grow', async (t) => {
 
 t.test('inserts do not queue behind long SELECTs', async (t) => {
   const name = await table();
-  const selects = Array.from({ length: 10 }, () => post({}, 'SELECT sleep(2) SETTINGS max_threads = 1'));
+  let answered = 0;
+  const selects = Array.from({ length: 10 }, async () => {
+    const sql = 'SELECT count(sleepEachRow(1)) FROM numbers(6) SETTINGS max_threads = 1, max_block_size = 1';
+    const { status } = await post({}, sql);
+    answered++;
+    return status;
+  });
   await new Promise((r) => setTimeout(r, 200));
-  const before = performance.now();
   t.equal((await post({ query: `INSERT INTO ${name} FORMAT TSV` }, '1\tx\n')).status, 200);
-  t.ok(performance.now() - before < 1_500);
-  for (const { status } of await Promise.all(selects)) t.equal(status, 200);
+  t.equal(answered, 0, 'all of them are still at work');
+  for (const status of await Promise.all(selects)) t.equal(status, 200);
 });
 
 t.test('a query whose planning takes long keeps no other request waiting', async (t) => {
@@ -115,10 +120,11 @@ t.test('a query whose planning takes long keeps no other request waiting', async
     query: 'CREATE TABLE keyed (k UInt64) ENGINE = MergeTree ORDER BY k AS SELECT number FROM numbers(10000)',
   });
   for (const sql of [
-    'SELECT (SELECT sum(sleepEachRow(0.1)) FROM numbers(10))',
-    'SELECT count() FROM keyed WHERE k IN (SELECT sleepEachRow(0.1) FROM numbers(10))',
+    'SELECT (SELECT sum(sleepEachRow(0.1)) FROM numbers(30))',
+    'SELECT count() FROM keyed WHERE k IN (SELECT sleepEachRow(0.1) FROM numbers(30))',
   ]) {
     let running = true;
+    const began = performance.now();
     const query = post({}, sql).finally(() => {
       running = false;
     });
@@ -130,6 +136,7 @@ t.test('a query whose planning takes long keeps no other request waiting', async
       await new Promise((r) => setTimeout(r, 10));
     }
     t.equal((await query).status, 200);
-    t.ok(worst < 700, `${worst} ms`);
+    const all = performance.now() - began;
+    t.ok(worst < all / 2, `a request took ${Math.round(worst)} ms of the ${Math.round(all)} ms`);
   }
 });

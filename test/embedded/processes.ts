@@ -32,9 +32,12 @@ export function groupIsAlive(pid: number): boolean {
   });
 }
 
-/** Resolves to false where it did not happen in time. */
-export async function within(ms: number, isSo: () => boolean | Promise<boolean>): Promise<boolean> {
-  for (const deadline = performance.now() + ms; performance.now() < deadline; await sleep(20)) {
+/** Far more than any of it takes, also on a machine with much to do, and less than the programs that must be ended run for. */
+const PATIENCE_MS = 30_000;
+
+/** Resolves to false where it does not happen. */
+export async function happens(isSo: () => boolean | Promise<boolean>): Promise<boolean> {
+  for (const deadline = performance.now() + PATIENCE_MS; performance.now() < deadline; await sleep(20)) {
     if (await isSo()) return true;
   }
   return false;

@@ -7,7 +7,7 @@ import t from 'tap';
 import { embeddedRedisUrl, startRedis } from '../../src/embedded/redis.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { startTestCluster, startTestRedis } from '../harness/redis.js';
-import { groupIsAlive, kill9, startParent, within } from './processes.js';
+import { groupIsAlive, happens, kill9, startParent } from './processes.js';
 
 const root = await mkdtemp(join(tmpdir(), 'wm-embedded-redis-'));
 t.teardown(() => rm(root, { recursive: true, force: true }));
@@ -96,7 +96,7 @@ t.test(
     const before = await startRedis({ dir, restart: false });
     await ask(before.url, 'SET', 'k', 'kept');
     process.kill(before.pid ?? 0, 'SIGKILL');
-    await within(2_000, () => before.pid === undefined);
+    await happens(() => before.pid === undefined);
     const after = await startRedis({ dir });
     t.equal(await ask(after.url, 'GET', 'k'), 'kept');
     await after.stop();
@@ -109,9 +109,9 @@ t.test('a server that dies comes back by itself, at the same URL, with its data'
   await ask(redis.url, 'SET', 'k', 'kept');
   const first = redis.pid ?? 0;
   process.kill(first, 'SIGKILL');
-  t.ok(await within(5_000, () => redis.pid !== undefined && redis.pid !== first));
+  t.ok(await happens(() => redis.pid !== undefined && redis.pid !== first));
   t.ok(
-    await within(5_000, () =>
+    await happens(() =>
       ask(redis.url, 'GET', 'k').then(
         (v) => v === 'kept',
         () => false,
@@ -177,7 +177,7 @@ t.test(
     await kill9(parent);
     const next = await startRedis({ dir });
     t.equal(await ask(next.url, 'GET', 'k'), 'kept');
-    t.ok(await within(5_000, () => !groupIsAlive(pid)));
+    t.ok(await happens(() => !groupIsAlive(pid)));
     await next.stop();
   },
 );
@@ -197,6 +197,6 @@ t.test(
     client.disconnect();
     const pids = [...cluster.pids];
     await cluster.stop();
-    t.ok(await within(3_000, () => pids.every((pid) => pid !== undefined && !groupIsAlive(pid))));
+    t.ok(await happens(() => pids.every((pid) => pid !== undefined && !groupIsAlive(pid))));
   },
 );

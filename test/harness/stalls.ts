@@ -1,0 +1,27 @@
+// How long this process was kept from running: other processes had the machine, or it was busy itself. What is measured
+// here, and is about the service in this process, is measured without it.
+
+const TICK_MS = 5;
+
+let last = performance.now();
+let late = 0;
+
+function lateness(): number {
+  return Math.max(0, performance.now() - last - TICK_MS);
+}
+
+setInterval(() => {
+  late += lateness();
+  last = performance.now();
+}, TICK_MS).unref();
+
+/** Milliseconds by which timers were late so far, in all. */
+export function stalledMs(): number {
+  return late + lateness();
+}
+
+/** A clock that stands still while this process does. @returns milliseconds since this call */
+export function startStopwatch(): () => number {
+  const [began, before] = [performance.now(), stalledMs()];
+  return () => performance.now() - began - (stalledMs() - before);
+}
