@@ -2,7 +2,7 @@
 
 import type { Test } from 'tap';
 import { freePort } from '../../src/embedded/redis.js';
-import { type Part, programPart } from '../faults/stage.js';
+import { MOST_PATIENT_MS, type Part, programPart } from '../faults/stage.js';
 import { startTestRedis } from '../harness/redis.js';
 
 export interface Two {
@@ -15,7 +15,8 @@ export async function startTwo(t: Test, env: NodeJS.ProcessEnv = {}): Promise<Tw
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
   const port = await freePort();
-  const settings = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: '400', ...env };
+  const address = { HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: '400' };
+  const settings = { REDIS_URL: redis.url, REDIS_TIMEOUT_MS: MOST_PATIENT_MS, ...address, ...env };
   const parts = [1, 2].map((i) => programPart(`serve ${i}`, 'serve', settings));
   t.teardown(() => Promise.all(parts.map((part) => part.stop())));
   for (const part of parts) await part.start();

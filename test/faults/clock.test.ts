@@ -105,12 +105,14 @@ t.test("Redis's clock jumps back an hour: a flusher that is gone is not waited f
 
 t.test("Redis's clock jumps back an hour: a flusher that is alive keeps its shard", async (t) => {
   const place = await world.fresh();
-  const flusher = place.flusher({ owner: 'alive', silentMs: 500 });
+  // Longer than this machine may stall for: who is not heard of for so long loses its shard, and rightly.
+  const silentMs = 2_000;
+  const flusher = place.flusher({ owner: 'alive', silentMs });
   const state = place.keys.eventsState(0);
   await until('it owns the shard', async () => (await redis.hget(state, 'owner')) === 'alive');
-  const other = place.flusher({ owner: 'other', silentMs: 500 });
+  const other = place.flusher({ owner: 'other', silentMs });
   await redis.hset(state, 'beat', Date.now() + HOUR_MS);
-  await new Promise((done) => setTimeout(done, 1_500));
+  await new Promise((done) => setTimeout(done, 2 * silentMs + 500));
   t.equal(await redis.hget(state, 'owner'), 'alive');
   await Promise.all([flusher.close(), other.close()]);
 });

@@ -35,7 +35,7 @@ t.test(
   'a Redis that takes writes for a tenth of the time: the excess is refused, the rest is done',
   { timeout: 600_000, ...needsProc() },
   async (t) => {
-    const serve = await startServeAlone(t);
+    const serve = await startServeAlone(t, { REDIS_TIMEOUT_MS: '500' });
     const warmUp = await flood(serve.port, FEW_CONNECTIONS, 1);
     const before = serve.megabytes();
     const client = connectTo(serve.redisUrl);

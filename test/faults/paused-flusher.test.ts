@@ -7,9 +7,9 @@ import { createClickHouse } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { until } from '../cli/wishmeter.js';
 import { connectTo } from '../harness/dump.js';
-import { FULL, openStage, programPart, signal } from './stage.js';
+import { FULL, MOST_PATIENT_MS, openStage, programPart, signal } from './stage.js';
 
-const stage = await openStage();
+const stage = await openStage({ env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS } });
 t.teardown(() => stage.stop());
 const redis = connectTo(stage.redisUrl);
 const clickhouse = createClickHouse(stage.clickhouseUrl, 'wishmeter');

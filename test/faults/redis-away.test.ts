@@ -5,6 +5,8 @@ import { readFile } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { median } from '../../bench/statistics.js';
+import { until } from '../harness/until.js';
 import { FULL, KEY, openStage, type Part, programPart, type Stage, signal } from './stage.js';
 
 const AWAY_MS = FULL ? 60_000 : 6_000;
@@ -34,9 +36,8 @@ async function expectNoHang(
   const [worker] = stage.workers as [Part];
   const load = stage.load({ seed: round, name: `a${round}`, connections: 40, restMs: 2 });
   await sleep(2_000);
+  await until('it is under load', () => load.acknowledged > 100);
   const before = await megabytes(worker);
-  const quiet = load.acknowledged;
-  t.ok(quiet > 100, `${quiet} acknowledged before`);
 
   await away();
   load.longestMs = 0;
@@ -44,23 +45,41 @@ async function expectNoHang(
   lag.enable();
   await sleep(600);
   const gone = load.seconds.length;
+  /** Redis is not asked for these: what they take is this machine's share of what the others take. */
+  const pings: number[] = [];
+  const isOver = new AbortController();
+  const pinging = (async () => {
+    while (!isOver.signal.aborted) {
+      const began = performance.now();
+      await (await fetch(`${stage.url}/healthz`)).text();
+      pings.push(performance.now() - began);
+      await sleep(20);
+    }
+  })();
   const waits: number[] = [];
-  const until = performance.now() + AWAY_MS;
-  while (performance.now() < until) {
+  const end = performance.now() + AWAY_MS;
+  while (performance.now() < end) {
     const began = performance.now();
     const { status } = await visit(`late${round}`);
     waits.push(performance.now() - began);
     if (status !== 503) t.fail(`${status} while Redis is away`);
     await sleep(50);
   }
+  isOver.abort();
+  await pinging;
   const refused = load.seconds.slice(gone).reduce((sum, second) => sum + second.refused, 0);
   const grown = (await megabytes(worker)) - before;
-  // What this process, which does the asking, was late itself is not the service's fault.
-  const [longest, late] = [Math.round(load.longestMs), Math.round(lag.max / 1e6)];
-  t.ok(longest - late < 1_000, `the longest of ${refused} refusals took ${longest} ms, ${late} of them ours`);
-  waits.sort((a, b) => a - b);
-  const median = waits[waits.length >> 1] as number;
-  t.ok(median < AT_ONCE_MS, `once it is known to be away, 503 comes at once: median ${median.toFixed(1)} ms`);
+  const longest = Math.round(load.longestMs);
+  const late = Math.round(Math.max(lag.max / 1e6, ...pings));
+  t.ok(
+    longest - late < 1_000,
+    `the longest of ${refused} refusals took ${longest} ms, ${late} at most not for Redis`,
+  );
+  const [wait, ping] = [median(waits), median(pings)];
+  t.ok(
+    wait - ping < AT_ONCE_MS,
+    `once it is known to be away, 503 comes at once: median ${wait.toFixed(1)} ms, of /healthz ${ping.toFixed(1)} ms`,
+  );
   t.ok(grown < GROWTH_MB, `the worker grew by ${Math.round(grown)} MB`);
 
   await back();

@@ -9,10 +9,10 @@ import { slotOf } from '../../src/redis/marks.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToEach } from '../harness/dump.js';
 import { startTestCluster } from '../harness/redis.js';
-import { FULL } from './stage.js';
+import { FULL, MOST_PATIENT_MS } from './stage.js';
 
 const ROUNDS = FULL ? 20 : 3;
-/** ioredis would send again for 1.6 s. */
+/** ioredis would send again for 1.6 s, longer than the time-out. */
 const LATE_MS = 2_000;
 const SLOTS = 16_384;
 
@@ -33,7 +33,7 @@ t.test('a slot is on the move', { timeout: 200_000 }, async (t) => {
   t.teardown(() => cluster.stop());
   const nodes = connectToEach(t, cluster.urls);
   const ids = await Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
-  const app = await startApp(t, cluster, { timeoutMs: 500 });
+  const app = await startApp(t, cluster, { timeoutMs: Number(MOST_PATIENT_MS) });
 
   /** The slot of a profile, the number of the node that has it, and of another one. */
   const placeOf = (profileId: string) => {

@@ -8,9 +8,9 @@ import t from 'tap';
 import { freePort } from '../../src/embedded/redis.js';
 import { until, wishmeter } from '../cli/wishmeter.js';
 import { connectTo } from '../harness/dump.js';
-import { FULL, openStage, programPart } from './stage.js';
+import { FULL, MOST_PATIENT_MS, openStage, programPart } from './stage.js';
 
-const stage = await openStage();
+const stage = await openStage({ env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS } });
 t.teardown(() => stage.stop());
 const loads: ReturnType<typeof stage.load>[] = [];
 
@@ -39,6 +39,7 @@ t.test('maxmemory reached: 503, the flusher goes on, and all is well once there 
   for (let i = 0; i < (FULL ? 20 : 4); i++) {
     await redis.config('SET', 'maxmemory', '1');
     await sleep(500);
+    await until('many are refused', () => (load.answers['503'] ?? 0) > 15 * (i + 1));
     await redis.config('SET', 'maxmemory', '0');
     await load.untilServed();
     await sleep(200);

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { freePort } from '../../src/embedded/redis.js';
 import { startTestRedis } from '../harness/redis.js';
-import { KEY, programPart } from './stage.js';
+import { KEY, MOST_PATIENT_MS, programPart } from './stage.js';
 
 export interface ServeAlone {
   readonly port: number;
@@ -33,6 +33,7 @@ export async function startServeAlone(t: Test, env: NodeJS.ProcessEnv = {}): Pro
     API_KEYS: KEY,
     HOST: '127.0.0.1',
     PORT: String(port),
+    REDIS_TIMEOUT_MS: MOST_PATIENT_MS,
     ...env,
   });
   await part.start();

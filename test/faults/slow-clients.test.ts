@@ -30,8 +30,8 @@ t.test(`${SLOW_CLIENTS} slow clients`, { timeout: 600_000, ...needsProc() }, asy
   const beside: Good[] = [];
   for (let round = 1; round <= ROUNDS; round++) {
     quiet.push(await goodRequests(serve.port, WINDOW_S));
-    const began = performance.now();
     const slow = await startSlowClients(t, { port: serve.port, count: SLOW_CLIENTS });
+    const began = performance.now();
     beside.push(await goodRequests(serve.port, WINDOW_S));
     const isLast = round === ROUNDS;
     if (isLast) await sleep(Math.max(0, BODIES_END_S * 1_000 - (performance.now() - began)));

@@ -21,6 +21,9 @@ export const FULL = process.env.FAULTS === 'full';
 /** What the random moments of a fault test are drawn from; SEED=<n> draws those of another run again. */
 export const SEED = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 
+/** REDIS_TIMEOUT_MS for tests that ask for no 503 at all: the most, since this machine may stall. */
+export const MOST_PATIENT_MS = '900';
+
 export interface StageSpec {
   readonly workers?: number;
   readonly fsync?: 'everysec' | 'always';
