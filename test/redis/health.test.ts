@@ -10,6 +10,7 @@ import { Store, type StoreOptions } from '../../src/redis/store.js';
 import { connectTo, connectToEach } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
+import { startStopwatch } from '../harness/stalls.js';
 
 const PREFIX = 'h';
 const META = `${PREFIX}:meta`;
@@ -50,15 +51,15 @@ async function within(
   ms: number,
   holds: () => Promise<boolean> | boolean,
 ): Promise<void> {
-  const began = performance.now();
+  const stopwatch = startStopwatch();
   while (!(await holds())) {
-    if (performance.now() - began > ms) {
+    if (stopwatch() > ms) {
       t.fail(`${what}: not within ${ms} ms`);
       return;
     }
     await sleep(20);
   }
-  t.pass(`${what}: after ${Math.round(performance.now() - began)} ms`);
+  t.pass(`${what}: after ${Math.round(stopwatch())} ms`);
 }
 
 const losses = (errors: readonly Error[]) => errors.filter((error) => error instanceof DeploymentLostError);
