@@ -76,7 +76,7 @@ export class Exporter {
 
   /** @param digest see Emails @returns undefined where the address is unknown @throws as exportOf */
   async exportByEmail(digest: string): Promise<FoundVisitors | undefined> {
-    const indexed = await this.#emails.find(digest);
+    const indexed = await this.#givenFor(digest);
     const found = new Map<string, VisitorExport>();
     for (let i = 0; i < indexed.length; i += AT_ONCE)
       for (const one of await Promise.all(
@@ -85,6 +85,14 @@ export class Exporter {
         found.set(one.profileId, one);
     const [first, ...others] = found.values();
     return first && (others.length === 0 ? first : { ...first, others });
+  }
+
+  /** Not those whose index entry an erasure left behind: another visitor may have the profile now. */
+  async #givenFor(digest: string): Promise<Indexed[]> {
+    const given: Indexed[] = [];
+    for (const one of await this.#emails.find(digest))
+      if (await this.#emails.isGivenFor(digest, one.profileId)) given.push(one);
+    return given;
   }
 
   /** @param name of an identity, see identityName @throws as exportOf */

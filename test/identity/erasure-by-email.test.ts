@@ -1,8 +1,9 @@
-// An erasure by e-mail address, beside a login and after an erasure that was cut off: exactly the visitor who gave the
-// address is erased, also where a login has linked them to a customer meanwhile.
+// An erasure or export by e-mail address, beside a login and after an erasure that was cut off: it is of exactly the visitor
+// who gave the address, also where a login has linked them to a customer meanwhile.
 
 import t, { type Test } from 'tap';
 import type { Doors } from '../../src/identity/doors.js';
+import { Exporter } from '../../src/identity/exporter.js';
 import { eachRedis } from '../harness/app.js';
 import { identityOf } from '../harness/samples.js';
 import { type Server, startServer } from '../wishlist/world.js';
@@ -37,6 +38,17 @@ eachRedis(t, async (t, redis) => {
     };
   };
 
+  const exporterOf = ({ store, doors, items, emails }: Server) =>
+    new Exporter(store, doors, items, emails, async () => undefined);
+
+  t.test('an export finds the visitor at home and behind a login', async (t) => {
+    const { server, other, profileId, digest } = await open(t);
+    t.match(await exporterOf(other).exportByEmail(digest), { profileId, visits: { p: 1 } });
+    await visit(server, { customerId: '7' });
+    const { profileId: room } = await server.linker.link('c:7', 's:s');
+    t.match(await exporterOf(other).exportByEmail(digest), { profileId: room, visits: { p: 2 } });
+  });
+
   for (const isKnown of [false, true]) {
     t.test(`beside a login of ${isKnown ? 'a known' : 'an unknown'} customer`, async (t) => {
       const { server, other, digest } = await open(t);
@@ -63,6 +75,7 @@ eachRedis(t, async (t, redis) => {
         t.equal(await visit(other, { sessionId: 's' }), 1);
         if (isLinked) await other.linker.link('c:7', 's:s');
         t.match(await other.emails.find(digest), [{ profileId }], 'the index leads to the new visitor');
+        t.equal(await exporterOf(other).exportByEmail(digest), undefined, 'of whom nothing is told');
         t.equal(await other.eraser.eraseByEmail(digest), false);
         t.equal(await count(other, { sessionId: 's' }), 1, 'who never gave the address and is kept');
         t.same(await other.emails.find(digest), [], 'the index entry is removed');
