@@ -26,7 +26,7 @@ import { firstEvents } from '../traffic/events.js';
 const CROWD = { visitors: 100_000, signedIn: 0.2 };
 const SEED = 7;
 const ROUNDS = 3;
-const LOOK_MS = 5;
+const POLL_MS = 5;
 
 const keys = createKeys('wm');
 const SAVED = { events: `${keys.events(0)}:saved`, state: `${keys.eventsState(0)}:saved` };
@@ -179,5 +179,5 @@ async function copy(
 }
 
 function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  return new Promise((resolve) => setTimeout(resolve, POLL_MS));
 }

@@ -18,7 +18,7 @@ const LATE_MS = 500;
 /** Of the rate: what may be added to the backlog per second and still be chance. */
 const GROWTH = 0.03;
 const SETTLE_S = 3;
-const LOOK_MS = 50;
+const POLL_MS = 50;
 
 /** What happened at one rate. */
 interface Step {
@@ -94,7 +94,7 @@ async function tryRate(
   const looks: { at: number; events: number }[] = [];
   while (performance.now() - began < seconds * 1_000 && !over) {
     looks.push({ at: performance.now() - began, events: await pendingEvents(target) });
-    await sleep(LOOK_MS);
+    await sleep(POLL_MS);
   }
   const took = (performance.now() - began) / 1_000;
   const cpu = cpuBetween(before, cpuOf(target));

@@ -20,7 +20,7 @@ import { drawn, visitsOf } from '../traffic/requests.js';
 /** Visitors of a hundred visits; they come at random, as those of a busy hour do. */
 const VISITORS_SHARE = 0.23;
 const ROUNDS = 3;
-const LOOK_MS = 5;
+const POLL_MS = 5;
 
 const keys = createKeys('wm').visits;
 const STREAM = [keys.events(0), keys.eventsState(0)] as const;
@@ -68,7 +68,7 @@ export async function measureVisitLog({ settings, folder, say }: Bench): Promise
       const before = cpuOf({ pids: all });
       const began = performance.now();
       while (Number((await client.hget(STREAM[1], 'events')) ?? 0) > 0)
-        await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       const seconds = (performance.now() - began) / 1_000;
       rounds.push({
         seconds,

@@ -1,6 +1,6 @@
 // Embedded ClickHouse: starts clickhouse-server.ts, a process that answers ClickHouse's HTTP interface over
 // chDB, for `start` and the tests. chDB lets one process open a folder; that process is this one, and
-// everybody else uses HTTP, as they would with a server.
+// all others use HTTP, as they would with a server.
 
 import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';

@@ -63,7 +63,7 @@ export class Delivery {
   #isInDoubt = false;
   #accepted = false;
   /** Whether lines may be set aside although none was accepted. */
-  #isDesperate = false;
+  #mayQuarantine = false;
   #refused: Refused[] = [];
 
   constructor(
@@ -94,7 +94,7 @@ export class Delivery {
       this.#refused = [];
       const refusal = await this.#attempt(batch, PATIENCE);
       if (refusal === undefined) return [];
-      this.#isDesperate = performance.now() - began >= this.#fewMs && isFew(lines);
+      this.#mayQuarantine = performance.now() - began >= this.#fewMs && isFew(lines);
       try {
         await this.#search(batch, refusal);
         return this.#refused;
@@ -120,7 +120,7 @@ export class Delivery {
   /** Sets a lone line aside; with an error of unknown kind only if it is refused where others are accepted, or for long. */
   async #judge(part: Part, refusal: Refusal): Promise<void> {
     if (refusal.blame === 'unknown') {
-      if (!this.#accepted && !this.#isDesperate) throw new NothingAccepted();
+      if (!this.#accepted && !this.#mayQuarantine) throw new NothingAccepted();
       const again = await this.#attempt(part, PATIENCE_WITH_PART);
       if (again === undefined) {
         this.#accepted = true;

@@ -15,7 +15,7 @@ import { changeOfShare, Team } from './team.js';
 /** An owner that has not been heard of for so long counts as gone: with a look, others have its streams within 5 s. */
 const SILENT_MS = 4_000;
 /** How often a flusher looks at what the others own. */
-const LOOK_MS = 250;
+const POLL_MS = 250;
 /** How long `close` lets the batches in flight take. */
 const CLOSE_MS = 10_000;
 
@@ -75,7 +75,7 @@ class Sharing {
       ...(numbers.length > 0 ? [visitStreams(keys.visits, clickhouse, numbers, metrics)] : []),
     ];
     this.#team = new Team(spec.redis, spec.keys, spec.owner, silentMs);
-    this.#lookMs = Math.min(LOOK_MS, silentMs / 4);
+    this.#lookMs = Math.min(POLL_MS, silentMs / 4);
     this.#stop = stop;
     this.#halt = halt;
     stop.addEventListener('abort', () => this.#nap.abort());

@@ -16,7 +16,7 @@ export interface Batch extends Range {
   /** In the memory that `cutBatch` was given: the next batch that is read into it overwrites them. */
   readonly lines: Buffer;
   /** Entries that are not ours, as JSON: id, and names and values in turn. */
-  readonly strangers: readonly string[];
+  readonly foreignEntries: readonly string[];
   /** It ended at a bound and not with the stream: there is more at once. */
   readonly full: boolean;
 }
@@ -168,7 +168,7 @@ function legible(bytes: Buffer): string | { readonly base64: string } {
 /** A batch while it is read. */
 class Collected {
   #memory: Buffer;
-  readonly #strangers: string[] = [];
+  readonly #foreignEntries: string[] = [];
   #first = '';
   last = '';
   entries = 0;
@@ -190,7 +190,7 @@ class Collected {
     const size =
       prefix === undefined ? lines.copy(this.#memory, this.size) : this.#spread(rows, lines, prefix);
     if (size === 0) {
-      this.#strangers.push(JSON.stringify({ id, fields: fields.map(legible) }));
+      this.#foreignEntries.push(JSON.stringify({ id, fields: fields.map(legible) }));
       return;
     }
     this.size += size;
@@ -234,7 +234,7 @@ class Collected {
     if (this.entries === 0) return undefined;
     const { last, rows, bytes } = this;
     const lines = this.#memory.subarray(0, this.size);
-    return { first: this.#first, last, rows, bytes, lines, strangers: this.#strangers, full };
+    return { first: this.#first, last, rows, bytes, lines, foreignEntries: this.#foreignEntries, full };
   }
 }
 

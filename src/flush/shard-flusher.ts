@@ -46,7 +46,7 @@ import type { Kind, Streams } from './streams.js';
 /** After a raise, until all who append know that its moment has come, and their clocks agree. */
 const RAISE_MS = 1_000;
 /** How often it is looked whether the older streams are empty. */
-const LOOK_MS = 250;
+const POLL_MS = 250;
 /** Bytes of a batch where there are many shards. Each has two in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
@@ -70,7 +70,7 @@ export interface ShardFlusherSpec {
 }
 
 /** The time between a claim and the loss or release of the shard. */
-interface Tenure {
+interface Lease {
   readonly epoch: string;
   /** Aborts when the shard is given up: after the batch in flight another flusher may have it. */
   readonly leaving: AbortSignal;
@@ -96,7 +96,7 @@ export class ShardFlusher {
   /** While it is owned: aborted when it is given up. */
   #leaving: AbortController | undefined;
   #heldEpoch: string | undefined;
-  /** Tenures, or tries to get one, that have failed since a batch was last brought home. */
+  /** Leases, or tries to get one, that have failed since a batch was last brought home. */
   #failures = 0;
   /** When it may be tried again, of our monotonic clock. */
   #notBefore = 0;
@@ -176,7 +176,7 @@ export class ShardFlusher {
     this.#log.info({ epoch, replay: manifest !== undefined }, 'owner of the shard');
     this.#metrics.claimed(this.#number, epoch);
     const lost = new AbortController();
-    const tenure = {
+    const lease = {
       epoch,
       leaving,
       // Made once and not for each batch: a signal remembers all that were ever derived from it.
@@ -186,8 +186,8 @@ export class ShardFlusher {
     const beating = this.#beat(epoch, lost);
     try {
       await this.#reached('claimed');
-      if (manifest !== undefined) await this.#replay(tenure, manifest);
-      if (await this.#mayFlush(tenure)) await this.#flush(tenure);
+      if (manifest !== undefined) await this.#replay(lease, manifest);
+      if (await this.#mayFlush(lease)) await this.#flush(lease);
       lost.signal.throwIfAborted();
     } catch (error) {
       // What an abort cut short tells less than its reason.
@@ -201,7 +201,7 @@ export class ShardFlusher {
   }
 
   /** Resolves when all is in ClickHouse that came before the raise that this shard came by; to false at the end. */
-  async #mayFlush({ ending }: Tenure): Promise<boolean> {
+  async #mayFlush({ ending }: Lease): Promise<boolean> {
     if (this.#streams.kind !== 'events') return true;
     const { redis, keys, shards } = this.#spec;
     const raise = shards.raises.find((one) => one.shards > this.#number);
@@ -218,61 +218,61 @@ export class ShardFlusher {
           return true;
       }
       if (ending.aborted) return false;
-      await pause(LOOK_MS, ending);
+      await pause(POLL_MS, ending);
     }
   }
 
-  /** Cuts, inserts and finalizes batches until the tenure ends, and then once more what waits by then. */
-  async #flush(tenure: Tenure): Promise<void> {
+  /** Cuts, inserts and finalizes batches until the lease ends, and then once more what waits by then. */
+  async #flush(lease: Lease): Promise<void> {
     const { redis } = this.#spec;
     const { numbers, rows } = this.#streams;
     const bytes = Math.max(Math.floor(INSERT_BYTES / numbers().length), LEAST_BATCH_BYTES);
     const bounds = { rows, bytes };
-    // One batch is inserted while the next one is read. They are this tenure's: an earlier one may still be reading.
+    // One batch is inserted while the next one is read. They are this lease's: an earlier one may still be reading.
     const memory = [Buffer.allocUnsafeSlow(bytes), Buffer.allocUnsafeSlow(bytes)] as const;
     let batches = 0;
     const cut = (after?: string) => cutBatch(redis, this.#source, after, bounds, memory[batches++ % 2]);
     let ahead: Promise<Batch | undefined> | undefined;
-    while (!tenure.over.aborted) {
+    while (!lease.over.aborted) {
       // (Not at the end: that flushes what waits, before another flusher has it.)
-      if (tenure.leaving.aborted && !this.#stop.aborted) return;
-      const ending = tenure.ending.aborted;
+      if (lease.leaving.aborted && !this.#stop.aborted) return;
+      const ending = lease.ending.aborted;
       const began = performance.now();
       const batch = await (ahead ?? cut());
       ahead = undefined;
       if (batch !== undefined) {
         const manifest = manifestOf(batch);
-        await this.#shard.prepare(tenure.epoch, manifest);
+        await this.#shard.prepare(lease.epoch, manifest);
         await this.#reached('prepared');
         if (batch.full) {
           ahead = cut(batch.last);
           ahead.catch(() => {}); // thrown where it is awaited
         }
-        await this.#deliver(tenure, manifest, batch);
+        await this.#deliver(lease, manifest, batch);
       }
       if (ending && !batch?.full) return;
       const rest = this.#spec.intervalMs - (performance.now() - began);
-      if (ahead === undefined && rest > 0) await pause(rest, tenure.ending);
+      if (ahead === undefined && rest > 0) await pause(rest, lease.ending);
     }
   }
 
-  async #replay(tenure: Tenure, manifest: Manifest): Promise<void> {
+  async #replay(lease: Lease, manifest: Manifest): Promise<void> {
     const batch = await readBatch(this.#spec.redis, this.#source, manifest);
     if (batch?.rows !== manifest.rows || batch.bytes !== manifest.bytes) {
       // Entries were removed by hand. What is left is sent under the batch's token: if the whole batch
       // is there already, that is nothing, and if it is not, then what is left is all there is. It is looked for.
       this.#log.error({ manifest, rows: batch?.rows ?? 0 }, 'entries of a batch have gone from the stream');
     }
-    await this.#deliver(tenure, manifest, batch, true);
+    await this.#deliver(lease, manifest, batch, true);
   }
 
   async #deliver(
-    { epoch, over }: Tenure,
+    { epoch, over }: Lease,
     manifest: Manifest,
     batch: Batch | undefined,
     isReplay = false,
   ): Promise<void> {
-    const { strangers = [] } = batch ?? {};
+    const { foreignEntries = [] } = batch ?? {};
     const erasures = await readErasures(this.#spec.redis, this.#spec.keys);
     const lines = batch && withoutErased(batch.lines, erasures);
     const delivery = new Delivery(
@@ -282,13 +282,13 @@ export class ShardFlusher {
       over,
     );
     const refused = lines?.length ? await delivery.deliver(lines, manifest.token, isReplay) : [];
-    if (strangers.length > 0)
+    if (foreignEntries.length > 0)
       this.#log.error(
-        { entries: strangers.length },
+        { entries: foreignEntries.length },
         'entries that are not ours were in the stream; see dead list',
       );
     await this.#reached('inserted');
-    await this.#shard.finalize(epoch, manifest, refused, strangers);
+    await this.#shard.finalize(epoch, manifest, refused, foreignEntries);
     this.#failures = 0;
     this.#metrics.finished(manifest.rows, refused.length);
     await this.#reached('finalized');

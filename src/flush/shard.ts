@@ -71,12 +71,12 @@ export class Shard {
     await this.#run(PREPARE, [this.#state], [epoch, encodeManifest(manifest)]);
   }
 
-  /** @param strangers entries that are not ours, see Batch */
+  /** @param foreignEntries entries that are not ours, see Batch */
   async finalize(
     epoch: string,
     manifest: Manifest,
     refused: readonly Refused[],
-    strangers: readonly string[] = [],
+    foreignEntries: readonly string[] = [],
   ): Promise<void> {
     const letters: (ScriptArg | Buffer)[] = refused.flatMap(({ line, code, reason }) => [
       'line',
@@ -84,7 +84,7 @@ export class Shard {
       reason,
       line,
     ]);
-    for (const entry of strangers) letters.push('entry', 0, NOT_OURS, entry);
+    for (const entry of foreignEntries) letters.push('entry', 0, NOT_OURS, entry);
     const keys = [this.#events, this.#state, this.#dead];
     await this.#run(FINALIZE, keys, [epoch, manifest.token, ...letters]);
   }

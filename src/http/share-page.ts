@@ -1,5 +1,5 @@
 // GET /wishlist/share/:code: the page behind a share link. Shopify's app proxy, by its signature, gets it as Liquid
-// for the shop's theme; everybody else gets a whole page. Nothing that it shows is the visitor's but the items.
+// for the shop's theme; all others get a whole page. Nothing that it shows is the visitor's but the items.
 
 import { ServiceError } from '../errors.js';
 import type { Items } from '../wishlist/items.js';

@@ -21,7 +21,7 @@ const OWN = loadScript('compliance-own');
 const OWNED_MS = 30_000;
 const RENEW_MS = 5_000;
 /** Milliseconds between looks. */
-const LOOK_MS = 5_000;
+const POLL_MS = 5_000;
 /** Milliseconds between two runs at least: each reads all open requests, and thousands of webhooks may come in a row. */
 const REST_MS = 1_000;
 /** Profiles that one command asks for. */
@@ -59,7 +59,7 @@ export class ComplianceWorker {
 
   /** Works now and every few seconds. @returns what ends it, once the step that is under way is done */
   watch(): () => Promise<void> {
-    const timer = setInterval(() => this.poke(), LOOK_MS);
+    const timer = setInterval(() => this.poke(), POLL_MS);
     this.poke();
     return async () => {
       clearInterval(timer);

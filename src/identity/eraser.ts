@@ -304,7 +304,7 @@ export class Eraser {
     await this.#writeDown([...profiles]);
     for (const name of names)
       if (!profiles.has(this.#doors.ownProfile(name))) await this.#freeDoor(name, root, profiles);
-    // As late as may be, so that who asks again by an address finds what is left to do; while nobody can be new here.
+    // As late as possible: a retry by the address finds what is left to do. Until the root goes, no new visitor can be here.
     if (!(await this.#isUnderWay(root))) return;
     for (const digest of digests) await this.#emails.forget(digest, [...profiles]);
     for (const profileId of [...profiles].filter((one) => one !== root))

@@ -46,7 +46,7 @@ const ASKED = 6;
 const FIRST_MS = 60_000;
 /** How often an outbox is looked at whose events were sent, and milliseconds in between. */
 const LOOKS = 20;
-const LOOK_MS = 50;
+const POLL_MS = 50;
 
 export interface RetentionOptions {
   /** At least 1. */
@@ -204,7 +204,7 @@ export class GuestRetention {
       } else if (word === 'waits') {
         // Where they can't be sent, they wait on, and so does the guest.
         if (look === 0) await this.#send(profileId);
-        await sleep(LOOK_MS);
+        await sleep(POLL_MS);
       } else {
         // It came back in the meantime.
         if (more[0] === 'led') for (const { restore } of leads) await restore();

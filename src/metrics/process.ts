@@ -9,7 +9,7 @@ import { FixedHistogram, SECONDS_BUCKETS } from './fixed-histogram.js';
  * gauges, which each scrape sets back for all others: the histogram below has them.
  */
 const TWICE = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
-const LOOK_MS = 50;
+const POLL_MS = 50;
 /** Of the monitor whose gauges are not shown: as rarely as it can be. */
 const SELDOM_MS = 60_000;
 
@@ -31,16 +31,16 @@ export function collectProcessMetrics(registry: Registry, version: string): () =
 function watchEventLoop(registry: Registry): () => void {
   const delays = new FixedHistogram(registry, {
     name: 'wishmeter_event_loop_delay_seconds',
-    help: `How late the event loop came to a timer of ${LOOK_MS} ms: what requests wait for their turn`,
+    help: `How late the event loop came to a timer of ${POLL_MS} ms: what requests wait for their turn`,
     labels: [],
     buckets: SECONDS_BUCKETS,
   }).series();
   let last = performance.now();
   const timer = setInterval(() => {
     const now = performance.now();
-    delays.observe(Math.max(now - last - LOOK_MS, 0) / 1000);
+    delays.observe(Math.max(now - last - POLL_MS, 0) / 1000);
     last = now;
-  }, LOOK_MS);
+  }, POLL_MS);
   timer.unref();
   return () => clearInterval(timer);
 }

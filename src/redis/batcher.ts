@@ -60,7 +60,7 @@ export interface BatchFormat<Op, Answer> {
 
 export interface BatcherOptions {
   readonly sender: Sender;
-  readonly health: Pick<RedisHealth, 'isHopeless' | 'addressOf'>;
+  readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf'>;
   /** Key of a lane's record. */
   laneKey(tag: string, lane: string): string;
   readonly isCluster: boolean;
@@ -74,7 +74,7 @@ export interface BatcherOptions {
 
 const LANES_PER_GROUP = 4;
 const MAX_BATCH = 512;
-/** Characters; a script that takes megabytes keeps everybody waiting, and so does reading them back. */
+/** Characters; a script that takes megabytes blocks all other callers, and so does reading them back. */
 const MAX_BATCH_SIZE = 256 * 1024;
 /** Seconds; far beyond any timeout, so that no copy of a batch can outlive its record. */
 const LANE_MEMORY_S = 60;
@@ -125,7 +125,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   /** Tells the operation its answer, or a ServiceError: `unavailable`, `overloaded` at `maxPending`. Throws nothing. */
   add(op: Op): void {
     const { health, maxPending } = this.#options;
-    if (this.#closed || health.isHopeless) return void op.failed(new ServiceError('unavailable'));
+    if (this.#closed || health.isCircuitOpen) return void op.failed(new ServiceError('unavailable'));
     if (this.#pending >= maxPending) return void op.failed(new ServiceError('overloaded'));
     this.#pending++;
     this.#scheduleTurn();

@@ -22,7 +22,7 @@ export interface Deployment {
 }
 
 const OPEN = loadScript<string[]>('open');
-const LOOK_MS = 2_000;
+const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
 /** @throws StartupError where the data is newer than the program or was made with another bucket count. */
@@ -57,7 +57,7 @@ export async function openDeployment(
 
 /** Whether there is a deployment under this prefix already. @throws the connection's error */
 export async function holdsDeployment(urls: readonly string[], keys: Keys): Promise<boolean> {
-  const client = await connectRedis({ urls, name: 'wishmeter', timeoutMs: LOOK_MS }, () => {});
+  const client = await connectRedis({ urls, name: 'wishmeter', timeoutMs: TIMEOUT_MS }, () => {});
   try {
     return (await client.hexists(keys.meta, 'salt')) === 1;
   } finally {

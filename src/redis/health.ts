@@ -31,7 +31,7 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-const LOOK_MS = 2_000;
+const VERIFY_MS = 2_000;
 const POLL_MS = 5;
 const OPEN_MS = 2_000;
 const REFRESH_MS = 200;
@@ -71,7 +71,7 @@ export class RedisHealth {
       this.#only.adopt(client as Redis);
     }
     this.#timers = [
-      setInterval(() => void this.#lookAtAll(), LOOK_MS),
+      setInterval(() => void this.#lookAtAll(), VERIFY_MS),
       setInterval(() => this.#measureAll(), MEASURE_MS),
       setInterval(() => this.#refreshIfNeeded(), REFRESH_MS),
     ];
@@ -84,8 +84,8 @@ export class RedisHealth {
   }
 
   /** Whether waiting is in vain, whatever the slot. */
-  get isHopeless(): boolean {
-    return this.#only === undefined ? this.#lost !== undefined : this.#only.isHopeless;
+  get isCircuitOpen(): boolean {
+    return this.#only === undefined ? this.#lost !== undefined : this.#only.isCircuitOpen;
   }
 
   /** 0 where there are no slots. */
@@ -174,7 +174,7 @@ export class RedisHealth {
     this.#waiters = this.#waiters.filter(({ slot, deadline, resolve, reject }) => {
       const node = this.nodeOf(slot);
       if (this.#lost === undefined && node?.isUp) resolve(node);
-      else if (now >= deadline || this.#lost !== undefined || node?.isHopeless)
+      else if (now >= deadline || this.#lost !== undefined || node?.isCircuitOpen)
         reject(new ServiceError('unavailable'));
       else return true;
       return false;

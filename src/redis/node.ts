@@ -71,7 +71,7 @@ export class RedisNode {
   }
 
   /** It is away for so long that callers would wait in vain. */
-  get isHopeless(): boolean {
+  get isCircuitOpen(): boolean {
     if (this.#lost !== undefined) return true;
     return !this.#isReady && performance.now() - this.#downSince > this.#spec.timeoutMs;
   }

@@ -38,7 +38,7 @@ const MAX_PENDING = 20_000;
 const AGAIN_MS = 10;
 
 /** A start meets a Redis that is slow for a moment; one that is not there at all is told at once. */
-const PATIENCE_MS = 5_000;
+const START_TIMEOUT_MS = 5_000;
 
 export class Store {
   readonly client: RedisClient;
@@ -67,7 +67,7 @@ export class Store {
 
   /** @throws StartupError where Redis does not answer, or holds a deployment that this program can't serve. */
   static async open(options: StoreOptions): Promise<Store> {
-    const deadline = performance.now() + PATIENCE_MS;
+    const deadline = performance.now() + START_TIMEOUT_MS;
     for (;;) {
       let isSlow = false;
       const onError = (error: Error) => {
@@ -129,7 +129,7 @@ export class Store {
     numbers: (lastMoment: number) => readonly number[],
     writes: boolean,
   ): Promise<Reply> {
-    if (this.#health.isHopeless) throw new ServiceError('unavailable');
+    if (this.#health.isCircuitOpen) throw new ServiceError('unavailable');
     const [first = '', ...others] = keys;
     const call = new ScriptCall(script, first);
     for (const key of others) call.key(key);
@@ -148,7 +148,7 @@ export class Store {
     const deadline = started + this.timeoutMs;
     try {
       for (;;) {
-        if (this.#health.isHopeless || this.#isClosed) throw new ServiceError('unavailable');
+        if (this.#health.isCircuitOpen || this.#isClosed) throw new ServiceError('unavailable');
         try {
           if (this.#health.isUp) return await before(deadline, command(this.client));
         } catch (error) {

@@ -38,7 +38,7 @@ import {
 const RELEASE = loadScript('release');
 
 /** How often a request that is under way elsewhere is looked at. */
-const LOOK_MS = 20;
+const POLL_MS = 20;
 /** When an operation whose sender has the reply is forgotten, where the first try failed. */
 const FORGET_DELAYS_MS = [20, 100, 500, 2_000, 10_000];
 /** Contention on one wishlist is over long before. */
@@ -134,7 +134,7 @@ export class Outbox {
       if (waitedMs > GIVE_UP_MS) throw new ServiceError('unavailable');
       const full = linesOf(answer);
       if (full.length > 0) await this.send(place.profileId, full);
-      else await sleep(LOOK_MS);
+      else await sleep(POLL_MS);
       answer = await this.#batch.make(place, change, waitedMs < this.#batch.underWayMs);
     }
     if (answer === undefined || isElsewhere(answer)) return this.#made(place, change, answer);

@@ -114,7 +114,7 @@ t.test("an entry that is not a batch of events is told whole, and spoils no othe
   t.match(batch, { rows: 2, bytes: 15, full: false });
   t.equal(batch?.lines.toString(), '000000000\nours\n');
   t.same(
-    batch?.strangers.map((stranger) => JSON.parse(stranger)),
+    batch?.foreignEntries.map((entry) => JSON.parse(entry)),
     foreign.map((fields, i) => ({
       id: ids[i],
       fields: fields.map((field) => (typeof field === 'string' ? field : { base64: '/wo=' })),

@@ -153,7 +153,11 @@ t.test('the flusher', async (t) => {
     await flusher.close();
     t.equal((await listDeadLetters(redis, place.keys.visits, 0)).length, 3);
     await redis.xadd(place.keys.events(0), '*', 'n', 1, 'v', 'a\tb\t\n');
-    t.match(await cutBatch(redis, place.keys.events(0)), { rows: 0, strangers: [/a\\tb/] }, 'among events');
+    t.match(
+      await cutBatch(redis, place.keys.events(0)),
+      { rows: 0, foreignEntries: [/a\\tb/] },
+      'among events',
+    );
   });
 
   t.test('a bad line is the only dead letter, and sent again it keeps its time', async (t) => {

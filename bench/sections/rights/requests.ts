@@ -7,7 +7,7 @@ import { createKeys } from '../../../src/redis/keys.js';
 import { ask } from '../../proofs/http.js';
 import { KEY } from '../../traffic/requests.js';
 
-const LOOK_MS = 100;
+const POLL_MS = 100;
 
 export async function redact(port: number, kind: ComplianceKind, more: object, event: string): Promise<void> {
   const shop = { shop_id: 954889, shop_domain: 'shop.myshopify.com' };
@@ -33,6 +33,6 @@ export async function untilErased(redis: Redis, kind: ComplianceKind): Promise<v
       .map(([, text]) => JSON.parse(text) as ComplianceRequest)
       .filter((one) => one.kind === kind);
     if (asked.length > 0 && asked.every(({ erased }) => erased)) return;
-    await sleep(LOOK_MS);
+    await sleep(POLL_MS);
   }
 }

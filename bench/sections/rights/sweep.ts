@@ -23,7 +23,7 @@ const BYTES_PER_GUEST = 600;
 const FEWER_GUESTS = 1_000_000;
 /** A sweep rests between its steps. After this time without a step it is over. */
 const SWEEP_RESTS_MS = 5_000;
-const LOOK_MS = 100;
+const POLL_MS = 100;
 
 export type Sweep = Beside & { readonly guests: number; readonly expired: number };
 
@@ -60,7 +60,7 @@ export async function measureSweep(bench: Bench): Promise<Sweep> {
         let since = performance.now();
         // First it looks at buckets, and then at pages of keys.
         while (pages === before || performance.now() - since < SWEEP_RESTS_MS) {
-          await sleep(LOOK_MS);
+          await sleep(POLL_MS);
           const now = await pagesOf(client);
           if (now !== pages) since = performance.now();
           pages = now;
@@ -68,7 +68,7 @@ export async function measureSweep(bench: Bench): Promise<Sweep> {
         return since;
       },
       async () => {
-        while ((await client.exists(keys.sweep)) === 0) await sleep(LOOK_MS);
+        while ((await client.exists(keys.sweep)) === 0) await sleep(POLL_MS);
       },
     );
     bench.say(`swept in ${sweep.seconds.toFixed(1)} s, longest pause ${sweep.pauseMs.toFixed(1)} ms`);

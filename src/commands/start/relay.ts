@@ -5,7 +5,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { FromRelay, ToRelay } from '../siblings.js';
 
 /** Milliseconds after which a worker that has not answered is left out. */
-const PATIENCE_MS = 1_000;
+const ANSWER_TIMEOUT_MS = 1_000;
 
 /** Messages to one worker that have not left this process. One that is frozen reads none, and is left out, too. */
 const MOST_UNSENT = 100;
@@ -50,7 +50,7 @@ export class Relay {
       this.#questions.delete(question);
       send(asker, { heard, values });
     };
-    const timer = setTimeout(end, PATIENCE_MS);
+    const timer = setTimeout(end, ANSWER_TIMEOUT_MS);
     this.#questions.set(question, (name, value) => {
       values[name] = value;
       waiting.delete(name);
