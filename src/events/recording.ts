@@ -21,7 +21,7 @@ export interface Recording extends Batched<string | undefined> {
   /** The identity whose door is checked, and its bucket. */
   readonly name: string;
   readonly bucket: string;
-  /** Of one who is expected at home, where it is noted that it was seen: seconds of a day. */
+  /** As of a Place. */
   readonly dayS?: string | undefined;
 }
 

@@ -19,7 +19,7 @@ const VISIT_ONCE = loadScript<string | number | [count: number, notLogged: numbe
 
 /** Who asked for a count, and is told one of the two, once. */
 export interface Asker {
-  /** Where a visitor who is counted has to pass, if unknown. */
+  /** That a new visitor has to pass before it is counted. */
   readonly gate?: Gate | undefined;
   counted(profileId: string, count: number): void;
   failed(error: Error): void;

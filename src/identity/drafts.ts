@@ -105,7 +105,7 @@ class RecordingAt implements Recording {
     return bucketOf(this.#own);
   }
 
-  /** Of one who is expected at home: it is noted with the event that it was seen. */
+  /** Lets the script note that the identity, which is expected at home, was seen. */
   meet(seen: Seen): void {
     this.#seen = seen;
     this.dayS = seen.dayS;

@@ -12,19 +12,20 @@ import type { Seen } from './seen.js';
 
 const MEET = loadScript<number>('meet');
 
-/** Bounds how many new visitors come from one place. */
+/** Bounds how many new visitors come from one address. */
 export interface Gate {
-  /** Lets one more come. @returns what `giveBack` is told if it was no new one; undefined where they are too many */
+  /** Reserves a place for a visitor that may be new. @returns what `giveBack` takes; undefined at the bound */
   take(): number | undefined;
+  /** Frees the place: the visitor was known already. */
   giveBack(taken: number): void;
-  /** What one who may not come is told. */
+  /** The error for a new visitor at the bound. */
   refusal(): ServiceError;
 }
 
 export class Guests {
   readonly #doors: Doors;
   readonly #store: Store;
-  /** Undefined where none is met: guests stay for ever, and there is no gate. */
+  /** Undefined where no guest expires and there is no gate. */
   readonly seen: Seen | undefined;
   /** Own profiles whose note is under way: a page reads many counts at once. */
   readonly #noting = new Set<string>();
@@ -37,7 +38,7 @@ export class Guests {
 
   /**
    * Notes that an identity is seen, if this process has not done so today: before something is done for it, so that it
-   * does not go meanwhile. @param gate where an unknown one, who will be known, has to pass
+   * does not expire meanwhile. @param gate that a new visitor has to pass
    * @throws ServiceError `unavailable`, and what the gate's refusal is
    */
   async meet(name: string, gate?: Gate): Promise<void> {
@@ -56,7 +57,7 @@ export class Guests {
     return door;
   }
 
-  /** `meet` of one for whom nothing is changed: it is not waited for, and may fail. @param own its own profile */
+  /** `meet` for a read, which does not wait for it; it may fail. @param own the identity's own profile */
   note(name: string, own: string): void {
     if (!this.isUnmet(name, own) || this.#noting.has(own)) return;
     this.#noting.add(own);

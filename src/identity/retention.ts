@@ -55,12 +55,12 @@ export interface RetentionOptions {
   readonly dayS?: number;
 }
 
-/** Guests that a sweep met. */
+/** What a sweep did, in guests. */
 export interface Swept {
   gone: number;
-  /** That had no day. */
+  /** Without a day until now. */
   noted: number;
-  /** That stay for the events of their outboxes. */
+  /** Kept, because events in their outboxes are not in the stream yet. */
   waiting: number;
 }
 
@@ -145,7 +145,7 @@ export class GuestRetention {
     }
   }
 
-  /** Gives the guests of a bucket who are known by their fields a day. */
+  /** Gives a day to the guests of a bucket that are known by their fields alone. */
   async #settle(bucket: string): Promise<void> {
     const { keys } = this.#store;
     const ids = keys.ids(bucket);

@@ -15,7 +15,7 @@ export interface Place {
   /** The identity whose door is checked in the same step, and its bucket; both empty where it was asked before. */
   readonly checked: string;
   readonly bucket: string;
-  /** Where it is noted in the same step that the identity, who is at home, was seen: seconds of a day. */
+  /** Seconds of a day, where the script is to note that the identity, which is at home, was seen. */
   readonly dayS?: string | undefined;
 }
 
