@@ -1,7 +1,7 @@
 // POST /profile/guest and /profile/merge.
 
 import t from 'tap';
-import { bucketOf, createKeys } from '../../src/redis/keys.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { itemOf, NOT_JSON } from './wishlist.js';
@@ -28,7 +28,7 @@ eachRedis(t, async (t, redis) => {
     const keys = createKeys(app.prefix);
     const dump = await dumpRedis(redis, app.prefix);
     t.match(dump[keys.profile(profileId)], facts);
-    t.match(dump[keys.ids(bucketOf(profileId))], { 's:g-1': String });
+    t.match(dump[keys.door(profileId)], { '': /^\d+$/ }, 'known by the day on which it was seen');
     t.equal((await guest({ sessionId: 'g-1', customerId: null })).json.profileId, profileId);
     t.equal((await visit({ sessionId: 'g-1' })).json.profileId, profileId);
   });
