@@ -26,6 +26,8 @@ export interface RedisConnection {
 
 const RECONNECT: Backoff = { firstMs: 40, longestMs: 500 };
 const SLOTS_TIMEOUT_MS = 2_000;
+/** Milliseconds in which a cluster has to be ready at a start. It may be in the making, or just have lost a master. */
+const READY_TIMEOUT_MS = 5_000;
 
 function commonOptions(connection: RedisConnection): Options {
   return {
@@ -117,18 +119,27 @@ export async function connectRedis(
     onError(error);
   });
   try {
-    await client.connect();
-    // A cluster's connect() resolves before its slots are known.
-    if (client.status !== 'ready') {
-      await new Promise<void>((resolve, reject) => {
-        client.once('ready', resolve);
-        client.once('end', () => reject(new Error('connection closed')));
-      });
-    }
+    await connected(client);
     if (client.isCluster) await Promise.all(connectMasters(client as Cluster));
     return client;
   } catch (error) {
     client.disconnect();
     throw reason ?? error;
   }
+}
+
+/**
+ * Resolves when it is ready. Where a cluster's state is not ok at first, ioredis tries again, and the promise of its connect()
+ * is never settled.
+ * @throws the connection's error where the first attempt fails; where a cluster is not ready in time
+ */
+async function connected(client: RedisClient): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  await new Promise<void>((resolve, reject) => {
+    const late = () => reject(new Error('the cluster is not ready (cluster_state is not ok)'));
+    if (client.isCluster) timer = setTimeout(late, READY_TIMEOUT_MS);
+    client.once('ready', resolve);
+    client.once('end', () => reject(new Error('connection closed')));
+    client.connect().catch(reject);
+  }).finally(() => clearTimeout(timer));
 }
