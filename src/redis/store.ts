@@ -79,7 +79,9 @@ export class Store {
       } catch (error) {
         if (error instanceof StartupError) throw error;
         const { message } = error as Error;
-        if (!isSlow || performance.now() > deadline)
+        // A cluster's nodes agree one after the other that all slots are served.
+        const isPassing = isSlow || message.startsWith('CLUSTERDOWN');
+        if (!isPassing || performance.now() > deadline)
           throw new StartupError(`Redis does not answer: ${message.replace(/\.$/, '')}.`);
       }
     }
