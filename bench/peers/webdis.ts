@@ -4,8 +4,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startChild } from '../../src/embedded/child.js';
-import { freePort } from '../../src/embedded/redis.js';
 import { untilListening } from '../servers/listening.js';
+import { freePort } from '../servers/ports.js';
 import type { Worker } from '../servers/target.js';
 
 // Debian's default; 1 and 4 were no faster on two cores, which it shares with Redis and the load.

@@ -5,7 +5,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bareEnvironment, startChild } from '../../src/embedded/child.js';
-import { type EmbeddedRedis, findRedis, freePort, untilLoaded } from '../../src/embedded/redis.js';
+import { type EmbeddedRedis, findRedis, untilLoaded } from '../../src/embedded/redis.js';
+import { freePort } from './ports.js';
 import { connectTo } from './redis.js';
 
 const SLOTS = 16_384;

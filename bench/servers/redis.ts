@@ -3,7 +3,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { type EmbeddedRedis, freePort, startRedis } from '../../src/embedded/redis.js';
+import { type EmbeddedRedis, startRedis } from '../../src/embedded/redis.js';
+import { freePort } from './ports.js';
 
 export async function startBenchRedis(dir: string): Promise<EmbeddedRedis> {
   return await startRedis({ dir, port: await freePort(), restart: false });

@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import { type Command, nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
-import { type EmbeddedRedis, freePort } from '../../src/embedded/redis.js';
+import type { EmbeddedRedis } from '../../src/embedded/redis.js';
 import { KEY } from '../traffic/requests.js';
+import { freePort } from './ports.js';
 import { connectTo, startReplica } from './redis.js';
 import { pidsOf, type Target, type TargetSpec, type Worker } from './target.js';
 

@@ -139,11 +139,11 @@ export function findRedis(): string {
 
 // Below those that systems give to outgoing connections (from 32,768 on Linux): one of them could be given away between
 // our look and the server's start.
-const FIRST_PORT = 11_000;
-const PORTS = 20_000;
+const FIRST_PORT = 31_000;
+const PORTS = 1_700;
 
 /** A loopback port that was free a moment ago. */
-export async function freePort(): Promise<number> {
+async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + randomInt(PORTS);
     const server = createServer();

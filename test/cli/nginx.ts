@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { needs } from '../harness/needs.js';
 import { ask } from './shop-under-load.js';
 import { tempDir, until } from './wishmeter.js';

@@ -3,7 +3,7 @@
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { startTestRedis } from '../harness/redis.js';
 import { restartInTurn, startTwo } from './rolling-restart.js';
 import { ask, putUnderLoad } from './shop-under-load.js';

@@ -1,7 +1,7 @@
 // Two `serve` processes that share a port and a Redis, as on one machine in production.
 
 import type { Test } from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { MOST_PATIENT_MS, type Part, programPart } from '../faults/stage.js';
 import { startTestRedis } from '../harness/redis.js';
 

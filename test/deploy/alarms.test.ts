@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { logLines, sql } from '../cli/started.js';
 import { runWishmeter, tempDir, until } from '../cli/wishmeter.js';
 import { needsPrograms } from '../harness/needs.js';

@@ -5,7 +5,7 @@ import { cp, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { until, wishmeter } from '../cli/wishmeter.js';
 import { connectTo } from '../harness/dump.js';
 import { FULL, MOST_PATIENT_MS, openStage, programPart } from './stage.js';

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { startTestRedis } from '../harness/redis.js';
 import { KEY, MOST_PATIENT_MS, programPart } from './stage.js';
 

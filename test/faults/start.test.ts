@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { createRandom } from '../../bench/demo/random.js';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { nothingLeft, started } from '../cli/started.js';
 import { tempDir } from '../cli/wishmeter.js';
 import { needsProc } from '../harness/needs.js';

@@ -8,8 +8,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { type Member, memberArgs, nodesConf } from '../../bench/servers/cluster.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { type Child, startChild } from '../../src/embedded/child.js';
-import { findRedis, freePort, type RedisSpec, startRedis, untilLoaded } from '../../src/embedded/redis.js';
+import { findRedis, type RedisSpec, startRedis, untilLoaded } from '../../src/embedded/redis.js';
 
 export interface TestRedis {
   /** As REDIS_URL, one entry per node. */
@@ -56,9 +57,15 @@ export async function startTestCluster({ program }: ClusterSpec = {}): Promise<T
       bus: await freePort(),
     })),
   );
-  const nodes = await Promise.all(
+  const starts = await Promise.allSettled(
     members.map((member, i) => startNode(join(dir, String(i)), member, members, program?.(i))),
   );
+  const nodes = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
+  const failed = starts.find((start) => start.status === 'rejected');
+  if (failed) {
+    await Promise.all(nodes.map(({ child }) => child.stop()));
+    throw failed.reason;
+  }
   const clients = nodes.map(({ port }) => new Redis({ port, host: '127.0.0.1' }));
   const isOk = async (client: Redis) =>
     String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok');

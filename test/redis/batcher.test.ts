@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { type Batched, Batcher, type BatchFormat } from '../../src/redis/batcher.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { openDeployment } from '../../src/redis/deployment.js';

@@ -2,7 +2,7 @@
 
 import { Cluster, Redis } from 'ioredis';
 import t from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { ServiceError } from '../../src/errors.js';
 import { isPassing, isReadOnly, isRefused, redirectionOf, toServiceError } from '../../src/redis/failures.js';
 import { SilentConnectionError } from '../../src/redis/silence.js';

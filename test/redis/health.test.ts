@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { DeploymentLostError, slotOf } from '../../src/redis/marks.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';

@@ -6,11 +6,11 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
+import { freePort } from '../../bench/servers/ports.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { clusterSettings } from '../../src/clickhouse/cluster.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { ENGINE_THREADS } from '../../src/embedded/clickhouse-engine.js';
-import { freePort } from '../../src/embedded/redis.js';
 import { until } from '../harness/until.js';
 import { startZooKeeper } from './zookeeper.js';
 

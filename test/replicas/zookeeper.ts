@@ -6,8 +6,8 @@ import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { freePort } from '../../bench/servers/ports.js';
 import { startChild } from '../../src/embedded/child.js';
-import { freePort } from '../../src/embedded/redis.js';
 import { until } from '../harness/until.js';
 
 const ZOOKEEPER_JAR = '/usr/share/java/zookeeper.jar';

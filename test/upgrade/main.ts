@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { freePort } from '../../src/embedded/redis.js';
+import { freePort } from '../../bench/servers/ports.js';
 import { putUnderLoad } from '../cli/shop-under-load.js';
 import { client, sql } from '../cli/started.js';
 import { MAIN, type Running, until } from '../cli/wishmeter.js';

@@ -4,8 +4,9 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { freePort } from '../../../bench/servers/ports.js';
 import { type Child, startChild } from '../../../src/embedded/child.js';
-import { findRedis, freePort, untilLoaded } from '../../../src/embedded/redis.js';
+import { findRedis, untilLoaded } from '../../../src/embedded/redis.js';
 import { until } from '../../harness/until.js';
 import type { Part, RedisPart } from '../stage.js';
 
