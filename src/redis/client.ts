@@ -8,6 +8,7 @@
 
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { type Backoff, backoffMs } from '../backoff.js';
+import { StartupError } from '../errors.js';
 import { cutSilentConnections } from './silence.js';
 
 export type RedisClient = Redis | Cluster;
@@ -107,7 +108,7 @@ function connectMasters(cluster: Cluster): Promise<void>[] {
   });
 }
 
-/** @throws the connection's error where the first attempt fails. */
+/** @throws the connection's error where the first attempt fails; StartupError where a cluster is not ready in time. */
 export async function connectRedis(
   connection: RedisConnection,
   onError: (error: Error) => void,
@@ -124,19 +125,20 @@ export async function connectRedis(
     return client;
   } catch (error) {
     client.disconnect();
-    throw reason ?? error;
+    throw error instanceof StartupError ? error : (reason ?? error);
   }
 }
 
 /**
  * Resolves when it is ready. Where a cluster's state is not ok at first, ioredis tries again, and the promise of its connect()
  * is never settled.
- * @throws the connection's error where the first attempt fails; where a cluster is not ready in time
+ * @throws the connection's error where the first attempt fails; StartupError where a cluster is not ready in time
  */
 async function connected(client: RedisClient): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   await new Promise<void>((resolve, reject) => {
-    const late = () => reject(new Error('the cluster is not ready (cluster_state is not ok)'));
+    const late = () =>
+      reject(new StartupError('The Redis Cluster is not ready: its cluster_state is not ok.'));
     if (client.isCluster) timer = setTimeout(late, READY_TIMEOUT_MS);
     client.once('ready', resolve);
     client.once('end', () => reject(new Error('connection closed')));

@@ -18,10 +18,11 @@ const nodes = connectToEach(t, cluster.urls);
 const owner = nodes[0] as Redis;
 const states = () => Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'INFO'))));
 const breakIt = async () => {
-  for (const node of nodes) await node.call('CLUSTER', 'DELSLOTS', String(SLOT)).catch(() => {});
-  await until('it is not ok', async () =>
-    (await states()).every((info) => info.includes('cluster_state:fail')),
-  );
+  await until('it is not ok', async () => {
+    // Again and again: a message on its way may tell one of them who had it.
+    for (const node of nodes) await node.call('CLUSTER', 'DELSLOTS', String(SLOT)).catch(() => {});
+    return (await states()).every((info) => info.includes('cluster_state:fail'));
+  });
 };
 const mendIt = async () => {
   await owner.call('CLUSTER', 'ADDSLOTS', String(SLOT));
@@ -52,7 +53,7 @@ t.test('one that does not is told in a sentence', async (t) => {
   await breakIt();
   await t.rejects(open('never'), {
     name: 'StartupError',
-    message: /^Redis does not answer: /,
+    message: 'The Redis Cluster is not ready: its cluster_state is not ok.',
   });
   await mendIt();
 });
