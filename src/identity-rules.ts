@@ -14,6 +14,9 @@ export interface Identity {
   readonly lastName: string | null;
 }
 
+/** Stands for all profiles where they are erased, in place of one's id. */
+export const EVERY_PROFILE = '*';
+
 /** Bytes of UTF-8 that an id or a product handle may have. */
 export const MAX_ID_BYTES = 255;
 

@@ -2,6 +2,7 @@
 // it is not done for each visitor on its own.
 
 import type { ClickHouseClient } from '@clickhouse/client';
+import { EVERY_PROFILE } from '../identity-rules.js';
 import { localTable, onCluster } from './cluster.js';
 
 /** Tables with rows of visitors, and whose clock `time` is of. */
@@ -22,7 +23,7 @@ export const VISITOR_TABLES: readonly {
 ];
 
 export interface ErasedProfile {
-  /** `*` for all. */
+  /** Or EVERY_PROFILE. */
   readonly profileId: string;
   /** Rows up to then go, milliseconds since 1970. */
   readonly until: Readonly<Record<'server' | 'redis', number>>;
@@ -30,8 +31,6 @@ export interface ErasedProfile {
 
 /** Profiles of one mutation: 90 bytes of query each, below ClickHouse's default max_query_size. */
 const AT_ONCE = 2_000;
-/** Stands for all profiles. */
-const EVERY_PROFILE = '*';
 /** Ids are made here (src/identity/profile-id.ts); anything else is not put into a query. */
 const PROFILE_ID = /^[0-9a-z]+\.[A-Za-z0-9_-]+$/;
 

@@ -5,8 +5,9 @@
 // on its way, is deleted by src/flush/eraser.ts, and only then is an erasure forgotten: so a batch that was sent before,
 // and is sent again without these lines, brings nothing back.
 
+import { EVERY_PROFILE } from '../identity-rules.js';
 import type { RedisClient } from '../redis/client.js';
-import { EVERY_PROFILE, type Keys } from '../redis/keys.js';
+import type { Keys } from '../redis/keys.js';
 
 export interface Erasure {
   /** As it is held; what is held may have become another since. */

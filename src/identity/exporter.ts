@@ -4,8 +4,8 @@
 import type { ErasedProfile } from '../clickhouse/erase.js';
 import type { VisitorRows } from '../clickhouse/visitor-rows.js';
 import { ServiceError } from '../errors.js';
-import { type Identity, isCustomerName, namesIn } from '../identity-rules.js';
-import { bucketOf, EVERY_PROFILE } from '../redis/keys.js';
+import { EVERY_PROFILE, type Identity, isCustomerName, namesIn } from '../identity-rules.js';
+import { bucketOf } from '../redis/keys.js';
 import type { Store } from '../redis/store.js';
 import type { Item } from '../wishlist/item.js';
 import type { Items } from '../wishlist/items.js';

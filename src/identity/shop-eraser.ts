@@ -8,7 +8,7 @@
 // changes nothing. (Buckets and SCAN take turns with other requests: AT_ONCE steps are under way at a time.)
 
 import type { Redis } from 'ioredis';
-import { EVERY_PROFILE } from '../redis/keys.js';
+import { EVERY_PROFILE } from '../identity-rules.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Eraser } from './eraser.js';

@@ -88,9 +88,6 @@ const VISIT_TAGS = [78, 716, 426, 191, 246, 356, 1548, 176, 570, 460, 750, 216, 
 );
 export const VISIT_STREAMS = VISIT_TAGS.length;
 
-/** Stands among the erasures for all profiles of the shop. */
-export const EVERY_PROFILE = '*';
-
 /** The hash tag of a stream of visits. @param stream from 0 to VISIT_STREAMS - 1 */
 export function visitTag(stream: number): string {
   return VISIT_TAGS[stream] as string;

@@ -5,7 +5,7 @@ import t from 'tap';
 import { encodeEvent } from '../../src/events/row.js';
 import { eraseWaiting } from '../../src/flush/eraser.js';
 import { withoutErased } from '../../src/flush/erasures.js';
-import { EVERY_PROFILE } from '../../src/redis/keys.js';
+import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { startTestRedis } from '../harness/redis.js';
 import { fixedShards, until } from './fixtures.js';

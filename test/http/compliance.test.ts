@@ -4,7 +4,8 @@
 import { createHmac } from 'node:crypto';
 import t from 'tap';
 import type { ComplianceRequest } from '../../src/identity/compliance.js';
-import { createKeys, EVERY_PROFILE } from '../../src/redis/keys.js';
+import { EVERY_PROFILE } from '../../src/identity-rules.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, type Headers, KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { allKeys, connectTo, dumpRedis } from '../harness/dump.js';
 import { until } from '../harness/until.js';

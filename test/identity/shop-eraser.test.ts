@@ -4,8 +4,8 @@
 import type { Redis } from 'ioredis';
 import t from 'tap';
 import { Compliance } from '../../src/identity/compliance.js';
-import { identityName } from '../../src/identity-rules.js';
-import { bucketOf, EVERY_PROFILE } from '../../src/redis/keys.js';
+import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
+import { bucketOf } from '../../src/redis/keys.js';
 import { allKeys } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
