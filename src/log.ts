@@ -1,6 +1,6 @@
-// Log lines: JSON, for people where a terminal shows them, and without personal data or secrets. Libraries hang what they were doing on their errors
-// (ioredis the command with its arguments, the ClickHouse client the query), and messages quote what could not be
-// read, so of an error only what is known to be harmless is written.
+// Log lines: JSON, for people where a terminal shows them, and without personal data or secrets. Libraries hang what
+// they were doing on their errors (ioredis the command with its arguments, the ClickHouse client the query), and
+// messages quote what could not be read, so of an error only what is known to be harmless is written.
 
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import { PinoPretty as pretty } from 'pino-pretty';

@@ -55,7 +55,8 @@ export function clusterSettings(cluster: string, quorum = 0): ClickHouseSettings
     distributed_foreground_insert: 1,
     // A question within a question sees all shards.
     distributed_product_mode: 'global',
-    // INSERT … SELECT spreads what it inserts by the table's key; ClickHouse's default of 2 leaves it on the shard that it was read on.
+    // INSERT … SELECT spreads what it inserts by the table's key; ClickHouse's default of 2 leaves it on the shard
+    // that it was read on.
     parallel_distributed_insert_select: '0',
     ...(quorum > 0 ? { insert_quorum: String(quorum) } : {}),
   };

@@ -1,6 +1,6 @@
-// The manifest of a batch: which entries it is made of and under which token they go to ClickHouse.
-// It is in Redis before the batch is used, so the flusher that comes after a crash sends the same bytes under the same token, and knows
-// that they may have been sent before.
+// The manifest of a batch: which entries it is made of and under which token they go to ClickHouse. It is in Redis
+// before the batch is used, so the flusher that comes after a crash sends the same bytes under the same token, and
+// knows that they may have been sent before.
 
 import { randomUUID } from 'node:crypto';
 

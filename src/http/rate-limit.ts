@@ -9,8 +9,9 @@
 // worker; and a caller who had more than a tenth too much gets, from then on, no more than its share of each worker,
 // until a second in which that does not use up the limit.
 //
-// Below, a second is the window of the limit, whatever its length. Seconds are the same for all callers and, by the monotonic clock of the machine, for all workers. What was counted is
-// forgotten at once and without a timer: a caller may send twice as much in the moment around the end of a second.
+// Below, a second is the window of the limit, whatever its length. Seconds are the same for all callers and, by the
+// monotonic clock of the machine, for all workers. What was counted is forgotten at once and without a timer: a
+// caller may send twice as much in the moment around the end of a second.
 
 import { ServiceError } from '../errors.js';
 import type { Gate } from '../identity/guests.js';

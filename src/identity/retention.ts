@@ -7,8 +7,9 @@
 // In this order: a guest that has a day needs no field, and gets none again (lua/includes/note-seen.lua), except by a change
 // on the day that it has. So a guest that goes leaves no field behind.
 //
-// What is done for a guest notes its day before, or in the same step. So the script that lets it go finds it seen, or comes first: nothing that
-// was acknowledged is lost, and two sweeps at once are as one. Its rows in ClickHouse, and those on their way, stay.
+// What is done for a guest notes its day before, or in the same step. So the script that lets it go finds it seen, or
+// comes first: nothing that was acknowledged is lost, and two sweeps at once are as one. Its rows in ClickHouse, and those
+// on their way, stay.
 //
 // The day at the door is that of the first deed for which a process met the guest; that process notes no other for a day. So
 // it was seen for the last time before the end of the next day at the latest, and goes so many whole days after that.

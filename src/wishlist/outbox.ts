@@ -9,9 +9,9 @@
 // pending is appended (again): twice in the stream it is one event, because ClickHouse shows an event id once. The answer
 // is as the first time would have been. A merge in between takes the outbox along.
 //
-// An operation that is remembered may also be the same request sent twice at once, here or on another server. It is not possible to
-// tell that from a retry, but for its age: a young one is waited for. When it is forgotten, the second request finds the
-// world as the first one left it (of two removals one removed).
+// An operation that is remembered may also be the same request sent twice at once, here or on another server. It is
+// not possible to tell that from a retry, but for its age: a young one is waited for. When it is forgotten, the
+// second request finds the world as the first one left it (of two removals one removed).
 //
 // Who never comes back leaves an event behind in an outbox, and a change that was never acknowledged. The next change
 // of the profile, a minute later or more, brings that event to the stream. (On one server only merges leave events in

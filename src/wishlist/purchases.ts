@@ -1,5 +1,6 @@
-// What was bought: each line of an order is told to analysts, and what was on the wishlist leaves it. A line with a variant takes that variant along, and the item of its
-// product that has none; a line whose product was deleted since takes what has its variant.
+// What was bought: each line of an order is told to analysts, and what was on the wishlist leaves it. A line with a
+// variant takes that variant along, and the item of its product that has none; a line whose product was deleted since
+// takes what has its variant.
 
 import { ServiceError } from '../errors.js';
 import type { Recorder } from '../events/recorder.js';
