@@ -81,27 +81,45 @@ local function where(kind, ids, identity, door, day_s)
 end
 
 -- Whether there are more products than there may be. The day is none.
-local function is_over(key)
-  local fields = redis.call('HLEN', key)
+local function is_over(key, fields)
   if fields == max + 1 then
     fields = fields - redis.call('HEXISTS', key, '')
   end
   return fields > max
 end
 
--- n: where else to ask, or nothing; its field, and whether it is unknown.
-local function meet(ids, identity, door)
-  local field = redis.pcall('HGET', ids, identity)
-  if type(field) == 'table' then
-    return answer_of(field)
-  elseif field and field ~= '.' then
-    return '@' .. field
+-- n, before it is counted.
+local function is_unknown(ids, identity, door)
+  return redis.pcall('HGET', ids, identity) == false and redis.pcall('EXISTS', door) == 0
+end
+
+-- n, counted: its answer. One whose door has other fields is at home, and known; `fields` are asked for at a first count.
+local function met(count, fields, door, handle, ids, identity, day_s)
+  local field, day = false, false
+  if fields == 1 then
+    field = redis.pcall('HGET', ids, identity)
+    if field and field ~= '.' then
+      redis.call('HDEL', door, handle)
+      return type(field) == 'table' and answer_of(field) or '@' .. field
+    end
+  elseif day_s ~= '' then
+    day = redis.call('HGET', door, '')
+    field = not day
   end
-  local kind = redis.pcall('TYPE', door)
-  if kind.err then
-    return answer_of(kind)
+  if day_s ~= '' and tonumber(day) ~= math.floor(time[1] / day_s) then
+    note_seen(door, ids, identity, field, day_s, time[1])
   end
-  return kind.ok == 'string' and '@', field, not field and kind.ok == 'none'
+  if fields == 1 and not field then
+    return -7
+  end
+  return count
+end
+
+-- n that was not counted: where else to ask.
+local function away(failed, ids, identity)
+  local answer = answer_of(failed)
+  local field = answer == '@' and redis.pcall('HGET', ids, identity)
+  return type(field) == 'string' and field ~= '.' and '@' .. field or answer
 end
 
 -- Where else to ask than at a room, or nil.
@@ -126,7 +144,7 @@ while true do
   end
   at = stop + 1
   i = i + 1
-  local more, identity, answer, field, is_new, day_s
+  local more, identity, answer, day_s
   local is_visit = kind == 'v' or kind == 'c' or kind == 'V' or kind == 'C' or kind == 'n'
   if kind ~= 'v' and kind ~= 'c' and kind ~= 'g' then
     _, stop, more, identity = find(text, '^([^\n]*)\n([^\n]*)\n', at)
@@ -137,8 +155,7 @@ while true do
       local refuses
       _, stop, day_s, refuses = find(text, '^([^\n]*)\n([^\n]*)\n', at)
       at = stop + 1
-      answer, field, is_new = meet(more, identity, key)
-      if not answer and is_new and refuses ~= '' then
+      if refuses ~= '' and is_unknown(more, identity, key) then
         answer = -8
       end
     elseif kind ~= 'd' then
@@ -154,17 +171,12 @@ while true do
     local result
     if is_visit then
       result = redis.pcall('HINCRBY', key, rest, 1)
-      if result == 1 and is_over(key) then
+      local fields = result == 1 and redis.call('HLEN', key)
+      if fields and is_over(key, fields) then
         redis.call('HDEL', key, rest)
         answer = -6
       elseif kind == 'n' and type(result) ~= 'table' then
-        if day_s ~= '' then
-          note_seen(key, more, identity, field, day_s, time[1])
-        end
-        answer = result
-        if is_new then
-          answer = -7
-        end
+        answer = met(result, fields, key, rest, more, identity, day_s)
       elseif kind == 'c' or kind == 'C' then
         answer = result
       end
@@ -172,7 +184,7 @@ while true do
       result = redis.pcall('HGET', key, rest)
       answer = tonumber(result) or 0
     else
-      field = kind == 'D' or redis.pcall('HGET', more, identity)
+      local field = kind == 'D' or redis.pcall('HGET', more, identity)
       if type(field) == 'table' then
         result = field
       else
@@ -184,7 +196,7 @@ while true do
       end
     end
     if type(result) == 'table' then
-      answer = answer_of(result)
+      answer = kind == 'n' and away(result, more, identity) or answer_of(result)
     end
   end
   if is_visit then

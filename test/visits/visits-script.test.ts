@@ -117,6 +117,27 @@ t.test('visits.lua', async (t) => {
     await client.hset(IDS, 's:1', `${AT} 1`);
     t.same(await batch([meet('x', '100', '1')], { seq: 7 }), [1, `@${AT} 1`]);
     t.equal(await client.get(DOOR), '');
+    await client.del(DOOR);
+    t.same(await batch([meet('x')], { seq: 8 }), [1, `@${AT} 1`], 'who is away is not counted at home');
+    t.same(await left(), [IDS]);
+    await client.del(IDS);
+    await client.hset(DOOR, 'x', 5);
+    await client.hset(IDS, 's:1', '.');
+    t.same(await batch([meet('x')], { seq: 9 }), [1, 6]);
+    t.same(await left(), [DOOR], 'counts without a day get one, and need no field');
+  });
+
+  t.test('n writes the day once, and for a visitor without a last day nothing but the count', async (t) => {
+    const meet = (day: string) => `n${DOOR}\nx\n${IDS}\ns:1\n${day}\n\n`;
+    const days = async () =>
+      Number(/^cmdstat_hset:calls=(\d+)/m.exec(await client.info('commandstats'))?.[1] ?? 0);
+    const before = await days();
+    t.same(await batch([meet('9999999999'), meet('9999999999')], { seq: 1 }), [1, LUA.NEWCOMER, 2, 2]);
+    t.same(await batch([meet('9999999999')], { seq: 2 }), [1, 3]);
+    t.equal(await days(), before + 1);
+    t.same(await batch([meet('')], { seq: 3 }), [1, 4]);
+    t.equal(await days(), before + 1);
+    t.same(await client.hgetall(DOOR), { '': '0', x: '4' });
   });
 
   t.test('meet.lua notes that one who is at home was seen, and makes none known', async (t) => {
