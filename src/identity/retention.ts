@@ -14,13 +14,15 @@
 // The day at the door is that of the first deed for which a process met the guest; that process notes no other for a day. So
 // it was seen for the last time before the end of the next day at the latest, and goes so many whole days after that.
 //
-// A sweep looks at every door once, page by page, and rests nine times as long as it works. One process of all does so,
-// twice a day. A process that ends in the middle leaves the rest to the next sweep.
+// A sweep looks at every door once, page by page, and rests nine times as long as it works: most of an hour for millions.
+// So it waits for a Redis that is away for a moment. One process of all does so, twice a day. A process that ends in the
+// middle leaves the rest to the next sweep.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Cluster, Redis } from 'ioredis';
 import type { Logger } from 'pino';
+import { backoffMs, pause } from '../backoff.js';
 import { isCustomerName } from '../identity-rules.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
@@ -48,12 +50,16 @@ const FIRST_MS = 60_000;
 /** How often an outbox is looked at whose events were sent, and milliseconds in between. */
 const LOOKS = 20;
 const POLL_MS = 50;
+/** Milliseconds for which a Redis that is away is waited for. */
+const PATIENCE_MS = 60_000;
 
 export interface RetentionOptions {
   /** At least 1. */
   readonly days: number;
   /** Seconds of a day; other than 86,400 in tests. As Seen has it. */
   readonly dayS?: number;
+  /** Milliseconds for which a Redis that is away is waited for; less in tests. */
+  readonly patienceMs?: number;
 }
 
 /** What a sweep did, in guests. */
@@ -76,19 +82,21 @@ export class GuestRetention {
   readonly #outbox: Outbox;
   readonly #days: number;
   readonly #dayS: number;
-  #isClosed = false;
+  readonly #patienceMs: number;
+  readonly #closing = new AbortController();
 
   constructor(
     store: Store,
     profileIds: ProfileIds,
     outbox: Outbox,
-    { days, dayS = 86_400 }: RetentionOptions,
+    { days, dayS = 86_400, patienceMs = PATIENCE_MS }: RetentionOptions,
   ) {
     this.#store = store;
     this.#profileIds = profileIds;
     this.#outbox = outbox;
     this.#days = days;
     this.#dayS = dayS;
+    this.#patienceMs = patienceMs;
   }
 
   /** Sweeps from now on, whenever no other process does. @returns what ends it */
@@ -102,7 +110,8 @@ export class GuestRetention {
         if (swept.gone + swept.noted + swept.waiting > 0)
           log.info(swept, 'guests who were not seen for long');
       } catch (error) {
-        if (!this.#isClosed) log.warn({ err: error }, 'guests who were not seen for long have to wait');
+        if (!this.#closing.signal.aborted)
+          log.warn({ err: error }, 'guests who were not seen for long have to wait');
       }
     };
     let looking = Promise.resolve();
@@ -114,7 +123,7 @@ export class GuestRetention {
     };
     wait(Math.min(FIRST_MS, everyMs / ASKED));
     return async () => {
-      this.#isClosed = true;
+      this.#closing.abort();
       await looking;
       clearTimeout(timer);
     };
@@ -138,11 +147,11 @@ export class GuestRetention {
 
   async #settleAll(): Promise<void> {
     const { buckets } = this.#store.deployment;
-    for (let first = 0; first < buckets && !this.#isClosed; first += AT_ONCE) {
+    for (let first = 0; first < buckets && !this.#closing.signal.aborted; first += AT_ONCE) {
       const began = performance.now();
       const some = Array.from({ length: Math.min(AT_ONCE, buckets - first) }, (_, i) => first + i);
-      await Promise.all(some.map((bucket) => this.#settle(bucket.toString(36))));
-      await rest(began);
+      await Promise.all(some.map((bucket) => this.#patiently(() => this.#settle(bucket.toString(36)))));
+      await this.#rest(began);
     }
   }
 
@@ -164,27 +173,36 @@ export class GuestRetention {
   }
 
   async #sweepNode(node: Redis, swept: Swept): Promise<void> {
-    const isDoor = doorsOfGuests(this.#store.keys);
     let cursor = '0';
     do {
       const began = performance.now();
-      const today = await this.#todayOf(node);
-      const firstThatStays = today - this.#days - 1;
-      const [next, found] = await node.scan(cursor, 'MATCH', isDoor, 'COUNT', PAGE, 'TYPE', 'hash');
+      const from = cursor;
+      const { next, due, firstThatStays } = await this.#patiently(() => this.#readPage(node, from));
       cursor = next;
-      const reading = node.pipeline();
-      for (const door of found) reading.hget(door, '');
-      const days = (await reading.exec()) ?? [];
-      const due = found.filter((_, i) => {
-        const [error, day] = days[i] as [Error | null, string | null];
-        return error === null && (day === null || Number(day) < firstThatStays || Number(day) > today);
-      });
       for (let i = 0; i < due.length; i += AT_ONCE)
         await Promise.all(
           due.slice(i, i + AT_ONCE).map((door) => this.#expire(profileOf(door), firstThatStays, swept)),
         );
-      await rest(began);
-    } while (cursor !== '0' && !this.#isClosed);
+      await this.#rest(began);
+    } while (cursor !== '0' && !this.#closing.signal.aborted);
+  }
+
+  /** Doors of guests who may have to go, or have no day that can be right. */
+  async #readPage(node: Redis, cursor: string) {
+    const today = await this.#todayOf(node);
+    const firstThatStays = today - this.#days - 1;
+    const isDoor = doorsOfGuests(this.#store.keys);
+    const [next, found] = await node.scan(cursor, 'MATCH', isDoor, 'COUNT', PAGE, 'TYPE', 'hash');
+    const reading = node.pipeline();
+    for (const door of found) reading.hget(door, '');
+    const days = (await reading.exec()) ?? [];
+    const due = found.filter((_, i) => {
+      const [error, day] = days[i] as [Error | null, string | null];
+      // One that was linked meanwhile has a marker there.
+      if (error !== null && !error.message.startsWith('WRONGTYPE')) throw error;
+      return error === null && (day === null || Number(day) < firstThatStays || Number(day) > today);
+    });
+    return { next, due, firstThatStays };
   }
 
   /** @throws where the clocks differ so much that one of them is wrong: then none goes */
@@ -198,24 +216,29 @@ export class GuestRetention {
   async #expire(profileId: string, firstThatStays: number, swept: Swept): Promise<void> {
     let leads: Lead[] = [];
     for (let look = 0; look < LOOKS; look++) {
-      const [word, ...more] = await this.#ask(profileId, firstThatStays, leads.length > 0);
+      const isAlone = leads.length > 0;
+      const [word, ...more] = await this.#patiently(() => this.#ask(profileId, firstThatStays, isAlone));
       if (word === 'leads') {
-        leads = await this.#leadsOf(profileId, more);
-        for (const { remove } of leads) await remove();
+        leads = await this.#patiently(() => this.#leadsOf(profileId, more));
+        for (const { remove } of leads) await this.#patiently(remove);
       } else if (word === 'waits') {
         // Where they can't be sent, they wait on, and so does the guest.
         if (look === 0) await this.#send(profileId);
         await sleep(POLL_MS);
       } else {
         // It came back in the meantime.
-        if (more[0] === 'led') for (const { restore } of leads) await restore();
+        if (more[0] === 'led') await this.#restore(leads);
         if (word === 'gone') swept.gone++;
         if (word === 'noted') swept.noted++;
         return;
       }
     }
-    for (const { restore } of leads) await restore();
+    await this.#restore(leads);
     swept.waiting++;
+  }
+
+  async #restore(leads: readonly Lead[]): Promise<void> {
+    for (const { restore } of leads) await this.#patiently(restore);
   }
 
   async #ask(profileId: string, firstThatStays: number, isAlone: boolean): Promise<string[]> {
@@ -258,6 +281,23 @@ export class GuestRetention {
     const lines = pending.map((held) => held.slice(held.indexOf('\n', held.indexOf('\n') + 1) + 1));
     await this.#outbox.send(profileId, lines).catch(() => {});
   }
+
+  /** All that is tried here may be done twice. @throws what `act` does, once Redis has been away for long */
+  async #patiently<T>(act: () => Promise<T>): Promise<T> {
+    const deadline = performance.now() + this.#patienceMs;
+    for (let failures = 1; ; failures++) {
+      try {
+        return await act();
+      } catch (error) {
+        if (this.#closing.signal.aborted || performance.now() >= deadline) throw error;
+        await pause(backoffMs(failures), this.#closing.signal);
+      }
+    }
+  }
+
+  #rest(began: number): Promise<void> {
+    return pause(Math.max(LEAST_REST_MS, (performance.now() - began) * REST), this.#closing.signal);
+  }
 }
 
 /** The pattern of their keys: profile ids of sessions have an `s` after the bucket. */
@@ -268,8 +308,4 @@ function doorsOfGuests(keys: Keys): string {
 function profileOf(door: string): string {
   const bucket = door.slice(door.indexOf('{') + 1, door.indexOf('}'));
   return `${bucket}.${door.slice(door.lastIndexOf(':') + 1)}`;
-}
-
-function rest(began: number): Promise<void> {
-  return sleep(Math.max(LEAST_REST_MS, (performance.now() - began) * REST));
 }
