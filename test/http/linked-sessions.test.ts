@@ -2,6 +2,7 @@
 // customer's wishlist by it, unless LINKED_SESSIONS=open. Requests come as Shopify's app proxy forwards them.
 
 import t, { type Test } from 'tap';
+import { Items } from '../../src/wishlist/items.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -120,6 +121,22 @@ eachRedis(t, async (t, redis) => {
       }
       await expectRefused(t, session);
     }
+  });
+
+  t.test('a list that a login overtakes shows nothing of the customer', async (t) => {
+    await app.post('/item/add', itemOf({ customerId: '2000' }, { productId: '777' }), TRUSTED);
+    await add(LOGGED_OUT, 'overtaken', '1');
+    const { list } = Items.prototype;
+    t.teardown(() => {
+      Items.prototype.list = list;
+    });
+    Items.prototype.list = async function (profileId) {
+      Items.prototype.list = list;
+      t.equal((await add('2000', 'overtaken', '2')).status, 200);
+      return list.call(this, profileId);
+    };
+    await expectRefused(t, 'overtaken');
+    t.same(await listed('2000', 'overtaken'), ['1', '2', '777']);
   });
 
   async function expectRefused(t: Test, sessionId: string): Promise<void> {
