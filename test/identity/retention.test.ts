@@ -261,7 +261,7 @@ eachRedis(t, async (t, redis) => {
       let wasAway = false;
       const back = setTimeout(() => {
         wasAway = server.recover();
-      }, 60);
+      }, 300);
       t.match(await retention.sweep(), { gone: 1 }, `after ${steps} steps`);
       clearTimeout(back);
       isOver = !wasAway && !server.recover();
