@@ -42,6 +42,8 @@ const AT_ONCE = 32;
 /** Rest after a page, as a multiple of its work; milliseconds at least. */
 const REST = 9;
 const LEAST_REST_MS = 2;
+/** More than that is no work of its own, but a Redis or a machine that stands still. */
+const MOST_REST_MS = 5_000;
 /** Sweeps of a day, and how much more often it is asked whether one is due. */
 const SWEEPS = 2;
 const ASKED = 6;
@@ -296,7 +298,8 @@ export class GuestRetention {
   }
 
   #rest(began: number): Promise<void> {
-    return pause(Math.max(LEAST_REST_MS, (performance.now() - began) * REST), this.#closing.signal);
+    const ms = Math.max(LEAST_REST_MS, (performance.now() - began) * REST);
+    return pause(Math.min(ms, MOST_REST_MS), this.#closing.signal);
   }
 }
 
