@@ -44,6 +44,15 @@ await inChromium(t, async (t, world) => {
     t.equal(await countOf(app, sessionId, 'one'), 3);
   });
 
+  await t.test('count() waits for a visit that is slow to arrive', async (t) => {
+    const page = await shared.open(shop.show('/slow', tag(service)));
+    await page.route(`**${VISIT_PATH}?count=true*`, async (route) => {
+      await sleep(300);
+      await route.continue();
+    });
+    t.equal(await page.evaluate(`void wishmeter.visit('slow'), wishmeter.count('slow')`), 1);
+  });
+
   await t.test('a page that comes back as it was (back/forward cache) is viewed again', async (t) => {
     const page = await shared.open(shop.show('/kept', tag(service, 'kept')));
     t.equal(await count(page, 'kept'), 1);
