@@ -104,7 +104,7 @@ local function met(count, fields, door, handle, ids, identity, day_s)
     end
   elseif day_s ~= '' then
     day = redis.call('HGET', door, '')
-    field = not day
+    field = not day and redis.pcall('HGET', ids, identity) == '.'
   end
   if day_s ~= '' and tonumber(day) ~= math.floor(time[1] / day_s) then
     note_seen(door, ids, identity, field, day_s, time[1])

@@ -46,10 +46,23 @@ t.test('on a cluster', async (t) => {
     return { tag, slot, node: Math.floor((slot * NODES) / 16_384), profileId: `${tag}.s1` };
   });
   type Place = (typeof places)[number];
-  const enter = ({ tag, profileId }: Place, kind: 'visit' | 'visitAndCount' | 'read' = 'visitAndCount') =>
-    batcher.run({ kind, isRoom: false, name: 's:1', bucket: tag, profileId, handle: HANDLE, device: null });
-  const enterAll = (kind?: Parameters<typeof enter>[1]) =>
-    Promise.all(places.map((place) => enter(place, kind)));
+  const enter = (
+    { tag, profileId }: Place,
+    kind: 'visit' | 'visitAndCount' | 'read' = 'visitAndCount',
+    dayS?: string,
+  ) =>
+    batcher.run({
+      kind,
+      isRoom: false,
+      name: 's:1',
+      bucket: tag,
+      profileId,
+      handle: HANDLE,
+      device: null,
+      ...(dayS === undefined ? {} : { dayS }),
+    });
+  const enterAll = (kind?: Parameters<typeof enter>[1], dayS?: string) =>
+    Promise.all(places.map((place) => enter(place, kind, dayS)));
   const { start: startMove, moveKeys, end: endMove, settled: allKnowTheEpoch, move } = slots;
   const anElsewhere = (node: number) => (node + 1) % NODES;
   const atNode = (node: number) => places.filter((place) => place.node === node);
@@ -90,28 +103,29 @@ t.test('on a cluster', async (t) => {
     );
   });
 
-  t.test(
-    'of a slot on the move: done once, where the key comes to be; also for the slot of the batch itself',
-    async (t) => {
-      const before = (await enterAll('read')) as number[];
-      // Every slot of a node is on the move, so that the batch's own is, too; the keys of every other one have gone.
-      const moving = atNode(2);
-      const to = anElsewhere(2);
-      for (const { slot } of moving) await startMove(slot, 2, to);
-      for (const { slot } of moving.filter((_, i) => i % 2 === 0)) await moveKeys(slot, 2, to);
-      const answers = enterAll();
-      await sleep(WHILE_MOVING_MS);
-      for (const { slot } of moving) await moveKeys(slot, 2, to);
-      for (const { slot } of moving) await endMove(slot, to);
-      await allKnowTheEpoch();
-      t.same(
-        await answers,
-        before.map((count) => count + 1),
-        'each was counted once, and none anew',
-      );
-      for (const { slot } of moving) await move(slot, to, 2);
-    },
-  );
+  for (const dayS of [undefined, '86400'])
+    t.test(
+      `of a slot on the move: done once, where the key comes to be; also for the slot of the batch itself${dayS ? ', of guests who are met' : ''}`,
+      async (t) => {
+        const before = (await enterAll('read')) as number[];
+        // Every slot of a node is on the move, so that the batch's own is, too; the keys of every other one have gone.
+        const moving = atNode(2);
+        const to = anElsewhere(2);
+        for (const { slot } of moving) await startMove(slot, 2, to);
+        for (const { slot } of moving.filter((_, i) => i % 2 === 0)) await moveKeys(slot, 2, to);
+        const answers = enterAll('visitAndCount', dayS);
+        await sleep(WHILE_MOVING_MS);
+        for (const { slot } of moving) await moveKeys(slot, 2, to);
+        for (const { slot } of moving) await endMove(slot, to);
+        await allKnowTheEpoch();
+        t.same(
+          await answers,
+          before.map((count) => count + 1),
+          'each was counted once, and none anew',
+        );
+        for (const { slot } of moving) await move(slot, to, 2);
+      },
+    );
 
   t.test('slots move under load: what is acknowledged is counted once', async (t) => {
     const before = (await enterAll('read')) as number[];
