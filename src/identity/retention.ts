@@ -200,8 +200,8 @@ export class GuestRetention {
     const days = (await reading.exec()) ?? [];
     const due = found.filter((_, i) => {
       const [error, day] = days[i] as [Error | null, string | null];
-      // One that was linked meanwhile has a marker there.
-      if (error !== null && !error.message.startsWith('WRONGTYPE')) throw error;
+      // What Redis refuses is this door's alone: it has a marker by now, or its slot has moved.
+      if (error !== null && error.name !== 'ReplyError') throw error;
       return error === null && (day === null || Number(day) < firstThatStays || Number(day) > today);
     });
     return { next, due, firstThatStays };
