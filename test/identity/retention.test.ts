@@ -61,6 +61,18 @@ eachRedis(t, async (t, redis) => {
       /:\{[0-9a-z]+\}:(ids$|[a-z]{1,2}:[sc])|\{(share|email):/.test(key),
     );
 
+  /** A guest with a share code and an address has to go, and the next sweep has nothing else to do. */
+  const openWithOneDue = async (t: Test): Promise<World> => {
+    const { prefix, server, retention } = await open(t);
+    await visit(server, 'a');
+    await share(server, 'a');
+    await server.emails.note(server.doors.ownProfile('s:a'), ['s:a'], 'a@b.example');
+    await until('outboxes are empty', async () => (await left(prefix)).every((key) => !/:o:/.test(key)));
+    await retention.sweep();
+    await age(server, prefix, DAYS + 2);
+    return { prefix, server, retention };
+  };
+
   t.test('a guest goes with visits, items, facts and share code, once the days are over', async (t) => {
     const { prefix, server, retention } = await open(t);
     await visit(server, 'a');
@@ -227,14 +239,7 @@ eachRedis(t, async (t, redis) => {
   t.test('two sweeps at once, and one that ends at any step, leave a guest whole or nothing', async (t) => {
     for (let steps = 0, isOver = false; !isOver; steps++) {
       for (const lastIsDone of [false, true]) {
-        const { prefix, server, retention } = await open(t);
-        await visit(server, 'a');
-        await share(server, 'a');
-        await server.emails.note(server.doors.ownProfile('s:a'), ['s:a'], 'a@b.example');
-        await until('outboxes are empty', async () => (await left(prefix)).every((key) => !/:o:/.test(key)));
-        // So that the sweep that ends has only this guest to do.
-        await retention.sweep();
-        await age(server, prefix, DAYS + 2);
+        const { prefix, server, retention } = await openWithOneDue(t);
         const ending = sweeperOf(server, { patienceMs: 0 });
         const expire = () => ending.sweep().catch(() => {});
         // Buckets are looked at first, 16 of them.
@@ -250,13 +255,7 @@ eachRedis(t, async (t, redis) => {
 
   t.test('a sweep waits for a Redis that is away for a moment, at any step', async (t) => {
     for (let steps = 0, isOver = false; !isOver; steps += 3) {
-      const { prefix, server, retention } = await open(t);
-      await visit(server, 'a');
-      await share(server, 'a');
-      await server.emails.note(server.doors.ownProfile('s:a'), ['s:a'], 'a@b.example');
-      await until('outboxes are empty', async () => (await left(prefix)).every((key) => !/:o:/.test(key)));
-      await retention.sweep();
-      await age(server, prefix, DAYS + 2);
+      const { prefix, server, retention } = await openWithOneDue(t);
       server.crashAfter(16 + steps, false);
       let wasAway = false;
       const back = setTimeout(() => {
