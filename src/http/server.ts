@@ -1,5 +1,6 @@
 // Routes and the listener. The table of operations is the API; whatever is not in it is 404 or 405.
 
+import type { us_listen_socket } from 'uWebSockets.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../errors.js';
 import type { Exchanges } from './exchanges.js';
@@ -72,22 +73,30 @@ export async function listen(options: ListenOptions): Promise<Server> {
   }
   app.any('/*', exchanges.refusal('not_found'));
 
-  const socket = await new Promise<ReturnType<Uws['us_socket_local_port']> | object>((resolve, reject) => {
-    app.listen(host, port, (token) => {
-      if (token) resolve(token);
-      else
-        reject(
-          new StartupError(`Port ${port} on ${host} can't be listened on: it is taken, or not ours to use.`),
-        );
+  const listenOn = (at: number) => {
+    let listening: us_listen_socket | false = false;
+    app.listen(host, at, (socket) => {
+      listening = socket;
     });
-  });
+    return listening as us_listen_socket | false;
+  };
+  let socket = listenOn(port);
+  if (socket && port === 0) {
+    // Only a port that is named is shared with other workers (SO_REUSEPORT): what was free is listened on by its name.
+    const free = uws.us_socket_local_port(socket);
+    uws.us_listen_socket_close(socket);
+    socket = listenOn(free);
+  }
+  if (!socket)
+    throw new StartupError(`Port ${port} on ${host} can't be listened on: it is taken, or not ours to use.`);
+  const listening = socket;
   let isListening = true;
   const stopListening = () => {
-    if (isListening) uws.us_listen_socket_close(socket as never);
+    if (isListening) uws.us_listen_socket_close(listening);
     isListening = false;
   };
   return {
-    port: uws.us_socket_local_port(socket as never),
+    port: uws.us_socket_local_port(listening),
     async drain(ms, hurry) {
       exchanges.isStopping = true;
       const pause = (time: number) => sleep(time, undefined, hurry && { signal: hurry }).catch(() => {});

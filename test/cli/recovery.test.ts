@@ -14,7 +14,7 @@ const CHILDREN = [
 
 t.test('each child that is killed comes back, and nothing is lost', needsProc(), async (t) => {
   const dir = await tempDir(t);
-  const { url, clickhouseUrl, stop } = await started(t, dir);
+  const { url, clickhouseUrl, dashboardUrl, stop } = await started(t, dir);
   const shop = client(url, await apiKey(dir));
   let events = 0;
   for (const title of CHILDREN) {
@@ -34,5 +34,10 @@ t.test('each child that is killed comes back, and nothing is lost', needsProc(),
     });
     t.equal(Number(await sql(clickhouseUrl, 'SELECT count() FROM events')), events, `${title}`);
   }
+  await killAndAwaitNext(dir, /^wishmeter dashboard/);
+  await until(
+    'the dashboard is shown again',
+    async () => (await fetch(dashboardUrl).catch(() => undefined))?.ok,
+  );
   t.equal((await stop()).code, 0);
 });

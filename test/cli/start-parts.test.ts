@@ -7,10 +7,11 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { freePort } from '../../bench/servers/ports.js';
 import { ownApiKey } from '../../src/commands/start/api-key.js';
 import { makeFolder } from '../../src/commands/start/folder.js';
 import { lockFolder } from '../../src/commands/start/lock.js';
-import { claimPorts } from '../../src/commands/start/ports.js';
+import { checkPorts } from '../../src/commands/start/ports.js';
 import { tempDir } from './wishmeter.js';
 
 t.test('a folder is locked once, and free again after release', async (t) => {
@@ -155,26 +156,29 @@ t.test('a taken port is one sentence that names the port and the setting', async
   t.teardown(() => other.close());
   await once(other, 'listening');
   const { port } = other.address() as { port: number };
-  await t.rejects(claimPorts([{ host: '127.0.0.1', port, setting: 'PORT' }]), {
+  await t.rejects(checkPorts([{ host: '127.0.0.1', port, setting: 'PORT' }]), {
     name: 'StartupError',
     message: `Port ${port} is taken; stop what listens there or set another PORT.`,
   });
   await t.rejects(
-    claimPorts([{ host: '0.0.0.0', port, setting: 'PORT' }]),
+    checkPorts([{ host: '0.0.0.0', port, setting: 'PORT' }]),
     { name: 'StartupError' },
     'also when it is taken on one address only',
   );
 });
 
-t.test('0 takes free ports, all different, and leaves them free', async (t) => {
-  const any = { host: '127.0.0.1', port: 0, setting: 'PORT' };
-  const ports = await claimPorts([any, any, any]);
-  t.equal(new Set(ports).size, 3);
-  t.same(await claimPorts(ports.map((port) => ({ ...any, port }))), ports);
+t.test('ports that are looked at are left free, and two settings can not have the same one', async (t) => {
+  const port = await freePort();
+  const wanted = { host: '127.0.0.1', port, setting: 'PORT' };
+  await checkPorts([wanted]);
+  await checkPorts([wanted]);
+  await t.rejects(checkPorts([wanted, { ...wanted, setting: 'DASHBOARD_PORT' }]), {
+    message: `Port ${port} is taken; stop what listens there or set another DASHBOARD_PORT.`,
+  });
 });
 
 t.test('an address that this machine does not have is one sentence', async (t) => {
-  await t.rejects(claimPorts([{ host: '203.0.113.7', port: 0, setting: 'PORT' }]), {
+  await t.rejects(checkPorts([{ host: '203.0.113.7', port: 0, setting: 'PORT' }]), {
     name: 'StartupError',
     message: '203.0.113.7 is not an address of this machine; set another HOST.',
   });

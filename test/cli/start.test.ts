@@ -75,6 +75,30 @@ t.test('the key is in no log line, however much is logged', async (t) => {
   t.notMatch(stdout + stderr, key);
 });
 
+t.test(
+  'a port of 0 is taken by the process that listens on it: none that is given back is counted on',
+  async (t) => {
+    const dir = await tempDir(t);
+    // Another program gets each port at the moment when it is free.
+    const neighbour = `
+    import { createServer, Server } from 'node:net';
+    const { close } = Server.prototype;
+    Server.prototype.close = function (done) {
+      const port = this.address()?.port;
+      return close.call(this, () => {
+        if (port) createServer().listen(port, '127.0.0.1').on('error', () => {}).unref();
+        done?.();
+      });
+    };`;
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(neighbour)}`;
+    const { url, clickhouseUrl, dashboardUrl, stop } = await started(t, dir, { NODE_OPTIONS, WORKERS: '2' });
+    t.equal((await client(url, '').visit('s-1', 'red-shoe')).status, 200);
+    t.equal((await fetch(`${clickhouseUrl}/ping`)).status, 200);
+    t.equal((await fetch(dashboardUrl)).status, 200);
+    t.equal((await stop()).code, 0);
+  },
+);
+
 t.test('a second start on the same folder is refused and changes nothing', async (t) => {
   const dir = await tempDir(t);
   const { running, url, stop } = await started(t, dir);

@@ -12,6 +12,7 @@ import { type Ended, type Running, spawnWishmeter, until, wishmeter } from './wi
 interface ReadyLine {
   readonly url: string;
   readonly clickhouseUrl: string;
+  readonly dashboardUrl: string;
   readonly afterMs: number;
 }
 

@@ -1,7 +1,8 @@
-// Ports, looked at before anything starts. Workers share theirs (SO_REUSEPORT), so two that belong to
-// different programs would share it too, without an error.
+// Ports that are set, looked at before anything starts. Workers share theirs (SO_REUSEPORT), so two that belong to
+// different programs would share it too, without an error. Where any free port will do, the process that listens on it
+// takes it itself: one that was found free here may be another program's by then.
 
-import { type AddressInfo, createServer, type Server } from 'node:net';
+import { createServer, type Server } from 'node:net';
 import { StartupError } from '../../errors.js';
 
 /** A port, as the settings name it. */
@@ -22,18 +23,14 @@ const SENTENCES: Readonly<Record<string, (wanted: Wanted) => string>> = {
   ENOTFOUND: ({ host }) => `${host} is not an address of this machine; set another HOST.`,
 };
 
-/**
- * The ports themselves, a free one for each 0, all different. They are free at this moment.
- * @throws StartupError where one can't be had.
- */
-export async function claimPorts(wanted: readonly Wanted[]): Promise<number[]> {
+/** @throws StartupError where one can't be had: it is taken, also by another one of these, or its address is not ours. */
+export async function checkPorts(wanted: readonly Wanted[]): Promise<void> {
   const held = await Promise.allSettled(wanted.map(hold));
-  const servers = held.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
+  await Promise.all(
+    held.map((one) => one.status === 'fulfilled' && new Promise((done) => one.value.close(done))),
+  );
   const failed = held.find((one) => one.status === 'rejected');
   if (failed) throw failed.reason;
-  return ports;
 }
 
 function hold(wanted: Wanted): Promise<Server> {

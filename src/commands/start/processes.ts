@@ -23,7 +23,7 @@ import { clickhouseFolder, redisFolder } from '../embedded-databases.js';
 import type { Environment } from '../program.js';
 import { ownApiKey, ownDashboardToken } from './api-key.js';
 import type { Children } from './children.js';
-import { claimPorts } from './ports.js';
+import { checkPorts } from './ports.js';
 import { Relay } from './relay.js';
 import type { ShutdownStep } from './shutdown.js';
 
@@ -31,6 +31,15 @@ const MAIN = new URL('../../main.js', import.meta.url);
 
 /** Milliseconds from SIGTERM to SIGKILL for our own children; more than the flusher gives a batch in flight. */
 const STOP_MS = 12_000;
+
+/** The setting of the port that a command listens on. What it took for 0 it keeps when it is started again. */
+const PORT_SETTING: Readonly<Record<string, string>> = { serve: 'PORT', dashboard: 'DASHBOARD_PORT' };
+
+interface Ready {
+  readonly ready: true;
+  /** Of a command that listens. */
+  readonly port: number;
+}
 
 /** The order that loses nothing: no more requests, what is pending moved on, then the databases. */
 export function stopOrder({ DRAIN_MS }: Config): readonly Omit<ShutdownStep, 'run'>[] {
@@ -66,7 +75,7 @@ export async function startProcesses(config: Config, env: Environment, children:
     throw new StartupError(
       'CLICKHOUSE_CLUSTER needs CLICKHOUSE_URL: the embedded ClickHouse is one server. Set both, or neither.',
     );
-  const [port = 0, dashboardPort = 0, clickhousePort = 0] = await claimPorts([
+  await checkPorts([
     { host: HOST, port: PORT, setting: 'PORT' },
     { host: HOST, port: config.DASHBOARD_PORT, setting: 'DASHBOARD_PORT' },
     ...(CLICKHOUSE_URL ? [] : [{ host: '127.0.0.1', port: CLICKHOUSE_PORT, setting: 'CLICKHOUSE_PORT' }]),
@@ -90,7 +99,7 @@ export async function startProcesses(config: Config, env: Environment, children:
           startClickHouse({
             dir: clickhouseFolder(DATA_DIR),
             readable: { database: config.CLICKHOUSE_DATABASE, tables: ANALYST_TABLES },
-            port: clickhousePort,
+            port: CLICKHOUSE_PORT,
             onState,
           }),
         )
@@ -103,11 +112,15 @@ export async function startProcesses(config: Config, env: Environment, children:
     onReady?: (child: ChildProcess) => void,
   ) =>
     children.start(name, (onState) =>
-      startChild({
+      startChild<Ready>({
         name: `wishmeter ${command}`,
-        command: () => nodeCommand(MAIN, [command], { ...env, ...settings }),
+        command: (last) => {
+          const setting = PORT_SETTING[command];
+          const port = setting && last ? { [setting]: String(last.port) } : {};
+          return nodeCommand(MAIN, [command], { ...env, ...settings, ...port });
+        },
         ready: async (child, ended) => {
-          const ready = await readyOverIpc(child, ended);
+          const ready = await readyOverIpc<Ready>(child, ended);
           onReady?.(child);
           return ready;
         },
@@ -125,31 +138,33 @@ export async function startProcesses(config: Config, env: Environment, children:
     }),
   );
   const serving = redisUrl.then(async (url) => {
-    const more = { REDIS_URL: url, PORT: String(port), API_KEYS: key ?? env.API_KEYS };
+    const more = { REDIS_URL: url, API_KEYS: key ?? env.API_KEYS };
     if (await isNew(url, config)) await flushing;
     const relay = new Relay();
-    return Promise.all(
-      Array.from({ length: config.WORKERS }, (_, i) =>
-        own(`serve ${i + 1}`, 'serve', more, (child) => relay.join(`${i + 1}`, child)),
-      ),
-    );
+    const worker = (n: number, port: number) =>
+      own(`serve ${n}`, 'serve', { ...more, PORT: String(port) }, (child) => relay.join(`${n}`, child));
+    const first = worker(1, PORT);
+    // All share one: where any will do, it is the first one's.
+    const port = PORT || (await first).ready.port;
+    await Promise.all([first, ...Array.from({ length: config.WORKERS - 1 }, (_, i) => worker(i + 2, port))]);
+    return port;
   });
   // After the flusher, which makes the views.
   const showing = Promise.all([clickhouseUrl, flushing]).then(([url]) =>
     own('dashboard', 'dashboard', {
       CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asAnalyst(url),
-      DASHBOARD_PORT: String(dashboardPort),
       DASHBOARD_TOKEN: dashboardToken,
     }),
   );
-  await Promise.all([serving, flushing, showing]);
+  const [port, shown] = await Promise.all([serving, showing]);
 
+  const url = await clickhouseUrl;
   return {
     port,
     key,
-    clickhouseUrl: await clickhouseUrl,
-    clickhousePort: CLICKHOUSE_URL ? undefined : clickhousePort,
-    dashboardPort,
+    clickhouseUrl: url,
+    clickhousePort: CLICKHOUSE_URL ? undefined : Number(new URL(url).port),
+    dashboardPort: shown.ready.port,
     dashboardToken,
   };
 }
