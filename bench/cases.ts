@@ -89,7 +89,10 @@ function flood(status: 400 | 401 | 413): Case {
   };
 }
 
-/** A cluster is for loads that fill its batches: 64 connections share three nodes' batches, so each is a third of one server's. */
+/**
+ * A cluster is for loads that fill its batches: 64 connections share three nodes' batches, so each is a third of one
+ * server's.
+ */
 const BUSY = { connections: 512 } as const;
 
 export const GROUPS = {

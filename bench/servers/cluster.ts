@@ -65,7 +65,10 @@ export function memberArgs({ port, bus }: Member, more: Readonly<Record<string, 
   }).flatMap(([name, value]) => [`--${name}`, value]);
 }
 
-/** What makes a node begin as if it had met the others: a handshake of CLUSTER MEET takes seconds on a busy machine, and may be lost. */
+/**
+ * What makes a node begin as if it had met the others: a handshake of CLUSTER MEET takes seconds on a busy machine, and
+ * may be lost.
+ */
 export function nodesConf(self: Member, members: readonly Member[]): string {
   const first = (n: number) => Math.ceil((n * SLOTS) / members.length);
   const lines = members.map((member, n) => {

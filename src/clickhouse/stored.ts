@@ -1,6 +1,7 @@
-// Whether events, or visits, are in their table. An insert that is answered with 200 says so itself, but for a repeat: a MergeTree
-// writes a block's deduplication token to its log before it commits the part, one record per month (MergeTreeSink.cpp,
-// finishDelayedChunk), and a server that is killed in between takes the repeat for a duplicate of rows that are not there.
+// Whether events, or visits, are in their table. An insert that is answered with 200 says so itself, but for a repeat:
+// a MergeTree writes a block's deduplication token to its log before it commits the part, one record per month
+// (MergeTreeSink.cpp, finishDelayedChunk), and a server that is killed in between takes the repeat for a duplicate of
+// rows that are not there.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 

@@ -3,9 +3,9 @@
 // `INSERT … FROM INFILE` reads the same bytes by the same format, as one block where the settings ask for that,
 // and a deduplication token counts as ever.
 //
-// It is a shortcut and nothing else: what is small, what is not plain JSONEachRow or TabSeparated into a table, and what could not
-// be written or found goes the usual way. chDB takes a file that it does not find for one without rows, and reads
-// a path as a pattern: hence the look at the rows, and at the folder's name.
+// It is a shortcut and nothing else: what is small, what is not plain JSONEachRow or TabSeparated into a table, and
+// what could not be written or found goes the usual way. chDB takes a file that it does not find for one without rows,
+// and reads a path as a pattern: hence the look at the rows, and at the folder's name.
 
 import { mkdirSync, rmSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 // The process of the embedded ClickHouse: `node clickhouse-server.js <folder> <port> <what the analyst may read>`,
-// started by clickhouse.ts. It opens the folder, listens on loopback, says so to its parent, and stops on SIGTERM: no new requests,
-// the running ones end, the folder is closed. Whatever was acknowledged is safe without that, too.
+// started by clickhouse.ts. It opens the folder, listens on loopback, says so to its parent, and stops on SIGTERM: no
+// new requests, the running ones end, the folder is closed. Whatever was acknowledged is safe without that, too.
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

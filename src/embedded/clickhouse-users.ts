@@ -25,7 +25,10 @@ export function roleOf({ user, password }: Credentials, servicePassword: string)
   return (user === ANALYST_USER || UNNAMED.includes(user)) && password === '' ? 'analyst' : undefined;
 }
 
-/** Settings that the analyst may give with a request: limits and the look of answers, none that names a file or an expression. */
+/**
+ * Settings that the analyst may give with a request: limits and the look of answers, none that names a file or an
+ * expression.
+ */
 const ANALYST_SETTINGS = new RegExp(
   `^(${[
     '(max|min)_\\w+',

@@ -35,7 +35,11 @@ export interface EraserSpec {
   readonly onErased?: (profiles: number) => void;
 }
 
-/** @param underWayMs as above @returns the number of profiles whose rows are gone now @throws Redis's and ClickHouse's errors */
+/**
+ * @param underWayMs as above
+ * @returns the number of profiles whose rows are gone now
+ * @throws Redis's and ClickHouse's errors
+ */
 export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS): Promise<number> {
   const { redis, keys, clickhouse, log } = spec;
   const erasures = await readErasures(redis, keys);

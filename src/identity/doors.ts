@@ -145,7 +145,10 @@ export class Doors {
     await this.#store.change(CLAIM, [this.#store.keys.profile(room)], [owner]);
   }
 
-  /** Takes an identity's door away; where its own profile is another's room by now, it leads there. @returns false where it changed */
+  /**
+   * Takes an identity's door away; where its own profile is another's room by now, it leads there.
+   * @returns false where it changed
+   */
   async free(name: string, door: Door): Promise<boolean> {
     const { keys } = this.#store;
     const own = this.ownProfile(name);

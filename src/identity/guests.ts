@@ -48,7 +48,10 @@ export class Guests {
     if (!isKnown && gate !== undefined && gate.take() === undefined) throw gate.refusal();
   }
 
-  /** Makes an identity known, and notes in the same step that it is seen, if it is at home. @throws ServiceError `unavailable` */
+  /**
+   * Makes an identity known, and notes in the same step that it is seen, if it is at home.
+   * @throws ServiceError `unavailable`
+   */
   async resolve(name: string): Promise<Door> {
     const own = this.#doors.ownProfile(name);
     const seen = this.isUnmet(name, own) ? (this.seen as Seen) : undefined;

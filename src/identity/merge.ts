@@ -85,7 +85,10 @@ export class Merger {
     await this.#complete(from, heir, nonce);
   }
 
-  /** Tells analysts of a merge where that is still to be done: its process may have ended before. @throws ServiceError `unavailable` */
+  /**
+   * Tells analysts of a merge where that is still to be done: its process may have ended before.
+   * @throws ServiceError `unavailable`
+   */
   async tellAgain(from: string, heir: string, nonce: string): Promise<void> {
     const { keys } = this.#store;
     const touched = [keys.profile(heir), keys.merged(heir), keys.outbox(heir)];

@@ -38,7 +38,10 @@ export class ShopEraser {
     this.#eraser = eraser;
   }
 
-  /** @returns the profiles that were written down: one that stands for all @throws ServiceError `unavailable`, and what `onStep` throws */
+  /**
+   * @returns the profiles that were written down: one that stands for all
+   * @throws ServiceError `unavailable`, and what `onStep` throws
+   */
   async erase(onStep: OnStep = () => {}): Promise<string[]> {
     await this.#writeDown();
     await this.#eraseKnown(onStep);

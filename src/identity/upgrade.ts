@@ -57,7 +57,10 @@ async function upgradeDoor(store: Store, name: string, field: string, own: strin
   return store.change(UPGRADE, touched, [name, own, field, customer, mark]);
 }
 
-/** Registers an identity that is away at the room that it is in, so that an erasure of the room finds it (see lua/register.lua). */
+/**
+ * Registers an identity that is away at the room that it is in, so that an erasure of the room finds it (see
+ * lua/register.lua).
+ */
 async function register(store: Store, name: string, room: string, own: string): Promise<void> {
   const { keys } = store;
   const isOwned = () => store.call((client) => client.hexists(keys.profile(own), 'owner'));

@@ -16,7 +16,10 @@ export class RedisClock {
     return time + this.#offset;
   }
 
-  /** Asks the node for its time, one sample after the other. Callers at the same moment share one answer. @throws Redis's errors */
+  /**
+   * Asks the node for its time, one sample after the other. Callers at the same moment share one answer.
+   * @throws Redis's errors
+   */
   measure(redis: Pick<Redis, 'time'>): Promise<void> {
     this.#measuring ??= this.#measure(redis).finally(() => {
       this.#measuring = undefined;

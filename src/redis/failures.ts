@@ -8,7 +8,10 @@
 import { ServiceError } from '../errors.js';
 import { SilentConnectionError } from './silence.js';
 
-/** The first words of error replies that pass: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ and redis's server.c */
+/**
+ * The first words of error replies that pass:
+ * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ and redis's server.c
+ */
 const PASSING_REPLY = /^(LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|READONLY|MOVED|ASK|UNBLOCKED) /;
 const REFUSING_REPLY = /^((OOM|MISCONF|NOREPLICAS|BUSY|NOAUTH|NOPERM|WRONGPASS) |ERR max number of clients)/;
 /** What Node says of sockets. */

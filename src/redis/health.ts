@@ -120,7 +120,10 @@ export class RedisHealth {
     while (![...this.#nodes.values()].every(isOpen) && performance.now() < deadline) await sleep(POLL_MS);
   }
 
-  /** The master of a slot once it is up. @throws ServiceError `unavailable` where that is not before the deadline, or in vain */
+  /**
+   * The master of a slot once it is up.
+   * @throws ServiceError `unavailable` where that is not before the deadline, or in vain
+   */
   untilUp(slot: number, deadline: number): Promise<RedisNode> {
     if (this.nodeOf(slot) === undefined) this.#cluster?.refreshSlotsCache();
     return new Promise((resolve, reject) => {

@@ -59,9 +59,15 @@ export interface Keys extends StreamKeys {
   lane(tag: string, lane: string): string;
   /** hash: flushers that are there -> when they said so, and how many streams they own; see lua/flush-team.lua */
   readonly flushers: string;
-  /** hash: profiles that were erased, and whose rows in streams and ClickHouse are still to be -> up to when; see EVERY_PROFILE */
+  /**
+   * hash: profiles that were erased, and whose rows in streams and ClickHouse are still to be -> up to when; see
+   * EVERY_PROFILE
+   */
   readonly erasures: string;
-  /** hash: `#` -> the last number, number -> a visitor's or a shop's request that is open, as JSON; see src/identity/compliance.ts */
+  /**
+   * hash: `#` -> the last number, number -> a visitor's or a shop's request that is open, as JSON; see
+   * src/identity/compliance.ts
+   */
   readonly compliance: string;
   /** sorted set: digests of deliveries that brought these requests -> second in which they are forgotten */
   readonly complianceTaken: string;

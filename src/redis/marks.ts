@@ -61,7 +61,10 @@ export class Marks {
     this.meta = { key: keys.meta, slot: slotOf(keys.meta), digest: sha1(salt) };
   }
 
-  /** A named mark in one of a node's slots. The named ones are asked for again where none is known there. @throws Redis's errors */
+  /**
+   * A named mark in one of a node's slots. The named ones are asked for again where none is known there.
+   * @throws Redis's errors
+   */
   async find(has: (slot: number) => boolean): Promise<Mark | undefined> {
     return this.#at(has) ?? (await this.#findAnew(has));
   }
@@ -79,7 +82,10 @@ export class Marks {
     return this.#at(has);
   }
 
-  /** Gives a mark to a node that has no named one, and names it; undefined for a node without slots. @throws DeploymentLostError, Redis's errors */
+  /**
+   * Gives a mark to a node that has no named one, and names it; undefined for a node without slots.
+   * @throws DeploymentLostError, Redis's errors
+   */
   async make(redis: Redis, has: (slot: number) => boolean): Promise<Mark | undefined> {
     if (!SLOTS.some(has)) return undefined;
     const salt = await this.#client.hget(this.meta.key, 'salt');

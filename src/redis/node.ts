@@ -125,7 +125,11 @@ export class RedisNode {
     throw this.#lost;
   }
 
-  /** Resolves when so many replicas have what was sent on the connection up to now: one WAIT for all callers of a moment. @throws ServiceError `unavailable` */
+  /**
+   * Resolves when so many replicas have what was sent on the connection up to now: one WAIT for all callers of a
+   * moment.
+   * @throws ServiceError `unavailable`
+   */
   replicated(count: number, deadline: number): Promise<void> {
     this.#replicated ??= this.#waitForReplicas(count, deadline);
     return this.#replicated;

@@ -23,7 +23,10 @@ export interface Entry extends Batched<VisitAnswer> {
   readonly profileId: string;
   /** Whether it is at a room; never an operation on a door itself. */
   readonly isRoom: boolean;
-  /** The identity, `c:<customer>` or `s:<session>`. At a room: whose door is checked in the same step; empty where it was asked before. */
+  /**
+   * The identity, `c:<customer>` or `s:<session>`. At a room: whose door is checked in the same step; empty where it
+   * was asked before.
+   */
   readonly name: string;
   /** Bucket of that identity. */
   readonly bucket: string;

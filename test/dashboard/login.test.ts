@@ -1,5 +1,5 @@
-// Logging in to the dashboard: a browser that sends the token gets a cookie that scripts and other sites can't use; wrong tokens are
-// counted, answered one after the other, and bounded.
+// Logging in to the dashboard: a browser that sends the token gets a cookie that scripts and other sites can't use;
+// wrong tokens are counted, answered one after the other, and bounded.
 
 import t from 'tap';
 import { Login } from '../../src/dashboard/login.js';

@@ -9,7 +9,10 @@ import { buffer } from 'node:stream/consumers';
 export interface Spoiling {
   /** Whether ClickHouse gets the insert. */
   readonly forward: boolean;
-  /** What the flusher gets for it ('as it is': this insert is not spoiled, the next one may be); what is not set is ClickHouse's own answer, where there is one. */
+  /**
+   * What the flusher gets for it ('as it is': this insert is not spoiled, the next one may be); what is not set is
+   * ClickHouse's own answer, where there is one.
+   */
   readonly answer:
     | 'as it is'
     | 'nothing: the connection closes'
