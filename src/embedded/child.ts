@@ -15,7 +15,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { Writable } from 'node:stream';
+import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { backoffMs, pause } from '../backoff.js';
 import { StartupError } from '../errors.js';
@@ -111,6 +111,7 @@ export function bareEnvironment(): NodeJS.ProcessEnv {
 /** One process, from its start to its end. */
 class Run {
   readonly process: ChildProcess;
+  /** Its watcher, too. */
   readonly exited: Promise<void>;
   readonly startedAt = performance.now();
   readonly #ended = new AbortController();
@@ -131,18 +132,23 @@ class Run {
         this.#tail = (this.#tail + text).slice(-TAIL_BYTES);
       });
     }
-    const guard = this.process.stdio[3] as Writable;
+    const guard = this.process.stdio[3] as Duplex;
     guard.on('error', () => {}); // it may have gone first
-    this.exited = new Promise((resolve) => {
-      const end = (reason: string) => {
-        this.#reason ||= reason;
-        guard.end('\n');
-        this.#ended.abort();
-        resolve();
-      };
-      this.process.once('exit', (code, signal) => end(signal ?? `exit code ${code}`));
-      this.process.once('error', (error) => end(error.message));
+    guard.resume(); // so that its end is seen
+    const end = (reason: string) => {
+      this.#reason ||= reason;
+      this.#ended.abort();
+    };
+    this.process.once('exit', (code, signal) => {
+      end(signal ?? `exit code ${code}`);
+      guard.end('\n');
     });
+    this.process.once('error', (error) => {
+      end(error.message);
+      guard.destroy();
+    });
+    // The watcher has the other end of the pipe, and goes last.
+    this.exited = new Promise((gone) => guard.once('close', gone));
   }
 
   get alive(): boolean {

@@ -3,7 +3,7 @@ import t from 'tap';
 import { type ChildSpec, type ChildState, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { StartupError } from '../../src/errors.js';
 import { startStopwatch } from '../harness/stalls.js';
-import { groupIsAlive, happens, kill9, startParent } from './processes.js';
+import { groupIsAlive, groupOf, happens, kill9, startParent } from './processes.js';
 
 const sh = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
 const node = (script: string) => ({ file: process.execPath, args: ['-e', script] });
@@ -154,6 +154,23 @@ t.test('stop is SIGKILL after the deadline', async (t) => {
   await child.stop();
   t.match(states.at(-1), { state: 'stopped', killed: true });
   t.ok(stopwatch() < 2_000);
+});
+
+t.test('what is stopped has left nothing: its watcher is gone, too', async (t) => {
+  const child = await startChild(observed(WAIT).spec);
+  const pid = child.pid ?? 0;
+  const watcher = groupOf(pid).find((member) => member !== pid) ?? 0;
+  process.kill(watcher, 'SIGSTOP');
+  let hasStopped = false;
+  const stopping = child.stop().then(() => {
+    hasStopped = true;
+  });
+  t.ok(await happens(() => !groupOf(pid).includes(pid)), 'the program has ended');
+  await sleep(50);
+  t.notOk(hasStopped);
+  process.kill(watcher, 'SIGCONT');
+  await stopping;
+  t.same(groupOf(pid), []);
 });
 
 t.test('a child leads a process group of its own, so that Ctrl-C does not reach it', async (t) => {

@@ -21,15 +21,19 @@ export async function startParent(
 }
 
 /**
- * Whether any process is left in the group that a supervised child leads: it, its watcher, what they started.
- * One that has ended and is only waiting for init to notice (a zombie) is not.
+ * The processes of the group that a supervised child leads: it, its watcher, what they started. One that has ended and
+ * is only waiting for init to notice (a zombie) is none.
  */
-export function groupIsAlive(pid: number): boolean {
-  const processes = execFileSync('ps', ['-A', '-o', 'pgid=,stat=']).toString().trim().split('\n');
-  return processes.some((line) => {
-    const [group, state = ''] = line.trim().split(/\s+/);
-    return Number(group) === pid && !state.startsWith('Z');
+export function groupOf(pid: number): number[] {
+  const processes = execFileSync('ps', ['-A', '-o', 'pid=,pgid=,stat=']).toString().trim().split('\n');
+  return processes.flatMap((line) => {
+    const [member, group, state = ''] = line.trim().split(/\s+/);
+    return Number(group) === pid && !state.startsWith('Z') ? [Number(member)] : [];
   });
+}
+
+export function groupIsAlive(pid: number): boolean {
+  return groupOf(pid).length > 0;
 }
 
 /** Far more than any of it takes, also on a machine with much to do, and less than the programs that must be ended run for. */
