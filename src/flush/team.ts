@@ -23,9 +23,14 @@ export class Team {
     this.#silentMs = silentMs;
   }
 
-  /** @param owned streams @returns how many each of the others owns @throws Redis's errors */
+  /**
+   * @param owned streams
+   * @returns how many each of the others owns
+   * @throws where Redis has lost the deployment: nothing is claimed there; Redis's errors
+   */
   async announce(owned: number): Promise<number[]> {
     const list = await this.#run(owned);
+    if (list.length === 0) throw new Error('Redis does not hold the deployment');
     const others: number[] = [];
     for (let i = 0; i < list.length; i += 2) if (list[i] !== this.#owner) others.push(list[i + 1] as number);
     return others;

@@ -4,6 +4,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { Flusher, FlusherSpec } from '../../src/flush/flusher.js';
 import { changeOfShare } from '../../src/flush/team.js';
@@ -107,6 +108,17 @@ t.test('on Redis and ClickHouse', async (t) => {
     await Promise.all([b.close(), c.close()]);
     t.same(await ownersOf(place), {});
     t.same(await place.counts(), { stored: 480, shown: 480, ids: 480 }, 'each event once');
+  });
+
+  t.test('nothing is claimed in a Redis that has lost the deployment', async (t) => {
+    const place = await world.fresh(2);
+    const logged: string[] = [];
+    const log = pino({ level: 'warn' }, { write: (line: string) => void logged.push(line) });
+    flusherOf(t, place, { log });
+    await untilOwned('it has all', place, [2]);
+    await redis.del(place.keys.meta, ...[0, 1].map((shard) => place.keys.eventsState(shard)));
+    await until('it was told so', () => logged.filter((line) => line.includes('not hold')).length > 3);
+    t.same(await ownersOf(place), {});
   });
 
   t.test('what a killed one had is taken over, with its batches', async (t) => {
