@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { until } from '../cli/wishmeter.js';
 import { type Proxy as Line, startProxy } from '../harness/proxy.js';
 import { FULL, openStage } from './stage.js';
 
@@ -78,14 +79,15 @@ for (const [round, { what, begin, end, unnoticed }] of FAULTS.entries()) {
     const load = stage.load({ seed: round, name, connections: what.endsWith('byte by byte') ? 2 : 24 });
     loads.push(load);
     await load.untilServed();
-    const before = line.cuts;
+    const cuts = line.cuts;
     begin();
     await sleep(MS);
+    await until('all the same some are served', () => load.acknowledged > 30);
     end();
     await sleep(500);
     await load.untilServed();
     await load.stop();
-    t.ok(load.acknowledged > 30, `${load}; ${line.cuts - before} replies cut`);
+    t.comment(`${load}; ${line.cuts - cuts} replies cut`);
     return Object.keys(load.answers);
   };
   t.test(what, { timeout: 300_000 }, async (t) => {
