@@ -34,6 +34,10 @@ seconds=$1; shift
 exec "$@" 3<&-
 `;
 
+/** Milliseconds from SIGTERM to SIGKILL, where nothing else is said. */
+const STOP_MS = 10_000;
+/** Milliseconds after which a child is gone whose parent was killed; its watcher looks once a second. */
+export const GONE_MS = STOP_MS + 2_000;
 /** A child that lived this long has its failures forgotten. */
 const STEADY_MS = 30_000;
 const TAIL_BYTES = 4_096;
@@ -120,7 +124,7 @@ class Run {
 
   constructor(command: Command, spec: Pick<ChildSpec<never>, 'ipc' | 'output' | 'stopMs'>) {
     const output = spec.output === 'tail' ? 'pipe' : 'inherit';
-    const seconds = Math.ceil((spec.stopMs ?? 10_000) / 1_000);
+    const seconds = Math.ceil((spec.stopMs ?? STOP_MS) / 1_000);
     this.process = spawn('/bin/sh', ['-c', GUARD, 'guard', String(seconds), command.file, ...command.args], {
       ...(command.cwd === undefined ? {} : { cwd: command.cwd }),
       ...(command.env === undefined ? {} : { env: command.env }),
@@ -175,7 +179,7 @@ class Run {
  * @throws StartupError where it fails before it was ready the first time; nothing is left running then.
  */
 export async function startChild<Ready>(spec: ChildSpec<Ready>): Promise<Child<Ready>> {
-  const { name, readyMs = 30_000, stopMs = 10_000, onState = () => {} } = spec;
+  const { name, readyMs = 30_000, stopMs = STOP_MS, onState = () => {} } = spec;
   const stopping = new AbortController();
   let last: Ready | undefined;
   let run: Run;

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Chdb, loadChdb } from './chdb.js';
-import type { ChildMessage } from './child.js';
+import { type ChildMessage, GONE_MS } from './child.js';
 import { type Readable, writeAccess } from './clickhouse-access.js';
 import { ClickHouseEngine } from './clickhouse-engine.js';
 import { createHandler } from './clickhouse-http.js';
@@ -17,8 +17,7 @@ const HOST = '127.0.0.1';
 const KEEP_ALIVE_MS = 30_000;
 /** Less than what clickhouse.ts waits before SIGKILL. */
 const FINISH_MS = 7_000;
-/** One whose parent was just killed needs a moment to leave the folder. */
-const LEAVE_MS = 3_000;
+const RETRY_MS = 100;
 
 process.title = 'wishmeter clickhouse';
 process.umask(0o077);
@@ -43,7 +42,8 @@ async function load(): Promise<Chdb> {
 async function openEngine(): Promise<ClickHouseEngine> {
   const chdb = await load();
   const access = writeAccess(dir, readable ? (JSON.parse(readable) as Readable) : undefined);
-  for (const deadline = performance.now() + LEAVE_MS; ; await sleep(100)) {
+  // One whose parent was just killed may have a query to end before it leaves the folder.
+  for (const deadline = performance.now() + GONE_MS; ; await sleep(RETRY_MS)) {
     try {
       return new ClickHouseEngine(chdb, dir, access);
     } catch (error) {

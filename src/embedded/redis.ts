@@ -15,15 +15,13 @@ import { tmpdir } from 'node:os';
 import { delimiter, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../errors.js';
-import { bareEnvironment, type ChildState, startChild } from './child.js';
+import { bareEnvironment, type ChildState, GONE_MS, startChild } from './child.js';
 
 const PROGRAMS = ['redis-server', 'valkey-server'];
 const SOCKET = 'redis.sock';
 /** Port and password, where it listens on a port: as Redis reads them, never on its command line. */
 const LISTEN = 'listen.conf';
 const SOCKET_PATH_BYTES = 100;
-/** A server whose parent was just killed needs a moment to leave its folder. */
-const LEAVE_MS = 1_500;
 // Entries of the event stream are batches of lines, 14 KB where 27 events share one. A node of a stream holds 4 KB by
 // default, so each had one of its own, and its rounding up by the allocator was 55 B of memory per pending event;
 // in nodes of this size it is 9 B, for entries of 1 line 21 B, and appending costs the same.
@@ -157,7 +155,8 @@ async function freePort(): Promise<number> {
 }
 
 async function isInUse(dir: string): Promise<boolean> {
-  const deadline = performance.now() + LEAVE_MS;
+  // One whose parent was just killed has its data to sync before it leaves.
+  const deadline = performance.now() + GONE_MS;
   const link = await mkdtemp(join(tmpdir(), 'wm-'));
   try {
     await symlink(dir, join(link, 'd'));

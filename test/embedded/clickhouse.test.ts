@@ -129,13 +129,24 @@ t.test('stop lets a running query end, and takes no new one', async (t) => {
   await t.rejects(ask(clickhouse.url, 'SELECT 1'));
 });
 
-t.test('kill -9 of the parent leaves nothing running, and the next start takes the folder', async (t) => {
-  const dir = freshDir();
-  const { parent, pid, url } = await startParent('clickhouse', dir);
-  await ask(url, 'CREATE DATABASE wishmeter');
-  await kill9(parent);
-  const next = await startClickHouse({ dir });
-  t.equal(await ask(next.url, "SELECT count() FROM system.databases WHERE name = 'wishmeter'"), '1');
-  t.ok(await happens(() => !groupIsAlive(pid)));
-  await next.stop();
-});
+t.test(
+  'kill -9 of the parent leaves nothing running, and the next start has the folder after the last query',
+  async (t) => {
+    const dir = freshDir();
+    const { parent, pid, url } = await startParent('clickhouse', dir);
+    await ask(url, 'CREATE DATABASE wishmeter');
+    const last = ask(
+      url,
+      'SELECT count() FROM (SELECT sleepEachRow(1) FROM numbers(6) SETTINGS max_block_size = 1)',
+    );
+    const isRunning =
+      "SELECT count() FROM system.processes WHERE query LIKE 'SELECT count() FROM (SELECT sleep%'";
+    await happens(async () => (await ask(url, isRunning)) === '1');
+    await kill9(parent);
+    const next = await startClickHouse({ dir });
+    t.equal(await last, '6');
+    t.equal(await ask(next.url, "SELECT count() FROM system.databases WHERE name = 'wishmeter'"), '1');
+    t.ok(await happens(() => !groupIsAlive(pid)));
+    await next.stop();
+  },
+);
