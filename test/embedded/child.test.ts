@@ -109,7 +109,7 @@ t.test('a child that dies is started again, and told what it was when it was rea
 t.test('restarts back off: each wait may be longer than the one before', async (t) => {
   const { spec, states } = observed('echo up; exit 1');
   const child = await startChild(spec);
-  await happens(() => states.filter(({ state }) => state === 'died').length >= 4);
+  t.ok(await happens(() => states.filter(({ state }) => state === 'died').length >= 4));
   await child.stop();
   const waits = states.flatMap((s) => (s.state === 'died' ? [s.restartInMs] : []));
   for (const [i, ceiling] of [100, 200, 400, 800].entries()) {
@@ -121,7 +121,7 @@ t.test('restarts back off: each wait may be longer than the one before', async (
 t.test('stop during the back-off ends it: nothing is started any more', async (t) => {
   const { spec, names } = observed('echo up; exit 1');
   const child = await startChild(spec);
-  await happens(() => names().includes('died'));
+  t.ok(await happens(() => names().includes('died')));
   await child.stop();
   const count = names().length;
   await sleep(500);

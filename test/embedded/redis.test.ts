@@ -96,7 +96,7 @@ t.test(
     const before = await startRedis({ dir, restart: false });
     await ask(before.url, 'SET', 'k', 'kept');
     process.kill(before.pid ?? 0, 'SIGKILL');
-    await happens(() => before.pid === undefined);
+    t.ok(await happens(() => before.pid === undefined));
     const after = await startRedis({ dir });
     t.equal(await ask(after.url, 'GET', 'k'), 'kept');
     await after.stop();
