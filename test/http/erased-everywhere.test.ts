@@ -3,6 +3,7 @@
 
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t from 'tap';
 import { flush } from '../../src/app/flush.js';
@@ -20,7 +21,7 @@ import { allKeys, connectTo, dumpRedis } from '../harness/dump.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 
-const [CUSTOMER, OTHER] = ['93517046001', '93517046002'] as const;
+const [CUSTOMER, OTHER, BACK] = ['93517046001', '93517046002', '93517046003'] as const;
 const EMAIL = 'erased-everywhere@rights.example';
 
 /** Files under a folder that have one of the texts. One that goes away meanwhile has none. */
@@ -93,6 +94,24 @@ eachRedis(t, async (t, redis) => {
     await flushing.close();
   });
 
+  t.test(
+    'one who comes back: an export has what came since, though ClickHouse has the earlier rows yet',
+    async (t) => {
+      const flushing = await startFlush();
+      const rows = await rowsIn('visits_stored');
+      const identity = { customerId: BACK };
+      const { profileId } = (await visit(identity)).json;
+      await until('it is in ClickHouse', async () => (await rowsIn('visits_stored')) === rows + 1);
+      t.equal((await read({ customerId: BACK })).json.visitLog.length, 1);
+      t.same((await app.del('/profile', { identity }, TRUSTED)).json, { erased: true });
+      await sleep(5); // what is of the erasure's own millisecond counts as erased
+      t.equal((await visit(identity)).json.profileId, profileId);
+      await until('it is in ClickHouse again', async () => (await rowsIn('visits_stored')) === rows + 2);
+      t.equal((await read({ customerId: BACK })).json.visitLog.length, 1);
+      await flushing.close();
+    },
+  );
+
   t.test('erased: not in an export, though ClickHouse has the rows yet; then nowhere', async (t) => {
     t.same((await app.del('/profile', { identity: { email: EMAIL } }, TRUSTED)).json, { erased: true });
     const after = (await read({ customerId: CUSTOMER })).json;
@@ -115,7 +134,7 @@ eachRedis(t, async (t, redis) => {
       return (await connection.hlen(keys.erasures)) === 0;
     });
     await flushing.close();
-    t.equal(await rowsIn('visits_stored'), 1, "another visitor's row stays");
+    t.equal(await rowsIn('visits_stored'), 2, "another visitor's row stays, and that of one who came back");
 
     const hashes = [...profiles].map((profileId) => profileId.slice(profileId.indexOf('.') + 1));
     const texts = [CUSTOMER, EMAIL, 'Erased-Everywhere', ...hashes];

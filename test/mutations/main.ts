@@ -34,43 +34,42 @@ await cp('.', root, {
   filter: (path) => !NOT_COPIED.has(basename(path)),
 });
 await symlink(resolve('node_modules'), join(root, 'node_modules'));
-await build();
+const asItIs = await build();
+if (!asItIs.ok) fail('The tree as it is does not compile:', [asItIs.output]);
 
 const tests = [...new Set(mutations.flatMap((mutation) => mutation.tests))];
 console.log(`${mutations.length} mutations; first their ${tests.length} test files as they are …`);
 const before = await run('tap', ['--reporter=terse', ...tests]);
 if (!before.ok) fail('Without any mutation these tests fail:', [before.output]);
 
-const survivors: string[] = [];
+const left: string[] = [];
 for (const [i, mutation] of mutations.entries()) {
   const began = performance.now();
-  const caught = await isCaught(mutation);
-  if (!caught) survivors.push(`${mutation.name} (${mutation.file}; ${mutation.tests.join(', ')})`);
+  const end = await endOf(mutation);
+  if (end !== 'caught')
+    left.push(`${end}: ${mutation.name} (${mutation.file}; ${mutation.tests.join(', ')})`);
   const seconds = ((performance.now() - began) / 1_000).toFixed(1);
-  console.log(
-    `${i + 1}/${mutations.length} ${caught ? 'caught  ' : 'SURVIVED'} ${seconds} s  ${mutation.name}`,
-  );
+  console.log(`${i + 1}/${mutations.length} ${end.padEnd(16)} ${seconds} s  ${mutation.name}`);
 }
-console.log(`${mutations.length} mutations, ${survivors.length} survived`);
-if (survivors.length > 0) fail('No test noticed these:', survivors);
+console.log(`${mutations.length} mutations, ${mutations.length - left.length} caught`);
+if (left.length > 0) fail('No test noticed these, or they prove nothing:', left);
 
 /** Leaves the sources as they were; what is compiled is put right by the next build. */
-async function isCaught({ name, file, text, replacement, tests }: Mutation): Promise<boolean> {
+async function endOf({ file, text, replacement, tests }: Mutation): Promise<string> {
   const path = join(root, file);
   const source = await readFile(path, 'utf8');
   await writeFile(path, source.split(text).join(replacement));
   try {
-    await build(name);
-    return !(await run('tap', ['--reporter=terse', ...tests])).ok;
+    if (!(await build()).ok) return 'does not compile';
+    return (await run('tap', ['--reporter=terse', ...tests])).ok ? 'SURVIVED' : 'caught';
   } finally {
     await writeFile(path, source);
   }
 }
 
 /** Also for a mutation of a script, which is read as it is: the one before may have been of a source. */
-async function build(name = 'the tree as it is'): Promise<void> {
-  const { ok, output } = await run('tsc', TSC);
-  if (!ok) fail(`${name} does not compile:`, [output]);
+function build() {
+  return run('tsc', TSC);
 }
 
 function run(program: string, args: readonly string[]): Promise<{ ok: boolean; output: string }> {
