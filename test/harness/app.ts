@@ -76,7 +76,8 @@ export async function startApp(
   const log = pino({ level: 'error' }, { write: (line) => t.fail(`logged as an error: ${line}`) });
   const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log);
   // The service closes what is idle for 10 s: a connection that is about to be closed is not used again.
-  const agent = new Agent({ keepAlive: true, timeout: 5_000 });
+  // Of more that come at once than its backlog holds (512), the kernel may reset one.
+  const agent = new Agent({ keepAlive: true, timeout: 5_000, maxSockets: 500 });
   let closed: Promise<void> | undefined;
   const close = () => {
     closed ??= running.close().finally(() => agent.destroy());
