@@ -2,12 +2,13 @@
 // added, no redirect followed, nothing sent again. Every answer is held against /openapi.json. Everything
 // closes at the end of the test that opened it.
 
-import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
+import { Dialer } from './dialer.js';
 import { UNLIMITED } from './limits.js';
 import { Contract } from './openapi.js';
 import { startTestCluster, startTestRedis, type TestRedis } from './redis.js';
@@ -76,8 +77,7 @@ export async function startApp(
   const log = pino({ level: 'error' }, { write: (line) => t.fail(`logged as an error: ${line}`) });
   const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log);
   // The service closes what is idle for 10 s: a connection that is about to be closed is not used again.
-  // Of more that come at once than its backlog holds (512), the kernel may reset one.
-  const agent = new Agent({ keepAlive: true, timeout: 5_000, maxSockets: 500 });
+  const agent = new Dialer({ keepAlive: true, timeout: 5_000 });
   let closed: Promise<void> | undefined;
   const close = () => {
     closed ??= running.close().finally(() => agent.destroy());
@@ -109,7 +109,7 @@ export async function startApp(
 
 function call(
   port: number,
-  agent: Agent,
+  agent: Dialer,
   method: string,
   path: string,
   body: unknown,
