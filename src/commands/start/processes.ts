@@ -32,12 +32,9 @@ const MAIN = new URL('../../main.js', import.meta.url);
 /** Milliseconds from SIGTERM to SIGKILL for our own children; more than the flusher gives a batch in flight. */
 const STOP_MS = 12_000;
 
-/** The setting of the port that a command listens on. What it took for 0 it keeps when it is started again. */
-const PORT_SETTING: Readonly<Record<string, string>> = { serve: 'PORT', dashboard: 'DASHBOARD_PORT' };
-
-interface Ready {
+/** What a command that listens says. The port that it took for 0 it keeps when it is started again. */
+interface Listening {
   readonly ready: true;
-  /** Of a command that listens. */
   readonly port: number;
 }
 
@@ -108,19 +105,15 @@ export async function startProcesses(config: Config, env: Environment, children:
   const own = (
     name: string,
     command: string,
-    settings: Environment,
+    settings: (last: Listening | undefined) => Environment,
     onReady?: (child: ChildProcess) => void,
   ) =>
     children.start(name, (onState) =>
-      startChild<Ready>({
+      startChild<Listening>({
         name: `wishmeter ${command}`,
-        command: (last) => {
-          const setting = PORT_SETTING[command];
-          const port = setting && last ? { [setting]: String(last.port) } : {};
-          return nodeCommand(MAIN, [command], { ...env, ...settings, ...port });
-        },
+        command: (last) => nodeCommand(MAIN, [command], { ...env, ...settings(last) }),
         ready: async (child, ended) => {
-          const ready = await readyOverIpc<Ready>(child, ended);
+          const ready = await readyOverIpc<Listening>(child, ended);
           onReady?.(child);
           return ready;
         },
@@ -130,19 +123,24 @@ export async function startProcesses(config: Config, env: Environment, children:
       }),
     );
   const flushing = Promise.all([redisUrl, clickhouseUrl]).then(([redis, clickhouse]) =>
-    own('flush', 'flush', {
+    own('flush', 'flush', () => ({
       REDIS_URL: redis,
       CLICKHOUSE_URL: clickhouse,
       // The same at every start, so that what a killed one owned is taken back without waiting.
       FLUSH_OWNER: config.FLUSH_OWNER || flushOwner(DATA_DIR),
-    }),
+    })),
   );
   const serving = redisUrl.then(async (url) => {
     const more = { REDIS_URL: url, API_KEYS: key ?? env.API_KEYS };
     if (await isNew(url, config)) await flushing;
     const relay = new Relay();
     const worker = (n: number, port: number) =>
-      own(`serve ${n}`, 'serve', { ...more, PORT: String(port) }, (child) => relay.join(`${n}`, child));
+      own(
+        `serve ${n}`,
+        'serve',
+        (last) => ({ ...more, PORT: String(last?.port ?? port) }),
+        (child) => relay.join(`${n}`, child),
+      );
     const first = worker(1, PORT);
     // All share one: where any will do, it is the first one's.
     const port = PORT || (await first).ready.port;
@@ -151,10 +149,11 @@ export async function startProcesses(config: Config, env: Environment, children:
   });
   // After the flusher, which makes the views.
   const showing = Promise.all([clickhouseUrl, flushing]).then(([url]) =>
-    own('dashboard', 'dashboard', {
+    own('dashboard', 'dashboard', (last) => ({
       CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asAnalyst(url),
+      DASHBOARD_PORT: String(last?.port ?? config.DASHBOARD_PORT),
       DASHBOARD_TOKEN: dashboardToken,
-    }),
+    })),
   );
   const [port, shown] = await Promise.all([serving, showing]);
 
