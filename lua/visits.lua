@@ -47,8 +47,9 @@
 -- @include note-seen
 -- @include without
 
-local find = string.find
+local find, sub, type = string.find, string.sub, type
 local text, max = ARGV[5], tonumber(ARGV[4])
+local VISITS = { v = true, c = true, n = true, V = true, C = true }
 
 -- An error as an operation's answer: WRONGTYPE is the door's marker. What is not known is passed on; raising it would
 -- leave half a batch done.
@@ -134,81 +135,96 @@ local function elsewhere(profile, identity, ids, room)
   return facts.err and answer_of(facts) or facts[1] or not facts[2] and '@'
 end
 
-local answers, n, i, at = {}, 0, 0, 1
+local at = 1
+
+-- The next line. A pattern would look at every character.
+local function line()
+  local from, stop = at, find(text, '\n', at, true)
+  at = stop + 1
+  return sub(text, from, stop - 1)
+end
+
+-- An operation's answer, or nil. `result`: of HINCRBY, where that was done; the lines after its second one are taken.
+local function act(kind, key, rest, result)
+  local more, identity, day_s
+  if kind ~= 'v' and kind ~= 'c' and kind ~= 'g' then
+    more, identity = line(), line()
+  end
+  if kind == 'p' or kind == 'r' then
+    return where(kind, key, rest, more, identity)
+  elseif kind == 'n' then
+    day_s = line()
+    if line() ~= '' and is_unknown(more, identity, key) then
+      return -8
+    end
+  elseif kind == 'V' or kind == 'C' or kind == 'G' or kind == 'D' then
+    local ids, room
+    if identity ~= '' then
+      ids, room = line(), line()
+    end
+    local answer = elsewhere(more, identity, ids, room)
+    if answer then
+      return answer
+    end
+  end
+
+  local answer
+  if VISITS[kind] then
+    result = result or redis.pcall('HINCRBY', key, rest, '1')
+    local fields = result == 1 and redis.call('HLEN', key)
+    if fields and is_over(key, fields) then
+      redis.call('HDEL', key, rest)
+      return -6
+    elseif kind == 'n' and type(result) ~= 'table' then
+      return met(result, fields, key, rest, more, identity, day_s)
+    elseif kind == 'c' or kind == 'C' then
+      answer = result
+    end
+  elseif kind == 'g' or kind == 'G' then
+    result = redis.pcall('HGET', key, rest)
+    answer = tonumber(result) or 0
+  else
+    local field = kind == 'D' or redis.pcall('HGET', more, identity)
+    if type(field) == 'table' then
+      return answer_of(field)
+    end
+    result = redis.pcall('HDEL', key, rest)
+    if not field and result == 1 and redis.pcall('EXISTS', key) ~= 1 then
+      -- Its last count is gone, and it stays known.
+      redis.call('HSET', more, identity, '.')
+    end
+  end
+  if type(result) == 'table' then
+    return kind == 'n' and away(result, more, identity) or answer_of(result)
+  end
+  return answer
+end
+
+local answers, n, i = {}, 0, 0
 -- Visits so far, those that were not counted, and which.
 local visits, uncounted, skipped = 0, 0, nil
-while true do
-  local _, stop, kind, key, rest = find(text, '^(.)([^\n]*)\n([^\n]*)\n', at)
-  if not stop then
-    break
-  end
-  at = stop + 1
+while at <= #text do
   i = i + 1
-  local more, identity, answer, day_s
-  local is_visit = kind == 'v' or kind == 'c' or kind == 'V' or kind == 'C' or kind == 'n'
-  if kind ~= 'v' and kind ~= 'c' and kind ~= 'g' then
-    _, stop, more, identity = find(text, '^([^\n]*)\n([^\n]*)\n', at)
-    at = stop + 1
-    if kind == 'p' or kind == 'r' then
-      answer = where(kind, key, rest, more, identity)
-    elseif kind == 'n' then
-      local refuses
-      _, stop, day_s, refuses = find(text, '^([^\n]*)\n([^\n]*)\n', at)
-      at = stop + 1
-      if refuses ~= '' and is_unknown(more, identity, key) then
-        answer = -8
-      end
-    elseif kind ~= 'd' then
-      local ids, room
-      if identity ~= '' then
-        _, stop, ids, room = find(text, '^([^\n]*)\n([^\n]*)\n', at)
-        at = stop + 1
-      end
-      answer = elsewhere(more, identity, ids, room)
-    end
-  end
-  if not answer then
-    local result
-    if is_visit then
-      result = redis.pcall('HINCRBY', key, rest, 1)
-      local fields = result == 1 and redis.call('HLEN', key)
-      if fields and is_over(key, fields) then
-        redis.call('HDEL', key, rest)
-        answer = -6
-      elseif kind == 'n' and type(result) ~= 'table' then
-        answer = met(result, fields, key, rest, more, identity, day_s)
-      elseif kind == 'c' or kind == 'C' then
-        answer = result
-      end
-    elseif kind == 'g' or kind == 'G' then
-      result = redis.pcall('HGET', key, rest)
-      answer = tonumber(result) or 0
-    else
-      local field = kind == 'D' or redis.pcall('HGET', more, identity)
-      if type(field) == 'table' then
-        result = field
-      else
-        result = redis.pcall('HDEL', key, rest)
-        if not field and result == 1 and redis.pcall('EXISTS', key) ~= 1 then
-          -- Its last count is gone, and it stays known.
-          redis.call('HSET', more, identity, '.')
-        end
+  local middle = find(text, '\n', at, true)
+  local stop = find(text, '\n', middle + 1, true)
+  local kind, key, rest = sub(text, at, at), sub(text, at + 1, middle - 1), sub(text, middle + 1, stop - 1)
+  at = stop + 1
+  local result = kind == 'v' and redis.pcall('HINCRBY', key, rest, '1')
+  if result and type(result) == 'number' and result > 1 then
+    visits = visits + 1 -- nearly all
+  else
+    local answer = act(kind, key, rest, result)
+    if VISITS[kind] then
+      visits = visits + 1
+      if answer and (type(answer) ~= 'number' or answer < 0 and answer ~= -7) then
+        uncounted, skipped = uncounted + 1, skipped or {}
+        skipped[visits] = true
       end
     end
-    if type(result) == 'table' then
-      answer = kind == 'n' and away(result, more, identity) or answer_of(result)
+    if answer then
+      answers[n + 1], answers[n + 2] = i, answer
+      n = n + 2
     end
-  end
-  if is_visit then
-    visits = visits + 1
-    if answer and (type(answer) ~= 'number' or answer < 0 and answer ~= -7) then
-      uncounted, skipped = uncounted + 1, skipped or {}
-      skipped[visits] = true
-    end
-  end
-  if answer then
-    answers[n + 1], answers[n + 2] = i, answer
-    n = n + 2
   end
 end
 

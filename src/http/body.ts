@@ -11,6 +11,7 @@
 // uWebSockets.js would go on with the rest of what it has received (up to 512 KiB) chunk by chunk.
 
 import type { HttpResponse } from 'uWebSockets.js';
+import { Buffer } from 'node:buffer'; // the global one is behind a getter
 import { ServiceError } from '../errors.js';
 import type { Head } from './head.js';
 import type { Operation } from './operation.js';

@@ -4,6 +4,7 @@
 // It is one object, with few functions of its own and no promise: there is one for every visit.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { performance } from 'node:perf_hooks'; // the global one is behind a getter
 import type { Logger } from 'pino';
 import { type ErrorCode, ServiceError } from '../errors.js';
 import type { Gate } from '../identity/guests.js';
@@ -206,8 +207,14 @@ export class Exchange implements Request, Outcome, Recipient {
     const status = typeof answer === 'string' ? undefined : answer.status;
     const ms = performance.now() - this.#began;
     this.#route.onAnswer(status === undefined ? 200 : Number.parseInt(status, 10), ms);
-    this.#res.cork(() => writeAnswer(this.#res, this.#host.options.access, answer, this));
+    corked = this;
+    given = answer;
+    this.#res.cork(writeCorked);
     this.#end();
+  }
+
+  write(answer: string | Answer): void {
+    writeAnswer(this.#res, this.#host.options.access, answer, this);
   }
 
   get leavesRest(): boolean {
@@ -229,6 +236,11 @@ export class Exchange implements Request, Outcome, Recipient {
     this.#host.requests.change(-1);
   }
 }
+
+// Called at once by `cork`: what is written is handed over here, since a function for each answer costs more than the rest of this.
+let corked: Exchange;
+let given: string | Answer;
+const writeCorked = (): void => corked.write(given);
 
 /** A storefront's customer who is logged in need not be named: the signature does. */
 function named(body: unknown, { customerId }: Caller): unknown {

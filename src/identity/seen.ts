@@ -1,11 +1,16 @@
 // Which visitors this process has met today. A guest's last day is written at its door (lua/visits.lua), once a day by each
 // process: a visit of one that is noted here costs nothing more. What is noted here is no new visitor, either.
 //
-// A table of digits of profile ids, each in the place that others of its digits name. One takes the place of another, who
-// then is met once more: that costs some commands. The table takes 16 MB. 52 bits tell them apart: a guest of whom it is
-// wrong, one look in 2^30, is not noted on that day.
+// A table of digits of profile ids, in lines as a processor fetches them from memory: other digits of an id name its line,
+// where it has one of 16 places. A table that is half full gives way to an empty one four times as large, up to 16 MB, and in
+// a full line one visitor takes the place of another: who is forgotten is met once more, which costs some commands. So
+// a table is no larger than its visitors need, and mostly in the processor's cache. 52 bits tell visitors apart: a guest of
+// whom it is wrong, one look in 2^26, is not noted on that day.
 
-const PLACES = 2 ** 22;
+/** Places in a line: 64 bytes. */
+const WAYS = 16;
+const FIRST_LINES = 2 ** 12;
+const MOST_LINES = 2 ** 18;
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const VALUE_OF = new Uint8Array(128);
 for (let value = 0; value < DIGITS.length; value++) VALUE_OF[DIGITS.charCodeAt(value)] = value;
@@ -16,7 +21,8 @@ export class Seen {
   readonly #dayMs: number;
   readonly #now: () => number;
   #ends = 0;
-  #places = new Uint32Array(PLACES);
+  #places = new Uint32Array(FIRST_LINES * WAYS);
+  #taken = 0;
 
   /** @param notesDays whether guests have a last day @param dayS seconds of a day, other than 86,400 in tests */
   constructor(notesDays: boolean, dayS = 86_400, now: () => number = Date.now) {
@@ -29,29 +35,42 @@ export class Seen {
   has(profileId: string): boolean {
     const now = this.#now();
     if (now >= this.#ends || now < this.#ends - this.#dayMs) this.#begin(now);
-    const end = profileId.length;
-    return this.#places[placeOf(profileId, end)] === digitsOf(profileId, end);
+    const digits = digitsOf(profileId);
+    return this.#places[this.#placeOf(profileId, digits)] === digits;
   }
 
   add(profileId: string): void {
-    const end = profileId.length;
-    this.#places[placeOf(profileId, end)] = digitsOf(profileId, end);
+    const digits = digitsOf(profileId);
+    const place = this.#placeOf(profileId, digits);
+    if (this.#places[place] === 0) this.#taken++;
+    this.#places[place] = digits;
+    const { length } = this.#places;
+    if (this.#taken <= length / 2 || length === MOST_LINES * WAYS) return;
+    this.#places = new Uint32Array(4 * length);
+    this.#taken = 0;
+  }
+
+  /** Where these digits are, or may be put: at a free place, or in a full line at one that they name. */
+  #placeOf(profileId: string, digits: number): number {
+    const places = this.#places;
+    const line = (numberOf(profileId, profileId.length - 4, profileId.length) * WAYS) & (places.length - 1);
+    for (let place = line; place < line + WAYS; place++) {
+      const there = places[place];
+      if (there === digits || there === 0) return place;
+    }
+    return line + (digits % WAYS);
   }
 
   #begin(now: number): void {
     this.#ends = now + this.#dayMs;
     this.#places.fill(0);
+    this.#taken = 0;
   }
 }
 
-/** The last 4 digits, less 2 bits. */
-function placeOf(id: string, end: number): number {
-  return numberOf(id, end - 4, end) % PLACES;
-}
-
-/** The 5 before them; one more than that, since 0 is no visitor. */
-function digitsOf(id: string, end: number): number {
-  return numberOf(id, end - 9, end - 4) + 1;
+/** The 5 digits before the last 4, which name the line; one more than that, since 0 is no visitor. */
+function digitsOf(id: string): number {
+  return numberOf(id, id.length - 9, id.length - 4) + 1;
 }
 
 function numberOf(id: string, start: number, end: number): number {

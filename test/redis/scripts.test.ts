@@ -59,7 +59,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
   'visit-once': 'e8e91de3cc8493ed733e8d0d830f17df51afeb2c',
-  visits: 'ff2329a4b52cd57dab95eaa47c5d23b8eb944665',
+  visits: '64bfae4589e6f73e92290ed866bcc61a4e92bd31',
   wishlist: '50101151264e862783b9ba70c16df570e6d87174',
 };
 

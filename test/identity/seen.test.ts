@@ -1,0 +1,43 @@
+// Guards: a visitor whom this process has met is known until the day ends, however many others come, and nobody else is.
+
+import t from 'tap';
+import { createProfileIds } from '../../src/identity/profile-id.js';
+import { Seen } from '../../src/identity/seen.js';
+
+const ids = createProfileIds('a'.repeat(64), 16_384);
+const visitors = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, i) => ids.of(`s:${from + i}`));
+/** How many of them are known. */
+const known = (seen: Seen, some: readonly string[]) => some.filter((id) => seen.has(id)).length;
+
+t.test('those who were met are known, and no others', async (t) => {
+  const seen = new Seen(true);
+  const met = visitors(0, 20_000);
+  for (let round = 0; round < 2; round++) for (const id of met) if (!seen.has(id)) seen.add(id);
+  t.equal(known(seen, met), 20_000);
+  t.equal(known(seen, visitors(20_000, 50_000)), 0);
+});
+
+t.test(
+  'a table that is too small gives way to a larger one, and all are known again once they were met again',
+  async (t) => {
+    const seen = new Seen(true);
+    const met = visitors(0, 150_000);
+    for (let round = 0; round < 3; round++) for (const id of met) if (!seen.has(id)) seen.add(id);
+    t.equal(known(seen, met), 150_000);
+    t.equal(known(seen, visitors(150_000, 200_000)), 0);
+  },
+);
+
+t.test('a day ends for all of them, and where the clock was set back, too', async (t) => {
+  let now = 1_000_000;
+  const seen = new Seen(true, 60, () => now);
+  const met = visitors(0, 100);
+  known(seen, met); // the day begins
+  for (const at of [now + 60_000, now - 1]) {
+    for (const id of met) seen.add(id);
+    t.equal(known(seen, met), 100);
+    now = at;
+    t.equal(known(seen, met), 0);
+  }
+});
