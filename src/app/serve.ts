@@ -169,7 +169,11 @@ export function serve(
       wishlists,
       config.MAX_PRODUCTS,
       visitLog,
-      metrics,
+      {
+        visitsCounted: metrics.visitsCounted,
+        onMeetings: metrics.batchObserver('meet'),
+        erased: metrics.erased,
+      },
       seen,
     );
     const { atProfile, outbox, visitors, profiles } = identity;

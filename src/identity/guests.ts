@@ -4,13 +4,9 @@
 
 import type { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
-import { bucketOf } from '../redis/keys.js';
-import { loadScript } from '../redis/scripts.js';
-import type { Store } from '../redis/store.js';
 import type { Door, Doors } from './doors.js';
+import type { MeetBatch } from './meet-batch.js';
 import type { Seen } from './seen.js';
-
-const MEET = loadScript<number>('meet');
 
 /** Bounds how many new visitors come from one address. */
 export interface Gate {
@@ -24,14 +20,14 @@ export interface Gate {
 
 export class Guests {
   readonly #doors: Doors;
-  readonly #store: Store;
+  readonly #batch: MeetBatch;
   /** Undefined where no guest expires and there is no gate. */
   readonly seen: Seen | undefined;
   /** Own profiles whose note is under way: a page reads many counts at once. */
   readonly #noting = new Set<string>();
 
-  constructor(store: Store, doors: Doors, seen: Seen | undefined) {
-    this.#store = store;
+  constructor(batch: MeetBatch, doors: Doors, seen: Seen | undefined) {
+    this.#batch = batch;
     this.#doors = doors;
     this.seen = seen;
   }
@@ -44,7 +40,7 @@ export class Guests {
   async meet(name: string, gate?: Gate): Promise<void> {
     const own = this.#doors.ownProfile(name);
     if (!this.isUnmet(name, own, gate)) return;
-    const isKnown = await this.#touch('change', name, own);
+    const isKnown = await this.#touch(name, own, false);
     if (!isKnown && gate !== undefined && gate.take() === undefined) throw gate.refusal();
   }
 
@@ -64,7 +60,7 @@ export class Guests {
   note(name: string, own: string): void {
     if (!this.isUnmet(name, own) || this.#noting.has(own)) return;
     this.#noting.add(own);
-    this.#touch('note', name, own)
+    this.#touch(name, own, true)
       .catch(() => {})
       .finally(() => this.#noting.delete(own));
   }
@@ -75,12 +71,10 @@ export class Guests {
     return gate !== undefined || (this.seen.dayS !== '' && !isCustomerName(name));
   }
 
-  /** A call of its own: reads in one batch with it would be writes. @returns whether it is known */
-  async #touch(call: 'change' | 'note', name: string, own: string): Promise<boolean> {
-    const { keys } = this.#store;
+  /** Not in a batch with reads, which would be writes then. @returns whether it is known */
+  async #touch(name: string, own: string, mayBeLost: boolean): Promise<boolean> {
     const seen = this.seen as Seen;
-    const touched = [keys.ids(bucketOf(own)), keys.door(own)];
-    const reply = await this.#store[call](MEET, touched, [name, daysOf(seen, name)]);
+    const reply = await this.#batch.run({ name, own, dayS: daysOf(seen, name), mayBeLost });
     if (reply > 0) seen.add(own);
     return reply !== 0;
   }

@@ -14,6 +14,7 @@ import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
 import { Guests } from './guests.js';
 import { Linker } from './link.js';
+import { meetFormat } from './meet-batch.js';
 import { Merger } from './merge.js';
 import { MergeAudit } from './merge-audit.js';
 import { Places } from './places.js';
@@ -42,6 +43,8 @@ export interface IdentityParts {
 export interface IdentityFigures {
   /** Visits that were counted one by one. */
   readonly visitsCounted?: (visits: number) => void;
+  /** Visitors were met in one call, of so many milliseconds. */
+  readonly onMeetings?: (visitors: number, ms: number) => void;
   /** A visitor was erased. */
   readonly erased?: () => void;
 }
@@ -57,7 +60,7 @@ export function openIdentity(
   wishlists: WishlistBatch,
   maxProducts: number,
   log?: VisitLog,
-  { visitsCounted, erased }: IdentityFigures = {},
+  { visitsCounted, onMeetings, erased }: IdentityFigures = {},
   seen?: Seen,
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
@@ -67,7 +70,8 @@ export function openIdentity(
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
   const doors = new Doors(store, batch, profileIds, atProfile);
-  const guests = new Guests(store, doors, seen);
+  const meetings = store.batcher(meetFormat(store.keys, store.isCluster), onMeetings);
+  const guests = new Guests(meetings, doors, seen);
   const places = new Places(doors, atProfile, guests);
   const counting = new Counting(store, batch, doors, places, guests, {
     maxProducts,

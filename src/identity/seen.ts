@@ -2,15 +2,15 @@
 // process: a visit of one that is noted here costs nothing more. What is noted here is no new visitor, either.
 //
 // A table of digits of profile ids, in lines as a processor fetches them from memory: other digits of an id name its line,
-// where it has one of 16 places. A table that is half full gives way to an empty one four times as large, up to 16 MB, and in
-// a full line one visitor takes the place of another: who is forgotten is met once more, which costs some commands. So
-// a table is no larger than its visitors need, and mostly in the processor's cache. 52 bits tell visitors apart: a guest of
-// whom it is wrong, one look in 2^26, is not noted on that day.
+// where it has one of 16 places. It is no larger than its visitors need, so that it mostly lies in the processor's cache: one
+// that is half full gives way to an empty one four times as large, up to 64 MB, and in a full line one takes the place of
+// another. Who is forgotten is met once more, which costs some commands. 52 bits tell visitors apart: a guest of whom it
+// is wrong, one look in 2^26, is not noted on that day.
 
 /** Places in a line: 64 bytes. */
 const WAYS = 16;
-const FIRST_LINES = 2 ** 12;
-const MOST_LINES = 2 ** 18;
+const FIRST_PLACES = 2 ** 16;
+const MOST_PLACES = 2 ** 24;
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const VALUE_OF = new Uint8Array(128);
 for (let value = 0; value < DIGITS.length; value++) VALUE_OF[DIGITS.charCodeAt(value)] = value;
@@ -21,7 +21,7 @@ export class Seen {
   readonly #dayMs: number;
   readonly #now: () => number;
   #ends = 0;
-  #places = new Uint32Array(FIRST_LINES * WAYS);
+  #places = new Uint32Array(FIRST_PLACES);
   #taken = 0;
 
   /** @param notesDays whether guests have a last day @param dayS seconds of a day, other than 86,400 in tests */
@@ -45,9 +45,8 @@ export class Seen {
     if (this.#places[place] === 0) this.#taken++;
     this.#places[place] = digits;
     const { length } = this.#places;
-    if (this.#taken <= length / 2 || length === MOST_LINES * WAYS) return;
-    this.#places = new Uint32Array(4 * length);
-    this.#taken = 0;
+    if (this.#taken <= length / 2 || length === MOST_PLACES) return;
+    this.#empty(4 * length);
   }
 
   /** Where these digits are, or may be put: at a free place, or in a full line at one that they name. */
@@ -63,7 +62,12 @@ export class Seen {
 
   #begin(now: number): void {
     this.#ends = now + this.#dayMs;
-    this.#places.fill(0);
+    this.#empty(FIRST_PLACES);
+  }
+
+  /** A new table, since to clear a large one takes long. */
+  #empty(places: number): void {
+    this.#places = new Uint32Array(places);
     this.#taken = 0;
   }
 }

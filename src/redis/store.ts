@@ -116,14 +116,6 @@ export class Store {
     return this.#send(script, keys, args, (lastMoment) => [lastMoment], true);
   }
 
-  /**
-   * As `change`, but waits for no replica: for what may be lost. A wait would hold up the reads behind it.
-   * @throws ServiceError `unavailable`
-   */
-  note<Reply>(script: Script<Reply>, keys: readonly string[], args: readonly ScriptArg[]): Promise<Reply> {
-    return this.#send(script, keys, args, (lastMoment) => [lastMoment], false);
-  }
-
   async #send<Reply>(
     script: Script<Reply>,
     keys: readonly string[],

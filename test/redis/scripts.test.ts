@@ -35,7 +35,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'flush-team': 'fcb9024807e5bfa61c37c38c807bbeb1a4970391',
   'free-door': '5f1a2f60c970b790e11f9b89a21fa1b097289727',
   items: '4a8c499e838c52f9d2d4d1487a76c3bf031f02fa',
-  meet: '82c5260a9d4b3984b93c26dc88b3ba99851479fd',
+  meet: '8a866d7f436d45e3838751a8e8cfc04ba6efa3b9',
   'merge-done': '743a2ee5783248e9adaeb0adf2634b83c2ecc68d',
   'merge-give': 'b8851c4b963107800807e7601db6cf57d246dcc1',
   'merge-record': '919c68b35729bd380856cd0a24fcec04e4371c63',

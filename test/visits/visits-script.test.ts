@@ -140,25 +140,47 @@ t.test('visits.lua', async (t) => {
     t.same(await client.hgetall(DOOR), { '': '0', x: '4' });
   });
 
+  /** Meets identities; of each the seconds of a day. */
+  const meet = async (seq: number, ...whom: readonly { who?: string; at?: string; day?: string }[]) => {
+    const keys = whom.flatMap(({ at = DOOR }) => [IDS, at]);
+    const lines = whom.map(({ who = 's:1', day = '100' }) => `${who}\n${day}\n`);
+    return call('meet', [LANE, ...keys], [seq, await clock(1_000), 60, lines.join('')]);
+  };
+
   t.test('meet.lua notes that one who is at home was seen, and makes none known', async (t) => {
-    const meet = async (day = '100') => call('meet', [IDS, DOOR], [await clock(1_000), 's:1', day]);
-    t.same([await meet(), await meet('')], [0, 0]);
+    t.same([await meet(0, {}), await meet(0, { day: '' })], [[0], [0]]);
     t.same(await left(), []);
     await batch([door('v', 'x')], { seq: 2 });
-    t.equal(await meet(''), 1);
+    t.same(await meet(0, { day: '' }), [1]);
     t.same(await client.hkeys(DOOR), ['x'], 'no day where none is to be noted');
-    t.equal(await meet(), 1);
+    t.same(await meet(0, {}), [1]);
     t.same((await client.hkeys(DOOR)).sort(), ['', 'x']);
     await client.del(DOOR);
     await client.hset(IDS, 's:1', '.');
-    t.equal(await meet(), 1);
+    t.same(await meet(0, {}), [1]);
     t.same(await left(), [DOOR]);
     t.same(await batch([ask('p'), ask('r')], { seq: 6 }), [1, '.', 2, '.'], 'known by its day alone');
     await client.del(DOOR);
     await client.set(DOOR, '');
     await client.hset(IDS, 's:1', `${AT} 1`);
-    t.equal(await meet(), 2);
+    t.same(await meet(0, {}), [2]);
     t.equal(await client.get(DOOR), '', 'who is away has no day');
+  });
+
+  t.test('meet.lua answers for each of many, and a batch that is sent again as the first time', async (t) => {
+    const many = [{}, { who: 's:2', at: '{b}:v:2' }, { who: 'c:3', at: '{b}:v:3', day: '' }];
+    await client.hset('{b}:v:3', 'x', 1);
+    await client.hset(IDS, 's:2', '.');
+    t.same(await meet(1, ...many), [0, 1, 1]);
+    t.same(await client.hkeys('{b}:v:2'), ['']);
+    t.same(await client.hkeys('{b}:v:3'), ['x']);
+    t.equal(await client.hexists(IDS, 's:2'), 0, 'known by its day');
+    await client.hset(DOOR, 'x', 1);
+    t.same(await meet(1, ...many), [0, 1, 1]);
+    t.same(await client.hkeys(DOOR), ['x']);
+    t.equal(await meet(0, ...many).then(() => client.hexists(DOOR, '')), 1);
+    await meet(2, {});
+    t.equal(await meet(1, ...many), LUA.SUPERSEDED);
   });
 
   t.test('who has counts at its door is at home, and needs no field for it', async (t) => {

@@ -6,6 +6,7 @@ import { ServiceError } from '../../src/errors.js';
 import { appendFormat } from '../../src/events/appender.js';
 import { Recorder } from '../../src/events/recorder.js';
 import { recordingFormat } from '../../src/events/recording.js';
+import type { Meeting } from '../../src/identity/meet-batch.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
 import type { Seen } from '../../src/identity/seen.js';
 import { RequestStore } from '../../src/redis/requests.js';
@@ -25,6 +26,8 @@ export interface Server extends IdentityParts {
   readonly purchases: Purchases;
   readonly deliveries: RequestStore;
   readonly wishlists: WishlistBatch;
+  /** How many visitors each call so far has met that does nothing else. */
+  readonly met: readonly number[];
   /** Steps from now until Redis is gone; the last one is done where `lastIsDone`, and its answer lost. */
   crashAfter(steps: number, lastIsDone: boolean): void;
   /** Redis is back. @returns whether it was ever gone */
@@ -112,13 +115,31 @@ export async function startServer(
   const { sent, answered } = wishlists;
   wishlists.sent = (...args) => step(() => sent.apply(wishlists, args));
   wishlists.answered = (...args) => step(() => answered.apply(wishlists, args));
-  const identity = openIdentity(store, visits, recorder, wishlists, 10_000, undefined, undefined, seen);
+  const met: number[] = [];
+  const batcher = store.batcher.bind(store);
+  store.batcher = (...given) => {
+    const made = batcher(...given);
+    const run = made.run.bind(made);
+    made.run = (op) => ((op as Partial<Meeting>).mayBeLost ? run(op) : step(() => run(op)));
+    return made;
+  };
+  const identity = openIdentity(
+    store,
+    visits,
+    recorder,
+    wishlists,
+    10_000,
+    undefined,
+    { onMeetings: (visitors) => met.push(visitors) },
+    seen,
+  );
   const server: Server = {
     ...identity,
     ...openWishlist(store, identity.atProfile, identity.outbox, recorder, 'https://shop.example', 'w'),
     store,
     deliveries: new RequestStore(store),
     wishlists,
+    met,
     onChange: async () => {},
     onAppend: async () => {},
     crashAfter(steps, isDone) {
