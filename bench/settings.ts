@@ -40,7 +40,7 @@ export function readSettings(env: NodeJS.ProcessEnv): BenchSettings {
     visitors: quick ? 20_000 : 100_000,
     crowds: quick ? [10_000, 100_000] : [10_000, 1_000_000, 10_000_000],
     products: quick ? [1, 1_000] : [1, 100, 10_000],
-    guests: number('GUESTS', quick ? 1_000_000 : 10_000_000),
+    guests: number('GUESTS', 200_000),
     events: quick ? 100_000 : 1_000_000,
     rows: quick ? [10_000, 1_000_000] : [10_000, 10_000_000],
     only: env.ONLY ? new RegExp(`^(?:${env.ONLY})$`) : undefined,
