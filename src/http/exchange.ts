@@ -64,6 +64,13 @@ const DRAIN_BYTES = 1024 * 1024;
 const EMPTY = Buffer.alloc(0);
 
 export class Exchange implements Request, Outcome, Recipient {
+  // `cork` calls its function at once: one for all answers, which is told what to write, instead of one made for each.
+  static #corked: Exchange;
+  static #given: string | Answer;
+  static readonly #write = (): void => {
+    const exchange = Exchange.#corked;
+    writeAnswer(exchange.#res, exchange.#host.options.access, Exchange.#given, exchange);
+  };
   readonly head: Head;
   /** Undecoded, without the question mark. */
   readonly rawQuery: string;
@@ -207,14 +214,10 @@ export class Exchange implements Request, Outcome, Recipient {
     const status = typeof answer === 'string' ? undefined : answer.status;
     const ms = performance.now() - this.#began;
     this.#route.onAnswer(status === undefined ? 200 : Number.parseInt(status, 10), ms);
-    corked = this;
-    given = answer;
-    this.#res.cork(writeCorked);
+    Exchange.#corked = this;
+    Exchange.#given = answer;
+    this.#res.cork(Exchange.#write);
     this.#end();
-  }
-
-  write(answer: string | Answer): void {
-    writeAnswer(this.#res, this.#host.options.access, answer, this);
   }
 
   get leavesRest(): boolean {
@@ -236,11 +239,6 @@ export class Exchange implements Request, Outcome, Recipient {
     this.#host.requests.change(-1);
   }
 }
-
-// Called at once by `cork`: what is written is handed over here, since a function for each answer costs more than the rest of this.
-let corked: Exchange;
-let given: string | Answer;
-const writeCorked = (): void => corked.write(given);
 
 /** A storefront's customer who is logged in need not be named: the signature does. */
 function named(body: unknown, { customerId }: Caller): unknown {

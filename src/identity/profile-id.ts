@@ -33,15 +33,20 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
     of(name) {
       const salted = salt + name;
       const digest = hash('sha256', salted, 'base64url');
-      let bits = 0;
-      for (let i = 0; i < BUCKET_DIGITS; i++) bits = (bits << 6) | (VALUE_OF[digest.charCodeAt(i)] as number);
-      const bucket = (bits >>> 0) % buckets;
-      // C: and S: are c: and s: with a hashed id. (The digest has made one text of what is salted, and not of the name.)
+      const bucket = numberOf(digest, 0, BUCKET_DIGITS) % buckets;
+      // C: and S: are c: and s: with a hashed id. (`name` is still in pieces, which hash has joined in `salted`.)
       const lasts = (salted.charCodeAt(salt.length) | 0x20) === 0x63 ? ofCustomers : ofSessions;
       const start = (highDigits[Math.floor(bucket / 36)] as string) + (lasts[bucket % 36] as string);
       return start + digest.slice(BUCKET_DIGITS, BUCKET_DIGITS + HASH_DIGITS);
     },
   };
+}
+
+/** The number that up to 5 digits of base64url spell. */
+export function numberOf(text: string, start: number, end: number): number {
+  let bits = 0;
+  for (let i = start; i < end; i++) bits = (bits << 6) | (VALUE_OF[text.charCodeAt(i)] as number);
+  return bits;
 }
 
 /** Whether a customer's first write made this profile; then it has been that customer's from the start. */

@@ -4,16 +4,15 @@
 // A table of digits of profile ids, in lines as a processor fetches them from memory: other digits of an id name its line,
 // where it has one of 16 places. It is no larger than its visitors need, so that it mostly lies in the processor's cache: one
 // that is half full gives way to an empty one four times as large, up to 64 MB, and in a full line one takes the place of
-// another. Who is forgotten is met once more, which costs some commands. 52 bits tell visitors apart: a guest of whom it
-// is wrong, one look in 2^26, is not noted on that day.
+// another. Who is forgotten is met once more, which costs some commands. 30 bits tell those of a line apart: a guest of whom
+// it is wrong, at most one look in 2^26, is not noted on that day.
+
+import { numberOf } from './profile-id.js';
 
 /** Places in a line: 64 bytes. */
 const WAYS = 16;
 const FIRST_PLACES = 2 ** 16;
 const MOST_PLACES = 2 ** 24;
-const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
-const VALUE_OF = new Uint8Array(128);
-for (let value = 0; value < DIGITS.length; value++) VALUE_OF[DIGITS.charCodeAt(value)] = value;
 
 export class Seen {
   /** Seconds of a day, as scripts are told; empty where days are not noted. */
@@ -75,10 +74,4 @@ export class Seen {
 /** The 5 digits before the last 4, which name the line; one more than that, since 0 is no visitor. */
 function digitsOf(id: string): number {
   return numberOf(id, id.length - 9, id.length - 4) + 1;
-}
-
-function numberOf(id: string, start: number, end: number): number {
-  let bits = 0;
-  for (let i = start; i < end; i++) bits = (bits << 6) | (VALUE_OF[id.charCodeAt(i)] as number);
-  return bits;
 }

@@ -1,6 +1,5 @@
 // The sweep of guests whose GUEST_RETENTION_DAYS are over, beside visits.
 
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -18,9 +17,6 @@ const EXPIRED_OF = 10;
 /** Days since the last visit, where GUEST_RETENTION_DAYS is 365: of an expired guest, and at most of any other. */
 const [LONG_AGO, RECENT] = [400, 300];
 const DAY_S = 86_400;
-/** Bytes of memory for each guest: Redis, its fork, the file it writes. */
-const BYTES_PER_GUEST = 600;
-const FEWER_GUESTS = 1_000_000;
 /** A sweep rests between its steps, nine times as long as one took. After this time without a step it is over. */
 const SWEEP_RESTS_MS = 30_000;
 const POLL_MS = 100;
@@ -30,7 +26,7 @@ export type Sweep = Beside & { readonly guests: number; readonly expired: number
 const keys = createKeys('wm');
 
 export async function measureSweep(bench: Bench): Promise<Sweep> {
-  const guests = freeBytes() < bench.settings.guests * BYTES_PER_GUEST ? FEWER_GUESTS : bench.settings.guests;
+  const { guests } = bench.settings;
   const expired = Math.ceil(guests / EXPIRED_OF);
   const isExpired = (n: number) => n % EXPIRED_OF === 0;
   const dir = bench.folder();
@@ -85,9 +81,4 @@ export async function measureSweep(bench: Bench): Promise<Sweep> {
 async function pagesOf(redis: Redis): Promise<number> {
   const [, calls] = /^cmdstat_scan:calls=(\d+)/m.exec(await redis.info('commandstats')) ?? [];
   return Number(calls ?? 0);
-}
-
-function freeBytes(): number {
-  const [, kb] = /^MemAvailable: +(\d+)/m.exec(readFileSync('/proc/meminfo', 'latin1')) ?? [];
-  return Number(kb) * 1_024;
 }

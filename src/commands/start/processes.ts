@@ -32,7 +32,7 @@ const MAIN = new URL('../../main.js', import.meta.url);
 /** Milliseconds from SIGTERM to SIGKILL for our own children; more than the flusher gives a batch in flight. */
 const STOP_MS = 12_000;
 
-/** What a command that listens says. The port that it took for 0 it keeps when it is started again. */
+/** What a command says once it is ready; `flush` has no port. What another took for 0 it keeps when it is started again. */
 interface Listening {
   readonly ready: true;
   readonly port: number;
