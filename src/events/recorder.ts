@@ -6,6 +6,7 @@ import type { Batcher } from '../redis/batcher.js';
 import { type EventShards, shardOf } from '../redis/event-shards.js';
 import type { Append } from './appender.js';
 import type { Recording } from './recording.js';
+import { eventTypeOf } from './row.js';
 
 export class Recorder {
   readonly #appends: Batcher<Append, unknown>;
@@ -53,7 +54,8 @@ export class Recorder {
     if (this.#recordings === undefined || checked === '')
       return this.append(line, profileId) as Promise<undefined>;
     const shard = this.shardOf(profileId);
-    return this.#recordings.run({ profileId, isRoom, name: checked, bucket, dayS, line, shard });
+    const type = eventTypeOf(line);
+    return this.#recordings.run({ profileId, isRoom, name: checked, bucket, dayS, type, line, shard });
   }
 
   /**

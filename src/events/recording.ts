@@ -8,10 +8,10 @@ import type { Keys } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
 import type { OnRecorded } from './appender.js';
-import { eventTypeOf } from './row.js';
 
 /** An event, and whose it is as far as is known here. */
 export interface Recording extends Batched<string | undefined> {
+  readonly type: string;
   /** From encodeEvent. */
   readonly line: string;
   readonly shard: number;
@@ -60,8 +60,7 @@ export function recordingFormat(
       const list = reply as (number | string)[];
       for (let i = 0; i < list.length; i += 2) answers[(list[i] as number) - 1] = list[i + 1] as string;
       if (onRecorded !== undefined)
-        for (const [i, { line }] of recordings.entries())
-          if (answers[i] === undefined) onRecorded(eventTypeOf(line), 1);
+        for (const [i, { type }] of recordings.entries()) if (answers[i] === undefined) onRecorded(type, 1);
       return answers;
     },
   };

@@ -83,7 +83,7 @@ export function eventOperations(
 class RequestedEvent implements Draft {
   readonly #payload: Readonly<Record<string, unknown>>;
   readonly #payloadJson: string;
-  readonly #type: string;
+  readonly type: string;
 
   /** @param identity for which the caller acts @throws ServiceError `payload_too_large` */
   constructor(
@@ -91,7 +91,7 @@ class RequestedEvent implements Draft {
     readonly identity: Identity,
     { type, payload = {} }: EventRequest,
   ) {
-    this.#type = type;
+    this.type = type;
     this.#payload = payload;
     this.#payloadJson = JSON.stringify(payload);
     if (fitsBytes(this.#payloadJson, MAX_PAYLOAD)) return;
@@ -103,7 +103,7 @@ class RequestedEvent implements Draft {
   /** @param operation that the event has its id and time from, where it may be recorded again */
   encode(profileId: string, operation?: RepeatableOperation): string {
     return encodeEvent({
-      type: this.#type,
+      type: this.type,
       origin: 'event',
       profileId,
       identity: this.identity,

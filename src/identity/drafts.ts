@@ -12,6 +12,7 @@ import type { Seen } from './seen.js';
 
 /** An event that is to be recorded. It is told one of the two, once. */
 export interface Draft {
+  readonly type: string;
   /** Its line (from encodeEvent) under a profile; asked for again where that is another one. */
   encode(profileId: string): string;
   recorded(profileId: string): void;
@@ -82,6 +83,7 @@ class RecordingAt implements Recording {
   deadline = 0;
   dayS: string | undefined = undefined;
   #seen: Seen | undefined = undefined;
+  readonly type: string;
   readonly line: string;
   readonly #drafts: Drafts;
   readonly #own: string;
@@ -98,6 +100,7 @@ class RecordingAt implements Recording {
   ) {
     this.#drafts = drafts;
     this.#own = own;
+    this.type = draft.type;
     this.line = draft.encode(profileId);
   }
 

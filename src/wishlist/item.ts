@@ -41,9 +41,22 @@ export function itemField(productId: string, variantId: string | null): string {
   return `${productId.replaceAll('%', '%25').replaceAll(':', '%3A')}:${variantId ?? ''}`;
 }
 
-/** @param now ISO 8601 */
-export function storeNewItem(itemId: string, content: ItemContent, now: string): string {
-  return `${itemId} ${now}\n${now}\n${JSON.stringify(content)}`;
+/** An item as it is stored where it is new: its first line, and the others. @param json its content */
+export function newItem(itemId: string, json: string, at: number): readonly [born: string, others: string] {
+  const now = isoOf(at);
+  return [`${itemId} ${now}`, `${now}\n${json}`];
+}
+
+let time = -1;
+let iso = '';
+
+/** Made once a millisecond: it takes longer than all else here. */
+function isoOf(at: number): string {
+  if (at !== time) {
+    time = at;
+    iso = new Date(at).toISOString();
+  }
+  return iso;
 }
 
 /** The id in an item's first line. */

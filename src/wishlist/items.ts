@@ -5,15 +5,7 @@ import { beginEvent } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
 import type { AtProfile, Place } from '../redis/at-profile.js';
 import { loadScript } from '../redis/scripts.js';
-import {
-  bornId,
-  type Item,
-  type ItemContent,
-  itemField,
-  newestFirst,
-  parseItem,
-  storeNewItem,
-} from './item.js';
+import { bornId, type Item, type ItemContent, itemField, newestFirst, newItem, parseItem } from './item.js';
 import { type Outbox, prepareEvent } from './outbox.js';
 import { operationKey } from './wishlist-batch.js';
 
@@ -63,17 +55,18 @@ export class Items {
   add(place: Place, identity: Identity, content: ItemContent): Promise<Added | string> {
     const { profileId } = place;
     const { productId, variantId } = content;
-    const now = new Date();
-    const at = now.getTime();
+    const at = Date.now();
     const itemId = newOrderedId(at);
-    const item = storeNewItem(itemId, content, now.toISOString());
+    const json = JSON.stringify(content);
+    const [born, others] = newItem(itemId, json, at);
     const payload = whatAnalystsAsk(content);
     return this.#outbox
       .make(place, {
         kind: 'add',
-        operationKey: operationKey('add', identity, item.slice(item.lastIndexOf('\n'))),
+        operationKey: operationKey('add', identity, json),
         field: itemField(productId, variantId),
-        item,
+        born,
+        others,
         event: prepareEvent({ type: 'add', origin: 'item', profileId, identity, payload }, at),
       })
       .then((made) => {
@@ -100,7 +93,7 @@ export class Items {
     const made = await this.#outbox.make(place, {
       kind: 'remove',
       operationKey: operationKey(type, identity, field),
-      items: [{ field, event: { id, line }, payload: PAYLOADS[type] }],
+      items: [{ field, event: { id, type, line }, payload: PAYLOADS[type] }],
     });
     return typeof made === 'string' ? made : { removed: made.value === '1' };
   }

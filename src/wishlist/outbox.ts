@@ -50,7 +50,7 @@ export function prepareEvent(
   at = Date.now(),
 ): PendingEvent {
   const id = newEventId(at);
-  return { id, line: encodeEvent({ type, origin, profileId, identity, payload, id, at }) };
+  return { id, type, line: encodeEvent({ type, origin, profileId, identity, payload, id, at }) };
 }
 
 /** What a change came to: a verdict of lua/wishlist.lua, and its value. */

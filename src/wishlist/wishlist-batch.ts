@@ -4,7 +4,6 @@
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
-import { eventTypeOf } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
 import { expectedAt, type Place } from '../redis/at-profile.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
@@ -18,6 +17,7 @@ import type { Store } from '../redis/store.js';
 /** An event before it happens. */
 export interface PendingEvent {
   readonly id: string;
+  readonly type: string;
   /** From encodeEvent; that of a removal that fills its payload from beginEvent. */
   readonly line: string;
 }
@@ -31,8 +31,9 @@ interface Operation {
 interface Addition extends Operation {
   readonly kind: 'add';
   readonly field: string;
-  /** As it is stored where it is new. */
-  readonly item: string;
+  /** Its lines as they are stored where it is new, see newItem. */
+  readonly born: string;
+  readonly others: string;
   readonly event: PendingEvent;
 }
 
@@ -86,11 +87,18 @@ interface Answered {
 }
 
 type Request = Making | Sent | Answered;
-type Entry = Request &
-  Batched<WishlistAnswer> & {
-    /** The stream that the events of its batch go to, on one server. Chosen once: their number may rise meanwhile. */
-    readonly shard: number;
-  };
+
+class Entry implements Batched<WishlistAnswer> {
+  deadline = 0;
+
+  /** @param shard the stream that its batch's events go to, on one server: chosen once, their number may rise meanwhile */
+  constructor(
+    readonly request: Request,
+    readonly shard: number,
+    readonly done: (answer: WishlistAnswer) => void,
+    readonly failed: (error: Error) => void,
+  ) {}
+}
 
 /**
  * Undefined: done as asked, and the event is in the stream. Else a text, see lua/wishlist.lua: one of these with what
@@ -166,7 +174,8 @@ export class WishlistBatch {
   }
 
   #run(request: Request): Promise<WishlistAnswer> {
-    return this.#batcher.run({ ...request, shard: shardOf(request.profileId, this.#shards.current) });
+    const shard = shardOf(request.profileId, this.#shards.current);
+    return new Promise((done, failed) => this.#batcher.add(new Entry(request, shard, done, failed)));
   }
 }
 
@@ -194,7 +203,7 @@ function wishlistFormat(
 ): BatchFormat<Entry, WishlistAnswer> {
   return {
     script: loadScript('wishlist'),
-    tag: ({ profileId, shard }) => (isOneServer ? `e${shard}` : bucketOf(profileId)),
+    tag: ({ request, shard }) => (isOneServer ? `e${shard}` : bucketOf(request.profileId)),
     mixesTags: false,
     writes: () => true,
     size: sizeOf,
@@ -208,19 +217,19 @@ function wishlistFormat(
       let words = '';
       let lines = '';
       const given = { events: '', contents: [] as string[] };
-      for (const entry of entries) {
-        const { kind, profileId } = entry;
+      for (const { request } of entries) {
+        const { kind, profileId } = request;
         if (kind === 'answered') {
-          lines += `k\n${entry.operationKeys.length}\n${entry.operationKeys.join('\n')}\n`;
+          lines += `k\n${request.operationKeys.length}\n${request.operationKeys.join('\n')}\n`;
           continue;
         }
         call.key(keys.profile(profileId));
         if (kind === 'sent') {
           call.key(keys.outbox(profileId));
-          lines += `s\n${entry.id}\n`;
+          lines += `s\n${request.id}\n`;
           continue;
         }
-        const { place, change, isPatient } = entry;
+        const { place, change, isPatient } = request;
         const { checked, bucket, dayS } = place;
         // On a cluster a code's key is in another slot, and its sender writes it.
         call.key(change.kind === 'share' && isOneServer ? keys.share(change.code) : keys.items(profileId));
@@ -252,24 +261,24 @@ function wishlistFormat(
         answers[(list[i] as number) - 1] = typeof answer === 'number' ? errorOf(answer) : answer;
       }
       if (isOneServer && onRecorded !== undefined)
-        for (const [i, entry] of entries.entries()) tellEvents(entry, answers[i], onRecorded);
+        for (const [i, { request }] of entries.entries()) tellEvents(request, answers[i], onRecorded);
       return answers;
     },
   };
 }
 
 /** The events that came into the stream with a change. */
-function tellEvents(entry: Entry, answer: WishlistAnswer | Error, onRecorded: OnRecorded): void {
-  if (entry.kind !== 'make' || answer instanceof Error) return;
+function tellEvents(request: Request, answer: WishlistAnswer | Error, onRecorded: OnRecorded): void {
+  if (request.kind !== 'make' || answer instanceof Error) return;
   if (answer !== undefined && !answer.startsWith(DONE)) return;
-  const { change } = entry;
+  const { change } = request;
   if (change.kind !== 'remove') {
-    onRecorded(eventTypeOf(change.event.line), 1);
+    onRecorded(change.event.type, 1);
     return;
   }
   const [first] = change.items;
   const removed = answer === undefined ? 1 : Number.parseInt(answer.slice(DONE.length), 10) || 0;
-  if (first !== undefined && removed > 0) onRecorded(eventTypeOf(first.event.line), removed);
+  if (first !== undefined && removed > 0) onRecorded(first.event.type, removed);
 }
 
 const LETTERS = { add: 'a', remove: 'r', share: 'c' } as const;
@@ -284,11 +293,10 @@ function linesOf(
   // Lines of events end by themselves.
   switch (change.kind) {
     case 'add': {
-      const { field, item, event } = change;
-      const second = item.indexOf('\n') + 1;
+      const { field, born, others, event } = change;
       given.events += event.line;
-      given.contents.push(item.slice(second));
-      return `${field}\n${item.slice(0, second)}`;
+      given.contents.push(others);
+      return `${field}\n${born}\n`;
     }
     case 'share': {
       const { code, isWritten, event } = change;
@@ -306,10 +314,10 @@ function linesOf(
   }
 }
 
-function sizeOf(entry: Entry): number {
-  if (entry.kind !== 'make') return 0;
-  const { change } = entry;
-  if (change.kind === 'add') return change.item.length + change.event.line.length;
+function sizeOf({ request }: Entry): number {
+  if (request.kind !== 'make') return 0;
+  const { change } = request;
+  if (change.kind === 'add') return change.others.length + change.event.line.length;
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
 }
 

@@ -1,7 +1,7 @@
 // Identities and items as requests give them, for tests that are about few of their fields.
 
 import type { Identity } from '../../src/identity-rules.js';
-import type { ItemContent } from '../../src/wishlist/item.js';
+import { type ItemContent, newItem } from '../../src/wishlist/item.js';
 
 /** @param given the others are null */
 export function identityOf(given: Partial<Identity>): Identity {
@@ -31,4 +31,9 @@ export function contentOf(productId: string, quantity = 1): ItemContent {
     quantity,
     source: 'pdp',
   };
+}
+
+/** An item as it is stored. @param now ISO 8601 */
+export function storedItem(itemId: string, content: ItemContent, now: string): string {
+  return newItem(itemId, JSON.stringify(content), Date.parse(now)).join('\n');
 }

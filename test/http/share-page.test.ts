@@ -5,11 +5,12 @@ import t from 'tap';
 import { escapeHtml, html, webAddress } from '../../src/http/share-page/html.js';
 import { chooseLanguage } from '../../src/http/share-page/languages.js';
 import { showItems } from '../../src/http/share-page/page.js';
-import { type Item, parseItem, storeNewItem } from '../../src/wishlist/item.js';
+import { type Item, parseItem } from '../../src/wishlist/item.js';
 import { type Answer, type Headers, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET, signed } from '../harness/app-proxy.js';
 import { connectTo } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
+import { storedItem } from '../harness/samples.js';
 import { itemOf } from './wishlist.js';
 
 const SHOP = 'https://shop.example';
@@ -343,7 +344,7 @@ t.test('only addresses of the web are addresses', async (t) => {
 /** The page's part for such items, which need not be such as /item/add takes. */
 function partOf(items: readonly Partial<Item>[]): string {
   const { identity: _i, ...content } = itemOf({}) as Item & { identity: object };
-  const stored = parseItem(storeNewItem('id', content as never, '2026-01-01T00:00:00.000Z'));
+  const stored = parseItem(storedItem('id', content as never, '2026-01-01T00:00:00.000Z'));
   const shown = items.map((item) => ({ ...stored, ...item }));
   return showItems(shown, chooseLanguage(''), SHOP).body.text;
 }

@@ -3,12 +3,12 @@
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
-import { parseItem, storeNewItem } from '../../src/wishlist/item.js';
+import { parseItem } from '../../src/wishlist/item.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
-import { contentOf } from '../harness/samples.js';
+import { contentOf, storedItem } from '../harness/samples.js';
 import { rowsOf } from '../harness/stream.js';
 import { until } from '../harness/until.js';
 
@@ -55,7 +55,7 @@ async function fill(client: Redis, prefix: string, profileId: string): Promise<v
   await inPages(ITEMS, (from, to) => {
     const fields = Array.from({ length: to - from }, (_, i) => {
       const content = contentOf(String(from + i));
-      return [`${from + i}:`, storeNewItem(`item-${from + i}`, content, '2026-01-01T00:00:00.000Z')];
+      return [`${from + i}:`, storedItem(`item-${from + i}`, content, '2026-01-01T00:00:00.000Z')];
     }).flat();
     return client.hset(keys.items(profileId), ...fields);
   });

@@ -49,7 +49,7 @@ eachRedis(t, async (t, redis) => {
   /** As POST /event does, where nothing is linked. */
   const submit = (server: Server, sessionId: string) =>
     new Promise((recorded, failed) => {
-      server.visitors.submit(guest(sessionId), false, { encode: eventOf, recorded, failed });
+      server.visitors.submit(guest(sessionId), false, { type: 'add', encode: eventOf, recorded, failed });
     });
   const share = (server: Server, sessionId: string) =>
     server.visitors.change(guest(sessionId), false, (place) =>

@@ -5,11 +5,10 @@ import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { createProfileIds } from '../../src/identity/profile-id.js';
 import { bucketOf, createKeys } from '../../src/redis/keys.js';
-import { storeNewItem } from '../../src/wishlist/item.js';
 import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
-import { contentOf } from '../harness/samples.js';
+import { contentOf, storedItem } from '../harness/samples.js';
 
 const SALT = 'a'.repeat(64);
 const BUCKETS = 4;
@@ -34,7 +33,7 @@ class Old {
   }
 
   async item(profileId: string, product: string) {
-    const stored = storeNewItem(`item-${product}`, contentOf(product), '2026-01-01T00:00:00.000Z');
+    const stored = storedItem(`item-${product}`, contentOf(product), '2026-01-01T00:00:00.000Z');
     await this.client.hset(keys.items(profileId), `${product}:`, stored);
   }
 

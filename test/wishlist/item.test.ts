@@ -1,8 +1,8 @@
 // How items are stored, found and ordered.
 
 import t from 'tap';
-import { itemField, newestFirst, parseItem, storeNewItem } from '../../src/wishlist/item.js';
-import { contentOf } from '../harness/samples.js';
+import { itemField, newestFirst, parseItem } from '../../src/wishlist/item.js';
+import { contentOf, storedItem } from '../harness/samples.js';
 
 t.test('an item comes out of its three lines as it went in', async (t) => {
   const odd = {
@@ -10,7 +10,7 @@ t.test('an item comes out of its three lines as it went in', async (t) => {
     productTitle: 'a\nb "c" \u2028 😀',
     properties: { '': [null, '\n', { x: 1 }] },
   };
-  const stored = storeNewItem('id', odd, '2026-01-01T00:00:00.000Z');
+  const stored = storedItem('id', odd, '2026-01-01T00:00:00.000Z');
   t.equal(stored.split('\n').length, 3);
   t.same(parseItem(stored), {
     ...odd,
@@ -23,7 +23,7 @@ t.test('an item comes out of its three lines as it went in', async (t) => {
 });
 
 t.test('the newest item comes first; in one millisecond, the one whose id was drawn later', async (t) => {
-  const item = (itemId: string, ms: string) => parseItem(storeNewItem(itemId, contentOf('1'), ms));
+  const item = (itemId: string, ms: string) => parseItem(storedItem(itemId, contentOf('1'), ms));
   const items = [item('3', '2'), item('1', '1'), item('4', '1'), item('2', '2')];
   t.same(
     items.sort(newestFirst).map(({ itemId }) => itemId),
