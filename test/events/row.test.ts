@@ -272,6 +272,18 @@ t.test('e-mail and names have no column', async (t) => {
 });
 
 t.test(
+  'a column has its text as it came, but for control characters, also where there is only one of them',
+  (t) => {
+    const kept = ['', ' ', 'a-b_c', 'a"b', 'a\\b', "a'b/c", 'é', '😀'];
+    const cut = ['\u0000', '\u001f', '\u007f', '\u0080', '\u009f'].map((control) => `a${control}b`);
+    for (const text of kept) t.equal(row({ productHandle: text })['product_handle'] ?? '', text);
+    for (const text of cut)
+      t.equal(row({ productHandle: text })['product_handle'], 'ab', JSON.stringify(text));
+    t.end();
+  },
+);
+
+t.test(
   'columns have no control characters, and the payload has them as escapes: a terminal obeys none',
   (t) => {
     const evil = '\u001b]0;pwned\u0007\u009b31m\u007f\u0000\r\nx';

@@ -16,6 +16,7 @@ import { startApp, type TestApp } from '../harness/app.js';
 import { needsProc } from '../harness/needs.js';
 import { startTestRedis } from '../harness/redis.js';
 import { inChromium, urlOf } from '../harness/storefront.js';
+import { until } from '../harness/until.js';
 
 const RENDERER = '/docs/swagger-ui.js';
 const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
@@ -155,6 +156,19 @@ t.test('closing does not wait for ever for who reads no more', async (t) => {
   await sleep(200);
   await server.close();
   t.pass();
+});
+
+t.test('nobody waits for a reader that has left in the middle of an answer', async (t) => {
+  const { server, exchanges } = await listenWithLarge(false);
+  t.teardown(() => server.close());
+  const socket = connect({ port: server.port, host: '127.0.0.1' });
+  socket.on('error', () => {});
+  socket.write('GET /large HTTP/1.1\r\nHost: leaving\r\n\r\n');
+  socket.pause();
+  await until('it reads', () => exchanges.readers.count === 1);
+  socket.destroy();
+  await until('it does not any more', () => exchanges.readers.count === 0, 10_000);
+  t.equal(exchanges.requests.count, 0);
 });
 
 const READERS = 60;

@@ -9,6 +9,7 @@ import { type Headers, startApp, type TestApp, TRUSTED } from '../harness/app.js
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { connectTo } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
+import { itemOf } from './wishlist.js';
 
 const TOKEN = 'metrics-token-0123456789';
 const EVENT = { identity: { sessionId: 's' }, type: 'add' };
@@ -155,6 +156,21 @@ t.test('metrics', async (t) => {
       ])
         t.ok((sample(after, `wishmeter_${name}`) ?? 0) > 0, name);
     });
+  });
+
+  t.test('events are counted by their type, whichever way they are recorded', async (t) => {
+    const app = await startApp(t, redis);
+    const identity = { sessionId: 'typed' };
+    const ok = async (path: string, body: object, headers: Headers = {}) =>
+      t.equal((await app.post(path, body, { ...TRUSTED, ...headers })).status, 200);
+    await ok('/event', { identity, type: 'moveToCart' });
+    await ok('/event', { identity, type: 'moveToCart' }, { 'idempotency-key': 'typed-0123456789' });
+    await ok('/item/add', itemOf(identity, { productId: '1', variantId: null }));
+    await ok('/item/remove', { identity, productId: '1' });
+    await ok('/share', { identity });
+    const text = await read(app);
+    for (const [type, count] of Object.entries({ moveToCart: 2, add: 1, remove: 1, share: 1 }))
+      t.equal(sample(text, `wishmeter_events_total{type="${type}"}`), count, type);
   });
 
   t.test('with Redis away they are still there, say so, and show nothing that is old', async (t) => {
