@@ -3,15 +3,14 @@
 -- one server; on a cluster it takes the two calls.
 --
 -- KEYS[1] lane   KEYS[2] events   KEYS[3] events:state
--- KEYS[2i+2]     event i: ids of the visitor's bucket
--- KEYS[2i+3]     event i: its door, where it is expected at home, else the profile of the room that it is expected at
 --
 -- ARGV[1] sequence number of the batch in its lane
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
 -- ARGV[4] high-water mark: pending bytes that may not be passed
--- ARGV[5] visitors of the events, each in two lines: the identity, `s:<session>` or `c:<customer>`; the room that it is
---         expected at, or empty where it is expected at home, or there `+<seconds of a day>`: it is noted that it was seen
+-- ARGV[5] visitors of the events, each in four lines: its door, where it is expected at home, else the profile of the
+--         room that it is expected at; that room, or empty where it is expected at home, or there `+<seconds of a day>`:
+--         it is noted that it was seen; ids of its bucket; the identity, `s:<session>` or `c:<customer>`
 -- ARGV[6] their JSONEachRow lines, one for each, ended by a newline
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the events that were not appended, because their visitor is
@@ -32,32 +31,42 @@ end
 
 -- A pattern would look at every character, and a text that is made of another one is hashed by Lua: so lines are found
 -- by their ends, and those of all events stay one text.
-local find, sub, visitors = string.find, string.sub, ARGV[5]
-local answers, n, i, elsewhere, from = {}, 0, 0, {}, 1
-while from <= #visitors do
-  i = i + 1
-  local ids, place = KEYS[2 * i + 2], KEYS[2 * i + 3]
-  local to = find(visitors, '\n', from, true)
-  local identity = sub(visitors, from, to - 1)
-  from = to + 1
-  to = find(visitors, '\n', from, true)
-  local room = sub(visitors, from, to - 1)
-  from = to + 1
-  local field, other = redis.call('HGET', ids, identity), false
-  local is_seen = sub(room, 1, 1) == '+'
-  if room == '' or is_seen then
+local find, sub, type, visitors, from = string.find, string.sub, type, ARGV[5], 1
+local function line()
+  local start, stop = from, find(visitors, '\n', from, true)
+  from = stop + 1
+  return sub(visitors, start, stop - 1)
+end
+
+-- Where a visitor is instead, or nil. An unknown one becomes known. `fields`: of its door, where they were asked for.
+local function elsewhere_of(place, room, fields, ids, identity)
+  local field, day_s = redis.call('HGET', ids, identity), sub(room, 1, 1) == '+' and sub(room, 2)
+  if room == '' or day_s then
     if field and field ~= '.' then
-      other = '@' .. field
-    elseif is_seen then
-      note_seen(place, ids, identity, field, sub(room, 2), time[1])
-    elseif not field and redis.call('EXISTS', place) == 0 then
+      return '@' .. field
+    elseif day_s then
+      note_seen(place, ids, identity, field, day_s, time[1])
+    elseif not field and fields == 0 then
       redis.call('HSET', ids, identity, '.')
     end
   elseif not field or sub(field, 1, #room + 1) ~= room .. ' ' then
-    other = '@' .. (field or '')
+    return '@' .. (field or '')
   else
     local facts = redis.call('HMGET', place, 'heir', 'owner')
-    other = facts[1] or not facts[2] and '@'
+    return facts[1] or not facts[2] and '@'
+  end
+end
+
+local answers, n, i, elsewhere = {}, 0, 0, {}
+while from <= #visitors do
+  i = i + 1
+  local place, room, other = line(), line(), nil
+  local fields = room == '' and redis.pcall('HLEN', place)
+  if type(fields) == 'number' and fields > 0 then
+    -- One whose door has fields is at home, since a marker is no hash: nobody asks who it is.
+    from = find(visitors, '\n', find(visitors, '\n', from, true) + 1, true) + 1
+  else
+    other = elsewhere_of(place, room, fields, line(), line())
   end
   if other then
     answers[n + 1], answers[n + 2] = i, other

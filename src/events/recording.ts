@@ -45,9 +45,8 @@ export function recordingFormat(
       let lines = '';
       for (const recording of recordings) {
         const { profileId, isRoom } = recording;
-        call.key(keys.ids(recording.bucket));
-        call.key(isRoom ? keys.profile(profileId) : keys.door(profileId));
-        visitors += `${recording.name}\n${expectedAt(recording)}\n`;
+        const place = isRoom ? keys.profile(profileId) : keys.door(profileId);
+        visitors += `${place}\n${expectedAt(recording)}\n${keys.ids(recording.bucket)}\n${recording.name}\n`;
         lines += recording.line;
       }
       call.arg(highWater);

@@ -35,10 +35,12 @@ t.test('record.lua', async (t) => {
   ) =>
     call(
       'record',
-      [LANE, EVENTS, STATE, ...events.flatMap(({ room }) => [IDS, /^(\+|$)/.test(room) ? DOOR : PROFILE])],
+      [LANE, EVENTS, STATE],
       [
         ...[seq, deadline || (await clock(10_000)), 60, highWater],
-        events.map(({ who, room }) => `${who}\n${room}\n`).join(''),
+        events
+          .map(({ who, room }) => `${/^(\+|$)/.test(room) ? DOOR : PROFILE}\n${room}\n${IDS}\n${who}\n`)
+          .join(''),
         events.map(({ line }) => `${line}\n`).join(''),
       ],
     );
@@ -58,9 +60,18 @@ t.test('record.lua', async (t) => {
 
   t.test('who has counts at its door is known by them: no field is written', async (t) => {
     await client.hset(DOOR, 'x', 1);
-    t.same(await record(1, [atHome('s:1', '1')]), []);
+    t.same(await record(1, [atHome('s:1', '1'), atRoom('s:2', '2'), atHome('s:3', '3')]), [2, '@']);
     t.equal(await client.exists(IDS), 0);
-    t.equal((await entries()).length, 1);
+    t.same(await entries(), [['n', '2', 'd', '1\n3\n']]);
+  });
+
+  t.test('a marker at the door says nothing of where its identity is', async (t) => {
+    await client.set(DOOR, '');
+    await client.hset(IDS, { 's:1': `${ROOM} 1`, 's:2': '.' });
+    const events = [atHome('s:1', '1'), atHome('s:2', '2'), atHome('s:3', '3')];
+    t.same(await record(1, events), [1, `@${ROOM} 1`]);
+    t.same(await client.hkeys(IDS), ['s:1', 's:2']);
+    t.same(await entries(), [['n', '2', 'd', '2\n3\n']]);
   });
 
   t.test('the day of one who is at home is noted, and makes an unknown one known', async (t) => {
