@@ -1,4 +1,8 @@
-// Medians and percentiles.
+// Means, medians and percentiles.
+
+export function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
 
 /** @throws where there is none */
 export function median(values: readonly number[]): number {
@@ -20,6 +24,6 @@ export function percentile(sorted: ArrayLike<number>, share: number): number {
  */
 export function noiseOfMedian(ratios: readonly number[]): number {
   const logs = ratios.map(Math.log);
-  const square = logs.reduce((sum, log) => sum + log * log, 0) / logs.length; // their mean is known to be 0
+  const square = mean(logs.map((log) => log * log)); // their mean is known to be 0
   return 3 * 1.2533 * Math.sqrt(square / logs.length);
 }

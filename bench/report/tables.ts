@@ -7,6 +7,7 @@ import type { Beside } from '../sections/rights/beside.js';
 import type { CaseResult, GroupResult } from '../sections/slices.js';
 import type { Part } from '../servers/target.js';
 import { cpuUs, isDisturbed, medianOf, type Slice } from '../slice.js';
+import { mean } from '../statistics.js';
 
 type Row = readonly string[];
 
@@ -142,9 +143,11 @@ function latency({ latency: found }: Results): string {
     row('the generator sent late by, p99', ' ms', (run) => run.generatorLateP99Ms),
     row('CPU time taken by others, and stolen', ' %', ({ disturbance: d }) => (d.others + d.stolen) * 100),
     ...names((run) => run.told).map((name) => row(name, ' ms', (run) => run.told[name])),
-    ...names((run) => run.causes).map((name) =>
-      row(`of the slowest hundred: ${name}`, '', (run) => run.causes[name] ?? 0),
-    ),
+    // Each run has a cause or two, and its own: medians of them would not add up to a hundred.
+    ...names((run) => run.causes).map((name) => [
+      `of the slowest hundred: ${name}`,
+      ...columns.map((runs) => mean(runs.map((run) => run.causes[name] ?? 0)).toFixed(1)),
+    ]),
   ];
   return table([`at ${count(found.rate)}/s, open loop`, 'bare uWebSockets.js', 'visit'], rows, [1, 2]);
 }
