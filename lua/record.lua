@@ -29,14 +29,9 @@ if pending + #ARGV[6] > tonumber(ARGV[4]) then
   return -3
 end
 
--- A pattern would look at every character, and a text that is made of another one is hashed by Lua: so lines are found
--- by their ends, and those of all events stay one text.
-local find, sub, type, visitors, from = string.find, string.sub, type, ARGV[5], 1
-local function line()
-  local start, stop = from, find(visitors, '\n', from, true)
-  from = stop + 1
-  return sub(visitors, start, stop - 1)
-end
+-- A text that is made of others is hashed by Lua: so the lines of all events stay one.
+local text, type = ARGV[5], type
+-- @include lines
 
 -- Where a visitor is instead, or nil. An unknown one becomes known. `fields`: of its door, where they were asked for.
 local function elsewhere_of(place, room, fields, ids, identity)
@@ -58,13 +53,13 @@ local function elsewhere_of(place, room, fields, ids, identity)
 end
 
 local answers, n, i, elsewhere = {}, 0, 0, {}
-while from <= #visitors do
+while at <= #text do
   i = i + 1
   local place, room, other = line(), line(), nil
   local fields = room == '' and redis.pcall('HLEN', place)
   if type(fields) == 'number' and fields > 0 then
     -- One whose door has fields is at home, since a marker is no hash: nobody asks who it is.
-    from = find(visitors, '\n', find(visitors, '\n', from, true) + 1, true) + 1
+    at = find(text, '\n', find(text, '\n', at, true) + 1, true) + 1
   else
     other = elsewhere_of(place, room, fields, line(), line())
   end

@@ -47,8 +47,8 @@
 -- @include note-seen
 -- @include without
 
-local find, sub, type = string.find, string.sub, type
-local text, max = ARGV[5], tonumber(ARGV[4])
+local text, max, type = ARGV[5], tonumber(ARGV[4]), type
+-- @include lines
 local VISITS = { v = true, c = true, n = true, V = true, C = true }
 
 -- An error as an operation's answer: WRONGTYPE is the door's marker. What is not known is passed on; raising it would
@@ -133,15 +133,6 @@ local function elsewhere(profile, identity, ids, room)
   end
   local facts = redis.pcall('HMGET', profile, 'heir', 'owner')
   return facts.err and answer_of(facts) or facts[1] or not facts[2] and '@'
-end
-
-local at = 1
-
--- The next line. A pattern would look at every character.
-local function line()
-  local from, stop = at, find(text, '\n', at, true)
-  at = stop + 1
-  return sub(text, from, stop - 1)
 end
 
 -- An operation's answer, or nil. `result`: of HINCRBY, where that was done; the lines after its second one are taken.

@@ -51,9 +51,12 @@ function id(value: unknown): string {
   return Number.isSafeInteger(value) ? String(value) : normaliseId(columnText(value));
 }
 
-function field(name: string, value: string | null): string {
-  if (!value) return '';
-  return PLAIN.test(value) ? `,"${name}":"${value}"` : `,"${name}":${JSON.stringify(value)}`;
+/** A column of text: empty where the value is none. */
+function field(name: string, value: unknown): string {
+  if (typeof value !== 'string' || value === '') return '';
+  if (PLAIN.test(value)) return `,"${name}":"${value}"`;
+  const text = columnText(value);
+  return text === '' ? '' : `,"${name}":${JSON.stringify(text)}`;
 }
 
 function decimal(name: string, value: unknown): string {
@@ -100,8 +103,8 @@ export function beginEvent({
     `"profile_id":"${profileId}","origin":"${origin}"` +
     field('customer_id', identity.customerId) +
     field('session_id', identity.sessionId) +
-    field('device', columnText(identity.device)) +
-    field('locale', columnText(identity.locale))
+    field('device', identity.device) +
+    field('locale', identity.locale)
   );
 }
 
@@ -117,10 +120,10 @@ export function encodeEvent(event: NewEvent): string {
     beginEvent({ type, origin, profileId, identity, id: eventId, at }) +
     field('product_id', id(payload['productId'])) +
     field('variant_id', id(payload['variantId'])) +
-    field('product_handle', columnText(payload['productHandle'])) +
-    field('source', columnText(payload['source'])) +
-    field('channel', columnText(payload['channel'])) +
-    field('share_code', columnText(payload['shareCode'])) +
+    field('product_handle', payload['productHandle']) +
+    field('source', payload['source']) +
+    field('channel', payload['channel']) +
+    field('share_code', payload['shareCode']) +
     currency(payload['currencyCode']) +
     (typeof payload['inventoryAvailable'] === 'boolean'
       ? `,"inventory_available":${payload['inventoryAvailable']}`
@@ -187,7 +190,7 @@ export function encodeOrderLine(
       id: eventIdOfName(at, `${orderId}\n${index}`),
       at,
     }) +
-    field('order_id', columnText(orderId)) +
+    field('order_id', orderId) +
     field('product_id', id(productId)) +
     field('variant_id', id(variantId)) +
     currency(order.currency) +

@@ -317,7 +317,7 @@ function linesOf(
 function sizeOf({ request }: Entry): number {
   if (request.kind !== 'make') return 0;
   const { change } = request;
-  if (change.kind === 'add') return change.others.length + change.event.line.length;
+  if (change.kind === 'add') return change.born.length + change.others.length + change.event.line.length;
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
 }
 

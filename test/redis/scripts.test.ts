@@ -46,7 +46,7 @@ const SHAS: Readonly<Record<string, string>> = {
   probe: 'd064623a6b68ddab0235d80118651c7ab4a09fc3',
   profile: '35635e3fd58e7880a56a29e1e93b09675ca7b06e',
   put: '5b01f6ae51bd4475286e5db5356e80c030bd4c98',
-  record: '457816ca12d5bf97263b8539a14f5db0fc558486',
+  record: '9b5236cd3c9be1161d20b5929ba7c51ccf0a31cf',
   register: '75024381dc2b17613ca23adad327c30b5389a319',
   release: '4ba7c3b6f580e0b665a52f3c44dbb4b22359e0c1',
   'request-begin': '4b4bc6fb0b9fd801c853a8fd9e1fe9b8741f21d6',
@@ -59,7 +59,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
   upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
   'visit-once': 'e8e91de3cc8493ed733e8d0d830f17df51afeb2c',
-  visits: '64bfae4589e6f73e92290ed866bcc61a4e92bd31',
+  visits: '090227a5faa6f66ababb61450ae1b0a03d81570a',
   wishlist: '50101151264e862783b9ba70c16df570e6d87174',
 };
 

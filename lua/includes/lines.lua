@@ -1,0 +1,7 @@
+-- Reads `text` line by line, from `at` on. A pattern would look at every character.
+local find, sub, at = string.find, string.sub, 1
+local function line()
+  local from, stop = at, find(text, '\n', at, true)
+  at = stop + 1
+  return sub(text, from, stop - 1)
+end
