@@ -1,10 +1,13 @@
 // 409: a profile that counts as many products, or has as many items, as it may. What is refused changes nothing.
 
 import t, { type Test } from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
-import { dumpRedis } from '../harness/dump.js';
+import { allKeys, connectToEach, dumpRedis } from '../harness/dump.js';
+import { keyPattern } from '../harness/key-pattern.js';
 import type { TestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 
 const PATH = '/product/visit';
@@ -22,6 +25,26 @@ async function isRefused(
   t.match(answer, { status: 409, json: { code, error: String } }, answer.text);
   t.equal(answer.headers['retry-after'], undefined, 'sending it again does not help');
   t.same(await dumpRedis(redis, app.prefix), before);
+}
+
+/** Merges, and waits until analysts were told, which goes on behind the answer. */
+async function merge(redis: TestRedis, app: TestApp, identity: object): Promise<Answer> {
+  const answer = await app.post('/profile/merge', { identity }, TRUSTED);
+  const outbox = keyPattern(createKeys(app.prefix).outbox('*.*'));
+  await until(
+    'analysts are told',
+    async () => !(await allKeys(redis, app.prefix)).some((key) => outbox.test(key)),
+  );
+  return answer;
+}
+
+/** Leaves profiles as an older version did, which did not count what items take. */
+async function forgetItemBytes(t: Test, redis: TestRedis, prefix: string): Promise<void> {
+  let forgotten = 0;
+  for (const node of connectToEach(t, redis.urls))
+    for (const key of await node.keys(createKeys(prefix).profile('*.*')))
+      forgotten += await node.hdel(key, 'itemBytes');
+  t.equal(forgotten, 1, 'one had counted them');
 }
 
 eachRedis(t, async (t, redis) => {
@@ -87,8 +110,7 @@ eachRedis(t, async (t, redis) => {
       const [session, customer] = [{ sessionId: 'm' }, { customerId: 'm-c' }];
       await fill(session);
       for (const handle of ['c', 'd', 'e']) await visit(customer, handle);
-      const { json } = await app.post('/profile/merge', { identity: { ...session, ...customer } }, TRUSTED);
-      t.equal(json.merged, true);
+      t.equal((await merge(redis, app, { ...session, ...customer })).json.merged, true);
       const counts = await Promise.all(['a', 'b', 'c', 'd', 'e'].map((handle) => count(customer, handle)));
       t.same(counts, [1, 1, 2, 1, 1]);
       await isRefused(t, redis, app, 'too_many_products', () => visit(session, 'f'));
@@ -145,7 +167,7 @@ eachRedis(t, async (t, redis) => {
         const both = { ...session, ...customer };
         for (const id of ['1', '2', '3']) t.equal((await add(app, session, id, large)).status, 200);
         for (const id of ['4', '5', '6']) t.equal((await add(app, customer, id, large)).status, 200);
-        t.match(await app.post('/profile/merge', { identity: both }, TRUSTED), { json: { merged: true } });
+        t.match(await merge(redis, app, both), { json: { merged: true } });
         t.same(await listed(app, customer), ['1', '2', '3', '4', '5', '6']);
         await isRefused(t, redis, app, code, () => add(app, both, '7', large));
         t.equal((await add(app, session, '4', { ...large, quantity: 3 })).status, 200);
@@ -153,6 +175,22 @@ eachRedis(t, async (t, redis) => {
           t.match(await remove(app, customer, id), { json: { removed: true } });
         t.equal((await add(app, both, '7', large)).status, 200);
         t.same(await listed(app, session), ['5', '6', '7']);
+      }
+    });
+
+    t.test('a merge of items that were counted with others that were not: all of them count', async (t) => {
+      const large = { properties: { text: 'x'.repeat(800) } };
+      const [session, customer] = [{ sessionId: 's' }, { customerId: 'c' }];
+      for (const counted of [session, customer]) {
+        const app = await startApp(t, redis, { env: { MAX_ITEMS_BYTES: '4096' } });
+        const uncounted = counted === session ? customer : session;
+        for (const id of ['1', '2']) t.equal((await add(app, uncounted, id, large)).status, 200);
+        await forgetItemBytes(t, redis, app.prefix);
+        for (const id of ['3', '4']) t.equal((await add(app, counted, id, large)).status, 200);
+        const both = { ...session, ...customer };
+        t.match(await merge(redis, app, both), { json: { merged: true } });
+        await isRefused(t, redis, app, code, () => add(app, both, '5', large));
+        t.same(await listed(app, both), ['1', '2', '3', '4']);
       }
     });
   });

@@ -56,8 +56,11 @@ t.test('framing', async (t) => {
     t.test(`refused, on every path and with the connection closed: ${name}`, async (t) => {
       const before = await dumpRedis(redis, app.prefix);
       const lines = ['POST', 'DELETE', 'GET', 'PUT', 'OPTIONS', 'HEAD'].map((method) => `${method} ${PATH}`);
-      for (const line of [...lines, 'POST /nowhere', 'GET /healthz', 'POST /webhook/purchase']) {
-        const said = await answersTo(t, `${line} HTTP/1.1\r\nhost: x\r\n${headers}\r\n\r\n${body}`);
+      const asked = [...lines, 'POST /nowhere', 'GET /healthz', 'POST /webhook/purchase'].map(
+        async (line) =>
+          [line, await answersTo(t, `${line} HTTP/1.1\r\nhost: x\r\n${headers}\r\n\r\n${body}`)] as const,
+      );
+      for (const [line, said] of await Promise.all(asked)) {
         // 505 is what the parser itself says to a request line that begins in the middle.
         t.match(said, /^(HTTP\/1\.1 (400|505) |$)/, `${line}: refused, or the end`);
         t.notMatch(said, /smuggled/, `${line}: what follows is not read`);

@@ -22,8 +22,7 @@ const visitOf = (sessionId: string, productHandle = 'p'): Visit => ({
   identity: { sessionId },
   productHandle,
 });
-const many = (count: number, of: (i: number) => Visit): Visit[] =>
-  Array.from({ length: count }, (_, i) => of(i));
+const many = <T>(count: number, of: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => of(i));
 
 function send(app: TestApp, visits: unknown, query = ''): Promise<Answer> {
   return app.post(PATH + query, { visits }, TRUSTED);
@@ -336,35 +335,59 @@ t.test('on one Redis', async (t) => {
         headers: { 'retry-after': '1' },
         json: { code: 'unavailable', error: String },
       });
-      t.ok(stopwatch() < 5_000, 'those that wait for others do not try, too');
+      t.ok(stopwatch() < 5_000, 'once Redis is known to be away no visit waits for it');
     }
   });
 });
 
-t.test('where a node of a cluster is frozen, its visits are told of and may be sent again', async (t) => {
+t.test('where a node of a cluster is frozen', async (t) => {
   const redis = await startTestCluster();
   t.teardown(() => redis.stop());
   const app = await startApp(t, redis, { timeoutMs: 500 });
-  const visits = many(60, (i) => visitOf(`node-${i}`));
-  t.equal((await send(app, visits)).status, 200);
   const pid = redis.pids[1] as number;
-  process.kill(pid, 'SIGSTOP');
   t.teardown(() => process.kill(pid, 'SIGCONT'));
-  const { status, json } = await send(app, visits, '?count=true');
-  t.equal(status, 200);
-  const left = visits.filter((_, i) => json.results[i].code !== undefined);
-  t.ok(left.length > 0 && left.length < 60, `${left.length} of 60 were not counted`);
-  const unavailable = { error: 'The store does not answer; send the request again.', code: 'unavailable' };
-  for (const [i, visit] of visits.entries()) {
-    if (left.includes(visit)) t.same(json.results[i], unavailable);
-    else t.match(json.results[i], { productHandle: 'p', count: 2 });
-  }
-  process.kill(pid, 'SIGCONT');
-  await until('the node is there', async () => (await app.get('/readyz')).status === 200);
-  const again = await send(app, left, '?count=true');
-  t.same(
-    [...new Set(again.json.results.map((one: { count: number }) => one.count))],
-    [2],
-    'counted once each',
+  const whileFrozen = async (visits: readonly unknown[], query = '') => {
+    process.kill(pid, 'SIGSTOP');
+    const { status, json } = await send(app, visits, query);
+    t.equal(status, 200);
+    process.kill(pid, 'SIGCONT');
+    await until('the node is there', async () => (await app.get('/readyz')).status === 200);
+    return json.results as { code?: string }[];
+  };
+
+  t.test('its visits are told of and may be sent again', async (t) => {
+    const visits = many(60, (i) => visitOf(`node-${i}`));
+    t.equal((await send(app, visits)).status, 200);
+    const results = await whileFrozen(visits, '?count=true');
+    const left = visits.filter((_, i) => results[i]?.code !== undefined);
+    t.ok(left.length > 0 && left.length < 60, `${left.length} of 60 were not counted`);
+    const unavailable = { error: 'The store does not answer; send the request again.', code: 'unavailable' };
+    for (const [i, visit] of visits.entries()) {
+      if (left.includes(visit)) t.same(results[i], unavailable);
+      else t.match(results[i], { productHandle: 'p', count: 2 });
+    }
+    const again = await send(app, left, '?count=true');
+    t.same(
+      [...new Set(again.json.results.map((one: { count: number }) => one.count))],
+      [2],
+      'counted once each',
+    );
+  });
+
+  t.test(
+    'a visit that waits for one that failed is not tried: both are sent again, in their order',
+    async (t) => {
+      const visits = many(60, (i) => [
+        { identity: { customerId: `c-${i}`, sessionId: `s-${i}` }, productHandle: 'p' },
+        visitOf(`s-${i}`),
+      ]).flat();
+      const results = await whileFrozen(visits);
+      const isDone = (i: number) => results[i]?.code === undefined;
+      const failed = visits.filter((_, i) => !isDone(i));
+      t.ok(failed.length > 0 && failed.length < visits.length, `${failed.length} of 120 were not counted`);
+      for (let i = 0; i < visits.length; i += 2) t.ok(isDone(i) || !isDone(i + 1), `pair ${i / 2}`);
+      t.equal((await send(app, failed)).status, 200);
+      for (let i = 0; i < 60; i++) t.equal((await read(app, { customerId: `c-${i}` })).count, 2);
+    },
   );
 });
