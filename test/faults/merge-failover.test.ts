@@ -62,8 +62,16 @@ async function ownersOf(nodes: readonly ClusterNode[], slot: number): Promise<[C
   });
 }
 
+/** @returns the bytes of its history that a node has, as its `ROLE` tells them */
+async function offsetOf(node: ClusterNode): Promise<number> {
+  const [role, ...said] = (await node.command('ROLE')) as [string, ...unknown[]];
+  return Number(role === 'master' ? said[0] : said[3]);
+}
+
 async function failOver(nodes: readonly ClusterNode[], slot: number, during: () => Promise<void>) {
   const [master, replica] = await ownersOf(nodes, slot);
+  const written = await offsetOf(master);
+  await until('the replica has what came before', async () => (await offsetOf(replica)) >= written);
   process.kill(replica.pid as number, 'SIGSTOP');
   try {
     await master.command('CLIENT', 'KILL', 'TYPE', 'replica');
