@@ -22,6 +22,7 @@ const LAYERS = [
   { name: 'key-ring', path: '^src/key-ring\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },
   { name: 'backoff', path: '^src/backoff\\.ts$' },
+  { name: 'turn', path: '^src/turn\\.ts$' },
   { name: 'errors', path: '^src/errors\\.ts$' },
 ];
 

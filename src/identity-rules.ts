@@ -37,6 +37,8 @@ const JUNK = new Set([
 const LONGEST_JUNK = Math.max(...Array.from(JUNK, (word) => word.length));
 
 const CONTROL = /\p{Cc}/u;
+/** Printable ASCII, as nearly all texts are: one look in place of two. */
+const PRINTABLE = /^[ -~]*$/;
 const SHOPIFY_GID = /^gid:\/\/shopify\/([A-Za-z]+)\/(\d+)$/;
 
 /** What a gid names, of the things that ids are taken of here. */
@@ -49,14 +51,24 @@ export function fitsBytes(text: string, max: number): boolean {
 
 /** Whether a text has no control characters and can be written as UTF-8 (no lone surrogates). */
 export function isPlainText(text: string): boolean {
-  return !CONTROL.test(text) && text.isWellFormed();
+  return PRINTABLE.test(text) || (!CONTROL.test(text) && text.isWellFormed());
+}
+
+/** `text.trim()`, which has work to do for few texts and takes longer to find that out. */
+export function trimmed(text: string): string {
+  return isInk(text.charCodeAt(0)) && isInk(text.charCodeAt(text.length - 1)) ? text : text.trim();
+}
+
+/** Whether it is printable ASCII and no space. */
+function isInk(charCode: number): boolean {
+  return charCode > 0x20 && charCode < 0x7f;
 }
 
 /** `gid://shopify/<Type>/<digits>` and the digits name the same thing: the digits. Others are taken as they are. */
 export function normaliseId(id: string): string {
-  const trimmed = id.trim();
-  if (!trimmed.startsWith('gid:')) return trimmed;
-  return SHOPIFY_GID.exec(trimmed)?.[2] ?? trimmed;
+  const text = trimmed(id);
+  if (!text.startsWith('gid:')) return text;
+  return SHOPIFY_GID.exec(text)?.[2] ?? text;
 }
 
 /** Whether the id of a thing may be taken. A gid of another type names another thing. */
@@ -65,8 +77,8 @@ export function isId(type: ShopifyType, text: string): boolean {
 }
 
 function isOfType(type: ShopifyType, id: string): boolean {
-  const trimmed = id.trim();
-  return !trimmed.startsWith('gid:') || (SHOPIFY_GID.exec(trimmed)?.[1] ?? type) === type;
+  const text = trimmed(id);
+  return !text.startsWith('gid:') || (SHOPIFY_GID.exec(text)?.[1] ?? type) === type;
 }
 
 function isNormalId(id: string): boolean {

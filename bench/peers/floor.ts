@@ -1,7 +1,8 @@
 // The floor: the least code on uWebSockets.js and ioredis that does all that the contract asks of a warm, anonymous
 // visit: headers, media type, bounds, UTF-8, JSON schema, normalised ids, profile id, request id, and one numbered
 // batch with a deadline per turn of the event loop, whose script does one HINCRBY per visit. Callback style, one object
-// per request, which is also the batch's operation. It leaves out what a warm visit does not need (credentials, bodies
+// per request, which is also the batch's operation; profile ids of a turn are made together, and so are its answers, as the
+// service does (src/turn.ts). It leaves out what a warm visit does not need (credentials, bodies
 // in pieces, retries, merges, overload: such a request loses its connection), so nothing real can be cheaper by much.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
@@ -117,6 +118,7 @@ const sha = (await redis.script('LOAD', SCRIPT)) as string;
 const freeLanes = Array.from({ length: LANES }, (_, lane) => `fl:{all}:lane:${process.pid}.${lane}`);
 let sequence = 0;
 let isScheduled = false;
+let checked: Visit[] = [];
 let batch: Visit[] = [];
 let keys = '';
 let handles = '';
@@ -142,6 +144,8 @@ function spell(arg: string | number): string {
 
 function sendBatch(): void {
   isScheduled = false;
+  for (const visit of checked) visit.enter();
+  checked = [];
   if (batch.length === 0) return;
   const lane = freeLanes.pop();
   if (lane === undefined) return; // sent when one is free
@@ -157,8 +161,9 @@ function sendBatch(): void {
   (redis.sendCommand(new SpelledCommand(lane, bytes)) as Promise<unknown>).then((reply) => {
     freeLanes.push(lane);
     const isDone = Array.isArray(reply) && reply.length === 0;
-    for (const visit of sent) isDone ? visit.answer() : visit.refuse();
+    if (isDone) for (const visit of sent) visit.prepare();
     sendBatch();
+    for (const visit of sent) isDone ? visit.answer() : visit.refuse();
   });
 }
 
@@ -172,8 +177,10 @@ class Visit {
   readonly #res: HttpResponse;
   readonly #requestId: string;
   #ended = false;
+  #sessionId = '';
   #profileId = '';
   #handle = '';
+  #body = '';
 
   constructor(res: HttpResponse, requestId: string) {
     this.#res = res;
@@ -186,12 +193,20 @@ class Visit {
 
   #take(bytes: Buffer, isLast: boolean): void {
     const visit: unknown = isLast && isUtf8(bytes) ? JSON.parse(bytes.toString()) : undefined;
-    if (isVisit(visit)) this.#enter(visit);
-    else this.refuse();
+    if (!isVisit(visit)) {
+      this.refuse();
+      return;
+    }
+    this.#sessionId = normalise(visit.identity.sessionId);
+    this.#handle = visit.productHandle;
+    checked.push(this);
+    if (isScheduled) return;
+    isScheduled = true;
+    setImmediate(sendBatch);
   }
 
-  #enter({ identity, productHandle }: Body): void {
-    const digest = hash('sha256', `${SALT}s:${normalise(identity.sessionId)}`, 'base64url');
+  enter(): void {
+    const digest = hash('sha256', `${SALT}s:${this.#sessionId}`, 'base64url');
     let bits = 0;
     for (let i = 0; i < 5; i++) bits = (bits << 6) | (VALUE_OF[digest.charCodeAt(i)] as number);
     const number = (bits >>> 0) % BUCKETS;
@@ -199,13 +214,13 @@ class Visit {
     const profile = `s${digest.slice(5, 21)}`;
     const key = `fl:{${bucket}}:v:${profile}`;
     this.#profileId = `${bucket}.${profile}`;
-    this.#handle = productHandle;
     keys += `$${key.length}\r\n${key}\r\n`;
-    handles += `${productHandle}\n`;
+    handles += `${this.#handle}\n`;
     batch.push(this);
-    if (isScheduled) return;
-    isScheduled = true;
-    setImmediate(sendBatch);
+  }
+
+  prepare(): void {
+    this.#body = `{"profileId":"${this.#profileId}","productHandle":${JSON.stringify(this.#handle)}}`;
   }
 
   answer(): void {
@@ -220,7 +235,7 @@ class Visit {
 
   readonly #write = (): void => {
     this.#res.writeHeader('content-type', ANSWER_HEADERS + this.#requestId);
-    this.#res.end(`{"profileId":"${this.#profileId}","productHandle":${JSON.stringify(this.#handle)}}`);
+    this.#res.end(this.#body);
   };
 }
 

@@ -1,13 +1,16 @@
 // One request and its one answer. What uWebSockets.js asks of a handler is done here: onAborted before anything
 // asynchronous, one answer, inside cork, never after an abort. An operation sees it as its Request.
 //
-// It is one object, with few functions of its own and no promise: there is one for every visit.
+// It is one object, with few functions of its own and no promise: there is one for every visit. What is refused at once is
+// written at once, since the next request on that connection may be there already. All other answers of a turn of the event
+// loop are written together (src/turn.ts).
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { performance } from 'node:perf_hooks'; // the global one is behind a getter
 import type { Logger } from 'pino';
 import { type ErrorCode, ServiceError } from '../errors.js';
 import type { Gate } from '../identity/guests.js';
+import { TurnQueue } from '../turn.js';
 import { parseJson } from '../validation/json.js';
 import type { Access, Caller } from './access.js';
 import { admitBody, type BodyReader, type Outcome, type Reading } from './body.js';
@@ -64,12 +67,16 @@ const DRAIN_BYTES = 1024 * 1024;
 const EMPTY = Buffer.alloc(0);
 
 export class Exchange implements Request, Outcome, Recipient {
+  static readonly #answered = new TurnQueue<Exchange>('answer', (exchanges) => {
+    const now = performance.now();
+    for (const exchange of exchanges) exchange.#account(now);
+    for (const exchange of exchanges) exchange.#write();
+  });
   // `cork` calls its function at once: one for all answers, which is told what to write, instead of one made for each.
   static #corked: Exchange;
-  static #given: string | Answer;
-  static readonly #write = (): void => {
+  static readonly #writeCorked = (): void => {
     const exchange = Exchange.#corked;
-    writeAnswer(exchange.#res, exchange.#host.options.access, Exchange.#given, exchange);
+    writeAnswer(exchange.#res, exchange.#host.options.access, exchange.#answer as string | Answer, exchange);
   };
   readonly head: Head;
   /** Undecoded, without the question mark. */
@@ -96,7 +103,10 @@ export class Exchange implements Request, Outcome, Recipient {
   readonly #began: number;
   readonly #route: Route;
   #reading: Reading | undefined = undefined;
-  /** Answered or aborted: `res` may not be touched any more. */
+  /** Whether the operation has the request, and is to answer later. */
+  #isUnderWay = false;
+  #answer: string | Answer | undefined = undefined;
+  /** The answer is written, or the request aborted: `res` may not be touched any more. */
   #ended = false;
   /** Whether an answer was given that its reader has not taken yet. */
   #isBeingRead = false;
@@ -192,31 +202,48 @@ export class Exchange implements Request, Outcome, Recipient {
     const handled = operation.handle(this);
     // Parsed, a body may take twenty times its bytes: it is not kept while Redis is asked.
     this.body = undefined;
-    if (handled instanceof Promise)
-      handled.then(
-        (answer) => this.answer(answer),
-        (error) => this.fail(error),
-      );
-    else if (handled !== undefined) this.answer(handled);
+    if (handled !== undefined && !(handled instanceof Promise)) {
+      this.answer(handled);
+      return;
+    }
+    this.#isUnderWay = true;
+    handled?.then(
+      (answer) => this.answer(answer),
+      (error) => this.fail(error),
+    );
   }
 
   fail(error: Error): void {
     const known = error instanceof ServiceError ? error : new ServiceError('internal');
     if (known.code === 'internal')
       this.#host.options.log.error({ err: error, requestId: this.id }, 'request failed');
-    if (this.#ended) return;
+    if (this.#ended || this.#answer !== undefined) return;
     this.#host.options.onRefusal(known.code);
     this.answer(this.answerError?.(known, this) ?? errorAnswer(known, this.allow));
   }
 
   answer(answer: string | Answer): void {
+    if (this.#ended || this.#answer !== undefined) return;
+    this.#answer = answer;
+    if (this.#isUnderWay) {
+      Exchange.#answered.push(this);
+      return;
+    }
+    this.#account(performance.now());
+    this.#write();
+  }
+
+  #account(now: number): void {
     if (this.#ended) return;
+    const answer = this.#answer as string | Answer;
     const status = typeof answer === 'string' ? undefined : answer.status;
-    const ms = performance.now() - this.#began;
-    this.#route.onAnswer(status === undefined ? 200 : Number.parseInt(status, 10), ms);
+    this.#route.onAnswer(status === undefined ? 200 : Number.parseInt(status, 10), now - this.#began);
+  }
+
+  #write(): void {
+    if (this.#ended) return;
     Exchange.#corked = this;
-    Exchange.#given = answer;
-    this.#res.cork(Exchange.#write);
+    this.#res.cork(Exchange.#writeCorked);
     this.#end();
   }
 

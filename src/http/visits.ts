@@ -3,20 +3,32 @@
 import type { Asker } from '../identity/counting.js';
 import type { Gate } from '../identity/guests.js';
 import type { Visitors } from '../identity/visitors.js';
+import type { Identity } from '../identity-rules.js';
 import type { RequestStore } from '../redis/requests.js';
+import { TurnQueue } from '../turn.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';
 import { visitBody, visitQuery } from '../validation/schemas.js';
+import type { VisitKind } from '../visits/visit-batch.js';
 import type { Access } from './access.js';
 import { countAnswer, resetAnswer, visitAnswer } from './answers.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
 import { LATER, MAX_BODY, type Operation, type Request } from './operation.js';
 
 const PATH = '/product/visit';
+/** Visits that are read before the first of them is looked up: they should still be in the processor's cache then. */
+const LOOKED_UP_TOGETHER = 64;
 export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true', 'false'] } } };
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
 const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
 
 export function visitOperations(access: Access, visitors: Visitors, requests: RequestStore): Operation[] {
+  const asked = new TurnQueue<VisitAsker>(
+    'look-up',
+    (askers) => {
+      for (const asker of askers) asker.ask(visitors);
+    },
+    LOOKED_UP_TOGETHER,
+  );
   return [
     {
       method: 'post',
@@ -43,19 +55,13 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
         const { mayLink } = caller;
         if (!hasKey(request)) {
           const kind = wantsCount ? 'visitAndCount' : 'visit';
-          visitors.count(
-            kind,
-            identity,
-            mayLink,
-            productHandle,
-            new VisitAsker(request, productHandle, wantsCount),
-          );
+          asked.push(new VisitAsker(request, kind, identity, productHandle));
           return LATER;
         }
-        const asked = { operation: 'visit', input, identity };
+        const what = { operation: 'visit', input, identity };
         const place = () => visitors.likelyProfile(identity, mayLink);
         const act = () =>
-          once(requests, request, asked, place, async (operation) => {
+          once(requests, request, what, place, async (operation) => {
             const { profileId, count } = await visitors.enterOnce(
               identity,
               mayLink,
@@ -85,13 +91,7 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
         const { caller } = request;
         const { identity: named, productHandle } = readQuery(request);
         const identity = access.actFor(caller, named);
-        visitors.count(
-          'read',
-          identity,
-          caller.mayLink,
-          productHandle,
-          new VisitAsker(request, productHandle, true),
-        );
+        asked.push(new VisitAsker(request, 'read', identity, productHandle));
         return LATER;
       },
     },
@@ -112,29 +112,33 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
         const { caller } = request;
         const { identity: named, productHandle } = readDelete(request);
         const identity = access.actFor(caller, named);
-        visitors.count(
-          'reset',
-          identity,
-          caller.mayLink,
-          productHandle,
-          new VisitAsker(request, productHandle, false),
-        );
+        asked.push(new VisitAsker(request, 'reset', identity, productHandle));
         return LATER;
       },
     },
   ];
 }
 
-/** Answers a request once its count is known. */
+/** A request that asks for a count, or for one more, and is answered once that is known. */
 class VisitAsker implements Asker {
   readonly #request: Request;
+  readonly #kind: VisitKind;
+  readonly #identity: Identity;
   readonly #productHandle: string;
-  readonly #tellsCount: boolean;
 
-  constructor(request: Request, productHandle: string, tellsCount: boolean) {
+  constructor(request: Request, kind: VisitKind, identity: Identity, productHandle: string) {
     this.#request = request;
+    this.#kind = kind;
+    this.#identity = identity;
     this.#productHandle = productHandle;
-    this.#tellsCount = tellsCount;
+  }
+
+  ask(visitors: Visitors): void {
+    try {
+      visitors.count(this.#kind, this.#identity, this.#request.caller.mayLink, this.#productHandle, this);
+    } catch (error) {
+      this.failed(error as Error);
+    }
   }
 
   get gate(): Gate | undefined {
@@ -142,7 +146,8 @@ class VisitAsker implements Asker {
   }
 
   counted(profileId: string, count: number): void {
-    this.#request.answer(answer(profileId, this.#productHandle, this.#tellsCount ? count : undefined));
+    const tellsCount = this.#kind === 'visitAndCount' || this.#kind === 'read';
+    this.#request.answer(answer(profileId, this.#productHandle, tellsCount ? count : undefined));
   }
 
   failed(error: Error): void {

@@ -22,6 +22,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
+import { atEndOfTurn } from '../turn.js';
 import { toServiceError } from './failures.js';
 import type { RedisHealth } from './health.js';
 import { LUA } from './lua-codes.js';
@@ -160,7 +161,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     if (this.#turnScheduled) return;
     this.#turnScheduled = true;
     this.#turnDeadline = performance.now() + this.#options.timeoutMs;
-    setImmediate(this.#endOfTurn);
+    atEndOfTurn(this.#endOfTurn);
   }
 
   #groupOf(op: Op): Group<Op> {

@@ -1,7 +1,7 @@
 // Parsed JSON or query -> typed, normalised input. What comes out of here is trusted by everything below.
 
 import { ServiceError } from '../errors.js';
-import { type Identity, normaliseId } from '../identity-rules.js';
+import { type Identity, normaliseId, trimmed } from '../identity-rules.js';
 import type { ItemContent } from '../wishlist/item.js';
 import type { RemovalEvent } from '../wishlist/items.js';
 import type { AppSettings } from '../wishlist/settings.js';
@@ -120,7 +120,7 @@ export function readVisitBody(body: unknown): VisitRequest {
 }
 
 function readVisit({ identity, productHandle }: RawVisit): VisitRequest {
-  return { identity: readIdentity(identity), productHandle: productHandle.trim() };
+  return { identity: readIdentity(identity), productHandle: trimmed(productHandle) };
 }
 
 export function readVisitBatch(body: unknown): readonly VisitRequest[] {
@@ -131,7 +131,7 @@ export function readVisitList(body: unknown): VisitListRequest {
   const { identity, productHandles } = checkVisitList(shortened(body, 'productHandles', MAX_HANDLES));
   return {
     identity: readIdentity(identity),
-    productHandles: [...new Set(productHandles.map((handle) => handle.trim()))],
+    productHandles: [...new Set(productHandles.map(trimmed))],
   };
 }
 
@@ -160,7 +160,7 @@ export function readVisitQuery(query: Readonly<Record<string, string | string[] 
     if (value) given[name] = value;
   }
   const checked = checkVisitQuery(given);
-  return { identity: readIdentity(checked), productHandle: checked.productHandle.trim() };
+  return { identity: readIdentity(checked), productHandle: trimmed(checked.productHandle) };
 }
 
 export function readEvent(body: unknown): EventRequest {
@@ -173,7 +173,7 @@ export function readItem(body: unknown): ItemRequest {
   const content: ItemContent = {
     productId: readId(raw.productId),
     variantId: optionalId(raw.variantId),
-    productHandle: raw.productHandle.trim(),
+    productHandle: trimmed(raw.productHandle),
     productTitle: raw.productTitle,
     variantTitle: raw.variantTitle ?? null,
     image: raw.image,

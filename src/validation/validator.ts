@@ -1,9 +1,17 @@
 // Compiles the schemas once and turns ajv's errors into the contract's issues: all of them, each with the
 // path of its field and a sentence that says what is right.
 
-import { Ajv, type ErrorObject } from 'ajv';
+import { _, Ajv, type ErrorObject } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
-import { fitsBytes, isCustomerId, isId, isPlainText, isVisitorId, MAX_ID_BYTES } from '../identity-rules.js';
+import {
+  fitsBytes,
+  isCustomerId,
+  isId,
+  isPlainText,
+  isVisitorId,
+  MAX_ID_BYTES,
+  trimmed,
+} from '../identity-rules.js';
 
 // Formats: rule and sentence. The rules of ids are told in src/identity-rules.ts.
 
@@ -21,7 +29,7 @@ const FORMATS: Record<string, { test: (text: string) => boolean; sentence: strin
   },
   'order-id': { test: (text) => isId('Order', text), sentence: `${AN_ID}, ${NO_GID} than Order` },
   'product-handle': {
-    test: (text) => isHandle(text.trim()),
+    test: (text) => isHandle(trimmed(text)),
     sentence: `must be 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`,
   },
   price: {
@@ -43,11 +51,27 @@ const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true, ve
 for (const [name, { test }] of Object.entries(FORMATS))
   ajv.addFormat(name, { type: 'string', validate: test });
 
+// These two are looked at for every visit, so they are written into the check: a `validate` is given an object that tells
+// where it is, each time.
 ajv.addKeyword({
   keyword: 'maxBytes',
   type: 'string',
   schemaType: 'number',
-  validate: (max: number, text: string) => fitsBytes(text, max),
+  code(context) {
+    const fits = context.gen.scopeValue('func', { ref: fitsBytes });
+    context.pass(_`${fits}(${context.data}, ${context.schema})`);
+  },
+});
+
+ajv.addKeyword({
+  keyword: 'someNonNull',
+  type: 'object',
+  schemaType: 'array',
+  code(context) {
+    const fields = context.schema as readonly string[];
+    const isThere = fields.map((name) => _`${context.data}[${name}] != null`);
+    context.pass(isThere.reduce((one, other) => _`${one} || ${other}`));
+  },
 });
 
 ajv.addKeyword({
@@ -55,14 +79,6 @@ ajv.addKeyword({
   type: 'object',
   schemaType: 'number',
   validate: (max: number, data: object) => !isDeeper(data, max),
-});
-
-ajv.addKeyword({
-  keyword: 'someNonNull',
-  type: 'object',
-  schemaType: 'array',
-  validate: (names: string[], data: Record<string, unknown>) =>
-    names.some((name) => data[name] !== undefined && data[name] !== null),
 });
 
 /** The rule behind a `format` of our schemas, in words. */

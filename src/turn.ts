@@ -1,0 +1,76 @@
+// A turn of the event loop, in phases. Node reads the sockets that have something to read, one after the other; what came
+// is dealt with once all of it is there:
+//
+//   sockets are read ──▶ visits are looked up ──▶ batches are sent to Redis ──▶ answers are written ──▶ …
+//
+// A system call leaves little of ours in the processor's caches (and where the kernel guards itself against Meltdown, no
+// address translations at all). So what makes none is not done between two that do, but for all requests of a turn in one
+// go. Redis has its batch before answers are written, and works meanwhile.
+
+type Task = () => void;
+type Phase = 'look-up' | 'answer';
+
+/** Of this turn; undefined while nothing is put off until its end. */
+let lookUps: Task[] | undefined;
+let sends: Task[] = [];
+let answers: Task[] = [];
+
+function begun(): Task[] {
+  if (lookUps === undefined) {
+    lookUps = [];
+    setImmediate(lookUp);
+    // An immediate of its own: promises that settle meanwhile are heard in between.
+    setImmediate(finish);
+  }
+  return lookUps;
+}
+
+function lookUp(): void {
+  for (const task of begun()) task();
+}
+
+function finish(): void {
+  const [send, answer] = [sends, answers];
+  lookUps = undefined; // what is put off from here on is the next turn's
+  sends = [];
+  answers = [];
+  for (const task of send) task();
+  for (const task of answer) task();
+}
+
+/** Sends a batch at the end of this turn, once all that belongs into it was looked up. */
+export function atEndOfTurn(send: Task): void {
+  if (lookUps === undefined) setImmediate(send);
+  else sends.push(send);
+}
+
+/** What is dealt with together in one phase of each turn. */
+export class TurnQueue<T> {
+  readonly #phase: Phase;
+  readonly #deal: (items: readonly T[]) => void;
+  readonly #most: number;
+  #items: T[] = [];
+
+  /** @param most items that wait for each other: with one more, all are dealt with at once */
+  constructor(phase: Phase, deal: (items: readonly T[]) => void, most = Number.POSITIVE_INFINITY) {
+    this.#phase = phase;
+    this.#deal = deal;
+    this.#most = most;
+  }
+
+  push(item: T): void {
+    const count = this.#items.push(item);
+    if (count > this.#most) this.#dealNow();
+    else if (count === 1) {
+      const tasks = begun();
+      (this.#phase === 'look-up' ? tasks : answers).push(this.#dealNow);
+    }
+  }
+
+  readonly #dealNow = (): void => {
+    const items = this.#items;
+    if (items.length === 0) return; // they were too many, and are dealt with
+    this.#items = [];
+    this.#deal(items);
+  };
+}

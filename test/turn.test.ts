@@ -1,0 +1,66 @@
+// A turn of the event loop: visits are looked up together, then the batches with them are sent, then answers are written.
+
+import t from 'tap';
+import { atEndOfTurn, TurnQueue } from '../src/turn.js';
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+t.test('what a turn brought is looked up together, then sent, then answered, and each once', async (t) => {
+  const done: string[] = [];
+  const answers = new TurnQueue<string>('answer', (items) => done.push(`answered ${items}`));
+  const lookUps = new TurnQueue<string>('look-up', (items) => {
+    done.push(`looked up ${items}`);
+    atEndOfTurn(() => done.push('sent'));
+    // As what is asked for by a promise is: it belongs into the same batch.
+    void Promise.resolve().then(() => done.push('heard'));
+  });
+  answers.push('a');
+  lookUps.push('x');
+  answers.push('b');
+  lookUps.push('y');
+  t.strictSame(done, [], 'nothing while sockets are read');
+  await turn();
+  await turn();
+  t.strictSame(done, ['looked up x,y', 'heard', 'sent', 'answered a,b']);
+  await turn();
+  t.equal(done.length, 4);
+});
+
+t.test('what comes while batches are sent or answers are written is for the next turn', async (t) => {
+  const done: string[] = [];
+  const lookUps = new TurnQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
+  const answers = new TurnQueue<string>('answer', (items) => {
+    done.push(`answered ${items}`);
+    if (items[0] === 'first') answers.push('second');
+  });
+  answers.push('first');
+  const sendAgain = () => {
+    done.push('sent');
+    if (done.length < 4) atEndOfTurn(sendAgain);
+    lookUps.push('late');
+  };
+  atEndOfTurn(sendAgain);
+  await turn();
+  t.strictSame(done, ['sent', 'answered first']);
+  await turn();
+  await turn();
+  t.ok(done.includes('looked up late'));
+  t.ok(done.includes('answered second'));
+});
+
+t.test('without visits, a batch is sent at the end of its turn', async (t) => {
+  let sent = 0;
+  atEndOfTurn(() => sent++);
+  t.equal(sent, 0);
+  await turn();
+  t.equal(sent, 1);
+});
+
+t.test('one more than a queue may hold makes it deal with all of them at once', async (t) => {
+  const dealt: number[][] = [];
+  const queue = new TurnQueue<number>('look-up', (items) => dealt.push([...items]), 2);
+  for (let i = 0; i < 4; i++) queue.push(i);
+  t.strictSame(dealt, [[0, 1, 2]]);
+  await turn();
+  t.strictSame(dealt, [[0, 1, 2], [3]]);
+});
