@@ -38,10 +38,14 @@ function finish(): void {
   for (const task of answer) task();
 }
 
-/** Sends a batch at the end of this turn, once all that belongs into it was looked up. */
+/** Sends a batch at the end of this turn, or while batches are sent of the next one, once all that belongs into it was looked up. */
 export function atEndOfTurn(send: Task): void {
-  if (lookUps === undefined) setImmediate(send);
-  else sends.push(send);
+  if (lookUps !== undefined) sends.push(send);
+  else
+    setImmediate(() => {
+      if (lookUps === undefined) send();
+      else sends.push(send); // visits came meanwhile, and are not looked up yet
+    });
 }
 
 /** What is dealt with together in one phase of each turn. */

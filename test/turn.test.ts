@@ -56,6 +56,16 @@ t.test('without visits, a batch is sent at the end of its turn', async (t) => {
   t.equal(sent, 1);
 });
 
+t.test('a batch that was put off before visits came is sent after they were looked up', async (t) => {
+  const done: string[] = [];
+  const lookUps = new TurnQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
+  atEndOfTurn(() => done.push('sent'));
+  lookUps.push('x');
+  await turn();
+  await turn();
+  t.strictSame(done, ['looked up x', 'sent']);
+});
+
 t.test('one more than a queue may hold makes it deal with all of them at once', async (t) => {
   const dealt: number[][] = [];
   const queue = new TurnQueue<number>('look-up', (items) => dealt.push([...items]), 2);
