@@ -38,7 +38,7 @@ function finish(): void {
   for (const task of answer) task();
 }
 
-/** Sends a batch at the end of this turn, or while batches are sent of the next one, once all that belongs into it was looked up. */
+/** Sends a batch once all that this turn brought for it was looked up. One that is put off while batches are sent is the next turn's. */
 export function atEndOfTurn(send: Task): void {
   if (lookUps !== undefined) sends.push(send);
   else
