@@ -9,7 +9,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { type Bench, createBench, isWanted } from './bench.js';
 import { type Case, COMPARED } from './cases.js';
 import { runProgram } from './program.js';
-import { Entrant, runSlices } from './sections/slices.js';
+import { Entrant, runStarts } from './sections/slices.js';
 import { ROOT } from './servers/wishmeter.js';
 import { readSettings } from './settings.js';
 import { cpuUs, medianOf, type Series, type Slice } from './slice.js';
@@ -35,7 +35,7 @@ await runProgram('bench-compare', async (dir) => {
 
 /** Whether this tree takes more CPU than the other one by more than the noise. */
 async function compare(bench: Bench, one: Case, other: URL): Promise<boolean> {
-  const results = await runSlices(bench, [
+  const results = await runStarts(bench, () => [
     new Entrant(bench, one, 'this tree'),
     new Entrant(bench, one, 'base', other),
     new Entrant(bench, one, 'itself', ROOT),

@@ -19,7 +19,10 @@ export interface Results {
   /** Of the tree that was measured; with `+` where it had changes that were not committed. */
   readonly commit: string;
   readonly machine: Machine;
-  readonly settings: Pick<BenchSettings, 'quick' | 'rounds' | 'seconds' | 'visitors' | 'crowds' | 'events'>;
+  readonly settings: Pick<
+    BenchSettings,
+    'quick' | 'starts' | 'rounds' | 'seconds' | 'visitors' | 'crowds' | 'events'
+  >;
   /** Cases in slices, by group. */
   readonly groups?: Partial<Readonly<Record<GroupName, GroupResult>>>;
   readonly latency?: Latency;

@@ -2,6 +2,8 @@
 
 export interface BenchSettings {
   readonly quick: boolean;
+  /** Times that cases are started, each for its own rounds. */
+  readonly starts: number;
   /** Rounds of slices that others did not disturb. */
   readonly rounds: number;
   /** Seconds of a slice. */
@@ -35,7 +37,8 @@ export function readSettings(env: NodeJS.ProcessEnv): BenchSettings {
   };
   return {
     quick,
-    rounds: number('ROUNDS', quick ? 4 : 10),
+    starts: number('STARTS', quick ? 2 : 3),
+    rounds: number('ROUNDS', quick ? 2 : 4),
     seconds: number('SECONDS', 1),
     visitors: quick ? 20_000 : 100_000,
     crowds: quick ? [10_000, 100_000] : [10_000, 1_000_000, 10_000_000],

@@ -279,7 +279,7 @@ function on({ at, commit, machine, settings }: Results): string {
     .map(([name, version]) => `${name} ${version}`)
     .join(', ');
   return (
-    `${at.slice(0, 10)}, commit ${commit}, ${settings.rounds} rounds of ${settings.seconds} s. ` +
+    `${at.slice(0, 10)}, commit ${commit}, ${settings.starts} starts of ${settings.rounds} rounds of ${settings.seconds} s. ` +
     `${cores} cores (${cpu}), ${memoryGb} GB, Linux ${kernel}. ${list}.`
   );
 }

@@ -4,7 +4,7 @@
 
 import { createBench } from '../bench.js';
 import { runProgram } from '../program.js';
-import { Entrant, runSlices } from '../sections/slices.js';
+import { Entrant, runStarts } from '../sections/slices.js';
 import { readSettings } from '../settings.js';
 import { cpuUs, medianOf, type Slice } from '../slice.js';
 import { DEPLOYMENTS } from './cases.js';
@@ -16,10 +16,7 @@ const VISITORS = 20_000;
 await runProgram('bench-scaling', async (dir) => {
   const settings = { ...readSettings(process.env), visitors: VISITORS };
   const bench = createBench(dir, settings, (sentence) => process.stderr.write(`${sentence}\n`));
-  const results = await runSlices(
-    bench,
-    DEPLOYMENTS.map((one) => new Entrant(bench, one)),
-  );
+  const results = await runStarts(bench, () => DEPLOYMENTS.map((one) => new Entrant(bench, one)));
   const [smallest] = DEPLOYMENTS;
   const of = (name: string) => results[name] as NonNullable<(typeof results)[string]>;
   const base = of(smallest.name);

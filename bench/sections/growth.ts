@@ -44,7 +44,7 @@ interface Fork {
 }
 
 export async function measureGrowth(bench: Bench): Promise<Growth> {
-  const { crowds, products, rounds } = bench.settings;
+  const { crowds, products } = bench.settings;
   const memory = { bytesPerIdentity: Number.NaN, bytesPerVisitor: Number.NaN };
   const worlds = crowds.map((visitors) =>
     entrant(
@@ -66,8 +66,7 @@ export async function measureGrowth(bench: Bench): Promise<Growth> {
     );
   });
   const forks: Fork[] = [];
-  const settings = { ...bench.settings, rounds: Math.ceil(rounds / 2) };
-  const cases = await runSlices({ ...bench, settings }, [...worlds, ...shelves], async () => {
+  const cases = await runSlices(bench, [...worlds, ...shelves], async () => {
     for (const [n, world] of worlds.entries())
       forks.push({ visitors: crowds[n] as number, ...(await rewrite(world)) });
   });

@@ -31,7 +31,7 @@ export async function measureLatency(bench: Bench, peak: number): Promise<Latenc
   const entrants = COMPARED.map((one) => new Entrant(bench, one));
   const runs = { bare: [] as Run[], visit: [] as Run[] };
   await withStarted(entrants, async () => {
-    for (let round = 0; round < Math.ceil(rounds / 2); round++) {
+    for (let round = 0; round < rounds; round++) {
       for (const entrant of entrants) {
         const name = entrant.name as keyof typeof runs;
         const run = await runAtRate(bench, entrant, rate, quick ? 2 : 5);

@@ -1,12 +1,13 @@
 // Cases in slices of a second, in turn, round after round: what an operation costs, beside its neighbours. Every
 // target is started fresh, its answers are proved right, it is warmed up, and after the last slice it is proved to
-// hold exactly what it acknowledged.
+// hold exactly what it acknowledged. Then all of them are started again: two processes of the same program differ by
+// some per cent for as long as they live.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Bench, isWanted } from '../bench.js';
 import { type Case, GROUPS, type Group, type GroupName } from '../cases.js';
 import { startMeter } from '../cpu.js';
-import { replay } from '../load/wrk.js';
+import { type Answered, replay } from '../load/wrk.js';
 import { untilDrained } from '../proofs/events.js';
 import type { Sent } from '../proofs/proof.js';
 import { PROOFS } from '../proofs/proofs.js';
@@ -14,6 +15,7 @@ import { startTarget } from '../servers/start.js';
 import type { Target } from '../servers/target.js';
 import { MOST_ROUNDS } from '../settings.js';
 import { isDisturbed, type Series, type Slice } from '../slice.js';
+import { mean } from '../statistics.js';
 import { WARM_UP } from '../traffic/pools.js';
 
 export interface CaseResult {
@@ -23,6 +25,12 @@ export interface CaseResult {
   /** ours: operations that shared one call to Redis, on average. */
   readonly perCall?: number;
 }
+
+/**
+ * Of load before each slice. A process that has rested while the others had their turn finds their data in the
+ * processor's caches, and V8 has given its memory back: the first second costs a tenth more, which no shop's visits pay.
+ */
+const LEAD_S = 0.5;
 
 export type GroupResult = Readonly<Record<string, CaseResult>>;
 
@@ -40,10 +48,36 @@ export function wantedCases(bench: Bench, group: GroupName): readonly Case[] {
 export async function measureGroup(bench: Bench, group: GroupName): Promise<GroupResult> {
   const cases = wantedCases(bench, group);
   bench.say(`${group}: ${cases.map(({ name }) => name).join(', ')}`);
-  return await runSlices(
-    bench,
-    cases.map((one) => new Entrant(bench, one)),
-  );
+  return await runStarts(bench, () => cases.map((one) => new Entrant(bench, one)));
+}
+
+/** @param enter makes the entrants of one start. @throws where one of them fails a proof */
+export async function runStarts(bench: Bench, enter: () => readonly Entrant[]): Promise<GroupResult> {
+  const runs: GroupResult[] = [];
+  for (let start = 0; start < bench.settings.starts; start++) runs.push(await runSlices(bench, enter()));
+  return joined(runs);
+}
+
+/**
+ * The slices of all starts, one start after the other, and the mean of what they tell. A round of a case stays beside
+ * the same round of the others, where they stopped at different rounds, too: a start's are cut to the shortest.
+ */
+export function joined(runs: readonly GroupResult[]): GroupResult {
+  const rounds = runs.map((run) => Math.min(...Object.values(run).map(({ slices }) => slices.length)));
+  const entries = Object.entries(runs[0] ?? {}).map(([name, one]): [string, CaseResult] => {
+    const each = runs.map((run) => run[name] as CaseResult);
+    const slices = each.flatMap((result, start) => result.slices.slice(0, rounds[start]));
+    const { perCall } = one;
+    return [
+      name,
+      {
+        ...one,
+        slices,
+        ...(perCall === undefined ? {} : { perCall: mean(each.map((result) => result.perCall ?? perCall)) }),
+      },
+    ];
+  });
+  return Object.fromEntries(entries);
 }
 
 /** A case that takes part, and its running target. */
@@ -80,27 +114,27 @@ export class Entrant {
     this.#callsBefore = await readCalls(this.one, this.target);
   }
 
+  /** Measures its load for a slice, when that has run for a while. */
   async slice(): Promise<Slice> {
     const { pools, settings } = this.#bench;
+    await this.#load(LEAD_S);
+    const meter = startMeter(this.target);
+    const answered = await this.#load(settings.seconds);
+    return { ...answered, ...meter(), operations: answered.answers * pools.get(this.one.load).perRequest };
+  }
+
+  async #load(seconds: number): Promise<Answered> {
     const { target, one } = this;
-    const pool = pools.get(one.load);
+    const pool = this.#bench.pools.get(one.load);
     // Where the pool has been begun it is gone on with: a new session is new once.
-    const begun = this.#sent.find((earlier) => earlier.pool === pool)?.count ?? 0;
-    const meter = startMeter(target);
-    const answered = await replay({
-      ...one,
-      port: target.port,
-      pool,
-      first: begun,
-      seconds: settings.seconds,
-    });
-    // What is still to be flushed was caused here, and would disturb the next slice.
+    const first = this.#sent.find((earlier) => earlier.pool === pool)?.count ?? 0;
+    const answered = await replay({ ...one, port: target.port, pool, first, seconds });
+    // What is still to be flushed was caused here, and would disturb what comes next.
     if (one.flushes) await untilDrained(target);
-    const metered = meter();
     this.note({ pool, count: answered.answers });
-    if (one.isPoolUsedUp && begun + answered.answers > pool.size)
+    if (one.isPoolUsedUp && first + answered.answers > pool.size)
       throw new Error(`${one.name}: more answers than new sessions`);
-    return { ...answered, ...metered, operations: answered.answers * pool.perRequest };
+    return answered;
   }
 
   /** Notes what was acknowledged, for the proof. */
@@ -137,7 +171,6 @@ export async function runSlices(
   const hasEnough = ({ slices }: Entrant) =>
     slices.filter((slice) => !isDisturbed(slice)).length >= settings.rounds;
   return await withStarted(entrants, async () => {
-    await each(entrants, (entrant) => entrant.slice());
     for (let round = 0; round < settings.rounds * MOST_ROUNDS; round++) {
       if (round >= settings.rounds && entrants.every(hasEnough)) break;
       // Forth and back, so that none always comes after the same neighbour.

@@ -36,7 +36,7 @@ export interface Pool {
   readonly items?: readonly ItemBody[];
 }
 
-/** New sessions that a slice of cold visits may use up. */
+/** New sessions that a slice of cold visits may use up, and so many what comes before it. */
 export const COLD_PER_SLICE = 20_000;
 /** Requests that warm a server up. */
 export const WARM_UP = 10_000;
@@ -68,7 +68,7 @@ const MAKERS = {
   reads: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), getVisit, false),
   /** Visits of unknown visitors. */
   cold: ({ rounds, visitors }: BenchSettings) => {
-    const sessions = WARM_UP + (1 + MOST_ROUNDS * rounds) * COLD_PER_SLICE;
+    const sessions = WARM_UP + MOST_ROUNDS * rounds * 2 * COLD_PER_SLICE;
     const newcomers = Array.from({ length: sessions }, (_, n) => visitors + n);
     return ofVisits(visitsOf(newcomers), postVisit);
   },

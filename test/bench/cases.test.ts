@@ -6,7 +6,7 @@ import { GROUPS, type Group, type GroupName } from '../../bench/cases.js';
 import { measuredFigures } from '../../bench/figures.js';
 import { tables } from '../../bench/report/tables.js';
 import type { Results } from '../../bench/results.js';
-import { type GroupResult, wantedCases } from '../../bench/sections/slices.js';
+import { type CaseResult, type GroupResult, joined, wantedCases } from '../../bench/sections/slices.js';
 import { readSettings } from '../../bench/settings.js';
 import type { Slice } from '../../bench/slice.js';
 
@@ -57,6 +57,28 @@ t.test('every figure that cases give is found in their results, and shown', asyn
   const shown = tables(results);
   for (const { title } of names.flatMap((group): Group['cases'] => GROUPS[group].cases))
     t.ok(shown.includes(`| ${title} |`), title);
+});
+
+t.test('starts are joined so that a round of a case stays beside the same round of the others', async (t) => {
+  const one = (perCall: number, ...rounds: number[]): CaseResult => ({
+    title: 'a case',
+    who: 'ours',
+    perCall,
+    slices: rounds.map((perSecond) => ({ perSecond }) as Slice),
+  });
+  const { a, b } = joined([
+    { a: one(10, 1, 2, 3), b: one(10, 11, 12) },
+    { a: one(20, 4, 5), b: one(20, 14, 15) },
+  ]);
+  t.same(
+    a?.slices.map(({ perSecond }) => perSecond),
+    [1, 2, 4, 5],
+  );
+  t.same(
+    b?.slices.map(({ perSecond }) => perSecond),
+    [11, 12, 14, 15],
+  );
+  t.equal(a?.perCall, 15);
 });
 
 t.test("what visitors' rights cost is shown, and held against its bounds", async (t) => {
