@@ -3,9 +3,14 @@
 import t from 'tap';
 import { atEndOfTurn, TurnQueue } from '../src/turn.js';
 
-const turn = () => new Promise((resolve) => setImmediate(resolve));
+const read = () => new Promise((resolve) => setImmediate(resolve));
+/** Sockets are read twice. */
+const turn = async () => {
+  await read();
+  await read();
+};
 
-t.test('what a turn brought is looked up together, then sent, then answered, and each once', async (t) => {
+t.test('what two reads brought is looked up together, then sent, then answered, and each once', async (t) => {
   const done: string[] = [];
   const answers = new TurnQueue<string>('answer', (items) => done.push(`answered ${items}`));
   const lookUps = new TurnQueue<string>('look-up', (items) => {
@@ -17,13 +22,27 @@ t.test('what a turn brought is looked up together, then sent, then answered, and
   answers.push('a');
   lookUps.push('x');
   answers.push('b');
-  lookUps.push('y');
   t.strictSame(done, [], 'nothing while sockets are read');
+  await read();
+  t.strictSame(done, ['answered a,b'], 'who is answered may ask again in the second read');
+  lookUps.push('y');
+  answers.push('c');
+  await read();
+  t.strictSame(done.splice(1), ['looked up x,y', 'heard', 'sent', 'answered c']);
   await turn();
+  t.equal(done.length, 1);
+});
+
+t.test('answers alone wait for one read, and what comes then for no other turn', async (t) => {
+  const done: string[] = [];
+  const answers = new TurnQueue<string>('answer', (items) => done.push(`answered ${items}`));
+  const lookUps = new TurnQueue<string>('look-up', (items) => done.push(`looked up ${items}`));
+  answers.push('a');
+  await read();
+  t.strictSame(done, ['answered a']);
+  lookUps.push('x');
   await turn();
-  t.strictSame(done, ['looked up x,y', 'heard', 'sent', 'answered a,b']);
-  await turn();
-  t.equal(done.length, 4);
+  t.strictSame(done, ['answered a', 'looked up x']);
 });
 
 t.test('what comes while batches are sent or answers are written is for the next turn', async (t) => {
@@ -40,12 +59,13 @@ t.test('what comes while batches are sent or answers are written is for the next
     lookUps.push('late');
   };
   atEndOfTurn(sendAgain);
+  await read();
+  t.strictSame(done, ['answered first']);
+  await read();
+  t.strictSame(done, ['answered first', 'sent', 'answered second']);
   await turn();
-  t.strictSame(done, ['sent', 'answered first']);
   await turn();
-  await turn();
-  t.ok(done.includes('looked up late'));
-  t.ok(done.includes('answered second'));
+  t.strictSame(done.slice(3), ['looked up late', 'sent', 'looked up late']);
 });
 
 t.test('without visits, a batch is sent at the end of its turn', async (t) => {
