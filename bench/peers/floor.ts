@@ -119,6 +119,7 @@ const freeLanes = Array.from({ length: LANES }, (_, lane) => `fl:{all}:lane:${pr
 let sequence = 0;
 let isScheduled = false;
 let checked: Visit[] = [];
+let answered: Visit[] = [];
 let batch: Visit[] = [];
 let keys = '';
 let handles = '';
@@ -142,6 +143,20 @@ function spell(arg: string | number): string {
   return `$${ascii.length}\r\n${ascii}\r\n`;
 }
 
+function schedule(): void {
+  if (isScheduled) return;
+  isScheduled = true;
+  setImmediate(readAgain);
+}
+
+/** Sockets are read twice for each batch. */
+function readAgain(): void {
+  setImmediate(sendBatch);
+  const visits = answered;
+  answered = [];
+  for (const visit of visits) visit.answer();
+}
+
 function sendBatch(): void {
   isScheduled = false;
   for (const visit of checked) visit.enter();
@@ -161,9 +176,8 @@ function sendBatch(): void {
   (redis.sendCommand(new SpelledCommand(lane, bytes)) as Promise<unknown>).then((reply) => {
     freeLanes.push(lane);
     const isDone = Array.isArray(reply) && reply.length === 0;
-    if (isDone) for (const visit of sent) visit.prepare();
-    sendBatch();
-    for (const visit of sent) isDone ? visit.answer() : visit.refuse();
+    for (const visit of sent) isDone ? visit.prepare() : visit.refuse();
+    schedule();
   });
 }
 
@@ -200,9 +214,7 @@ class Visit {
     this.#sessionId = normalise(visit.identity.sessionId);
     this.#handle = visit.productHandle;
     checked.push(this);
-    if (isScheduled) return;
-    isScheduled = true;
-    setImmediate(sendBatch);
+    schedule();
   }
 
   enter(): void {
@@ -221,6 +233,7 @@ class Visit {
 
   prepare(): void {
     this.#body = `{"profileId":"${this.#profileId}","productHandle":${JSON.stringify(this.#handle)}}`;
+    answered.push(this);
   }
 
   answer(): void {
