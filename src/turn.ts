@@ -6,7 +6,8 @@
 // A system call leaves little of ours in the processor's caches (and where the kernel guards itself against Meltdown, no
 // address translations at all). So what makes none is not done between two that do, but for all requests of a turn in one
 // go. A batch costs server and Redis as much as many visits do, whatever is in it: so sockets are read twice for each,
-// which takes microseconds where nothing more has come, and makes batches half as large again where the server is busy.
+// unless the first read brought many. That takes microseconds where nothing more has come, and makes batches half as
+// large again where the server is busy.
 
 type Task = () => void;
 type Phase = 'look-up' | 'answer';
@@ -15,6 +16,8 @@ type Phase = 'look-up' | 'answer';
 let lookUps: Task[] | undefined;
 let sends: Task[] = [];
 let answers: Task[] = [];
+/** Whether no more sockets are read for it. */
+let isEnding = false;
 
 function begun(): Task[] {
   if (lookUps === undefined) {
@@ -27,12 +30,17 @@ function begun(): Task[] {
 function readAgain(): void {
   // Who only answers need not.
   if (begun().length === 0 && sends.length === 0) lookUps = undefined;
-  else {
-    setImmediate(lookUp);
-    // An immediate of its own: promises that settle meanwhile are heard in between.
-    setImmediate(finish);
-  }
+  else end();
   writeAnswers();
+}
+
+/** Once the sockets that are being read have been. */
+function end(): void {
+  if (isEnding) return;
+  isEnding = true;
+  setImmediate(lookUp);
+  // An immediate of its own: promises that settle meanwhile are heard in between.
+  setImmediate(finish);
 }
 
 function lookUp(): void {
@@ -41,6 +49,7 @@ function lookUp(): void {
 
 function finish(): void {
   const send = sends;
+  isEnding = false;
   lookUps = undefined; // what is put off from here on is the next turn's
   sends = [];
   for (const task of send) task();
@@ -66,7 +75,7 @@ export class TurnQueue<T> {
   readonly #most: number;
   #items: T[] = [];
 
-  /** @param most items that wait for each other: with one more, all are dealt with at once */
+  /** @param most items that wait for each other: with one more, all are dealt with at once, and the turn ends soon */
   constructor(phase: Phase, deal: (items: readonly T[]) => void, most = Number.POSITIVE_INFINITY) {
     this.#phase = phase;
     this.#deal = deal;
@@ -75,8 +84,10 @@ export class TurnQueue<T> {
 
   push(item: T): void {
     const count = this.#items.push(item);
-    if (count > this.#most) this.#dealNow();
-    else if (count === 1) {
+    if (count > this.#most) {
+      this.#dealNow();
+      end();
+    } else if (count === 1) {
       const tasks = begun();
       (this.#phase === 'look-up' ? tasks : answers).push(this.#dealNow);
     }

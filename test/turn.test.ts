@@ -91,6 +91,12 @@ t.test('one more than a queue may hold makes it deal with all of them at once', 
   const queue = new TurnQueue<number>('look-up', (items) => dealt.push([...items]), 2);
   for (let i = 0; i < 4; i++) queue.push(i);
   t.strictSame(dealt, [[0, 1, 2]]);
-  await turn();
-  t.strictSame(dealt, [[0, 1, 2], [3]]);
+  atEndOfTurn(() => dealt.push([]));
+  await read();
+  t.strictSame(dealt, [[0, 1, 2], [3], []], 'and nothing waits for a second read');
+  queue.push(4);
+  await read();
+  t.equal(dealt.length, 3, 'the next turn reads twice again');
+  await read();
+  t.strictSame(dealt.at(-1), [4]);
 });
