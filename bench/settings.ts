@@ -38,7 +38,7 @@ export function readSettings(env: NodeJS.ProcessEnv): BenchSettings {
   return {
     quick,
     starts: number('STARTS', quick ? 2 : 3),
-    rounds: number('ROUNDS', quick ? 2 : 4),
+    rounds: number('ROUNDS', quick ? 2 : 3),
     seconds: number('SECONDS', 1),
     visitors: quick ? 20_000 : 100_000,
     crowds: quick ? [10_000, 100_000] : [10_000, 1_000_000, 10_000_000],
