@@ -9,6 +9,8 @@
 // unless the first read brought many. That takes microseconds where nothing more has come, and makes batches half as
 // large again where the server is busy.
 
+import { AsyncResource } from 'node:async_hooks';
+
 type Task = () => void;
 type Phase = 'look-up' | 'answer';
 
@@ -62,10 +64,13 @@ function writeAnswers(): void {
   for (const task of answer) task();
 }
 
-/** Sends a batch once all that this turn brought for it was looked up. One that is put off while batches are sent is the next turn's. */
+/**
+ * Sends a batch once all that this turn brought for it was looked up, in the async context of the caller. One that is put
+ * off while batches are sent is the next turn's.
+ */
 export function atEndOfTurn(send: Task): void {
   begun();
-  sends.push(send);
+  sends.push(AsyncResource.bind(send));
 }
 
 /** What is dealt with together in one phase of each turn. */

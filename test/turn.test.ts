@@ -1,5 +1,6 @@
 // A turn of the event loop: visits are looked up together, then the batches with them are sent, then answers are written.
 
+import { AsyncLocalStorage } from 'node:async_hooks';
 import t from 'tap';
 import { atEndOfTurn, TurnQueue } from '../src/turn.js';
 
@@ -74,6 +75,14 @@ t.test('without visits, a batch is sent at the end of its turn', async (t) => {
   t.equal(sent, 0);
   await turn();
   t.equal(sent, 1);
+});
+
+t.test('each batch is sent in the context of who put it off', async (t) => {
+  const context = new AsyncLocalStorage<string>();
+  const sent: (string | undefined)[] = [];
+  for (const name of ['a', 'b']) context.run(name, () => atEndOfTurn(() => sent.push(context.getStore())));
+  await turn();
+  t.strictSame(sent, ['a', 'b']);
 });
 
 t.test('a batch that was put off before visits came is sent after they were looked up', async (t) => {

@@ -34,7 +34,7 @@ export interface Call {
 type Outcome = { readonly value: unknown } | { readonly error: Error };
 
 /** Turns of the event loop in which an operation that is not waiting for a timer makes its next call. */
-const TURNS = 3;
+const TURNS = 6;
 /** Milliseconds without a call after which an operation is stuck. */
 const STUCK_MS = 20_000;
 

@@ -174,8 +174,8 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       return ours.filter((key) => !isAnother(key) && !others.includes(key.slice(0, key.indexOf('}'))));
     },
     async settle() {
-      // A turn sends what was answered in it, and each node answers in order.
-      await new Promise(setImmediate);
+      // A turn sends what was answered in it, after two reads of the sockets, and each node answers in order.
+      for (let read = 0; read < 2; read++) await new Promise(setImmediate);
       const { client } = store;
       const nodes = client.isCluster ? (client as Cluster).nodes('master') : [client as Redis];
       await Promise.all(nodes.map((node) => node.ping()));
