@@ -46,8 +46,9 @@ async function compare(bench: Bench, one: Case, other: URL): Promise<boolean> {
     Series,
   ];
   const cost = (slice: Slice) => cpuUs(slice, 'server', 'redis');
+  // What differs between two processes stays as long as they live, so it is as many chances as there are starts.
   const ratios = itself.flatMap((slice, i) => cost(slice) / cost(ours[i] as Slice));
-  const band = Math.max(LEAST_BAND, noiseOfMedian(ratios));
+  const band = Math.max(LEAST_BAND, noiseOfMedian(ratios, bench.settings.starts));
   const { value, isDisturbed } = medianOf([ours, theirs], (a, b) => cost(a) / cost(b));
   const verdict = value > 1 + band ? 'WORSE' : value < 1 - band ? 'better' : 'the same';
   const percent = (share: number) => `${share >= 0 ? '+' : ''}${(share * 100).toFixed(1)} %`;

@@ -24,8 +24,15 @@ export interface BenchSettings {
   readonly only: RegExp | undefined;
 }
 
-/** Times `rounds` that are run at most, where slices are disturbed. */
-export const MOST_ROUNDS = 1.5;
+/** Rounds that are run at most, where slices are disturbed. */
+export function mostRounds({ rounds }: Pick<BenchSettings, 'rounds'>): number {
+  return Math.ceil(rounds * 1.5);
+}
+
+/** Rounds of what is started once. */
+export function roundsOfOne({ starts, rounds }: Pick<BenchSettings, 'starts' | 'rounds'>): number {
+  return Math.ceil((starts * rounds) / 2);
+}
 
 /** @throws where a setting makes no sense */
 export function readSettings(env: NodeJS.ProcessEnv): BenchSettings {

@@ -19,11 +19,12 @@ export function percentile(sorted: ArrayLike<number>, share: number): number {
 }
 
 /**
- * How far from 1 the median of so many ratios comes out by chance, given ratios of equal things: three of its
+ * How far from 1 the median of ratios comes out by chance, given ratios of equal things: three of its
  * standard errors (1.25 σ / √n, as for a normal distribution).
+ * @param independent how many there are, where those of one process have their deviation in common
  */
-export function noiseOfMedian(ratios: readonly number[]): number {
+export function noiseOfMedian(ratios: readonly number[], independent: number): number {
   const logs = ratios.map(Math.log);
   const square = mean(logs.map((log) => log * log)); // their mean is known to be 0
-  return 3 * 1.2533 * Math.sqrt(square / logs.length);
+  return 3 * 1.2533 * Math.sqrt(square / independent);
 }

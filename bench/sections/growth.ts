@@ -10,6 +10,7 @@ import { visit } from '../cases.js';
 import { fillVisits, resetVisits } from '../load/fill.js';
 import { info, settledMemory, sumHashes, untilWritten } from '../servers/redis.js';
 import type { Target } from '../servers/target.js';
+import { roundsOfOne } from '../settings.js';
 import { CATALOGUE, type Product } from '../traffic/catalogue.js';
 import { sessionId } from '../traffic/people.js';
 import { drawn, postVisit, type Visit, visitsOf } from '../traffic/requests.js';
@@ -20,7 +21,7 @@ const POOL = 300_000;
 const MOST_PROFILES = 100_000;
 /** Profiles whose counts are added up to prove them right: some microseconds each. */
 const MOST_PROVABLE = 1_000_000;
-/** wrk has then read its requests, and the slice has begun. */
+/** wrk has then read its requests, and the load has begun. */
 const REWRITE_AFTER_MS = 800;
 
 export interface Growth {
@@ -66,9 +67,10 @@ export async function measureGrowth(bench: Bench): Promise<Growth> {
     );
   });
   const forks: Fork[] = [];
-  const cases = await runSlices(bench, [...worlds, ...shelves], async () => {
+  const settings = { ...bench.settings, rounds: roundsOfOne(bench.settings) };
+  const cases = await runSlices({ ...bench, settings }, [...worlds, ...shelves], async () => {
     for (const [n, world] of worlds.entries())
-      forks.push({ visitors: crowds[n] as number, ...(await rewrite(world)) });
+      forks.push({ visitors: crowds[n] as number, ...(await rewrite(world, settings.seconds)) });
   });
   return { cases, ...memory, forks };
 }
@@ -121,14 +123,14 @@ async function memoryOfVisitors(redis: Redis): Promise<number> {
   return (await settledMemory(redis)) - (log ?? 0);
 }
 
-/** In the middle of a slice. */
-async function rewrite(world: Entrant): Promise<Omit<Fork, 'visitors'>> {
+/** In the middle of a second of load. */
+async function rewrite(world: Entrant, seconds: number): Promise<Omit<Fork, 'visitors'>> {
   const redis = world.target.redis as Redis;
   const redisBytes = await settledMemory(redis);
-  const slicing = world.slice();
+  const loading = world.load(seconds);
   await sleep(REWRITE_AFTER_MS);
   await redis.bgrewriteaof();
-  const { maxMs } = await slicing;
+  const { maxMs } = await loading;
   await untilWritten(redis);
   return {
     redisBytes,

@@ -7,6 +7,7 @@ import { type Metered, startMeter } from '../cpu.js';
 import { runSteady, type SteadyResult } from '../load/steady.js';
 import { listenToRedis } from '../servers/slow-redis.js';
 import type { Target } from '../servers/target.js';
+import { roundsOfOne } from '../settings.js';
 import { type Causes, causesOf, type Sample, startSampling } from '../waits.js';
 import { Entrant, withStarted } from './slices.js';
 
@@ -26,7 +27,8 @@ export interface Latency {
 
 /** @param peak requests per second of a warm visit */
 export async function measureLatency(bench: Bench, peak: number): Promise<Latency> {
-  const { quick, rounds } = bench.settings;
+  const { quick } = bench.settings;
+  const rounds = roundsOfOne(bench.settings);
   const rate = Math.round(peak / 2);
   const entrants = COMPARED.map((one) => new Entrant(bench, one));
   const runs = { bare: [] as Run[], visit: [] as Run[] };

@@ -13,7 +13,7 @@ import type { Sent } from '../proofs/proof.js';
 import { PROOFS } from '../proofs/proofs.js';
 import { startTarget } from '../servers/start.js';
 import type { Target } from '../servers/target.js';
-import { MOST_ROUNDS } from '../settings.js';
+import { mostRounds } from '../settings.js';
 import { isDisturbed, type Series, type Slice } from '../slice.js';
 import { mean } from '../statistics.js';
 import { WARM_UP } from '../traffic/pools.js';
@@ -28,7 +28,7 @@ export interface CaseResult {
 
 /**
  * Of load before each slice. A process that has rested while the others had their turn finds their data in the
- * processor's caches, and V8 has given its memory back: the first second costs a tenth more, which no shop's visits pay.
+ * processor's caches, and V8 has given memory back, which costs page faults: no shop's visits pay for that rest.
  */
 const LEAD_S = 0.5;
 
@@ -58,24 +58,13 @@ export async function runStarts(bench: Bench, enter: () => readonly Entrant[]): 
   return joined(runs);
 }
 
-/**
- * The slices of all starts, one start after the other, and the mean of what they tell. A round of a case stays beside
- * the same round of the others, where they stopped at different rounds, too: a start's are cut to the shortest.
- */
+/** The slices of all starts, one start after the other, and the mean of their calls. */
 export function joined(runs: readonly GroupResult[]): GroupResult {
-  const rounds = runs.map((run) => Math.min(...Object.values(run).map(({ slices }) => slices.length)));
   const entries = Object.entries(runs[0] ?? {}).map(([name, one]): [string, CaseResult] => {
     const each = runs.map((run) => run[name] as CaseResult);
-    const slices = each.flatMap((result, start) => result.slices.slice(0, rounds[start]));
-    const { perCall } = one;
-    return [
-      name,
-      {
-        ...one,
-        slices,
-        ...(perCall === undefined ? {} : { perCall: mean(each.map((result) => result.perCall ?? perCall)) }),
-      },
-    ];
+    const slices = each.flatMap((result) => result.slices);
+    const perCall = mean(each.map((result) => result.perCall ?? Number.NaN));
+    return [name, { ...one, slices, ...(one.perCall === undefined ? {} : { perCall }) }];
   });
   return Object.fromEntries(entries);
 }
@@ -117,13 +106,14 @@ export class Entrant {
   /** Measures its load for a slice, when that has run for a while. */
   async slice(): Promise<Slice> {
     const { pools, settings } = this.#bench;
-    await this.#load(LEAD_S);
+    await this.load(LEAD_S);
     const meter = startMeter(this.target);
-    const answered = await this.#load(settings.seconds);
+    const answered = await this.load(settings.seconds);
     return { ...answered, ...meter(), operations: answered.answers * pools.get(this.one.load).perRequest };
   }
 
-  async #load(seconds: number): Promise<Answered> {
+  /** Its load for so long, which the proof knows of. */
+  async load(seconds: number): Promise<Answered> {
     const { target, one } = this;
     const pool = this.#bench.pools.get(one.load);
     // Where the pool has been begun it is gone on with: a new session is new once.
@@ -171,7 +161,7 @@ export async function runSlices(
   const hasEnough = ({ slices }: Entrant) =>
     slices.filter((slice) => !isDisturbed(slice)).length >= settings.rounds;
   return await withStarted(entrants, async () => {
-    for (let round = 0; round < settings.rounds * MOST_ROUNDS; round++) {
+    for (let round = 0; round < mostRounds(settings); round++) {
       if (round >= settings.rounds && entrants.every(hasEnough)) break;
       // Forth and back, so that none always comes after the same neighbour.
       const order = round % 2 === 0 ? entrants : entrants.toReversed();

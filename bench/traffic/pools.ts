@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type BenchSettings, MOST_ROUNDS } from '../settings.js';
+import { type BenchSettings, mostRounds } from '../settings.js';
 import {
   BATCH,
   events,
@@ -67,8 +67,9 @@ const MAKERS = {
   /** A read of each warm visitor's count. */
   reads: ({ visitors }: BenchSettings) => ofVisits(visitsOf(shuffled(visitors)), getVisit, false),
   /** Visits of unknown visitors. */
-  cold: ({ rounds, visitors }: BenchSettings) => {
-    const sessions = WARM_UP + MOST_ROUNDS * rounds * 2 * COLD_PER_SLICE;
+  cold: (settings: BenchSettings) => {
+    const { visitors } = settings;
+    const sessions = WARM_UP + mostRounds(settings) * 2 * COLD_PER_SLICE;
     const newcomers = Array.from({ length: sessions }, (_, n) => visitors + n);
     return ofVisits(visitsOf(newcomers), postVisit);
   },

@@ -7,8 +7,9 @@ import { measuredFigures } from '../../bench/figures.js';
 import { tables } from '../../bench/report/tables.js';
 import type { Results } from '../../bench/results.js';
 import { type CaseResult, type GroupResult, joined, wantedCases } from '../../bench/sections/slices.js';
-import { readSettings } from '../../bench/settings.js';
+import { mostRounds, readSettings } from '../../bench/settings.js';
 import type { Slice } from '../../bench/slice.js';
+import { COLD_PER_SLICE, Pools, WARM_UP } from '../../bench/traffic/pools.js';
 
 const names = Object.keys(GROUPS) as GroupName[];
 
@@ -59,7 +60,7 @@ t.test('every figure that cases give is found in their results, and shown', asyn
     t.ok(shown.includes(`| ${title} |`), title);
 });
 
-t.test('starts are joined so that a round of a case stays beside the same round of the others', async (t) => {
+t.test('starts are joined round beside round', async (t) => {
   const one = (perCall: number, ...rounds: number[]): CaseResult => ({
     title: 'a case',
     who: 'ours',
@@ -67,18 +68,23 @@ t.test('starts are joined so that a round of a case stays beside the same round 
     slices: rounds.map((perSecond) => ({ perSecond }) as Slice),
   });
   const { a, b } = joined([
-    { a: one(10, 1, 2, 3), b: one(10, 11, 12) },
-    { a: one(20, 4, 5), b: one(20, 14, 15) },
+    { a: one(10, 1, 2), b: one(10, 11, 12) },
+    { a: one(20, 4, 5, 6), b: one(20, 14, 15, 16) },
   ]);
-  t.same(
-    a?.slices.map(({ perSecond }) => perSecond),
-    [1, 2, 4, 5],
-  );
-  t.same(
-    b?.slices.map(({ perSecond }) => perSecond),
-    [11, 12, 14, 15],
-  );
+  const rounds = (result?: CaseResult) => result?.slices.map(({ perSecond }) => perSecond);
+  t.same(rounds(a), [1, 2, 4, 5, 6]);
+  t.same(rounds(b), [11, 12, 14, 15, 16]);
   t.equal(a?.perCall, 15);
+});
+
+t.test('there are new sessions for all rounds that may be run', async (t) => {
+  const dir = t.testdir();
+  for (const ROUNDS of ['1', '3', '4']) {
+    const settings = { ...readSettings({ ROUNDS }), visitors: 1 };
+    const { size } = new Pools(dir, settings).get('cold');
+    t.ok(size >= WARM_UP + 2 * COLD_PER_SLICE * mostRounds(settings), ROUNDS);
+    t.ok(mostRounds(settings) >= settings.rounds * 1.5);
+  }
 });
 
 t.test("what visitors' rights cost is shown, and held against its bounds", async (t) => {

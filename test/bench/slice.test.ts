@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process';
 import t from 'tap';
 import { type Disturbance, machineCpu, ownSeconds, startMeter } from '../../bench/cpu.js';
 import { cpuUs, isDisturbed, medianOf, type Slice } from '../../bench/slice.js';
+import { noiseOfMedian } from '../../bench/statistics.js';
 
 const BUSY_MS = 400;
 
@@ -75,4 +76,10 @@ t.test('CPU per operation is that of the parts that are asked for', async (t) =>
   t.equal(cpuUs(slice, 'server'), 500);
   t.equal(cpuUs(slice, 'server', 'redis'), 750);
   t.equal(cpuUs(slice, 'clickhouse'), 0);
+});
+
+t.test('the noise of a comparison goes with the starts, however many slices each has', async (t) => {
+  const once = noiseOfMedian([1.1, 1 / 1.1], 2);
+  t.ok(Math.abs(once - (3 * 1.2533 * Math.log(1.1)) / Math.SQRT2) < 1e-9);
+  t.ok(Math.abs(noiseOfMedian([1.1, 1.1, 1.1, 1 / 1.1, 1 / 1.1, 1 / 1.1], 2) - once) < 1e-9);
 });
