@@ -151,17 +151,25 @@ function schedule(): void {
 
 /** Sockets are read twice for each batch. */
 function readAgain(): void {
-  setImmediate(sendBatch);
+  setImmediate(endTurn);
+  answer();
+}
+
+function endTurn(): void {
+  isScheduled = false;
+  for (const visit of checked) visit.enter();
+  checked = [];
+  if (batch.length > 0) sendBatch();
+  answer(); // those whose reply came with the second read
+}
+
+function answer(): void {
   const visits = answered;
   answered = [];
   for (const visit of visits) visit.answer();
 }
 
 function sendBatch(): void {
-  isScheduled = false;
-  for (const visit of checked) visit.enter();
-  checked = [];
-  if (batch.length === 0) return;
   const lane = freeLanes.pop();
   if (lane === undefined) return; // sent when one is free
   const sent = batch;
