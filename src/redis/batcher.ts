@@ -245,8 +245,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     let late = 0;
     while (late < group.waiting.length && (group.waiting[late] as Op).deadline <= now) late++;
     if (late === 0) return;
-    this.#pending -= late;
     for (const op of group.waiting.splice(0, late)) op.failed(new ServiceError('unavailable'));
+    this.#settled(late);
+  }
+
+  #settled(operations: number): void {
+    this.#pending -= operations;
+    if (this.#pending === 0) this.#onIdle?.();
   }
 
   async #send(group: Group<Op>, lane: string, batch: Op[]): Promise<void> {
@@ -262,7 +267,6 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     if (!group.isNode) this.#sendWaiting(group);
     else if (group.waiting.length > 0) this.#scheduleTurn();
     for (let i = 0; i < batch.length; i++) this.#settle(group, batch[i] as Op, answers[i] as Answer);
-    if (this.#pending === 0) this.#onIdle?.();
   }
 
   async #ask(group: Group<Op>, lane: string, batch: Op[]) {
@@ -293,7 +297,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       this.#groupOfTag(this.#format.tag(op)).waiting.push(op);
       return;
     }
-    this.#pending--;
+    this.#settled(1);
     try {
       if (answer instanceof Error) op.failed(toServiceError(answer));
       else if (answer === NOT_HERE) op.failed(new ServiceError('unavailable'));

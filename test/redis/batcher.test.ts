@@ -258,6 +258,48 @@ t.test('a batcher', async (t) => {
   });
 });
 
+t.test('what waits until its deadline is refused, and counts as waiting no more', async (t) => {
+  const timeoutMs = 300;
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const direct = connectTo(redis.url);
+  t.teardown(() => direct.disconnect());
+  const store = await Store.open({
+    urls: redis.urls,
+    name: 'test',
+    timeoutMs,
+    keyPrefix: 'b',
+    buckets: 16,
+    eventShards: 1,
+    onError: () => {},
+  });
+  t.teardown(() => store.close());
+  const stall = () => {
+    const until = performance.now() + timeoutMs + 50;
+    while (performance.now() < until);
+  };
+
+  t.test('in a turn that takes longer than that, and closing does not wait for it', async (t) => {
+    const batcher = store.batcher(LINES);
+    const late = t.rejects(batcher.run({ line: 'late' }), { code: 'unavailable' });
+    const closed = batcher.close().then(() => 'closed');
+    stall();
+    await late;
+    t.equal(await Promise.race([closed, sleep(1_000, 'open')]), 'closed');
+    t.equal(await direct.exists('b:{l}:stream'), 0, 'nothing was done');
+  });
+
+  t.test('while all lanes are busy', async (t) => {
+    const batcher = store.batcher(LINES);
+    await direct.client('PAUSE', 1_000);
+    const all = Array.from({ length: 4 * 512 + 10 }, (_, i) => batcher.run({ line: `l${i}` }));
+    stall();
+    const settled = await Promise.allSettled(all);
+    t.ok(settled.every((one) => one.status === 'rejected' && one.reason.code === 'unavailable'));
+    t.equal(batcher.pending, 0);
+  });
+});
+
 t.test('a batch', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
