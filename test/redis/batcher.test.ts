@@ -2,7 +2,7 @@
 // number, and nothing counts twice.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { type Batched, Batcher, type BatchFormat } from '../../src/redis/batcher.js';
 import { connectRedis } from '../../src/redis/client.js';
@@ -170,21 +170,19 @@ const LINES: BatchFormat<Line, unknown> = {
     ops.map(({ line }) => (line.includes('wrong') ? new Error(`no ${line}`) : [line, reply])),
 };
 
-t.test('a batcher', async (t) => {
+async function openStore(t: Test, timeoutMs: number, onError: (error: Error) => void) {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
-  const store = await Store.open({
-    urls: redis.urls,
-    name: 'test',
-    timeoutMs: 20_000,
-    keyPrefix: 'b',
-    buckets: 16,
-    eventShards: 1,
-    onError: (error) => t.fail(error.message),
-  });
-  t.teardown(() => store.close());
   const direct = connectTo(redis.url);
   t.teardown(() => direct.disconnect());
+  const options = { name: 'test', timeoutMs, keyPrefix: 'b', buckets: 16, eventShards: 1, onError };
+  const store = await Store.open({ urls: redis.urls, ...options });
+  t.teardown(() => store.close());
+  return { store, direct };
+}
+
+t.test('a batcher', async (t) => {
+  const { store, direct } = await openStore(t, 20_000, (error) => t.fail(error.message));
   t.test('operations of one turn are one call, each answered with its own', async (t) => {
     const sizes: number[] = [];
     const batcher = store.batcher(LINES, (size) => sizes.push(size));
@@ -260,20 +258,7 @@ t.test('a batcher', async (t) => {
 
 t.test('what waits until its deadline is refused, and counts as waiting no more', async (t) => {
   const timeoutMs = 300;
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const direct = connectTo(redis.url);
-  t.teardown(() => direct.disconnect());
-  const store = await Store.open({
-    urls: redis.urls,
-    name: 'test',
-    timeoutMs,
-    keyPrefix: 'b',
-    buckets: 16,
-    eventShards: 1,
-    onError: () => {},
-  });
-  t.teardown(() => store.close());
+  const { store, direct } = await openStore(t, timeoutMs, () => {});
   const stall = () => {
     const until = performance.now() + timeoutMs + 50;
     while (performance.now() < until);
