@@ -1,16 +1,23 @@
 // `wishmeter requests`, `export` and `erase`: what operators do with what webhooks have left, on a real Redis.
 
+import { join } from 'node:path';
 import t from 'tap';
 import type { Command, Program } from '../../src/commands/program.js';
 import { requests } from '../../src/commands/requests.js';
 import { erase, exportVisitor } from '../../src/commands/visitor.js';
 import { readConfig } from '../../src/config.js';
+import { writeServiceUrl } from '../../src/embedded/service-url.js';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { JSON_TYPE } from '../http/orders.js';
 import { itemOf } from '../http/wishlist.js';
 import { wishmeter } from './wishmeter.js';
+
+// As in a folder where `make run` was: its ClickHouse is none of these tests'.
+const dir = t.testdir({ data: { clickhouse: {} } });
+writeServiceUrl(join(dir, 'data', 'clickhouse'), 'password', 1);
+process.chdir(dir);
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, { env: { BUCKETS: '64' } });

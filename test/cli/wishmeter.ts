@@ -12,7 +12,13 @@ export { until } from '../harness/until.js';
 export const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url));
 
 /** Nothing of the caller's settings, so that a test means the same everywhere. */
-const BARE_ENV = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR };
+const BARE_ENV = {
+  PATH: process.env.PATH,
+  HOME: process.env.HOME,
+  TMPDIR: process.env.TMPDIR,
+  // None: where the tests are run there may be that of `make run`.
+  DATA_DIR: join(tmpdir(), `wm-no-data-${process.pid}`),
+};
 
 /** Nothing is left of a test that is cut short. */
 const living = new Set<ChildProcess>();
