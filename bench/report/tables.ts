@@ -229,20 +229,24 @@ function rights({ rights: found }: Results): string {
   const { shop, sweep, webhooks, clickhouse, rate } = found;
   const row = (title: string, figure: (one: Beside) => string): Row => [title, figure(shop), figure(sweep)];
   const ms = (value: number) => `${value.toFixed(1)} ms`;
-  const ofRuns =
-    (when: 'before' | 'meanwhile') =>
-    ({ runs }: Beside) =>
-      `${ms(medianOf([runs[when]], ({ p99Ms }) => p99Ms).value)}; ${ms(Math.max(...runs[when].map(({ maxMs }) => maxMs)))}`;
+  const periods = (['before', 'meanwhile'] as const).flatMap((when) => [
+    row(`visits ${when}: p99; longest`, ({ [when]: { runs } }) => {
+      const p99 = medianOf([runs], ({ p99Ms }) => p99Ms).value;
+      return `${ms(p99)}; ${ms(Math.max(...runs.map(({ maxMs }) => maxMs)))}`;
+    }),
+    row(`${when}: Redis's longest pause, by its slowlog and latency monitor`, (one) => ms(one[when].pauseMs)),
+    row(
+      `${when}: a PING every ms: p99.9; longest`,
+      ({ [when]: { pings } }) => `${ms(pings.p999Ms)}; ${ms(pings.longestMs)}`,
+    ),
+  ]);
   const rows = [
     row('time', ({ seconds }) => `${seconds.toFixed(1)} s`),
     row("Redis's CPU, without the visits'", ({ redisCpu }) => `${redisCpu.toFixed(1)} s`),
-    row("Redis's longest pause, by its slowlog and latency monitor", ({ pauseMs }) => ms(pauseMs)),
-    row('a PING every ms: p99.9; longest', ({ pings }) => `${ms(pings.p999Ms)}; ${ms(pings.longestMs)}`),
-    row('visits before: p99; longest', ofRuns('before')),
-    row('visits meanwhile: p99; longest', ofRuns('meanwhile')),
-    row('visits that were not answered well meanwhile', ({ runs }) => {
-      const sum = (figure: (run: (typeof runs.meanwhile)[number]) => number) =>
-        runs.meanwhile.reduce((all, run) => all + figure(run), 0);
+    ...periods,
+    row('visits that were not answered well meanwhile', ({ meanwhile: { runs } }) => {
+      const sum = (figure: (run: (typeof runs)[number]) => number) =>
+        runs.reduce((all, run) => all + figure(run), 0);
       return `${count(sum(({ failed }) => failed))} of ${count(sum(({ sent }) => sent))}`;
     }),
   ];

@@ -90,11 +90,13 @@ t.test('there are new sessions for all rounds that may be run', async (t) => {
 t.test("what visitors' rights cost is shown, and held against its bounds", async (t) => {
   const run = { p99Ms: 2, maxMs: 9, sent: 10, failed: 1, disturbance: { stolen: 0, others: 0 } };
   const pings = { sent: 1, p999Ms: 3, longestMs: 4 };
-  const beside = { seconds: 7, redisCpu: 1, told: {}, pings, runs: { before: [run], meanwhile: [run, run] } };
+  const before = { runs: [run], pauseMs: 6.1, told: {}, pings };
+  const meanwhile = (pauseMs: number) => ({ runs: [run, run], pauseMs, told: {}, pings });
+  const beside = { seconds: 7, redisCpu: 1, before };
   const rights = {
     rate: 1_000,
-    shop: { ...beside, pauseMs: 5.1, visitors: 1_000_000, signedIn: 20_000 },
-    sweep: { ...beside, pauseMs: 4.9, guests: 10_000_000, expired: 1_000_000 },
+    shop: { ...beside, meanwhile: meanwhile(5.1), visitors: 1_000_000, signedIn: 20_000 },
+    sweep: { ...beside, meanwhile: meanwhile(4.9), guests: 10_000_000, expired: 1_000_000 },
     webhooks: { count: 200, p99Ms: 20, longestMs: 1_000 },
     clickhouse: { rows: 10_000_000, profiles: 1_000, seconds: 12 },
   };
@@ -109,6 +111,11 @@ t.test("what visitors' rights cost is shown, and held against its bounds", async
   t.match(
     shown,
     '| a shop of 1,000,000 visitors erased, 20,000 signed in | 10,000,000 guests swept, 1,000,000 go |',
+  );
+  t.match(shown, "| before: Redis's longest pause, by its slowlog and latency monitor | 6.1 ms | 6.1 ms |");
+  t.match(
+    shown,
+    "| meanwhile: Redis's longest pause, by its slowlog and latency monitor | 5.1 ms | 4.9 ms |",
   );
   t.match(shown, '| visits that were not answered well meanwhile | 2 of 20 | 2 of 20 |');
   t.match(shown, '| 1,000 profiles erased from 10,000,000 rows of ClickHouse | 12.0 s |');

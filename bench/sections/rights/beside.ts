@@ -16,20 +16,25 @@ import { upTo } from './crowd.js';
 export const RATE = 1_000;
 /** Visitors that these visits are of, each several times. */
 export const COMING_BACK = 1_000;
-const QUIET_RUNS = 3;
 
 type Run = Omit<SteadyResult, 'slowest'> & Metered;
 
-/** An erasure or a sweep beside visits. */
+/** Visits for some time, and Redis's pauses in it. */
+interface Period {
+  readonly runs: readonly Run[];
+  /** The longest by Redis's own figures, see slow-redis.ts; milliseconds. It includes what Redis waits for a core. */
+  readonly pauseMs: number;
+  readonly told: Readonly<Record<string, number>>;
+  readonly pings: Pings;
+}
+
+/** An erasure or a sweep beside visits, and the visits alone. */
 export interface Beside {
   readonly seconds: number;
   /** Seconds of CPU beyond what the visits take. */
   readonly redisCpu: number;
-  /** Redis's longest pause by its own figures, see slow-redis.ts; milliseconds. */
-  readonly pauseMs: number;
-  readonly told: Readonly<Record<string, number>>;
-  readonly pings: Pings;
-  readonly runs: Readonly<Record<'before' | 'meanwhile', readonly Run[]>>;
+  readonly before: Period;
+  readonly meanwhile: Period;
 }
 
 /** Keeps rewrites of the append-only file, which `growth` measures, out of this measurement. */
@@ -51,40 +56,48 @@ export async function beside(
   work: () => Promise<number>,
   begun: () => Promise<void> = async () => {},
 ): Promise<Beside> {
-  const redis = target.redis as Redis;
-  const runs = { before: [] as Run[], meanwhile: [] as Run[] };
   const seconds = bench.settings.quick ? 3 : 5;
-  for (let n = 0; n < QUIET_RUNS; n++) runs.before.push(await runAtRate(bench, target, seconds));
+  const run = () => runAtRate(bench, target, seconds);
+  const before = await observe(target, async () => [await run(), await run(), await run()]);
   await begun();
-  const told = await listenToRedis(redis);
-  const pinged = await startPings(redis);
   const meter = startMeter(target);
-  const began = performance.now();
+  let began = 0;
   let ended: number | undefined;
-  const working = work().then((at) => {
-    ended = at;
+  const meanwhile = await observe(target, async () => {
+    began = performance.now();
+    const working = work().then((at) => {
+      ended = at;
+    });
+    working.catch(() => {
+      ended = Number.NaN;
+    });
+    const runs: Run[] = [];
+    while (ended === undefined) runs.push(await run());
+    await working;
+    return runs;
   });
-  working.catch(() => {
-    ended = Number.NaN;
-  });
-  while (ended === undefined) runs.meanwhile.push(await runAtRate(bench, target, seconds));
-  await working;
   const { cpu } = meter();
-  const pings = await pinged();
-  const causes = await told();
-  const perVisit = cpuOfRedis(runs.before) / answered(runs.before);
+  const perVisit = cpuOfRedis(before) / answered(before);
   return {
-    seconds: (ended - began) / 1_000,
-    redisCpu: Math.max(0, (cpu.redis ?? 0) - perVisit * answered(runs.meanwhile)),
-    pauseMs: Math.max(...Object.values(causes)),
-    told: causes,
-    pings,
-    runs,
+    seconds: ((ended ?? Number.NaN) - began) / 1_000,
+    redisCpu: Math.max(0, (cpu.redis ?? 0) - perVisit * answered(meanwhile)),
+    before,
+    meanwhile,
   };
 }
 
-const answered = (runs: readonly Run[]) => runs.reduce((sum, run) => sum + run.answered, 0);
-const cpuOfRedis = (runs: readonly Run[]) => runs.reduce((sum, { cpu }) => sum + (cpu.redis ?? 0), 0);
+async function observe(target: Target, visit: () => Promise<readonly Run[]>): Promise<Period> {
+  const redis = target.redis as Redis;
+  const listened = await listenToRedis(redis);
+  const pinged = await startPings(redis);
+  const runs = await visit();
+  const pings = await pinged();
+  const told = await listened();
+  return { runs, pauseMs: Math.max(...Object.values(told)), told, pings };
+}
+
+const answered = ({ runs }: Period) => runs.reduce((sum, run) => sum + run.answered, 0);
+const cpuOfRedis = ({ runs }: Period) => runs.reduce((sum, { cpu }) => sum + (cpu.redis ?? 0), 0);
 
 export async function runAtRate(bench: Bench, target: Target, seconds: number): Promise<Run> {
   const { port } = target;

@@ -50,7 +50,9 @@ export async function measureShop(bench: Bench): Promise<{ shop: ErasedShop; web
       await untilErased(redis, 'shop/redact');
       return performance.now();
     });
-    bench.say(`a shop erased in ${shop.seconds.toFixed(1)} s, longest pause ${shop.pauseMs.toFixed(1)} ms`);
+    bench.say(
+      `a shop erased in ${shop.seconds.toFixed(1)} s, longest pause ${shop.meanwhile.pauseMs.toFixed(1)} ms`,
+    );
 
     const doors = await sumHashes([redis], keys.door('*.*'));
     if (doors.keys > COMING_BACK) throw new Error(`${doors.keys} visitors are left`);

@@ -67,7 +67,9 @@ export async function measureSweep(bench: Bench): Promise<Sweep> {
         while ((await client.exists(keys.sweep)) === 0) await sleep(POLL_MS);
       },
     );
-    bench.say(`swept in ${sweep.seconds.toFixed(1)} s, longest pause ${sweep.pauseMs.toFixed(1)} ms`);
+    bench.say(
+      `swept in ${sweep.seconds.toFixed(1)} s, longest pause ${sweep.meanwhile.pauseMs.toFixed(1)} ms`,
+    );
 
     same('guests that stay', (await countKeys(client, keys.door('*.s*'))) - COMING_BACK, guests - expired);
     for (const n of sampleOf(guests)) same(`guest ${n}`, await countOf(port, n), isExpired(n) ? 0 : 1);
