@@ -10,6 +10,7 @@ BIN := node_modules/.bin
 SOURCES := $(shell find src/. test/. bench/. -type d -o -name '*.ts' 2>/dev/null)
 PACKAGES := node_modules/.package-lock.json
 BUILD := dist/.built
+TAP := dist/.tap
 CLI := $(BIN)/wishmeter
 # NODE=22: everything runs on that version of Node, which npm has as a package for each system.
 ifdef NODE
@@ -55,12 +56,12 @@ help:
 run: build redis
 	@exec node $(CLI) start
 
-test: build redis chromium faketime nginx deploy-programs
+test: build redis chromium faketime nginx deploy-programs $(TAP)
 	@set -f; $(BIN)/tap $(TAP_FLAGS) $(TESTS) || { \
 		echo 'One file alone: make test TESTS=dist/test/<folder>/<name>.test.js'; exit 1; } # tap knows **, sh does not
 
 # Scripts and rules on their own, and the API with a Redis.
-test-fast: build redis
+test-fast: build redis $(TAP)
 	@set -f; $(BIN)/tap $(TAP_FLAGS) $(FAST_TESTS)
 
 watch: build
@@ -137,6 +138,11 @@ $(BUILD): $(PACKAGES) tsconfig.json $(SOURCES)
 	@find dist/src dist/test dist/bench -name '*.js' 2>/dev/null | while read -r js; do \
 		ts=$${js#dist/}; [ -e "$${ts%.js}.ts" ] || rm -f "$$js" "$$js.map"; done
 	@chmod +x dist/src/main.js
+	@touch $@
+
+# Else it would do so in its first run, and that with the plugins that it comes with.
+$(TAP): $(PACKAGES) package.json | $(BUILD)
+	@.ci/timed 'Building tap with its plugins' $(BIN)/tap build
 	@touch $@
 
 # npx wishmeter, in this folder.
