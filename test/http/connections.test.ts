@@ -60,6 +60,29 @@ t.test('connections', async (t) => {
     t.ok(closed < head.length - line.length + 1, 'a head in one piece closes nothing');
   });
 
+  t.test(
+    'a request whose first line was cut on its way is counted once, or it is 505 and never',
+    async (t) => {
+      const visit = JSON.stringify({ identity: { sessionId: 'cut' }, productHandle: 'x' });
+      const line = `POST ${PATH} HTTP/1.1\r\n`;
+      const rest = `host: x\r\ncontent-type: application/json\r\ncontent-length: ${visit.length}\r\n\r\n${visit}`;
+      let counted = 0;
+      for (let cut = 1; cut <= line.length; cut++) {
+        const wire = await Wire.open(t, app.port);
+        wire.socket.setNoDelay(true);
+        wire.send(line.slice(0, cut));
+        await sleep(2);
+        wire.send(line.slice(cut) + rest);
+        const answer = await wire.next({ withoutBody: true });
+        if (answer?.status === 200) counted++;
+        else t.match(answer, { status: 505, headers: { connection: 'close' } }, `cut at ${cut}`);
+      }
+      t.ok(counted > 0);
+      const { json } = await app.get(withQuery(PATH, { sessionId: 'cut', productHandle: 'x' }));
+      t.equal(json.count, counted);
+    },
+  );
+
   // uWebSockets.js does not take a request while the one before it waits for Redis: it drops the connection.
   t.test('a request on the heels of one that waits for Redis is never answered out of order', async (t) => {
     const visit = JSON.stringify({ identity: { sessionId: 'pipeline' }, productHandle: 'x' });

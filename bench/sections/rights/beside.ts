@@ -62,24 +62,23 @@ export async function beside(
   await begun();
   const meter = startMeter(target);
   let began = 0;
-  let ended: number | undefined;
+  let ended = 0;
+  let isOver = false;
   const meanwhile = await observe(target, async () => {
     began = performance.now();
-    const working = work().then((at) => {
-      ended = at;
+    const working = work().finally(() => {
+      isOver = true;
     });
-    working.catch(() => {
-      ended = Number.NaN;
-    });
+    working.catch(() => {}); // thrown below
     const runs: Run[] = [];
-    while (ended === undefined) runs.push(await run());
-    await working;
+    while (!isOver) runs.push(await run());
+    ended = await working;
     return runs;
   });
   const { cpu } = meter();
   const perVisit = cpuOfRedis(before) / answered(before);
   return {
-    seconds: ((ended ?? Number.NaN) - began) / 1_000,
+    seconds: (ended - began) / 1_000,
     redisCpu: Math.max(0, (cpu.redis ?? 0) - perVisit * answered(meanwhile)),
     before,
     meanwhile,
