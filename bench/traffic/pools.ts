@@ -69,7 +69,7 @@ const MAKERS = {
   /** Visits of unknown visitors. */
   cold: (settings: BenchSettings) => {
     const { visitors } = settings;
-    const sessions = WARM_UP + mostRounds(settings) * 2 * COLD_PER_SLICE;
+    const sessions = WARM_UP + (1 + mostRounds(settings) * 2) * COLD_PER_SLICE;
     const newcomers = Array.from({ length: sessions }, (_, n) => visitors + n);
     return ofVisits(visitsOf(newcomers), postVisit);
   },

@@ -40,7 +40,7 @@ export async function measureSweep(bench: Bench): Promise<Sweep> {
   await fillGuests(redis.url, made(guests, guestOf));
   // Its first sweep begins a minute after its start.
   const target = await startWishmeter(
-    { server: 'wishmeter', dir, isUnlogged: true },
+    { server: 'wishmeter', dir, isUnlogged: true, sweeps: true },
     [redis],
     async () => {},
   );
