@@ -71,11 +71,11 @@ export async function startWishmeter(
     for (let n = 0; n < workers; n++)
       serving.push(started(await startCommand<{ port: number }>('serve', env, root, nodeArgs)));
     const clients = masters.map(connectTo);
-    if (!sweeps) await putOffSweep(clients);
     const disconnect = async () => {
       for (const client of clients) client.disconnect();
     };
     running.push({ stop: disconnect });
+    if (!sweeps) await putOffSweep(clients);
     const [client] = clients as [Redis, ...Redis[]];
     return {
       port: serving[0]?.ready.port ?? 0,
