@@ -9,10 +9,11 @@ export async function flush({ config: given, log, ready, untilStopped }: Program
   const config = { ...given, CLICKHOUSE_URL: serviceClickHouse(given) };
   requireSettings('flush', config, 'REDIS_URL', 'CLICKHOUSE_URL');
   const { close, lost } = await startFlushing(config, log);
+  const stopped = untilStopped(); // before anyone is told
   log.info('flushing');
   ready({});
   try {
-    log.info({ signal: await Promise.race([untilStopped(), lost]) }, 'stopping');
+    log.info({ signal: await Promise.race([stopped, lost]) }, 'stopping');
   } finally {
     await close();
   }

@@ -16,9 +16,11 @@ export async function serve(program: Program): Promise<number> {
     channel && config.WORKERS > 1 ? new WorkerSiblings(channel, config.WORKERS) : undefined,
     () => serviceClickHouse(config),
   );
+  // Before anyone is told: who is told may stop it, and until here a signal ends it as it is.
+  const stopped = untilStopped();
   log.info({ host: config.HOST, port }, 'serving');
   ready({ port });
-  log.info({ signal: await untilStopped() }, 'stopping');
+  log.info({ signal: await stopped }, 'stopping');
   await drain(orphaned);
   await close();
   return 0;

@@ -7,7 +7,7 @@ import { loadMigrations } from '../../src/clickhouse/migrate.js';
 import { programPart } from '../faults/stage.js';
 import { startStores } from '../harness/stores.js';
 import { client, logLines, sql } from './started.js';
-import { type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
+import { type Running, STOPPED_ONCE_READY, spawnWishmeter, until, wishmeter } from './wishmeter.js';
 
 const KEY = 'sk_a-key-for-this-test';
 const EVENTS = 30;
@@ -53,6 +53,12 @@ t.test('three that start at once on an empty ClickHouse: one schema, and each ev
       .map(({ version }) => `${version}\t1`)
       .join('\n'),
   );
+});
+
+t.test('a signal in the moment in which it says that it flushes stops it in order', async (t) => {
+  const { env } = await databases(t);
+  const told = await wishmeter({ args: ['flush'], env: { ...env, ...STOPPED_ONCE_READY } });
+  t.match(told, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' });
 });
 
 t.test('a database that is newer is left alone, and events wait', async (t) => {

@@ -7,7 +7,7 @@ import { freePort } from '../../bench/servers/ports.js';
 import { startTestRedis } from '../harness/redis.js';
 import { restartInTurn, startTwo } from './rolling-restart.js';
 import { ask, putUnderLoad } from './shop-under-load.js';
-import { runWishmeter, spawnWishmeter, until } from './wishmeter.js';
+import { runWishmeter, STOPPED_ONCE_READY, spawnWishmeter, until } from './wishmeter.js';
 
 const VISIT = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'x' });
 
@@ -77,6 +77,14 @@ t.test('a second signal ends the drain at once', async (t) => {
   await until('it is told', () => serving.stdout().includes('"stopping"'));
   serving.child.kill('SIGTERM');
   t.match(await serving.ended, { code: 143 }, 'not 0, as when the drain has ended');
+});
+
+t.test('a signal in the moment in which it says that it serves stops it in order', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '0', ...STOPPED_ONCE_READY };
+  const { ended } = runWishmeter(t, { args: ['serve'], env });
+  t.match(await ended, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' });
 });
 
 t.test(

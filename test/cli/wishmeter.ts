@@ -27,6 +27,11 @@ process.on('exit', () => {
 });
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => process.exit(1));
 
+/** Environment of a command that gets a signal in the very moment in which it tells its parent that it is ready. */
+export const STOPPED_ONCE_READY = {
+  NODE_OPTIONS: `--import="data:text/javascript,process.send=()=>process.kill(process.pid,'SIGTERM')"`,
+};
+
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
