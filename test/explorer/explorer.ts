@@ -1,10 +1,10 @@
-// Runs the schedules of a scenario, with or without a server that ends in the middle, until all were run, one fails,
-// or there is no more time.
+// Runs schedules of a scenario, with or without a server that ends in the middle, until all were run, one fails, or as
+// many were run as were asked for. The number alone decides what runs, so a slow machine searches as much as a fast one.
 
 import { words } from './acts.js';
 import type { Crash } from './play.js';
 import type { Scenario } from './scenarios.js';
-import { Search } from './search.js';
+import { type Pending, type Schedule, Search } from './search.js';
 import type { World } from './world.js';
 
 export interface Report {
@@ -16,32 +16,44 @@ export interface Report {
   readonly strayed: number;
   /** Whether no schedule is left. */
   readonly isComplete: boolean;
-  readonly seconds: number;
   /** The first failure, in words, with what runs it again. */
   readonly failure: string | undefined;
   /** Schedules in which the server ended. */
   readonly crashes: number;
 }
 
-export interface Limits {
-  readonly schedules: number;
-  readonly seconds: number;
+/**
+ * Runs the schedules that the search finds, those with the fewest preemptions first.
+ * @param most schedules to run, with those that are cut
+ */
+export function explore(world: World, scenario: Scenario, most: number, crash?: Crash): Promise<Report> {
+  const search = new Search(scenario.addsCommute);
+  return run(world, scenario, most, () => search.next(), crash);
 }
 
-export async function explore(
+/** Runs schedules whose every step is drawn. @param random from 0 to 1, see Math.random */
+export function wander(
   world: World,
   scenario: Scenario,
-  limits: Limits,
+  times: number,
+  random: () => number,
+): Promise<Report> {
+  const choose = (enabled: readonly Pending[]) => enabled[Math.floor(random() * enabled.length)]?.id;
+  return run(world, scenario, times, () => ({ choose, ran() {}, isFaithful: true }));
+}
+
+async function run(
+  world: World,
+  scenario: Scenario,
+  most: number,
+  next: () => Schedule | undefined,
   crash?: Crash,
 ): Promise<Report> {
-  const began = performance.now();
-  const seconds = () => (performance.now() - began) / 1000;
-  const search = new Search(scenario.addsCommute);
   const found = { schedules: 0, cut: 0, strayed: 0, crashes: 0 };
   let isComplete = false;
   let failure: string | undefined;
-  while (failure === undefined && found.schedules < limits.schedules && seconds() < limits.seconds) {
-    const schedule = search.next();
+  while (failure === undefined && found.schedules + found.cut < most) {
+    const schedule = next();
     if (schedule === undefined) {
       isComplete = true;
       break;
@@ -53,7 +65,7 @@ export async function explore(
     if (outcome.hasCrashed) found.crashes++;
     if (outcome.faults.length > 0) failure = tell(scenario, outcome, crash);
   }
-  return { ...found, isComplete, seconds: seconds(), failure };
+  return { ...found, isComplete, failure };
 }
 
 /** What failed, its steps, and what runs it again. */

@@ -1,14 +1,16 @@
-// The explorer as a test: scenarios on one Redis or cluster, a few at a time. First every schedule of the operations,
-// then, for each step of each operation, the schedules in which its server ends after that step and another one is
-// asked the same again.
+// The explorer as a test: scenarios on one Redis or cluster, a few at a time. For each: schedules of its operations, those
+// with the fewest preemptions first; in the full form schedules that are drawn; and for each step of each operation a schedule in which its
+// server ends after that step and another one is asked the same again. Numbers bound it, not seconds: every run does the same.
 //
-//   FAULTS=full                every schedule there is, up to SECONDS (600) for each scenario, twice that with ends
+//   FAULTS=full                SCHEDULES (20,000) for each search, where there are as many
+//   SEED=<number>              what is drawn, as a run prints it
 //   SCENARIO=<part of a name>  only these
 //   SCHEDULE='<name>=<steps>'  only this schedule, as a failure prints it
 
 import type { Test } from 'tap';
+import { createRandom } from '../../bench/demo/random.js';
 import type { TestRedis } from '../harness/redis.js';
-import { explore, type Report, tell } from './explorer.js';
+import { explore, type Report, tell, wander } from './explorer.js';
 import { type Crash, LEFT } from './play.js';
 import type { Scenario } from './scenarios.js';
 import { makeReady } from './scripts.js';
@@ -17,21 +19,17 @@ import { Watch } from './watch.js';
 import { World } from './world.js';
 
 const IS_FULL = process.env['FAULTS'] === 'full';
-const SECONDS = Number(process.env['SECONDS'] ?? 600);
 const AT_ONCE = 8;
-
-/** For all of a test. */
-export const TIMEOUT_MS = IS_FULL ? 4 * 60 * 60_000 : 600_000;
-
 const ALL = Number.POSITIVE_INFINITY;
 
-/** Seconds for a scenario: for the search without an end of a server, and for all those with one. */
-function secondsFor({ isDeep, left }: Scenario, scenarios: number): { calm: number; crashes: number } {
-  if (IS_FULL) return { calm: SECONDS, crashes: SECONDS * 2 };
-  return { calm: isDeep ? 25 : left === undefined ? 100 / scenarios : 10, crashes: 4 };
-}
-/** Schedules for each end of a server. */
-const CRASH_SCHEDULES = IS_FULL ? ALL : 1;
+/** For all of a test: no more than what stops a run that hangs. */
+export const TIMEOUT_MS = IS_FULL ? 4 * 60 * 60_000 : 600_000;
+
+/** Schedules of a search: of a scenario that is not searched exhaustively, for each end of a server, and drawn ones. */
+const [SEARCHED, WITH_END, DRAWN] = IS_FULL
+  ? [Number(process.env['SCHEDULES'] ?? 20_000), 2_000, 500]
+  : [12, 1, 0];
+const SEED = Number(process.env['SEED'] || Math.floor(Math.random() * 1e6));
 
 export async function testScenarios(
   t: Test,
@@ -46,22 +44,28 @@ export async function testScenarios(
   const waiting = scenarios.filter(({ name }) =>
     again === undefined ? name.includes(process.env['SCENARIO'] ?? '') : again.split(/[=!]/)[0] === name,
   );
-  waiting.sort((a, b) => Number(b.isDeep) - Number(a.isDeep));
   let worlds = 0;
   const work = async () => {
     for (let scenario = waiting.shift(); scenario !== undefined; scenario = waiting.shift()) {
       const world = await World.open(redis.urls, watch, `x${worlds++}`, scenario);
       try {
         if (again !== undefined) await runAgain(t, world, scenario, again);
+        else if (scenario.left !== undefined)
+          report(t, scenario.name, await exploreEnds(world, scenario, [LEFT], SEARCHED));
         else {
-          const { calm, crashes } = secondsFor(scenario, scenarios.length);
-          if (scenario.left !== undefined) {
-            report(t, scenario.name, await exploreLeft(world, scenario, performance.now() + calm * 1000));
-            continue;
+          const found = await explore(world, scenario, scenario.isExhaustive ? ALL : SEARCHED);
+          report(t, scenario.name, found);
+          if (scenario.isExhaustive && found.failure === undefined)
+            t.ok(found.isComplete, `${scenario.name}: all there are`);
+          if (DRAWN > 0) {
+            const drawn = await wander(world, scenario, DRAWN, createRandom(SEED).next);
+            report(t, `${scenario.name}, drawn under SEED=${SEED}`, drawn);
           }
-          report(t, scenario.name, await explore(world, scenario, { schedules: ALL, seconds: calm }));
-          const ends = await exploreCrashes(world, scenario, performance.now() + crashes * 1000);
-          report(t, `${scenario.name}, servers that end`, ends);
+          report(
+            t,
+            `${scenario.name}, servers that end`,
+            await exploreEnds(world, scenario, changing(scenario), WITH_END),
+          );
         }
       } finally {
         await world.close();
@@ -71,36 +75,33 @@ export async function testScenarios(
   await Promise.all(Array.from({ length: AT_ONCE }, work));
 }
 
-/** One search for each step of each operation that changes anything: first all first steps, then all second ones. */
-async function exploreCrashes(world: World, scenario: Scenario, until: number): Promise<Report> {
+/** The operations that change anything. */
+function changing({ operations }: Scenario): number[] {
+  return [...operations.keys()].filter((i) => !['read', 'list'].includes(operations[i]?.do ?? ''));
+}
+
+/**
+ * One search for each step of these operations, after which their server ends: first all first steps, then all second ones.
+ * @param most schedules of one search
+ */
+async function exploreEnds(
+  world: World,
+  scenario: Scenario,
+  operations: readonly number[],
+  most: number,
+): Promise<Report> {
   let sum: Report | undefined;
-  let acts = [...scenario.operations.keys()].filter((i) => {
-    const act = scenario.operations[i];
-    return act?.do !== 'read' && act?.do !== 'list';
-  });
-  for (let after = 1; acts.length > 0 && sum?.failure === undefined; after++) {
+  let left = operations;
+  for (let after = 1; left.length > 0 && sum?.failure === undefined; after++) {
     const longer: number[] = [];
-    for (const operation of acts) {
-      const seconds = (until - performance.now()) / 1000;
-      const limits = { schedules: CRASH_SCHEDULES, seconds: Math.min(seconds, SECONDS / 10) };
-      const found = await explore(world, scenario, limits, { operation, after });
+    for (const operation of left) {
+      const found = await explore(world, scenario, most, { operation, after });
       sum = sum === undefined ? found : add(sum, found);
       if (found.crashes > 0) longer.push(operation);
     }
-    acts = longer;
+    left = longer;
   }
   return sum as Report;
-}
-
-/** One search for each step after which the half-done act was left. */
-async function exploreLeft(world: World, scenario: Scenario, until: number): Promise<Report> {
-  let sum: Report | undefined;
-  for (let after = 1; ; after++) {
-    const limits = { schedules: ALL, seconds: (until - performance.now()) / 1000 };
-    const found = await explore(world, scenario, limits, { operation: LEFT, after });
-    sum = sum === undefined ? found : add(sum, found);
-    if (found.crashes === 0 || found.failure !== undefined) return sum;
-  }
 }
 
 function add(a: Report, b: Report): Report {
@@ -109,20 +110,18 @@ function add(a: Report, b: Report): Report {
     cut: a.cut + b.cut,
     strayed: a.strayed + b.strayed,
     crashes: a.crashes + b.crashes,
-    seconds: a.seconds + b.seconds,
     isComplete: a.isComplete && b.isComplete,
     failure: a.failure ?? b.failure,
   };
 }
 
 function report(t: Test, name: string, { failure, ...found }: Report): void {
-  const { schedules, cut, strayed, crashes, isComplete, seconds } = found;
+  const { schedules, cut, strayed, crashes, isComplete } = found;
   const figures = [
     `${schedules} schedules${isComplete ? ', all there are' : ''}`,
     crashes > 0 ? `${crashes} with an end` : '',
     cut > 0 ? `${cut} begun in vain` : '',
     strayed > 0 ? `${strayed} strayed` : '',
-    `${seconds.toFixed(1)} s`,
   ];
   t.ok(failure === undefined, `${name}: ${figures.filter(Boolean).join(', ')}`);
   if (failure !== undefined) t.comment(failure);
