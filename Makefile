@@ -20,12 +20,13 @@ NODE_PROGRAM := $(NODE_DIR)/node_modules/$(NODE_PACKAGE)/bin/node
 export PATH := $(dir $(NODE_PROGRAM)):$(PATH)
 endif
 TESTS ?= dist/test/**/*.test.js
+CAMPAIGNS := dist/test/**/*.campaign.js
 FAST_TESTS := dist/test/{config,docs,errors,log,packages,privacy,shutdown}.test.js dist/test/{events,visits}/*.test.js \
 	dist/test/redis/{scripts,request-scripts,failures,store}.test.js dist/test/identity/{scripts,merge-scripts,rules}.test.js \
 	dist/test/wishlist/{item,wishlist-script}.test.js dist/test/flush/reader.test.js dist/test/mutations/lists.test.js \
 	dist/test/http/{access,caps,cors,error-sentences,ids,items,query,refusals,routes,visits}.test.js
 
-.PHONY: help run test test-fast test-redis test-replicas test-upgrade watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \
+.PHONY: help run test test-fast test-full test-redis test-replicas test-upgrade watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \
 	check-node redis chromium faketime nginx deploy-programs zookeeper wrk webdis
 
 help:
@@ -38,6 +39,7 @@ help:
 	@echo '  make test-fast      what needs no server, or only Redis: under a minute'
 	@echo '  make test           all tests; TESTS=dist/test/http/*.test.js for some, NODE=22 on that Node, from npm'
 	@echo '  make check          types, lint, format, import rules, unused code, what others make of the OpenAPI document'
+	@echo '  make test-full      all of it in its long form, and the campaigns: kills, floods, slow disks, clock jumps; hours'
 	@echo '  make test-redis SERVER=/usr/bin/valkey-server'
 	@echo '                      what concerns Redis, on another server program'
 	@echo '  make test-replicas  the schema of a ClickHouse cluster, on two replicas with ZooKeeper'
@@ -66,6 +68,10 @@ test-fast: build redis $(TAP)
 
 watch: build
 	@exec $(BIN)/tsc --watch --preserveWatchOutput
+
+# Everything, with the campaigns: hours. What takes long in `test` takes its long form.
+test-full: build redis chromium faketime nginx deploy-programs $(TAP)
+	@set -f; FAULTS=full exec $(BIN)/tap --timeout=14400 $(TAP_FLAGS) $(TESTS) $(CAMPAIGNS)
 
 test-redis: build
 	@.ci/test-redis "$(SERVER)"

@@ -13,7 +13,7 @@ export interface Mutation {
   /** Stands in the file exactly once. */
   readonly text: string;
   readonly replacement: string;
-  /** Compiled test files, `dist/test/….test.js`: at least one must fail. */
+  /** Compiled test files, `dist/test/….test.js` or `….campaign.js`: at least one must fail. */
   readonly tests: readonly string[];
 }
 
@@ -40,7 +40,7 @@ export function faultOf(
   if (found !== 1) return `${name}: its text is ${found} times in ${file}, not once`;
   if (!(tests.length > 0)) return `${name}: no test is named`;
   for (const test of tests) {
-    const source = test.replace(/^dist\/(test\/.+\.test)\.js$/, '$1.ts');
+    const source = test.replace(/^dist\/(test\/.+\.(test|campaign))\.js$/, '$1.ts');
     if (source === test || !existsSync(join(root, source))) return `${name}: ${test} is not there`;
     // It pins the text of every script: it fails at any change and proves nothing.
     if (file.startsWith('lua/') && source === 'test/redis/scripts.test.ts')
