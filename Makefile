@@ -26,7 +26,7 @@ FAST_TESTS := dist/test/{config,docs,errors,log,packages,privacy,shutdown}.test.
 	dist/test/wishlist/{item,wishlist-script}.test.js dist/test/flush/reader.test.js dist/test/mutations/lists.test.js \
 	dist/test/http/{access,caps,cors,error-sentences,ids,items,query,refusals,routes,visits}.test.js
 
-.PHONY: help run test test-fast test-full test-redis test-replicas test-upgrade watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \
+.PHONY: help run test test-fast test-full test-redis test-replicas watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \
 	check-node redis chromium faketime nginx deploy-programs zookeeper wrk webdis
 
 help:
@@ -43,8 +43,6 @@ help:
 	@echo '  make test-redis SERVER=/usr/bin/valkey-server'
 	@echo '                      what concerns Redis, on another server program'
 	@echo '  make test-replicas  the schema of a ClickHouse cluster, on two replicas with ZooKeeper'
-	@echo '  make test-upgrade FROM=<commit>'
-	@echo '                      from that version to this one and back, process by process, under load'
 	@echo '  make mutate         faults on purpose, each of which a test must notice; ONLY=flush for some'
 	@echo '  make soak           traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
 	@echo 'Measure it'
@@ -78,9 +76,6 @@ test-redis: build
 
 test-replicas: build zookeeper
 	@$(BIN)/tap $(TAP_FLAGS) dist/test/replicas/main.js
-
-test-upgrade: build redis
-	@main=$$(.ci/build-at "$(FROM)") && OLD_MAIN=$$main exec $(BIN)/tap $(TAP_FLAGS) dist/test/upgrade/main.js
 
 check: build redis
 	@$(BIN)/biome check --config-path=.ci $(BIOME_FLAGS) src test bench

@@ -10,7 +10,6 @@ import { Compliance } from '../identity/compliance.js';
 import type { Eraser } from '../identity/eraser.js';
 import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
-import { SCHEMA } from '../redis/deployment.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import { Items } from '../wishlist/items.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
@@ -34,10 +33,6 @@ export function openRights(config: Config, log: Logger, clickhouseUrl: () => str
       onError: () => {},
     });
     onClose(() => store.close());
-    if (store.deployment.schema < SCHEMA)
-      throw new StartupError(
-        'Redis holds data of an earlier version: start `serve` once, which upgrades it.',
-      );
     const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, undefined));
     onClose(() => visits.close());
     const appends = store.batcher(appendFormat(store.keys, config.STREAM_HIGH_WATER));

@@ -39,7 +39,6 @@ import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
 import { GuestRetention } from '../identity/retention.js';
 import { Seen } from '../identity/seen.js';
-import { upgradeDoors } from '../identity/upgrade.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { inWords } from '../redis/failures.js';
 import { VISIT_STREAMS } from '../redis/keys.js';
@@ -96,9 +95,6 @@ export function serve(
       onReplicated: metrics.replicated,
     });
     onClose(() => store.close());
-
-    const upgraded = await upgradeDoors(store);
-    if (upgraded > 0) log.info({ identities: upgraded }, 'upgraded');
 
     const access = new Access({
       apiKeys: config.API_KEYS,

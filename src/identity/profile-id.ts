@@ -48,8 +48,3 @@ export function numberOf(text: string, start: number, end: number): number {
   for (let i = start; i < end; i++) bits = (bits << 6) | (VALUE_OF[text.charCodeAt(i)] as number);
   return bits;
 }
-
-/** Whether a customer's first write made this profile; then it has been that customer's from the start. */
-export function isCustomerBorn(profileId: string): boolean {
-  return profileId[profileId.indexOf('.') + 1] === 'c';
-}

@@ -253,7 +253,6 @@ export class GuestRetention {
       keys.merged(profileId),
       keys.items(profileId),
       keys.requests(profileId),
-      keys.notes(profileId),
     ];
     const args = [this.#dayS, firstThatStays, isAlone ? 1 : 0];
     return (await this.#store.change(EXPIRE, touched, args)) as string[];

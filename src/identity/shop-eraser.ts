@@ -127,7 +127,6 @@ export class ShopEraser {
       keys.outbox(profileId),
       keys.merged(profileId),
       keys.requests(profileId),
-      keys.notes(profileId),
       ...keys.journal(profileId),
     ];
     const reply = await this.#store.change(GUEST, touched, [isAlone ? 1 : 0]);

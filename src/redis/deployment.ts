@@ -9,14 +9,12 @@ import type { Keys } from './keys.js';
 import { loadScript, runScript } from './scripts.js';
 
 /** Raised when keys change their meaning. A program refuses data that is newer than it knows. */
-export const SCHEMA = 2;
+export const SCHEMA = 1;
 
 export interface Deployment {
   readonly buckets: number;
   /** Hexadecimal, 32 bytes; secret. */
   readonly salt: string;
-  /** Of the keys; where it is an older one, src/identity/upgrade.ts brings them forward. */
-  readonly schema: number;
   /** As many as the largest EVENT_SHARDS ever used, from a moment after that. */
   readonly shards: EventShards;
 }
@@ -52,7 +50,7 @@ export async function openDeployment(
     );
   }
   const shards = await EventShards.open(client, keys, wanted.eventShards);
-  return { schema, buckets, shards, salt: reply[2] as string };
+  return { buckets, shards, salt: reply[2] as string };
 }
 
 /** Whether there is a deployment under this prefix already. @throws the connection's error */

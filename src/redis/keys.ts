@@ -41,8 +41,6 @@ export interface Keys extends StreamKeys {
   merged(profileId: string): string;
   /** sorted set: digests of request records that name this profile -> second in which they expire */
   requests(profileId: string): string;
-  /** hash of schema 1, where sessions had gone; only to be removed */
-  notes(profileId: string): string;
   /** hash: what a profile received from one that was merged into it, for some hours; see lua/merge-give.lua */
   received(profileId: string, from: string): string;
   /** hash: profiles of this bucket that were merged away in the last hours; see lua/merge-take.lua */
@@ -123,7 +121,6 @@ export function createKeys(prefix: string): Keys {
     outbox: ofProfile('o'),
     merged: ofProfile('g'),
     requests: ofProfile('q'),
-    notes: ofProfile('m'),
     received: (profileId, from) => `${received(profileId)}:${from}`,
     merges: (bucket) => `${prefix}:{${bucket}}:merges`,
     operation: (profileId, operationId) => `${prefix}:{${bucketOf(profileId)}}:k:${operationId}`,
