@@ -104,7 +104,7 @@ export function serve(
       apiKeys: config.API_KEYS,
       publishableKeys: config.PUBLISHABLE_KEYS,
       allowedOrigins: config.ALLOWED_ORIGINS,
-      shopifySecret: config.SHOPIFY_SECRET,
+      shopifySecrets: config.SHOPIFY_SECRET,
       shopUrl: config.SHOP_URL,
       visitAccess: config.VISIT_ACCESS,
       metricsToken: config.METRICS_TOKEN,

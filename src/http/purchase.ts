@@ -36,7 +36,7 @@ const EXAMPLE = {
 
 /**
  * @param deliveries remembers what was delivered
- * @param shopifySecret of the app; empty where the shop is not Shopify's
+ * @param shopifySecrets any of which may have signed a delivery; none where the shop is not Shopify's
  */
 export function purchaseOperation(
   visitors: Visitors,
@@ -44,7 +44,7 @@ export function purchaseOperation(
   settings: SettingsStore,
   purchases: Purchases,
   deliveries: RequestStore,
-  shopifySecret: string,
+  shopifySecrets: readonly string[],
 ): Operation {
   return {
     method: 'post',
@@ -61,9 +61,9 @@ export function purchaseOperation(
     maxBody: MAX_DELIVERY,
     wantsBytes: true,
     headers: [SIGNATURE, DELIVERY_ID],
-    admit: (request) => admitDelivery(request, shopifySecret),
+    admit: (request) => admitDelivery(request, shopifySecrets),
     async handle(request) {
-      const order = readOrder(authenticBody(request, shopifySecret));
+      const order = readOrder(authenticBody(request, shopifySecrets));
       const deliveryId = readDeliveryId(request, DELIVERY_ID);
       const { identity } = order;
       if (identity === null) return NOTHING_TO_SAY;
