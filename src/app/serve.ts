@@ -184,7 +184,6 @@ export function serve(
       store,
       atProfile,
       outbox,
-      recorder,
       config.SHOP_URL,
       config.APP_PROXY_PATH,
     );
@@ -213,7 +212,7 @@ export function serve(
       ...profileOperations(access, visitors, profiles),
       ...rightsOperations(identity.eraser, exporter),
       ...settingsOperations(settings),
-      purchaseOperation(visitors, identity.emails, settings, purchases, deliveries, config.SHOPIFY_SECRET),
+      purchaseOperation(visitors, profiles, settings, purchases, deliveries, config.SHOPIFY_SECRET),
       ...complianceOperations(compliance, worker, identity.emails, config.SHOPIFY_SECRET),
       beaconOperation(),
       ...docsOperations(config.BASE_PATH),
