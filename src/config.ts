@@ -59,6 +59,13 @@ function list(text: string): readonly string[] {
   );
 }
 
+function secrets(text: string): readonly string[] {
+  const found = list(text);
+  if (!found.every((one) => /^[\x21-\x7e]{16,255}$/.test(one)))
+    throw new Error('must be secrets of 16 to 255 visible characters, separated by commas');
+  return found;
+}
+
 function keyList(rule: (key: string) => boolean, sentence: string): (text: string) => readonly string[] {
   return (text) => {
     const keys = list(text);
@@ -158,8 +165,8 @@ export const SETTINGS = {
   ),
   SHOPIFY_SECRET: setting(
     '',
-    "the Shopify app's client secret: makes app-proxy requests and webhooks callers",
-    matching(/^([\x21-\x7e]{16,255})?$/, 'must be 16 to 255 visible characters'),
+    "the Shopify app's client secret: makes app-proxy requests and webhooks callers; several, comma-separated, are all good",
+    secrets,
   ),
   VISIT_ACCESS: setting(
     'session',

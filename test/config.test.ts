@@ -127,8 +127,12 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     ],
   },
   SHOPIFY_SECRET: {
-    right: ['x'.repeat(16), 'x'.repeat(255)],
-    wrong: ['x', 'x'.repeat(15), 'x'.repeat(256), 'with a blank in the secret'],
+    right: [
+      ['x'.repeat(16), ['x'.repeat(16)]],
+      ['x'.repeat(255), ['x'.repeat(255)]],
+      [`${'x'.repeat(16)}, ${'y'.repeat(17)},`, ['x'.repeat(16), 'y'.repeat(17)]],
+    ],
+    wrong: ['x', 'x'.repeat(15), 'x'.repeat(256), 'with a blank in the secret', `${'x'.repeat(16)},short`],
   },
   VISIT_ACCESS: { right: ['session', 'open', 'key'], wrong: ['Session', 'none', 'true'] },
   LINKED_SESSIONS: { right: ['closed', 'open'], wrong: ['Closed', 'true', 'none'] },
@@ -361,11 +365,16 @@ t.test('every setting, from both sides', async (t) => {
 
 t.test('without it, what is empty is none', async (t) => {
   const empty = readConfig({});
-  for (const name of ['API_KEYS', 'PUBLISHABLE_KEYS', 'ALLOWED_ORIGINS', 'REDIS_URL'] as const)
+  for (const name of [
+    'API_KEYS',
+    'PUBLISHABLE_KEYS',
+    'ALLOWED_ORIGINS',
+    'SHOPIFY_SECRET',
+    'REDIS_URL',
+  ] as const)
     t.same(empty[name], []);
   for (const name of [
     'BASE_PATH',
-    'SHOPIFY_SECRET',
     'SHARE_PAGE_URL',
     'METRICS_TOKEN',
     'CLICKHOUSE_URL',

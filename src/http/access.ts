@@ -80,7 +80,7 @@ export interface AccessSettings {
   readonly apiKeys: readonly string[];
   readonly publishableKeys: readonly string[];
   readonly allowedOrigins: readonly string[];
-  readonly shopifySecret: string;
+  readonly shopifySecrets: readonly string[];
   readonly shopUrl: string;
   readonly visitAccess: VisitAccess;
   readonly metricsToken: string;
@@ -92,7 +92,7 @@ export class Access {
   readonly #servers: readonly Caller[];
   readonly #publishableKeys: KeyRing;
   readonly #allowedOrigins: ReadonlySet<string>;
-  readonly #shopifySecret: string;
+  readonly #shopifySecrets: readonly string[];
   readonly #shopOrigin: string;
   readonly #visitAccess: VisitAccess;
   readonly #metrics: MetricsAccess;
@@ -107,7 +107,7 @@ export class Access {
     }));
     this.#publishableKeys = new KeyRing(settings.publishableKeys);
     this.#allowedOrigins = new Set(settings.allowedOrigins);
-    this.#shopifySecret = settings.shopifySecret;
+    this.#shopifySecrets = settings.shopifySecrets;
     this.#shopOrigin = new URL(settings.shopUrl).origin;
     this.#visitAccess = settings.visitAccess;
     this.#metrics = new MetricsAccess(settings.metricsToken);
@@ -196,7 +196,7 @@ export class Access {
   /** The share code is the secret. A signature only says that the answer goes into the shop's theme. */
   #reader(query: string): Caller {
     if (!hasSignature(query)) return ANYONE;
-    const verified = verifyProxySignature(query, this.#shopifySecret, Date.now());
+    const verified = verifyProxySignature(query, this.#shopifySecrets, Date.now());
     return typeof verified === 'string' ? ANYONE : THEME;
   }
 
@@ -219,7 +219,7 @@ export class Access {
    * could link its own session to the customer who is logged in.
    */
   #storefront({ origin, fetchSite }: Credentials, query: string, isWrite: boolean): Caller {
-    const parameters = verifyProxySignature(query, this.#shopifySecret, Date.now());
+    const parameters = verifyProxySignature(query, this.#shopifySecrets, Date.now());
     if (typeof parameters === 'string') throw new ServiceError('unauthorized', SIGNATURE_FAULTS[parameters]);
     const isForeign = origin !== '' && origin !== this.#shopOrigin && !this.isAllowedOrigin(origin);
     if (isWrite && (isForeign || fetchSite === 'cross-site'))

@@ -46,12 +46,12 @@ const DOCS: Readonly<Record<ComplianceKind, { id: string; summary: string; examp
   },
 };
 
-/** @param shopifySecret of the app; empty where the shop is not Shopify's */
+/** @param shopifySecrets any of which may have signed a delivery; none where the shop is not Shopify's */
 export function complianceOperations(
   compliance: Compliance,
   worker: ComplianceWorker,
   emails: Emails,
-  shopifySecret: string,
+  shopifySecrets: readonly string[],
 ): Operation[] {
   return COMPLIANCE_KINDS.map((kind) => {
     const { id, summary, example } = DOCS[kind];
@@ -69,9 +69,9 @@ export function complianceOperations(
       maxBody: MAX_DELIVERY,
       wantsBytes: true,
       headers: [SIGNATURE, EVENT_ID, DELIVERY_ID],
-      admit: (request) => admitDelivery(request, shopifySecret),
+      admit: (request) => admitDelivery(request, shopifySecrets),
       async handle(request) {
-        const { email, ...delivery } = readCompliance(authenticBody(request, shopifySecret));
+        const { email, ...delivery } = readCompliance(authenticBody(request, shopifySecrets));
         const deliveryId = readDeliveryId(request, EVENT_ID, DELIVERY_ID) || randomUUID();
         const normal = normaliseEmail(email);
         const asked: ComplianceRequest = {

@@ -1,17 +1,21 @@
 // POST /webhook/purchase: an order, from Shopify or from a shop's own server. Each line is recorded for analysts, and with
 // the setting on, what was bought leaves the wishlist.
 //
+// An order names a customer, a session, or both; each becomes known by it, and the two stay as they are: somebody's e-mail
+// address at the checkout is no login.
+//
 // Deliveries repeat, under the same id or under another one for the same order. Both are recorded before the order is
 // acted on, and it is acted on under the record of the order: what failed half-way is completed by any repeat, a repeat
-// of what is done does nothing. An order that names no visitor leaves no record.
+// of what is done does nothing. These two records name no visitor, so that they outlive an erasure. What a removal has to
+// remember of profiles has a record of its own. An order that names no visitor leaves no record.
 
-import type { Emails } from '../identity/emails.js';
+import type { Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
-import { namesIn } from '../identity-rules.js';
+import type { Identity } from '../identity-rules.js';
 import type { RequestStore } from '../redis/requests.js';
 import { readOrder } from '../validation/order.js';
 import { orderBody } from '../validation/schemas.js';
-import type { Purchases } from '../wishlist/purchases.js';
+import { type Purchase, type Purchases, rowsOf } from '../wishlist/purchases.js';
 import type { SettingsStore } from '../wishlist/settings.js';
 import { deliveryAnswer } from './answers.js';
 import type { Operation } from './operation.js';
@@ -25,6 +29,8 @@ import {
 } from './webhook.js';
 
 const NOTHING_TO_SAY = '{}';
+/** Lines that are recorded at once, so that no order takes all the places of other requests. */
+const RECORDED_AT_ONCE = 1_000;
 
 const EXAMPLE = {
   id: 820982911946154,
@@ -36,16 +42,43 @@ const EXAMPLE = {
 
 /**
  * @param deliveries remembers what was delivered
- * @param shopifySecret of the app; empty where the shop is not Shopify's
+ * @param shopifySecrets any of which may have signed a delivery; none where the shop is not Shopify's
  */
 export function purchaseOperation(
   visitors: Visitors,
-  emails: Emails,
+  profiles: Profiles,
   settings: SettingsStore,
   purchases: Purchases,
   deliveries: RequestStore,
-  shopifySecret: string,
+  shopifySecrets: readonly string[],
 ): Operation {
+  /** @param at when the order was delivered first, milliseconds since 1970 */
+  async function take(order: Purchase, identity: Identity, at: number): Promise<void> {
+    const named = await Promise.all(
+      separately(identity).map(async (who) => ({ who, ...(await visitors.find(who, false)) })),
+    );
+    const [first] = named as [(typeof named)[number]];
+    const buyer = named.find(({ who, known }) => known && who.sessionId !== null) ?? first;
+    const rows = rowsOf(identity, order, at);
+    for (let i = 0; i < rows.length; i += RECORDED_AT_ONCE)
+      await Promise.all(
+        rows.slice(i, i + RECORDED_AT_ONCE).map((encode) => visitors.record(buyer.who, false, encode)),
+      );
+    if ((await settings.read()).autoRemoveAfterPurchase)
+      for (const { who, known, profileId } of named) {
+        if (!known) continue;
+        const removal = await deliveries.part(
+          `removal ${who.customerId === null ? 's' : 'c'}`,
+          order.orderId,
+        );
+        await purchases.remove(profileId, buyer.profileId, identity, order, removal);
+      }
+    // Last: a retry finds the same buyer.
+    for (const { who } of named) await visitors.enter('resolve', who, false);
+    // An address leads to all that is kept of its visitor, and a session may be another's than the customer's: not there.
+    await profiles.keep(first.profileId, first.who);
+  }
+
   return {
     method: 'post',
     doc: {
@@ -61,23 +94,27 @@ export function purchaseOperation(
     maxBody: MAX_DELIVERY,
     wantsBytes: true,
     headers: [SIGNATURE, DELIVERY_ID],
-    admit: (request) => admitDelivery(request, shopifySecret),
+    admit: (request) => admitDelivery(request, shopifySecrets),
     async handle(request) {
-      const order = readOrder(authenticBody(request, shopifySecret));
+      const order = readOrder(authenticBody(request, shopifySecrets));
       const deliveryId = readDeliveryId(request, DELIVERY_ID);
       const { identity } = order;
       if (identity === null) return NOTHING_TO_SAY;
-      const { autoRemoveAfterPurchase } = await settings.read();
       const act = () =>
-        deliveries.run({ scope: 'order', key: order.orderId, fingerprint: '' }, '', async (operation) => {
-          const { known, profileId } = await visitors.find(identity, false);
-          if (identity.email !== null) await emails.note(profileId, namesIn(identity), identity.email);
-          await purchases.record(profileId, identity, order, operation);
-          if (known && autoRemoveAfterPurchase) await purchases.remove(profileId, identity, order, operation);
+        deliveries.run({ scope: 'order', key: order.orderId, fingerprint: '' }, '', async ({ at }) => {
+          await take(order, identity, at);
           return NOTHING_TO_SAY;
         });
       if (deliveryId === '') return act();
       return deliveries.run({ scope: 'delivery', key: deliveryId, fingerprint: '' }, '', act);
     },
   };
+}
+
+/** An identity for each of its ids, the customer's first. */
+function separately(identity: Identity): Identity[] {
+  return [
+    { ...identity, sessionId: null },
+    { ...identity, customerId: null },
+  ].filter(({ customerId, sessionId }) => customerId !== null || sessionId !== null);
 }

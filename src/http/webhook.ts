@@ -1,6 +1,7 @@
 // What all webhooks have in common: who may deliver, and the id under which a delivery repeats.
 //
-// Shopify's signature is the base64 HMAC-SHA256, under the app's secret, of the raw body.
+// Shopify's signature is the base64 HMAC-SHA256, under a secret, of the raw body: webhooks
+// of the app are signed with the app's, those that a merchant makes in the admin with one of the shop's.
 // https://shopify.dev/docs/apps/build/webhooks/subscribe/https
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -19,26 +20,29 @@ const MAX_DELIVERY_ID = 255;
 const DIGEST = /^[A-Za-z0-9+/]{43}=$/;
 
 /** Refuses by the head alone what can't be authentic. @throws ServiceError `unauthorized` */
-export function admitDelivery(request: Request, shopifySecret: string): void {
+export function admitDelivery(request: Request, shopifySecrets: readonly string[]): void {
   if (request.caller.kind === 'server') return;
   const signature = request.header(SIGNATURE);
   if (signature === '') throw new ServiceError('unauthorized', UNSIGNED);
-  if (shopifySecret === '') throw new ServiceError('unauthorized', UNCHECKED);
+  if (shopifySecrets.length === 0) throw new ServiceError('unauthorized', UNCHECKED);
   if (!DIGEST.test(signature)) throw wrong();
 }
 
 /** @throws ServiceError `unauthorized` */
-export function authenticBody(request: Request, shopifySecret: string): Buffer {
+export function authenticBody(request: Request, shopifySecrets: readonly string[]): Buffer {
   const bytes = request.bytes as Buffer;
   if (request.caller.kind === 'server') return bytes;
-  if (shopifySecret !== '' && isSigned(bytes, request.header(SIGNATURE), shopifySecret)) return bytes;
+  if (isSigned(bytes, request.header(SIGNATURE), shopifySecrets)) return bytes;
   throw wrong();
 }
 
-function isSigned(body: Buffer, signature: string, secret: string): boolean {
-  const expected = Buffer.from(createHmac('sha256', secret).update(body).digest('base64'));
+function isSigned(body: Buffer, signature: string, secrets: readonly string[]): boolean {
   const given = Buffer.from(signature);
-  return given.length === expected.length && timingSafeEqual(given, expected);
+  const matches = secrets.filter((secret) => {
+    const expected = Buffer.from(createHmac('sha256', secret).update(body).digest('base64'));
+    return given.length === expected.length && timingSafeEqual(given, expected);
+  });
+  return matches.length > 0;
 }
 
 /** The first of these headers that was sent; empty where none was. @throws ServiceError `invalid_request` */

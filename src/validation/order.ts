@@ -17,7 +17,7 @@ import { compile } from './validator.js';
 
 const checkOrder = compile<Fields & { id: number | string; line_items: unknown[] }>(orderBody);
 
-/** The note attribute in which a shop's theme leaves the session of a guest. */
+/** The note attribute in which a shop's theme leaves the session of the visitor. */
 const SESSION_ATTRIBUTE = 'wishlist_session_id';
 
 /** @throws ServiceError `invalid_json`, `invalid_request` */
@@ -34,7 +34,7 @@ export function readOrder(bytes: Buffer): Purchase {
 function readBuyer(order: Fields): Identity | null {
   const { customer, note_attributes: attributes } = order;
   const customerId = isFields(customer) ? idOf(customer['id'], isCustomerId) : null;
-  const sessionId = customerId === null ? readSession(attributes) : null;
+  const sessionId = readSession(attributes);
   if (customerId === null && sessionId === null) return null;
   return {
     customerId,
@@ -47,7 +47,6 @@ function readBuyer(order: Fields): Identity | null {
   };
 }
 
-/** For the index of addresses; it is kept nowhere. */
 function readEmail({ customer, email, contact_email: contact }: Fields): string | null {
   const given = [isFields(customer) ? customer['email'] : undefined, email, contact];
   return given.map(normaliseEmail).find((one) => one !== undefined) ?? null;

@@ -1,6 +1,5 @@
 // Puts the parts of wishlists together.
 
-import type { Recorder } from '../events/recorder.js';
 import type { AtProfile } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
 import { Items } from './items.js';
@@ -24,14 +23,13 @@ export function openWishlist(
   store: Store,
   atProfile: AtProfile,
   outbox: Outbox,
-  recorder: Recorder,
   shopUrl: string,
   proxyPath: string,
 ): WishlistParts {
   return {
     items: new Items(atProfile, outbox),
     shares: new Shares(store, outbox, `${shopUrl}/apps/${proxyPath}/wishlist/share/`),
-    purchases: new Purchases(atProfile, outbox, recorder),
+    purchases: new Purchases(atProfile, outbox),
     settings: new SettingsStore(store),
   };
 }

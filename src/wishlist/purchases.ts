@@ -3,7 +3,6 @@
 // takes what has its variant.
 
 import { ServiceError } from '../errors.js';
-import type { Recorder } from '../events/recorder.js';
 import { encodeOrderLine, type OrderLine } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
 import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
@@ -30,41 +29,24 @@ export const DELIVERY_REMEMBERED_S = 48 * 60 * 60;
 
 /** Items that one step removes, so that no script runs for long; an order may name hundreds. */
 const REMOVED_AT_ONCE = 50;
-/** Lines that are recorded at once, so that no order takes all the places of other requests. */
-const RECORDED_AT_ONCE = 1_000;
 
 export class Purchases {
   readonly #atProfile: AtProfile;
   readonly #outbox: Outbox;
-  readonly #recorder: Recorder;
 
-  constructor(atProfile: AtProfile, outbox: Outbox, recorder: Recorder) {
+  constructor(atProfile: AtProfile, outbox: Outbox) {
     this.#atProfile = atProfile;
     this.#outbox = outbox;
-    this.#recorder = recorder;
   }
 
   /**
-   * Tells analysts of each line. A repeat under the same operation makes the same rows, which ClickHouse shows once.
-   * @param profileId of the visitor, known or not
-   * @throws ServiceError `unavailable`, `overloaded`
-   */
-  async record(profileId: string, identity: Identity, order: Purchase, { at }: Operation): Promise<void> {
-    const rows = order.lines.flatMap((line, i) =>
-      saysNothing(line) ? [] : [encodeOrderLine(at, profileId, identity, order, i, line)],
-    );
-    for (let i = 0; i < rows.length; i += RECORDED_AT_ONCE)
-      await Promise.all(
-        rows.slice(i, i + RECORDED_AT_ONCE).map((row) => this.#recorder.append(row, profileId)),
-      );
-  }
-
-  /**
-   * Removes what was bought, with an event for each item; once under the operation, however often called.
+   * Removes what was bought from a wishlist, with an event for each item; once under the operation, however often called.
+   * @param profileId whose wishlist it is @param buyer the profile that the events belong to
    * @throws ServiceError `unavailable`, `overloaded`
    */
   async remove(
     profileId: string,
+    buyer: string,
     identity: Identity,
     { orderId, lines }: Purchase,
     operation: Operation,
@@ -86,7 +68,7 @@ export class Purchases {
               {
                 type: 'autoRemoveAfterPurchase',
                 origin: 'purchase',
-                profileId: at,
+                profileId: buyer,
                 identity,
                 payload: { orderId, productId, variantId, quantity, price },
               },
@@ -124,6 +106,23 @@ export class Purchases {
     }
     return fields;
   }
+}
+
+/**
+ * How each line of an order reads for analysts, under a profile. With the same time they are the same rows, which
+ * ClickHouse shows once.
+ * @param at of the order, milliseconds since 1970
+ */
+export function rowsOf(
+  identity: Identity,
+  order: Purchase,
+  at: number,
+): readonly ((profileId: string) => string)[] {
+  return order.lines.flatMap((line, i) =>
+    saysNothing(line)
+      ? []
+      : [(profileId: string) => encodeOrderLine(at, profileId, identity, order, i, line)],
+  );
 }
 
 function saysNothing({ productId, variantId, price }: PurchasedLine): boolean {

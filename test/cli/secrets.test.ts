@@ -84,7 +84,7 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
   const env = {
     REDIS_URL: redis.url,
     PUBLISHABLE_KEYS: SECRETS.publishable,
-    SHOPIFY_SECRET: SECRETS.shopify,
+    SHOPIFY_SECRET: `${SECRETS.shopify},${SECRETS.shopify}-BEFORE`,
     METRICS_TOKEN: SECRETS.metrics,
     FLUSH_METRICS_PORT: '0',
     LOG_LEVEL: 'trace',
@@ -166,7 +166,10 @@ t.test(
         DRAIN_MS: '0',
         METRICS_TOKEN: SECRETS.metrics,
       };
-      const running = spawnWishmeter({ args: ['serve'], env: { ...env, SHOPIFY_SECRET: SECRETS.shopify } });
+      const running = spawnWishmeter({
+        args: ['serve'],
+        env: { ...env, SHOPIFY_SECRET: `${SECRETS.shopify},${SECRETS.shopify}-BEFORE` },
+      });
       t.teardown(async () => {
         running.child.kill('SIGKILL');
         await running.ended;

@@ -67,7 +67,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: HIGH_WATER });
   const identity = openIdentity(store, visits, recorder, wishlists, MAX_PRODUCTS);
   const { atProfile, emails, eraser, linker, outbox, profiles, visitors } = identity;
-  const wishlist = openWishlist(store, atProfile, outbox, recorder, 'https://shop.example', 'w');
+  const wishlist = openWishlist(store, atProfile, outbox, 'https://shop.example', 'w');
   const { items, shares } = wishlist;
   const requests = new RequestStore(store);
   const { salt, buckets } = store.deployment;

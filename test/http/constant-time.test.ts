@@ -43,6 +43,13 @@ t.test('of several keys all are compared, whichever it is', async (t) => {
   t.notMatch(find, /\bbreak\b/);
 });
 
+t.test('a signature is compared under each of several secrets, whichever it is', async (t) => {
+  for (const file of COMPARES.slice(1)) {
+    t.match(code(file), /secrets\.filter\(/, file);
+    t.notMatch(code(file), /secrets\.(some|every|find\w*|includes)\(/i, file);
+  }
+});
+
 t.test('a key that is remembered is compared to its last character', async (t) => {
   const source = code('../key-ring.ts');
   for (const name of ['#recall\\(key: string', 'function isSame\\(']) {

@@ -94,7 +94,7 @@ async function listenWithLarge(asText: boolean) {
     apiKeys: [],
     publishableKeys: [],
     allowedOrigins: [],
-    shopifySecret: '',
+    shopifySecrets: [],
     shopUrl: 'http://shop',
     visitAccess: 'session',
     metricsToken: '',

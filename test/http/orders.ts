@@ -64,3 +64,86 @@ export const purchasesOf = async (
   of: TestApp,
   who: { sessionId?: string; customerId?: string },
 ) => (await eventsOf(redis, of, who)).filter(({ type }) => type === 'autoRemoveAfterPurchase');
+
+interface Line {
+  readonly product_id: number | null;
+  readonly variant_id: number | null;
+  readonly quantity?: number;
+  readonly price?: string;
+}
+
+/**
+ * An order as Shopify sends it with `orders/paid`, as far as shops that use this service may see. A guest's has a customer,
+ * too, whose account is disabled.
+ */
+export function shopifyOrder(
+  who: { readonly customer?: number; readonly session?: string; readonly email?: string },
+  lines: readonly Line[],
+  rest: object = {},
+) {
+  const id = 5_400_000_000_000 + ++orders;
+  const { customer, session, email = customer === undefined ? null : `c${customer}@shop.example` } = who;
+  const money = (amount: string) => ({
+    shop_money: { amount, currency_code: 'EUR' },
+    presentment_money: { amount, currency_code: 'EUR' },
+  });
+  return {
+    id,
+    admin_graphql_api_id: `gid://shopify/Order/${id}`,
+    cancel_reason: null,
+    cancelled_at: null,
+    confirmed: true,
+    contact_email: email,
+    created_at: '2026-03-02T10:15:00+01:00',
+    currency: 'EUR',
+    presentment_currency: 'EUR',
+    email,
+    financial_status: 'paid',
+    fulfillment_status: null,
+    name: `#${id % 10_000}`,
+    note_attributes:
+      session === undefined
+        ? []
+        : [
+            { name: 'gift', value: 'no' },
+            { name: 'wishlist_session_id', value: session },
+          ],
+    source_name: 'web',
+    taxes_included: true,
+    test: false,
+    discount_applications: [],
+    ...(customer === undefined
+      ? { customer: null }
+      : {
+          customer: {
+            id: customer,
+            admin_graphql_api_id: `gid://shopify/Customer/${customer}`,
+            email,
+            first_name: 'Ada',
+            last_name: 'Guest',
+            state: 'disabled',
+            verified_email: true,
+            currency: 'EUR',
+          },
+        }),
+    line_items: lines.map(({ quantity = 1, price = '79.90', ...line }, i) => ({
+      id: id * 10 + i,
+      admin_graphql_api_id: `gid://shopify/LineItem/${id * 10 + i}`,
+      current_quantity: quantity,
+      fulfillable_quantity: quantity,
+      gift_card: false,
+      name: 'A thing',
+      price,
+      price_set: money(price),
+      product_exists: true,
+      quantity,
+      total_discount: '0.00',
+      total_discount_set: money('0.00'),
+      discount_allocations: [],
+      tax_lines: [],
+      ...line,
+    })),
+    refunds: [],
+    ...rest,
+  };
+}

@@ -59,9 +59,10 @@ export async function buy(server: Server, who = GUEST) {
 /** As the webhook does: under a request record, that a crash leaves without an answer. */
 export async function deliver(server: Server, who: Identity, key: string, lines: readonly PurchasedLine[]) {
   const purchase = { orderId: '1', identity: who, currency: 'EUR', lines };
-  return server.deliveries.run({ scope: 'order', key, fingerprint: '' }, '', async (delivery) => {
+  return server.deliveries.run({ scope: 'order', key, fingerprint: '' }, '', async () => {
     const { profileId } = await server.visitors.find(who, false);
-    await server.purchases.remove(profileId, who, purchase, delivery);
+    const removal = await server.deliveries.part('removal', key);
+    await server.purchases.remove(profileId, profileId, who, purchase, removal);
     return '{}';
   });
 }

@@ -50,9 +50,9 @@ eachRedis(t, async (t, redis) => {
         await add(first, GUEST, '1');
         // Its place is recorded, and nothing is done there.
         await first.deliveries
-          .run({ scope: 'order', key: 'd', fingerprint: '' }, '', async (delivery) => {
+          .run({ scope: 'order', key: 'd', fingerprint: '' }, '', async () => {
             const { profileId } = await first.visitors.find(GUEST, false);
-            await delivery.settle(profileId);
+            await (await first.deliveries.part('removal', 'd')).settle(profileId);
             throw new ServiceError('unavailable');
           })
           .catch((error) => t.equal(error.code, 'unavailable'));

@@ -135,7 +135,7 @@ export async function startServer(
   );
   const server: Server = {
     ...identity,
-    ...openWishlist(store, identity.atProfile, identity.outbox, recorder, 'https://shop.example', 'w'),
+    ...openWishlist(store, identity.atProfile, identity.outbox, 'https://shop.example', 'w'),
     store,
     deliveries: new RequestStore(store),
     wishlists,
