@@ -1,12 +1,16 @@
--- Takes a door away that leads to what was erased: its identity is unknown from now on. Where its own profile has become
--- another customer's (a shared device), it goes back there.
+#!lua flags=allow-oom
+-- Unlinks an identity from a profile that is erased: it is unknown from now on. Where its default profile has become
+-- another customer's (a shared device), it gets a fresh profile instead, which it owns itself: it never reads what is
+-- not its own.
 --
 -- KEYS[1] ids of its bucket   KEYS[2] its door   KEYS[3] its own profile
+-- KEYS[4] the fresh profile   KEYS[5] merged: what came to the fresh profile
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the identity, `s:<session>` or `c:<customer>`
 -- ARGV[3] its field as the sender knows it, `<room> <move>`
 -- ARGV[4] its own profile's id
+-- ARGV[5] the fresh profile's id, in the same bucket
 --
 -- Returns 1, or 0 where it has another field; then nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
@@ -19,7 +23,9 @@ end
 local room, move = string.match(ARGV[3], '^(%S+) (%d+)$')
 local facts = redis.call('HMGET', KEYS[3], 'heir', 'owner')
 if room ~= ARGV[4] and (facts[1] or facts[2]) then
-  redis.call('HSET', KEYS[1], ARGV[2], ARGV[4] .. ' ' .. string.format('%.0f', move + 1))
+  redis.call('HSET', KEYS[4], 'owner', ARGV[2])
+  redis.call('HSET', KEYS[5], ARGV[2], '')
+  redis.call('HSET', KEYS[1], ARGV[2], ARGV[5] .. ' ' .. string.format('%.0f', move + 1))
 else
   redis.call('HDEL', KEYS[1], ARGV[2])
   redis.call('DEL', KEYS[2])

@@ -101,6 +101,11 @@ export function isCustomerName(name: string): boolean {
   return name.startsWith('c:') || name.startsWith('C:');
 }
 
+/** Whether a name, see identityName, is a session's. */
+export function isSessionName(name: string): boolean {
+  return name.startsWith('s:') || name.startsWith('S:');
+}
+
 /** The names of an identity's ids, the customer's first. */
 export function namesIn({ customerId, sessionId }: Identity): string[] {
   return [
@@ -109,14 +114,14 @@ export function namesIn({ customerId, sessionId }: Identity): string[] {
   ];
 }
 
-/** Longest field that keeps a Redis hash a listpack (hash-max-listpack-value). */
-const LISTPACK_VALUE_BYTES = 64;
+/** Longest id that its name has in clear: the name fits a listpack's longest field (hash-max-listpack-value, 64). */
+export const MAX_CLEAR_ID_BYTES = 62;
 
 /**
  * The name of an identity in Redis: `c:<customer>` or `s:<session>`. Long ids are hashed (`C:`, `S:`):
  * one long field would turn the whole bucket from a listpack into a hash table.
  */
 export function identityName(kind: 'c' | 's', id: string): string {
-  if (fitsBytes(id, LISTPACK_VALUE_BYTES - 2)) return `${kind}:${id}`;
+  if (fitsBytes(id, MAX_CLEAR_ID_BYTES)) return `${kind}:${id}`;
   return `${kind.toUpperCase()}:${createHash('sha256').update(id).digest('base64url')}`;
 }

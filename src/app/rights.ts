@@ -9,6 +9,7 @@ import { Recorder } from '../events/recorder.js';
 import { Compliance } from '../identity/compliance.js';
 import type { Eraser } from '../identity/eraser.js';
 import { Exporter } from '../identity/exporter.js';
+import type { NamedVisitors } from '../identity/named-visitor.js';
 import { openIdentity } from '../identity/open.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import { Items } from '../wishlist/items.js';
@@ -17,6 +18,7 @@ import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from '
 
 export interface Rights extends Closeable {
   readonly compliance: Compliance;
+  readonly named: NamedVisitors;
   readonly eraser: Eraser;
   readonly exporter: Exporter;
 }
@@ -50,6 +52,7 @@ export function openRights(config: Config, log: Logger, clickhouseUrl: () => str
     onClose(() => rows.close());
     return {
       compliance: new Compliance(store),
+      named: identity.named,
       eraser: identity.eraser,
       exporter: new Exporter(store, identity.doors, items, identity.emails, rows.read.bind(rows)),
     };

@@ -206,7 +206,7 @@ export function serve(
       ...shareOperations(access, sessions, visitors, profiles, shares, items),
       sharePage,
       ...profileOperations(access, visitors, profiles),
-      ...rightsOperations(identity.eraser, exporter),
+      ...rightsOperations(identity.named, identity.eraser, exporter),
       ...settingsOperations(settings),
       purchaseOperation(visitors, profiles, settings, purchases, deliveries, config.SHOPIFY_SECRET),
       ...complianceOperations(compliance, worker, identity.emails, config.SHOPIFY_SECRET),

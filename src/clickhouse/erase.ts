@@ -1,9 +1,20 @@
-// Deletes rows of erased profiles: one mutation a table for all of them. It rewrites the parts that have such rows, so
-// it is not done for each visitor on its own.
+// Deletes the rows that erasures cover. Those of erased profiles go in one mutation a table for all of them, because a
+// mutation rewrites the parts that have such rows. Rows that name an erased customer or session under another profile
+// are looked up first and deleted by their event ids: ClickHouse keeps the text of mutations, and customer and session
+// ids stay out of it.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { EVERY_PROFILE } from '../identity-rules.js';
 import { localTable, onCluster } from './cluster.js';
+import {
+  type ErasedUntil,
+  isErasedRow,
+  isIdentityName,
+  NAMES_IDENTITY,
+  namedParams,
+  type OwnedRow,
+  type Until,
+} from './erased-rows.js';
 
 /** Tables with rows of visitors, and whose clock `time` is of. */
 export const VISITOR_TABLES: readonly {
@@ -13,7 +24,7 @@ export const VISITOR_TABLES: readonly {
   /** It has sipHash64 of the profile id, and not the id. */
   readonly isHash?: boolean;
   readonly time: string;
-  readonly clock: 'server' | 'redis';
+  readonly clock: keyof Until;
 }[] = [
   { name: 'events_stored', profile: 'profile_id', time: 'occurred_at', clock: 'server' },
   { name: 'visits_stored', profile: 'profile_id', time: 'occurred_at', clock: 'redis' },
@@ -22,17 +33,12 @@ export const VISITOR_TABLES: readonly {
   { name: 'visitor_merges_stored', profile: 'old', isHash: true, time: 'merged_at', clock: 'server' },
 ];
 
-export interface ErasedProfile {
-  /** Or EVERY_PROFILE. */
-  readonly profileId: string;
-  /** Rows up to then go, milliseconds since 1970. */
-  readonly until: Readonly<Record<'server' | 'redis', number>>;
-}
-
-/** Profiles of one mutation: 90 bytes of query each, below ClickHouse's default max_query_size. */
-const AT_ONCE = 2_000;
-/** Ids are made here (src/identity/profile-id.ts); anything else is not put into a query. */
-const PROFILE_ID = /^[0-9a-z]+\.[A-Za-z0-9_-]+$/;
+/** Profiles of one mutation: 90 bytes of query each, below ClickHouse's default max_query_size of 256 KiB. */
+const PROFILES_AT_ONCE = 2_000;
+/** Identities of one query: 32 KB of parameters, below ClickHouse's default http_max_field_value_size of 128 KiB. */
+const NAMES_AT_ONCE = 500;
+/** Events of one mutation: 40 bytes of query each. */
+const EVENTS_AT_ONCE = 5_000;
 
 /**
  * Resolves when the rows are gone from what ClickHouse answers with, and from its current parts.
@@ -40,37 +46,76 @@ const PROFILE_ID = /^[0-9a-z]+\.[A-Za-z0-9_-]+$/;
  * @param cluster name, empty for one server
  * @throws ClickHouse's or the connection's error
  */
-export async function eraseRows(
-  client: ClickHouseClient,
-  profiles: readonly ErasedProfile[],
-  cluster = '',
-): Promise<void> {
-  const erase = async (table: string, condition: string) => {
+export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, cluster = ''): Promise<void> {
+  const erase: Erase = async (table, condition) => {
     await client.command({
       query: `ALTER TABLE ${localTable(table, cluster)}${onCluster(cluster)} DELETE WHERE ${condition}`,
       // 2: on all replicas.
       clickhouse_settings: { mutations_sync: cluster === '' ? '1' : '2' },
     });
   };
-  for (const { until } of profiles.filter(({ profileId }) => profileId === EVERY_PROFILE))
+  const all = erased.get(EVERY_PROFILE);
+  if (all !== undefined)
     for (const { name, time, clock } of VISITOR_TABLES)
-      await erase(name, `toUnixTimestamp64Milli(${time}) <= ${Math.floor(until[clock])}`);
-  const known = profiles.filter(({ profileId }) => PROFILE_ID.test(profileId));
-  for (let i = 0; i < known.length; i += AT_ONCE) {
-    const some = known.slice(i, i + AT_ONCE);
-    const texts = some.map(({ profileId }) => `'${profileId}'`);
-    const hashes = await hashesOf(client, texts);
-    for (const { name, profile, isHash = false, time, clock } of VISITOR_TABLES) {
-      const ids = (isHash ? hashes : texts).join(',');
-      const untils = some.map(({ until }) => Math.floor(until[clock])).join(',');
-      await erase(
-        name,
-        `${profile} IN (${ids}) AND
-          toUnixTimestamp64Milli(${time}) <= transform(${profile}, [${ids}], [${untils}], toInt64(-1))`,
-      );
-    }
-  }
+      await erase(name, `toUnixTimestamp64Milli(${time}) <= ${Math.floor(all.until[clock])}`);
+  const keys = [...erased.keys()].filter((key) => key !== EVERY_PROFILE);
+  const profiles = keys.filter((key) => !isIdentityName(key));
+  for (let i = 0; i < profiles.length; i += PROFILES_AT_ONCE)
+    await eraseProfiles(client, erase, erased, profiles.slice(i, i + PROFILES_AT_ONCE));
+  const names = keys.filter(isIdentityName);
+  for (let i = 0; i < names.length; i += NAMES_AT_ONCE)
+    await eraseNaming(client, erase, erased, names.slice(i, i + NAMES_AT_ONCE));
   await forgetMutations(client, cluster);
+}
+
+type Erase = (table: string, condition: string) => Promise<void>;
+
+async function eraseProfiles(
+  client: ClickHouseClient,
+  erase: Erase,
+  erased: ErasedUntil,
+  profiles: readonly string[],
+): Promise<void> {
+  const texts = profiles.map(literal);
+  const hashes = await hashesOf(client, texts);
+  for (const { name, profile, isHash = false, time, clock } of VISITOR_TABLES) {
+    const ids = (isHash ? hashes : texts).join(',');
+    const untils = profiles.map((id) => Math.floor(erased.get(id)?.until[clock] ?? 0)).join(',');
+    await erase(
+      name,
+      `${profile} IN (${ids}) AND
+        toUnixTimestamp64Milli(${time}) <= transform(${profile}, [${ids}], [${untils}], toInt64(-1))`,
+    );
+  }
+}
+
+/** Rows of other profiles that name an identity: an order names both ids, and a session may have changed hands. */
+async function eraseNaming(
+  client: ClickHouseClient,
+  erase: Erase,
+  erased: ErasedUntil,
+  names: readonly string[],
+): Promise<void> {
+  const answer = await client.query({
+    query: `SELECT DISTINCT toString(event_id) AS id, toString(sipHash64(event_id)) AS hash,
+        toInt64(toUnixTimestamp64Milli(occurred_at)) AS at, profile_id, customer_id, session_id
+      FROM events_stored WHERE ${NAMES_IDENTITY}`,
+    query_params: namedParams(names),
+    format: 'JSONEachRow',
+  });
+  const rows = await answer.json<OwnedRow & { id: string; hash: string; at: string }>();
+  const events = rows.filter((row) => isErasedRow(row, Number(row.at), 'server', erased));
+  for (let i = 0; i < events.length; i += EVENTS_AT_ONCE) {
+    const some = events.slice(i, i + EVENTS_AT_ONCE);
+    // In this order: after a crash in between the events are found again.
+    await erase('steps_stored', `event IN (${some.map(({ hash }) => hash).join(',')})`);
+    await erase('events_stored', `event_id IN (${some.map(({ id }) => literal(id)).join(',')})`);
+  }
+}
+
+/** A text as SQL's literal. */
+function literal(text: string): string {
+  return `'${text.replaceAll(/['\\]/g, '\\$&').replaceAll('\0', '\\0')}'`;
 }
 
 /**

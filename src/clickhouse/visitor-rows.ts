@@ -1,8 +1,9 @@
-// All rows of a visitor, for an export: what analysts see of these profiles, without FINAL, which would sort whole tables.
+// All rows of a visitor, for an export: what analysts see of these profiles and identities, without FINAL, which would
+// sort whole tables.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';
-import type { ErasedProfile } from './erase.js';
+import { type ErasedUntil, isErasedRow, NAMES_IDENTITY, namedParams, type OwnedRow } from './erased-rows.js';
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -20,6 +21,8 @@ const TIMEOUT_MS = 30_000;
 const OF_EVENT =
   'occurred_at, profile_id, customer_id, session_id, product_id, variant_id, quantity, price, currency';
 
+const OF_VISITOR = `(profile_id IN {profiles: Array(String)} OR ${NAMES_IDENTITY})`;
+
 const QUERIES: Readonly<
   Record<keyof VisitorRows, { readonly clock: 'server' | 'redis'; readonly query: string }>
 > = {
@@ -27,7 +30,7 @@ const QUERIES: Readonly<
     clock: 'server',
     query: `SELECT event_id, type, device, locale, origin, product_handle, source, channel, share_code,
         inventory_available, compare_at, payload, ${OF_EVENT}
-      FROM events_stored WHERE profile_id IN {profiles: Array(String)} AND origin NOT IN ('merge', 'order')
+      FROM events_stored WHERE ${OF_VISITOR} AND origin NOT IN ('merge', 'order')
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },
   visitLog: {
@@ -39,7 +42,7 @@ const QUERIES: Readonly<
   purchases: {
     clock: 'server',
     query: `SELECT order_id, ${OF_EVENT}
-      FROM events_stored WHERE profile_id IN {profiles: Array(String)} AND origin = 'order'
+      FROM events_stored WHERE ${OF_VISITOR} AND origin = 'order'
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },
 };
@@ -58,15 +61,17 @@ export class VisitorRowReader {
   }
 
   /**
-   * @param erased of these profiles: rows up to then are none any more, though ClickHouse may still have them
+   * @param names of identities, see identityName
+   * @param erased rows that ClickHouse may still have, and that are none any more
    * @returns undefined where there is no ClickHouse @throws ClickHouse's or the connection's error
    */
   async read(
     profiles: readonly string[],
-    erased: readonly ErasedProfile[],
+    names: readonly string[],
+    erased: ErasedUntil,
   ): Promise<VisitorRows | undefined> {
     const client = await this.#connect();
-    return client && readVisitorRows(client, profiles, erased);
+    return client && readVisitorRows(client, { profiles, ...namedParams(names) }, erased);
   }
 
   /** The embedded one has another password after each start. */
@@ -90,24 +95,22 @@ export class VisitorRowReader {
 
 async function readVisitorRows(
   client: ClickHouseClient,
-  profiles: readonly string[],
-  erased: readonly ErasedProfile[],
+  params: Readonly<Record<string, readonly string[]>>,
+  erased: ErasedUntil,
 ): Promise<VisitorRows> {
-  const until = new Map(erased.map((one) => [one.profileId, one.until]));
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   const read = async (kind: keyof VisitorRows): Promise<readonly Row[]> => {
     const { query, clock } = QUERIES[kind];
     const answer = await client.query({
       query,
       format: 'JSONEachRow',
-      query_params: { profiles },
+      query_params: params,
       abort_signal: signal,
       clickhouse_settings: { date_time_output_format: 'iso' },
     });
-    return (await answer.json<Row>()).filter((row) => {
-      const limit = until.get(row['profile_id'] as string);
-      return limit === undefined || Date.parse(row['occurred_at'] as string) > limit[clock];
-    });
+    return (await answer.json<Row & OwnedRow>()).filter(
+      (row) => !isErasedRow(row, Date.parse(row['occurred_at'] as string), clock, erased),
+    );
   };
   const [events, visitLog, purchases] = await Promise.all([
     read('events'),

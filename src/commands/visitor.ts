@@ -9,16 +9,16 @@ import { withRights } from './rights.js';
 
 export function erase(program: Program): Promise<number> {
   const identity = readIdentity('erase', program.args);
-  return withRights(program, async ({ eraser }) => {
-    const erased = await eraser.eraseAll(identity);
+  return withRights(program, async ({ named, eraser }) => {
+    const erased = await eraser.eraseNamed(await named.find(identity));
     program.stdout.write(`${JSON.stringify({ erased })}\n`);
   });
 }
 
 export function exportVisitor(program: Program): Promise<number> {
   const identity = readIdentity('export', program.args);
-  return withRights(program, async ({ exporter }) => {
-    const found = await exporter.exportOf(identity);
+  return withRights(program, async ({ named, exporter }) => {
+    const found = await exporter.exportNamed(await named.find(identity));
     if (found === undefined) throw new StartupError('No visitor is known by this e-mail address.');
     program.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
   });

@@ -15,6 +15,8 @@ import { servicePassword, writeServiceUrl } from './service-url.js';
 
 const HOST = '127.0.0.1';
 const KEEP_ALIVE_MS = 30_000;
+/** As ClickHouse's http_max_uri_size: parameters of a query are in the URL. */
+const MAX_HEADER_BYTES = 1024 * 1024;
 /** Less than what clickhouse.ts waits before SIGKILL. */
 const FINISH_MS = 7_000;
 const RETRY_MS = 100;
@@ -57,7 +59,10 @@ const engine = await openEngine().catch(() =>
   fail(`ClickHouse can't open ${dir}: another process is using it, or it may not be written.`),
 );
 const password = servicePassword(dir);
-const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, await createHandler(engine, password));
+const server = createServer(
+  { keepAliveTimeout: KEEP_ALIVE_MS, maxHeaderSize: MAX_HEADER_BYTES },
+  await createHandler(engine, password),
+);
 
 server.once('error', (error: NodeJS.ErrnoException) => {
   const taken = error.code === 'EADDRINUSE';

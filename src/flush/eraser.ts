@@ -8,6 +8,7 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { eraseRows } from '../clickhouse/erase.js';
+import { isIdentityName } from '../clickhouse/erased-rows.js';
 import type { RedisClient } from '../redis/client.js';
 import type { EventShards } from '../redis/event-shards.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
@@ -37,7 +38,7 @@ export interface EraserSpec {
 
 /**
  * @param underWayMs as above
- * @returns the number of profiles whose rows are gone now
+ * @returns the number of profiles and identities whose rows are gone now
  * @throws Redis's and ClickHouse's errors
  */
 export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS): Promise<number> {
@@ -46,22 +47,19 @@ export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS):
   if (erasures.size === 0) return 0;
   await eraseDeadLetters(spec, erasures);
   const oldest = await oldestWaiting(spec);
-  const due = [...erasures].filter(([, { redisUntil }]) => redisUntil + underWayMs < oldest);
+  // Identities first: a compliance request is closed once the profiles of its visitor are done.
+  const due = [...erasures]
+    .filter(([, { until }]) => until.redis + underWayMs < oldest)
+    .sort(([a], [b]) => Number(isIdentityName(b)) - Number(isIdentityName(a)));
   if (due.length === 0) return 0;
-  await eraseRows(
-    clickhouse,
-    due.map(([profileId, { until, redisUntil }]) => ({
-      profileId,
-      until: { server: until, redis: redisUntil },
-    })),
-    spec.cluster,
-  );
+  await eraseRows(clickhouse, new Map(due), spec.cluster);
   for (let i = 0; i < due.length; i += AT_ONCE) {
-    const args = due.slice(i, i + AT_ONCE).flatMap(([profileId, { held }]) => [profileId, held]);
+    const args = due.slice(i, i + AT_ONCE).flatMap(([what, { held }]) => [what, held]);
     await runScript(redis, DONE, [keys.erasures], args);
   }
-  spec.onErased?.(due.length);
-  log.info({ profiles: due.length }, 'erased from ClickHouse');
+  const profiles = due.filter(([what]) => !isIdentityName(what)).length;
+  spec.onErased?.(profiles);
+  log.info({ profiles }, 'erased from ClickHouse');
   return due.length;
 }
 

@@ -1,27 +1,24 @@
-// Profiles that were erased, and whose rows may still wait in streams or dead letters, or be in ClickHouse.
+// What was erased, and whose rows may still wait in streams or dead letters, or be in ClickHouse.
 //
 // An erasure says "up to now" (lua/erasures.lua). A line is older if its time is: that was taken before the line was sent,
 // so it does not matter when the line comes. What waits is left out when its batch is inserted. What is in ClickHouse, or
 // on its way, is deleted by src/flush/eraser.ts, and only then is an erasure forgotten: so a batch that was sent before,
 // and is sent again without these lines, brings nothing back.
 
-import { EVERY_PROFILE } from '../identity-rules.js';
+import { isErasedRow, type OwnedRow, type Until, untilOf } from '../clickhouse/erased-rows.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 
 export interface Erasure {
   /** As it is held; what is held may have become another since. */
   readonly held: string;
-  /** Milliseconds of the servers' clocks. */
-  readonly until: number;
-  /** Milliseconds of Redis's clock. */
-  readonly redisUntil: number;
+  readonly until: Until;
 }
 
 const PAGE = 1_000;
 const NEWLINE = 0x0a;
 
-/** By profile. @throws Redis's errors */
+/** By profile id, identity name, or EVERY_PROFILE. @throws Redis's errors */
 export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<string, Erasure>> {
   const erasures = new Map<string, Erasure>();
   if ((await redis.hlen(keys.erasures)) === 0) return erasures;
@@ -31,8 +28,7 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
     cursor = next;
     for (let i = 0; i < fields.length; i += 2) {
       const held = fields[i + 1] as string;
-      const [until, redisUntil] = held.split(' ').map(Number) as [number, number];
-      erasures.set(fields[i] as string, { held, until, redisUntil });
+      erasures.set(fields[i] as string, { held, until: untilOf(held) });
     }
   } while (cursor !== '0');
   return erasures;
@@ -44,17 +40,13 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
  * @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, place, profile, …)
  */
 export function isErased(line: string, erasures: ReadonlyMap<string, Erasure>): boolean {
-  const of = (profileId: string) => [erasures.get(profileId), erasures.get(EVERY_PROFILE)];
   if (!line.startsWith('{')) {
-    const [seconds, , , , profileId = ''] = line.split('\t', 5);
-    const ms = Math.round(Number(seconds) * 1_000);
-    return of(profileId).some((erasure) => erasure !== undefined && ms <= erasure.redisUntil);
+    const [seconds, , , , profile_id] = line.split('\t', 5);
+    return isErasedRow({ profile_id }, Math.round(Number(seconds) * 1_000), 'redis', erasures);
   }
   try {
-    const { profile_id, occurred_at } = JSON.parse(line) as { profile_id?: string; occurred_at?: number };
-    return of(profile_id ?? '').some(
-      (erasure) => erasure !== undefined && Number(occurred_at) <= erasure.until,
-    );
+    const row = JSON.parse(line) as OwnedRow & { readonly occurred_at?: unknown };
+    return isErasedRow(row, Number(row.occurred_at), 'server', erasures);
   } catch {
     return false;
   }

@@ -3,6 +3,7 @@
 import { ServiceError } from '../errors.js';
 import type { Eraser } from '../identity/eraser.js';
 import type { Exporter } from '../identity/exporter.js';
+import type { NamedVisitors } from '../identity/named-visitor.js';
 import { readProfile } from '../validation/requests.js';
 import { profileBody, profileQuery } from '../validation/schemas.js';
 import { erasureAnswer, exportAnswer } from './answers.js';
@@ -11,7 +12,7 @@ import { MAX_BODY, type Operation } from './operation.js';
 const EXAMPLE = { customerId: '7' };
 const UNKNOWN_EMAIL = 'No visitor is known by this e-mail address.';
 
-export function rightsOperations(eraser: Eraser, exporter: Exporter): Operation[] {
+export function rightsOperations(visitors: NamedVisitors, eraser: Eraser, exporter: Exporter): Operation[] {
   return [
     {
       method: 'get',
@@ -27,7 +28,8 @@ export function rightsOperations(eraser: Eraser, exporter: Exporter): Operation[
       subject: 'administration',
       maxBody: 0,
       async handle(request) {
-        const found = await exporter.exportOf(readProfile(undefined, request.query()));
+        const named = await visitors.find(readProfile(undefined, request.query()));
+        const found = await exporter.exportNamed(named);
         if (found === undefined) throw new ServiceError('not_found', UNKNOWN_EMAIL);
         return JSON.stringify(found);
       },
@@ -38,7 +40,7 @@ export function rightsOperations(eraser: Eraser, exporter: Exporter): Operation[
         id: 'eraseProfile',
         tag: 'Profiles',
         summary:
-          'Erases a visitor, by all ids and the e-mail address that are given; where a proxy drops the body, the query names the same',
+          'Erases a visitor, by customer id, session id or e-mail address; where a proxy drops the body, the query names the same',
         query: { schema: { properties: profileQuery.properties }, example: {} },
         body: { schema: profileBody, example: { identity: EXAMPLE }, optional: true },
         answer: erasureAnswer,
@@ -48,7 +50,9 @@ export function rightsOperations(eraser: Eraser, exporter: Exporter): Operation[
       maxBody: MAX_BODY,
       async handle(request) {
         const identity = readProfile(request.body, request.body === undefined ? request.query() : {});
-        return JSON.stringify({ erased: await eraser.eraseAll(identity) });
+        return JSON.stringify({
+          erased: await eraser.eraseNamed(await visitors.find(identity)),
+        });
       },
     },
   ];

@@ -18,7 +18,7 @@ import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
-import type { ProfileIds } from './profile-id.js';
+import { freshLike, type ProfileIds } from './profile-id.js';
 
 const POINT = loadScript<number>('point');
 const MOVE_OUT = loadScript<string | number>('move-out');
@@ -103,6 +103,15 @@ export class Doors {
     return door;
   }
 
+  /** `where` by plain reads, which Redis answers while it is at its `maxmemory`: a batch with visits fails then. */
+  async look(name: string): Promise<Door> {
+    const { keys } = this.#store;
+    const own = this.ownProfile(name);
+    const field = await this.#store.call((client) => client.hget(keys.ids(bucketOf(own)), name));
+    if (field !== null) return doorOf(field);
+    return doorOf((await this.#store.call((client) => client.exists(keys.door(own)))) === 1 ? '.' : '');
+  }
+
   /** The profile that an identity has, or would get. */
   async find(name: string): Promise<Settled> {
     const { field, room } = await this.where(name);
@@ -146,15 +155,22 @@ export class Doors {
   }
 
   /**
-   * Takes an identity's door away; where its own profile is another's room by now, it leads there.
+   * Unlinks an identity from an erased profile; where its default profile is another customer's by now, it gets a fresh one.
    * @returns false where it changed
    */
   async free(name: string, door: Door): Promise<boolean> {
     const { keys } = this.#store;
     const own = this.ownProfile(name);
-    const touched = [keys.ids(bucketOf(own)), keys.door(own), keys.profile(own)];
+    const fresh = freshLike(own);
+    const touched = [
+      keys.ids(bucketOf(own)),
+      keys.door(own),
+      keys.profile(own),
+      keys.profile(fresh),
+      keys.merged(fresh),
+    ];
     this.#rooms.delete(name);
-    return (await this.#store.change(FREE, touched, [name, door.field, own])) === 1;
+    return (await this.#store.change(FREE, touched, [name, door.field, own, fresh])) === 1;
   }
 
   /** Whether a profile is a room, or was one and has an heir. */

@@ -3,8 +3,9 @@
 //
 //   at home   (one slot)  ──erase-home──▶ gone, in one step
 //   linked    root ──condemn──▶ `@`: nothing can be done there any more but this ──▶ the same for each profile that came
-//             to it ──▶ things, page by page ──▶ written down for streams and ClickHouse ──▶ doors ──▶ each profile and
-//             its maker's door, in one step; the root last
+//             to it ──▶ things, page by page ──▶ its identities: rows that name one queued for erasure from streams and
+//             ClickHouse, unlinked ──▶ rows of its profiles queued ──▶ each profile and its maker's door, in one step; the
+//             root last
 //
 // What may ever lead to a room (a door, a merge) is registered there before it does (lua/register.lua), so the root knows
 // all that has to go, and it goes last: it is the journal. Who meets an `@`, on any server, finishes what was begun; the
@@ -19,26 +20,24 @@
 //   - A line for the stream was written before the erasure says "up to now" (lua/erasures.lua); see src/flush/erasures.ts.
 
 import { ServiceError } from '../errors.js';
-import { type Identity, namesIn } from '../identity-rules.js';
 import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
 import { bucketOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Doors } from './doors.js';
-import { type Emails, normaliseEmail } from './emails.js';
+import type { Emails } from './emails.js';
+import { ErasureSteps } from './erasure-steps.js';
 import { isProfile } from './merge.js';
+import type { NamedVisitor } from './named-visitor.js';
 
 const CONDEMN = loadScript('condemn');
 const THINGS = loadScript('erase-things');
 const ROOM = loadScript('erase-room');
 const HOME = loadScript('erase-home');
-const ERASURES = loadScript('erasures');
-const PUT = loadScript('put');
 
 /** Each lost round means that another request changed the same identity. */
 const ROUNDS = 16;
-const PAGE = 250;
-/** Keys, fields or profiles that one call takes. */
+/** Keys that one call takes. */
 const AT_ONCE = 100;
 
 /** What is erased with a room. */
@@ -60,11 +59,11 @@ export class Eraser {
   readonly #doors: Doors;
   readonly #atProfile: AtProfile;
   readonly #emails: Emails;
-  readonly #writesDown: boolean;
+  readonly #steps: ErasureSteps;
   readonly #onErased: (() => void) | undefined;
 
   /**
-   * @param writesDown whether what is erased is written down for streams and ClickHouse; not where all of the shop is
+   * @param queuesRows see ErasureSteps
    * @param onErased told of each visitor
    */
   constructor(
@@ -72,14 +71,14 @@ export class Eraser {
     doors: Doors,
     atProfile: AtProfile,
     emails: Emails,
-    writesDown = true,
+    queuesRows = true,
     onErased?: () => void,
   ) {
     this.#store = store;
     this.#doors = doors;
     this.#atProfile = atProfile;
     this.#emails = emails;
-    this.#writesDown = writesDown;
+    this.#steps = new ErasureSteps(store, queuesRows);
     this.#onErased = onErased;
   }
 
@@ -95,22 +94,25 @@ export class Eraser {
 
   async #erase(name: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const { room } = await this.#doors.where(name);
+      const { room } = await this.#doors.look(name);
       if (room === undefined) {
         const wasKnown = await this.#eraseHome(name, onErasing);
         if (wasKnown !== undefined) return wasKnown;
-      } else if (await this.#eraseRoom(room, onErasing)) return true;
+      } else if (await this.#eraseRoom(room, onErasing, name)) return true;
       else await this.#doors.mend(name, room);
     }
     throw new ServiceError('unavailable');
   }
 
-  /** Erases by each id that an identity has, and its e-mail address. @returns whether there was anyone @throws as `erase` */
-  async eraseAll(identity: Identity): Promise<boolean> {
-    const normal = normaliseEmail(identity.email);
-    let erased = false;
-    for (const name of namesIn(identity)) erased = (await this.erase(name)) || erased;
-    if (normal !== undefined) erased = (await this.eraseByEmail(this.#emails.digest(normal))) || erased;
+  /** Erases the visitor that a caller has named. @returns whether there was one @throws as `erase` */
+  async eraseNamed({ names, digest }: NamedVisitor): Promise<boolean> {
+    let erased = digest !== undefined && (await this.eraseByEmail(digest));
+    for (const [i, name] of names.entries()) {
+      if (i === 0 && digest === undefined) erased = await this.erase(name);
+      // Its rows go. Linked meanwhile, it is another visitor's.
+      else if ((await this.#doors.look(name)).room === undefined)
+        erased = ((await this.#eraseHome(name, () => {})) ?? false) || erased;
+    }
     return erased;
   }
 
@@ -149,7 +151,7 @@ export class Eraser {
       if (await this.#eraseRoom(profileId, onErasing)) return true;
       if (maker === '') return false;
       // Who went away since then has left its profile as a room, or a tombstone that leads to one; or left it long ago.
-      if ((await this.#doors.where(maker)).room !== undefined) return this.#eraseRoom(profileId, onErasing);
+      if ((await this.#doors.look(maker)).room !== undefined) return this.#eraseRoom(profileId, onErasing);
       const wasKnown = await this.#eraseHome(maker, onErasing, by);
       if (wasKnown !== undefined) return wasKnown;
     }
@@ -171,13 +173,13 @@ export class Eraser {
     const { keys } = this.#store;
     const own = this.#doors.ownProfile(name);
     const digests: string[] = [];
-    for await (const came of this.#fieldsOf(keys.merged(own)))
+    for await (const came of this.#steps.fieldsOf(keys.merged(own)))
       if (came.startsWith('@')) digests.push(came.slice(1));
     if (by !== '' && !digests.includes(by.slice(1)))
-      return (await this.#doors.where(name)).room === undefined ? false : undefined;
+      return (await this.#doors.look(name)).room === undefined ? false : undefined;
     await onErasing([own]);
-    await this.#writeDown([own]);
-    await this.#eraseRequests(own);
+    await this.#steps.queueRows([own, name]);
+    await this.#steps.eraseRequests(own);
     const touched = [
       keys.ids(bucketOf(own)),
       keys.door(own),
@@ -192,15 +194,15 @@ export class Eraser {
     const reply = await this.#store.change(HOME, touched, [name, by]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply as [number, string];
-    if (code !== '') await this.#eraseCode(code);
+    if (code !== '') await this.#steps.eraseCode(code);
     for (const digest of digests) await this.#emails.forget(digest, [own]);
-    // Events may have come since it was written down.
-    await this.#writeDown([own]);
+    // Events may have come since their rows were queued.
+    await this.#steps.queueRows([own, name]);
     return wasKnown === 1;
   }
 
-  /** @returns false where there is no such room (any more) */
-  async #eraseRoom(room: string, onErasing: OnErasing): Promise<boolean> {
+  /** @param name an identity that leads there @returns false where there is no such room (any more) */
+  async #eraseRoom(room: string, onErasing: OnErasing, name?: string): Promise<boolean> {
     let root = room;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const reply = await this.#condemn(root, root, '', []);
@@ -216,7 +218,7 @@ export class Eraser {
       }
       const scope: Scope = {
         profiles: new Set([root]),
-        names: new Set(),
+        names: new Set(name === undefined ? [] : [name]),
         codes: new Set(),
         digests: new Set(),
       };
@@ -261,7 +263,7 @@ export class Eraser {
         readFrom.add(profileId);
         const [, , , , journal] = keys.journal(profileId);
         for (const key of [keys.merged(profileId), journal as string])
-          for await (const came of this.#fieldsOf(key)) {
+          for await (const came of this.#steps.fieldsOf(key)) {
             if (came.startsWith('#')) codes.add(came.slice(1));
             else if (came.startsWith('@')) digests.add(came.slice(1));
             else if (isProfile(came)) candidates.add(came);
@@ -286,7 +288,7 @@ export class Eraser {
     const { keys } = this.#store;
     const makers = new Map([...names].map((name) => [this.#doors.ownProfile(name), name]));
     for (const profileId of profiles) {
-      await this.#eraseRequests(profileId);
+      await this.#steps.eraseRequests(profileId);
       const received = [...profiles].map((from) => keys.received(profileId, from));
       const [, , , , cameBefore] = keys.journal(profileId);
       const things = [
@@ -299,13 +301,12 @@ export class Eraser {
       for (let i = 0; i < things.length; i += AT_ONCE)
         await this.#store.change(THINGS, [keys.profile(profileId), ...things.slice(i, i + AT_ONCE)], []);
     }
-    for (const code of codes) await this.#eraseCode(code);
-    if (!(await this.#isUnderWay(root))) return;
-    await this.#writeDown([...profiles]);
-    for (const name of names)
-      if (!profiles.has(this.#doors.ownProfile(name))) await this.#freeDoor(name, root, profiles);
+    for (const code of codes) await this.#steps.eraseCode(code);
+    for (const name of names) await this.#unlink(name, root, profiles);
     // As late as possible: a retry by the address finds what is left to do. Until the root goes, no new visitor can be here.
     if (!(await this.#isUnderWay(root))) return;
+    // After the identities: where no profile is queued any more, no identity of the visitor is.
+    await this.#steps.queueRows([...profiles]);
     for (const digest of digests) await this.#emails.forget(digest, [...profiles]);
     for (const profileId of [...profiles].filter((one) => one !== root))
       await this.#eraseProfile(profileId, makers.get(profileId) ?? '', profiles);
@@ -327,54 +328,20 @@ export class Eraser {
     await this.#store.change(ROOM, touched, [profileId, maker, ...profiles]);
   }
 
-  async #freeDoor(name: string, root: string, profiles: ReadonlySet<string>): Promise<void> {
+  /** Queues the rows that name an identity, if it leads to what is erased, and unlinks it. */
+  async #unlink(name: string, root: string, profiles: ReadonlySet<string>): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
-      const door = await this.#doors.where(name);
+      const door = await this.#doors.look(name);
       // Moves of a door never repeat: one that has changed since is not what is compared with.
       if (door.room === undefined || !(await this.#isUnderWay(root))) return;
+      const leadsHere = profiles.has(door.room);
+      if (leadsHere) await this.#steps.queueRows([name]);
+      // Its door goes with its default profile.
+      if (leadsHere && profiles.has(this.#doors.ownProfile(name))) return;
       // Where it leads elsewhere, a change that would lead it here may be on its way.
-      const isDone = profiles.has(door.room)
-        ? await this.#doors.free(name, door)
-        : await this.#doors.stir(name, door);
+      const isDone = leadsHere ? await this.#doors.free(name, door) : await this.#doors.stir(name, door);
       if (isDone) return;
     }
     throw new ServiceError('unavailable');
-  }
-
-  /** Request records that name a profile. */
-  async #eraseRequests(profileId: string): Promise<void> {
-    const key = this.#store.keys.requests(profileId);
-    const digests = await this.#store.call((client) => client.zrange(key, '0', '-1'));
-    for (let i = 0; i < digests.length; i += AT_ONCE)
-      await Promise.all(
-        digests
-          .slice(i, i + AT_ONCE)
-          .map((digest) => this.#store.change(PUT, [this.#store.keys.request(digest)], [''])),
-      );
-  }
-
-  async #eraseCode(code: string): Promise<void> {
-    await this.#store.change(PUT, [this.#store.keys.share(code)], ['']);
-  }
-
-  /** Their rows in streams and in ClickHouse go, up to now. */
-  async #writeDown(profiles: readonly string[]): Promise<void> {
-    if (!this.#writesDown) return;
-    for (let i = 0; i < profiles.length; i += AT_ONCE)
-      await this.#store.change(
-        ERASURES,
-        [this.#store.keys.erasures],
-        [Date.now(), ...profiles.slice(i, i + AT_ONCE)],
-      );
-  }
-
-  async *#fieldsOf(key: string): AsyncGenerator<string> {
-    let cursor = '0';
-    do {
-      const from = cursor;
-      const [next, fields] = await this.#store.call((client) => client.hscan(key, from, 'COUNT', PAGE));
-      cursor = next;
-      for (let i = 0; i < fields.length; i += 2) yield fields[i] as string;
-    } while (cursor !== '0');
   }
 }

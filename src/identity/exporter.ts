@@ -1,17 +1,18 @@
 // All that is kept of a visitor, for one who asks: what Redis has, and the rows that ClickHouse has under the present
-// profile and all earlier ones. Creates and links nothing.
+// profile and all earlier ones, or that name an identity of the visitor. Creates and links nothing.
 
-import type { ErasedProfile } from '../clickhouse/erase.js';
+import { type ErasedUntil, isIdentityName, untilOf } from '../clickhouse/erased-rows.js';
 import type { VisitorRows } from '../clickhouse/visitor-rows.js';
 import { ServiceError } from '../errors.js';
-import { EVERY_PROFILE, type Identity, isCustomerName, namesIn } from '../identity-rules.js';
+import { EVERY_PROFILE } from '../identity-rules.js';
 import { bucketOf } from '../redis/keys.js';
 import type { Store } from '../redis/store.js';
 import type { Item } from '../wishlist/item.js';
 import type { Items } from '../wishlist/items.js';
 import type { Doors } from './doors.js';
-import { type Emails, type Indexed, normaliseEmail } from './emails.js';
+import type { Emails, Indexed } from './emails.js';
 import { isProfile } from './merge.js';
+import type { NamedVisitor } from './named-visitor.js';
 
 export interface VisitorExport {
   readonly profileId: string;
@@ -37,7 +38,8 @@ export interface FoundVisitors extends VisitorExport {
 /** See VisitorRowReader.read. */
 export type ReadRows = (
   profiles: readonly string[],
-  erased: readonly ErasedProfile[],
+  names: readonly string[],
+  erased: ErasedUntil,
 ) => Promise<VisitorRows | undefined>;
 
 /** What is told of a profile; other fields are how it is kept. */
@@ -63,82 +65,93 @@ export class Exporter {
   }
 
   /**
-   * The visitor of an identity: by customer id, else session id, else e-mail address.
    * @returns also of one that is unknown, with nothing in it; undefined of an unknown e-mail address
    * @throws ServiceError `unavailable`, also where ClickHouse is away
    */
-  async exportOf(identity: Identity): Promise<FoundVisitors | undefined> {
-    const [name] = namesIn(identity);
-    if (name !== undefined) return this.export(name);
-    const normal = normaliseEmail(identity.email);
-    return normal === undefined ? undefined : this.exportByEmail(this.#emails.digest(normal));
+  async exportNamed({ names, digest }: NamedVisitor): Promise<FoundVisitors | undefined> {
+    if (digest !== undefined) return this.exportByEmail(digest, names);
+    const [first = '', ...others] = names;
+    return this.export(first, others);
   }
 
-  /** @param digest see Emails @returns undefined where the address is unknown @throws as exportOf */
-  async exportByEmail(digest: string): Promise<FoundVisitors | undefined> {
-    const indexed = await this.#givenFor(digest);
+  /**
+   * @param digest see Emails @param names identities without a visitor, whose rows are told of the first one
+   * @returns undefined where the address is unknown @throws as exportNamed
+   */
+  async exportByEmail(digest: string, names: readonly string[] = []): Promise<FoundVisitors | undefined> {
+    const indexed = await this.#emails.findGiven(digest);
     const found = new Map<string, VisitorExport>();
     for (let i = 0; i < indexed.length; i += AT_ONCE)
       for (const one of await Promise.all(
-        indexed.slice(i, i + AT_ONCE).map((each) => this.#exportProfile(each)),
+        indexed.slice(i, i + AT_ONCE).map((each, at) => this.#exportProfile(each, i + at === 0 ? names : [])),
       ))
         found.set(one.profileId, one);
     const [first, ...others] = found.values();
     return first && (others.length === 0 ? first : { ...first, others });
   }
 
-  /** Not those whose index entry an erasure left behind: another visitor may have the profile now. */
-  async #givenFor(digest: string): Promise<Indexed[]> {
-    const given: Indexed[] = [];
-    for (const one of await this.#emails.find(digest))
-      if (await this.#emails.isGivenFor(digest, one.profileId)) given.push(one);
-    return given;
-  }
-
-  /** @param name of an identity, see identityName @throws as exportOf */
-  async export(name: string): Promise<VisitorExport> {
-    const { room } = await this.#doors.where(name);
-    return this.#export(room ?? this.#doors.ownProfile(name), room !== undefined, name);
+  /** @param name of an identity, see identityName @param others without a visitor @throws as exportNamed */
+  async export(name: string, others: readonly string[] = []): Promise<VisitorExport> {
+    const { room } = await this.#doors.look(name);
+    return this.#export(room ?? this.#doors.ownProfile(name), room !== undefined, [name, ...others]);
   }
 
   /** A profile's visitor, wherever it was merged into. */
-  async #exportProfile({ profileId, maker }: Indexed): Promise<VisitorExport> {
-    const isHome = maker !== '' && (await this.#doors.where(maker)).room === undefined;
-    return this.#export(profileId, !isHome, isHome ? maker : '');
+  async #exportProfile({ profileId, maker }: Indexed, others: readonly string[]): Promise<VisitorExport> {
+    const isHome = maker !== '' && (await this.#doors.look(maker)).room === undefined;
+    return this.#export(profileId, !isHome, isHome ? [maker, ...others] : others);
   }
 
-  async #export(at: string, isRoom: boolean, name: string): Promise<VisitorExport> {
+  /** @param given identities whose rows are told, whatever they lead to */
+  async #export(at: string, isRoom: boolean, given: readonly string[]): Promise<VisitorExport> {
     const { profileId, items } = await this.#items.list(at);
     const { keys } = this.#store;
-    const came = Object.keys(await this.#hash(keys.merged(profileId)));
-    const names = [...new Set([name, ...came])].filter((one) => /^[cs]:/.test(one));
+    const came = [...(await this.#hash(keys.merged(profileId))).keys()];
+    const profiles = [profileId, ...came.filter((one) => isProfile(one) && bucketOf(one) !== '')];
+    const leading = await this.#leadingTo(profiles, came.filter(isIdentityName));
+    const names = [...new Set([...given, ...leading])];
     const facts = await this.#hash(keys.profile(profileId));
     const counts = await this.#hash(isRoom ? keys.room(profileId) : keys.door(profileId));
-    const codes = [...came.filter((one) => one.startsWith('#')).map((one) => one.slice(1))];
-    if (facts['share'] !== undefined) codes.unshift(facts['share']);
-    const idsOf = (isWanted: (one: string) => boolean) => names.filter(isWanted).map((one) => one.slice(2));
-    const earlier = came.filter((one) => isProfile(one) && bucketOf(one) !== '');
+    const codes = came.filter((one) => one.startsWith('#')).map((one) => one.slice(1));
+    const code = facts.get('share');
+    if (code !== undefined) codes.unshift(code);
+    const idsOf = (prefix: string) =>
+      names.filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
+    // The field with the empty name is the day on which a guest was seen.
+    counts.delete('');
     return {
       profileId,
-      identities: {
-        customerIds: idsOf(isCustomerName),
-        sessionIds: idsOf((one) => !isCustomerName(one)),
-      },
-      profile: Object.fromEntries(FACTS.flatMap((fact) => (facts[fact] ? [[fact, facts[fact]]] : []))),
-      items,
-      // The field with the empty name is the day on which a guest was seen.
-      visits: Object.fromEntries(
-        Object.entries(counts).flatMap(([handle, n]) => (handle === '' ? [] : [[handle, Number(n)]])),
+      identities: { customerIds: idsOf('c:'), sessionIds: idsOf('s:') },
+      profile: Object.fromEntries(
+        FACTS.flatMap((fact) => {
+          const value = facts.get(fact);
+          return value ? [[fact, value]] : [];
+        }),
       ),
+      items,
+      visits: Object.fromEntries([...counts].map(([handle, n]) => [handle, Number(n)])),
       shares: [...new Set(codes)],
-      ...(await this.#rowsOf([profileId, ...earlier])),
+      ...(await this.#rowsOf(profiles, names)),
     };
   }
 
-  async #rowsOf(profiles: readonly string[]): Promise<Pick<VisitorExport, keyof VisitorRows>> {
-    const erased = await this.#erased(profiles);
+  /** Identities that lead to one of the profiles now: a session may have moved to another customer since. */
+  async #leadingTo(profiles: readonly string[], names: readonly string[]): Promise<string[]> {
+    const leading: string[] = [];
+    for (const name of names) {
+      const { room } = await this.#doors.look(name);
+      if (room !== undefined && profiles.includes(room)) leading.push(name);
+    }
+    return leading;
+  }
+
+  async #rowsOf(
+    profiles: readonly string[],
+    names: readonly string[],
+  ): Promise<Pick<VisitorExport, keyof VisitorRows>> {
+    const erased = await this.#erased([...profiles, ...names]);
     try {
-      return (await this.#readRows(profiles, erased)) ?? NO_ROWS;
+      return (await this.#readRows(profiles, names, erased)) ?? NO_ROWS;
     } catch {
       throw new ServiceError(
         'unavailable',
@@ -147,30 +160,29 @@ export class Exporter {
     }
   }
 
-  /** Up to when these profiles are erased, where ClickHouse may still have their rows. */
-  async #erased(profiles: readonly string[]): Promise<ErasedProfile[]> {
+  /** Up to when any of these are erased, where ClickHouse may still have their rows. */
+  async #erased(what: readonly string[]): Promise<ErasedUntil> {
     const key = this.#store.keys.erasures;
-    const [ofAll, ...held] = await this.#store.call((client) =>
-      client.hmget(key, EVERY_PROFILE, ...profiles),
+    const wanted = [EVERY_PROFILE, ...what];
+    const held = await this.#store.call((client) => client.hmget(key, ...wanted));
+    return new Map(
+      wanted.flatMap((one, i) => {
+        const text = held[i];
+        return text ? [[one, { until: untilOf(text) }]] : [];
+      }),
     );
-    return profiles.flatMap((profileId, i) => {
-      const untils = [held[i], ofAll].flatMap((one) => (one ? [one.split(' ').map(Number)] : []));
-      if (untils.length === 0) return [];
-      const last = (at: number) => Math.max(...untils.map((until) => until[at] as number));
-      return [{ profileId, until: { server: last(0), redis: last(1) } }];
-    });
   }
 
   /** A hash, read in pages: it may be large. Empty where the key is a door's marker. */
-  async #hash(key: string): Promise<Record<string, string>> {
-    const found: Record<string, string> = {};
+  async #hash(key: string): Promise<Map<string, string>> {
+    const found = new Map<string, string>();
     if ((await this.#store.call((client) => client.type(key))) !== 'hash') return found;
     let cursor = '0';
     do {
       const from = cursor;
       const [next, fields] = await this.#store.call((client) => client.hscan(key, from, 'COUNT', PAGE));
       cursor = next;
-      for (let i = 0; i < fields.length; i += 2) found[fields[i] as string] = fields[i + 1] as string;
+      for (let i = 0; i < fields.length; i += 2) found.set(fields[i] as string, fields[i + 1] as string);
     } while (cursor !== '0');
     return found;
   }

@@ -14,9 +14,10 @@
 // another request changed the same identity, and the question is asked again.
 
 import { ServiceError } from '../errors.js';
+import { isCustomerName, isSessionName } from '../identity-rules.js';
 import { ERASED } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
-import { type Door, type Doors, isKnown, UNOWNED } from './doors.js';
+import { type Door, type Doors, isKnown } from './doors.js';
 import type { Merger } from './merge.js';
 
 /** Each lost round means that another request changed the same customer or session. */
@@ -55,12 +56,15 @@ export class Linker {
     if (isKnown(ofCustomer) || !isKnown(ofSession)) return false;
     if (ofSession.room === undefined) return true;
     const { owner, heir } = await this.#roomOf(ofSession.room);
-    return heir === undefined && (owner === undefined || owner === customer);
+    return heir === undefined && (owner === customer || !isCustomers(owner));
   }
 
   /** Whether a session's profile belongs to a customer. Changes nothing. */
   async belongsToCustomer(session: string): Promise<boolean> {
-    return (await this.#doors.where(session)).room !== undefined;
+    const { room } = await this.#doors.where(session);
+    if (room === undefined) return false;
+    const { owner, heir } = await this.#roomOf(room);
+    return heir !== undefined || owner === undefined || !isSessionName(owner);
   }
 
   /**
@@ -122,7 +126,7 @@ export class Linker {
       await this.#doors.mend(session, from);
       return undefined;
     }
-    if (owner === UNOWNED) {
+    if (!isCustomers(owner)) {
       await this.#doors.claim(from, customer);
       return undefined;
     }
@@ -154,4 +158,8 @@ export class Linker {
     const [owner, tombstone] = await this.#store.call((client) => client.hmget(key, 'owner', 'heir'));
     return { owner: owner ?? undefined, heir: tombstone?.replace(/^!/, '') };
   }
+}
+
+function isCustomers(owner: string | undefined): boolean {
+  return owner !== undefined && isCustomerName(owner);
 }

@@ -5,6 +5,7 @@
 // one history, which both sides are in.)
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isCustomerName } from '../identity-rules.js';
 import { ERASED, type FinishErasure, MAX_HOPS } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
 import type { Linker } from './link.js';
@@ -92,7 +93,7 @@ export class MergeAudit {
     // The owner's door may be on the node that forgot, too.
     const [, , , profile] = keys.journal(from);
     const owner = await this.#store.call((client) => client.hget(profile as string, 'owner'));
-    if (owner !== null) await this.#linker.bring(owner, at);
+    if (owner !== null && isCustomerName(owner)) await this.#linker.bring(owner, at);
   }
 
   async #lastHeir(heir: string): Promise<string> {

@@ -147,8 +147,8 @@ export class Merger {
         // Those that were merged into this one before are the heir's now, too.
         if (kind === 'g') told.push(...fields.filter((name, at) => at % 2 === 0 && isProfile(name)));
         // A share code leads to its profile for good: an erasure of the heir has to find it.
-        const code = kind === 'p' ? fields[fields.indexOf('share') + 1] : undefined;
-        if (kind === 'p' && fields.includes('share')) await this.#give(G, still, heir, [`#${code}`, '']);
+        const code = kind === 'p' ? valueOf('share', fields) : undefined;
+        if (code !== undefined) await this.#give(G, still, heir, [`#${code}`, '']);
         await this.#give(i, still, heir, kind === 'p' ? withoutOwn(fields) : fields);
       } while (cursor !== '0');
     }
@@ -260,6 +260,11 @@ class ErasedError extends Error {}
 /** Whether what came to a room is a profile; else it is an identity, a share code, or a digest. */
 export function isProfile(came: string): boolean {
   return !/^([csCS]:|[#@])/.test(came);
+}
+
+/** @param fields field, value, field, value, … */
+function valueOf(field: string, fields: readonly string[]): string | undefined {
+  return fields.find((_, i) => i % 2 === 1 && fields[i - 1] === field);
 }
 
 function withoutOwn(fields: readonly string[]): string[] {

@@ -17,6 +17,7 @@ import { Linker } from './link.js';
 import { meetFormat } from './meet-batch.js';
 import { Merger } from './merge.js';
 import { MergeAudit } from './merge-audit.js';
+import { NamedVisitors } from './named-visitor.js';
 import { Places } from './places.js';
 import { createProfileIds, type ProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
@@ -30,6 +31,7 @@ export interface IdentityParts {
   readonly linker: Linker;
   readonly doors: Doors;
   readonly emails: Emails;
+  readonly named: NamedVisitors;
   readonly eraser: Eraser;
   /** Of all of the shop's visitors. */
   readonly shopEraser: ShopEraser;
@@ -89,6 +91,7 @@ export function openIdentity(
     linker,
     doors,
     emails,
+    named: new NamedVisitors(store, doors, atProfile, emails),
     eraser,
     shopEraser,
     audit: new MergeAudit(store, merger, linker, finishErasure),

@@ -6,7 +6,7 @@
 // one go as good as HMAC here: there is no length extension of a truncated digest. It costs a quarter.)
 // The kind tells whether a customer or a session made it: a customer's own profile always has its owner.
 
-import { hash } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 
 export interface ProfileIds {
   /** @param name the identity's name in Redis, see identityName */
@@ -40,6 +40,12 @@ export function createProfileIds(salt: string, buckets: number): ProfileIds {
       return start + digest.slice(BUCKET_DIGITS, BUCKET_DIGITS + HASH_DIGITS);
     },
   };
+}
+
+/** A profile id that no identity has by default, in the same bucket and of the same kind as another one. */
+export function freshLike(profileId: string): string {
+  const start = profileId.slice(0, profileId.indexOf('.') + 2);
+  return start + randomBytes((HASH_DIGITS / 4) * 3).toString('base64url');
 }
 
 /** The number that up to 5 digits of base64url spell. */

@@ -1,8 +1,8 @@
 // What is known of a visitor: e-mail, names, device, locale. It stays in Redis and never enters `events`.
-// Written when it changes; a cache of what this process wrote last saves the rest. A device or a locale alone
-// says nothing about a person and is with every event anyway: they are kept beside an address or a name.
+// It is written with every request that has it: a process that remembered what it wrote could not know of an erasure,
+// or of what another process wrote since. A device or a locale alone says nothing about a person and is with every event
+// anyway: they are kept beside an address or a name.
 
-import { LRUCache } from 'lru-cache';
 import { type Identity, namesIn } from '../identity-rules.js';
 import type { AtProfile } from '../redis/at-profile.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
@@ -11,7 +11,6 @@ import type { Emails } from './emails.js';
 import type { ProfileIds } from './profile-id.js';
 
 const PROFILE = loadScript('profile');
-const REMEMBERED_MS = 60_000;
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale'] as const;
 
 /** Whether an identity says who its visitor is. */
@@ -22,9 +21,6 @@ export function isPersonal({ email, firstName, lastName }: Identity): boolean {
 export class Profiles {
   readonly #atProfile: AtProfile;
   readonly #profileIds: ProfileIds;
-  /** profile id -> the facts last written here, as one text; another process may have written others since */
-  readonly #written = new LRUCache<string, string>({ max: 50_000, ttl: REMEMBERED_MS });
-
   readonly #emails: Emails;
 
   constructor(atProfile: AtProfile, profileIds: ProfileIds, emails: Emails) {
@@ -49,14 +45,11 @@ export class Profiles {
       if (value !== null) facts.push(name, value);
     }
     if (facts.length === 0) return;
-    const text = facts.join('\n');
-    if (this.#written.get(profileId) === text) return;
     const now = new Date().toISOString();
     const names = namesIn(identity);
     const maker = names.find((name) => this.#profileIds.of(name) === profileId) ?? '';
     const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.ids(bucketOf(id)), keys.door(id)];
     await this.#atProfile.run('change', profileId, PROFILE, keysOf, [maker, now, ...facts]);
     if (identity.email !== null) await this.#emails.note(profileId, names, identity.email);
-    this.#written.set(profileId, text);
   }
 }

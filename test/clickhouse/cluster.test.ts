@@ -109,7 +109,7 @@ t.test('erasure goes to the local tables of all servers and waits for all replic
   const until = { server: 1_000, redis: 1_000 };
   const erasures = () => asked.filter(({ query }) => query.startsWith('ALTER'));
   const query = async () => ({ json: async () => [{ hashes: ['7'] }] });
-  await eraseRows({ command, query } as never, [{ profileId: '1a.sAAAAAAAAAAAAAAAA', until }], 'many');
+  await eraseRows({ command, query } as never, new Map([['1a.sAAAAAAAAAAAAAAAA', { until }]]), 'many');
   t.same(
     erasures().map(({ query }) => /^ALTER TABLE (\w+) ON CLUSTER many DELETE/.exec(query)?.[1]),
     VISITOR_TABLES.map(({ name }) => `${name}_local`),

@@ -52,7 +52,7 @@ t.test(
       visitor_merges_stored: 1,
     };
     t.same(await rowsOf(GONE), all);
-    await eraseRows(client, [{ profileId: GONE, until: { server: UNTIL, redis: UNTIL } }]);
+    await eraseRows(client, new Map([[GONE, { until: { server: UNTIL, redis: UNTIL } }]]));
     t.same(await rowsOf(GONE), {
       events_stored: 1,
       visits_stored: 1,
@@ -76,11 +76,12 @@ t.test(
       asked.push(params.query);
       return command.call(client, params);
     };
-    const many = Array.from({ length: 100 }, (_, i) => ({
-      profileId: `1a.s${String(i).padStart(16, 'A')}`,
-      until: { server: UNTIL, redis: UNTIL },
-    }));
-    await eraseRows(client, many);
+    const until = { server: UNTIL, redis: UNTIL };
+    const many = Array.from(
+      { length: 100 },
+      (_, i) => [`1a.s${String(i).padStart(16, 'A')}`, { until }] as const,
+    );
+    await eraseRows(client, new Map(many));
     const mutations = asked.filter((query) => query.startsWith('ALTER'));
     t.equal(mutations.length, VISITOR_TABLES.length, 'one of each table');
     for (const query of mutations) {

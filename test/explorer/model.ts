@@ -1,5 +1,5 @@
 // What the contract's table says ("Identity and profile"), with plain objects in place of Redis, one act after the
-// other. A profile is named by the letter of the identity that made it, as its id is computed from that.
+// other. A profile is named by the letter of the identity that made it, as its id is computed from that; or by freshOf.
 
 import type { Act, Answer, Who } from './acts.js';
 
@@ -13,6 +13,11 @@ interface Profile {
 }
 
 const EMPTY: Profile = { owner: undefined, counts: {}, items: [], code: undefined };
+
+/** The profile of an identity whose default profile has become another customer's. */
+export function freshOf(letter: string): string {
+  return `${letter}*`;
+}
 
 export class Model {
   /** Identity -> profile, for those that have one. */
@@ -163,20 +168,21 @@ export class Model {
     }
   }
 
-  /** All identities of the profile are unknown then, save those whose own profile is another customer's: they go back. */
+  /** All identities of the profile are unknown then, save those whose default profile is another customer's: a fresh one. */
   #erase(profile: string | undefined): void {
     if (profile === undefined || !this.#profiles.has(profile)) return;
     const merged = [...this.#heirs.keys()].filter((from) => this.heirOf(from) === profile);
-    for (const [each, at] of [...this.#at]) {
-      if (at !== profile) continue;
-      const own = this.heirOf(each);
-      if (own !== profile && this.#profiles.has(own)) this.#at.set(each, own);
-      else this.#at.delete(each);
-    }
+    const unlinked = [...this.#at].filter(([, at]) => at === profile).map(([each]) => each);
     for (const [id, at] of [...this.#drawnAt]) if (this.heirOf(at) === profile) this.#drawnAt.delete(id);
     for (const [each, at] of [...this.#mails]) if (this.heirOf(at) === profile) this.#mails.delete(each);
     for (const from of merged) this.#heirs.delete(from);
     this.#profiles.delete(profile);
+    for (const each of unlinked) {
+      this.#at.delete(each);
+      if (!this.#profiles.has(this.heirOf(each))) continue;
+      this.#at.set(each, freshOf(each));
+      this.#profiles.set(freshOf(each), EMPTY);
+    }
   }
 
   #of(profile: string): Profile {

@@ -3,6 +3,7 @@
 // same in every schedule.
 
 import type { Act, Who } from './acts.js';
+import { freshOf } from './model.js';
 import { nameOf, type Server } from './server.js';
 
 const SLOT_COUNT = 16_384;
@@ -24,7 +25,9 @@ export class People {
   /** Letter -> profile, and back. */
   readonly #profiles = new Map<string, string>();
   readonly #letters = new Map<string, string>();
-  readonly #spellings: [string, string][] = [];
+  readonly #spellings: [string | RegExp, string][] = [];
+  /** Bucket -> letter. */
+  readonly #buckets = new Map<string, string>();
   readonly #prefix: string;
 
   /**
@@ -65,10 +68,14 @@ export class People {
     this.#ids.set(letter, id);
     this.#profiles.set(letter, profile);
     this.#letters.set(profile, letter);
+    this.#buckets.set(profile.slice(0, dot), letter);
+    const hash = `${profile.charAt(dot + 1)}[\\w-]{16}`;
     this.#spellings.push(
       [profile, `P${letter}`],
+      [new RegExp(`\\b${profile.slice(0, dot)}\\.${hash}`, 'g'), `P${freshOf(letter)}`],
       [`{${profile.slice(0, dot)}}`, `{${letter}}`],
       [profile.slice(dot + 1), `P${letter}`],
+      [new RegExp(`(?<=\\{${letter}\\}:\\w+:)${hash}`, 'g'), `P${freshOf(letter)}`],
       [nameOf(kindOf(letter), id), letter],
       [id, letter],
     );
@@ -89,9 +96,12 @@ export class People {
     return this.#profiles.get(letter) as string;
   }
 
-  /** Whose own profile an id is: a letter, or the id itself where it is no person's. */
+  /** Whose profile an id is: of a letter by default or freshOf it, or the id itself where it is no person's. */
   ownerOf(profileId: string): string {
-    return this.#letters.get(profileId) ?? profileId;
+    const letter = this.#letters.get(profileId);
+    if (letter !== undefined) return letter;
+    const ofBucket = this.#buckets.get(profileId.slice(0, profileId.indexOf('.')));
+    return ofBucket === undefined ? profileId : freshOf(ofBucket);
   }
 
   /** A text of Redis's with letters for people, and without the prefix. */

@@ -27,7 +27,7 @@ const lineOf = (profileId: string, at: number) =>
   encodeEvent({ type: 'add', origin: 'event', profileId, identity: NOBODY, payload: {}, at });
 
 t.test('lines of who was erased are left out, up to then', async (t) => {
-  const erasures = new Map([[GONE, { held: '', until: 1_000, redisUntil: 1_000 }]]);
+  const erasures = new Map([[GONE, { held: '', until: { server: 1_000, redis: 1_000 } }]]);
   const [old, same, later, other] = [
     lineOf(GONE, 999),
     lineOf(GONE, 1_000),

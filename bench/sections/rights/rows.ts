@@ -3,7 +3,7 @@
 import { deepEqual } from 'node:assert/strict';
 import { join } from 'node:path';
 import { createClickHouse } from '../../../src/clickhouse/client.js';
-import { type ErasedProfile, eraseRows, VISITOR_TABLES } from '../../../src/clickhouse/erase.js';
+import { eraseRows, VISITOR_TABLES } from '../../../src/clickhouse/erase.js';
 import { migrate } from '../../../src/clickhouse/migrate.js';
 import { startClickHouse } from '../../../src/embedded/clickhouse.js';
 import type { Bench } from '../../bench.js';
@@ -37,7 +37,7 @@ export async function measureRows({ settings, folder, say }: Bench): Promise<Era
       `SELECT DISTINCT profile_id AS id FROM visits_stored ORDER BY sipHash64(id) LIMIT ${ERASED_PROFILES}`,
     );
     const until = { server: Date.now(), redis: Date.now() };
-    const profiles = found.map(({ id }): ErasedProfile => ({ profileId: id, until }));
+    const erased = new Map(found.map(({ id }) => [id, { until }]));
     const count = async (name: string, profile: string, isHash = false) => {
       const ids = found.map(({ id }) => (isHash ? `sipHash64('${id}')` : `'${id}'`)).join();
       const [row] = await rowsOf<{ all: number; theirs: number }>(
@@ -58,7 +58,7 @@ export async function measureRows({ settings, folder, say }: Bench): Promise<Era
     for (const [name, { theirs }] of Object.entries(before))
       if (theirs === 0) throw new Error(`${name} has no row of them`);
     const began = performance.now();
-    await eraseRows(client, profiles);
+    await eraseRows(client, erased);
     const seconds = (performance.now() - began) / 1_000;
     say(`erased from ClickHouse in ${seconds.toFixed(1)} s`);
     const expected = Object.entries(before).map(([name, { all, theirs }]) => [
@@ -66,7 +66,7 @@ export async function measureRows({ settings, folder, say }: Bench): Promise<Era
       { all: all - theirs, theirs: 0 },
     ]);
     deepEqual(await counts(), Object.fromEntries(expected));
-    return { rows, profiles: profiles.length, seconds };
+    return { rows, profiles: erased.size, seconds };
   } finally {
     await client.close();
     await clickhouse.stop();

@@ -1,0 +1,107 @@
+// The visitor that a caller names who asks for an export or an erasure: by customer id, session id, e-mail address, or
+// several of them. Several have to lead to one visitor: an export of one and an erasure of two would be a surprise.
+
+import { ServiceError } from '../errors.js';
+import { type Identity, identityName, namesIn } from '../identity-rules.js';
+import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
+import type { Store } from '../redis/store.js';
+import type { Doors } from './doors.js';
+import { type Emails, normaliseEmail } from './emails.js';
+
+const TWO_VISITORS = 'The ids belong to different visitors; name one of them.';
+
+export interface NamedVisitor {
+  /** All identities that were given; the first one leads to the visitor, unless `digest` does. */
+  readonly names: readonly string[];
+  /** Of the e-mail address, where no given id leads to a visitor; see Emails. */
+  readonly digest: string | undefined;
+}
+
+export class NamedVisitors {
+  readonly #store: Store;
+  readonly #doors: Doors;
+  readonly #atProfile: AtProfile;
+  readonly #emails: Emails;
+
+  constructor(store: Store, doors: Doors, atProfile: AtProfile, emails: Emails) {
+    this.#store = store;
+    this.#doors = doors;
+    this.#atProfile = atProfile;
+    this.#emails = emails;
+  }
+
+  /**
+   * Creates and links nothing. An e-mail address alone may lead to several visitors.
+   * @throws ServiceError `invalid_request` where the ids lead to several; `unavailable`
+   */
+  async find(identity: Identity): Promise<NamedVisitor> {
+    const { sessionId } = identity;
+    const session = sessionId === null ? '' : identityName('s', sessionId);
+    const known: string[] = [];
+    const unknown: string[] = [];
+    let visitor: string | undefined;
+    for (const name of namesIn(identity)) {
+      const profileId = await this.#visitorOf(name);
+      if (profileId === undefined) unknown.push(name);
+      else known.push(name);
+      if (visitor !== undefined && profileId !== undefined && profileId !== visitor)
+        throw twoVisitors(name === session ? 'sessionId' : 'customerId');
+      visitor ??= profileId;
+    }
+    const names = [...known, ...unknown];
+    const normal = normaliseEmail(identity.email);
+    if (normal === undefined) return { names, digest: undefined };
+    const digest = this.#emails.digest(normal);
+    if (names.length === 0) return { names, digest };
+    const ofEmail = new Set<string>();
+    for (const { profileId } of await this.#emails.findGiven(digest)) {
+      const last = await this.#lastOf(profileId);
+      if (last !== undefined) ofEmail.add(last);
+    }
+    if (visitor !== undefined) ofEmail.add(visitor);
+    if (ofEmail.size > 1) throw twoVisitors('email');
+    return {
+      names,
+      digest: visitor === undefined && ofEmail.size === 1 ? digest : undefined,
+    };
+  }
+
+  /** @returns undefined where the identity is unknown */
+  async #visitorOf(name: string): Promise<string | undefined> {
+    for (let round = 0; round < MAX_HOPS; round++) {
+      const { field, room } = await this.#doors.look(name);
+      if (field === '') return undefined;
+      if (room === undefined) return this.#doors.ownProfile(name);
+      const last = await this.#lastOf(room);
+      // Its erasure was finished just now, and has unlinked the identity.
+      if (last !== undefined) return last;
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** What a profile was merged into; undefined where it was being erased. */
+  async #lastOf(profileId: string): Promise<string | undefined> {
+    const { keys } = this.#store;
+    let at = profileId;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const from = at;
+      const heir = await this.#store.call((client) => client.hget(keys.profile(from), 'heir'));
+      if (heir === null) return at;
+      if (heir === ERASED) {
+        await this.#atProfile.follow(at, heir);
+        return undefined;
+      }
+      at = heir.replace(/^!/, '');
+    }
+    throw new ServiceError('internal');
+  }
+}
+
+function twoVisitors(field: keyof Identity): ServiceError {
+  return new ServiceError('invalid_request', TWO_VISITORS, [
+    {
+      path: `/${field}`,
+      message: 'leads to another visitor than the other ids',
+    },
+  ]);
+}
