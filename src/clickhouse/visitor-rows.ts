@@ -38,7 +38,7 @@ const QUERIES: Readonly<
   },
   purchases: {
     clock: 'server',
-    query: `SELECT order_id, ${OF_EVENT}
+    query: `SELECT order_id, discount, amount, test, ${OF_EVENT}
       FROM events_stored WHERE profile_id IN {profiles: Array(String)} AND origin = 'order'
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },
