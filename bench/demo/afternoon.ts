@@ -6,9 +6,9 @@ import type { Analyst } from './analyst.js';
 import { Check, type Checks } from './check.js';
 import { type Belongings, Diary } from './diary.js';
 import { type Book, createHttpShop, type ShopAddress } from './http-shop.js';
-import { compareEvents, compareMerges, type Finding, type Known } from './proof.js';
+import { compareEvents, compareMerges, compareRevenue, type Finding, type Known } from './proof.js';
 import type { Shop } from './shop.js';
-import { storedEvents, storedMerges, untilArrived } from './stored.js';
+import { storedEvents, storedMerges, storedRevenue, untilArrived } from './stored.js';
 import { spendAfternoon } from './visitor.js';
 
 /** In the shop at the same time. */
@@ -42,6 +42,7 @@ export async function runAfternoon(
   const [everyone] = await Promise.all([readAll(shop, diaries, final), sleep(SETTLE_MS)]);
   const stored = await storedEvents(analyst, run);
   const merges = await storedMerges(analyst, former);
+  const revenue = await storedRevenue(analyst, run);
 
   return [
     {
@@ -66,6 +67,10 @@ export async function runAfternoon(
     {
       sentence: `${show(events)} acknowledged events, each in ClickHouse once, and no other`,
       wrong: compareEvents(everyone, stored),
+    },
+    {
+      sentence: `${show(book.lines)} lines of orders, ${show(book.paid / 100)} EUR less their discounts, and ${show(book.testLines)} of test orders, which are in no figure`,
+      wrong: compareRevenue(book, revenue),
     },
   ];
 }

@@ -47,6 +47,8 @@ const WISHES = `
     toUInt32(1 + (v % 11 = 0)) AS quantity,
     -- Each seventh product is cheaper in the last three weeks.
     toDecimal64(prices[n] * if(n % 7 = 0 AND wished < {end: Int64} - 21 * 86400000, 1.25, 1), 2) AS paid,
+    -- Each fourth buyer had a code for a tenth.
+    CAST(if(v % 4 = 0, paid * quantity / 10, 0), 'Decimal(18, 2)') AS discount,
     NOT (n % 9 = 4 AND wished > {end: Int64} - 30 * 86400000 AND ${chance('stock')} < 0.8) AS in_stock
   FROM (${PEOPLE})
   WHERE ${chance('wish')} < 0.14 AND wished < {end: Int64}`;
@@ -120,6 +122,8 @@ const STATEMENTS: readonly string[] = [
       product_id: 'ids[n]',
       variant_id: 'variants[n]',
       ...price,
+      discount: 'discount',
+      amount: 'paid * quantity - discount',
     },
     'buys',
   ),

@@ -1,14 +1,18 @@
 // The shop's operations as HTTP calls, and a book of how they were answered.
 //
-// Orders come as Shopify sends them: REST JSON, ids as numbers, a guest's session in a note. Two of three are
-// delivered twice under one webhook id, some at the same time, some when the visitors have left.
+// Orders come as Shopify sends them: REST JSON, ids as numbers, a customer also for a guest, the session in a note. Some have
+// discounts, some are tests. Two of three are delivered twice under one webhook id, some at the same time, some when the
+// visitors have left.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Listed, OrderLine, Shop, Shopper, Wish } from './shop.js';
+import type { Listed, OrderLine, Shop, Wish } from './shop.js';
 
 /** How deliveries go, in turn. */
 const DELIVERIES = ['once', 'twice at once', 'again later'] as const;
+
+/** Every so many orders have a discount of a tenth; are tests. */
+const [DISCOUNTED, TESTS] = [2, 7];
 
 /** Of a request that is answered with Retry-After; the last answer is what counts. */
 const TRIES = 10;
@@ -20,6 +24,11 @@ export interface Book {
   orders: number;
   /** Orders that were delivered twice. */
   repeated: number;
+  /** Of orders that are no tests: lines, and what was paid for them, in cents. */
+  lines: number;
+  paid: number;
+  /** Lines of test orders. */
+  testLines: number;
   /** What was answered with anything but 200, or not at all: sentence -> how often. */
   readonly refusals: Map<string, number>;
 }
@@ -41,7 +50,8 @@ export interface Owner {
 }
 
 export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; owner: Owner; book: Book } {
-  const book: Book = { requests: 0, retries: 0, orders: 0, repeated: 0, refusals: new Map() };
+  const counted = { requests: 0, retries: 0, orders: 0, repeated: 0, lines: 0, paid: 0, testLines: 0 };
+  const book: Book = { ...counted, refusals: new Map() };
   const call = async (method: string, path: string, body?: object, extra: Record<string, string> = {}) => {
     book.requests += 1;
     try {
@@ -102,13 +112,26 @@ export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; ow
     },
     async buy(who, lines) {
       const orderId = `${run}${String(++book.orders).padStart(5, '0')}`;
-      const order = orderOf(Number(orderId), who, lines);
+      const isTest = book.orders % TESTS === 0;
+      const isDiscounted = book.orders % DISCOUNTED === 0;
+      const [, , visitor = ''] = who.sessionId.split('-');
+      const customerId = who.customerId ?? run + visitor.padStart(5, '0');
+      const bought = lines.map((line) => {
+        const listed = Math.round(Number(line.product.price) * 100) * line.quantity;
+        return { ...line, listed, discount: isDiscounted ? Math.round(listed / 10) : 0 };
+      });
+      const order = orderOf(Number(orderId), Number(customerId), who.sessionId, bought, isTest);
       const webhookId = randomUUID();
       const deliver = () => call('POST', '/webhook/purchase', order, { 'x-shopify-webhook-id': webhookId });
       const delivery = DELIVERIES[book.orders % DELIVERIES.length];
       if (delivery !== 'once') book.repeated += 1;
       await Promise.all(delivery === 'twice at once' ? [deliver(), deliver()] : [deliver()]);
       if (delivery === 'again later') toRepeat.push(deliver);
+      if (isTest) book.testLines += bought.length;
+      else {
+        book.lines += bought.length;
+        for (const { listed, discount } of bought) book.paid += listed - discount;
+      }
       return orderId;
     },
   };
@@ -154,16 +177,30 @@ function asWishlist({ profileId, items }: Record<string, unknown>) {
   return { profileId: String(profileId), items: items as Listed[] };
 }
 
-function orderOf(id: number, { customerId, sessionId }: Shopper, lines: readonly OrderLine[]): object {
+function orderOf(
+  id: number,
+  customer: number,
+  sessionId: string,
+  lines: readonly (OrderLine & { readonly discount: number })[],
+  test: boolean,
+): object {
   return {
     id,
-    customer: customerId === null ? null : { id: Number(customerId) },
-    note_attributes: customerId === null ? [{ name: 'wishlist_session_id', value: sessionId }] : [],
-    line_items: lines.map(({ product, quantity }) => ({
+    test,
+    currency: 'EUR',
+    cancelled_at: null,
+    financial_status: 'paid',
+    customer: { id: customer, state: 'disabled' },
+    note_attributes: [{ name: 'wishlist_session_id', value: sessionId }],
+    line_items: lines.map(({ product, quantity, discount }) => ({
       product_id: Number(product.id),
       variant_id: Number(product.variantId),
       quantity,
+      current_quantity: quantity,
       price: product.price,
+      total_discount: '0.00',
+      discount_allocations:
+        discount === 0 ? [] : [{ amount: (discount / 100).toFixed(2), discount_application_index: 0 }],
     })),
   };
 }

@@ -1,7 +1,7 @@
 // Checks of the stored events against the diaries of the visitors.
 
 import type { Diary, EventColumns } from './diary.js';
-import type { StoredEvents, StoredMerge } from './stored.js';
+import type { StoredEvents, StoredMerge, StoredRevenue } from './stored.js';
 
 /** One promise, and where it was broken. */
 export interface Finding {
@@ -60,7 +60,14 @@ export function compareMerges(everyone: readonly Known[], stored: readonly Store
   return wrong;
 }
 
-/** The visitor's number, from either id: a purchase has the customer's alone. */
+/** Every line of an order is stored once, revenue is what was paid, and test orders are beside it. */
+export function compareRevenue(asked: StoredRevenue, stored: StoredRevenue): string[] {
+  return (['lines', 'paid', 'testLines'] as const)
+    .filter((what) => asked[what] !== stored[what])
+    .map((what) => `${what}: ${stored[what]}, not ${asked[what]}`);
+}
+
+/** The visitor's number, from either id. */
 function visitorOf({ session_id, customer_id }: StoredEvents): number {
   return Number(session_id === null ? customer_id?.slice(10) : session_id.split('-')[2]);
 }

@@ -30,6 +30,23 @@ export function storedEvents(analyst: Analyst, run: string): Promise<StoredEvent
   );
 }
 
+/** What was bought, as figures of revenue have it, and beside it the lines of test orders. */
+export interface StoredRevenue {
+  readonly lines: number;
+  /** Cents. */
+  readonly paid: number;
+  readonly testLines: number;
+}
+
+export async function storedRevenue(analyst: Analyst, run: string): Promise<StoredRevenue> {
+  const [row] = await analyst.rows<StoredRevenue>(
+    `SELECT toUInt32(count()) AS lines, toInt32(sum(amount) * 100) AS paid,
+       (SELECT toUInt32(count()) FROM purchases WHERE test AND (${ofRun(run)})) AS testLines
+     FROM purchases_by_visitor WHERE ${ofRun(run)}`,
+  );
+  return row as StoredRevenue;
+}
+
 /** Merges of these profiles. */
 export async function storedMerges(analyst: Analyst, oldIds: readonly string[]): Promise<StoredMerge[]> {
   if (oldIds.length === 0) return [];

@@ -23,7 +23,7 @@ import { openApiOperation, VERSION } from '../http/openapi.js';
 import { operatingOperations } from '../http/operating.js';
 import type { Operation } from '../http/operation.js';
 import { profileOperations } from '../http/profiles.js';
-import { purchaseOperation } from '../http/purchase.js';
+import { leftOut, purchaseOperation } from '../http/purchase.js';
 import { openRateLimits } from '../http/rate-limits.js';
 import { rightsOperations } from '../http/rights.js';
 import { listen } from '../http/server.js';
@@ -208,7 +208,15 @@ export function serve(
       ...profileOperations(access, visitors, profiles),
       ...rightsOperations(identity.named, identity.eraser, exporter),
       ...settingsOperations(settings),
-      purchaseOperation(visitors, profiles, settings, purchases, deliveries, config.SHOPIFY_SECRET),
+      purchaseOperation(
+        visitors,
+        profiles,
+        settings,
+        purchases,
+        deliveries,
+        config.SHOPIFY_SECRET,
+        leftOut(metrics.orderLeftOut, log),
+      ),
       ...complianceOperations(compliance, worker, identity.emails, config.SHOPIFY_SECRET),
       beaconOperation(),
       ...docsOperations(config.BASE_PATH),

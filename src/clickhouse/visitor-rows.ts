@@ -41,7 +41,7 @@ const QUERIES: Readonly<
   },
   purchases: {
     clock: 'server',
-    query: `SELECT order_id, ${OF_EVENT}
+    query: `SELECT order_id, discount, amount, test, ${OF_EVENT}
       FROM events_stored WHERE ${OF_VISITOR} AND origin = 'order'
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },

@@ -26,7 +26,7 @@ FROM
     UNION ALL
     SELECT toDate(occurred_at) AS day, 0, 0, 0, uniqExact(order_id)
     FROM purchases
-    WHERE occurred_at >= {from:Date} AND occurred_at < toDate({to:Date}) + 1
+    WHERE occurred_at >= {from:Date} AND occurred_at < toDate({to:Date}) + 1 AND NOT test
     GROUP BY day
 )
 GROUP BY day
@@ -35,9 +35,9 @@ ORDER BY day`,
   {
     name: 'revenue',
     title: 'Revenue by day and currency',
-    sql: `SELECT toDate(occurred_at) AS day, currency, uniqExact(order_id) AS orders, sum(ifNull(price, 0) * quantity) AS revenue
+    sql: `SELECT toDate(occurred_at) AS day, currency, uniqExact(order_id) AS orders, sum(ifNull(amount, 0)) AS revenue
 FROM purchases
-WHERE occurred_at >= {from:Date} AND occurred_at < toDate({to:Date}) + 1
+WHERE occurred_at >= {from:Date} AND occurred_at < toDate({to:Date}) + 1 AND NOT test
 GROUP BY day, currency
 ORDER BY day, currency`,
   },

@@ -2,6 +2,7 @@
 // Columns that are empty are left out of the line: the table's defaults fill them, and Redis holds less.
 
 import { type Identity, normaliseId } from '../identity-rules.js';
+import { inCents, parseAmount } from './amount.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
 /** Which operation made an event. */
@@ -139,39 +140,37 @@ export function encodeEvent(event: NewEvent): string {
 export interface OrderLine {
   readonly productId: string | null;
   readonly variantId: string | null;
-  readonly quantity: number | null;
-  /** Decimal text. */
+  readonly quantity: number;
+  /** Decimal text, of one, as the order has it. */
   readonly price: string | null;
+  /** Decimal text, of the line, as the order has it. */
+  readonly discounts: readonly string[];
 }
 
-const DECIMALS = /^(-?\d{1,16})(?:\.(\d+))?$/;
-
-/** To two decimals, half away from zero; undefined where it is no decimal. */
-function cents(price: string | null): string | undefined {
-  const [, whole, fraction = ''] = DECIMALS.exec(price ?? '') ?? [];
-  if (whole === undefined) return undefined;
-  if (fraction.length <= 2) return `${whole}.${fraction.padEnd(2, '0')}`;
-  const sign = whole.startsWith('-') ? '-' : '';
-  const exact = BigInt(`${whole.replace('-', '')}${fraction.slice(0, 2)}`);
-  const digits = String(exact + (fraction.charAt(2) >= '5' ? 1n : 0n)).padStart(3, '0');
-  return `${sign}${digits.slice(0, -2)}.${digits.slice(-2)}`;
+/** What an order has beside its lines. */
+export interface OrderHead {
+  readonly orderId: string;
+  /** Letters, upper case. */
+  readonly currency: string | null;
+  readonly isTest: boolean;
 }
 
 /**
  * A line of an order, as a row that is no event: `origin` tells them apart in ClickHouse. The same line of the same order
- * at the same time is the same row, however often it is recorded. The payload has its price as the order told it.
+ * at the same time is the same row, however often it is recorded. The payload has its amounts as the order told them.
  * @param at of the order, milliseconds since 1970 @param index of the line in the order
  */
 export function encodeOrderLine(
   at: number,
   profileId: string,
   identity: Identity,
-  order: { readonly orderId: string; readonly currency: string | null },
+  { orderId, currency: currencyCode, isTest }: OrderHead,
   index: number,
   line: OrderLine,
 ): string {
-  const { orderId } = order;
-  const { productId, variantId, quantity, price } = line;
+  const { productId, variantId, quantity, price, discounts } = line;
+  const priceOfOne = parseAmount(price);
+  const discount = discounts.reduce((sum, one) => sum + (parseAmount(one) ?? 0n), 0n);
   const payload = JSON.stringify({
     orderId,
     line: index,
@@ -179,7 +178,8 @@ export function encodeOrderLine(
     variantId,
     quantity,
     price,
-    currency: order.currency,
+    discounts,
+    currency: currencyCode,
   });
   return (
     beginEvent({
@@ -193,9 +193,14 @@ export function encodeOrderLine(
     field('order_id', orderId) +
     field('product_id', id(productId)) +
     field('variant_id', id(variantId)) +
-    currency(order.currency) +
+    currency(currencyCode) +
     uint32('quantity', quantity) +
-    decimal('price', cents(price)) +
+    (discount === 0n ? '' : decimal('discount', inCents(discount))) +
+    (priceOfOne === undefined
+      ? ''
+      : decimal('price', inCents(priceOfOne)) +
+        decimal('amount', inCents(priceOfOne * BigInt(quantity) - discount))) +
+    (isTest ? ',"test":true' : '') +
     `,"payload":${JSON.stringify(escapeControls(payload))}}\n`
   );
 }

@@ -6,6 +6,7 @@ import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode } from '../errors.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import type { Operation } from './operation.js';
+import type { LeftOut } from './purchase.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /** Of what a call of Redis takes. */
@@ -62,6 +63,7 @@ export class ServeMetrics {
   readonly #refusals = new Map<ErrorCode, number>();
   readonly #events = new Float64Array(TYPES.length);
   readonly #notLogged = { full: 0, elsewhere: 0 };
+  readonly #leftOut: Record<LeftOut, number> = { cancelled: 0, voided: 0, refunded: 0, topic: 0 };
   #visits = 0;
   #erasures = 0;
   readonly #batchSize: FixedHistogram<'script'>;
@@ -152,6 +154,17 @@ export class ServeMetrics {
         this.inc({ why: 'elsewhere' }, notLogged.elsewhere);
       },
     });
+    const leftOut = this.#leftOut;
+    new Counter({
+      name: 'wishmeter_orders_left_out_total',
+      help: 'Order webhooks that were answered 200 and nothing was done: the order was cancelled, voided or refunded, or it is another topic',
+      labelNames: ['reason'] as const,
+      registers,
+      collect() {
+        this.reset();
+        for (const [reason, orders] of Object.entries(leftOut)) this.inc({ reason }, orders);
+      },
+    });
     counter('wishmeter_erasures_total', 'Visitors erased from Redis', () => this.#erasures);
     this.#batchSize = new FixedHistogram(registry, {
       name: 'wishmeter_batch_operations',
@@ -197,6 +210,10 @@ export class ServeMetrics {
 
   readonly visitsNotLogged = (why: NotLogged, visits: number): void => {
     this.#notLogged[why] += visits;
+  };
+
+  readonly orderLeftOut = (reason: LeftOut): void => {
+    this.#leftOut[reason]++;
   };
 
   readonly erased = (): void => {

@@ -9,11 +9,12 @@
 // of what is done does nothing. These two records name no visitor, so that they outlive an erasure. What a removal has to
 // remember of profiles has a record of its own. An order that names no visitor leaves no record.
 
+import type { Logger } from 'pino';
 import type { Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { Identity } from '../identity-rules.js';
 import type { RequestStore } from '../redis/requests.js';
-import { readOrder } from '../validation/order.js';
+import { type OrderState, readOrder } from '../validation/order.js';
 import { orderBody } from '../validation/schemas.js';
 import { type Purchase, type Purchases, rowsOf } from '../wishlist/purchases.js';
 import type { SettingsStore } from '../wishlist/settings.js';
@@ -26,9 +27,15 @@ import {
   MAX_DELIVERY,
   readDeliveryId,
   SIGNATURE,
+  TOPIC,
 } from './webhook.js';
 
 const NOTHING_TO_SAY = '{}';
+/** Of webhooks that have a paid order; without a topic it is a shop's own server. */
+const TOPICS = new Set(['', 'orders/paid', 'orders/create']);
+
+/** Why an order is left out. */
+export type LeftOut = OrderState | 'topic';
 /** Lines that are recorded at once, so that no order takes all the places of other requests. */
 const RECORDED_AT_ONCE = 1_000;
 
@@ -42,6 +49,7 @@ const EXAMPLE = {
 
 /**
  * @param deliveries remembers what was delivered
+ * @param onLeftOut told why nothing is done, and the topic
  * @param shopifySecrets any of which may have signed a delivery; none where the shop is not Shopify's
  */
 export function purchaseOperation(
@@ -51,6 +59,7 @@ export function purchaseOperation(
   purchases: Purchases,
   deliveries: RequestStore,
   shopifySecrets: readonly string[],
+  onLeftOut: (reason: LeftOut, topic: string) => void,
 ): Operation {
   /** @param at when the order was delivered first, milliseconds since 1970 */
   async function take(order: Purchase, identity: Identity, at: number): Promise<void> {
@@ -93,10 +102,16 @@ export function purchaseOperation(
     subject: 'delivery',
     maxBody: MAX_DELIVERY,
     wantsBytes: true,
-    headers: [SIGNATURE, DELIVERY_ID],
+    headers: [SIGNATURE, DELIVERY_ID, TOPIC],
     admit: (request) => admitDelivery(request, shopifySecrets),
     async handle(request) {
-      const order = readOrder(authenticBody(request, shopifySecrets));
+      const body = authenticBody(request, shopifySecrets);
+      const topic = request.header(TOPIC);
+      const order = TOPICS.has(topic) ? readOrder(body) : 'topic';
+      if (typeof order === 'string') {
+        onLeftOut(order, topic);
+        return NOTHING_TO_SAY;
+      }
       const deliveryId = readDeliveryId(request, DELIVERY_ID);
       const { identity } = order;
       if (identity === null) return NOTHING_TO_SAY;
@@ -108,6 +123,23 @@ export function purchaseOperation(
       if (deliveryId === '') return act();
       return deliveries.run({ scope: 'delivery', key: deliveryId, fingerprint: '' }, '', act);
     },
+  };
+}
+
+/** Topics that are logged; any caller that has seen one signed body may send it with others. */
+const MAX_TOPICS = 100;
+
+/** What is told of orders that are left out: each is counted, and each topic that is none of TOPICS is logged once. */
+export function leftOut(
+  count: (reason: LeftOut) => void,
+  log: Logger,
+): (reason: LeftOut, topic: string) => void {
+  const logged = new Set<string>();
+  return (reason, topic) => {
+    count(reason);
+    if (reason !== 'topic' || logged.has(topic) || logged.size === MAX_TOPICS) return;
+    logged.add(topic);
+    log.warn({ topic }, 'webhooks of this topic are left out: they are no paid orders');
   };
 }
 

@@ -11,6 +11,8 @@ import type { Request } from './operation.js';
 
 export const SIGNATURE = 'x-shopify-hmac-sha256';
 export const DELIVERY_ID = 'x-shopify-webhook-id';
+/** What happened, like `orders/paid`; no part of what is signed. */
+export const TOPIC = 'x-shopify-topic';
 /** The same for all deliveries of one event, where Shopify sends it. */
 export const EVENT_ID = 'x-shopify-event-id';
 /** Bytes of a body: an order with hundreds of lines. */

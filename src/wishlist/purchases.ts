@@ -3,7 +3,7 @@
 // takes what has its variant.
 
 import { ServiceError } from '../errors.js';
-import { encodeOrderLine, type OrderLine } from '../events/row.js';
+import { encodeOrderLine, type OrderHead, type OrderLine } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
 import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
 import type { Operation } from '../redis/requests.js';
@@ -12,16 +12,10 @@ import { readItems } from './items.js';
 import { type Outbox, prepareEvent } from './outbox.js';
 import { FENCED, type Removal } from './wishlist-batch.js';
 
-/** One line of an order. */
-export type PurchasedLine = OrderLine;
-
-export interface Purchase {
-  readonly orderId: string;
+export interface Purchase extends OrderHead {
   /** Whose it is; null where the order does not say. */
   readonly identity: Identity | null;
-  /** Letters, upper case. */
-  readonly currency: string | null;
-  readonly lines: readonly PurchasedLine[];
+  readonly lines: readonly OrderLine[];
 }
 
 /** Seconds for which a delivery of an order is remembered. */
@@ -125,29 +119,29 @@ export function rowsOf(
   );
 }
 
-function saysNothing({ productId, variantId, price }: PurchasedLine): boolean {
+function saysNothing({ productId, variantId, price }: OrderLine): boolean {
   return productId === null && variantId === null && price === null;
 }
 
-function sum(a: number | null, b: number | null): number | null {
-  return a === null || b === null ? (a ?? b) : a + b;
-}
-
 /** A product and variant that an order takes along, and how they were bought. Without a product: all with this variant. */
-type Target = PurchasedLine;
+type Target = Pick<OrderLine, 'productId' | 'variantId' | 'quantity' | 'price'>;
 
-interface Bought extends PurchasedLine {
+interface Bought extends Target {
   readonly productId: string;
 }
 
 /** One target for each product and variant: lines have their quantities added, and the first one's price. */
-function targetsOf(lines: readonly PurchasedLine[]): Target[] {
+function targetsOf(lines: readonly OrderLine[]): Target[] {
   const targets = new Map<string, Target>();
-  const add = (productId: string | null, variantId: string | null, { quantity, price }: PurchasedLine) => {
+  const add = (productId: string | null, variantId: string | null, { quantity, price }: OrderLine) => {
     const key = productId === null ? `variant ${variantId}` : `field ${itemField(productId, variantId)}`;
     const before = targets.get(key);
-    const whole = before === undefined ? quantity : sum(before.quantity, quantity);
-    targets.set(key, { productId, variantId, quantity: whole, price: before?.price ?? price });
+    targets.set(key, {
+      productId,
+      variantId,
+      quantity: (before?.quantity ?? 0) + quantity,
+      price: before?.price ?? price,
+    });
   };
   for (const line of lines) {
     const { productId, variantId } = line;

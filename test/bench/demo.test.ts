@@ -7,7 +7,7 @@ import { CATALOGUE, type Product } from '../../bench/demo/catalogue.js';
 import { Check } from '../../bench/demo/check.js';
 import { Belongings, Diary, type EventColumns } from '../../bench/demo/diary.js';
 import { createHttpShop } from '../../bench/demo/http-shop.js';
-import { compareEvents, compareMerges } from '../../bench/demo/proof.js';
+import { compareEvents, compareMerges, compareRevenue } from '../../bench/demo/proof.js';
 import { reachService } from '../../bench/demo/service.js';
 import type { Listed } from '../../bench/demo/shop.js';
 import type { StoredEvents } from '../../bench/demo/stored.js';
@@ -90,6 +90,13 @@ t.test('a merge that analysts do not see, or see wrong, is told', async (t) => {
   t.equal(compareMerges(everyone, [{ ...merge, new_id: 'other' }]).length, 1);
 });
 
+t.test('revenue that is not what was paid is told', async (t) => {
+  const asked = { lines: 5, paid: 12_345, testLines: 2 };
+  t.same(compareRevenue(asked, asked), []);
+  for (const wrong of [{ lines: 6 }, { paid: 13_000 }, { testLines: 0 }])
+    t.equal(compareRevenue(asked, { ...asked, ...wrong }).length, 1);
+});
+
 t.test('a wrong count is told', async (t) => {
   const counts = new Check();
   counts.count(who, product, 2, 2);
@@ -142,5 +149,5 @@ t.test('a small afternoon on a real service is all true', async (t) => {
   );
   t.equal(left, VISITORS);
   for (const { sentence, wrong } of findings) t.same(wrong, [], sentence);
-  t.equal(findings.length, 8);
+  t.equal(findings.length, 9);
 });

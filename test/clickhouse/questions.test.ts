@@ -88,13 +88,13 @@ const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funnel', An
       { ...hat, wishers: 1, carters: 0, cart_rate: 0, hours_median: null },
     ],
   },
-  // Two shoes at 45, once. Ann's hat was never wished for; Dan's bag came after 33 days.
+  // Two shoes at 45 less 7.50, once. Fay's test order is none. Ann's hat was never wished for; Dan's bag came after 33 days.
   wish_to_purchase: {
     parameters: MONTH,
     rows: [
       {
         ...{ ...shoe, wishers: 2, currency: 'EUR', buyers: 1, purchase_rate: 0.5 },
-        ...{ orders: 1, quantity: 2, revenue: 90, average_order: 90 },
+        ...{ orders: 1, quantity: 2, revenue: 82.5, average_order: 82.5 },
       },
       ...[
         { ...bag, wishers: 3 },
@@ -108,7 +108,7 @@ const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funnel', An
   },
   shop_funnel: {
     parameters: MONTH,
-    rows: [{ visits: 16, visitors: 7, wishers: 6, carters: 1, buyers: 1, revenue: bought({ EUR: 90 }) }],
+    rows: [{ visits: 16, visitors: 7, wishers: 6, carters: 1, buyers: 1, revenue: bought({ EUR: 82.5 }) }],
   },
   // Wished in the first week: Ann, who came a week later, Dan, who came two weeks later, and Bob, who did not.
   wishers_returning: {
@@ -140,7 +140,7 @@ const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funnel', An
   adds_by_source: {
     parameters: MONTH,
     rows: [
-      { source: 'pdp', adds: 3, wishes: 3, wishers: 3, carted: 1, bought: 1, revenue: bought({ EUR: 90 }) },
+      { source: 'pdp', adds: 3, wishes: 3, wishers: 3, carted: 1, bought: 1, revenue: bought({ EUR: 82.5 }) },
       { source: 'collection', adds: 2, wishes: 1, wishers: 1, carted: 0, bought: 0, revenue: bought() },
       { source: 'email', adds: 1, wishes: 1, wishers: 1, carted: 0, bought: 0, revenue: bought() },
       { source: 'pdpSmartSave', adds: 1, wishes: 1, wishers: 1, carted: 0, bought: 0, revenue: bought() },
@@ -151,7 +151,7 @@ const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funnel', An
     rows: (
       [
         ['3', 'bag', 5, 4, 3, 0, 0, bought()],
-        ['1', 'shoe', 4, 2, 2, 1, 1, bought({ EUR: 90 })],
+        ['1', 'shoe', 4, 2, 2, 1, 1, bought({ EUR: 82.5 })],
         ['2', 'hat', 6, 2, 1, 0, 0, bought()],
         ['', 'mug', 1, 1, 0, 0, 0, bought()],
       ] as const

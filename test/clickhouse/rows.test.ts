@@ -58,7 +58,10 @@ const COLUMNS: Readonly<Record<string, readonly string[]>> = {
     'variant_id String',
     'quantity UInt32',
     'price Nullable(Decimal(18, 2))',
+    'discount Decimal(18, 2)',
+    'amount Nullable(Decimal(18, 2))',
     'currency LowCardinality(String)',
+    'test Bool',
   ],
 };
 
@@ -269,12 +272,15 @@ t.test(
     await own.command({ query: 'SYSTEM STOP MERGES events_stored' });
     const who = { device: null, locale: null, email: null, firstName: null, lastName: null };
     const identity = { customerId: '7', sessionId: null, ...who };
-    const line = { productId: '1', variantId: '2', quantity: 2, price: '10.00' };
+    const line = { productId: '1', variantId: '2', quantity: 2, price: '10.00', discounts: ['2.50'] };
     const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
-    const order = { orderId: '5', currency: 'EUR' };
+    const order = { orderId: '5', currency: 'EUR', isTest: false };
     const encode = (index: number, changes: object = {}) =>
-      encodeOrderLine(at, '1a.cx', identity, order, index, { ...line, ...changes });
-    const lines = encode(0) + encode(1, { productId: null, quantity: null, price: '0.005' });
+      encodeOrderLine(at, '1a.cx', identity, { ...order, isTest: index === 1 }, index, {
+        ...line,
+        ...changes,
+      });
+    const lines = encode(0) + encode(1, { productId: null, quantity: 1, price: '0.005', discounts: [] });
     await insertEvents(own, Buffer.from(lines + lines), 'one', never);
     await insertEvents(own, Buffer.from(lines), 'two', never);
     t.same(await ask('SELECT * FROM purchases ORDER BY price DESC', own), [
@@ -288,7 +294,10 @@ t.test(
         variant_id: '2',
         quantity: 2,
         price: 10,
+        discount: 2.5,
+        amount: 17.5,
         currency: 'EUR',
+        test: false,
       },
       {
         occurred_at: '2026-01-02 03:04:05.678',
@@ -300,7 +309,10 @@ t.test(
         variant_id: '2',
         quantity: 1,
         price: 0.01,
+        discount: 0,
+        amount: 0.01,
         currency: 'EUR',
+        test: true,
       },
     ]);
     t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '0' }]);

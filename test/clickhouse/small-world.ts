@@ -1,13 +1,13 @@
 // A month of a shop that is small enough to work out every answer by hand. What happens:
 //
 //   ann   looks at the shoe on days 2 and 3 as a guest, wishes for it on day 3, is merged into her customer's profile on
-//         day 4, looks and wishes again, moves it to the cart on day 6, buys two of it and a hat on day 7
+//         day 4, looks and wishes again, moves it to the cart on day 6, buys two of it and a hat on day 7, with a discount
 //   bob   wishes for the bag on day 0; looks at the shoe on day 2, wishes for it on day 5 while it is out of stock,
 //         removes it on day 6; looks at the hat three times and never wishes for it
 //   cyd   looks at the hat three times on day 5 and wishes for it on day 20
 //   dan   looks at the bag on day 6, wishes for it on day 8, looks again on day 17, buys it on day 41
 //   eve   wishes for the bag on day 9, while it is out of stock and costs 100
-//   fay   wishes for the bag on day 21, when it is in stock and costs 80
+//   fay   wishes for the bag on day 21, when it is in stock and costs 80; a test order of hers has ten on day 22
 //   gus   looks at a mug, of which nothing else is known
 //
 // Day 2 is a Monday. A visit, an event, a line of an order and a merge were each stored twice.
@@ -51,6 +51,14 @@ function step(who: string, type: string, product: Product, day: number, hour: nu
 const add = (who: string, product: Product, day: number, source: string, price: string, more: object = {}) =>
   step(who, 'add', product, day, 12, { source, price, currency: 'EUR', inventory_available: true, ...more });
 
+const paid = (order_id: string, quantity: number, price: string, amount: string) => ({
+  order_id,
+  quantity,
+  price,
+  amount,
+  currency: 'EUR',
+});
+
 const DOLLARS = { currency: 'USD' };
 const SOLD_OUT = { inventory_available: false };
 
@@ -61,13 +69,14 @@ const EVENTS = [
   add('bob', 'shoe', 5, 'pdpSmartSave', '60.00', SOLD_OUT),
   step('ann', 'moveToCart', 'shoe', 6, 12, { price: '50.00', quantity: 1 }),
   step('bob', 'remove', 'shoe', 6, 13),
-  step('ann', 'purchase', 'shoe', 7, 12, { order_id: 'o1', quantity: 2, price: '45.00', currency: 'EUR' }),
-  step('ann', 'purchase', 'hat', 7, 12, { order_id: 'o1', quantity: 1, price: '20.00', currency: 'EUR' }),
+  step('ann', 'purchase', 'shoe', 7, 12, { ...paid('o1', 2, '45.00', '82.50'), discount: '7.50' }),
+  step('ann', 'purchase', 'hat', 7, 12, paid('o1', 1, '20.00', '20.00')),
   add('dan', 'bag', 8, 'pdp', '100.00', { ...DOLLARS, ...SOLD_OUT }),
   add('eve', 'bag', 9, 'collection', '100.00', { ...DOLLARS, ...SOLD_OUT }),
   add('cyd', 'hat', 20, 'email', '20.00'),
   add('fay', 'bag', 21, 'pdp', '80.00', DOLLARS),
-  step('dan', 'purchase', 'bag', 41, 12, { order_id: 'o2', quantity: 1, price: '100.00', ...DOLLARS }),
+  step('fay', 'purchase', 'bag', 22, 12, { ...paid('o3', 10, '80.00', '800.00'), test: true }),
+  step('dan', 'purchase', 'bag', 41, 12, { ...paid('o2', 1, '100.00', '100.00'), ...DOLLARS }),
 ];
 const REPEATED = [1, 6].map((i) => EVENTS[i]);
 

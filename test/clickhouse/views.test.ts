@@ -70,7 +70,8 @@ t.test('every view says what it answers', async (t) => {
 t.test('visits, purchases and events are shown under the present profile, each once', async (t) => {
   const { own, ask } = await migrated(t);
   const order = { ...eventRow({ profile_id: 'old', product_id: '1' }), origin: 'order', order_id: 'o1' };
-  const lines = `${lineOf(eventRow({ profile_id: 'old' }))}${JSON.stringify(order)}\n`;
+  const testOrder = { ...order, event_id: newEventId(1), order_id: 'o2', test: true };
+  const lines = `${lineOf(eventRow({ profile_id: 'old' }))}${JSON.stringify(order)}\n${JSON.stringify(testOrder)}\n`;
   const merge = (from: string, heir: string, at: number) => encodeMerge(newEventId(at), at, from, heir);
   const first = merge('old', 'middle', 1_000);
   await insertEvents(own, Buffer.from(lines + first), 'a', never);
@@ -90,6 +91,13 @@ t.test('visits, purchases and events are shown under the present profile, each o
     ask(`SELECT profile_id AS now, recorded_profile_id AS was FROM ${view} ORDER BY was`);
   t.same(await ids('events_by_visitor'), [{ now: 'new', was: 'old' }]);
   t.same(await ids('purchases_by_visitor'), [{ now: 'new', was: 'old' }]);
+  t.same(await ask('SELECT order_id, test FROM purchases ORDER BY order_id'), [
+    { order_id: 'o1', test: false },
+    { order_id: 'o2', test: true },
+  ]);
+  t.same(await ask("SELECT step, order_id FROM steps_by_visitor WHERE step = 'purchase'"), [
+    { step: 'purchase', order_id: 'o1' },
+  ]);
   t.same(await ids('visits_by_visitor'), [
     { now: 'new', was: 'old' },
     { now: 'other', was: 'other' },

@@ -171,10 +171,18 @@ t.test(
   'a line of an order: the same row each time, and another for each other line, order and time',
   async (t) => {
     const identity = { ...identityOf({}), customerId: '7' };
-    const line = { productId: '1', variantId: null, quantity: 2, price: '19.90' };
+    const line = {
+      productId: '1',
+      variantId: null,
+      quantity: 2,
+      price: '19.90',
+      discounts: ['1.50', '0.30'],
+    };
     const at = 1_767_225_600_000;
     const of = (orderId: string, index = 0, time = at) =>
-      JSON.parse(encodeOrderLine(time, '1a.cx', identity, { orderId, currency: 'EUR' }, index, line));
+      JSON.parse(
+        encodeOrderLine(time, '1a.cx', identity, { orderId, currency: 'EUR', isTest: false }, index, line),
+      );
     const first = of('5');
     t.match(first, {
       event_id: /^019b76da-a800-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/,
@@ -188,8 +196,10 @@ t.test(
       currency: 'EUR',
       quantity: 2,
       price: '19.90',
+      discount: '1.80',
+      amount: '38.00',
     });
-    t.notOk('session_id' in first || 'variant_id' in first);
+    t.notOk('session_id' in first || 'variant_id' in first || 'test' in first);
     t.same(of('5'), first);
     const others = [of('5', 1), of('51'), of('5', 11), of('6'), of('5', 0, at + 1)];
     t.equal(new Set([first, ...others].map(({ event_id }) => event_id)).size, 6);
@@ -201,8 +211,10 @@ t.test(
   async (t) => {
     const identity = { ...identityOf({}), sessionId: 's' };
     const priced = (price: string | null) => {
-      const line = { productId: null, variantId: '2', quantity: null, price };
-      return JSON.parse(encodeOrderLine(0, '1a.sx', identity, { orderId: '5', currency: null }, 0, line));
+      const line = { productId: null, variantId: '2', quantity: 1, price, discounts: [] };
+      return JSON.parse(
+        encodeOrderLine(0, '1a.sx', identity, { orderId: '5', currency: null, isTest: true }, 0, line),
+      );
     };
     for (const [told, kept] of [
       ['1200', '1200.00'],
@@ -220,10 +232,27 @@ t.test(
       t.equal(JSON.parse(row.payload).price, told);
     }
     for (const none of ['', 'free', '1,5', '1e3', '12345678901234567', null])
-      t.notOk('price' in priced(none), String(none));
-    t.notOk('currency' in priced('1') || 'quantity' in priced('1'));
+      t.notOk('price' in priced(none) || 'amount' in priced(none), String(none));
+    t.notOk('currency' in priced('1') || 'discount' in priced('1'));
+    t.equal(priced('1').test, true);
   },
 );
+
+t.test('the amount of a line is exact: only its cents are rounded, not what it is made of', async (t) => {
+  const amountOf = (quantity: number, price: string, ...discounts: string[]) => {
+    const line = { productId: null, variantId: '2', quantity, price, discounts };
+    const order = { orderId: '5', currency: 'KWD', isTest: false };
+    const { discount, amount } = JSON.parse(encodeOrderLine(0, '1a.sx', identityOf({}), order, 0, line));
+    return [discount, amount];
+  };
+  t.same(amountOf(2, '12.345'), [undefined, '24.69']);
+  t.same(amountOf(3, '0.335', '0.005'), ['0.01', '1.00']);
+  t.same(amountOf(1, '1980', '198'), ['198.00', '1782.00']);
+  t.same(amountOf(1, '10.00', '4.995', '5.005'), ['10.00', '0.00']);
+  t.same(amountOf(3, '0.1', '0.2', 'free', ''), ['0.20', '0.10'], 'what is no amount is none');
+  t.same(amountOf(4_294_967_295, '0.01'), [undefined, '42949672.95']);
+  t.same(amountOf(4_294_967_295, '9999999999999999'), [undefined, undefined], 'no column has room for it');
+});
 
 t.test('quantities and prices that their columns would refuse or round are left out of them', async (t) => {
   for (const quantity of [-1, 1.5, 2 ** 32, '3', null, true, [3]])

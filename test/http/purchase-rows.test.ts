@@ -32,7 +32,8 @@ eachRedis(t, async (t, redis) => {
           { id: Number(customerId) },
           [
             { product_id: 11, variant_id: 21, quantity: 2, price: '10.00' },
-            { product_id: 12, variant_id: 22, quantity: 0, price: '1.234' },
+            { product_id: 12, variant_id: 22, quantity: 1, price: '1.234', total_discount: '0.234' },
+            { product_id: 13, variant_id: 23, quantity: 0, price: '9.00' },
             { product_id: null, variant_id: null, price: '5.00', title: 'a gift card' },
           ],
           { currency: 'eur' },
@@ -43,9 +44,19 @@ eachRedis(t, async (t, redis) => {
         const { profile_id } = lines[0] ?? {};
         const of = { profile_id, customer_id: customerId, currency: 'EUR' };
         t.same(lines, [
-          { ...of, product_id: '11', variant_id: '21', quantity: 2, price: '10.00' },
-          { ...of, product_id: '12', variant_id: '22', quantity: 0, price: '1.23' },
-          { ...of, quantity: 1, price: '5.00' },
+          { ...of, product_id: '11', variant_id: '21', quantity: 2, price: '10.00', amount: '20.00' },
+          {
+            ...of,
+            ...{
+              product_id: '12',
+              variant_id: '22',
+              quantity: 1,
+              price: '1.23',
+              discount: '0.23',
+              amount: '1.00',
+            },
+          },
+          { ...of, quantity: 1, price: '5.00', amount: '5.00' },
         ]);
 
         const sessionId = `nobody-${isOn}`;

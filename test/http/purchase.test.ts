@@ -101,8 +101,8 @@ eachRedis(t, async (t, redis) => {
       t.same(new Set(payloads.map(({ orderId }) => orderId)), new Set([big]));
       t.same(
         payloads.find(({ productId }) => productId === '30'),
-        { orderId: big, productId: '30', variantId: '300', quantity: null, price: null },
-        'a line without quantity and price says so',
+        { orderId: big, productId: '30', variantId: '300', quantity: 1, price: null },
+        'a line without a quantity is one piece',
       );
     },
   );
@@ -201,9 +201,9 @@ eachRedis(t, async (t, redis) => {
     };
     for (const line of [
       {},
-      { quantity: 'two', price: 12.5 },
-      { quantity: -1, price: {} },
-      { quantity: 1e300, price: 'x'.repeat(40) },
+      { quantity: null, price: 12.5, total_discount: {} },
+      { quantity: '2', current_quantity: null, price: {}, discount_allocations: 'none' },
+      { quantity: 3, price: 'x'.repeat(40), discount_allocations: [null, 5, {}], total_discount: [] },
     ]) {
       await add(app, who, ['100', '1000']);
       const line_items = [null, 1, 'x', [], { product_id: 100, variant_id: 1000, ...line }];
@@ -214,10 +214,10 @@ eachRedis(t, async (t, redis) => {
     t.same(
       payloads.map(({ quantity, price }) => [quantity, price]),
       [
-        [null, null],
-        [null, '12.50'],
-        [null, null],
-        [null, null],
+        [1, null],
+        [1, '12.50'],
+        [2, null],
+        [3, null],
       ],
     );
   });

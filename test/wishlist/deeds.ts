@@ -1,8 +1,8 @@
 // What the tests of wishlists do with a server, in a visitor's name, and what there is to see of it afterwards.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { OrderLine } from '../../src/events/row.js';
 import type { Identity } from '../../src/identity-rules.js';
-import type { PurchasedLine } from '../../src/wishlist/purchases.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
 import { contentOf, identityOf } from '../harness/samples.js';
 import type { Redis, Server } from './world.js';
@@ -57,8 +57,19 @@ export async function buy(server: Server, who = GUEST) {
 }
 
 /** As the webhook does: under a request record, that a crash leaves without an answer. */
-export async function deliver(server: Server, who: Identity, key: string, lines: readonly PurchasedLine[]) {
-  const purchase = { orderId: '1', identity: who, currency: 'EUR', lines };
+export async function deliver(
+  server: Server,
+  who: Identity,
+  key: string,
+  lines: readonly Omit<OrderLine, 'discounts'>[],
+) {
+  const purchase = {
+    orderId: '1',
+    identity: who,
+    currency: 'EUR',
+    isTest: false,
+    lines: lines.map((line) => ({ ...line, discounts: [] })),
+  };
   return server.deliveries.run({ scope: 'order', key, fingerprint: '' }, '', async () => {
     const { profileId } = await server.visitors.find(who, false);
     const removal = await server.deliveries.part('removal', key);

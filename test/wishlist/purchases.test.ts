@@ -11,7 +11,12 @@ let worlds = 0;
 const MAX_STEPS = 60;
 const AT_ONCE = 4;
 
-const lineOf = (productId: string) => ({ productId, variantId: null, quantity: 1, price: '1.00' });
+const lineOf = (productId: string) => ({
+  productId,
+  variantId: null,
+  quantity: 1,
+  price: '1.00',
+});
 
 eachRedis(t, async (t, redis) => {
   t.test('a delivery that crashed, a merge, and the delivery again: one event an item', async (t) => {

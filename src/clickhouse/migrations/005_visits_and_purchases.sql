@@ -3,12 +3,15 @@
 ALTER TABLE {database}.events_stored
     ADD COLUMN IF NOT EXISTS currency LowCardinality(String) AFTER share_code,
     ADD COLUMN IF NOT EXISTS inventory_available Nullable(Bool) AFTER currency,
-    ADD COLUMN IF NOT EXISTS order_id String CODEC(ZSTD(3)) AFTER inventory_available;
+    ADD COLUMN IF NOT EXISTS order_id String CODEC(ZSTD(3)) AFTER inventory_available,
+    ADD COLUMN IF NOT EXISTS discount Decimal(18, 2) CODEC(ZSTD(1)) AFTER compare_at,
+    ADD COLUMN IF NOT EXISTS amount Nullable(Decimal(18, 2)) CODEC(ZSTD(1)) AFTER discount,
+    ADD COLUMN IF NOT EXISTS test Bool AFTER amount;
 
 -- Two kinds of rows travel with the events and are none: merges of profiles (origin `merge`), and lines of orders
 -- (origin `order`). A purchase is a line of an order. Its event_id and its time follow from the order, so a line that
--- was recorded twice is still one row. The payload has the line as the order told it: a price with three decimals is
--- rounded in `price`. (The views are in ../views.)
+-- was recorded twice is still one row. `discount` and `amount` are of the whole line. The payload has the line as the order
+-- told it: three decimals are rounded in the columns. (The views are in ../views.)
 
 -- One row per counted visit. What analysts query is the view `visits`; this table is where the flusher inserts.
 --

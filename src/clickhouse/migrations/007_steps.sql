@@ -4,7 +4,7 @@
 -- A visitor is a number here, sipHash64 of the profile id. Numbers are read, grouped and joined several times as fast as
 -- ids of 28 characters, and of 10 million visitors two have the same one with a probability of 3 in a million.
 
--- One row per event or line of an order that is about a product. A row that is fed in twice is one, as in events_stored:
+-- One row per event or line of an order that is about a product; of test orders there is none. A row that is fed in twice is one, as in events_stored:
 -- `event` is the hash of its event_id, and rows with the same sort key replace each other.
 CREATE TABLE IF NOT EXISTS {database}.steps_stored
 (
@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS {database}.steps_stored
     currency LowCardinality(String),
     inventory_available Nullable(Bool),
     quantity UInt32 CODEC(ZSTD(1)),
-    price Nullable(Decimal(18, 2)) CODEC(ZSTD(1))
+    price Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
+    amount Nullable(Decimal(18, 2)) CODEC(ZSTD(1))
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(occurred_at)
@@ -40,9 +41,10 @@ SELECT
     currency,
     inventory_available,
     ifNull(events_stored.quantity, 1) AS quantity,
-    price
+    price,
+    amount
 FROM {database}.events_stored
-WHERE product_id != '' AND origin != 'merge' AND type != 'share';
+WHERE product_id != '' AND origin != 'merge' AND type != 'share' AND NOT test;
 
 FILL {database}.steps_feed;
 

@@ -1,6 +1,7 @@
 -- Lines of orders, each once
--- A line's event_id and its time follow from the order, so a line that was recorded twice is still one row. The payload
--- has the line as the order told it: a price with three decimals is rounded in `price`.
+-- amount is what was paid for the line: price of one times quantity, less its discount. Lines of test orders have test set,
+-- and are in no other view. A line's event_id and its time follow from the order, so a line that was recorded twice is still
+-- one row. The payload has the line as the order told it: three decimals are rounded here.
 SELECT
     occurred_at,
     order_id,
@@ -9,8 +10,11 @@ SELECT
     session_id,
     product_id,
     variant_id,
-    assumeNotNull(ifNull(quantity, 1)) AS quantity,
+    assumeNotNull(quantity) AS quantity,
     price,
-    currency
+    discount,
+    amount,
+    currency,
+    test
 FROM {database}.events_stored FINAL
 WHERE origin = 'order'

@@ -14,7 +14,8 @@ SELECT
     rows.currency AS currency,
     rows.inventory_available AS inventory_available,
     rows.quantity AS quantity,
-    rows.price AS price
+    rows.price AS price,
+    rows.amount AS amount
 FROM
 (
     SELECT *

@@ -14,7 +14,7 @@ SELECT
     arrayFilter(
         line -> line.1 >= wished_at AND line.1 <= wished_at + INTERVAL 30 DAY,
         groupArrayIf(
-            (occurred_at, sipHash64(order_id), CAST(currency, 'String'), quantity, ifNull(price, 0) * quantity),
+            (occurred_at, sipHash64(order_id), CAST(currency, 'String'), quantity, ifNull(amount, 0)),
             step = 'purchase')) AS bought
 FROM {database}.steps_by_visitor
 WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 32
