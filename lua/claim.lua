@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Makes a room a customer's, where it is no customer's. A room without an owner is what a failover forgot; where its
 -- owner is unknown, `?` is the owner until a customer is. A room under a fresh id is its session's (free-door.lua).
 --

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Makes a process the one that works at open requests, for some seconds.
 --
 -- KEYS[1] owner

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Changes an open request, or closes it, where it still is as the sender knows it.
 --
 -- KEYS[1] open requests

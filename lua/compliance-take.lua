@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Takes a request of a visitor or a shop that a webhook has delivered, once for each delivery.
 --
 -- KEYS[1] open requests   KEYS[2] deliveries that were taken

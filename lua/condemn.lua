@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- First step of an erasure: from now on nothing can be done at a profile but to erase it. Its `heir` is `@`, which every
 -- script refuses, and `root` is the room whose erasure it is part of. The bucket remembers it among its merges, so that
 -- what a process left half done is found.

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Writes down profiles whose rows are to be erased from what waits in streams and from ClickHouse: all that happened up
 -- to now. (Their ids may be new visitors' from now on.)
 --

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Last step of a merge: the tombstone says that the heir has everything. The journal is kept for some hours, for the
 -- case that a failover makes the heir forget.
 --

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Second step of a merge, for one page of a journal: adds it to the heir. What the heir received from this profile is
 -- kept beside it, so that a page given again adds nothing, and a profile that is merged a second time (because a
 -- failover forgot the first at its side) adds only what it has gained. Counts are added; of two items for one product

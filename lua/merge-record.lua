@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Third step of a merge: the heir has everything, and says so on its record, by which it is found out later whether a
 -- failover forgot it. What analysts are to be told waits in the heir's outbox.
 --

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Says where an identity belongs from now on, unless that changed since it was asked: a compare-and-set.
 --
 -- KEYS[1] ids of the identity's bucket   KEYS[2] its door

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Registers at a room what is about to lead to it: an identity whose door will name it, or a profile that will be merged
 -- into it. So an erasure of the room finds everything that leads there, whatever crashes in between.
 --

@@ -45,6 +45,7 @@ import { VISIT_STREAMS } from '../redis/keys.js';
 import { RequestStore } from '../redis/requests.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import { VisitLog } from '../visits/visit-log.js';
+import { ItemLimit } from '../wishlist/item-limit.js';
 import { openWishlist } from '../wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from '../wishlist/purchases.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
@@ -143,15 +144,10 @@ export function serve(
     const { shards } = store.deployment;
     onClose(shards.watch());
     const recorder = new Recorder(appends, recordings, shards);
+    const itemLimits = { maxItems: config.MAX_ITEMS, maxBytes: config.MAX_ITEMS_BYTES };
     const wishlists = new WishlistBatch(
       store,
-      {
-        shards,
-        highWater: config.STREAM_HIGH_WATER,
-        maxItems: config.MAX_ITEMS,
-        maxBytes: config.MAX_ITEMS_BYTES,
-        onRecorded: metrics.recorded,
-      },
+      { shards, highWater: config.STREAM_HIGH_WATER, ...itemLimits, onRecorded: metrics.recorded },
       metrics.batchObserver('wishlist'),
     );
     onClose(() => wishlists.close());
@@ -202,7 +198,7 @@ export function serve(
       visitListOperation(access, visitors),
       visitBatchOperation(visitors),
       ...eventOperations(access, sessions, visitors, profiles, requests),
-      ...itemOperations(access, sessions, visitors, profiles, items),
+      ...itemOperations(access, sessions, visitors, profiles, items, new ItemLimit(store, itemLimits)),
       ...shareOperations(access, sessions, visitors, profiles, shares, items),
       sharePage,
       ...profileOperations(access, visitors, profiles),

@@ -7,6 +7,7 @@ import { fitsBytes, type Identity } from '../identity-rules.js';
 import { readItem, readList, readRemoval } from '../validation/requests.js';
 import { itemAddBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
 import type { ItemContent } from '../wishlist/item.js';
+import type { ItemLimit } from '../wishlist/item-limit.js';
 import type { Items } from '../wishlist/items.js';
 import type { Access, Caller } from './access.js';
 import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from './answers.js';
@@ -37,6 +38,7 @@ export function itemOperations(
   visitors: Visitors,
   profiles: Profiles,
   items: Items,
+  limit: ItemLimit,
 ): Operation[] {
   return [
     {
@@ -64,6 +66,7 @@ export function itemOperations(
             [{ path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
           );
         }
+        limit.assertFitsAlone(content);
         const refused = sessions.admit(request, identity);
         if (refused === undefined && !isPersonal(identity)) return add(caller, identity, content);
         return addStepwise(caller, identity, content, refused);
@@ -120,7 +123,12 @@ export function itemOperations(
 
   function add({ mayLink }: Caller, identity: Identity, content: ItemContent): Promise<string> {
     return visitors
-      .change(identity, mayLink, (place) => items.add(place, identity, content))
+      .change(
+        identity,
+        mayLink,
+        (place) => items.add(place, identity, content),
+        (places) => limit.assertFits(places, content),
+      )
       .then(({ profileId, answer: { itemId } }) => {
         const { productId, variantId, quantity } = content;
         return JSON.stringify({ profileId, itemId, productId, variantId, quantity });
@@ -135,7 +143,10 @@ export function itemOperations(
     refused: Promise<void> | undefined,
   ): Promise<string> {
     await refused;
-    await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
+    if (isPersonal(identity)) {
+      await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
+      await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
+    }
     return add(caller, identity, content);
   }
 }

@@ -143,7 +143,7 @@ export class Doors {
    */
   async mend(name: string, room: string): Promise<void> {
     await this.#atProfile.follow(room, ERASED);
-    const { room: at } = await this.where(name);
+    const { room: at } = await this.look(name);
     if (at !== room || (await this.isThere(room))) return;
     await this.claim(room, isCustomerName(name) ? name : UNOWNED);
     await this.#register(name, room);

@@ -15,7 +15,7 @@
 
 import { ServiceError } from '../errors.js';
 import { isCustomerName, isSessionName } from '../identity-rules.js';
-import { ERASED } from '../redis/at-profile.js';
+import { type AtProfile, ERASED, type Place, placeOf } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
 import { type Door, type Doors, isKnown } from './doors.js';
 import type { Merger } from './merge.js';
@@ -33,11 +33,13 @@ export class Linker {
   readonly #store: Store;
   readonly #doors: Doors;
   readonly #merger: Merger;
+  readonly #atProfile: AtProfile;
 
-  constructor(store: Store, doors: Doors, merger: Merger) {
+  constructor(store: Store, doors: Doors, merger: Merger, atProfile: AtProfile) {
     this.#store = store;
     this.#doors = doors;
     this.#merger = merger;
+    this.#atProfile = atProfile;
   }
 
   /** @returns the profile that both have from now on. @throws ServiceError `unavailable` */
@@ -57,6 +59,29 @@ export class Linker {
     if (ofSession.room === undefined) return true;
     const { owner, heir } = await this.#roomOf(ofSession.room);
     return heir === undefined && (owner === customer || !isCustomers(owner));
+  }
+
+  /** Where what a link would bring together is, the customer's first. Changes nothing. @throws ServiceError `unavailable` */
+  async preview(customer: string, session: string): Promise<Place[]> {
+    const [ofCustomer, ofSession] = await this.#where(customer, session);
+    const customers = await this.#placeOf(customer, ofCustomer);
+    if (!isKnown(ofSession)) return [customers];
+    const sessions = await this.#placeOf(session, ofSession);
+    if (sessions.profileId === customers.profileId) return [customers];
+    const { owner } = await this.#roomOf(sessions.profileId);
+    if (sessions.isRoom && isCustomers(owner) && owner !== customer) return [customers];
+    return isKnown(ofCustomer) ? [customers, sessions] : [sessions];
+  }
+
+  /** Where what an identity has is. Changes nothing. @throws ServiceError `unavailable` */
+  async locate(name: string): Promise<Place> {
+    return this.#placeOf(name, await this.#doors.where(name));
+  }
+
+  async #placeOf(name: string, { room }: Door): Promise<Place> {
+    const present = room === undefined ? undefined : await this.#atProfile.presentOf(room);
+    if (present !== undefined) return placeOf(present);
+    return { profileId: this.#doors.ownProfile(name), isRoom: false, checked: '', bucket: '' };
   }
 
   /** Whether a session's profile belongs to a customer. Changes nothing. */

@@ -147,7 +147,7 @@ export class Merger {
         // Those that were merged into this one before are the heir's now, too.
         if (kind === 'g') told.push(...fields.filter((name, at) => at % 2 === 0 && isProfile(name)));
         // A share code leads to its profile for good: an erasure of the heir has to find it.
-        const code = kind === 'p' ? valueOf('share', fields) : undefined;
+        const code = kind === 'p' ? fieldIn('share', fields) : undefined;
         if (code !== undefined) await this.#give(G, still, heir, [`#${code}`, '']);
         await this.#give(i, still, heir, kind === 'p' ? withoutOwn(fields) : fields);
       } while (cursor !== '0');
@@ -263,7 +263,7 @@ export function isProfile(came: string): boolean {
 }
 
 /** @param fields field, value, field, value, … */
-function valueOf(field: string, fields: readonly string[]): string | undefined {
+function fieldIn(field: string, fields: readonly string[]): string | undefined {
   return fields.find((_, i) => i % 2 === 1 && fields[i - 1] === field);
 }
 

@@ -3,8 +3,7 @@
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName, namesIn } from '../identity-rules.js';
-import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
-import type { Store } from '../redis/store.js';
+import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
 import type { Doors } from './doors.js';
 import { type Emails, normaliseEmail } from './emails.js';
 
@@ -18,13 +17,11 @@ export interface NamedVisitor {
 }
 
 export class NamedVisitors {
-  readonly #store: Store;
   readonly #doors: Doors;
   readonly #atProfile: AtProfile;
   readonly #emails: Emails;
 
-  constructor(store: Store, doors: Doors, atProfile: AtProfile, emails: Emails) {
-    this.#store = store;
+  constructor(doors: Doors, atProfile: AtProfile, emails: Emails) {
     this.#doors = doors;
     this.#atProfile = atProfile;
     this.#emails = emails;
@@ -55,7 +52,7 @@ export class NamedVisitors {
     if (names.length === 0) return { names, digest };
     const ofEmail = new Set<string>();
     for (const { profileId } of await this.#emails.findGiven(digest)) {
-      const last = await this.#lastOf(profileId);
+      const last = await this.#atProfile.presentOf(profileId);
       if (last !== undefined) ofEmail.add(last);
     }
     if (visitor !== undefined) ofEmail.add(visitor);
@@ -72,28 +69,11 @@ export class NamedVisitors {
       const { field, room } = await this.#doors.look(name);
       if (field === '') return undefined;
       if (room === undefined) return this.#doors.ownProfile(name);
-      const last = await this.#lastOf(room);
+      const last = await this.#atProfile.presentOf(room);
       // Its erasure was finished just now, and has unlinked the identity.
       if (last !== undefined) return last;
     }
     throw new ServiceError('unavailable');
-  }
-
-  /** What a profile was merged into; undefined where it was being erased. */
-  async #lastOf(profileId: string): Promise<string | undefined> {
-    const { keys } = this.#store;
-    let at = profileId;
-    for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const from = at;
-      const heir = await this.#store.call((client) => client.hget(keys.profile(from), 'heir'));
-      if (heir === null) return at;
-      if (heir === ERASED) {
-        await this.#atProfile.follow(at, heir);
-        return undefined;
-      }
-      at = heir.replace(/^!/, '');
-    }
-    throw new ServiceError('internal');
   }
 }
 

@@ -3,6 +3,7 @@
 import type { Recorder } from '../events/recorder.js';
 import { AtProfile } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
+import { ProductLimit } from '../visits/product-limit.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
 import type { VisitLog } from '../visits/visit-log.js';
 import { Outbox } from '../wishlist/outbox.js';
@@ -84,19 +85,27 @@ export function openIdentity(
   const emails = new Emails(store, atProfile, profileIds);
   const eraser: Eraser = new Eraser(store, doors, atProfile, emails, true, erased);
   const shopEraser = new ShopEraser(store, new Eraser(store, doors, atProfile, emails, false, erased));
-  const linker = new Linker(store, doors, merger);
+  const linker = new Linker(store, doors, merger, atProfile);
   return {
     atProfile,
     outbox,
     linker,
     doors,
     emails,
-    named: new NamedVisitors(store, doors, atProfile, emails),
+    named: new NamedVisitors(doors, atProfile, emails),
     eraser,
     shopEraser,
     audit: new MergeAudit(store, merger, linker, finishErasure),
     profiles: new Profiles(atProfile, profileIds, emails),
-    visitors: new Visitors(doors, places, guests, counting, drafts, linker),
+    visitors: new Visitors(
+      doors,
+      places,
+      guests,
+      counting,
+      drafts,
+      linker,
+      new ProductLimit(store, maxProducts),
+    ),
     profileIds,
   };
 }

@@ -8,7 +8,9 @@
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName } from '../identity-rules.js';
+import type { Place } from '../redis/at-profile.js';
 import type { Operation } from '../redis/requests.js';
+import type { ProductLimit } from '../visits/product-limit.js';
 import type { VisitKind } from '../visits/visit-batch.js';
 import type { Asker, Counting } from './counting.js';
 import type { Doors, Settled } from './doors.js';
@@ -24,6 +26,12 @@ const READ_ROUNDS = 8;
 /** Erasures of one visitor that one request meets. */
 const LINK_ROUNDS = 8;
 
+/**
+ * Refuses a change before two ids are linked for it: a request that is refused changes nothing.
+ * @param places where the belongings are that the link brings together
+ */
+export type Check = (places: readonly Place[]) => Promise<void>;
+
 export class Visitors {
   readonly #doors: Doors;
   readonly #places: Places;
@@ -31,6 +39,7 @@ export class Visitors {
   readonly #counting: Counting;
   readonly #drafts: Drafts;
   readonly #linker: Linker;
+  readonly #products: ProductLimit;
 
   constructor(
     doors: Doors,
@@ -39,6 +48,7 @@ export class Visitors {
     counting: Counting,
     drafts: Drafts,
     linker: Linker,
+    products: ProductLimit,
   ) {
     this.#doors = doors;
     this.#places = places;
@@ -46,6 +56,7 @@ export class Visitors {
     this.#counting = counting;
     this.#drafts = drafts;
     this.#linker = linker;
+    this.#products = products;
   }
 
   /**
@@ -59,7 +70,12 @@ export class Visitors {
     handle = '',
   ): Promise<Settled> {
     if (kind === 'resolve') return this.#resolve(who, mayLink);
-    return this.#for(who, mayLink, (subject) => this.#counting.enter(kind, subject, handle, who.device));
+    return this.#for(
+      who,
+      mayLink,
+      (subject) => this.#counting.enter(kind, subject, handle, who.device),
+      kind === 'reset' ? undefined : (places) => this.#products.assertFits(places, handle),
+    );
   }
 
   /** `enter` and `read` that tell the asker, and need no promise where nothing is linked. */
@@ -117,8 +133,11 @@ export class Visitors {
 
   /** Counts one visit under an operation: once, however often it is tried. @throws as `enter` */
   enterOnce(who: Identity, mayLink: boolean, handle: string, operation: Operation): Promise<Settled> {
-    return this.#for(who, mayLink, (subject) =>
-      this.#counting.enterOnce(subject, handle, who.device, operation),
+    return this.#for(
+      who,
+      mayLink,
+      (subject) => this.#counting.enterOnce(subject, handle, who.device, operation),
+      (places) => this.#products.assertFits(places, handle),
     );
   }
 
@@ -187,16 +206,27 @@ export class Visitors {
 
   /**
    * Changes something of a visitor's profile; makes it where there is none. @param make see Places.change
-   * @throws what `make` throws, and ServiceError `unavailable`
+   * @param check see Check @throws what `make` and `check` throw, and ServiceError `unavailable`
    */
-  change<Answer>(who: Identity, mayLink: boolean, make: Ask<Answer>): Promise<Changed<Answer>> {
-    return this.#for(who, mayLink, (subject) => this.#places.change(subject, true, make, asChanged));
+  change<Answer>(
+    who: Identity,
+    mayLink: boolean,
+    make: Ask<Answer>,
+    check?: Check,
+  ): Promise<Changed<Answer>> {
+    return this.#for(who, mayLink, (subject) => this.#places.change(subject, true, make, asChanged), check);
+  }
+
+  /** Where what this visitor has after a write is. Changes nothing. @throws ServiceError `unavailable` */
+  async preview(who: Identity, mayLink: boolean): Promise<Place[]> {
+    if (mustLink(who, mayLink)) return this.#linker.preview(...namesOf(who));
+    return [await this.#linker.locate(onlyName(who))];
   }
 
   /** As `change`, where there is nothing to do for a visitor who has no profile: it stays unknown. */
   changeKnown<Answer>(who: Identity, mayLink: boolean, make: Ask<Answer>): Promise<Changed<Answer>> {
     const act = (subject: Subject) => this.#places.change(subject, false, make, asChanged);
-    return this.#for(who, mayLink, act, async () => {
+    return this.#for(who, mayLink, act, undefined, async () => {
       const { known, profileId } = await this.find(who, mayLink);
       return known ? undefined : act({ name: '', room: profileId });
     });
@@ -230,22 +260,24 @@ export class Visitors {
 
   /**
    * Does something for a visitor. Two ids are linked first, where they are not known to be.
-   * @param instead does it, where they are not to be linked
+   * @param check see Check @param instead does it, where they are not to be linked
    */
   #for<T>(
     who: Identity,
     mayLink: boolean,
     act: (subject: Subject) => Promise<T | undefined>,
+    check?: Check,
     instead?: () => Promise<T | undefined>,
   ): Promise<T> {
     if (!mustLink(who, mayLink)) return act({ name: onlyName(who) }) as Promise<T>;
-    return this.#forLinked(...namesOf(who), act, instead);
+    return this.#forLinked(...namesOf(who), act, check, instead);
   }
 
   async #forLinked<T>(
     customer: string,
     session: string,
     act: (subject: Subject) => Promise<T | undefined>,
+    check?: Check,
     instead?: () => Promise<T | undefined>,
   ): Promise<T> {
     const room = this.#doors.remembered(session);
@@ -255,6 +287,7 @@ export class Visitors {
     }
     const done = await instead?.();
     if (done !== undefined) return done;
+    if (check !== undefined) await check(await this.#linker.preview(customer, session));
     for (let round = 0; round < LINK_ROUNDS; round++) {
       const { profileId } = await this.#linker.link(customer, session);
       const made = await act({ name: '', room: profileId });

@@ -75,6 +75,25 @@ export class AtProfile {
     throw new ServiceError('internal');
   }
 
+  /**
+   * What a profile was merged into, also while that merge is under way; undefined where it was erased.
+   * @throws ServiceError `unavailable`
+   */
+  async presentOf(profileId: string): Promise<string | undefined> {
+    let at = profileId;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const key = this.#store.keys.profile(at);
+      const heir = await this.#store.call((client) => client.hget(key, 'heir'));
+      if (heir === null) return at;
+      if (heir === ERASED) {
+        await this.#finishErasure(at);
+        return undefined;
+      }
+      at = heir.replace(/^!/, '');
+    }
+    throw new ServiceError('internal');
+  }
+
   /** Where a tombstone leads; to the profile itself where it was erased. @throws ServiceError `unavailable` */
   async follow(from: string, tombstone: string): Promise<string> {
     if (tombstone.startsWith(ERASED)) {

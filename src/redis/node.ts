@@ -36,6 +36,8 @@ export interface NodeSpec {
 }
 
 const PROBE = loadScript('probe');
+/** Erasures are waited for also while Redis is at its `maxmemory`. */
+const PROBE_AT_MAXMEMORY = `#!lua flags=allow-oom\n${PROBE.source}`;
 const LOOK_AGAIN_MS = 100;
 
 export class RedisNode {
@@ -142,7 +144,7 @@ export class RedisNode {
     const mark = this.#mark as Mark;
     const began = performance.now();
     // WAIT is about the connection's last write. A batch that is asked for again may not be one, so this is.
-    const written = redis.eval(PROBE.source, 1, mark.key, this.lastMoment(deadline), mark.digest);
+    const written = redis.eval(PROBE_AT_MAXMEMORY, 1, mark.key, this.lastMoment(deadline), mark.digest);
     const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
     const waited = Promise.all([written, redis.wait(count, Math.max(1, ms))]); // 0 is for ever
     const [wrote, reached] = await waited.finally(() => this.#spec.onReplicated?.(performance.now() - began));

@@ -9,6 +9,7 @@ import type { Linker } from '../../src/identity/link.js';
 import type { Places } from '../../src/identity/places.js';
 import { Visitors } from '../../src/identity/visitors.js';
 import type { Identity } from '../../src/identity-rules.js';
+import type { ProductLimit } from '../../src/visits/product-limit.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -226,7 +227,15 @@ t.test('an answer is about one profile: what was read while the visitor moved is
     };
     const guests = { note() {} } as unknown as Guests;
     const counting = { enter } as unknown as Counting;
-    return new Visitors({} as Doors, {} as Places, guests, counting, {} as Drafts, {} as Linker);
+    return new Visitors(
+      {} as Doors,
+      {} as Places,
+      guests,
+      counting,
+      {} as Drafts,
+      {} as Linker,
+      {} as ProductLimit,
+    );
   };
   const who: Identity = {
     customerId: null,

@@ -1,0 +1,12 @@
+#!lua flags=no-writes
+-- Reads how large each item of a wishlist is.
+--
+-- KEYS[1] items
+--
+-- Returns {field, bytes, field, bytes, ...}.
+
+local answer = {}
+for i, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  answer[2 * i - 1], answer[2 * i] = field, redis.call('HSTRLEN', KEYS[1], field)
+end
+return answer

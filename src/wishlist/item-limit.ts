@@ -1,0 +1,78 @@
+// MAX_ITEMS and MAX_ITEMS_BYTES, asked before an item's request links two ids or keeps what it says of its visitor:
+// lua/wishlist.lua refuses what is over the limits, but the rest would have been done by then. Only a request that races
+// another one for the last place may still do it first.
+
+import { ServiceError } from '../errors.js';
+import { newOrderedId } from '../events/event-id.js';
+import type { Place } from '../redis/at-profile.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import { type ItemContent, itemField, newItem } from './item.js';
+import type { ItemLimits } from './wishlist-batch.js';
+
+const SIZES = loadScript<(string | number)[]>('item-sizes');
+
+export class ItemLimit {
+  readonly #store: Store;
+  readonly #limits: ItemLimits;
+
+  constructor(store: Store, limits: ItemLimits) {
+    this.#store = store;
+    this.#limits = limits;
+  }
+
+  /** Of a visitor who may be unknown: on a cluster it is made known before lua/wishlist.lua looks at the item. */
+  assertFitsAlone(content: ItemContent): void {
+    const { maxBytes } = this.#limits;
+    if (maxBytes < MAX_ITEM_BYTES && storedBytes(content) > maxBytes)
+      throw new ServiceError('too_many_items');
+  }
+
+  /**
+   * @param places whose items are one profile's afterwards; the first one's stay where both have one
+   * @throws ServiceError `too_many_items`, `unavailable`
+   */
+  async assertFits(places: readonly Place[], content: ItemContent): Promise<void> {
+    const { maxItems, maxBytes } = this.#limits;
+    const { keys } = this.#store;
+    const bytes = storedBytes(content);
+    const known = await Promise.all(
+      places.map(async ({ profileId }) => {
+        const [items, sum] = await Promise.all([
+          this.#store.call((client) => client.hlen(keys.items(profileId))),
+          this.#store.call((client) => client.hget(keys.profile(profileId), 'itemBytes')),
+        ]);
+        return { items, sum: sum === null && items > 0 ? Number.POSITIVE_INFINITY : Number(sum) };
+      }),
+    );
+    const items = known.reduce((all, one) => all + one.items, 0);
+    const sum = known.reduce((all, one) => all + one.sum, 0);
+    if (items < maxItems && sum + bytes <= maxBytes) return;
+    await this.#assertExactly(places, itemField(content.productId, content.variantId), bytes);
+  }
+
+  /** As `exceeds` of lua/wishlist.lua would say after a merge. */
+  async #assertExactly(places: readonly Place[], field: string, bytes: number): Promise<void> {
+    const { maxItems, maxBytes } = this.#limits;
+    const { keys } = this.#store;
+    const sizes = new Map<string, number>();
+    for (const { profileId } of places) {
+      const read = await this.#store.run(SIZES, [keys.items(profileId)], []);
+      for (let i = 0; i < read.length; i += 2)
+        if (!sizes.has(read[i] as string)) sizes.set(read[i] as string, read[i + 1] as number);
+    }
+    const there = sizes.get(field);
+    const isOver = there === undefined && sizes.size >= maxItems;
+    const sum = [...sizes.values()].reduce((all, one) => all + one, 0);
+    const gained = bytes - (there ?? 0);
+    if (isOver || (gained > 0 && sum + gained > maxBytes)) throw new ServiceError('too_many_items');
+  }
+}
+
+/** More than an item has: the largest body of a request, each character of which may take six in JSON. */
+const MAX_ITEM_BYTES = 6 * 64 * 1024 + 1024;
+
+function storedBytes(content: ItemContent): number {
+  const now = Date.now();
+  return Buffer.byteLength(newItem(newOrderedId(now), JSON.stringify(content), now).join('\n'));
+}
