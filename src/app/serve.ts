@@ -203,7 +203,7 @@ export function serve(
 
     const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [
-      ...visitOperations(access, visitors, requests),
+      ...visitOperations(access, visitors, requests, metrics.visitByRobot),
       visitListOperation(access, visitors),
       visitBatchOperation(visitors),
       ...eventOperations(access, sessions, visitors, profiles, requests),
