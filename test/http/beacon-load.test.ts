@@ -42,21 +42,24 @@ await inChromium(t, async (t, world) => {
     t.same(visitor.warnings, []);
   });
 
-  await t.test('a module that imports it, and a page that has it inlined, say where it is from', async (t) => {
-    const visitor = await start();
-    const script = await inlined();
-    const ways = [
-      `<script type="module">${options({ src, productHandle: 'way' })} await import('${src}');</script>`,
-      `<script>${options({ src, productHandle: 'way' })}</script><script>${script}</script>`,
-      `<script>${options({ src, productHandle: 'way' })}</script><script type="module">${script}</script>`,
-    ];
-    for (const [i, html] of ways.entries()) {
-      const page = await visitor.open(shop.show('/way', html));
-      await page.waitForFunction('window.wishmeter');
-      t.equal(await count(page, 'way'), i + 1, html.slice(0, 40));
-    }
-    t.same(visitor.warnings, []);
-  });
+  await t.test(
+    'a module that imports it, and a page that has it inlined, say where it is from',
+    async (t) => {
+      const visitor = await start();
+      const script = await inlined();
+      const ways = [
+        `<script type="module">${options({ src, productHandle: 'way' })} await import('${src}');</script>`,
+        `<script>${options({ src, productHandle: 'way' })}</script><script>${script}</script>`,
+        `<script>${options({ src, productHandle: 'way' })}</script><script type="module">${script}</script>`,
+      ];
+      for (const [i, html] of ways.entries()) {
+        const page = await visitor.open(shop.show('/way', html));
+        await page.waitForFunction('window.wishmeter');
+        t.equal(await count(page, 'way'), i + 1, html.slice(0, 40));
+      }
+      t.same(visitor.warnings, []);
+    },
+  );
 
   await t.test('the src of the options may be relative to the page', async (t) => {
     const visitor = await start();
@@ -74,23 +77,26 @@ await inChromium(t, async (t, world) => {
     t.equal(await count(page, 'below'), 0);
   });
 
-  await t.test('a beacon that finds no tag of its own warns once, and sends and stores nothing', async (t) => {
-    const script = await inlined();
-    const ways = [
-      `<script data-product-handle="x">${script}</script>`,
-      `<script type="module">${script}</script>`,
-      `<script type="module">await import('${src}'); window.done = true;</script>`,
-      // Another service's beacon.
-      `<script src="/beacon.js"></script><script>${script}</script>`,
-    ];
-    for (const html of ways) {
-      const visitor = await start();
-      const page = await visitor.open(shop.show('/lost', `<div id="wishmeter"></div>${html}`));
-      if (html.includes('window.done')) await page.waitForFunction('window.done');
-      t.match(visitor.warnings, [/^wishmeter: .*wishmeterOptions\.src/], html.slice(0, 40));
-      t.equal(visitor.warnings.length, 1);
-      t.same(await visitor.sent(), []);
-      t.equal(await page.evaluate('localStorage.length'), 0);
-    }
-  });
+  await t.test(
+    'a beacon that finds no tag of its own warns once, and sends and stores nothing',
+    async (t) => {
+      const script = await inlined();
+      const ways = [
+        `<script data-product-handle="x">${script}</script>`,
+        `<script type="module">${script}</script>`,
+        `<script type="module">await import('${src}'); window.done = true;</script>`,
+        // Another service's beacon.
+        `<script src="/beacon.js"></script><script>${script}</script>`,
+      ];
+      for (const html of ways) {
+        const visitor = await start();
+        const page = await visitor.open(shop.show('/lost', `<div id="wishmeter"></div>${html}`));
+        if (html.includes('window.done')) await page.waitForFunction('window.done');
+        t.match(visitor.warnings, [/^wishmeter: .*wishmeterOptions\.src/], html.slice(0, 40));
+        t.equal(visitor.warnings.length, 1);
+        t.same(await visitor.sent(), []);
+        t.equal(await page.evaluate('localStorage.length'), 0);
+      }
+    },
+  );
 });

@@ -11,7 +11,8 @@ const ORIGIN = 'https://shop.example';
 const PUBLISHABLE = 'pk_robots_0123456789';
 const LINUX = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)';
 const CRAWLER = 'Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible;';
-const IPHONE = 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)';
+const IPHONE =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)';
 const DATADOG = `${LINUX} Chrome/139.0.0.0 Safari/537.36 DatadogSynthetics`;
 
 const ROBOTS = [
@@ -121,7 +122,11 @@ t.test("a robot's ?count=true is the present count", async (t) => {
   await app.post(PATH, visit);
   t.equal((await app.post(`${PATH}?count=true`, visit, from(DATADOG))).json.count, 2);
   const retried = { ...from(DATADOG), 'idempotency-key': 'robot' };
-  t.equal((await app.post(`${PATH}?count=true`, visit, retried)).json.count, 2, 'also under an Idempotency-Key');
+  t.equal(
+    (await app.post(`${PATH}?count=true`, visit, retried)).json.count,
+    2,
+    'also under an Idempotency-Key',
+  );
   t.equal(await countOf(visit), 2);
 });
 

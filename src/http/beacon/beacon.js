@@ -43,8 +43,8 @@
   ].find((script) => script && /\/beacon\.js($|\?)/.test(script.src));
   const { src, key, productHandle, customer, consent } = Object.assign(
     {},
-    tag && tag.dataset,
-    tag && { src: tag.src },
+    tag ? tag.dataset : {},
+    tag ? { src: tag.src } : {},
     window.wishmeterOptions,
   );
   if (!src) {
