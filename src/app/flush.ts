@@ -91,7 +91,7 @@ export function flush(
     onClose(() => flusher.close());
     const erasing = { ...streams, cluster, onErased: flushErasures(metrics) };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
-    const totals = keepDaysTotalled(clickhouse, log);
+    const totals = keepDaysTotalled(clickhouse, config.VISIT_RETENTION_DAYS, log);
     onClose(() => totals.close());
     return { lost };
   });
