@@ -9,7 +9,6 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -39,7 +38,7 @@ const HEADERS = {
 
 // dist/src/dashboard/ -> the project's root; what browsers get is not compiled.
 const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
-const UPLOT = new URL('dist/', `file://${createRequire(import.meta.url).resolve('uplot/package.json')}`);
+const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
   ['/', 'text/html; charset=utf-8', new URL('index.html', OURS)],
   ['/dashboard.js', 'text/javascript; charset=utf-8', new URL('dashboard.js', OURS)],

@@ -18,7 +18,7 @@ export function beaconOperation(): Operation {
     maxBody: 0,
     headers: FILE_HEADERS,
     // Pages of any origin may load it, those that isolate themselves (COEP) too.
-    handle: staticFile('text/javascript; charset=utf-8', script, {
+    handle: staticFile('text/javascript; charset=utf-8', () => script, {
       'cross-origin-resource-policy': 'cross-origin',
     }),
   };
