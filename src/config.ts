@@ -353,11 +353,21 @@ type Parsed = { readonly [K in keyof typeof SETTINGS]: ReturnType<(typeof SETTIN
 
 export interface Config extends Parsed {}
 
-/** @throws StartupError that lists every setting that is wrong. */
-export function readConfig(env: Env): Config {
+export type SettingName = keyof Config;
+export const ALL_SETTINGS = Object.keys(SETTINGS) as readonly SettingName[];
+
+/**
+ * Reads some settings, or all; the others are not looked at.
+ * @throws StartupError that lists every one of them that is wrong.
+ */
+export function readConfig<Name extends SettingName = SettingName>(
+  env: Env,
+  names: readonly Name[] = ALL_SETTINGS as readonly Name[],
+): Pick<Config, Name> {
   const config: Record<string, unknown> = {};
   const mistakes: string[] = [];
-  for (const [name, { fallback, parse }] of Object.entries(SETTINGS)) {
+  for (const name of names) {
+    const { fallback, parse } = SETTINGS[name];
     const text = (env[name] ?? '').trim() || fallback;
     try {
       config[name] = parse(text);
@@ -366,7 +376,8 @@ export function readConfig(env: Env): Config {
       mistakes.push(`${name} ${(error as Error).message}`);
     }
   }
-  if (!env['SHOP_URL']?.trim()) config['SHOP_URL'] = `http://localhost:${config['PORT']}`;
+  if ('SHOP_URL' in config && !env['SHOP_URL']?.trim())
+    config['SHOP_URL'] = `http://localhost:${config['PORT']}`;
   if (mistakes.length > 0) throw new StartupError(`Wrong settings: ${mistakes.join('; ')}.`);
-  return Object.freeze(config) as unknown as Config;
+  return Object.freeze(config) as unknown as Pick<Config, Name>;
 }

@@ -1,5 +1,6 @@
-// Every error that a caller can see: code -> HTTP status, sentence, and whether sending again may help.
-// Imports nothing, so that every layer can throw one of these and only src/http/exchange.ts needs to know HTTP.
+// The errors whose sentence a person reads: those of a request (code, HTTP status, and whether sending again may help),
+// and those of an operator's start. Imports nothing, so that every layer can throw one; src/http/error-answer.ts makes
+// the answer.
 
 /** One fault in a request: a JSON pointer into the body (or the query) and what is wrong there. */
 export interface Issue {

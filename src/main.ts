@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// The command line, and the only file that touches `process`: arguments, environment, signals, exit codes.
+// The command line: arguments, environment, signals, exit codes. Beside it only src/embedded/ uses `process`, to run
+// databases as child processes.
 //
 // 0 went well · 1 could not (one sentence on stderr) · 2 the command line makes no sense · 128+n the second signal.
 //
@@ -7,13 +8,21 @@
 
 import { readFileSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
-import { type CommandName, commandNamed, help, helpOf, usage } from './commands/help.js';
-import { type Command, type Program, type StopSignal, UsageError } from './commands/program.js';
+import {
+  COMMAND_LINES,
+  type CommandName,
+  commandNamed,
+  help,
+  helpOf,
+  UsageError,
+  usage,
+} from './commands/help.js';
+import type { Command, Program, StopSignal } from './commands/program.js';
 import { readConfig } from './config.js';
 import { StartupError } from './errors.js';
 import { createLog, terminal } from './log.js';
 
-const COMMANDS: Readonly<Record<CommandName, () => Promise<Command>>> = {
+const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> } = {
   start: async () => (await import('./commands/start/start.js')).start,
   serve: async () => (await import('./commands/serve.js')).serve,
   flush: async () => (await import('./commands/flush.js')).flush,
@@ -66,6 +75,10 @@ async function main([first, ...args]: readonly string[]): Promise<number> {
   process.title = `wishmeter ${name}`;
   process.umask(0o077); // only its owner may read what is written here
   checkNode();
+  return await run(name, args);
+}
+
+async function run<Name extends CommandName>(name: Name, args: readonly string[]): Promise<number> {
   const program = createProgram(name, args);
   const command = await COMMANDS[name]();
   return await command(program);
@@ -79,8 +92,9 @@ function refuseArguments(name: string, [argument]: readonly string[]): void {
   );
 }
 
-function createProgram(name: string, args: readonly string[]): Program {
-  const config = readConfig(process.env);
+function createProgram<Name extends CommandName>(name: Name, args: readonly string[]): Program<Name> {
+  const { settings } = COMMAND_LINES[name];
+  const config = readConfig(process.env, settings);
   let stopped: Promise<StopSignal> | undefined;
   let last = () => {};
   const orphaned = new AbortController();

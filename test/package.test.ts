@@ -24,7 +24,8 @@ t.test('the package', linux, async (t) => {
   const folder = await tempDir(t);
   const { PATH, HOME } = process.env;
   const { stdout: made } = await exec(process.execPath, [MAKE_PACKAGE, folder]);
-  const installed = join(folder, 'installed');
+  // What a URL takes for something else is just a name here.
+  const installed = join(folder, 'a #b?c%d');
   await mkdir(installed);
   await exec('npm', ['install', '--omit=optional', '--ignore-scripts', '--offline', made.trim()], {
     cwd: installed,

@@ -9,7 +9,6 @@ import { keepDaysTotalled } from '../clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from '../clickhouse/deployment.js';
 import { migrate } from '../clickhouse/migrate.js';
 import { keepVisitsFor } from '../clickhouse/visit-retention.js';
-import type { Config } from '../config.js';
 import { StartupError } from '../errors.js';
 import { visitStreams } from '../flush/backlog.js';
 import { watchErasures } from '../flush/eraser.js';
@@ -20,19 +19,27 @@ import { VERSION } from '../http/openapi.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
+import type { FlushConfig } from './settings.js';
 
 export interface Flushing extends Closeable {
   /** Rejects where the Redis that it began with is another one now: what that holds is not to be mixed with the rest. */
   readonly lost: Promise<never>;
 }
 
-/** Brings events and visits from Redis to ClickHouse until it is closed. @throws StartupError */
-export function flush(config: Config, log: Logger): Promise<Flushing> {
+/**
+ * Brings events and visits from Redis to ClickHouse until it is closed.
+ * @param clickhouseUrl where ClickHouse is @throws StartupError
+ */
+export function flush(
+  config: FlushConfig,
+  log: Logger,
+  clickhouseUrl = config.CLICKHOUSE_URL,
+): Promise<Flushing> {
   return withClosers(async (onClose) => {
-    await migrateDatabase(config, log);
+    await migrateDatabase(config, log, clickhouseUrl);
     const { CLICKHOUSE_CLUSTER: cluster, CLICKHOUSE_INSERT_QUORUM: quorum } = config;
     const clickhouse = createClickHouse(
-      config.CLICKHOUSE_URL,
+      clickhouseUrl,
       config.CLICKHOUSE_DATABASE,
       clusterSettings(cluster, quorum),
     );
@@ -84,7 +91,7 @@ export function flush(config: Config, log: Logger): Promise<Flushing> {
     onClose(() => flusher.close());
     const erasing = { ...streams, cluster, onErased: flushErasures(metrics) };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
-    const totals = keepDaysTotalled(clickhouse, log);
+    const totals = keepDaysTotalled(clickhouse, config.VISIT_RETENTION_DAYS, log);
     onClose(() => totals.close());
     return { lost };
   });
@@ -101,9 +108,9 @@ function refuseStranger(known: string | undefined, salt: string | undefined): vo
 }
 
 /** Brings the ClickHouse database to the schema of this program. @throws StartupError */
-async function migrateDatabase(config: Config, log: Logger): Promise<void> {
+async function migrateDatabase(config: FlushConfig, log: Logger, url: string): Promise<void> {
   const { CLICKHOUSE_CLUSTER: cluster } = config;
-  const clickhouse = createClickHouse(config.CLICKHOUSE_URL, undefined, clusterSettings(cluster));
+  const clickhouse = createClickHouse(url, undefined, clusterSettings(cluster));
   try {
     const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE, { cluster });
     if (ran.length > 0) log.info({ migrations: ran }, 'migrated');

@@ -1,9 +1,9 @@
 // What is opened is closed in reverse, also when a later step fails. And how every process opens Redis.
 
 import type { Logger } from 'pino';
-import type { Config } from '../config.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { Store, type StoreOptions } from '../redis/store.js';
+import type { StoreConfig } from './settings.js';
 
 export interface Closeable {
   close(): Promise<void>;
@@ -28,15 +28,15 @@ export async function withClosers<T>(
 }
 
 export function openStore(
-  config: Config,
+  config: StoreConfig,
   name: string,
   log: Logger,
-  more: Partial<Pick<StoreOptions, 'timeoutMs' | 'confirm' | 'onCall' | 'onReplicated' | 'onError'>> = {},
+  more: Pick<StoreOptions, 'timeoutMs'> &
+    Partial<Pick<StoreOptions, 'urls' | 'confirm' | 'onCall' | 'onReplicated' | 'onError'>>,
 ): Promise<Store> {
   return Store.open({
     urls: config.REDIS_URL,
     name,
-    timeoutMs: config.REDIS_TIMEOUT_MS,
     keyPrefix: config.KEY_PREFIX,
     buckets: config.BUCKETS,
     eventShards: config.EVENT_SHARDS,

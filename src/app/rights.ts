@@ -2,7 +2,6 @@
 
 import type { Logger } from 'pino';
 import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
-import type { Config } from '../config.js';
 import { StartupError } from '../errors.js';
 import { appendFormat } from '../events/appender.js';
 import { Recorder } from '../events/recorder.js';
@@ -15,6 +14,7 @@ import { visitFormat } from '../visits/visit-batch.js';
 import { Items } from '../wishlist/items.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
+import type { RightsConfig } from './settings.js';
 
 export interface Rights extends Closeable {
   readonly compliance: Compliance;
@@ -23,10 +23,19 @@ export interface Rights extends Closeable {
   readonly exporter: Exporter;
 }
 
-/** What `serve` has for visitors' rights, without serving. @param clickhouseUrl as of `serve` @throws StartupError */
-export function openRights(config: Config, log: Logger, clickhouseUrl: () => string): Promise<Rights> {
+/**
+ * What `serve` has for visitors' rights, without serving.
+ * @param urls of Redis @param clickhouseUrl empty where there is none @throws StartupError
+ */
+export function openRights(
+  config: RightsConfig,
+  log: Logger,
+  urls: readonly string[],
+  clickhouseUrl: string,
+): Promise<Rights> {
   return withClosers(async (onClose) => {
     const store = await openStore(config, 'wishmeter', log, {
+      urls,
       timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
       confirm(salt) {
         if (salt === undefined)
@@ -48,7 +57,7 @@ export function openRights(config: Config, log: Logger, clickhouseUrl: () => str
     onClose(() => wishlists.close());
     const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS);
     const items = new Items(identity.atProfile, identity.outbox);
-    const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
+    const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
     return {
       compliance: new Compliance(store),

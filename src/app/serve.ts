@@ -3,7 +3,6 @@
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
-import type { Config } from '../config.js';
 import { appendFormat } from '../events/appender.js';
 import { Recorder } from '../events/recorder.js';
 import { recordingFormat } from '../events/recording.js';
@@ -50,6 +49,7 @@ import { openWishlist } from '../wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from '../wishlist/purchases.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { type Closeable, openStore, withClosers } from './opening.js';
+import type { ServeConfig } from './settings.js';
 
 /** The workers that share a port, as one of them sees them. */
 export interface Siblings {
@@ -82,7 +82,7 @@ export interface Serving extends Closeable {
  * @throws StartupError
  */
 export function serve(
-  config: Config,
+  config: ServeConfig,
   log: Logger,
   siblings?: Siblings,
   clickhouseUrl = () => config.CLICKHOUSE_URL,
@@ -92,6 +92,7 @@ export function serve(
     const metrics = new ServeMetrics(() => exchanges.requests.count, config.VISIT_LOG === 'on');
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const store = await openStore(config, 'wishmeter serve', log, {
+      timeoutMs: config.REDIS_TIMEOUT_MS,
       onCall: metrics.called,
       onReplicated: metrics.replicated,
     });
@@ -194,7 +195,7 @@ export function serve(
 
     const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [
-      ...visitOperations(access, visitors, requests),
+      ...visitOperations(access, visitors, requests, metrics.visitByRobot),
       visitListOperation(access, visitors),
       visitBatchOperation(visitors),
       ...eventOperations(access, sessions, visitors, profiles, requests),

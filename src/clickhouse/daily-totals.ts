@@ -4,6 +4,9 @@
 //
 // A day is open, and its visits are read themselves, until its totals are newer than the last row that came in. So late
 // visits need nothing but that the day is totalled again.
+//
+// That ends with VISIT_RETENTION_DAYS: once the rows of a day may be gone, its totals are sealed. A row that comes in later
+// than that is in no total.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -17,17 +20,22 @@ export const QUIET_MS = 600_000;
 const EVERY_MS = 300_000;
 /** A day is totalled once more on each of so many days after it: visitors who sign in later become one with the guest. */
 const FOLLOW_DAYS = 7;
+/** `totalled_at` of a sealed day: no row comes in later. */
+const SEALED = "toDateTime64('2200-01-01 00:00:00', 3, 'UTC')";
 
 /**
- * Totals the days that are over and open, and recent ones whose totals are a day old.
+ * Totals the days that are over and open, and recent ones whose totals are a day old. Then seals those whose rows are
+ * about to go.
  * @param client with the database that holds `visits_stored`
  * @param now milliseconds since 1970 by ClickHouse's clock
+ * @param keptDays days that rows of visits are kept; 0 is for ever
  * @returns days as `2026-03-01`, in order
  * @throws ClickHouse's or the connection's error
  */
 export async function totalDays(
   client: ClickHouseClient,
   now: number,
+  keptDays = 0,
   signal?: AbortSignal,
 ): Promise<string[]> {
   const abort = signal === undefined ? {} : { abort_signal: signal };
@@ -35,11 +43,18 @@ export async function totalDays(
     query: `SELECT toString(day) AS day FROM visit_days GROUP BY visit_days.day
       HAVING visit_days.day < toDate(fromUnixTimestamp64Milli({now: Int64}, 'UTC'))
         AND max(touched_at) < fromUnixTimestamp64Milli({quiet: Int64}, 'UTC')
+        AND (max(totalled_at) = 0 OR NOT ${mayBeGone(0)})
         AND (max(touched_at) >= max(totalled_at)
           OR (visit_days.day >= toDate(fromUnixTimestamp64Milli({now: Int64}, 'UTC')) - {follow: UInt8}
             AND max(totalled_at) < fromUnixTimestamp64Milli({yesterday: Int64}, 'UTC')))
       ORDER BY day`,
-    query_params: { now, quiet: now - QUIET_MS, yesterday: now - 86_400_000, follow: FOLLOW_DAYS },
+    query_params: {
+      now,
+      keptDays,
+      quiet: now - QUIET_MS,
+      yesterday: now - 86_400_000,
+      follow: FOLLOW_DAYS,
+    },
     format: 'JSONEachRow',
     ...abort,
   });
@@ -48,7 +63,22 @@ export async function totalDays(
     signal?.throwIfAborted();
     await total(client, day, now, abort);
   }
+  // A day ahead, so that a row which comes in after the others are gone finds its day sealed.
+  await client.command({
+    query: `INSERT INTO visit_days (day, totalled_at)
+      SELECT visit_days.day, ${SEALED} FROM visit_days GROUP BY visit_days.day
+      HAVING max(totalled_at) > 0 AND max(totalled_at) < ${SEALED}
+        AND (${mayBeGone(0)} OR (${mayBeGone(1)} AND max(touched_at) < max(totalled_at)))`,
+    query_params: { now, keptDays },
+    ...abort,
+  });
   return days;
+}
+
+/** Whether rows of `visit_days.day` may be gone so many days from now. */
+function mayBeGone(days: number): string {
+  return `({keptDays: UInt16} > 0
+    AND visit_days.day < toDate(fromUnixTimestamp64Milli({now: Int64}, 'UTC')) - {keptDays: UInt16} + ${days})`;
 }
 
 async function total(client: ClickHouseClient, day: string, now: number, abort: object): Promise<void> {
@@ -71,13 +101,20 @@ async function total(client: ClickHouseClient, day: string, now: number, abort: 
     await client.command({ query, query_params, clickhouse_settings, ...abort });
 }
 
-/** Totals days from now on, until it is closed. What fails is logged and tried again at the next look. */
-export function keepDaysTotalled(client: ClickHouseClient, log: Logger): { close(): Promise<void> } {
+/**
+ * Totals days from now on, until it is closed. What fails is logged and tried again at the next look.
+ * @param keptDays see totalDays
+ */
+export function keepDaysTotalled(
+  client: ClickHouseClient,
+  keptDays: number,
+  log: Logger,
+): { close(): Promise<void> } {
   const closing = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const look = async () => {
     try {
-      const days = await totalDays(client, await clockOf(client), closing.signal);
+      const days = await totalDays(client, await clockOf(client), keptDays, closing.signal);
       if (days.length > 0)
         log.info({ days: days.length, last: days.at(-1) }, 'visits of these days totalled');
     } catch (error) {

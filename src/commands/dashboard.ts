@@ -5,8 +5,8 @@ import { startDashboard } from '../dashboard/server.js';
 import { StartupError } from '../errors.js';
 import { type Program, requireSettings } from './program.js';
 
-export async function dashboard({ config, log, ready, untilStopped }: Program): Promise<number> {
-  requireSettings('dashboard', config, 'CLICKHOUSE_URL');
+export async function dashboard({ config, log, ready, untilStopped }: Program<'dashboard'>): Promise<number> {
+  requireSettings('dashboard', { CLICKHOUSE_URL: config.CLICKHOUSE_URL });
   if (config.DASHBOARD_TOKEN === '') {
     throw new StartupError(
       '`wishmeter dashboard` needs DASHBOARD_TOKEN, 16 or more visible characters that open it; `openssl rand -base64 24` makes one.',

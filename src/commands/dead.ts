@@ -3,7 +3,6 @@
 
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
-import type { Config } from '../config.js';
 import { StartupError } from '../errors.js';
 import {
   type DeadLetter,
@@ -14,7 +13,8 @@ import {
 import { connectRedis, type RedisClient } from '../redis/client.js';
 import { createKeys, type Keys, type StreamKeys, VISIT_STREAMS } from '../redis/keys.js';
 import { redisUrls } from './embedded-databases.js';
-import { type Program, UsageError } from './program.js';
+import { UsageError } from './help.js';
+import type { Program } from './program.js';
 
 const PAGE = 100;
 const TIMEOUT_MS = 5_000;
@@ -29,7 +29,7 @@ interface Letters {
 }
 
 /** @throws StartupError where Redis does not answer. */
-export async function dead({ args, config, stdout }: Program): Promise<number> {
+export async function dead({ args, config, stdout }: Program<'dead'>): Promise<number> {
   const { action, named, all } = readArguments(args);
   const redis = await open(config);
   try {
@@ -69,7 +69,7 @@ function readArguments(args: readonly string[]): { action: string; named: Select
 }
 
 /** REDIS_URL, or the embedded one of a `wishmeter start` in DATA_DIR. */
-async function open(config: Config): Promise<RedisClient> {
+async function open(config: Program<'dead'>['config']): Promise<RedisClient> {
   try {
     return await connectRedis(
       { urls: redisUrls(config), name: 'wishmeter dead', timeoutMs: TIMEOUT_MS },
@@ -95,7 +95,7 @@ function find({ visits, ...events }: Keys, stream: string): [StreamKeys, number]
   return stream.startsWith('v') ? [visits, Number(stream.slice(1))] : [events, Number(stream)];
 }
 
-async function list(letters: Letters, stdout: Program['stdout']): Promise<void> {
+async function list(letters: Letters, stdout: Program<'dead'>['stdout']): Promise<void> {
   const lines = async function* () {
     for await (const { stream, letter } of each(letters)) yield `${describe(stream, letter)}\n`;
   };

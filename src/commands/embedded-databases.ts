@@ -15,11 +15,17 @@ export function redisFolder(dataDir: string): string {
 }
 
 /** CLICKHOUSE_URL, or the embedded one with the service's user and password; empty where neither is there. */
-export function serviceClickHouse({ CLICKHOUSE_URL, DATA_DIR }: Config): string {
+export function serviceClickHouse({
+  CLICKHOUSE_URL,
+  DATA_DIR,
+}: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'>): string {
   return CLICKHOUSE_URL || (readServiceUrl(clickhouseFolder(DATA_DIR)) ?? '');
 }
 
 /** REDIS_URL, or the embedded one, whether or not it is there. */
-export function redisUrls({ REDIS_URL, DATA_DIR }: Config): readonly string[] {
+export function redisUrls({
+  REDIS_URL,
+  DATA_DIR,
+}: Pick<Config, 'REDIS_URL' | 'DATA_DIR'>): readonly string[] {
   return REDIS_URL.length > 0 ? REDIS_URL : [embeddedRedisUrl(redisFolder(DATA_DIR))];
 }

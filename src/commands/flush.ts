@@ -5,10 +5,10 @@ import { flush as startFlushing } from '../app/flush.js';
 import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 
-export async function flush({ config: given, log, ready, untilStopped }: Program): Promise<number> {
-  const config = { ...given, CLICKHOUSE_URL: serviceClickHouse(given) };
-  requireSettings('flush', config, 'REDIS_URL', 'CLICKHOUSE_URL');
-  const { close, lost } = await startFlushing(config, log);
+export async function flush({ config, log, ready, untilStopped }: Program<'flush'>): Promise<number> {
+  const CLICKHOUSE_URL = serviceClickHouse(config);
+  requireSettings('flush', { REDIS_URL: config.REDIS_URL, CLICKHOUSE_URL });
+  const { close, lost } = await startFlushing(config, log, CLICKHOUSE_URL);
   const stopped = untilStopped(); // before anyone is told
   log.info('flushing');
   ready({});

@@ -1,85 +1,60 @@
 // What `wishmeter help` and `--help` print: the commands, each with its settings and an example, and what settings are
 // when not given.
 
-import { SETTINGS } from '../config.js';
-import { UsageError } from './program.js';
-
-type SettingName = keyof typeof SETTINGS;
+import { FLUSH_SETTINGS, RIGHTS_SETTINGS, SERVE_SETTINGS } from '../app/settings.js';
+import { ALL_SETTINGS, type Config, SETTINGS, type SettingName } from '../config.js';
 
 export interface CommandLine {
   /** The command with its arguments. */
   readonly usage: string;
   readonly about: string;
-  /** That it reads, in the order of the list of settings. */
+  /** All that it is given. */
   readonly settings: readonly SettingName[];
   readonly example: string;
 }
 
-const ALL = Object.keys(SETTINGS) as SettingName[];
-const NOT_OF_SERVE =
-  /^(WORKERS|NEW_DEPLOYMENT|REDIS_FSYNC|CLICKHOUSE_PORT|DASHBOARD_.*|FLUSH_.*|ERASURE_.*)$/;
-
-const OF_RIGHTS: readonly SettingName[] = [
-  'REDIS_URL',
-  'REDIS_REPLICAS',
-  'KEY_PREFIX',
-  'BUCKETS',
-  'EVENT_SHARDS',
-  'CLICKHOUSE_URL',
-  'CLICKHOUSE_DATABASE',
-  'DATA_DIR',
-];
+/** How every command logs, and where it finds the databases of a `start`. */
+const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
+const OF_REDIS = ['REDIS_URL', 'KEY_PREFIX', ...COMMON] as const;
+const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
 
 export const COMMAND_LINES = {
   start: {
     usage: 'start',
     about: 'everything on this machine: HTTP, flusher, and a Redis and a ClickHouse where none is given',
-    settings: ALL,
+    settings: ALL_SETTINGS,
     example: 'PORT=9000 DATA_DIR=/var/lib/wishmeter wishmeter start',
   },
   serve: {
     usage: 'serve',
     about: 'one HTTP worker on REDIS_URL',
-    settings: ALL.filter((name) => !NOT_OF_SERVE.test(name)),
+    settings: [...SERVE_SETTINGS, 'WORKERS', ...COMMON],
     example: 'REDIS_URL=redis://redis:6379 API_KEYS="$KEY" wishmeter serve',
   },
   flush: {
     usage: 'flush',
     about: 'moves events from REDIS_URL to CLICKHOUSE_URL',
-    settings: [
-      'HOST',
-      'METRICS_TOKEN',
-      'REDIS_URL',
-      'REDIS_REPLICAS',
-      'NEW_DEPLOYMENT',
-      'KEY_PREFIX',
-      'BUCKETS',
-      'EVENT_SHARDS',
-      'CLICKHOUSE_URL',
-      'CLICKHOUSE_DATABASE',
-      'CLICKHOUSE_CLUSTER',
-      'CLICKHOUSE_INSERT_QUORUM',
-      'FLUSH_INTERVAL_MS',
-      'ERASURE_INTERVAL_S',
-      'FLUSH_OWNER',
-      'FLUSH_METRICS_PORT',
-      'DATA_DIR',
-      'LOG_LEVEL',
-    ],
+    settings: [...FLUSH_SETTINGS, ...COMMON],
     example:
       'REDIS_URL=redis://redis:6379 CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter flush',
   },
   migrate: {
     usage: 'migrate',
     about: 'brings CLICKHOUSE_URL to the schema of this version',
-    settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_CLUSTER', 'DATA_DIR'],
+    settings: [
+      'VISIT_RETENTION_DAYS',
+      'CLICKHOUSE_URL',
+      'CLICKHOUSE_DATABASE',
+      'CLICKHOUSE_CLUSTER',
+      ...COMMON,
+    ],
     example: 'CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter migrate',
   },
   sql: {
     usage: 'sql [--format F] [--write] "<query>"',
     about:
       'asks ClickHouse; without a query reads it from stdin; --write as the service and not as an analyst',
-    settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_PORT', 'DATA_DIR'],
+    settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_PORT', ...COMMON],
     example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
   },
   dashboard: {
@@ -99,13 +74,13 @@ export const COMMAND_LINES = {
   dead: {
     usage: 'dead [list | retry | drop]',
     about: 'the events that ClickHouse refused: as JSON lines, back into the stream, or away (ids or --all)',
-    settings: ['REDIS_URL', 'KEY_PREFIX', 'DATA_DIR'],
+    settings: OF_REDIS,
     example: 'wishmeter dead retry --all',
   },
   shards: {
     usage: 'shards [<number>]',
     about: 'how many streams events are spread over; a larger number raises it while everything runs',
-    settings: ['REDIS_URL', 'KEY_PREFIX', 'DATA_DIR'],
+    settings: OF_REDIS,
     example: 'REDIS_URL=redis://a:6379,redis://b:6379,redis://c:6379 wishmeter shards 6',
   },
   requests: {
@@ -130,6 +105,20 @@ export const COMMAND_LINES = {
 
 export type CommandName = keyof typeof COMMAND_LINES;
 
+/** The settings that a command is given. */
+export type ConfigOf<Name extends CommandName> = Pick<
+  Config,
+  (typeof COMMAND_LINES)[Name]['settings'][number]
+>;
+
+/** A command line that makes no sense: told with the usage, exit code 2. */
+export class UsageError extends Error {
+  constructor(sentence: string) {
+    super(sentence);
+    this.name = 'UsageError';
+  }
+}
+
 /** @throws UsageError where there is no such command */
 export function commandNamed(name: string): CommandName {
   if (Object.hasOwn(COMMAND_LINES, name)) return name as CommandName;
@@ -145,7 +134,7 @@ export function usage(): string {
 
 /** Commands and settings. */
 export function help(): string {
-  return `${usage()}\n${settingsTable(ALL)}`;
+  return `${usage()}\n${settingsTable(ALL_SETTINGS)}`;
 }
 
 export function helpOf(name: CommandName): string {
@@ -153,8 +142,9 @@ export function helpOf(name: CommandName): string {
   return `Usage: wishmeter ${usage}\n\n  ${about}\n\nExample:\n\n  ${example}\n\n${settingsTable(settings)}`;
 }
 
+/** In the order of docs/settings.md. */
 function settingsTable(names: readonly SettingName[]): string {
-  const rows = names.map((name) => {
+  const rows = ALL_SETTINGS.filter((name) => names.includes(name)).map((name) => {
     const { fallback, about } = SETTINGS[name];
     return [name, about.replaceAll('`', ''), fallback && `(${fallback})`];
   });

@@ -10,11 +10,11 @@ import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 
 /** @throws StartupError where ClickHouse does not answer or refuses. */
-export async function migrate({ config: given, stdout }: Program): Promise<number> {
-  const config = { ...given, CLICKHOUSE_URL: serviceClickHouse(given) };
-  requireSettings('migrate', config, 'CLICKHOUSE_URL');
+export async function migrate({ config, stdout }: Program<'migrate'>): Promise<number> {
+  const CLICKHOUSE_URL = serviceClickHouse(config);
+  requireSettings('migrate', { CLICKHOUSE_URL });
   const { CLICKHOUSE_DATABASE, CLICKHOUSE_CLUSTER: cluster } = config;
-  const client = createClickHouse(config.CLICKHOUSE_URL, undefined, clusterSettings(cluster));
+  const client = createClickHouse(CLICKHOUSE_URL, undefined, clusterSettings(cluster));
   try {
     const ran = await runMigrations(client, CLICKHOUSE_DATABASE, { cluster });
     await keepVisitsFor(client, CLICKHOUSE_DATABASE, config.VISIT_RETENTION_DAYS, cluster);

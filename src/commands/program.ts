@@ -1,10 +1,10 @@
-// What a command may use of the process that it runs in. src/main.ts makes the one real Program;
-// nothing below it touches `process`, so a command is a function from a Program to an exit code.
+// What a command gets of the process that it runs in, so that a command is a function from a Program to an exit code.
+// src/main.ts makes the one real Program. Only src/embedded/ uses `process` beside it, to run databases.
 
 import type { Readable, Writable } from 'node:stream';
 import type { Logger } from 'pino';
-import type { Config } from '../config.js';
 import { StartupError } from '../errors.js';
+import type { CommandName, ConfigOf } from './help.js';
 import type { Channel } from './siblings.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -12,12 +12,13 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** How the process was asked to end. */
 export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
-export interface Program {
+/** @template Name the command that it is for */
+export interface Program<Name extends CommandName> {
   /** What stands after the command's name. */
   readonly args: readonly string[];
   readonly env: Environment;
-  /** Read from `env`, mistakes and all told, before a command runs. */
-  readonly config: Config;
+  /** Read from `env` before the command runs: the settings that `--help` of the command lists, and no other. */
+  readonly config: ConfigOf<Name>;
   readonly version: string;
   readonly pid: number;
   readonly stdin: Readable & { readonly isTTY?: boolean };
@@ -40,23 +41,14 @@ export interface Program {
 }
 
 /** Runs to its end and says how it went; 0 is well. */
-export type Command = (program: Program) => Promise<number>;
+export type Command<Name extends CommandName> = (program: Program<Name>) => Promise<number>;
 
-/** A command line that makes no sense: told with the usage, exit code 2. */
-export class UsageError extends Error {
-  constructor(sentence: string) {
-    super(sentence);
-    this.name = 'UsageError';
-  }
-}
-
-/** @throws StartupError that names the settings which this command can't do without. */
+/** @throws StartupError that names the settings which are empty: this command can't do without them. */
 export function requireSettings(
-  command: string,
-  config: Config,
-  ...names: readonly ('REDIS_URL' | 'CLICKHOUSE_URL')[]
+  command: CommandName,
+  settings: Readonly<Record<string, string | readonly string[]>>,
 ): void {
-  const missing = names.filter((name) => config[name].length === 0);
+  const missing = Object.keys(settings).filter((name) => settings[name]?.length === 0);
   if (missing.length === 0) return;
   throw new StartupError(
     `\`wishmeter ${command}\` needs ${missing.join(' and ')}; \`wishmeter start\` runs databases of its own.`,

@@ -4,12 +4,13 @@
 import { StartupError } from '../errors.js';
 import type { OpenRequest } from '../identity/compliance.js';
 import { identityName } from '../identity-rules.js';
-import { type Program, UsageError } from './program.js';
+import { UsageError } from './help.js';
+import type { Program } from './program.js';
 import { withRights } from './rights.js';
 
 const USAGE = 'requests takes list, export <id> or done <id>.';
 
-export function requests(program: Program): Promise<number> {
+export function requests(program: Program<'requests'>): Promise<number> {
   const [action = 'list', id, ...more] = program.args;
   if (!['list', 'export', 'done'].includes(action) || more.length > 0) throw new UsageError(USAGE);
   if ((action === 'list') !== (id === undefined) || (id !== undefined && !/^\d{1,15}$/.test(id)))

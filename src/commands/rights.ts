@@ -8,11 +8,10 @@ import type { Program } from './program.js';
 
 /** @throws StartupError where a database does not answer, or there is no data */
 export async function withRights(
-  { config, log }: Program,
+  { config, log }: Program<'requests' | 'export' | 'erase'>,
   act: (rights: Rights) => Promise<void>,
 ): Promise<number> {
-  const given = { ...config, REDIS_URL: redisUrls(config) };
-  const rights = await openRights(given, log, () => serviceClickHouse(config));
+  const rights = await openRights(config, log, redisUrls(config), serviceClickHouse(config));
   try {
     await act(rights);
     return 0;

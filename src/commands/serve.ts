@@ -5,9 +5,9 @@ import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 import { WorkerSiblings } from './siblings.js';
 
-export async function serve(program: Program): Promise<number> {
+export async function serve(program: Program<'serve'>): Promise<number> {
   const { config, log, ready, untilStopped, channel, orphaned } = program;
-  requireSettings('serve', config, 'REDIS_URL');
+  requireSettings('serve', { REDIS_URL: config.REDIS_URL });
   if ([config.API_KEYS, config.PUBLISHABLE_KEYS, config.SHOPIFY_SECRET].every(({ length }) => length === 0))
     log.warn('no caller may save items or record events: set API_KEYS, or SHOPIFY_SECRET');
   const { port, drain, close } = await startServing(

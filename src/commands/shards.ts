@@ -1,19 +1,22 @@
 // `wishmeter shards`: how many streams events are spread over. With a number it raises that while everything runs: `serve`
 // and `flush` ask once a second, and all change at the same moment, a few seconds from now.
 
-import type { Config } from '../config.js';
-import { embeddedRedisUrl } from '../embedded/redis.js';
 import { StartupError } from '../errors.js';
 import { connectRedis, type RedisClient } from '../redis/client.js';
 import { EventShards, MOST_SHARDS } from '../redis/event-shards.js';
 import { createKeys } from '../redis/keys.js';
-import { redisFolder } from './embedded-databases.js';
-import { type Program, UsageError } from './program.js';
+import { redisUrls } from './embedded-databases.js';
+import { UsageError } from './help.js';
+import type { Program } from './program.js';
 
 const TIMEOUT_MS = 5_000;
 
 /** @throws StartupError where Redis does not answer, has no deployment, or has more shards. */
-export async function shards({ args: [wanted, ...more], config, stdout }: Program): Promise<number> {
+export async function shards({
+  args: [wanted, ...more],
+  config,
+  stdout,
+}: Program<'shards'>): Promise<number> {
   if (more.length > 0) throw new UsageError('shards takes one number.');
   const count = wanted === undefined ? 0 : numberOf(wanted);
   const redis = await open(config);
@@ -42,10 +45,12 @@ function numberOf(text: string): number {
 }
 
 /** REDIS_URL, or the embedded one of a `wishmeter start` in DATA_DIR. */
-async function open({ REDIS_URL, DATA_DIR }: Config): Promise<RedisClient> {
-  const urls = REDIS_URL.length > 0 ? REDIS_URL : [embeddedRedisUrl(redisFolder(DATA_DIR))];
+async function open(config: Program<'shards'>['config']): Promise<RedisClient> {
   try {
-    return await connectRedis({ urls, name: 'wishmeter shards', timeoutMs: TIMEOUT_MS }, () => {});
+    return await connectRedis(
+      { urls: redisUrls(config), name: 'wishmeter shards', timeoutMs: TIMEOUT_MS },
+      () => {},
+    );
   } catch (error) {
     throw new StartupError(`Redis does not answer: ${(error as Error).message}.`);
   }

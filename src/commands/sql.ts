@@ -9,17 +9,17 @@ import { request as httpsRequest } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
-import type { Config } from '../config.js';
 import { readServiceUrl } from '../embedded/service-url.js';
 import { StartupError } from '../errors.js';
 import { clickhouseFolder } from './embedded-databases.js';
-import { type Program, UsageError } from './program.js';
+import { UsageError } from './help.js';
+import type { Program } from './program.js';
 
 const TERMINAL_FORMAT = 'PrettyCompactMonoBlock';
 const PIPE_FORMAT = 'TabSeparatedWithNames';
 
 /** @throws StartupError where ClickHouse does not answer or refuses the query; in its own words. */
-export async function sql({ args, config, stdin, stdout }: Program): Promise<number> {
+export async function sql({ args, config, stdin, stdout }: Program<'sql'>): Promise<number> {
   const { format, query, write } = readArguments(args);
   const asked = query ?? (stdin.isTTY ? '' : await text(stdin));
   if (asked.trim() === '') throw new UsageError('sql needs a query, as its argument or on stdin.');
@@ -67,7 +67,10 @@ function readArguments(args: readonly string[]): Arguments {
 }
 
 /** CLICKHOUSE_URL with the user that it names, or the embedded one of a `wishmeter start` on this machine. */
-function endpoint({ CLICKHOUSE_URL, CLICKHOUSE_PORT, DATA_DIR }: Config, write: boolean): URL {
+function endpoint(
+  { CLICKHOUSE_URL, CLICKHOUSE_PORT, DATA_DIR }: Program<'sql'>['config'],
+  write: boolean,
+): URL {
   if (CLICKHOUSE_URL) return new URL(CLICKHOUSE_URL);
   const folder = clickhouseFolder(DATA_DIR);
   const service = readServiceUrl(folder);

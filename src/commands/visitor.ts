@@ -4,10 +4,11 @@ import { parseArgs } from 'node:util';
 import { ServiceError, StartupError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { readProfile } from '../validation/requests.js';
-import { type Program, UsageError } from './program.js';
+import { UsageError } from './help.js';
+import type { Program } from './program.js';
 import { withRights } from './rights.js';
 
-export function erase(program: Program): Promise<number> {
+export function erase(program: Program<'erase'>): Promise<number> {
   const identity = readIdentity('erase', program.args);
   return withRights(program, async ({ named, eraser }) => {
     const erased = await eraser.eraseNamed(await named.find(identity));
@@ -15,7 +16,7 @@ export function erase(program: Program): Promise<number> {
   });
 }
 
-export function exportVisitor(program: Program): Promise<number> {
+export function exportVisitor(program: Program<'export'>): Promise<number> {
   const identity = readIdentity('export', program.args);
   return withRights(program, async ({ named, exporter }) => {
     const found = await exporter.exportNamed(await named.find(identity));

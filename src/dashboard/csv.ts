@@ -1,7 +1,8 @@
-// Rows as CSV (RFC 4180) that spreadsheets open without running anything: a text that would be read as a formula gets an
+// Rows as CSV (RFC 4180) that spreadsheets open without running anything: a text that may be read as a formula gets an
 // apostrophe before it. Titles and handles come from storefronts.
 
-const FORMULA = /^[=+\-@\t\r]/;
+/** After characters that are not seen (controls, spaces, what fonts ignore), which spreadsheets may drop. */
+const FORMULA = /^[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]*[=+\-@]|^[\t\r\n]/u;
 
 /** @param rows of one shape; the first row is that of names */
 export function csvOf(names: readonly string[], rows: readonly (readonly unknown[])[]): string {
@@ -12,7 +13,8 @@ function cell(value: unknown): string {
   if (value === null || value === undefined) return '';
   if (typeof value !== 'string')
     return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value));
-  return quoted(FORMULA.test(value) ? `'${value}` : value);
+  // Spreadsheets of East Asia take full-width signs for the plain ones, which NFKC makes of them.
+  return quoted(FORMULA.test(value.normalize('NFKC')) ? `'${value}` : value);
 }
 
 function quoted(text: string): string {

@@ -1,26 +1,33 @@
-// Who may look: a browser that sends the token gets a cookie, and shows the cookie with later requests. A wrong token is
-// counted, and the next one, right or wrong, is looked at a second later: 86,400 guesses a day at most.
+// Who may look: a browser that sends the token gets a session, as a cookie. Sessions are in memory, so a log-out ends one
+// here, and a restart ends all.
+//
+// The right token is never kept waiting by wrong ones. What keeps guesses out is its length, 16 characters at least; the
+// second that a wrong one waits only keeps them slow and the log short.
 
-import { createHmac } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import { isSameSecret } from '../key-ring.js';
 
 const COOKIE = 'wishmeter_dashboard';
 const LASTS_S = 7 * 86_400;
 const WRONG_MS = 1_000;
-/** Log-ins that wait for their turn. */
+/** Wrong tokens whose answers wait at once; one more is answered without a wait. */
 const WAITING = 20;
+/** The one that was not used for the longest goes first. */
+const MAX_SESSIONS = 1_000;
 
 export type Outcome = 'welcome' | 'wrong' | 'crowded';
 
 export class Login {
   readonly #token: string;
   readonly #wrongMs: number;
-  #turn: Promise<unknown> = Promise.resolve();
+  /** Session id -> when it ends, in milliseconds since 1970. */
+  readonly #sessions = new LRUCache<string, number>({ max: MAX_SESSIONS });
   #waiting = 0;
   #wrong = 0;
 
-  /** @param token visible characters, 16 or more @param wrongMs milliseconds after a wrong one */
+  /** @param token visible characters, 16 or more @param wrongMs milliseconds that a wrong one waits for its answer */
   constructor(token: string, wrongMs = WRONG_MS) {
     this.#token = token;
     this.#wrongMs = wrongMs;
@@ -31,46 +38,36 @@ export class Login {
     return this.#wrong;
   }
 
-  /** Looks at a token when those before it have been answered. */
   async attempt(token: string): Promise<Outcome> {
+    if (isSameSecret(token, this.#token)) return 'welcome';
+    this.#wrong++;
     if (this.#waiting >= WAITING) return 'crowded';
     this.#waiting++;
-    const turn = this.#turn.then(async (): Promise<Outcome> => {
-      if (isSameSecret(token, this.#token)) return 'welcome';
-      this.#wrong++;
-      await sleep(this.#wrongMs);
-      return 'wrong';
-    });
-    this.#turn = turn;
-    try {
-      return await turn;
-    } finally {
-      this.#waiting--;
-    }
+    await sleep(this.#wrongMs, undefined, { ref: false });
+    this.#waiting--;
+    return 'wrong';
   }
 
-  /** What `Set-Cookie` says to one who may look. @param now milliseconds since 1970 @param secure came over https */
-  cookie(now: number, secure: boolean): string {
-    const until = String(Math.floor(now / 1_000) + LASTS_S);
-    return `${COOKIE}=${until}.${this.#sign(until)}; Path=/; Max-Age=${LASTS_S}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
+  /** Begins a session: what `Set-Cookie` says. @param now milliseconds since 1970 @param secure came over https */
+  begin(now: number, secure: boolean): string {
+    const id = randomBytes(32).toString('base64url');
+    this.#sessions.set(id, now + LASTS_S * 1_000);
+    return `${COOKIE}=${id}; Path=/; Max-Age=${LASTS_S}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`;
   }
 
-  /** What `Set-Cookie` says to one who leaves. */
-  goodbye(): string {
+  /** Ends the sessions that the header `Cookie` names: what `Set-Cookie` says. */
+  end(cookies: string): string {
+    for (const id of idsIn(cookies)) this.#sessions.delete(id);
     return `${COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict`;
   }
 
   /** @param cookies the header `Cookie` @param now milliseconds since 1970 */
   isKnown(cookies: string, now: number): boolean {
-    return cookies.split(';').some((pair) => {
-      const [, until = '', signature = ''] =
-        /^\s*wishmeter_dashboard=(\d{1,12})\.([\w-]{43})\s*$/.exec(pair) ?? [];
-      return until !== '' && isSameSecret(signature, this.#sign(until)) && Number(until) * 1_000 > now;
-    });
+    return idsIn(cookies).some((id) => (this.#sessions.get(id) ?? 0) > now);
   }
+}
 
-  /** Under the token: another token ends every session. */
-  #sign(until: string): string {
-    return createHmac('sha256', this.#token).update(`dashboard until ${until}`).digest('base64url');
-  }
+function idsIn(cookies: string): string[] {
+  const pairs = cookies.split(';').map((pair) => pair.trim());
+  return pairs.filter((pair) => pair.startsWith(`${COOKIE}=`)).map((pair) => pair.slice(COOKIE.length + 1));
 }

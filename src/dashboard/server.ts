@@ -9,7 +9,6 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -39,7 +38,7 @@ const HEADERS = {
 
 // dist/src/dashboard/ -> the project's root; what browsers get is not compiled.
 const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
-const UPLOT = new URL('dist/', `file://${createRequire(import.meta.url).resolve('uplot/package.json')}`);
+const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
   ['/', 'text/html; charset=utf-8', new URL('index.html', OURS)],
   ['/dashboard.js', 'text/javascript; charset=utf-8', new URL('dashboard.js', OURS)],
@@ -131,9 +130,10 @@ class Requests {
       return void response.end(request.method === 'HEAD' ? undefined : file.content);
     }
     if (pathname === '/healthz' && isReading) return send(response, 200, { status: 'ok' });
-    if (pathname === '/login' && request.method === 'POST') return await this.#logIn(request, response);
-    if (pathname === '/logout' && request.method === 'POST') {
-      response.setHeader('set-cookie', this.#login.goodbye());
+    if ((pathname === '/login' || pathname === '/logout') && request.method === 'POST') {
+      if (!isOwnPage(request)) return send(response, 403, { error: 'Another site may not do this.' });
+      if (pathname === '/login') return await this.#logIn(request, response);
+      response.setHeader('set-cookie', this.#login.end(request.headers.cookie ?? ''));
       return send(response, 200, {});
     }
     const [, name, suffix] = /^\/panels\/(\w+)(\.csv)?$/.exec(pathname) ?? [];
@@ -146,15 +146,12 @@ class Requests {
   }
 
   async #logIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const from = request.headers['sec-fetch-site'];
-    if (from !== undefined && from !== 'same-origin' && from !== 'none')
-      return send(response, 403, { error: 'Another site may not log in.' });
     const token = await readToken(request);
     if (token === undefined) return send(response, 400, { error: 'Send {"token": "…"} as JSON.' });
     const outcome = await this.#login.attempt(token);
     if (outcome === 'welcome') {
       const secure = request.headers['x-forwarded-proto'] === 'https';
-      response.setHeader('set-cookie', this.#login.cookie(Date.now(), secure));
+      response.setHeader('set-cookie', this.#login.begin(Date.now(), secure));
       return send(response, 200, { wrongTokens: this.#login.wrong });
     }
     if (outcome === 'crowded') {
@@ -212,6 +209,16 @@ class Requests {
       clearTimeout(late);
     }
   }
+}
+
+/**
+ * Whether a request comes from our own page, or from no page. Browsers say it in Sec-Fetch-Site, but to an address that is
+ * neither https nor of this machine only in Origin. Ours has the host that was asked for; a proxy may add the https.
+ */
+function isOwnPage({ headers }: IncomingMessage): boolean {
+  const { origin, host, 'sec-fetch-site': site } = headers;
+  if (site !== undefined) return site === 'same-origin' || site === 'none';
+  return origin === undefined || (URL.canParse(origin) && new URL(origin).host === host);
 }
 
 async function readToken(request: IncomingMessage): Promise<string | undefined> {

@@ -165,7 +165,11 @@ class Run {
 
   /** How it ended, and its last words. */
   get reason(): string {
-    const words = this.#tail.trim().split('\n').slice(-3).join(' | ');
+    const isCut = this.#tail.length === TAIL_BYTES;
+    const whole = isCut ? this.#tail.slice(this.#tail.indexOf('\n') + 1) : this.#tail;
+    // What was tried again and failed in the same way is said once.
+    const lines = new Set(whole.trim().split('\n'));
+    const words = [...lines].slice(-3).join(' | ');
     return words ? `${this.#reason}: ${words}` : this.#reason;
   }
 

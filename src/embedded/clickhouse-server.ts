@@ -54,10 +54,11 @@ async function openEngine(): Promise<ClickHouseEngine> {
   }
 }
 
-// chDB says only that it failed; its reason, the locked `status` file, is on stderr, which the parent shows.
-const engine = await openEngine().catch(() =>
-  fail(`ClickHouse can't open ${dir}: another process is using it, or it may not be written.`),
-);
+// chDB says only that it failed, and its reason (the folder is in use, say) on stderr: the parent shows the last lines.
+const engine = await openEngine().catch((error: Error) => {
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+});
 const password = servicePassword(dir);
 const server = createServer(
   { keepAliveTimeout: KEEP_ALIVE_MS, maxHeaderSize: MAX_HEADER_BYTES },

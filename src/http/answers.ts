@@ -17,7 +17,7 @@ export const visitAnswer = {
   properties: {
     profileId: text,
     productHandle: text,
-    count: { type: 'integer', minimum: 1, description: 'After this visit; only with ?count=true' },
+    count: { type: 'integer', minimum: 0, description: 'After this visit; only with ?count=true' },
   },
 } as const;
 

@@ -1,4 +1,4 @@
-// GET /beacon.js: the script that counts visits from a shop's pages. No minifier: what gzip leaves is under 1.5 KB.
+// GET /beacon.js: the script that counts visits from a shop's pages. No minifier: what gzip leaves is under 1.75 KB.
 
 import { readFileSync } from 'node:fs';
 import type { Operation } from './operation.js';
@@ -18,7 +18,7 @@ export function beaconOperation(): Operation {
     maxBody: 0,
     headers: FILE_HEADERS,
     // Pages of any origin may load it, those that isolate themselves (COEP) too.
-    handle: staticFile('text/javascript; charset=utf-8', script, {
+    handle: staticFile('text/javascript; charset=utf-8', () => script, {
       'cross-origin-resource-policy': 'cross-origin',
     }),
   };

@@ -1,8 +1,7 @@
 // Documentation for people: GET / with name, version and links, and GET /docs, which shows /openapi.json with Swagger
 // UI. Everything that the pages load is served from here.
 
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { readFile } from 'node:fs/promises';
 import { VERSION } from './openapi.js';
 import type { Operation, OperationDoc } from './operation.js';
 import { html } from './share-page/html.js';
@@ -31,14 +30,14 @@ const PAGE_HEADERS = {
 
 // dist/src/http/ -> the project's root; what browsers get is not compiled.
 const OURS = new URL('../../../src/http/docs/', import.meta.url);
-const SWAGGER_UI = createRequire(import.meta.url).resolve('swagger-ui-dist/package.json');
+const SWAGGER_UI = import.meta.resolve('swagger-ui-dist/package.json');
 
 /** What the pages load: path, type, and where it is. */
 const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
   ['/docs/docs.css', STYLES, new URL('docs.css', OURS)],
   ['/docs/docs.js', SCRIPT, new URL('docs.js', OURS)],
-  ['/docs/swagger-ui.css', STYLES, new URL('swagger-ui.css', `file://${SWAGGER_UI}`)],
-  ['/docs/swagger-ui.js', SCRIPT, new URL('swagger-ui-bundle.js', `file://${SWAGGER_UI}`)],
+  ['/docs/swagger-ui.css', STYLES, new URL('swagger-ui.css', SWAGGER_UI)],
+  ['/docs/swagger-ui.js', SCRIPT, new URL('swagger-ui-bundle.js', SWAGGER_UI)],
 ];
 
 /** The two pages. @param basePath stands before the paths that they link to */
@@ -107,18 +106,11 @@ export function docsOperations(basePath: string): Operation[] {
 
 /** What the pages load. It is of no interest by itself, so /openapi.json leaves it out. */
 export function docsFiles(): Operation[] {
-  return FILES.map(([path, type, file]) => {
-    // Megabytes that are rarely asked for: read at the first request.
-    let answer: ReturnType<typeof staticFile> | undefined;
-    return {
-      ...open(path, { id: path, tag: 'Operating', summary: 'A part of /docs' }),
-      headers: FILE_HEADERS,
-      handle(request) {
-        answer ??= staticFile(type, readFileSync(file));
-        return answer(request);
-      },
-    };
-  });
+  return FILES.map(([path, type, file]) => ({
+    ...open(path, { id: path, tag: 'Operating', summary: 'A part of /docs' }),
+    headers: FILE_HEADERS,
+    handle: staticFile(type, () => readFile(file)),
+  }));
 }
 
 const open = (path: string, doc: OperationDoc) =>

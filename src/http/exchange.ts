@@ -138,6 +138,10 @@ export class Exchange implements Request, Outcome, Recipient {
     return new AddressGate(newVisitors, this.payer);
   }
 
+  get userAgent(): string {
+    return this.head.userAgent;
+  }
+
   query(): Query {
     return parseQuery(this.rawQuery);
   }

@@ -16,6 +16,7 @@ export class Head {
   referer = '';
   /** Sec-Fetch-Site */
   fetchSite = '';
+  userAgent = '';
   contentType = '';
   contentLength = '';
   isChunked = false;
@@ -70,6 +71,9 @@ export class Head {
         break;
       case 'sec-fetch-site':
         this.fetchSite ||= value;
+        break;
+      case 'user-agent':
+        this.userAgent ||= value;
         break;
       default:
         if (this.#wanted.length === 0 || !this.#wanted.includes(name)) return;

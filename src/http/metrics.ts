@@ -65,6 +65,7 @@ export class ServeMetrics {
   readonly #notLogged = { full: 0, elsewhere: 0 };
   readonly #leftOut: Record<LeftOut, number> = { cancelled: 0, voided: 0, refunded: 0, topic: 0 };
   #visits = 0;
+  #visitsByRobots = 0;
   #erasures = 0;
   readonly #batchSize: FixedHistogram<'script'>;
   readonly #callSeconds: FixedHistogram<'script'>;
@@ -139,6 +140,11 @@ export class ServeMetrics {
     const notLogged = this.#notLogged;
     counter('wishmeter_visits_counted_total', 'Visits counted in Redis', () => this.#visits);
     counter(
+      'wishmeter_visits_by_robots_total',
+      'Visits of robots without a credential, which were answered and not counted',
+      () => this.#visitsByRobots,
+    );
+    counter(
       'wishmeter_visits_logged_total',
       'Visits counted, and logged for ClickHouse in the same step',
       () => (logsVisits ? this.#visits - notLogged.full - notLogged.elsewhere : 0),
@@ -206,6 +212,10 @@ export class ServeMetrics {
 
   readonly visitsCounted = (visits: number): void => {
     this.#visits += visits;
+  };
+
+  readonly visitByRobot = (): void => {
+    this.#visitsByRobots++;
   };
 
   readonly visitsNotLogged = (why: NotLogged, visits: number): void => {

@@ -51,6 +51,8 @@ export interface Operation {
 /** A request as an operation sees it; whatever it tells was copied while uWebSockets.js lent its own. */
 export interface Request {
   readonly caller: Caller;
+  /** Its User-Agent header; empty where absent. */
+  readonly userAgent: string;
   /** What stands for the `:parameter` of the path; empty where it has none. */
   readonly parameter: string;
   /** Parsed JSON, while `handle` runs; undefined where there was no body, or the operation wanted bytes. */

@@ -1,7 +1,9 @@
-// Files that differ only with this program: prepared once, kept by browsers and CDNs, gzipped for those who take that.
+// Files that differ only with this program: kept by browsers and CDNs, gzipped for those who take that. Each is prepared at
+// the first request for it, by threads of their own: a megabyte would hold up all other requests.
 
 import { createHash } from 'node:crypto';
-import { gzipSync } from 'node:zlib';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import type { Answer, Request } from './operation.js';
 
 /** Headers that an operation must want to see to answer with a file. */
@@ -11,13 +13,31 @@ export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
 const CACHE_CONTROL = 'public, max-age=3600, stale-while-revalidate=86400';
 const ACCEPTS_GZIP = /(^|,)\s*(gzip|\*)\s*(,|$|;\s*q=(?!0(\.0*)?\s*(,|$)))/i;
 
-/** @param more headers @returns what answers requests for the file */
+type Content = string | Buffer;
+
+/** @param read called once @param more headers @returns what answers requests for the file */
 export function staticFile(
   type: string,
-  content: string | Buffer,
+  read: () => Content | Promise<Content>,
   more: Readonly<Record<string, string>> = {},
-): (request: Request) => Answer {
-  const gzipped = gzipSync(content, { level: 9 });
+): (request: Request) => Promise<Answer> {
+  let prepared: ReturnType<typeof prepare> | undefined;
+  return async (request) => {
+    prepared ??= prepare(type, read, more).catch((error) => {
+      prepared = undefined;
+      throw error;
+    });
+    return (await prepared)(request);
+  };
+}
+
+async function prepare(
+  type: string,
+  read: () => Content | Promise<Content>,
+  more: Readonly<Record<string, string>>,
+): Promise<(request: Request) => Answer> {
+  const content = await read();
+  const gzipped = await promisify(gzip)(content, { level: 9 });
   const tag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`;
   const headers = {
     // Weak, since it names the content and not its bytes: gzipped and plain are one version.

@@ -13,6 +13,7 @@ import type { Access } from './access.js';
 import { countAnswer, resetAnswer, visitAnswer } from './answers.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
 import { LATER, MAX_BODY, type Operation, type Request } from './operation.js';
+import { isRobot } from './robots.js';
 
 const PATH = '/product/visit';
 /** Visits that are read before the first of them is looked up: they should still be in the processor's cache then. */
@@ -21,7 +22,13 @@ export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
 const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
 
-export function visitOperations(access: Access, visitors: Visitors, requests: RequestStore): Operation[] {
+/** @param onRobot told of each visit that is answered and not counted, since a robot made it */
+export function visitOperations(
+  access: Access,
+  visitors: Visitors,
+  requests: RequestStore,
+  onRobot: () => void,
+): Operation[] {
   const asked = new TurnQueue<VisitAsker>(
     'look-up',
     (askers) => {
@@ -53,9 +60,15 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
         const { productHandle } = input;
         const identity = access.actFor(caller, input.identity);
         const { mayLink } = caller;
+        const isAnonymous = caller.kind === 'anyone' || caller.kind === 'browser';
+        if (isAnonymous && isRobot(request.userAgent)) {
+          onRobot();
+          asked.push(new VisitAsker(request, 'read', identity, productHandle, wantsCount));
+          return LATER;
+        }
         if (!hasKey(request)) {
           const kind = wantsCount ? 'visitAndCount' : 'visit';
-          asked.push(new VisitAsker(request, kind, identity, productHandle));
+          asked.push(new VisitAsker(request, kind, identity, productHandle, wantsCount));
           return LATER;
         }
         const what = { operation: 'visit', input, identity };
@@ -91,7 +104,7 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
         const { caller } = request;
         const { identity: named, productHandle } = readQuery(request);
         const identity = access.actFor(caller, named);
-        asked.push(new VisitAsker(request, 'read', identity, productHandle));
+        asked.push(new VisitAsker(request, 'read', identity, productHandle, true));
         return LATER;
       },
     },
@@ -112,7 +125,7 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
         const { caller } = request;
         const { identity: named, productHandle } = readDelete(request);
         const identity = access.actFor(caller, named);
-        asked.push(new VisitAsker(request, 'reset', identity, productHandle));
+        asked.push(new VisitAsker(request, 'reset', identity, productHandle, false));
         return LATER;
       },
     },
@@ -125,12 +138,20 @@ class VisitAsker implements Asker {
   readonly #kind: VisitKind;
   readonly #identity: Identity;
   readonly #productHandle: string;
+  readonly #wantsCount: boolean;
 
-  constructor(request: Request, kind: VisitKind, identity: Identity, productHandle: string) {
+  constructor(
+    request: Request,
+    kind: VisitKind,
+    identity: Identity,
+    productHandle: string,
+    wantsCount: boolean,
+  ) {
     this.#request = request;
     this.#kind = kind;
     this.#identity = identity;
     this.#productHandle = productHandle;
+    this.#wantsCount = wantsCount;
   }
 
   ask(visitors: Visitors): void {
@@ -146,8 +167,7 @@ class VisitAsker implements Asker {
   }
 
   counted(profileId: string, count: number): void {
-    const tellsCount = this.#kind === 'visitAndCount' || this.#kind === 'read';
-    this.#request.answer(answer(profileId, this.#productHandle, tellsCount ? count : undefined));
+    this.#request.answer(answer(profileId, this.#productHandle, this.#wantsCount ? count : undefined));
   }
 
   failed(error: Error): void {

@@ -88,9 +88,9 @@ t.test('what makes no sense is refused before Redis is asked', async (t) => {
     [erase],
     [erase, '--customer', 'null'],
     [exportVisitor, '--email', 'none'],
-  ] as [Command, ...string[]][])
+  ] as [Command<'requests' | 'erase' | 'export'>, ...string[]][])
     await t.rejects(
-      async () => command({ args, config } as unknown as Program),
+      async () => command({ args, config } as unknown as Program<'requests'>),
       { name: 'UsageError' },
       args.join(' '),
     );

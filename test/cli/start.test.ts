@@ -11,31 +11,34 @@ import { processesOf } from './processes.js';
 import { apiKey, client, logLines, nothingLeft, sql, started, startSettings } from './started.js';
 import { MAIN, type Running, spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
-t.test('everything is still there after a stop and another start', async (t) => {
-  const dir = await tempDir(t);
-  const first = await started(t, dir);
-  const key = await apiKey(dir);
-  t.match(key, /^sk_[\w-]{43}$/, 'a key was made');
-  t.equal((await stat(join(dir, 'api-key'))).mode & 0o777, 0o600);
-  const shop = client(first.url, key);
-  for (let i = 0; i < 3; i++) t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
-  t.equal((await shop.event('s-1', 'add', { productId: '1001' })).status, 200);
-  const ended = await first.stop();
-  t.match(ended, { code: 0, signal: null });
-  t.equal(ended.stdout.match(/"msg":"ready"/g)?.length, 1, 'one ready line');
-  t.doesNotThrow(() => logLines(ended.stdout), 'every line is JSON');
-  t.same(await processesOf(dir), []);
+t.test(
+  'everything is still there after a stop and another start, whatever the folder is called',
+  async (t) => {
+    const dir = join(await tempDir(t), 'a #b?c%d');
+    const first = await started(t, dir);
+    const key = await apiKey(dir);
+    t.match(key, /^sk_[\w-]{43}$/, 'a key was made');
+    t.equal((await stat(join(dir, 'api-key'))).mode & 0o777, 0o600);
+    const shop = client(first.url, key);
+    for (let i = 0; i < 3; i++) t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
+    t.equal((await shop.event('s-1', 'add', { productId: '1001' })).status, 200);
+    const ended = await first.stop();
+    t.match(ended, { code: 0, signal: null });
+    t.equal(ended.stdout.match(/"msg":"ready"/g)?.length, 1, 'one ready line');
+    t.doesNotThrow(() => logLines(ended.stdout), 'every line is JSON');
+    t.same(await processesOf(dir), []);
 
-  const second = await started(t, dir);
-  t.equal(await apiKey(dir), key, 'the key is kept');
-  const again = client(second.url, key);
-  t.equal(await again.count('s-1', 'red-shoe'), 3);
-  // It may have been moved before the stop or after this start; once, either way.
-  await until('the event is there', async () => {
-    return (await sql(second.clickhouseUrl, 'SELECT count() FROM events')) === '1';
-  });
-  t.equal((await second.stop()).code, 0);
-});
+    const second = await started(t, dir);
+    t.equal(await apiKey(dir), key, 'the key is kept');
+    const again = client(second.url, key);
+    t.equal(await again.count('s-1', 'red-shoe'), 3);
+    // It may have been moved before the stop or after this start; once, either way.
+    await until('the event is there', async () => {
+      return (await sql(second.clickhouseUrl, 'SELECT count() FROM events')) === '1';
+    });
+    t.equal((await second.stop()).code, 0);
+  },
+);
 
 t.test('it keeps to this machine, to its owner, and to what it is told of syncing', async (t) => {
   const dir = await tempDir(t);

@@ -112,3 +112,54 @@ t.test('visitors who sign in within a week become one with the guest that they w
   t.same(await perDay(own), SHOWN, 'the visits are what they were');
   t.same(await totalDays(own, evening + 20 * 86_400_000), [], 'weeks later it is left as it is');
 });
+
+/** Noon of tomorrow: later than what comes in now, and not close to the end of a day. */
+const NOON = Math.floor(Date.now() / 86_400_000) * 86_400_000 + 1.5 * 86_400_000;
+const LATE = [
+  ['late', 'hat', 1, 5],
+  ['late', 'shoe', 2, 5],
+] as const;
+/** Visits that come in when the totals are there already, by the clock of these tests. */
+async function insertLate(own: ClickHouseClient, ms: number): Promise<void> {
+  await insertVisits(own, LATE, 10);
+  await own.command({
+    query: `INSERT INTO visit_days (day, touched_at) SELECT arrayJoin(['${one}', '${two}'])::Date, fromUnixTimestamp64Milli(${ms})`,
+  });
+}
+
+t.test('a late visit of a day whose visits are gone changes no total', async (t) => {
+  const { own } = await migrated(t);
+  await insertVisits(own, THREE);
+  t.same(await totalDays(own, NOON, 1_000), [one, two]);
+  await own.command({ query: 'TRUNCATE TABLE visits_stored' });
+  await insertLate(own, NOON + QUIET_MS);
+  t.same(await totalDays(own, NOON + 3 * QUIET_MS, 40), [], 'nothing has looked since they went');
+  t.same(await perDay(own), SHOWN);
+  t.same(await visitors(own), '2');
+  await insertLate(own, NOON + 4 * QUIET_MS);
+  t.same(await perDay(own), SHOWN, 'at once, too');
+  t.same(await visitors(own), '2');
+  t.same(await totalDays(own, NOON + 6 * QUIET_MS, 40), []);
+  t.same(await perDay(own), SHOWN);
+});
+
+t.test('a day is sealed a day before its visits may go, and not before', async (t) => {
+  const { own } = await migrated(t);
+  await insertVisits(own, THREE);
+  const keptDays = Math.floor((NOON - Date.parse(one)) / 86_400_000);
+  t.same(await totalDays(own, NOON, keptDays), [one, two]);
+  await insertLate(own, NOON + QUIET_MS);
+  const [first, second] = SHOWN;
+  t.same(await perDay(own), [first, { ...second, n: '2' }]);
+  t.same(await totalDays(own, NOON + 3 * QUIET_MS, keptDays), [two]);
+  t.same(await perDay(own), [first, { ...second, n: '2' }]);
+});
+
+t.test('a day that was never totalled is once, however old it is', async (t) => {
+  const { own } = await migrated(t);
+  await insertVisits(own, THREE);
+  t.same(await totalDays(own, NOON, 40), [one, two], 'an import of old visits');
+  t.same(await perDay(own), SHOWN);
+  await insertLate(own, NOON + QUIET_MS);
+  t.same(await perDay(own), SHOWN, 'then it is sealed');
+});

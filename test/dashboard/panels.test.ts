@@ -32,6 +32,36 @@ t.test('every statement has its days filled in', (t) => {
   t.end();
 });
 
+t.test('CSV: no sign that begins a formula hides behind its width or what is not seen', (t) => {
+  const unseen = [
+    '',
+    '\t',
+    '\r',
+    '\n',
+    ' ',
+    '\u00a0',
+    '\u3000',
+    '\ufeff',
+    '\u200b',
+    '\u00ad',
+    '\u2060',
+    '\u202e',
+    '\0',
+    '\u3164',
+    '\ufe0f',
+  ];
+  for (const before of [...unseen, unseen.join('')])
+    for (const sign of '=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b') {
+      const text = `${before}${sign}1+1`;
+      const [, cell = ''] = /^a\r\n"?([\s\S]*?)"?\r\n$/.exec(csvOf(['a'], [[text]])) ?? [];
+      t.equal(cell, `'${text}`, JSON.stringify(text));
+    }
+  for (const text of ['\tx', '\rx', '\nx']) t.match(csvOf(['a'], [[text]]), `'${text}`, JSON.stringify(text));
+  for (const text of ['a=1', 'red-shoe', '\u200bred', ' red', '\uff21', '1+1', 'ﬁ'])
+    t.equal(csvOf(['a'], [[text]]), `a\r\n${text}\r\n`, 'what is no formula stays as it is');
+  t.end();
+});
+
 t.test('CSV: quotes, empty cells, maps, and no formula', (t) => {
   t.equal(
     csvOf(

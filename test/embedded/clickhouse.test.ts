@@ -1,6 +1,6 @@
 // The process of the embedded ClickHouse: its start, its end, and what is left after each kind of end.
 
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -89,12 +89,23 @@ t.test('kill -9 loses no acknowledged insert; it comes back on its port, with it
   await clickhouse.stop();
 });
 
+t.test('a folder that it can not use is refused with the reason', async (t) => {
+  const dir = freshDir();
+  await mkdir(dir);
+  await writeFile(join(dir, 'config'), 'a file where a folder has to be');
+  await t.rejects(startClickHouse({ dir }), {
+    name: 'StartupError',
+    message: `ClickHouse did not start: exit code 1: EEXIST: file already exists, mkdir '${dir}/config'.`,
+  });
+});
+
 t.test('a folder that is in use is refused in one sentence, and its owner is not disturbed', async (t) => {
   const dir = freshDir();
   const clickhouse = await startClickHouse({ dir });
   await t.rejects(startClickHouse({ dir }), {
     name: 'StartupError',
-    message: `ClickHouse can't open ${dir}: another process is using it, or it may not be written.`,
+    message:
+      /^ClickHouse did not start: exit code 1: [^|]*Another server instance [^|]+ already running[^|]+\| Failed to create connection [^|]+\.$/,
   });
   t.equal(await ask(clickhouse.url, 'SELECT 1'), '1');
   await clickhouse.stop();

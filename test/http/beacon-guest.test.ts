@@ -44,7 +44,7 @@ await inChromium(t, async (t, world) => {
     await expectNothing(t, visitor, page, 2);
   });
 
-  await t.test('automated browsers and crawlers do not count', async (t) => {
+  await t.test('automated browsers and robots do not count', async (t) => {
     const visitor = await visit(t, world);
     const page = await visitor.open(shop.show('/before', '<h1>before</h1>'));
     const robots = shop.show('/robots', tag(service, 'robots'));
@@ -61,6 +61,12 @@ await inChromium(t, async (t, world) => {
       'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/150.0.0.0 Safari/537.36',
       'Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X) AppleWebKit/537.36 Chrome/150.0 Mobile Safari/537.36 (compatible; Google-InspectionTool/1.0;)',
       `${like} Bytespider; spider-feedback@bytedance.com)`,
+      `${like} Claude-User/1.0; +Claude-User@anthropic.com)`,
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/139.0.0.0 Safari/537.36 DatadogSynthetics',
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/108.0.0.0 Safari/537.36 PingdomTMS/0.8.5',
+      'Mozilla/5.0 (X11; Linux x86_64; GTmetrix https://gtmetrix.com/) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36',
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/139.0.0.0 Safari/537.36 PTST/250801.123',
+      'Mozilla/5.0 (Windows NT 6.1; WOW64) AppleWebKit/534+ (KHTML, like Gecko) BingPreview/1.0b',
     ]) {
       await devtools.send('Emulation.setUserAgentOverride', { userAgent });
       await page.goto(robots);
@@ -176,15 +182,12 @@ await inChromium(t, async (t, world) => {
     t.same(await page.evaluate(answers), Array(3).fill(undefined));
   });
 
-  await t.test('copied into the page, so that it knows no service, it does nothing', async (t) => {
-    const { text } = await app.get('/beacon.js');
-    const page = await shared.open(shop.show('/inline', `<script data-product-handle="x">${text}</script>`));
-    t.same(await page.evaluate("Promise.all([wishmeter.visit('x'), wishmeter.count('x')])"), [
-      undefined,
-      undefined,
-    ]);
-    t.same(await shared.sent(), []);
-    await shared.open(shop.show('/module', `<script type="module">${text}</script>`));
+  await t.test("in Shopify's theme editor nothing is counted, and no id is stored", async (t) => {
+    const visitor = await visit(t, world);
+    const editor =
+      '<script>window.Shopify = { designMode: true, customerPrivacy: { analyticsProcessingAllowed: () => true } }</script>';
+    const page = await visitor.open(shop.show('/editor', editor + tag(service, 'editor')));
+    await expectNothing(t, visitor, page);
   });
 
   await t.test('under a strict CSP and isolation it needs the service and nothing more', async (t) => {

@@ -23,7 +23,7 @@ const PRODUCT = {
 
 /** What Shopify has on every page. The visitor allows analytics where the shop need not ask. */
 const SHOPIFY = `<script>
-  window.Shopify = { loadFeatures: (features, done) => {
+  window.Shopify = { designMode: window.edited, loadFeatures: (features, done) => {
     Shopify.customerPrivacy = { analyticsProcessingAllowed: () => window.allowed !== false };
     done();
   } };
@@ -179,6 +179,16 @@ await inChromium(t, async (t, { redis, shop, ...world }) => {
     await page.evaluate("allowed = true, document.dispatchEvent(new Event('visitorConsentCollected'))");
     t.equal(await isWished(page), false);
     t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
+  });
+
+  await t.test('the theme editor shows the heart and counts nothing', async (t) => {
+    const visitor = await start();
+    await visitor.context.addInitScript('window.edited = true');
+    const page = await visitor.open(url);
+    await heart(page).waitFor();
+    t.equal(await sessionOf(page), undefined);
+    t.same(visitor.asked(`${PROXY}/product/visit`), []);
+    t.same(visitor.asked(CART), []);
   });
 
   await t.test('where a blocker ate the beacon the page goes on without a heart', async (t) => {

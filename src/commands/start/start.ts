@@ -17,7 +17,7 @@ import { shutdown } from './shutdown.js';
 const DEFAULT_HOST = '127.0.0.1';
 
 /** @throws StartupError where something can't be started; nothing is left running then. */
-export async function start(program: Program): Promise<number> {
+export async function start(program: Program<'start'>): Promise<number> {
   const { env, log, stdout } = program;
   const began = performance.now();
   const onTerminal = stdout.isTTY === true;
@@ -66,7 +66,11 @@ export async function start(program: Program): Promise<number> {
 }
 
 /** Says that it is ready: to a person with all there is to know, to a log without the key. */
-function announce({ config, log, ready, stdout, version }: Program, running: Running, afterMs: number): void {
+function announce(
+  { config, log, ready, stdout, version }: Program<'start'>,
+  running: Running,
+  afterMs: number,
+): void {
   const url = httpUrl(config, running.port);
   const clickhouseUrl = new URL(running.clickhouseUrl).origin; // without credentials
   const dashboardUrl = httpUrl({ ...config, BASE_PATH: '' }, running.dashboardPort);

@@ -9,6 +9,11 @@
 //                        After a logout, and for another customer, a new session begins. A login keeps the guest's
 //   data-consent         the page asks for consent: nothing is stored or sent before wishmeter.consent(true)
 //
+// Tag managers drop data attributes; where the script is inlined or imported it has no tag at all. The page then says
+// the same in a global, with src where there is no tag:
+//
+//   window.wishmeterOptions = { src: 'https://…/beacon.js', key: 'pk_…', productHandle: 'red-shoe', customer: '', consent: '' }
+//
 //   wishmeter.visit(handle)    counts a visit; the visitor's visits of this product so far
 //   wishmeter.count(handle)    the same without counting, after visits of this product that are under way
 //   wishmeter.counts(handles)  of up to 100 products: { handle: count }
@@ -21,23 +26,41 @@
 //
 // The visitor is a random id in localStorage, followed by a space and data-customer where one is logged in. The two are
 // one item, so that they change together. Nothing is stored or sent under Global Privacy Control, for automated browsers
-// and crawlers, and on Shopify's pages unless its customer-privacy API allows analytics
-// (https://shopify.dev/docs/api/customer-privacy). A visit waits for consent and is sent once that is given.
+// and robots (src/http/robots.ts knows more of them), in Shopify's theme editor, and on Shopify's pages unless its
+// customer-privacy API allows analytics (https://shopify.dev/docs/api/customer-privacy). A visit waits for consent and
+// is sent once that is given.
 (() => {
-  // A module does not know its own element.
-  const script = document.currentScript || document.querySelector('script[type=module][src*="/beacon.js"]');
   // Calls that came before this script wait in the page's stub. (window.wishmeter may also be an element.)
   const { queue, visit } = Object(window.wishmeter);
   // A second copy of the tag would count twice.
-  if (!script || (visit && !queue)) return;
+  if (visit && !queue) return;
 
-  const { key, productHandle, customer, consent } = script.dataset;
+  // A module does not know its own element. Other services have a beacon.js, too: only ours has these attributes.
+  const named = 'script[src*="/beacon.js"]';
+  const tag = [
+    document.currentScript,
+    document.querySelector(`${named}[data-key],${named}[data-product-handle],${named}[type=module]`),
+  ].find((script) => script && /\/beacon\.js($|\?)/.test(script.src));
+  const { src, key, productHandle, customer, consent } = Object.assign(
+    {},
+    tag ? tag.dataset : {},
+    tag ? { src: tag.src } : {},
+    window.wishmeterOptions,
+  );
+  if (!src) {
+    console.warn('wishmeter: no tag with /beacon.js as its src; set window.wishmeterOptions.src');
+    return;
+  }
+
   const { userAgent } = navigator;
-  const never =
+  const never = () =>
     navigator.globalPrivacyControl ||
     navigator.webdriver ||
+    Object(window.Shopify).designMode ||
     // Cubot makes phones.
-    /[^u]bot|crawl|spider|headless|lighthouse|partners-|google[-o]/i.test(userAgent);
+    /[^u]bot|crawl|spider|headless|lighthouse|synthetic|pingdom|gtmetrix|preview|ptst|-user\/|partners-|google[-o]/i.test(
+      userAgent,
+    );
   // undefined: the page does not say, or has compared it with the stored session
   let present = customer;
   // The session where localStorage does not keep it: this page's.
@@ -58,7 +81,7 @@
   const decide = () => {
     try {
       // It throws where Shopify's API has not been loaded, and nothing is decided.
-      if (never || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed())) store('');
+      if (never() || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed())) store('');
       // Before the page is parsed, Shopify may still come. A page that is prepared in advance is viewed when it is
       // shown, if ever.
       else if (given && document.readyState !== 'loading' && !document.prerendering)
@@ -93,7 +116,7 @@
 
   // In the same turn as the consent, which may be withdrawn in the next.
   const session = async () => {
-    if (never) throw never;
+    if (never()) throw 0;
     return new Promise((go) => {
       waiting.push(() => go(identify()));
       decide();
@@ -102,7 +125,7 @@
 
   const post = async (path, name, value, headers) => {
     // The service is where the script came from.
-    const url = new URL(`product/visit${path}`, script.src);
+    const url = new URL(`product/visit${path}`, new URL(src, document.baseURI));
     if (key) url.searchParams.set('key', key);
     const sessionId = await session();
     const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';

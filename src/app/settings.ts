@@ -1,0 +1,76 @@
+// The settings that each composition is given. Their lists are values, so that `--help` shows what is read; nothing is
+// loaded for them.
+
+import type { Config, SettingName } from '../config.js';
+
+/** What every process needs to open Redis. */
+const STORE = [
+  'REDIS_URL',
+  'REDIS_REPLICAS',
+  'KEY_PREFIX',
+  'BUCKETS',
+  'EVENT_SHARDS',
+] as const satisfies readonly SettingName[];
+
+export const SERVE_SETTINGS = [
+  ...STORE,
+  'HOST',
+  'PORT',
+  'BASE_PATH',
+  'DRAIN_MS',
+  'API_KEYS',
+  'PUBLISHABLE_KEYS',
+  'ALLOWED_ORIGINS',
+  'SHOPIFY_SECRET',
+  'VISIT_ACCESS',
+  'LINKED_SESSIONS',
+  'RATE_LIMIT',
+  'STRANGER_RATE_LIMIT',
+  'STRANGER_NEW_VISITORS',
+  'TRUST_PROXY',
+  'METRICS_TOKEN',
+  'GUEST_RETENTION_DAYS',
+  'MAX_PRODUCTS',
+  'MAX_ITEMS',
+  'MAX_ITEMS_BYTES',
+  'SHOP_URL',
+  'APP_PROXY_PATH',
+  'SHARE_PAGE_URL',
+  'REDIS_TIMEOUT_MS',
+  'STREAM_HIGH_WATER',
+  'VISIT_LOG',
+  'VISIT_LOG_HIGH_WATER',
+  'CLICKHOUSE_URL',
+  'CLICKHOUSE_DATABASE',
+] as const satisfies readonly SettingName[];
+
+export const FLUSH_SETTINGS = [
+  ...STORE,
+  'HOST',
+  'METRICS_TOKEN',
+  'NEW_DEPLOYMENT',
+  'VISIT_RETENTION_DAYS',
+  'CLICKHOUSE_URL',
+  'CLICKHOUSE_DATABASE',
+  'CLICKHOUSE_CLUSTER',
+  'CLICKHOUSE_INSERT_QUORUM',
+  'FLUSH_INTERVAL_MS',
+  'ERASURE_INTERVAL_S',
+  'FLUSH_OWNER',
+  'FLUSH_METRICS_PORT',
+] as const satisfies readonly SettingName[];
+
+export const RIGHTS_SETTINGS = [
+  ...STORE,
+  'MAX_PRODUCTS',
+  'STREAM_HIGH_WATER',
+  'CLICKHOUSE_DATABASE',
+] as const satisfies readonly SettingName[];
+
+/** The values of a list of settings. */
+type Given<List extends readonly SettingName[]> = Pick<Config, List[number]>;
+
+export type StoreConfig = Given<typeof STORE>;
+export type ServeConfig = Given<typeof SERVE_SETTINGS>;
+export type FlushConfig = Given<typeof FLUSH_SETTINGS>;
+export type RightsConfig = Given<typeof RIGHTS_SETTINGS>;

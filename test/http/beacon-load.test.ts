@@ -1,0 +1,102 @@
+// How a page loads the beacon where its tag does not say everything: tag managers, imports, optimisers that inline it.
+
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { inChromium, PUBLISHABLE, tag, VISIT_PATH, visit } from '../harness/storefront.js';
+
+await inChromium(t, async (t, world) => {
+  const { shop, app, service } = world;
+  const src = `${service}/beacon.js`;
+  const options = (more: Readonly<Record<string, string>>) =>
+    `window.wishmeterOptions = ${JSON.stringify({ key: PUBLISHABLE, ...more })};`;
+  const count = (page: Page, handle: string) => page.evaluate(`wishmeter.count('${handle}')`);
+  const inlined = async () => (await app.get('/beacon.js')).text;
+
+  /** A visitor whose pages' warnings are kept. */
+  async function start() {
+    const visitor = await visit(t, world);
+    const warnings: string[] = [];
+    visitor.context.on('console', (message) => {
+      if (message.type() === 'warning') warnings.push(message.text());
+    });
+    return Object.assign(visitor, { warnings });
+  }
+
+  await t.test('a tag manager that drops data attributes: the options are a global', async (t) => {
+    const visitor = await start();
+    // As Google Tag Manager does: each script is made anew, with its src and without attributes that are not known.
+    const manager = `<script>addEventListener('load', () => {
+      const first = document.createElement('script');
+      first.text = ${JSON.stringify(options({ productHandle: 'managed', customer: 'cafe' }))};
+      const second = document.createElement('script');
+      second.async = true;
+      second.src = '${src}';
+      second.onload = () => window.loaded();
+      document.body.append(first, second);
+    })</script><script>window.ready = new Promise((done) => { window.loaded = done; })</script><body>`;
+    const page = await visitor.open(shop.show('/managed', manager));
+    await page.evaluate('ready');
+    t.equal(await count(page, 'managed'), 1);
+    t.equal((await visitor.sent())[0]?.path, `${VISIT_PATH}?count=true&key=${PUBLISHABLE}`);
+    t.match(await page.evaluate('localStorage.wishmeter_session'), / cafe$/);
+    t.same(visitor.warnings, []);
+  });
+
+  await t.test(
+    'a module that imports it, and a page that has it inlined, say where it is from',
+    async (t) => {
+      const visitor = await start();
+      const script = await inlined();
+      const ways = [
+        `<script type="module">${options({ src, productHandle: 'way' })} await import('${src}');</script>`,
+        `<script>${options({ src, productHandle: 'way' })}</script><script>${script}</script>`,
+        `<script>${options({ src, productHandle: 'way' })}</script><script type="module">${script}</script>`,
+      ];
+      for (const [i, html] of ways.entries()) {
+        const page = await visitor.open(shop.show('/way', html));
+        await page.waitForFunction('window.wishmeter');
+        t.equal(await count(page, 'way'), i + 1, html.slice(0, 40));
+      }
+      t.same(visitor.warnings, []);
+    },
+  );
+
+  await t.test('the src of the options may be relative to the page', async (t) => {
+    const visitor = await start();
+    shop.forward('/apps/wm', app.port, (url) => url.slice('/apps/wm'.length));
+    const html = `<script>${options({ src: '/apps/wm/beacon.js', productHandle: 'near' })}</script>`;
+    const page = await visitor.open(shop.show('/near', `${html}<script>${await inlined()}</script>`));
+    t.equal(await count(page, 'near'), 1);
+  });
+
+  await t.test('the options stand above the attributes of a tag', async (t) => {
+    const visitor = await start();
+    const html = `<script>window.wishmeterOptions = { productHandle: 'above' }</script>`;
+    const page = await visitor.open(shop.show('/above', html + tag(service, 'below')));
+    t.equal(await count(page, 'above'), 1);
+    t.equal(await count(page, 'below'), 0);
+  });
+
+  await t.test(
+    'a beacon that finds no tag of its own warns once, and sends and stores nothing',
+    async (t) => {
+      const script = await inlined();
+      const ways = [
+        `<script data-product-handle="x">${script}</script>`,
+        `<script type="module">${script}</script>`,
+        `<script type="module">await import('${src}'); window.done = true;</script>`,
+        // Another service's beacon.
+        `<script src="/beacon.js"></script><script>${script}</script>`,
+      ];
+      for (const html of ways) {
+        const visitor = await start();
+        const page = await visitor.open(shop.show('/lost', `<div id="wishmeter"></div>${html}`));
+        if (html.includes('window.done')) await page.waitForFunction('window.done');
+        t.match(visitor.warnings, [/^wishmeter: .*wishmeterOptions\.src/], html.slice(0, 40));
+        t.equal(visitor.warnings.length, 1);
+        t.same(await visitor.sent(), []);
+        t.equal(await page.evaluate('localStorage.length'), 0);
+      }
+    },
+  );
+});
