@@ -124,9 +124,18 @@ export class ClickHouseConnections {
 
 function preparing(scope: Scope, bounds: Bounds, number: string): string[] {
   const { user, database, settings, params, readonly } = scope;
+  const asked = new Map(settings);
+  const bounded = Object.entries(bounds).map(([setting, most]) => {
+    const value = Number(asked.get(setting));
+    return [setting, String(value > 0 ? Math.min(value, most) : most)] as const; // 0 is no limit to ClickHouse
+  });
+  // A result is cut short at a limit that the request has, never at a bound of ours alone.
+  const ofResult = bounded.filter(([setting]) => setting.startsWith('max_result_'));
+  const isOurs = ofResult.length > 0 && ofResult.every(([setting, value]) => value !== asked.get(setting));
   const changes = new Map([
-    ...Object.entries(bounds).map(([bounded, most]) => [bounded, String(most)] as const),
-    ...settings.map(([setting, value]) => [setting, atMost(value, bounds[setting])] as const),
+    ...settings,
+    ...bounded,
+    ...(isOurs ? [['result_overflow_mode', 'throw'] as const] : []),
     ...params.map(([param, value]) => [`param_${param}`, value] as const),
     [NUMBER, number] as const,
   ]);
@@ -142,12 +151,6 @@ function preparing(scope: Scope, bounds: Bounds, number: string): string[] {
     // Last, for it forbids changing it back.
     ...(readonly === 0 ? [] : [`SET readonly = ${readonly}`]),
   ];
-}
-
-/** What is no positive number is left to the bound: 0 is without any to ClickHouse. */
-function atMost(value: string, bound: number | undefined): string {
-  if (bound === undefined) return value;
-  return String(Number(value) > 0 ? Math.min(Number(value), bound) : bound);
 }
 
 /** As SQL's text literal. */

@@ -18,6 +18,7 @@ import {
   type Scope,
 } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
+import { headLength } from './clickhouse-heads.js';
 import { judge } from './clickhouse-statement.js';
 import { roleOf, type User } from './clickhouse-users.js';
 import { Slots } from './slots.js';
@@ -46,6 +47,9 @@ const NO_DATA_TO_INSERT = 108;
 const PLAIN_INSERT = /^\s*insert\s+into\s+(table\s+)?[\w.`]+\s*(\([\w\s,`]*\)\s*)?format\s+\w+\s*$/i;
 /** ClickHouse's default of max_insert_block_size. */
 const INSERT_BLOCK_ROWS = '1048449';
+
+/** A result that does not stream is held in memory, which ClickHouse does not count for its statement. */
+const WHOLE_BOUNDS: Bounds = { max_result_rows: 1_000_000, max_result_bytes: 128 * 1024 ** 2 };
 
 const NEVER = new AbortController().signal;
 
@@ -113,12 +117,18 @@ export class ClickHouseEngine {
     stream: boolean,
     left: AbortSignal,
   ): Promise<Result> {
-    const statement = await this.#begin(this.#reads[scope.user], scope, () => this.#judge(scope, sql), left);
+    let streams = false;
+    const check = async (ends: AbortSignal) => {
+      const onlyReads = await this.#judge(scope, sql);
+      streams = stream && (await this.#startsQuickly(scope, sql, ends));
+      return { onlyReads, bounds: streams ? {} : WHOLE_BOUNDS };
+    };
+    const statement = await this.#begin(this.#reads[scope.user], scope, check, left);
     const { connection } = statement;
     try {
-      if (stream && (await this.#startsQuickly(scope, sql, statement.ends))) {
+      if (streams) {
         // Asked for the first chunk before anything is answered, so that most errors can be told by status.
-        const chunks = this.#fetch(statement, this.#chdb.StreamQuery(connection, sql, format));
+        const chunks = this.#fetch(statement, this.#chdb.StreamQuery(connection, sql, format), format);
         const first = await chunks.next();
         return {
           chunks: first.done ? none() : rest(first.value, chunks),
@@ -145,7 +155,7 @@ export class ClickHouseEngine {
     const isPlain = PLAIN_INSERT.test(sql);
     const { connection, release } = await this.#begin(this.#inserts, scope, async () => {
       if (!isPlain) await this.#judge(scope, `${sql}\n${Buffer.concat(data)}`);
-      return false;
+      return { onlyReads: false, bounds: {} };
     });
     try {
       const read = await this.#insertFile(connection, scope, sql, data);
@@ -209,10 +219,15 @@ export class ClickHouseEngine {
 
   /**
    * Waits for a place and sets up a connection.
-   * @param check says whether the statement only reads, and so may be ended
+   * @param check says whether the statement only reads, and so may be ended, and how it is bounded, where its user is
    * @param left aborts when the client has gone
    */
-  async #begin(slots: Slots, scope: Scope, check: () => Promise<boolean>, left = NEVER): Promise<Statement> {
+  async #begin(
+    slots: Slots,
+    scope: Scope,
+    check: (ends: AbortSignal) => Promise<{ onlyReads: boolean; bounds: Bounds }>,
+    left = NEVER,
+  ): Promise<Statement> {
     const giveBack = await slots.take(left);
     const limits = isLimited(scope) ? [AbortSignal.timeout(this.#analystSeconds * 1_000)] : [];
     const told = (error: unknown) =>
@@ -223,8 +238,14 @@ export class ClickHouseEngine {
           )
         : ClickHouseError.from(error);
     try {
-      const ends = (await check()) ? AbortSignal.any([left, ...limits]) : NEVER;
-      const { connection, release } = await this.#connections.lease(scope, await this.#bounds(scope), ends);
+      const limit = AbortSignal.any([left, ...limits]);
+      const { onlyReads, bounds } = await check(limit);
+      const ends = onlyReads ? limit : NEVER;
+      const { connection, release } = await this.#connections.lease(
+        scope,
+        await this.#boundsOf(scope, bounds),
+        ends,
+      );
       let held = true;
       return {
         connection,
@@ -242,13 +263,13 @@ export class ClickHouseEngine {
     }
   }
 
-  async #bounds(scope: Scope): Promise<Bounds> {
+  async #boundsOf(scope: Scope, more: Bounds): Promise<Bounds> {
     if (!isLimited(scope)) return {};
     this.#memory ??= this.column(
       "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'",
     );
     const [bytes] = await this.#memory;
-    return { ...ANALYST_BOUNDS, max_memory_usage: Math.floor(Number(bytes) * MEMORY_SHARE) };
+    return { ...ANALYST_BOUNDS, ...more, max_memory_usage: Math.floor(Number(bytes) * MEMORY_SHARE) };
   }
 
   /**
@@ -261,7 +282,7 @@ export class ClickHouseEngine {
     try {
       const { connection, release } = await this.#connections.lease(
         { ...scope, settings, readonly: scope.readonly || 2 },
-        await this.#bounds(scope),
+        await this.#boundsOf(scope, {}),
         ends,
       );
       try {
@@ -275,12 +296,12 @@ export class ClickHouseEngine {
     }
   }
 
-  async *#fetch(statement: Statement, stream: ChdbStream): AsyncGenerator<Buffer, void> {
+  async *#fetch(statement: Statement, stream: ChdbStream, format: string): AsyncGenerator<Buffer, void> {
     try {
-      for (;;) {
+      for (let isFirst = true; ; isFirst = false) {
         const { bytes, done } = await this.#chdb.StreamFetch(stream);
         if (done) return;
-        yield bytes;
+        yield isFirst ? bytes : bytes.subarray(headLength(format, bytes));
       }
     } catch (error) {
       throw statement.told(error);

@@ -18,9 +18,9 @@ import { type Query, readQuery } from './clickhouse-request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 
-/** Formats whose chunks, put together, are the document; all others are made whole. */
+/** Formats whose chunks, put together, are the document, but for the names before each; all others are made whole. */
 const STREAMABLE =
-  /^(TabSeparated|TSV|TabSeparatedRaw|TSVRaw|CSV|JSONEachRow|JSONLines|NDJSON|JSONStringsEachRow|JSONCompactEachRow|JSONCompactStringsEachRow|RowBinary|Native)$/;
+  /^(JSONEachRow|JSONLines|NDJSON|JSONStringsEachRow|Native|TabSeparatedRaw|TSVRaw|(TabSeparated|TSV|CSV|JSONCompactEachRow|JSONCompactStringsEachRow|RowBinary)(WithNames(AndTypes)?)?)$/;
 /** What puts something before or after all rows of such a format. */
 const WHOLE = /\b(totals|extremes|output_format_json_array_of_rows)\b/i;
 

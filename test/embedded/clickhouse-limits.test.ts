@@ -84,3 +84,44 @@ t.test('the memory, threads and temporary files of a statement of the analyst ar
   for (const name of ['max_memory_usage_for_user', 'max_untracked_memory'])
     t.match(await post({ [name]: '1' }, 'SELECT 1', analyst), { status: 403 }, name);
 });
+
+t.test('what has to be held whole in memory is bounded, and never cut short unasked', async (t) => {
+  const sql = 'SELECT number FROM numbers(1000001)';
+  for (const mode of ['throw', 'break']) {
+    const asked: Record<string, string> = { result_overflow_mode: mode, max_threads: '1' };
+    t.match(
+      await post(asked, `${sql} FORMAT JSONCompact`, analyst),
+      { text: /TOO_MANY_ROWS_OR_BYTES/ },
+      mode,
+    );
+    const cut = await post({ ...asked, max_result_rows: '1' }, `${sql} FORMAT JSONCompact`, analyst);
+    t.match(cut.text, mode === 'throw' ? /TOO_MANY_ROWS_OR_BYTES/ : /"rows": 65/, `${mode} as asked`);
+  }
+  t.match(await post({}, "SELECT repeat('x', 900000 + number) FROM numbers(200) FORMAT XML", analyst), {
+    text: /TOO_MANY_ROWS_OR_BYTES/,
+  });
+});
+
+t.test('formats with names stream: the names come once, whatever they are', async (t) => {
+  const columns = 'number AS a, toString(number) AS `b\n"c`';
+  for (const format of [
+    'TabSeparatedWithNames',
+    'TSVRawWithNamesAndTypes',
+    'CSVWithNames',
+    'CSVWithNamesAndTypes',
+    'JSONCompactEachRowWithNamesAndTypes',
+    'JSONCompactStringsEachRowWithNames',
+    'RowBinaryWithNames',
+    'RowBinaryWithNamesAndTypes',
+  ]) {
+    const get = async (rows: number, blocks: string, more = '') => {
+      const sql = `SELECT ${columns} FROM numbers(${rows}) ${more} FORMAT ${format}`;
+      const settings = new URLSearchParams({ max_block_size: blocks, max_threads: '1' });
+      return await (await fetch(`${origin}/?${settings}`, { method: 'POST', body: sql })).text();
+    };
+    t.equal(await get(1_000, '300'), await get(1_000, '1000'), format);
+    t.equal(await get(5, '7', 'WHERE number > 9'), await get(0, '1000'), `${format}, no rows`);
+  }
+  const large = await post({}, 'SELECT number FROM numbers(1000001) FORMAT RowBinaryWithNames', analyst);
+  t.equal(large.status, 200, 'more rows than are held whole');
+});
