@@ -315,6 +315,11 @@ export const SETTINGS = {
     integer(0, 100),
   ),
   CLICKHOUSE_PORT: setting('8123', 'port of the embedded ClickHouse; 0 takes a free one', integer(0, 65_535)),
+  ANALYST_MAX_SECONDS: setting(
+    '60',
+    "seconds that a statement of the embedded ClickHouse's users `analyst` and `dashboard` may run",
+    integer(1, 86_400),
+  ),
   DASHBOARD_PORT: setting('8090', 'port of the dashboard; 0 takes a free one', integer(0, 65_535)),
   DASHBOARD_TOKEN: setting(
     '',

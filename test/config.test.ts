@@ -303,6 +303,13 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     ],
     wrong: ['-1', '65536', 'x'],
   },
+  ANALYST_MAX_SECONDS: {
+    right: [
+      ['1', 1],
+      ['86400', 86_400],
+    ],
+    wrong: ['0', '86401', '1m'],
+  },
   DASHBOARD_PORT: {
     right: [
       ['0', 0],

@@ -3,20 +3,39 @@
 //   request ─▶ slot ─▶ statement judged ─▶ connection with its role and settings ─▶ insert | stream | whole result
 //           ─▶ connection closed
 //
-// chDB's calls run on libuv's threads (UV_THREADPOOL_SIZE, set where the process is started). Reads and
-// inserts have places of their own among them, so that no number of long SELECTs keeps an insert waiting.
+// chDB's calls run on libuv's threads (UV_THREADPOOL_SIZE, set where the process is started). Each user and the
+// inserts have places of their own among them, so that no number of long SELECTs keeps the others waiting. A statement
+// that only reads ends with its client, and the analyst's also at a limit of time and one of memory.
 
+import { availableParallelism } from 'node:os';
 import type { Chdb, ChdbConnection, ChdbStream } from './chdb.js';
 import { BodyFiles } from './clickhouse-body-files.js';
-import { ClickHouseConnections, type Lease, literal, type Scope } from './clickhouse-connections.js';
+import {
+  type Bounds,
+  ClickHouseConnections,
+  type Lease,
+  literal,
+  type Scope,
+} from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
+import { headLength } from './clickhouse-heads.js';
 import { judge } from './clickhouse-statement.js';
+import { roleOf, type User } from './clickhouse-users.js';
 import { Slots } from './slots.js';
 
-/** Threads that the process needs: every place below, and one for gzip. */
-export const ENGINE_THREADS = 12;
-const READS = 7;
+/** Statements at a time; those of the service are its reads, and changes that are no insert. */
+const PLACES = { analyst: 3, dashboard: 3, service: 4 } satisfies Record<User, number>;
 const INSERTS = 4;
+/** Threads that the process needs: every place above, one to kill statements, and one for gzip and files. */
+export const ENGINE_THREADS = PLACES.analyst + PLACES.dashboard + PLACES.service + INSERTS + 2;
+
+/** What one statement of the analyst or the dashboard may have of ClickHouse's memory: a quarter is left to the service. */
+const MEMORY_SHARE = 1 / 8;
+/** The most that such a statement may set these to; its memory is bounded as well. */
+const ANALYST_BOUNDS: Bounds = {
+  max_threads: availableParallelism(),
+  max_temporary_data_on_disk_size_for_query: 4 * 1024 ** 3,
+};
 
 /** Longest that the start of a stream may keep the event loop waiting, about. */
 const QUICK_START_S = 0.1;
@@ -29,8 +48,25 @@ const PLAIN_INSERT = /^\s*insert\s+into\s+(table\s+)?[\w.`]+\s*(\([\w\s,`]*\)\s*
 /** ClickHouse's default of max_insert_block_size. */
 const INSERT_BLOCK_ROWS = '1048449';
 
+/** A result that does not stream is held in memory, which ClickHouse does not count for its statement. */
+const WHOLE_BOUNDS: Bounds = { max_result_rows: 1_000_000, max_result_bytes: 128 * 1024 ** 2 };
+
+const NEVER = new AbortController().signal;
+
+const isLimited = ({ user }: Scope) => roleOf(user) === 'analyst';
+
+/** A statement that has its place and its connection. */
+interface Statement extends Lease {
+  /** Aborts when it has to end. */
+  readonly ends: AbortSignal;
+  /** The error that a caller is told. */
+  readonly told: (error: unknown) => ClickHouseError;
+}
+
 export interface Result {
   readonly chunks: AsyncIterable<Buffer>;
+  /** Aborts when the statement that still makes chunks has to end, also where its client does not read them. */
+  readonly ends?: AbortSignal;
   /** Rows and bytes; 0 while it still streams. */
   readonly rows: number;
   readonly bytes: number;
@@ -40,16 +76,24 @@ export class ClickHouseEngine {
   readonly #chdb: Chdb;
   readonly #connections: ClickHouseConnections;
   readonly #bodies: BodyFiles;
-  readonly #reads = new Slots(READS);
+  readonly #reads = {
+    analyst: new Slots(PLACES.analyst),
+    dashboard: new Slots(PLACES.dashboard),
+    service: new Slots(PLACES.service),
+  };
   readonly #inserts = new Slots(INSERTS);
+  readonly #analystSeconds: number;
   #tableFunctions: Promise<ReadonlySet<string>> | undefined;
+  #memory: Promise<string[]> | undefined;
 
   /**
    * @param access the argument of chDB that names users and grants
+   * @param analystSeconds that a statement of the analyst or the dashboard may run
    * @throws where another process has the folder, or it can't be opened
    */
-  constructor(chdb: Chdb, dir: string, access: string) {
+  constructor(chdb: Chdb, dir: string, access: string, analystSeconds: number) {
     this.#chdb = chdb;
+    this.#analystSeconds = analystSeconds;
     this.#connections = new ClickHouseConnections(chdb, dir, access);
     this.#bodies = new BodyFiles(dir); // the folder is ours by now
   }
@@ -63,24 +107,42 @@ export class ClickHouseEngine {
   /**
    * Runs any statement but an INSERT with data. With `stream`, a SELECT's chunks come as they are made where
    * that can be had: for formats whose chunks make the document when put together.
+   * @param left aborts when the client has gone, which ends a statement that only reads
    * @throws ClickHouseError, also out of `chunks`.
    */
-  async query(scope: Scope, sql: string, format: string, stream: boolean): Promise<Result> {
-    const lease = await this.#lease(this.#reads, scope, () => this.#judge(scope, sql));
-    const { connection } = lease;
+  async query(
+    scope: Scope,
+    sql: string,
+    format: string,
+    stream: boolean,
+    left: AbortSignal,
+  ): Promise<Result> {
+    let streams = false;
+    const check = async (ends: AbortSignal) => {
+      const onlyReads = await this.#judge(scope, sql);
+      streams = stream && (await this.#startsQuickly(scope, sql, ends));
+      return { onlyReads, bounds: streams ? {} : WHOLE_BOUNDS };
+    };
+    const statement = await this.#begin(this.#reads[scope.user], scope, check, left);
+    const { connection } = statement;
     try {
-      if (stream && (await this.#startsQuickly(scope, sql))) {
+      if (streams) {
         // Asked for the first chunk before anything is answered, so that most errors can be told by status.
-        const chunks = this.#fetch(lease, this.#chdb.StreamQuery(connection, sql, format));
+        const chunks = this.#fetch(statement, this.#chdb.StreamQuery(connection, sql, format), format);
         const first = await chunks.next();
-        return { chunks: first.done ? none() : rest(first.value, chunks), rows: 0, bytes: 0 };
+        return {
+          chunks: first.done ? none() : rest(first.value, chunks),
+          ends: statement.ends,
+          rows: 0,
+          bytes: 0,
+        };
       }
       const result = await this.#chdb.QueryAsyncConnection(connection, sql, format);
-      lease.release();
+      statement.release();
       return { chunks: once(result.bytes), rows: result.rowsRead, bytes: result.bytesRead };
     } catch (error) {
-      lease.release();
-      throw ClickHouseError.from(error);
+      statement.release();
+      throw statement.told(error);
     }
   }
 
@@ -91,8 +153,9 @@ export class ClickHouseEngine {
    */
   async insert(scope: Scope, sql: string, data: readonly Buffer[]): Promise<{ rows: number; bytes: number }> {
     const isPlain = PLAIN_INSERT.test(sql);
-    const { connection, release } = await this.#lease(this.#inserts, scope, async () => {
+    const { connection, release } = await this.#begin(this.#inserts, scope, async () => {
       if (!isPlain) await this.#judge(scope, `${sql}\n${Buffer.concat(data)}`);
+      return { onlyReads: false, bounds: {} };
     });
     try {
       const read = await this.#insertFile(connection, scope, sql, data);
@@ -129,14 +192,17 @@ export class ClickHouseEngine {
     this.#connections.close();
   }
 
-  /** @throws ClickHouseError where the role may not run it, or it is no statement. */
-  async #judge({ role }: Scope, sql: string): Promise<void> {
+  /**
+   * @returns whether it only reads
+   * @throws ClickHouseError where the role may not run it, or it is no statement.
+   */
+  async #judge({ user }: Scope, sql: string): Promise<boolean> {
     this.#tableFunctions ??= this.column('SELECT lower(name) FROM system.table_functions').then(
       (all) => new Set(all),
     );
     const tableFunctions = await this.#tableFunctions;
     if (sql.includes('\0')) throw ClickHouseError.of('SYNTAX_ERROR', 'Syntax error: a zero byte.');
-    judge(await this.#canonical(sql), role, tableFunctions);
+    return judge(await this.#canonical(sql), roleOf(user), tableFunctions);
   }
 
   async #canonical(sql: string): Promise<string> {
@@ -151,14 +217,40 @@ export class ClickHouseEngine {
     }
   }
 
-  async #lease(slots: Slots, scope: Scope, check: () => Promise<void>): Promise<Lease> {
-    const giveBack = await slots.take();
+  /**
+   * Waits for a place and sets up a connection.
+   * @param check says whether the statement only reads, and so may be ended, and how it is bounded, where its user is
+   * @param left aborts when the client has gone
+   */
+  async #begin(
+    slots: Slots,
+    scope: Scope,
+    check: (ends: AbortSignal) => Promise<{ onlyReads: boolean; bounds: Bounds }>,
+    left = NEVER,
+  ): Promise<Statement> {
+    const giveBack = await slots.take(left);
+    const limits = isLimited(scope) ? [AbortSignal.timeout(this.#analystSeconds * 1_000)] : [];
+    const told = (error: unknown) =>
+      limits.some(({ aborted }) => aborted)
+        ? ClickHouseError.of(
+            'TIMEOUT_EXCEEDED',
+            `Timeout exceeded: a statement of ${scope.user} may run ${this.#analystSeconds} s; see ANALYST_MAX_SECONDS.`,
+          )
+        : ClickHouseError.from(error);
     try {
-      await check();
-      const { connection, release } = await this.#connections.lease(scope);
+      const limit = AbortSignal.any([left, ...limits]);
+      const { onlyReads, bounds } = await check(limit);
+      const ends = onlyReads ? limit : NEVER;
+      const { connection, release } = await this.#connections.lease(
+        scope,
+        await this.#boundsOf(scope, bounds),
+        ends,
+      );
       let held = true;
       return {
         connection,
+        ends,
+        told,
         release: () => {
           release();
           if (held) giveBack();
@@ -167,8 +259,17 @@ export class ClickHouseEngine {
       };
     } catch (error) {
       giveBack();
-      throw ClickHouseError.from(error);
+      throw told(error);
     }
+  }
+
+  async #boundsOf(scope: Scope, more: Bounds): Promise<Bounds> {
+    if (!isLimited(scope)) return {};
+    this.#memory ??= this.column(
+      "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'",
+    );
+    const [bytes] = await this.#memory;
+    return { ...ANALYST_BOUNDS, ...more, max_memory_usage: Math.floor(Number(bytes) * MEMORY_SHARE) };
   }
 
   /**
@@ -176,14 +277,14 @@ export class ClickHouseEngine {
    * which is the event loop's, and planning runs scalar subqueries and what is IN a key to their end: minutes
    * in which no other client is answered. So the plan is made elsewhere first, under a time limit.
    */
-  async #startsQuickly(scope: Scope, sql: string): Promise<boolean> {
+  async #startsQuickly(scope: Scope, sql: string, ends: AbortSignal): Promise<boolean> {
     const settings = [...scope.settings, ['max_execution_time', String(QUICK_START_S)] as const];
     try {
-      const { connection, release } = await this.#connections.lease({
-        ...scope,
-        settings,
-        readonly: scope.readonly || 2,
-      });
+      const { connection, release } = await this.#connections.lease(
+        { ...scope, settings, readonly: scope.readonly || 2 },
+        await this.#boundsOf(scope, {}),
+        ends,
+      );
       try {
         await this.#chdb.QueryAsyncConnection(connection, `EXPLAIN PIPELINE ${sql}`, 'TabSeparated');
         return true;
@@ -195,18 +296,18 @@ export class ClickHouseEngine {
     }
   }
 
-  async *#fetch(lease: Lease, stream: ChdbStream): AsyncGenerator<Buffer, void> {
+  async *#fetch(statement: Statement, stream: ChdbStream, format: string): AsyncGenerator<Buffer, void> {
     try {
-      for (;;) {
+      for (let isFirst = true; ; isFirst = false) {
         const { bytes, done } = await this.#chdb.StreamFetch(stream);
         if (done) return;
-        yield bytes;
+        yield isFirst ? bytes : bytes.subarray(headLength(format, bytes));
       }
     } catch (error) {
-      throw ClickHouseError.from(error);
+      throw statement.told(error);
     } finally {
       this.#chdb.StreamCancel(stream);
-      lease.release();
+      statement.release();
     }
   }
 }

@@ -18,11 +18,14 @@ import { type Query, readQuery } from './clickhouse-request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 
-/** Formats whose chunks, put together, are the document; all others are made whole. */
+/** Formats whose chunks, put together, are the document, but for the names before each; all others are made whole. */
 const STREAMABLE =
-  /^(TabSeparated|TSV|TabSeparatedRaw|TSVRaw|CSV|JSONEachRow|JSONLines|NDJSON|JSONStringsEachRow|JSONCompactEachRow|JSONCompactStringsEachRow|RowBinary|Native)$/;
+  /^(JSONEachRow|JSONLines|NDJSON|JSONStringsEachRow|Native|TabSeparatedRaw|TSVRaw|(TabSeparated|TSV|CSV|JSONCompactEachRow|JSONCompactStringsEachRow|RowBinary)(WithNames(AndTypes)?)?)$/;
 /** What puts something before or after all rows of such a format. */
 const WHOLE = /\b(totals|extremes|output_format_json_array_of_rows)\b/i;
+
+/** After which a client that does not read why its statement was ended is cut off. */
+const LAST_WORDS_MS = 5_000;
 
 const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i;
 
@@ -60,6 +63,8 @@ export async function createHandler(
 
   const answer = async (res: ServerResponse, query: Query): Promise<void> => {
     const startedAt = performance.now();
+    const gone = new AbortController();
+    res.once('close', () => gone.abort());
     const headers = (contentType: string, summary: Record<string, number>) => ({
       ...common,
       'Content-Type': contentType,
@@ -85,7 +90,7 @@ export async function createHandler(
     const sql = query.body.length > 0 ? `${query.sql}\n${Buffer.concat(query.body).toString()}` : query.sql;
     const names = query.scope.settings.map(([name]) => name).join(' ');
     const stream = STREAMABLE.test(query.format) && !WHOLE.test(sql) && !WHOLE.test(names);
-    const result = await engine.query(query.scope, sql, query.format, stream);
+    const result = await engine.query(query.scope, sql, query.format, stream, gone.signal);
     const tag = randomBytes(8).toString('hex');
     res.writeHead(200, {
       ...headers(contentTypes.get(query.format) ?? TEXT, {
@@ -98,6 +103,7 @@ export async function createHandler(
       'X-ClickHouse-Exception-Tag': tag,
       ...(query.gzip ? { 'Content-Encoding': 'gzip' } : {}),
     });
+    result.ends?.addEventListener('abort', () => setTimeout(() => res.destroy(), LAST_WORDS_MS).unref());
     const body = Readable.from(withException(result, tag, told), { objectMode: false });
     await (query.gzip ? pipeline(body, createGzip(), res) : pipeline(body, res));
   };

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Scope } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
-import { mayAnalystSet, type Role, roleOf } from './clickhouse-users.js';
+import { mayAnalystSet, roleOf, type User, userOf } from './clickhouse-users.js';
 
 /** Bodies are held whole, unpacked: an insert is all of it or nothing, whatever becomes of the connection. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
@@ -45,7 +45,8 @@ export interface Query {
 
 /** @throws ClickHouseError */
 export async function readQuery(req: IncomingMessage, url: URL, servicePassword: string): Promise<Query> {
-  const role = authenticate(req, url.searchParams, servicePassword);
+  const user = authenticate(req, url.searchParams, servicePassword);
+  const role = roleOf(user);
   const given = url.searchParams;
   const header = (name: string) => req.headers[name]?.toString();
   refuseUnsupported(given, header('content-type'));
@@ -80,7 +81,7 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
   const format = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
   return {
     scope: {
-      role,
+      user,
       database: header('x-clickhouse-database') ?? given.get('database') ?? undefined,
       settings,
       params,
@@ -96,7 +97,7 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
 }
 
 /** @throws ClickHouseError where no user has these credentials. */
-function authenticate(req: IncomingMessage, given: URLSearchParams, servicePassword: string): Role {
+function authenticate(req: IncomingMessage, given: URLSearchParams, servicePassword: string): User {
   const [, basic] = /^Basic (.+)$/i.exec(req.headers.authorization ?? '') ?? [];
   const [basicUser, ...basicPassword] = basic ? Buffer.from(basic, 'base64').toString().split(':') : [];
   const user = (req.headers['x-clickhouse-user'] ?? basicUser ?? given.get('user') ?? '').toString();
@@ -105,8 +106,8 @@ function authenticate(req: IncomingMessage, given: URLSearchParams, servicePassw
     (basicPassword.join(':') || given.get('password')) ??
     ''
   ).toString();
-  const role = roleOf({ user, password }, servicePassword);
-  if (role !== undefined) return role;
+  const known = userOf({ user, password }, servicePassword);
+  if (known !== undefined) return known;
   throw ClickHouseError.of(
     'AUTHENTICATION_FAILED',
     `${user}: Authentication failed: password is incorrect, or there is no user with such name.`,

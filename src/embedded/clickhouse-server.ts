@@ -1,5 +1,5 @@
-// The process of the embedded ClickHouse: `node clickhouse-server.js <folder> <port> <what the analyst may read>`,
-// started by clickhouse.ts. It opens the folder, listens on loopback, says so to its parent, and stops on SIGTERM: no
+// The process of the embedded ClickHouse: `node clickhouse-server.js <folder> <port> <seconds of a statement of
+// the analyst> <what the analyst may read>`, started by clickhouse.ts. It opens the folder, listens on loopback, says so to its parent, and stops on SIGTERM: no
 // new requests, the running ones end, the folder is closed. Whatever was acknowledged is safe without that, too.
 
 import { createServer } from 'node:http';
@@ -23,7 +23,7 @@ const RETRY_MS = 100;
 
 process.title = 'wishmeter clickhouse';
 process.umask(0o077);
-const [dir = '', port = '0', readable] = process.argv.slice(2);
+const [dir = '', port = '0', analystSeconds, readable] = process.argv.slice(2);
 
 const tell = (message: ChildMessage & { url?: string }) =>
   new Promise<void>((sent) => (process.send ? process.send(message, undefined, {}, () => sent()) : sent()));
@@ -47,7 +47,7 @@ async function openEngine(): Promise<ClickHouseEngine> {
   // One whose parent was just killed may have a query to end before it leaves the folder.
   for (const deadline = performance.now() + GONE_MS; ; await sleep(RETRY_MS)) {
     try {
-      return new ClickHouseEngine(chdb, dir, access);
+      return new ClickHouseEngine(chdb, dir, access, Number(analystSeconds));
     } catch (error) {
       if (performance.now() > deadline) throw error;
     }

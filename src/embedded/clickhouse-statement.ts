@@ -50,9 +50,10 @@ const TABLE_FUNCTIONS_ON = new Set([
 /**
  * @param canonical the statement as formatQuerySingleLine writes it
  * @param tableFunctions names of all that this build has, in lower case
+ * @returns whether it only reads
  * @throws ClickHouseError where the role may not run it
  */
-export function judge(canonical: string, role: Role, tableFunctions: ReadonlySet<string>): void {
+export function judge(canonical: string, role: Role, tableFunctions: ReadonlySet<string>): boolean {
   const code = canonical.replace(/'(?:\\.|[^'\\])*'/gs, "''");
   const denied = (what: string) =>
     ClickHouseError.of('ACCESS_DENIED', `${what} is off in the embedded ClickHouse.`);
@@ -71,4 +72,5 @@ export function judge(canonical: string, role: Role, tableFunctions: ReadonlySet
     if (lower === 'disk' || (tableFunctions.has(lower) && !TABLE_FUNCTIONS_ON.has(lower)))
       throw denied(`${name}()`);
   }
+  return READING.includes(kind);
 }

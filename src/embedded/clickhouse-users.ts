@@ -1,16 +1,21 @@
-// The two users of the embedded ClickHouse, and what each may do. ClickHouse itself enforces it: chDB reads users,
+// The users of the embedded ClickHouse, and what each may do. ClickHouse itself enforces it: chDB reads users,
 // roles and grants from a file as a server does (see clickhouse-access.ts). It knows one user, `default`, for all
-// connections; so each of ours is a role, and every request begins with SET ROLE.
+// connections; so each of ours has a role, and every request begins with SET ROLE.
 
+import { createHmac } from 'node:crypto';
 import { isSameSecret } from '../key-ring.js';
 
 /** `service` writes events and owns the schema; `analyst` reads what analysts are shown. */
 export type Role = 'service' | 'analyst';
 
+/** The dashboard reads as the analyst does. A user of its own gives it places that no analyst can take. */
+export type User = Role | 'dashboard';
+
 /** The service's own user; its password is in the file of service-url.ts. */
 export const SERVICE_USER = 'wishmeter';
 /** The user of analysts. No password: the interface listens on loopback, and this user can only read. */
 const ANALYST_USER = 'analyst';
+const DASHBOARD_USER = 'dashboard';
 /** A caller that names no user is `default` to ClickHouse and to its clients. Here that is the analyst. */
 const UNNAMED = ['', 'default'];
 
@@ -19,9 +24,28 @@ export interface Credentials {
   readonly password: string;
 }
 
+export function roleOf(user: User): Role {
+  return user === 'dashboard' ? 'analyst' : user;
+}
+
+/** Derived from the service's, so that there is one secret to keep; it doesn't lead back to it. */
+function dashboardPassword(servicePassword: string): string {
+  return createHmac('sha256', servicePassword).update(DASHBOARD_USER).digest('base64url');
+}
+
+/** The service's URL -> the dashboard's. */
+export function asDashboard(serviceUrl: string): string {
+  const url = new URL(serviceUrl);
+  url.username = DASHBOARD_USER;
+  url.password = dashboardPassword(url.password);
+  return url.href;
+}
+
 /** Undefined where the credentials are no user's. */
-export function roleOf({ user, password }: Credentials, servicePassword: string): Role | undefined {
+export function userOf({ user, password }: Credentials, servicePassword: string): User | undefined {
   if (user === SERVICE_USER) return isSameSecret(password, servicePassword) ? 'service' : undefined;
+  if (user === DASHBOARD_USER)
+    return isSameSecret(password, dashboardPassword(servicePassword)) ? 'dashboard' : undefined;
   return (user === ANALYST_USER || UNNAMED.includes(user)) && password === '' ? 'analyst' : undefined;
 }
 
@@ -31,7 +55,7 @@ export function roleOf({ user, password }: Credentials, servicePassword: string)
  */
 const ANALYST_SETTINGS = new RegExp(
   `^(${[
-    '(max|min)_\\w+',
+    '(max|min)_(?!memory_usage_for_user$|untracked_memory$)\\w+',
     'output_format_(?!schema$)\\w+',
     'format_csv_(delimiter|null_representation)',
     'format_tsv_null_representation',

@@ -15,6 +15,8 @@ export interface ClickHouseSpec {
   readonly dir: string;
   /** What the user `analyst` may SELECT; nothing where it is left out. */
   readonly readable?: Readable;
+  /** Seconds that a statement of `analyst` or `dashboard` may run; 60 where it is left out. */
+  readonly analystSeconds?: number;
   /** Loopback port; 0, the default, takes a free one and keeps it over restarts. */
   readonly port?: number;
   /** false: once it has died it stays dead. */
@@ -36,7 +38,7 @@ export interface EmbeddedClickHouse {
  * @throws StartupError where the folder is in use or the port is taken.
  */
 export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedClickHouse> {
-  const { port: wanted = 0, readable, restart, onState } = spec;
+  const { port: wanted = 0, readable, analystSeconds = 60, restart, onState } = spec;
   const dir = resolve(spec.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const child = await startChild<{ ready: true; url: string }>({
@@ -47,6 +49,7 @@ export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedCli
         [
           dir,
           last ? new URL(last.url).port : String(wanted),
+          String(analystSeconds),
           ...(readable ? [JSON.stringify(readable)] : []),
         ],
         { ...bareEnvironment(), UV_THREADPOOL_SIZE: String(ENGINE_THREADS) },

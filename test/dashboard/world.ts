@@ -1,4 +1,4 @@
-// A dashboard over the small world of test/clickhouse/small-world.ts, asked as the analyst that `start` lets it be.
+// A dashboard over the small world of test/clickhouse/small-world.ts, asked as the user that `start` lets it be.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
@@ -7,6 +7,7 @@ import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
 import { startDashboard } from '../../src/dashboard/server.js';
+import { asDashboard } from '../../src/embedded/clickhouse-users.js';
 import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 
@@ -16,6 +17,8 @@ export const MONTH = { from: dateOf(1), to: dateOf(31) };
 export interface DashboardWorld {
   /** Without a slash at its end. */
   readonly url: string;
+  /** With the service's user. */
+  readonly clickhouseUrl: string;
   /** The service's own client, to compare with. */
   readonly client: ClickHouseClient;
   /** The header `Cookie` after a login. */
@@ -39,16 +42,13 @@ export async function dashboardWorld(t: Test, isEmpty = false): Promise<Dashboar
   const client = createClickHouse(server.url, 'shop');
   t.teardown(() => client.close());
   if (!isEmpty) await makeSmallWorld(client);
-  const analystUrl = new URL(server.url);
-  analystUrl.username = 'analyst';
-  analystUrl.password = '';
-  const analyst = createClickHouse(analystUrl.href, 'shop');
-  t.teardown(() => analyst.close());
+  const reader = createClickHouse(asDashboard(server.url), 'shop');
+  t.teardown(() => reader.close());
   const dashboard = await startDashboard({
     host: '127.0.0.1',
     port: 0,
     token: TOKEN,
-    clickhouse: analyst,
+    clickhouse: reader,
     log: pino({ level: 'silent' }),
     wrongMs: 1,
   });
@@ -58,5 +58,5 @@ export async function dashboardWorld(t: Test, isEmpty = false): Promise<Dashboar
     const answer = await fetch(`${url}/login`, { method: 'POST', body: JSON.stringify({ token: TOKEN }) });
     return (answer.headers.get('set-cookie') as string).split(';')[0] as string;
   };
-  return { url, client, logIn, stopClickHouse };
+  return { url, clickhouseUrl: server.url, client, logIn, stopClickHouse };
 }

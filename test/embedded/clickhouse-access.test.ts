@@ -5,6 +5,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import t from 'tap';
+import { asDashboard } from '../../src/embedded/clickhouse-users.js';
 import { analyst, openShop } from './shop.js';
 
 const { server, origin, credentials, users, post, get } = await openShop(t);
@@ -29,12 +30,21 @@ t.test(
     t.equal(await roleOf({ 'x-clickhouse-user': 'wishmeter', 'x-clickhouse-key': password }), 'service');
     t.equal(await roleOf({}, { user: 'wishmeter', password }), 'service');
     t.match(password, /^[\w-]{32}$/);
+    const dashboard = new URL(asDashboard(server.url)).password;
+    t.equal(
+      await roleOf(basic(`dashboard:${dashboard}`)),
+      'analyst',
+      'the dashboard reads as the analyst does',
+    );
+    t.equal(await roleOf(basic(`wishmeter:${dashboard}`)), 403);
     for (const [headers, params] of [
       [basic('wishmeter:'), {}],
       [basic(`wishmeter:${password}x`), {}],
       [basic(`analyst:${password}`), {}],
       [basic(`default:${password}`), {}],
       [basic('service:'), {}],
+      [basic('dashboard:'), {}],
+      [basic(`dashboard:${password}`), {}],
       [{ 'x-clickhouse-key': 'x' }, {}],
       [{}, { user: 'admin' }],
       [{}, { user: 'wishmeter', password: 'x' }],

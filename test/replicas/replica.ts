@@ -40,7 +40,7 @@ function writeConfig(): string {
 
 const chdb = loadChdb();
 makeReplicasWritable();
-const engine = new ClickHouseEngine(chdb, dir, writeConfig());
+const engine = new ClickHouseEngine(chdb, dir, writeConfig(), 60);
 const server = createServer(await createHandler(engine, 'replica'));
 server.listen(0, '127.0.0.1', () => {
   const { port } = server.address() as AddressInfo;

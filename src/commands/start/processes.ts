@@ -14,6 +14,7 @@ import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
 import type { Config } from '../../config.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
 import { startClickHouse } from '../../embedded/clickhouse.js';
+import { asDashboard } from '../../embedded/clickhouse-users.js';
 import { startRedis } from '../../embedded/redis.js';
 import { forgetServiceUrl } from '../../embedded/service-url.js';
 import { StartupError } from '../../errors.js';
@@ -97,6 +98,7 @@ export async function startProcesses(config: Config, env: Environment, children:
             dir: clickhouseFolder(DATA_DIR),
             readable: { database: config.CLICKHOUSE_DATABASE, tables: ANALYST_TABLES },
             port: CLICKHOUSE_PORT,
+            analystSeconds: config.ANALYST_MAX_SECONDS,
             onState,
           }),
         )
@@ -150,7 +152,7 @@ export async function startProcesses(config: Config, env: Environment, children:
   // After the flusher, which makes the views.
   const showing = Promise.all([clickhouseUrl, flushing]).then(([url]) =>
     own('dashboard', 'dashboard', (last) => ({
-      CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asAnalyst(url),
+      CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asDashboard(url),
       DASHBOARD_PORT: String(last?.port ?? config.DASHBOARD_PORT),
       DASHBOARD_TOKEN: dashboardToken,
     })),
@@ -166,14 +168,6 @@ export async function startProcesses(config: Config, env: Environment, children:
     dashboardPort: shown.ready.port,
     dashboardToken,
   };
-}
-
-/** The embedded ClickHouse as its user who can only read. */
-function asAnalyst(serviceUrl: string): string {
-  const url = new URL(serviceUrl);
-  url.username = 'analyst';
-  url.password = '';
-  return url.href;
 }
 
 /** One that does not answer is not: `serve` says what is wrong with it. */
