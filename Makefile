@@ -26,7 +26,7 @@ FAST_TESTS := dist/test/{config,docs,errors,log,packages,privacy,shutdown}.test.
 	dist/test/wishlist/{item,wishlist-script}.test.js dist/test/flush/reader.test.js dist/test/mutations/lists.test.js \
 	dist/test/http/{access,caps,cors,error-sentences,ids,items,query,refusals,routes,visits}.test.js
 
-.PHONY: help run test test-fast test-full test-redis test-replicas watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \
+.PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \
 	check-node redis chromium faketime nginx deploy-programs zookeeper wrk webdis
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo '  make test-full      all of it in its long form, and the campaigns: kills, floods, slow disks, clock jumps; hours'
 	@echo '  make test-redis SERVER=/usr/bin/valkey-server'
 	@echo '                      what concerns Redis, on another server program'
+	@echo '  make test-debian13  all tests on Debian 13 with Node 24, as root; TESTS= for some, SERVER= as test-redis'
 	@echo '  make test-replicas  the schema of a ClickHouse cluster, on two replicas with ZooKeeper'
 	@echo '  make mutate         faults on purpose, each of which a test must notice; ONLY=flush for some'
 	@echo '  make soak           traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
@@ -50,7 +51,8 @@ help:
 	@echo '  make bench-compare BASE=<commit>, make bench-profile CASE=visit, make bench-scaling'
 	@echo 'Ship it'
 	@echo '  make package        what runs in production, as dist/wishmeter-<version>.tgz for npm'
-	@echo '  make release        checks, tests on Node 20 and 22, audit, package, SBOM, tag; see CONTRIBUTING.md'
+	@echo '                      OLD_GLIBC=1: for systems before Debian 13 and Ubuntu 24.04, in dist/old-glibc'
+	@echo '  make release        checks, tests on Node 20, 22 and 24, audit, package, SBOM, tag; see CONTRIBUTING.md'
 	@echo '  make build, make clean'
 
 run: build redis
@@ -73,6 +75,10 @@ test-full: build redis chromium faketime nginx deploy-programs $(TAP)
 
 test-redis: build
 	@.ci/test-redis "$(SERVER)"
+
+# This Node builds, as it does everything else here; the other one only runs the tests.
+test-debian13: build
+	@.ci/debian13 "$(TESTS)" "$(SERVER)"
 
 test-replicas: build zookeeper
 	@$(BIN)/tap $(TAP_FLAGS) dist/test/replicas/main.js
@@ -108,7 +114,7 @@ mutate: build redis
 	@ONLY="$(ONLY)" exec node dist/test/mutations/main.js
 
 package: build
-	@node .ci/package.mjs dist
+	@node .ci/package.mjs $(if $(OLD_GLIBC),dist/old-glibc --old-glibc,dist)
 
 release:
 	@.ci/release
@@ -129,6 +135,9 @@ check-node: $(NODE_PROGRAM)
 	@.ci/check-node
 
 ifdef NODE
+.PHONY: node-program
+node-program: $(NODE_PROGRAM)
+
 $(NODE_PROGRAM):
 	@.ci/timed 'Installing Node $(NODE)' npm install --prefix $(NODE_DIR) --no-save --ignore-scripts $(NODE_PACKAGE)@$(NODE)
 endif

@@ -1,5 +1,6 @@
-// `make package`: what runs in production, as one file for npm. `node .ci/package.mjs <folder>` leaves
-// <folder>/wishmeter-<version>.tgz there and prints its path.
+// `make package`: what runs in production, as one file for npm. `node .ci/package.mjs <folder> [--old-glibc]` leaves
+// <folder>/wishmeter-<version>.tgz there and prints its path. It has one package of uWebSockets.js, the newest (glibc 2.38);
+// with --old-glibc the one for systems before Debian 13 and Ubuntu 24.04, where Node 24 has none.
 //
 // npm decides which files of ours go in, by `files` in package.json. What is added here:
 // - the packages that production needs, of the versions in package-lock.json: the installation asks no registry;
@@ -15,12 +16,16 @@ import { dirname, join, relative, resolve } from 'node:path';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const PLATFORMS = ['linux_x64', 'linux_arm64'];
-/** NODE_MODULE_VERSION of Node 20 and 22. */
-const ABIS = [115, 127];
+/** NODE_MODULE_VERSION of Node 20, 22 and 24. */
+const ABIS = [115, 127, 137];
 const BINARIES = new Set(PLATFORMS.flatMap((platform) => ABIS.map((abi) => `uws_${platform}_${abi}.node`)));
+const isOurs = (path) => !path.endsWith('.node') || BINARIES.has(path.replace('dist/bin/', ''));
+const NEWEST_UWS = '@btc-vision/uwebsockets.js';
+const OLD_GLIBC_UWS = 'uWebSockets.js';
 /** What of these packages is needed: a path in the package -> whether to keep it. */
 const KEPT = {
-  'uWebSockets.js': (path) => !path.endsWith('.node') || BINARIES.has(path.replace('dist/bin/', '')),
+  [NEWEST_UWS]: isOurs,
+  [OLD_GLIBC_UWS]: isOurs,
   'swagger-ui-dist': (path) =>
     /^(package\.json|LICENSE|NOTICE|swagger-ui\.css|swagger-ui-bundle\.js(\.LICENSE\.txt)?)$/.test(path),
 };
@@ -29,7 +34,10 @@ const readJson = (file) => JSON.parse(readFileSync(join(ROOT, file), 'utf8'));
 const npm = (cwd, ...args) =>
   execFileSync('npm', [...args, '--json', '--ignore-scripts', '--loglevel=error'], { cwd, encoding: 'utf8' });
 
-const target = resolve(process.argv[2] ?? 'dist');
+const [folder = 'dist', option] = process.argv.slice(2);
+const isForOldGlibc = option === '--old-glibc';
+const leftOut = isForOldGlibc ? NEWEST_UWS : OLD_GLIBC_UWS;
+const target = resolve(folder);
 mkdirSync(target, { recursive: true });
 const stage = mkdtempSync(join(tmpdir(), 'wm-package-'));
 try {
@@ -48,11 +56,12 @@ function copy(path) {
   cpSync(join(ROOT, path), join(stage, path));
 }
 
-/** Folders of the packages that are neither for development nor optional. */
+/** Folders of the packages that are neither for development nor optional, with one of those of uWebSockets.js. */
 function productionPackages() {
   return Object.entries(readJson('package-lock.json').packages)
     .filter(([path, { dev, optional, devOptional }]) => path !== '' && !dev && !optional && !devOptional)
-    .map(([path]) => path);
+    .map(([path]) => path)
+    .filter((path) => path !== `node_modules/${leftOut}`);
 }
 
 /** Packages inside it are in the list, too. */
@@ -71,12 +80,15 @@ function copyPackage(path) {
 
 /** Ours, without what is for development. The binaries are for Linux with glibc, which npm checks. */
 function manifest() {
-  const { devDependencies: _, tap: __, files: ___, ...rest } = readJson('package.json');
+  const { devDependencies: _, tap: __, files: ___, dependencies, ...rest } = readJson('package.json');
+  const { [leftOut]: ____, ...kept } = dependencies;
   return {
     ...rest,
+    ...(isForOldGlibc ? { engines: { node: '^20.12.0 || ^22.0.0' } } : {}),
+    dependencies: kept,
     os: ['linux'],
     cpu: ['x64', 'arm64'],
     libc: ['glibc'],
-    bundleDependencies: Object.keys(rest.dependencies),
+    bundleDependencies: Object.keys(kept),
   };
 }

@@ -3,6 +3,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
+import { loadUws } from '../src/http/uws.js';
 
 export interface Machine {
   readonly cpu: string;
@@ -13,9 +14,9 @@ export interface Machine {
   readonly versions: Readonly<Record<string, string>>;
 }
 
-const PACKAGES = ['uWebSockets.js', 'ioredis', 'fastify', '@clickhouse/client', 'chdb'];
+const PACKAGES = ['ioredis', 'fastify', '@clickhouse/client', 'chdb'];
 
-export function describeMachine(): Machine {
+export async function describeMachine(): Promise<Machine> {
   const [cpu] = cpus();
   const packages = PACKAGES.map((name) => {
     const file = new URL(`../../node_modules/${name}/package.json`, import.meta.url);
@@ -31,6 +32,7 @@ export function describeMachine(): Machine {
       Redis: /v=(\S+)/.exec(output('redis-server', '--version'))?.[1] ?? 'unknown',
       wrk: /(\d[\d.]+\S*)/.exec(output('wrk', '--version'))?.[1] ?? 'unknown',
       webdis: /Version: (\S+)/.exec(output('dpkg', '--status', 'webdis'))?.[1] ?? 'unknown',
+      'uWebSockets.js': (await loadUws()).from,
       ...Object.fromEntries(packages),
     },
   };

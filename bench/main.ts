@@ -84,7 +84,7 @@ await runProgram('bench', async (dir) => {
   const found: Found = {
     at: new Date().toISOString(),
     commit: commit(),
-    machine: describeMachine(),
+    machine: await describeMachine(),
     settings: kept,
   };
   const failures: string[] = [];

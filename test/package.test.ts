@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { loadUws } from '../src/http/uws.js';
 import { client, logLines, sql } from './cli/started.js';
 import { tempDir, until } from './cli/wishmeter.js';
 import { needs } from './harness/needs.js';
@@ -23,7 +24,9 @@ const linux = needs(process.platform === 'linux' ? undefined : 'the package is f
 t.test('the package', linux, async (t) => {
   const folder = await tempDir(t);
   const { PATH, HOME } = process.env;
-  const { stdout: made } = await exec(process.execPath, [MAKE_PACKAGE, folder]);
+  const { from } = await loadUws();
+  const options = from.startsWith('uws-pack') ? ['--old-glibc'] : [];
+  const { stdout: made } = await exec(process.execPath, [MAKE_PACKAGE, folder, ...options]);
   // What a URL takes for something else is just a name here.
   const installed = join(folder, 'a #b?c%d');
   await mkdir(installed);
@@ -47,6 +50,12 @@ t.test('the package', linux, async (t) => {
       ),
     );
     t.same(foreign, []);
+  });
+
+  t.test('has one uWebSockets.js, the one that loads here', async (t) => {
+    const packages = join(installed, 'node_modules/wishmeter/node_modules');
+    const all = [...(await readdir(packages)), ...(await readdir(join(packages, '@btc-vision')).catch(() => []))];
+    t.equal(all.filter((name) => /^(uws-pack|uwebsockets\.js)$/i.test(name)).length, 1);
   });
 
   t.test('an embedded start says in one sentence what to install', async (t) => {
@@ -76,6 +85,8 @@ t.test('the package', linux, async (t) => {
     );
     const url = `http://127.0.0.1:${line.port}`;
     const shop = client(url, KEY);
+    t.equal(line.uws, from);
+    t.match(await (await fetch(`${url}/metrics`)).text(), `wishmeter_uwebsockets_info{package="${from}"} 1\n`);
     t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
     t.equal(await shop.count('s-1', 'red-shoe'), 1);
     t.equal((await shop.event('s-1', 'add', { productId: '1' })).status, 200);

@@ -39,15 +39,17 @@ t.test('what is about to be installed with apt-get is said before', async (t) =>
   );
 });
 
-/** A folder with the Makefile, and before PATH a `node` of that version and an `npm` that notes its calls. */
-async function madeWith(t: Test, version: string, uws = 'npm:uws-pack@20.0.8') {
+/** A folder with the Makefile, and before PATH a `node` and a glibc of those versions and an `npm` that notes its calls. */
+async function madeWith(t: Test, version: string, glibc = '2.41') {
   const dir = await mkdtemp(join(tmpdir(), 'wm-make-'));
   t.teardown(() => rm(dir, { recursive: true }));
   for (const entry of ['Makefile', '.ci']) await cp(join(ROOT, entry), join(dir, entry), { recursive: true });
-  const manifest = { dependencies: { 'uWebSockets.js': uws } };
-  await writeFile(join(dir, 'package.json'), JSON.stringify(manifest, null, 2));
-  for (const file of ['package-lock.json', 'tsconfig.json']) await writeFile(join(dir, file), '{}');
-  const programs = { node: `echo v${version}`, npm: `echo "$*" >>'${dir}/npm-called'; exit 1` };
+  for (const file of ['package.json', 'package-lock.json', 'tsconfig.json']) await writeFile(join(dir, file), '{}');
+  const programs = {
+    node: `echo v${version}`,
+    getconf: `echo glibc ${glibc}`,
+    npm: `echo "$*" >>'${dir}/npm-called'; exit 1`,
+  };
   for (const [name, text] of Object.entries(programs)) {
     await writeFile(join(dir, name), `#!/bin/sh\n${text}\n`);
     await chmod(join(dir, name), 0o755);
@@ -64,24 +66,34 @@ t.test(
   'a Node that has no binary is refused before anything is installed',
   needsPrograms('make'),
   async (t) => {
-    const refused: readonly (readonly [string, RegExp])[] = [
-      ['18.20.0', /needs Node 22.*this is v18\.20\.0\..*nvm install 22/],
-      ['20.11.1', /needs Node 22.*this is v20\.11\.1\./],
-      ['21.7.0', /no binary for Node v21\.7\.0: use Node 22/],
-      ['24.1.0', /no binary for Node v24\.1\.0: use Node 22.*npm install .*uNetworking\/uWebSockets\.js#v/],
+    const refused: readonly (readonly [version: string, glibc: string, sentence: RegExp])[] = [
+      ['18.20.0', '2.41', /needs Node 24.*this is v18\.20\.0\..*nvm install 24/],
+      ['20.11.1', '2.36', /needs Node 24.*this is v20\.11\.1\..*nvm install 22/],
+      ['21.7.0', '2.41', /no binary for Node v21\.7\.0: use Node 24/],
+      ['26.0.0', '2.36', /no binary for Node v26\.0\.0: use Node 22/],
+      ['24.1.0', '2.36', /^uWebSockets\.js for Node 24 needs glibc 2\.38 .*has 2\.36: use Node 22/],
+      ['24.1.0', '2.37', /^uWebSockets\.js for Node 24 needs glibc 2\.38 /],
     ];
-    for (const [version, sentence] of refused) {
-      const { status, stderr, installs } = await madeWith(t, version);
+    for (const [version, glibc, sentence] of refused) {
+      const { status, stderr, installs } = await madeWith(t, version, glibc);
       t.not(status, 0, version);
-      t.match(stderr.split('\n')[0], sentence);
+      const [first = '', ...others] = stderr.trim().split('\n');
+      t.match(first, sentence);
+      t.ok(
+        others.every((line) => line.startsWith('make: ')),
+        'in one sentence',
+      );
       t.notOk(installs, `${version}: npm is not called`);
     }
-    for (const version of ['20.12.0', '22.0.0'])
-      t.ok((await madeWith(t, version)).installs, `${version}: goes on to npm`);
-    t.ok(
-      (await madeWith(t, '24.1.0', 'github:uNetworking/uWebSockets.js#v20.52.0')).installs,
-      'the official release is not held against the packed one',
-    );
+    for (const [version, glibc] of [
+      ['20.12.0', '2.36'],
+      ['22.0.0', '2.36'],
+      ['20.12.0', '2.41'],
+      ['22.0.0', '2.41'],
+      ['24.0.0', '2.38'],
+      ['24.0.0', '2.41'],
+    ] as const)
+      t.ok((await madeWith(t, version, glibc)).installs, `Node ${version}, glibc ${glibc}: goes on to npm`);
   },
 );
 

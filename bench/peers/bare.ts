@@ -2,7 +2,7 @@
 // would: no Redis, no validation, no limits.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import * as uws from 'uWebSockets.js';
+import { loadUws } from '../../src/http/uws.js';
 
 interface Body {
   readonly identity: { readonly sessionId: string };
@@ -33,6 +33,7 @@ function visit(res: HttpResponse, _req: HttpRequest): void {
   });
 }
 
+const { uws } = await loadUws();
 const app = uws.App().post('/product/visit', visit);
 app.listen('127.0.0.1', 0, (socket) => {
   if (socket) process.send?.({ ready: true, port: uws.us_socket_local_port(socket) });

@@ -6,11 +6,11 @@
 // in pieces, retries, merges, overload: such a request loses its connection), so nothing real can be cheaper by much.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import * as uws from 'uWebSockets.js';
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { Ajv } from 'ajv';
 import { Command, Redis } from 'ioredis';
+import { loadUws } from '../../src/http/uws.js';
 
 // What a valid visit is.
 
@@ -272,6 +272,7 @@ function isServed(req: HttpRequest): boolean {
   );
 }
 
+const { uws } = await loadUws();
 const app = uws.App().post('/product/visit', (res, req) => {
   const requestId = req.getHeader('x-request-id') || `floor-${(requests++).toString(36)}`;
   if (isServed(req)) new Visit(res, requestId);

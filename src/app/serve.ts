@@ -29,6 +29,7 @@ import { listen } from '../http/server.js';
 import { settingsOperations } from '../http/settings.js';
 import { shareOperations } from '../http/share.js';
 import { sharePageOperation } from '../http/share-page.js';
+import { loadUws } from '../http/uws.js';
 import { visitBatchOperation } from '../http/visit-batches.js';
 import { visitListOperation } from '../http/visit-lists.js';
 import { visitOperations } from '../http/visits.js';
@@ -71,6 +72,8 @@ const TURN_SHARE = 0.4;
 
 export interface Serving extends Closeable {
   readonly port: number;
+  /** The package that uWebSockets.js comes from, and its version. */
+  readonly uws: string;
   /** See Server.drain; `close` comes after it. */
   drain(hurry?: AbortSignal): Promise<void>;
 }
@@ -88,8 +91,9 @@ export function serve(
   clickhouseUrl = () => config.CLICKHOUSE_URL,
 ): Promise<Serving> {
   return withClosers(async (onClose) => {
+    const { uws, from: uwsFrom } = await loadUws();
     let exchanges: Exchanges;
-    const metrics = new ServeMetrics(() => exchanges.requests.count, config.VISIT_LOG === 'on');
+    const metrics = new ServeMetrics(() => exchanges.requests.count, config.VISIT_LOG === 'on', uwsFrom);
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const store = await openStore(config, 'wishmeter serve', log, {
       timeoutMs: config.REDIS_TIMEOUT_MS,
@@ -256,7 +260,8 @@ export function serve(
     operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed));
     // Where no app proxy stands before it, this service is at the shop's address itself, and so are its share links.
     const atShareLink = { ...sharePage, path: `/apps/${config.APP_PROXY_PATH}${sharePage.path}` };
-    const server = await listen({
+    const server = listen({
+      uws,
       host: config.HOST,
       port: config.PORT,
       basePath: config.BASE_PATH,
@@ -265,6 +270,6 @@ export function serve(
       exchanges,
     });
     onClose(() => server.close());
-    return { port: server.port, drain: (hurry) => server.drain(config.DRAIN_MS, hurry) };
+    return { port: server.port, uws: uwsFrom, drain: (hurry) => server.drain(config.DRAIN_MS, hurry) };
   });
 }

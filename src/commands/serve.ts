@@ -10,7 +10,7 @@ export async function serve(program: Program<'serve'>): Promise<number> {
   requireSettings('serve', { REDIS_URL: config.REDIS_URL });
   if ([config.API_KEYS, config.PUBLISHABLE_KEYS, config.SHOPIFY_SECRET].every(({ length }) => length === 0))
     log.warn('no caller may save items or record events: set API_KEYS, or SHOPIFY_SECRET');
-  const { port, drain, close } = await startServing(
+  const { port, uws, drain, close } = await startServing(
     config,
     log,
     channel && config.WORKERS > 1 ? new WorkerSiblings(channel, config.WORKERS) : undefined,
@@ -18,7 +18,7 @@ export async function serve(program: Program<'serve'>): Promise<number> {
   );
   // Before anyone is told: who is told may stop it, and until here a signal ends it as it is.
   const stopped = untilStopped();
-  log.info({ host: config.HOST, port }, 'serving');
+  log.info({ host: config.HOST, port, uws }, 'serving');
   ready({ port });
   log.info({ signal: await stopped }, 'stopping');
   await drain(orphaned);

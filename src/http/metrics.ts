@@ -75,10 +75,17 @@ export class ServeMetrics {
   /**
    * @param openRequests requests that have no answer yet
    * @param logsVisits whether counted visits are logged
+   * @param uws the package that uWebSockets.js comes from, and its version
    */
-  constructor(openRequests: () => number, logsVisits: boolean) {
+  constructor(openRequests: () => number, logsVisits: boolean, uws: string) {
     const { registry } = this;
     const registers = [registry];
+    new Gauge({
+      name: 'wishmeter_uwebsockets_info',
+      help: 'Always 1; its label says which package uWebSockets.js was loaded from',
+      labelNames: ['package'] as const,
+      registers,
+    }).set({ package: uws }, 1);
     const answers = this.#answers;
     new Counter({
       name: 'wishmeter_http_answers_total',

@@ -5,8 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../errors.js';
 import type { Exchanges } from './exchanges.js';
 import type { Operation } from './operation.js';
+import type { Uws } from './uws.js';
 
 export interface ListenOptions {
+  readonly uws: Uws;
   readonly host: string;
   /** 0 takes a free one. */
   readonly port: number;
@@ -33,24 +35,9 @@ export interface Server {
 /** Milliseconds in which a connection that is kept has its next request. */
 const LAST_MS = 1_000;
 
-type Uws = typeof import('uWebSockets.js');
-
-/** uWebSockets.js is a binary for some versions of Node; on another one the import throws. */
-async function loadUws(): Promise<Uws> {
-  try {
-    return await import('uWebSockets.js');
-  } catch {
-    throw new StartupError(
-      'uWebSockets.js as packed here has no binary for this version of Node: use Node 20 or 22, ' +
-        'or install its official release with `npm install uWebSockets.js@github:uNetworking/uWebSockets.js#v20.52.0`.',
-    );
-  }
-}
-
-/** @throws StartupError where the port can't be listened on, or uWebSockets.js does not load. */
-export async function listen(options: ListenOptions): Promise<Server> {
-  const { host, port, basePath, exchanges } = options;
-  const uws = await loadUws();
+/** @throws StartupError where the port can't be listened on */
+export function listen(options: ListenOptions): Server {
+  const { uws, host, port, basePath, exchanges } = options;
   const app = uws.App();
   const byPath = new Map<string, Operation[]>();
   for (const operation of options.unprefixed) addTo(byPath, operation.path, operation);

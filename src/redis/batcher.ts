@@ -18,11 +18,15 @@
 //
 // Nothing waits longer than the timeout, and once Redis is known to be away nothing waits at all: the promise
 // is rejected with `unavailable`. A batch carries a deadline for Redis, a little before ours because the reply
-// has to come back, too: a server that wakes up later does not apply it.
+// has to come back, too: a server that wakes up later does not apply it. That deadline is the one of the batch's oldest
+// operation, so that no operation is applied after its 503. An old operation does not take young ones down with it: an
+// operation that Redis would refuse as late is refused before a batch is made, and all operations of a batch are about
+// as old.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import { atEndOfTurn } from '../turn.js';
+import { REPLY_SHARE } from './deadline.js';
 import { toServiceError } from './failures.js';
 import type { RedisHealth } from './health.js';
 import { LUA } from './lua-codes.js';
@@ -77,6 +81,8 @@ const LANES_PER_GROUP = 4;
 const MAX_BATCH = 512;
 /** Characters; a script that takes megabytes blocks all other callers, and so does reading them back. */
 const MAX_BATCH_SIZE = 256 * 1024;
+/** Share of the timeout by which the deadlines of a batch's operations may differ. */
+const DEADLINE_SPREAD = 0.05;
 /** Seconds; far beyond any timeout, so that no copy of a batch can outlive its record. */
 const LANE_MEMORY_S = 60;
 /** The group of everything, on one server. */
@@ -88,6 +94,7 @@ interface Group<Op> {
   readonly isNode: boolean;
   /** Of the lanes' records. */
   tag: string;
+  /** By deadline, the earliest first. */
   waiting: Op[];
   freeLanes: string[];
   busy: number;
@@ -229,7 +236,9 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
 
   /** How many of those waiting go into the next batch: at least one. */
   #batchCount(waiting: readonly Op[]): number {
-    const most = Math.min(waiting.length, MAX_BATCH);
+    let most = Math.min(waiting.length, MAX_BATCH);
+    const latest = (waiting[0] as Op).deadline + this.#options.timeoutMs * DEADLINE_SPREAD;
+    while ((waiting[most - 1] as Op).deadline > latest) most--;
     if (this.#format.size === undefined) return most;
     let sum = 0;
     for (let count = 0; count < most; count++) {
@@ -239,11 +248,11 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     return most;
   }
 
-  /** What waited for a lane until its deadline is refused without being sent. */
+  /** What waited for a lane for so long that Redis would not apply it is refused without being sent. */
   #dropLate(group: Group<Op>): void {
-    const now = performance.now();
+    const earliest = performance.now() + this.#options.timeoutMs * REPLY_SHARE;
     let late = 0;
-    while (late < group.waiting.length && (group.waiting[late] as Op).deadline <= now) late++;
+    while (late < group.waiting.length && (group.waiting[late] as Op).deadline <= earliest) late++;
     if (late === 0) return;
     for (const op of group.waiting.splice(0, late)) op.failed(new ServiceError('unavailable'));
     this.#settled(late);
@@ -294,7 +303,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #settle(group: Group<Op>, op: Op, answer: Answer | Error | typeof NOT_HERE): void {
     if (answer === NOT_HERE && group.isNode) {
       this.#scheduleTurn();
-      this.#groupOfTag(this.#format.tag(op)).waiting.push(op);
+      insertByDeadline(this.#groupOfTag(this.#format.tag(op)).waiting, op);
       return;
     }
     this.#settled(1);
@@ -306,6 +315,12 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       op.failed(error as Error);
     }
   }
+}
+
+function insertByDeadline<Op extends { readonly deadline: number }>(waiting: Op[], op: Op): void {
+  let place = waiting.length;
+  while (place > 0 && (waiting[place - 1] as Op).deadline > op.deadline) place--;
+  waiting.splice(place, 0, op);
 }
 
 /** @param flags https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags, since Redis 7.0 */

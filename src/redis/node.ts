@@ -51,6 +51,8 @@ export class RedisNode {
   /** Run id and replication id. */
   #history: string | undefined;
   #replicated: Promise<void> | undefined;
+  /** The latest of those that share `#replicated`. */
+  #replicatedDeadline = 0;
   #mark: Mark | undefined;
 
   constructor(spec: NodeSpec) {
@@ -129,17 +131,19 @@ export class RedisNode {
 
   /**
    * Resolves when so many replicas have what was sent on the connection up to now: one WAIT for all callers of a
-   * moment.
+   * moment. It lasts for the caller with the latest deadline; the others end their own wait.
    * @throws ServiceError `unavailable`
    */
   replicated(count: number, deadline: number): Promise<void> {
-    this.#replicated ??= this.#waitForReplicas(count, deadline);
+    this.#replicatedDeadline = Math.max(this.#replicatedDeadline, deadline);
+    this.#replicated ??= this.#waitForReplicas(count);
     return this.#replicated;
   }
 
-  async #waitForReplicas(count: number, deadline: number): Promise<void> {
+  async #waitForReplicas(count: number): Promise<void> {
     await null; // until all batches of this moment are on their way
     this.#replicated = undefined;
+    const deadline = this.#replicatedDeadline;
     const { redis, address } = this;
     const mark = this.#mark as Mark;
     const began = performance.now();

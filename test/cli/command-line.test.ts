@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { COMMAND_LINES } from '../../src/commands/help.js';
 import { ALL_SETTINGS, SETTINGS } from '../../src/config.js';
+import { whyNoneLoads } from '../../src/http/uws.js';
 import { startTestRedis } from '../harness/redis.js';
 import { tempDir, wishmeter } from './wishmeter.js';
 
@@ -115,20 +116,33 @@ t.test('a command without the database that it needs says which setting names it
   }
 });
 
-t.test('a Node that uWebSockets.js has no binary for: one sentence that says what to install', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const pretend = "Object.defineProperty(process.versions, 'modules', { value: '999' })";
-  const { code, stderr } = await wishmeter({
-    args: ['serve'],
-    env: { REDIS_URL: redis.url, PORT: '0', NODE_OPTIONS: preloading(pretend) },
-  });
-  t.equal(code, 1);
-  t.match(
-    stderr,
-    /^wishmeter: uWebSockets\.js [^\n]+ no binary [^\n]+npm install [^\n]*uNetworking\/uWebSockets\.js#v20[^\n]+\n$/,
+t.test('a Node that uWebSockets.js has no binary for: one sentence that says which ones have one', async (t) => {
+  const { code, stderr } = await serveAfter(
+    "Object.defineProperty(process.versions, 'modules', { value: '999' })",
   );
+  t.equal(code, 1);
+  t.match(stderr, /^wishmeter: uWebSockets\.js has no binary [^\n]+: use Node 24 [^\n]+, or Node 20 or 22\.\n$/);
 });
+
+t.test('a glibc that is too old for uWebSockets.js: one sentence that says so', async (t) => {
+  const { code, stderr } = await serveAfter(`process.dlopen = (_, file) => {
+    throw new Error("/lib/libc.so.6: version \`GLIBC_2.38' not found (required by " + file + ")");
+  }`);
+  t.equal(code, 1);
+  t.match(stderr, /^wishmeter: uWebSockets\.js needs glibc 2\.38 [^\n]+ is older: use Node 20 or 22\.\n$/);
+});
+
+t.test('where the package has only the newer uWebSockets.js, the sentence says what to install', (t) => {
+  const missing = "Cannot find package 'uWebSockets.js' imported from x";
+  t.match(whyNoneLoads(["version `GLIBC_2.38' not found", missing]), /needs glibc 2\.38 .*npm install uWeb\S+@npm:uws-pack@/);
+  t.match(whyNoneLoads(["Cannot find module './x.node'", missing]), /no binary .*npm install uWeb\S+@npm:uws-pack@/);
+  t.end();
+});
+
+function serveAfter(code: string) {
+  const env = { REDIS_URL: 'redis://127.0.0.1:1', PORT: '0', NODE_OPTIONS: preloading(code) };
+  return wishmeter({ args: ['serve'], env });
+}
 
 t.test('a Node that is too old: one sentence', async (t) => {
   const pretend = "Object.defineProperty(process.versions, 'node', { value: '20.11.9' })";

@@ -40,11 +40,11 @@ t.test("the image's health check sees serve and flush", async (t) => {
 });
 
 t.test(
-  'the image is that of a version of Node that the packed binaries are for, on glibc, and not of root',
+  'the image is that of a version of Node and of glibc that the packed binary is for, and not of root',
   async (t) => {
     const dockerfile = await readFile(join(DEPLOY, 'Dockerfile'), 'utf8');
     const version = (await readFile(join(DEPLOY, '../.node-version'), 'utf8')).trim();
-    t.match(dockerfile, `ARG NODE_IMAGE=node:${version}-bookworm-slim\n`);
+    t.match(dockerfile, `ARG NODE_IMAGE=node:${version}-trixie-slim\n`);
     const [, last = ''] = dockerfile.split(/^FROM .*$/m).slice(-2);
     t.match(last, '\nUSER node\n');
     // The folder that it is built from has nothing else in it for Docker.

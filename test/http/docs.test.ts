@@ -11,6 +11,7 @@ import { Access } from '../../src/http/access.js';
 import { Exchanges } from '../../src/http/exchanges.js';
 import type { Operation } from '../../src/http/operation.js';
 import { listen } from '../../src/http/server.js';
+import { loadUws } from '../../src/http/uws.js';
 import { startServeAlone } from '../faults/serve-alone.js';
 import { startApp, type TestApp } from '../harness/app.js';
 import { needsProc } from '../harness/needs.js';
@@ -116,7 +117,9 @@ async function listenWithLarge(asText: boolean) {
     doc: { id: 'getLarge', tag: 'Operating', summary: 'Bytes' },
     handle: () => ({ type: 'application/octet-stream', body: asText ? large.toString('latin1') : large }),
   };
-  const server = await listen({
+  const { uws } = await loadUws();
+  const server = listen({
+    uws,
     host: '127.0.0.1',
     port: 0,
     basePath: '',

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { faultOf, type Mutation, readMutations } from './lists.js';
 
-const NOT_COPIED = new Set(['.git', '.tap', 'data', 'node_modules', 'results']);
+const NOT_COPIED = new Set(['.git', '.tap', 'data', 'debian13', 'node_modules', 'results']);
 /** A mutation may leave a name unused; that is not what its tests are about. */
 const TSC = ['--noUnusedLocals', 'false', '--noUnusedParameters', 'false'];
 

@@ -1,0 +1,197 @@
+// Operations of different ages that wait for the same lanes: each is refused for its own lateness only, and none is
+// applied after it was refused. Here calls on their way to Redis are held back, so that operations grow old.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { freePort } from '../../bench/servers/ports.js';
+import { type Batched, Batcher, type BatchFormat } from '../../src/redis/batcher.js';
+import { connectRedis } from '../../src/redis/client.js';
+import { openDeployment } from '../../src/redis/deployment.js';
+import { RedisHealth } from '../../src/redis/health.js';
+import { createKeys } from '../../src/redis/keys.js';
+import type { RedisNode } from '../../src/redis/node.js';
+import { loadScript } from '../../src/redis/scripts.js';
+import { NOT_HERE, Sender } from '../../src/redis/sender.js';
+import { connectTo } from '../harness/dump.js';
+import { startProxy } from '../harness/proxy.js';
+import { startTestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
+
+const TIMEOUT_MS = 2_000;
+const LANES = 4;
+const NODE = 'node:1';
+
+interface Line extends Batched<unknown> {
+  readonly line: string;
+}
+
+/** Lines appended to one stream. */
+const LINES: BatchFormat<Line, unknown> = {
+  script: loadScript('append'),
+  tag: () => 'a',
+  mixesTags: true,
+  writes: () => true,
+  encode(ops, call) {
+    call.key('b:{a}:stream');
+    call.key('b:{a}:state');
+    for (const arg of [1_000_000, ops.length, ops.map(({ line }) => `${line}\n`).join('')]) call.arg(arg);
+  },
+  decode: (ops, reply) => ops.map(() => reply),
+};
+
+t.test('an operation that is late', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const { client, health, keys } = await connect(t, redis.url, TIMEOUT_MS);
+  const sender = new Sender(health, 0);
+  t.beforeEach(() => client.del('b:{a}:stream', 'b:{a}:state'));
+  const lines = async () =>
+    (await client.xrange('b:{a}:stream', '-', '+')).flatMap(([, fields]) => fields[3]?.trim().split('\n'));
+
+  /** A batcher whose calls wait for `hold` before each goes to Redis. */
+  const heldBatcher = (hold: (batch: number) => unknown, isCluster = false, addressOf = () => '') => {
+    let batch = 0;
+    const held = {
+      async send(...args: Parameters<Sender['send']>) {
+        const answer = await hold(batch++);
+        return answer ?? sender.send(...args);
+      },
+    } as unknown as Sender;
+    return new Batcher<Line, unknown>(LINES, {
+      sender: held,
+      health: { isCircuitOpen: false, addressOf },
+      laneKey: keys.lane,
+      isCluster,
+      timeoutMs: TIMEOUT_MS,
+      maxPending: 100,
+    });
+  };
+  const outcomeOf = (batcher: Batcher<Line, unknown>, line: string) =>
+    batcher.run({ line }).then(
+      () => 'applied',
+      ({ code }) => code,
+    );
+  const occupyLanes = async (batcher: Batcher<Line, unknown>) => {
+    const busy = [];
+    for (let lane = 0; lane < LANES; lane++) {
+      busy.push(outcomeOf(batcher, `lane${lane}`));
+      await sleep(1);
+    }
+    return busy;
+  };
+  const untilAge = async (born: number, share: number) => {
+    while (performance.now() - born <= TIMEOUT_MS * share) await sleep(5);
+  };
+
+  t.test('is refused on its own; younger ones that waited with it are applied', async (t) => {
+    const [released, release] = later<void>();
+    const sent: number[] = [];
+    const batcher = heldBatcher((batch) => {
+      sent.push(batch);
+      return batch < LANES ? released : undefined;
+    });
+    const busy = await occupyLanes(batcher);
+    const born = performance.now();
+    const old = outcomeOf(batcher, 'old');
+    await untilAge(born, 0.85);
+    const young = ['young1', 'young2'].map((line) => outcomeOf(batcher, line));
+    release();
+    await Promise.all(busy);
+    t.equal(await old, 'unavailable');
+    t.same(await Promise.all(young), ['applied', 'applied']);
+    t.equal(sent.length, LANES + 1, 'Redis was not asked for what it would refuse');
+    t.notOk((await lines()).includes('old'), 'refused, and so not applied');
+    await batcher.close();
+  });
+
+  t.test('does not take younger ones down when Redis is slow, too', async (t) => {
+    const [released, release] = later<void>();
+    const [awake, wake] = later<void>();
+    const batcher = heldBatcher((batch) => (batch < LANES ? released : awake));
+    const busy = await occupyLanes(batcher);
+    const born = performance.now();
+    const old = outcomeOf(batcher, 'old');
+    await untilAge(born, 0.5);
+    const young = outcomeOf(batcher, 'young');
+    release();
+    await Promise.all(busy);
+    await untilAge(born, 0.85);
+    wake();
+    t.equal(await old, 'unavailable');
+    t.equal(await young, 'applied');
+    t.notOk((await lines()).includes('old'), 'refused, and so not applied');
+    await batcher.close();
+  });
+
+  t.test('and is sent again to another node keeps its deadline among younger ones', async (t) => {
+    const [released, release] = later<void>();
+    const [moved, move] = later<typeof NOT_HERE>();
+    let address: string | undefined = NODE;
+    const batcher = heldBatcher(
+      (batch) => (batch === 0 ? moved : batch <= LANES ? released : undefined),
+      true,
+      () => address as string,
+    );
+    const born = performance.now();
+    const old = outcomeOf(batcher, 'old');
+    await sleep(1);
+    address = undefined;
+    const busy = await occupyLanes(batcher);
+    await untilAge(born, 0.5);
+    const young = outcomeOf(batcher, 'young');
+    move(NOT_HERE);
+    await untilAge(born, 0.85);
+    release();
+    await Promise.all(busy);
+    t.equal(await old, 'unavailable');
+    t.equal(await young, 'applied');
+    t.notOk((await lines()).includes('old'), 'refused, and so not applied');
+    await batcher.close();
+  });
+});
+
+t.test('callers who wait for replicas together wait as long as the youngest may', async (t) => {
+  const timeoutMs = 10_000;
+  const [master, replica] = await Promise.all(
+    [1, 2].map(async () => startTestRedis({ port: await freePort(), restart: false })),
+  );
+  if (master === undefined || replica === undefined) throw new Error('no Redis');
+  t.teardown(() => Promise.all([master.stop(), replica.stop()]));
+  const { client, health } = await connect(t, master.url, timeoutMs);
+  const toReplica = connectTo(replica.url);
+  t.teardown(() => toReplica.disconnect());
+  await client.config('SET', 'repl-diskless-sync-delay', '0');
+  for (const redis of [client, toReplica]) await redis.config('SET', 'requirepass', '');
+  const link = await startProxy(t, master.url);
+  await toReplica.replicaof('127.0.0.1', link.port);
+  await until('the replica follows', async () => (await client.wait(1, 100)) === 1);
+
+  const node = health.nodeOf(0) as RedisNode;
+  link.freeze();
+  const now = performance.now();
+  const old = node.replicated(1, now + timeoutMs * 0.2 + 50).then(() => 'replicated', String);
+  const young = node.replicated(1, now + timeoutMs).then(() => 'replicated', String);
+  await sleep(200);
+  link.thaw();
+  t.equal(await young, 'replicated');
+  await old;
+});
+
+function later<T>(): [Promise<T>, (value: T) => void] {
+  let settle: (value: T) => void = () => {};
+  const promise = new Promise<T>((resolve) => {
+    settle = resolve;
+  });
+  return [promise, settle];
+}
+
+async function connect(t: Test, url: string, timeoutMs: number) {
+  const client = await connectRedis({ urls: [url], name: 'test', timeoutMs }, () => {});
+  t.teardown(() => client.disconnect());
+  const keys = createKeys('b');
+  const { salt } = await openDeployment(client, keys, { buckets: 16, eventShards: 1 });
+  const health = new RedisHealth({ client, keys, salt, timeoutMs, onError: () => {} });
+  t.teardown(() => health.close());
+  await health.opened();
+  return { client, health, keys };
+}
