@@ -18,6 +18,8 @@ export class Head {
   fetchSite = '';
   contentType = '';
   contentLength = '';
+  /** The first Content-Encoding that is not `identity`. */
+  contentEncoding = '';
   isChunked = false;
   /** Whether the headers leave a doubt about where the body ends. */
   isAmbiguous = false;
@@ -52,6 +54,9 @@ export class Head {
         break;
       case 'content-type':
         this.contentType ||= value;
+        break;
+      case 'content-encoding':
+        if (value.toLowerCase() !== 'identity') this.contentEncoding ||= value;
         break;
       case 'x-request-id':
         this.requestId ||= value;

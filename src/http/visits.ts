@@ -3,7 +3,7 @@
 import type { Asker } from '../identity/counting.js';
 import type { Gate } from '../identity/guests.js';
 import type { Visitors } from '../identity/visitors.js';
-import type { Identity } from '../identity-rules.js';
+import { type Identity, isBlank } from '../identity-rules.js';
 import type { RequestStore } from '../redis/requests.js';
 import { TurnQueue } from '../turn.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';
@@ -160,11 +160,17 @@ function readDelete(request: Request) {
   return request.body === undefined ? readQuery(request) : readVisitBody(request.body);
 }
 
+/** Whether a parameter of a query names something; one that is there twice is refused later. */
+function isGiven(value: string | string[] | undefined): boolean {
+  return typeof value === 'string' ? !isBlank(value) : value !== undefined;
+}
+
 /** A storefront's customer who is logged in need not be named: the signature does. */
 function readQuery(request: Request) {
   const query = request.query();
   const { customerId } = request.caller;
-  if (customerId === null || query['customerId'] || query['sessionId']) return readVisitQuery(query);
+  if (customerId === null || isGiven(query['customerId']) || isGiven(query['sessionId']))
+    return readVisitQuery(query);
   return readVisitQuery({ ...query, customerId });
 }
 

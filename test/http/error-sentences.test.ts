@@ -71,7 +71,7 @@ t.test('one fault is one issue', async (t) => {
     ['/item/add', { ...good, quantity: 0.5 }, { path: '/quantity', message: 'must be integer' }],
     ['/item/add', { ...good, productId: -1.5 }, { path: '/productId', message: 'must be string or integer' }],
     ['/item/add', { ...good, source: 5 }, { path: '/source', message: /^must be one of pdp, / }],
-    ['/share', { identity, channel: null }, { path: '/channel', message: /^must be one of Link, / }],
+    ['/share', { identity, channel: 5 }, { path: '/channel', message: /^must be one of Link, / }],
     ['/event', { identity, type: 1 }, { path: '/type', message: /^must be one of add, / }],
   ];
   for (const [path, body, issue] of cases) {
