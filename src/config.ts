@@ -176,14 +176,9 @@ export const SETTINGS = {
     'requests per second of one caller, its secret key, else its address, over all `WORKERS` of a `start`; above it 429; 0 is no limit',
     integer(0, 1_000_000),
   ),
-  STRANGER_RATE_LIMIT: setting(
+  ANONYMOUS_RATE_LIMIT: setting(
     '50',
-    'requests per second of one address, of callers without a secret key, over all `WORKERS` of a `start`; above it 429; 0 is no limit',
-    integer(0, 1_000_000),
-  ),
-  STRANGER_NEW_VISITORS: setting(
-    '600',
-    'new visitors of one address and minute, of callers without a secret key; above it a new one is 429 and those who are known go on; 0 is no limit',
+    'requests per second of one address that is not a loopback one, of callers without a secret key, over all `WORKERS` of a `start`; above it 429; 0 is no limit',
     integer(0, 1_000_000),
   ),
   TRUST_PROXY: setting(

@@ -21,6 +21,8 @@ export class Head {
   /** The first Content-Encoding that is not `identity`. */
   contentEncoding = '';
   isChunked = false;
+  /** Whether a proxy says whom it forwards this for: X-Forwarded-For. */
+  isForwarded = false;
   /** Whether the headers leave a doubt about where the body ends. */
   isAmbiguous = false;
   readonly #wanted: readonly string[];
@@ -75,6 +77,9 @@ export class Head {
         break;
       case 'sec-fetch-site':
         this.fetchSite ||= value;
+        break;
+      case 'x-forwarded-for':
+        this.isForwarded = true;
         break;
       default:
         if (this.#wanted.length === 0 || !this.#wanted.includes(name)) return;

@@ -64,7 +64,7 @@ export function itemOperations(
             [{ path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
           );
         }
-        const refused = sessions.admit(request, identity);
+        const refused = sessions.refuse(caller, identity);
         if (refused === undefined && !isPersonal(identity)) return add(caller, identity, content);
         return addStepwise(caller, identity, content, refused);
       },

@@ -5,7 +5,6 @@ import { ServiceError } from '../errors.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { Identity } from '../identity-rules.js';
 import type { Caller } from './access.js';
-import type { Request } from './operation.js';
 
 export class LinkedSessions {
   readonly #visitors: Visitors;
@@ -14,17 +13,6 @@ export class LinkedSessions {
   constructor(visitors: Visitors, setting: 'closed' | 'open') {
     this.#visitors = visitors;
     this.#areOpen = setting === 'open';
-  }
-
-  /**
-   * `refuse`, before something is made for a visitor. An unknown visitor also has to pass the caller's gate.
-   * @throws as `refuse`, and ServiceError `rate_limited`
-   */
-  admit({ caller, gate }: Pick<Request, 'caller' | 'gate'>, identity: Identity): Promise<void> | undefined {
-    const refused = this.refuse(caller, identity);
-    if (gate === undefined || identity.customerId !== null) return refused;
-    const admit = () => this.#visitors.admit(identity, gate);
-    return refused === undefined ? admit() : refused.then(admit);
   }
 
   /**

@@ -1,7 +1,6 @@
 // POST, GET and DELETE /product/visit.
 
 import type { Asker } from '../identity/counting.js';
-import type { Gate } from '../identity/guests.js';
 import type { Visitors } from '../identity/visitors.js';
 import { type Identity, isBlank } from '../identity-rules.js';
 import type { RequestStore } from '../redis/requests.js';
@@ -60,19 +59,10 @@ export function visitOperations(access: Access, visitors: Visitors, requests: Re
         }
         const what = { operation: 'visit', input, identity };
         const place = () => visitors.likelyProfile(identity, mayLink);
-        const act = () =>
-          once(requests, request, what, place, async (operation) => {
-            const { profileId, count } = await visitors.enterOnce(
-              identity,
-              mayLink,
-              productHandle,
-              operation,
-            );
-            return answer(profileId, productHandle, wantsCount ? count : undefined);
-          });
-        // Before anything is kept of the request.
-        const { gate } = request;
-        return gate === undefined ? act() : visitors.admit(identity, gate).then(act);
+        return once(requests, request, what, place, async (operation) => {
+          const { profileId, count } = await visitors.enterOnce(identity, mayLink, productHandle, operation);
+          return answer(profileId, productHandle, wantsCount ? count : undefined);
+        });
       },
     },
     {
@@ -139,10 +129,6 @@ class VisitAsker implements Asker {
     } catch (error) {
       this.failed(error as Error);
     }
-  }
-
-  get gate(): Gate | undefined {
-    return this.#request.gate;
   }
 
   counted(profileId: string, count: number): void {
