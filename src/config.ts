@@ -148,7 +148,7 @@ export const SETTINGS = {
   ),
   PUBLISHABLE_KEYS: setting(
     '',
-    'keys of browsers, comma-separated; they begin with `pk_` and only count visits',
+    'keys of browsers, comma-separated; they begin with `pk_` and open visits, and wishlists of sessions that belong to no customer',
     keyList((k) => k.startsWith('pk_'), 'keys are 16 or more visible characters and begin with pk_'),
   ),
   ALLOWED_ORIGINS: setting(

@@ -1,5 +1,6 @@
 // LINKED_SESSIONS=closed: who knew a session's id before a login must not reach the customer's wishlist by it after the
 // logout. Where the storefront's signature names no customer, a session that is linked to a customer opens no wishlist.
+// A publishable key, which every visitor of a page can read, never opens one.
 
 import { ServiceError } from '../errors.js';
 import type { Visitors } from '../identity/visitors.js';
@@ -23,7 +24,8 @@ export class LinkedSessions {
    * @throws ServiceError `session_belongs_to_customer`, `unavailable`
    */
   refuse({ kind }: Caller, identity: Identity): Promise<void> | undefined {
-    if (this.#areOpen || kind !== 'storefront' || identity.customerId !== null) return undefined;
+    const isClosed = kind === 'browser' || (kind === 'storefront' && !this.#areOpen);
+    if (!isClosed || identity.customerId !== null) return undefined;
     return this.#visitors.belongsToCustomer(identity).then((belongs) => {
       if (belongs) throw new ServiceError('session_belongs_to_customer');
     });

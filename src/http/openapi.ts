@@ -51,7 +51,7 @@ const SECURITY: Record<Operation['subject'], object[]> = {
   open: [],
   metrics: [{ metricsToken: [] }, {}],
   visits: [...SERVER, { publishableKey: [] }, { proxySignature: [] }, {}],
-  wishlist: [...SERVER, { proxySignature: [] }],
+  wishlist: [...SERVER, { publishableKey: [] }, { proxySignature: [] }],
   'share-page': [],
   administration: SERVER,
   delivery: [...SERVER, { webhookSignature: [] }],

@@ -140,9 +140,13 @@ t.test('who may not is told which credential would do', async (t) => {
     status: number,
     error: string,
   ) => t.match(await answer, { status, json: { error } });
-  const either = 'a secret key or an app-proxy signature.';
-  await told(app.post('/event', event, browser), 403, `This credential may not do this: it takes ${either}`);
+  const either = 'a secret key, an app-proxy signature, or a publishable key.';
   await told(app.post('/event', event), 401, `A credential is required: ${either}`);
+  const rule = 'This is no secret key, and a publishable key begins with pk_.';
+  await told(app.post('/event', event, { ...browser, 'x-api-key': 'wrong_0123456789' }), 401, rule);
+  await told(app.post('/event?key=wrong_0123456789', event, { origin: ORIGIN }), 401, rule);
+  const wrong = { ...browser, 'x-api-key': 'pk_wrong_0123456789' };
+  await told(app.post('/event', event, wrong), 401, 'A valid credential is required.');
   await told(app.get('/settings', browser), 403, 'This credential may not do this: it takes a secret key.');
   await told(app.get('/settings'), 401, 'A credential is required: a secret key.');
   const order = app.post('/webhook/purchase', '{}', browser);
