@@ -6,8 +6,7 @@
 -- ARGV[1] sequence number of the batch in its lane; 0: nothing is recorded
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
--- ARGV[4] the identities, two lines each: `s:<session>` or `c:<customer>`; seconds of a day, empty where it is not noted
---         that it was seen
+-- ARGV[4] the identities, two lines each: `s:<session>`; seconds of a day
 --
 -- Returns for each 1 where it is at home, 2 where it is elsewhere, 0 where it is unknown.
 -- Errors: EXPIRED -1, SUPERSEDED -2 (the lane is past this batch); nothing was done.
@@ -27,9 +26,7 @@ for identity, day_s in string.gmatch(ARGV[4], '([^\n]*)\n([^\n]*)\n') do
     answers[i] = 0
   else
     answers[i] = 1
-    if day_s ~= '' then
-      note_seen(door, ids, identity, field, day_s, time[1])
-    end
+    note_seen(door, ids, identity, field, day_s, time[1])
   end
 end
 return remembered(answers)

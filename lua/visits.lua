@@ -17,8 +17,7 @@
 --            the key behind it, then what is looked for there, then for some kinds two or four lines more
 --              v visit, c visit and answer the count, g get the count: door; handle
 --              d reset: door; handle; ids; the identity, `s:<session>` or `c:<customer>`
---              n visit of one who may be unknown: door; handle; ids; the identity; seconds of a day, empty where it is
---                not noted that it was seen; 1 where unknown ones are refused, else empty
+--              n visit of one who may be unknown: door; handle; ids; the identity; seconds of a day
 --              p where is the identity, r the same and make it known: ids; the identity; door; for r seconds of a day,
 --                empty where it is not noted that it was seen
 --              V C G D the same as v c g d, at a room: room; handle; profile of the room; the identity, or empty where
@@ -30,7 +29,6 @@
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
 --   a count (integer) for c, C, g, G, n; TOO_MANY -6 for v, V, c, C, n: this would be one product too many
---   for n also NEWCOMER -7: it was unknown, and has the count 1; REFUSED -8: it is unknown, and nothing was done
 --   `@<field>`: the identity is elsewhere; without the field (empty) where the sender has to ask for it
 --   the heir's id, `!` before it while the merge is under way: the room was merged away; `@`: it is being erased, or
 --     it is no room (any more): each has an owner
@@ -89,11 +87,6 @@ local function is_over(key, fields)
   return fields > max
 end
 
--- n, before it is counted.
-local function is_unknown(ids, identity, door)
-  return redis.pcall('HGET', ids, identity) == false and redis.pcall('EXISTS', door) == 0
-end
-
 -- n, counted: its answer. One whose door has other fields is at home, and known; `fields` are asked for at a first count.
 local function met(count, fields, door, handle, ids, identity, day_s)
   local field, day = false, false
@@ -103,15 +96,12 @@ local function met(count, fields, door, handle, ids, identity, day_s)
       redis.call('HDEL', door, handle)
       return type(field) == 'table' and answer_of(field) or '@' .. field
     end
-  elseif day_s ~= '' then
+  else
     day = redis.call('HGET', door, '')
     field = not day and redis.pcall('HGET', ids, identity) == '.'
   end
-  if day_s ~= '' and tonumber(day) ~= math.floor(time[1] / day_s) then
+  if tonumber(day) ~= math.floor(time[1] / day_s) then
     note_seen(door, ids, identity, field, day_s, time[1])
-  end
-  if fields == 1 and not field then
-    return -7
   end
   return count
 end
@@ -145,9 +135,6 @@ local function act(kind, key, rest, result)
     return where(kind, key, rest, more, identity)
   elseif kind == 'n' then
     day_s = line()
-    if line() ~= '' and is_unknown(more, identity, key) then
-      return -8
-    end
   elseif kind == 'V' or kind == 'C' or kind == 'G' or kind == 'D' then
     local ids, room
     if identity ~= '' then
@@ -207,7 +194,7 @@ while at <= #text do
     local answer = act(kind, key, rest, result)
     if VISITS[kind] then
       visits = visits + 1
-      if answer and (type(answer) ~= 'number' or answer < 0 and answer ~= -7) then
+      if answer and (type(answer) ~= 'number' or answer < 0) then
         uncounted, skipped = uncounted + 1, skipped or {}
         skipped[visits] = true
       end

@@ -155,7 +155,7 @@ export const SETTINGS = {
   ),
   PUBLISHABLE_KEYS: setting(
     '',
-    'keys of browsers, comma-separated; they begin with `pk_` and only count visits',
+    'keys of browsers, comma-separated; they begin with `pk_` and open visits, and wishlists of sessions that belong to no customer',
     keyList((k) => k.startsWith('pk_'), 'keys are 16 or more visible characters and begin with pk_'),
   ),
   ALLOWED_ORIGINS: setting(
@@ -183,14 +183,9 @@ export const SETTINGS = {
     'requests per second of one caller, its secret key, else its address, over all `WORKERS` of a `start`; above it 429; 0 is no limit',
     integer(0, 1_000_000),
   ),
-  STRANGER_RATE_LIMIT: setting(
+  ANONYMOUS_RATE_LIMIT: setting(
     '50',
-    'requests per second of one address, of callers without a secret key, over all `WORKERS` of a `start`; above it 429; 0 is no limit',
-    integer(0, 1_000_000),
-  ),
-  STRANGER_NEW_VISITORS: setting(
-    '600',
-    'new visitors of one address and minute, of callers without a secret key; above it a new one is 429 and those who are known go on; 0 is no limit',
+    'requests per second of one address that is not a loopback one, of callers without a secret key, over all `WORKERS` of a `start`; above it 429; 0 is no limit',
     integer(0, 1_000_000),
   ),
   TRUST_PROXY: setting(

@@ -59,6 +59,11 @@ export function trimmed(text: string): string {
   return isInk(text.charCodeAt(0)) && isInk(text.charCodeAt(text.length - 1)) ? text : text.trim();
 }
 
+/** Whether a text is empty or white space only. */
+export function isBlank(text: string): boolean {
+  return !isInk(text.charCodeAt(0)) && text.trim() === '';
+}
+
 /** Whether it is printable ASCII and no space. */
 function isInk(charCode: number): boolean {
   return charCode > 0x20 && charCode < 0x7f;

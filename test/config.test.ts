@@ -143,18 +143,10 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     ],
     wrong: ['-1', '1000001', '1.5', 'none'],
   },
-  STRANGER_RATE_LIMIT: {
+  ANONYMOUS_RATE_LIMIT: {
     right: [
       ['0', 0],
       ['50', 50],
-      ['1000000', 1_000_000],
-    ],
-    wrong: ['-1', '1000001', '1.5', 'none'],
-  },
-  STRANGER_NEW_VISITORS: {
-    right: [
-      ['0', 0],
-      ['600', 600],
       ['1000000', 1_000_000],
     ],
     wrong: ['-1', '1000001', '1.5', 'none'],

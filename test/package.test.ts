@@ -54,7 +54,10 @@ t.test('the package', linux, async (t) => {
 
   t.test('has one uWebSockets.js, the one that loads here', async (t) => {
     const packages = join(installed, 'node_modules/wishmeter/node_modules');
-    const all = [...(await readdir(packages)), ...(await readdir(join(packages, '@btc-vision')).catch(() => []))];
+    const all = [
+      ...(await readdir(packages)),
+      ...(await readdir(join(packages, '@btc-vision')).catch(() => [])),
+    ];
     t.equal(all.filter((name) => /^(uws-pack|uwebsockets\.js)$/i.test(name)).length, 1);
   });
 
@@ -86,7 +89,10 @@ t.test('the package', linux, async (t) => {
     const url = `http://127.0.0.1:${line.port}`;
     const shop = client(url, KEY);
     t.equal(line.uws, from);
-    t.match(await (await fetch(`${url}/metrics`)).text(), `wishmeter_uwebsockets_info{package="${from}"} 1\n`);
+    t.match(
+      await (await fetch(`${url}/metrics`)).text(),
+      `wishmeter_uwebsockets_info{package="${from}"} 1\n`,
+    );
     t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
     t.equal(await shop.count('s-1', 'red-shoe'), 1);
     t.equal((await shop.event('s-1', 'add', { productId: '1' })).status, 200);

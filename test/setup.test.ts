@@ -44,7 +44,8 @@ async function madeWith(t: Test, version: string, glibc = '2.41') {
   const dir = await mkdtemp(join(tmpdir(), 'wm-make-'));
   t.teardown(() => rm(dir, { recursive: true }));
   for (const entry of ['Makefile', '.ci']) await cp(join(ROOT, entry), join(dir, entry), { recursive: true });
-  for (const file of ['package.json', 'package-lock.json', 'tsconfig.json']) await writeFile(join(dir, file), '{}');
+  for (const file of ['package.json', 'package-lock.json', 'tsconfig.json'])
+    await writeFile(join(dir, file), '{}');
   const programs = {
     node: `echo v${version}`,
     getconf: `echo glibc ${glibc}`,

@@ -53,9 +53,6 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
   const { API_KEYS: _keys, BASE_PATH: _base, ...rest } = env;
   const settings = {
     ...settingsBesideOthers(dir),
-    // One address brings a whole shop's visitors.
-    STRANGER_RATE_LIMIT: '0',
-    STRANGER_NEW_VISITORS: '0',
     LOG_LEVEL: 'warn',
   };
   try {

@@ -114,8 +114,7 @@ export function wishmeterEnv(redis: Pick<EmbeddedRedis, 'url'>, clickhouseUrl?: 
     REDIS_URL: redis.url,
     API_KEYS: KEY,
     // One address brings the load of a whole shop.
-    STRANGER_RATE_LIMIT: '0',
-    STRANGER_NEW_VISITORS: '0',
+    ANONYMOUS_RATE_LIMIT: '0',
     LOG_LEVEL: 'error',
     ...(clickhouseUrl === undefined ? {} : { CLICKHOUSE_URL: clickhouseUrl }),
   };

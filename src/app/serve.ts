@@ -158,7 +158,7 @@ export function serve(
     onClose(() => wishlists.close());
     const requests = new RequestStore(store);
     const guestDays = config.GUEST_RETENTION_DAYS;
-    const seen = guestDays + config.STRANGER_NEW_VISITORS > 0 ? new Seen(guestDays > 0) : undefined;
+    const seen = guestDays > 0 ? new Seen() : undefined;
     const identity = openIdentity(
       store,
       visits,

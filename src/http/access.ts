@@ -42,7 +42,7 @@ export interface Credentials {
 const MAY: Record<CallerKind, ReadonlySet<GuardedSubject>> = {
   server: new Set<GuardedSubject>(['visits', 'wishlist', 'administration', 'delivery']),
   storefront: new Set<GuardedSubject>(['visits', 'wishlist']),
-  browser: new Set<GuardedSubject>(['visits']),
+  browser: new Set<GuardedSubject>(['visits', 'wishlist']),
   // A delivery's credential is its signature, which only the whole body can prove.
   anyone: new Set<GuardedSubject>(['visits', 'delivery']),
 };
@@ -52,10 +52,9 @@ const WORDS: readonly [CallerKind, string][] = [
   ['storefront', 'an app-proxy signature'],
   ['browser', 'a publishable key'],
 ];
+const EITHER = new Intl.ListFormat('en', { type: 'disjunction' });
 const needed = (subject: GuardedSubject) =>
-  WORDS.filter(([kind]) => MAY[kind].has(subject))
-    .map(([, words]) => words)
-    .join(' or ');
+  EITHER.format(WORDS.filter(([kind]) => MAY[kind].has(subject)).map(([, words]) => words));
 /** What opens a subject, in words. A delivery's signature is checked where its body is. */
 const NEEDS: Record<GuardedSubject, string> = {
   visits: needed('visits'),
@@ -206,7 +205,10 @@ export class Access {
   }
 
   #browser(key: string, { origin, referer }: Credentials): Caller {
-    if (this.#publishableKeys.find(key) === undefined) throw new ServiceError('unauthorized');
+    if (this.#publishableKeys.find(key) === undefined) {
+      const rule = 'This is no secret key, and a publishable key begins with pk_.';
+      throw new ServiceError('unauthorized', key.startsWith('pk_') ? undefined : rule);
+    }
     if (this.isAllowedOrigin(origin === '' ? originOfReferer(referer) : origin)) return BROWSER;
     throw new ServiceError(
       'forbidden',
@@ -221,7 +223,10 @@ export class Access {
   #storefront({ origin, fetchSite }: Credentials, query: string, isWrite: boolean): Caller {
     const parameters = verifyProxySignature(query, this.#shopifySecrets, Date.now());
     if (typeof parameters === 'string') throw new ServiceError('unauthorized', SIGNATURE_FAULTS[parameters]);
-    const isForeign = origin !== '' && origin !== this.#shopOrigin && !this.isAllowedOrigin(origin);
+    const isForeign =
+      !['', this.#shopOrigin].includes(origin) &&
+      !this.isAllowedOrigin(origin) &&
+      !isShop(origin, parameters);
     if (isWrite && (isForeign || fetchSite === 'cross-site'))
       throw new ServiceError(
         'forbidden',
@@ -234,6 +239,11 @@ export class Access {
       customerId: parameters.get('logged_in_customer_id') || null,
     };
   }
+}
+
+/** Whether an origin is the shop's own host at Shopify, which a signed query names. */
+function isShop(origin: string, signed: URLSearchParams): boolean {
+  return origin.endsWith('.myshopify.com') && origin === `https://${signed.get('shop')}`;
 }
 
 /**

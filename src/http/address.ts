@@ -1,4 +1,4 @@
-// Whose address a request comes from, behind proxies or not, spelled in one way: what rate limits are kept by.
+// Whose address a request comes from, behind proxies or not, spelled in one way: the key of rate limits.
 // (ipaddr.js takes twice to six times as long for it, and takes `::1.2.3.4` for an IPv4 address.)
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
@@ -6,6 +6,7 @@ import { isIP } from 'node:net';
 
 const FORWARDED_FOR = 'x-forwarded-for';
 const GROUPS = 8;
+const LOOPBACK_IPV6 = '::1';
 /** Of an IPv6 address: 64 bits, the least that a customer of an access provider gets, and may use all of. */
 const NETWORK_GROUPS = 4;
 
@@ -20,6 +21,11 @@ export function callerAddress(res: HttpResponse, req: HttpRequest, trustedProxie
     if (forwarded !== undefined) return forwarded;
   }
   return ofBytes(new Uint8Array(res.getRemoteAddress()));
+}
+
+/** Whether an address, as spelled here, is of this machine. */
+export function isLoopback(address: string): boolean {
+  return address === LOOPBACK_IPV6 || address.startsWith('127.');
 }
 
 /** All entries, in order. A proxy may add its own as another line, of which `getHeader` would give only the first. */
@@ -70,6 +76,7 @@ function ofGroups(groups: readonly number[]): string {
     const [high = 0, low = 0] = groups.slice(6);
     return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
   }
+  if (groups[7] === 1 && groups.slice(0, 7).every((group) => group === 0)) return LOOPBACK_IPV6;
   const network = groups.slice(0, NETWORK_GROUPS).map((group) => group.toString(16));
   return `${network.join(':')}::/64`;
 }

@@ -110,7 +110,7 @@ export const item = {
     productHandle: text,
     productTitle: text,
     variantTitle: textOrNull,
-    image: text,
+    image: textOrNull,
     price: text,
     compareAt: textOrNull,
     inventoryAvailable: { type: 'boolean' },

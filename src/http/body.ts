@@ -119,7 +119,15 @@ export class Reading {
 }
 
 /** @throws ServiceError `unsupported_media_type` or `payload_too_large`, where the headers say it already */
-export function admitBody({ takesText, maxBody }: Operation, { contentType, contentLength }: Head): void {
+export function admitBody(
+  { takesText, maxBody }: Operation,
+  { contentType, contentLength, contentEncoding }: Head,
+): void {
+  if (contentEncoding !== '')
+    throw new ServiceError(
+      'unsupported_media_type',
+      'A body with a Content-Encoding is not read: send it uncompressed, without that header.',
+    );
   if (contentType !== '' && !JSON_MEDIA_TYPE.test(contentType)) {
     if (!takesText || !TEXT_MEDIA_TYPE.test(contentType)) throw new ServiceError('unsupported_media_type');
   }

@@ -50,7 +50,7 @@ export function eventOperations(
         const input = readEvent(request.body);
         const identity = access.actFor(caller, input.identity);
         const event = new RequestedEvent(request, identity, input);
-        const refused = sessions.admit(request, identity);
+        const refused = sessions.refuse(caller, identity);
         if (refused !== undefined || isPersonal(identity) || hasKey(request))
           return recordStepwise(event, input, refused);
         visitors.submit(identity, caller.mayLink, event);

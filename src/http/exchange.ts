@@ -9,7 +9,6 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { performance } from 'node:perf_hooks'; // the global one is behind a getter
 import type { Logger } from 'pino';
 import { type ErrorCode, ServiceError } from '../errors.js';
-import type { Gate } from '../identity/guests.js';
 import { TurnQueue } from '../turn.js';
 import { parseJson } from '../validation/json.js';
 import type { Access, Caller } from './access.js';
@@ -20,7 +19,6 @@ import type { Turn } from './load-shedding.js';
 import type { OpenCount } from './open-count.js';
 import type { Answer, Operation, Request } from './operation.js';
 import { parseQuery, type Query } from './query.js';
-import { AddressGate } from './rate-limit.js';
 import type { RateLimits } from './rate-limits.js';
 import { type Recipient, writeAnswer } from './write-answer.js';
 
@@ -84,11 +82,9 @@ export class Exchange implements Request, Outcome, Recipient {
   readonly parameter: string;
   /** Of the request, as its answer and our log name it. */
   readonly id: string;
-  // Who calls, and for whom it counts in RATE_LIMIT: set once that is known.
+  // Who calls, and the caller's name in RATE_LIMIT: set once that is known.
   caller!: Caller;
-  payer = '';
-  /** Whether the limits of strangers hold for the caller. */
-  isStranger = false;
+  rateLimitKey = '';
   body: unknown = undefined;
   bytes: Buffer | undefined = undefined;
   /** For 405: the methods that the path takes. */
@@ -130,12 +126,6 @@ export class Exchange implements Request, Outcome, Recipient {
       if (this.#isBeingRead) this.onReading(false);
       this.#end();
     });
-  }
-
-  get gate(): Gate | undefined {
-    const { newVisitors } = this.#host.options.limits;
-    if (newVisitors === undefined || !this.isStranger) return undefined;
-    return new AddressGate(newVisitors, this.payer);
   }
 
   get userAgent(): string {

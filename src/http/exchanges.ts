@@ -37,6 +37,7 @@ export class Exchanges implements ExchangeHost {
   readonly turn: Turn;
   readonly #idPrefix = `${randomBytes(6).toString('base64url')}-`;
   #ids = 0;
+  #hasWarned = false;
 
   constructor(options: ExchangeOptions) {
     this.options = options;
@@ -63,6 +64,7 @@ export class Exchanges implements ExchangeHost {
     return (res, req) => {
       const exchange = new Exchange(this, route, res, req);
       exchange.isHead = isHead;
+      if (exchange.head.isForwarded) this.#onForwarded();
       if (exchange.head.isAmbiguous) return this.#refuseAmbiguous(exchange);
       try {
         hooks.shedLoad();
@@ -104,6 +106,15 @@ export class Exchanges implements ExchangeHost {
       res.endWithoutBody();
     };
   }
+
+  readonly #onForwarded = (): void => {
+    const { trustedProxies, log } = this.options;
+    if (trustedProxies > 0 || this.#hasWarned) return;
+    this.#hasWarned = true;
+    log.warn(
+      'requests have X-Forwarded-For, which is not read: if a proxy sends it, set TRUST_PROXY to the number of proxies; until then all visitors behind it share one address, and the rate limits of that',
+    );
+  };
 
   /**
    * Another server may see the end of this request elsewhere, so nothing after it may be read. uWebSockets.js reads on

@@ -19,7 +19,11 @@ export class Head {
   userAgent = '';
   contentType = '';
   contentLength = '';
+  /** The first Content-Encoding that is not `identity`. */
+  contentEncoding = '';
   isChunked = false;
+  /** Whether a proxy says whom it forwards this for: X-Forwarded-For. */
+  isForwarded = false;
   /** Whether the headers leave a doubt about where the body ends. */
   isAmbiguous = false;
   readonly #wanted: readonly string[];
@@ -54,6 +58,9 @@ export class Head {
       case 'content-type':
         this.contentType ||= value;
         break;
+      case 'content-encoding':
+        if (value.toLowerCase() !== 'identity') this.contentEncoding ||= value;
+        break;
       case 'x-request-id':
         this.requestId ||= value;
         break;
@@ -74,6 +81,9 @@ export class Head {
         break;
       case 'user-agent':
         this.userAgent ||= value;
+        break;
+      case 'x-forwarded-for':
+        this.isForwarded = true;
         break;
       default:
         if (this.#wanted.length === 0 || !this.#wanted.includes(name)) return;

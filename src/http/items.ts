@@ -67,7 +67,7 @@ export function itemOperations(
           );
         }
         limit.assertFitsAlone(content);
-        const refused = sessions.admit(request, identity);
+        const refused = sessions.refuse(caller, identity);
         if (refused === undefined && !isPersonal(identity)) return add(caller, identity, content);
         return addStepwise(caller, identity, content, refused);
       },

@@ -1,11 +1,11 @@
 // LINKED_SESSIONS=closed: who knew a session's id before a login must not reach the customer's wishlist by it after the
 // logout. Where the storefront's signature names no customer, a session that is linked to a customer opens no wishlist.
+// A publishable key, which every visitor of a page can read, never opens one.
 
 import { ServiceError } from '../errors.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { Identity } from '../identity-rules.js';
 import type { Caller } from './access.js';
-import type { Request } from './operation.js';
 
 export class LinkedSessions {
   readonly #visitors: Visitors;
@@ -17,17 +17,6 @@ export class LinkedSessions {
   }
 
   /**
-   * `refuse`, before something is made for a visitor. An unknown visitor also has to pass the caller's gate.
-   * @throws as `refuse`, and ServiceError `rate_limited`
-   */
-  admit({ caller, gate }: Pick<Request, 'caller' | 'gate'>, identity: Identity): Promise<void> | undefined {
-    const refused = this.refuse(caller, identity);
-    if (gate === undefined || identity.customerId !== null) return refused;
-    const admit = () => this.#visitors.admit(identity, gate);
-    return refused === undefined ? admit() : refused.then(admit);
-  }
-
-  /**
    * Rejects where the session belongs to a customer; undefined where there is nothing to ask. A write asks before it
    * acts: a login that comes in between finds it done. A read asks after it has read, since what it has read may be
    * the customer's by then.
@@ -35,7 +24,8 @@ export class LinkedSessions {
    * @throws ServiceError `session_belongs_to_customer`, `unavailable`
    */
   refuse({ kind }: Caller, identity: Identity): Promise<void> | undefined {
-    if (this.#areOpen || kind !== 'storefront' || identity.customerId !== null) return undefined;
+    const isClosed = kind === 'browser' || (kind === 'storefront' && !this.#areOpen);
+    if (!isClosed || identity.customerId !== null) return undefined;
     return this.#visitors.belongsToCustomer(identity).then((belongs) => {
       if (belongs) throw new ServiceError('session_belongs_to_customer');
     });

@@ -2,8 +2,9 @@
 // refuse by a ServiceError. What a request weighs by its body (`limitBody`) is counted once the body is there.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { ServiceError } from '../errors.js';
 import { type Caller, isGuarded } from './access.js';
-import { callerAddress } from './address.js';
+import { callerAddress, isLoopback } from './address.js';
 import type { Exchange, ExchangeOptions } from './exchange.js';
 import type { Turn } from './load-shedding.js';
 import type { Operation } from './operation.js';
@@ -16,9 +17,9 @@ export function onRequest(operation: Operation, options: ExchangeOptions, turn: 
   // Health, metrics and public routes are exempt from load shedding and limits.
   const guarded = isGuarded(subject);
   const callers = guarded ? limits.callers : undefined;
-  // A delivery is known by its signature alone, once its body is there: its sender is no stranger.
-  const strangers = guarded && subject !== 'delivery' ? limits.strangers : undefined;
-  const needsPayer = guarded && (callers ?? strangers ?? limits.newVisitors) !== undefined;
+  // A delivery is known by its signature alone, once its body is there: its sender is not anonymous.
+  const anonymous = guarded && subject !== 'delivery' ? limits.anonymous : undefined;
+  const isLimited = (callers ?? anonymous) !== undefined;
   return {
     /** @throws ServiceError `overloaded` */
     shedLoad(): void {
@@ -31,16 +32,30 @@ export function onRequest(operation: Operation, options: ExchangeOptions, turn: 
     },
     /** Also for wrong credentials, which count for their address. @throws ServiceError `rate_limited` */
     limit(exchange: Exchange, res: HttpResponse, req: HttpRequest): void {
-      if (!needsPayer) return;
+      if (!isLimited) return;
       const { kind, account = null } = (exchange.caller as Caller | undefined) ?? {};
-      exchange.payer = account ?? callerAddress(res, req, trustedProxies);
+      const key = account ?? callerAddress(res, req, trustedProxies);
+      exchange.rateLimitKey = key;
       // A shop's visitors all come from Shopify's addresses, unless proxies are trusted to tell theirs.
-      exchange.isStranger = account === null && (kind !== 'storefront' || trustedProxies > 0);
-      if (exchange.isStranger) strangers?.count(exchange.payer);
-      callers?.count(exchange.payer);
+      const isAnonymous = account === null && (kind !== 'storefront' || trustedProxies > 0);
+      if (isAnonymous && !isLoopback(key)) anonymous?.count(key);
+      callers?.count(key);
     },
-    /** Counts what a request weighs beyond one; undefined where none does. @throws ServiceError `rate_limited` */
+    /**
+     * Counts what a request weighs beyond one; undefined where none does.
+     * @throws ServiceError `rate_limited`, or `invalid_request` where it weighs more than may ever pass
+     */
     limitBody:
-      callers && weight && (({ payer, body }: Exchange): void => callers.count(payer, weight(body) - 1)),
+      callers &&
+      weight &&
+      (({ rateLimitKey, body }: Exchange): void => {
+        const requests = weight(body);
+        if (requests > callers.perSecond)
+          throw new ServiceError(
+            'invalid_request',
+            `This is as ${requests} requests, and RATE_LIMIT is ${callers.perSecond} in a second: send fewer at once.`,
+          );
+        callers.count(rateLimitKey, requests - 1);
+      }),
   };
 }

@@ -51,7 +51,7 @@ const SECURITY: Record<Operation['subject'], object[]> = {
   open: [],
   metrics: [{ metricsToken: [] }, {}],
   visits: [...SERVER, { publishableKey: [] }, { proxySignature: [] }, {}],
-  wishlist: [...SERVER, { proxySignature: [] }],
+  wishlist: [...SERVER, { publishableKey: [] }, { proxySignature: [] }],
   'share-page': [],
   administration: SERVER,
   delivery: [...SERVER, { webhookSignature: [] }],
@@ -233,6 +233,7 @@ function publishFields({ description, ...schema }: { readonly description?: unkn
       published['maxLength'] = value;
       told.push(`at most ${value} bytes of UTF-8`);
     } else if (keyword === 'maxLevels') told.push(`at most ${value} levels`);
+    else if (keyword === 'blankIsNull') told.push('a blank text is as null, in fields that may be null');
     else if (keyword === 'someNonNull') told.push(`must have ${(value as string[]).join(' or ')}`);
     // As a keyword, generators of types make a field that has one a required one.
     else if (keyword === 'default') told.push(`${value} where absent`);

@@ -1,7 +1,6 @@
 // What the API is made of: operations, what they get to see of a request, and what /openapi.json tells of them.
 
 import type { ErrorCode, ServiceError } from '../errors.js';
-import type { Gate } from '../identity/guests.js';
 import type { Caller, Subject } from './access.js';
 import type { Query } from './query.js';
 
@@ -37,7 +36,7 @@ export interface Operation {
   readonly wantsBytes?: true;
   /** Headers that it wants to see beside the fields of Head, in lower case. */
   readonly headers?: readonly string[];
-  /** As how many requests one counts for RATE_LIMIT, by its parsed body, which is not checked yet; 1 where absent. */
+  /** As how many requests one counts for RATE_LIMIT, by its parsed body, which is not checked yet; 1 or more, and 1 where absent. */
   weight?(body: unknown): number;
   readonly doc: OperationDoc;
   /** Refuses, by a ServiceError, what the head alone shows to be wrong, so that no body is read for it. */
@@ -65,8 +64,6 @@ export interface Request {
   header(name: string): string;
   /** Whether one of the headers that the operation named was sent without a value. */
   hasEmptyHeader(name: string): boolean;
-  /** Where a new visitor of this caller has to pass; undefined where none has. */
-  readonly gate: Gate | undefined;
   answer(answer: string | Answer): void;
   fail(error: Error): void;
 }

@@ -5,7 +5,14 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 const MAX_AGE_MS = 90_000;
-const RESERVED = ['signature', 'shop', 'path_prefix', 'timestamp', 'logged_in_customer_id'];
+/** What is read of a query: each may be there once. */
+const READ = ['signature', 'shop', 'timestamp', 'logged_in_customer_id'];
+const LOGIN = 'logged_in_customer_id=';
+/**
+ * Where the signed text may have Shopify's own timestamp: 10 digits, and then the end, or the next parameter, which sorts
+ * behind `timestamp`.
+ */
+const TIMES = /timestamp=(\d{10})(?![\0-s])/g;
 
 /** Whether a query has a parameter that is named `signature`. @param query undecoded, without the question mark */
 export function hasSignature(query: string): boolean {
@@ -28,37 +35,43 @@ export function verifyProxySignature(
 ): URLSearchParams | SignatureFault {
   if (secrets.length === 0) return 'unset';
   const parameters = new URLSearchParams(query);
-  if (!isUnambiguous(parameters)) return 'wrong';
+  const text = signedText(parameters);
+  if (!isUnambiguous(parameters, text)) return 'wrong';
   const signature = parameters.get('signature') ?? '';
   if (!/^[0-9a-f]{64}$/.test(signature)) return 'wrong';
   const given = Buffer.from(signature, 'hex');
-  const matches = secrets.filter((secret) => timingSafeEqual(given, sign(parameters, secret)));
+  const matches = secrets.filter((secret) => timingSafeEqual(given, sign(text, secret)));
   if (matches.length === 0) return 'wrong';
   const timestamp = parameters.get('timestamp') ?? '';
   if (!/^\d{1,15}$/.test(timestamp) || !/^\d*$/.test(parameters.get('logged_in_customer_id') ?? ''))
     return 'wrong';
-  return Math.abs(now - Number(timestamp) * 1000) <= MAX_AGE_MS ? parameters : 'stale';
+  const isEarly = Number(timestamp) * 1000 - now > MAX_AGE_MS;
+  const oldest = Math.min(Number(timestamp), ...Array.from(text.matchAll(TIMES), ([, time]) => Number(time)));
+  return isEarly || now - oldest * 1000 > MAX_AGE_MS ? 'stale' : parameters;
 }
 
 /**
- * The signed text has no separators: that of `a=1logged_in_customer_id=300m=` and of an empty
- * `logged_in_customer_id` is also that of `a=1`, `logged_in_customer_id=300` and an `m` that has the rest. So the
- * names that Shopify gives a meaning to may stand nowhere but in their own place, and there once.
+ * Whether the signed text can be read in one way only as to who is logged in. It has no separators: that of
+ * `a=1logged_in_customer_id=300m=` and an empty `logged_in_customer_id` is also that of `a=1`,
+ * `logged_in_customer_id=300`, `m=l` and an empty `ogged_in_customer_id`. So the text as a whole has that name once, as
+ * the parameter. (Its value ends where its digits do, since no parameter that sorts behind it begins with a digit.)
+ *
+ * The same text with another timestamp is a replay, and the text of an honest request can't be told from that of a
+ * replay: so of several times that may be Shopify's, the oldest counts.
  */
-function isUnambiguous(parameters: URLSearchParams): boolean {
-  for (const [name, value] of parameters) {
-    if (RESERVED.some((reserved) => value.includes(`${reserved}=`))) return false;
-    if (RESERVED.includes(name)) {
-      if (parameters.getAll(name).length > 1) return false;
-    } else if (name.endsWith('timestamp') || name.endsWith('logged_in_customer_id')) return false;
-  }
-  return true;
+function isUnambiguous(parameters: URLSearchParams, text: string): boolean {
+  if (READ.some((name) => parameters.getAll(name).length > 1)) return false;
+  return text.split(LOGIN).length - 1 === parameters.getAll('logged_in_customer_id').length;
 }
 
-function sign(parameters: URLSearchParams, secret: string): Buffer {
+function signedText(parameters: URLSearchParams): string {
   const pairs: string[] = [];
   for (const name of new Set(parameters.keys())) {
     if (name !== 'signature') pairs.push(`${name}=${parameters.getAll(name).join(',')}`);
   }
-  return createHmac('sha256', secret).update(pairs.sort().join('')).digest();
+  return pairs.sort().join('');
+}
+
+function sign(text: string, secret: string): Buffer {
+  return createHmac('sha256', secret).update(text).digest();
 }

@@ -1,6 +1,5 @@
-// How many requests one caller may send per second (RATE_LIMIT, STRANGER_RATE_LIMIT), or how many new visitors may come
-// from one address per minute (STRANGER_NEW_VISITORS), over all workers of one `start`. Each worker counts
-// what it accepted and tells the others, so nothing waits for Redis or for another process:
+// How many requests one caller may send per second (RATE_LIMIT, ANONYMOUS_RATE_LIMIT), over all workers of one `start`.
+// Each worker counts what it accepted and tells the others, so nothing waits for Redis or for another process:
 //
 //   accepted ──▶ counted here ──a tenth of a worker's share, or 100 ms──▶ told to the others ──▶ counted there
 //
@@ -9,12 +8,11 @@
 // worker; and a caller who had more than a tenth too much gets, from then on, no more than its share of each worker,
 // until a second in which that does not use up the limit.
 //
-// Below, a second is the window of the limit, whatever its length. Seconds are the same for all callers and, by the
+// Seconds are the same for all callers and, by the
 // monotonic clock of the machine, for all workers. What was counted is forgotten at once and without a timer: a
 // caller may send twice as much in the moment around the end of a second.
 
 import { ServiceError } from '../errors.js';
-import type { Gate } from '../identity/guests.js';
 
 const SECOND_MS = 1_000;
 /** Milliseconds after which the others know of a request at the latest. */
@@ -48,24 +46,15 @@ interface Tally {
   count: number;
   /** That this worker may still accept; less than the limit's rest where the caller gets shares. */
   own: number;
-  /** Accepted here, and not told yet; below 0 where what was told was given back. */
+  /** Accepted here, and not told yet. */
   untold: number;
   /** Whether it is among those that will be told. */
   isNoted: boolean;
   readonly isShared: boolean;
 }
 
-export interface RateLimitOptions {
-  /** 1,000 by default. */
-  readonly windowMs?: number;
-  /** What a refused caller is told; by default that of `rate_limited`. */
-  readonly sentence?: string;
-}
-
 export class RateLimit {
-  readonly #perSecond: number;
-  readonly #windowMs: number;
-  readonly #sentence: string | undefined;
+  readonly perSecond: number;
   readonly #peers: Peers | undefined;
   readonly #now: () => number;
   readonly #share: number;
@@ -82,11 +71,9 @@ export class RateLimit {
   #isHurried = false;
 
   /** @param perSecond at least 1 @param peers absent where this process is alone */
-  constructor(perSecond: number, peers?: Peers, { windowMs = SECOND_MS, sentence }: RateLimitOptions = {}) {
-    this.#windowMs = windowMs;
-    this.#sentence = sentence;
+  constructor(perSecond: number, peers?: Peers) {
     const workers = peers?.workers ?? 1;
-    this.#perSecond = perSecond;
+    this.perSecond = perSecond;
     this.#peers = peers;
     this.#now = peers === undefined ? () => performance.now() : () => peers.now();
     this.#share = Math.ceil(perSecond / workers);
@@ -95,34 +82,28 @@ export class RateLimit {
 
   /** Counts requests. @throws ServiceError `rate_limited` where they are too many; those count for nothing */
   count(caller: string, requests = 1): void {
-    if (this.take(caller, requests) === undefined) throw this.refusal();
-  }
-
-  /** `count` without an error. @returns in which window they were counted, for `giveBack`; undefined where they are too many */
-  take(caller: string, requests = 1): number | undefined {
     const now = this.#now();
     if (now >= this.#ends) this.#begin(now);
     const tally = this.#tallyOf(caller);
-    if (requests > tally.own || tally.count + requests > this.#perSecond) return undefined;
-    this.#change(tally, requests);
-    return this.#second;
-  }
-
-  /** One that `take` counted was none. In a later window it does not matter any more. */
-  giveBack(caller: string, window: number): void {
-    if (this.#now() < this.#ends && window === this.#second) this.#change(this.#tallyOf(caller), -1);
-  }
-
-  /** The error of a caller who has to wait for the next window; one in debt is told so again. */
-  refusal(): ServiceError {
-    const retryAfterS = Math.max(1, Math.ceil((this.#ends - this.#now()) / 1_000));
-    return new ServiceError('rate_limited', this.#sentence, undefined, { retryAfterS });
-  }
-
-  #change(tally: Tally, requests: number): void {
+    if (requests > tally.own || tally.count + requests > this.perSecond)
+      throw new ServiceError('rate_limited', undefined, undefined, {
+        retryAfterS: this.#waitS(tally, requests),
+      });
     tally.count += requests;
     tally.own -= requests;
     if (this.#peers !== undefined) this.#note(tally, requests);
+  }
+
+  /** Seconds until these requests pass, if the caller sends none meanwhile. */
+  #waitS({ count, isShared }: Tally, requests: number): number {
+    const untilPaid = Math.max(1, Math.ceil((count + requests) / this.perSecond) - 1);
+    const getsShares = requests > this.#share && this.#isFlood(count, isShared);
+    return getsShares ? Math.max(2, untilPaid) : untilPaid;
+  }
+
+  /** Whether a caller with this count gets shares in the next second. */
+  #isFlood(count: number, isShared: boolean): boolean {
+    return count > this.perSecond * (1 + TOLERANCE) || (isShared && count >= this.perSecond);
   }
 
   /** What another worker has accepted. */
@@ -163,22 +144,22 @@ export class RateLimit {
 
   #add(tally: Tally, accepted: number): void {
     tally.count += accepted;
-    if (tally.count > this.#perSecond) this.#kept.add(tally);
+    if (tally.count > this.perSecond) this.#kept.add(tally);
   }
 
   /** What was told after the end of its second is debt, as far as it was too much then. */
   #addLate(caller: string, accepted: number): void {
     const last = this.#tallyOf(caller, this.#last);
-    const before = Math.max(0, last.count - this.#perSecond);
+    const before = Math.max(0, last.count - this.perSecond);
     last.count += accepted;
-    const debt = Math.max(0, last.count - this.#perSecond) - before;
+    const debt = Math.max(0, last.count - this.perSecond) - before;
     if (debt > 0) this.#add(this.#tallyOf(caller), debt);
   }
 
   #tallyOf(caller: string, tallies = this.#tallies): Tally {
     const known = tallies.get(caller);
     if (known !== undefined) return known;
-    const tally = { caller, count: 0, own: this.#perSecond, untold: 0, isNoted: false, isShared: false };
+    const tally = { caller, count: 0, own: this.perSecond, untold: 0, isNoted: false, isShared: false };
     if (tallies.size >= MOST_CALLERS) tallies.delete(tallies.keys().next().value as string);
     tallies.set(caller, tally);
     return tally;
@@ -188,9 +169,8 @@ export class RateLimit {
   #begin(now: number): void {
     this.#tell(); // while it is known which second that was
     // Alone, a second begins when it is needed.
-    const windowMs = this.#windowMs;
-    const second = this.#peers === undefined ? this.#second + 1 : Math.floor(now / windowMs);
-    this.#ends = this.#peers === undefined ? now + windowMs : (second + 1) * windowMs;
+    const second = this.#peers === undefined ? this.#second + 1 : Math.floor(now / SECOND_MS);
+    this.#ends = this.#peers === undefined ? now + SECOND_MS : (second + 1) * SECOND_MS;
     const passed = second - this.#second;
     this.#second = second;
     this.#last = passed === 1 ? this.#tallies : new Map();
@@ -198,36 +178,13 @@ export class RateLimit {
     const kept = this.#kept;
     this.#kept = new Set();
     for (const { caller, count, isShared } of kept) {
-      const debt = Math.max(0, count - this.#perSecond * passed);
-      const isFlood = count > this.#perSecond * (1 + TOLERANCE) || (isShared && count >= this.#perSecond);
+      const debt = Math.max(0, count - this.perSecond * passed);
+      const isFlood = this.#isFlood(count, isShared);
       if (debt === 0 && (!isFlood || passed > 1)) continue;
-      const own = isFlood ? this.#share : this.#perSecond;
+      const own = isFlood ? this.#share : this.perSecond;
       const tally = { caller, count: debt, own, untold: 0, isNoted: false, isShared: isFlood };
       this.#tallies.set(caller, tally);
       this.#kept.add(tally);
     }
-  }
-}
-
-/** A limit for one address, as a gate that new visitors pass. */
-export class AddressGate implements Gate {
-  readonly #limit: RateLimit;
-  readonly #address: string;
-
-  constructor(limit: RateLimit, address: string) {
-    this.#limit = limit;
-    this.#address = address;
-  }
-
-  take(): number | undefined {
-    return this.#limit.take(this.#address);
-  }
-
-  giveBack(taken: number): void {
-    this.#limit.giveBack(this.#address, taken);
-  }
-
-  refusal(): ServiceError {
-    return this.#limit.refusal();
   }
 }

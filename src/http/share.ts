@@ -37,7 +37,7 @@ export function shareOperations(
         const { body, caller } = request;
         const { identity: named, channel } = readShare(body);
         const identity = access.actFor(caller, named);
-        await sessions.admit(request, identity);
+        await sessions.refuse(caller, identity);
         await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
         const { answer } = await visitors.change(identity, caller.mayLink, (place) =>
           shares.share(place, identity, channel),

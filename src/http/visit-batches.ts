@@ -54,7 +54,7 @@ export function visitBatchOperation(visitors: Visitors): Operation {
 /** Also of a body that is wrong: that takes its time to look through, too. */
 function visitsIn(body: unknown): number {
   const visits = (body as { readonly visits?: unknown } | null | undefined)?.visits;
-  return Array.isArray(visits) ? visits.length : 1;
+  return Array.isArray(visits) ? Math.max(1, visits.length) : 1;
 }
 
 /** Profiles that count as many products as they may are told of one by one: sending the whole again does not help. */

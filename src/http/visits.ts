@@ -1,9 +1,8 @@
 // POST, GET and DELETE /product/visit.
 
 import type { Asker } from '../identity/counting.js';
-import type { Gate } from '../identity/guests.js';
 import type { Visitors } from '../identity/visitors.js';
-import type { Identity } from '../identity-rules.js';
+import { type Identity, isBlank } from '../identity-rules.js';
 import type { RequestStore } from '../redis/requests.js';
 import { TurnQueue } from '../turn.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';
@@ -73,19 +72,10 @@ export function visitOperations(
         }
         const what = { operation: 'visit', input, identity };
         const place = () => visitors.likelyProfile(identity, mayLink);
-        const act = () =>
-          once(requests, request, what, place, async (operation) => {
-            const { profileId, count } = await visitors.enterOnce(
-              identity,
-              mayLink,
-              productHandle,
-              operation,
-            );
-            return answer(profileId, productHandle, wantsCount ? count : undefined);
-          });
-        // Before anything is kept of the request.
-        const { gate } = request;
-        return gate === undefined ? act() : visitors.admit(identity, gate).then(act);
+        return once(requests, request, what, place, async (operation) => {
+          const { profileId, count } = await visitors.enterOnce(identity, mayLink, productHandle, operation);
+          return answer(profileId, productHandle, wantsCount ? count : undefined);
+        });
       },
     },
     {
@@ -162,10 +152,6 @@ class VisitAsker implements Asker {
     }
   }
 
-  get gate(): Gate | undefined {
-    return this.#request.gate;
-  }
-
   counted(profileId: string, count: number): void {
     this.#request.answer(answer(profileId, this.#productHandle, this.#wantsCount ? count : undefined));
   }
@@ -180,11 +166,17 @@ function readDelete(request: Request) {
   return request.body === undefined ? readQuery(request) : readVisitBody(request.body);
 }
 
+/** Whether a parameter of a query names something; one that is there twice is refused later. */
+function isGiven(value: string | string[] | undefined): boolean {
+  return typeof value === 'string' ? !isBlank(value) : value !== undefined;
+}
+
 /** A storefront's customer who is logged in need not be named: the signature does. */
 function readQuery(request: Request) {
   const query = request.query();
   const { customerId } = request.caller;
-  if (customerId === null || query['customerId'] || query['sessionId']) return readVisitQuery(query);
+  if (customerId === null || isGiven(query['customerId']) || isGiven(query['sessionId']))
+    return readVisitQuery(query);
   return readVisitQuery({ ...query, customerId });
 }
 

@@ -11,7 +11,7 @@ import type { Store } from '../redis/store.js';
 import type { Entry, VisitAnswer, VisitBatch, VisitKind } from '../visits/visit-batch.js';
 import { type VisitLog, visitLine } from '../visits/visit-log.js';
 import type { Doors, Settled } from './doors.js';
-import { daysOf, type Gate, type Guests } from './guests.js';
+import type { Guests } from './guests.js';
 import type { Places, Subject } from './places.js';
 import type { Seen } from './seen.js';
 
@@ -19,8 +19,6 @@ const VISIT_ONCE = loadScript<string | number | [count: number, notLogged: numbe
 
 /** Who asked for a count, and is told one of the two, once. */
 export interface Asker {
-  /** That a new visitor has to pass before it is counted. */
-  readonly gate?: Gate | undefined;
   counted(profileId: string, count: number): void;
   failed(error: Error): void;
 }
@@ -68,8 +66,8 @@ export class Counting {
     const room = this.#doors.checksDoors ? this.#doors.remembered(name) : undefined;
     if (!isVisit(kind)) this.#guests.note(name, own);
     const counting = new CountingAt(this, kind, name, handle, device, asker, own, room);
-    const { seen } = this.#guests;
-    if (seen !== undefined && room === undefined && isVisit(kind) && !seen.has(own)) counting.meet(seen);
+    if (room === undefined && isVisit(kind) && this.#guests.isUnmet(name, own))
+      counting.meet(this.#guests.seen as Seen);
     this.#batch.add(counting);
   }
 
@@ -172,10 +170,7 @@ export class Counting {
 class CountingAt implements Entry {
   deadline = 0;
   dayS: string | undefined = undefined;
-  refusesNew = false;
   #seen: Seen | undefined = undefined;
-  /** By the asker's gate. */
-  #taken: number | undefined = undefined;
   readonly profileId: string;
   readonly isRoom: boolean;
   readonly #counting: Counting;
@@ -202,39 +197,22 @@ class CountingAt implements Entry {
     return bucketOf(this.#own);
   }
 
-  /** Of a visit at the door of an identity that may be unknown: it is met with the visit, and passes the gate if it is new. */
+  /** Lets the script note, with a visit at a guest's door, that the guest is active today. */
   meet(seen: Seen): void {
     this.#seen = seen;
-    this.dayS = daysOf(seen, this.name);
-    const { gate } = this.asker;
-    if (gate === undefined) return;
-    this.#taken = gate.take();
-    this.refusesNew = this.#taken === undefined;
+    this.dayS = seen.dayS;
   }
 
   done(answer: VisitAnswer): void {
-    if (this.#seen !== undefined) this.#met(answer, this.#seen);
-    else if (typeof answer === 'string') void this.#counting.countElsewhere(this, answer);
-    else this.asker.counted(this.profileId, answer ?? 0);
-  }
-
-  #met(answer: VisitAnswer, seen: Seen): void {
-    if (answer !== LUA.NEWCOMER) this.#giveBack();
-    if (typeof answer === 'string') void this.#counting.countElsewhere(this, answer);
-    else if (answer === LUA.REFUSED) this.asker.failed((this.asker.gate as Gate).refusal());
-    else {
-      seen.add(this.#own);
-      const count = answer === LUA.NEWCOMER ? 1 : (answer as number);
-      this.asker.counted(this.profileId, this.kind === 'visit' ? 0 : count);
+    if (typeof answer === 'string') {
+      void this.#counting.countElsewhere(this, answer);
+      return;
     }
-  }
-
-  #giveBack(): void {
-    if (this.#taken !== undefined) this.asker.gate?.giveBack(this.#taken);
+    this.#seen?.add(this.#own);
+    this.asker.counted(this.profileId, this.kind === 'visit' ? 0 : (answer ?? 0));
   }
 
   failed(error: Error): void {
-    this.#giveBack();
     this.asker.failed(error);
   }
 }

@@ -1,27 +1,15 @@
 // Guests are met: a session at home has a day when it was last seen, at its door, and what is not seen for long goes
-// (retention.ts). So before anything else is done for it, or in the same step, it is met: once a day, see seen.ts. A new one
-// may have to pass a gate.
+// (retention.ts). So before anything else is done for it, or in the same step, it is met: once a day, see seen.ts.
 
-import type { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
 import type { Door, Doors } from './doors.js';
 import type { MeetBatch } from './meet-batch.js';
 import type { Seen } from './seen.js';
 
-/** Bounds how many new visitors come from one address. */
-export interface Gate {
-  /** Reserves a place for a visitor that may be new. @returns what `giveBack` takes; undefined at the bound */
-  take(): number | undefined;
-  /** Frees the place: the visitor was known already. */
-  giveBack(taken: number): void;
-  /** The error for a new visitor at the bound. */
-  refusal(): ServiceError;
-}
-
 export class Guests {
   readonly #doors: Doors;
   readonly #batch: MeetBatch;
-  /** Undefined where no guest expires and there is no gate. */
+  /** Undefined where no guest expires. */
   readonly seen: Seen | undefined;
   /** Own profiles whose note is under way: a page reads many counts at once. */
   readonly #noting = new Set<string>();
@@ -34,14 +22,12 @@ export class Guests {
 
   /**
    * Notes that an identity is seen, if this process has not done so today: before something is done for it, so that it
-   * does not expire meanwhile. @param gate that a new visitor has to pass
-   * @throws ServiceError `unavailable`, and what the gate's refusal is
+   * does not expire meanwhile.
+   * @throws ServiceError `unavailable`
    */
-  async meet(name: string, gate?: Gate): Promise<void> {
+  async meet(name: string): Promise<void> {
     const own = this.#doors.ownProfile(name);
-    if (!this.isUnmet(name, own, gate)) return;
-    const isKnown = await this.#touch(name, own, false);
-    if (!isKnown && gate !== undefined && gate.take() === undefined) throw gate.refusal();
+    if (this.isUnmet(name, own)) await this.#touch(name, own, false);
   }
 
   /**
@@ -65,22 +51,15 @@ export class Guests {
       .finally(() => this.#noting.delete(own));
   }
 
-  /** @param own the identity's own profile, which costs a digest to find */
-  isUnmet(name: string, own: string, gate?: Gate): boolean {
-    if (this.seen === undefined || this.seen.has(own)) return false;
-    return gate !== undefined || (this.seen.dayS !== '' && !isCustomerName(name));
+  /** Customers have no last day. @param own the identity's own profile, which costs a digest to find */
+  isUnmet(name: string, own: string): boolean {
+    return this.seen !== undefined && !isCustomerName(name) && !this.seen.has(own);
   }
 
-  /** Not in a batch with reads, which would be writes then. @returns whether it is known */
-  async #touch(name: string, own: string, mayBeLost: boolean): Promise<boolean> {
+  /** Not in a batch with reads, which would be writes then. */
+  async #touch(name: string, own: string, mayBeLost: boolean): Promise<void> {
     const seen = this.seen as Seen;
-    const reply = await this.#batch.run({ name, own, dayS: daysOf(seen, name), mayBeLost });
+    const reply = await this.#batch.run({ name, own, dayS: seen.dayS, mayBeLost });
     if (reply > 0) seen.add(own);
-    return reply !== 0;
   }
-}
-
-/** Customers have no last day. */
-export function daysOf(seen: Seen, name: string): string {
-  return isCustomerName(name) ? '' : seen.dayS;
 }

@@ -10,7 +10,7 @@ export interface Meeting extends Batched<number> {
   readonly name: string;
   /** Its own profile. */
   readonly own: string;
-  /** Seconds of a day; empty where it is not noted that it was seen. */
+  /** Seconds of a day. */
   readonly dayS: string;
   /** Whether what is noted may be lost: it waits for no replica, which would hold up the reads behind it. */
   readonly mayBeLost: boolean;

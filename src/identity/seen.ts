@@ -1,5 +1,5 @@
 // Which visitors this process has met today. A guest's last day is written at its door (lua/visits.lua), once a day by each
-// process: a visit of one that is noted here costs nothing more. What is noted here is no new visitor, either.
+// process: a visit of one that is noted here costs nothing more.
 //
 // A table of digits of profile ids, in lines as a processor fetches them from memory: other digits of an id name its line,
 // where it has one of 16 places. It is no larger than its visitors need, so that it mostly lies in the processor's cache: one
@@ -15,7 +15,7 @@ const FIRST_PLACES = 2 ** 16;
 const MOST_PLACES = 2 ** 24;
 
 export class Seen {
-  /** Seconds of a day, as scripts are told; empty where days are not noted. */
+  /** Seconds of a day, as scripts are told. */
   readonly dayS: string;
   readonly #dayMs: number;
   readonly #now: () => number;
@@ -23,9 +23,9 @@ export class Seen {
   #places = new Uint32Array(FIRST_PLACES);
   #taken = 0;
 
-  /** @param notesDays whether guests have a last day @param dayS seconds of a day, other than 86,400 in tests */
-  constructor(notesDays: boolean, dayS = 86_400, now: () => number = Date.now) {
-    this.dayS = notesDays ? String(dayS) : '';
+  /** @param dayS seconds of a day, other than 86,400 in tests */
+  constructor(dayS = 86_400, now: () => number = Date.now) {
+    this.dayS = String(dayS);
     this.#dayMs = dayS * 1_000;
     this.#now = now;
   }

@@ -15,7 +15,7 @@ import type { VisitKind } from '../visits/visit-batch.js';
 import type { Asker, Counting } from './counting.js';
 import type { Doors, Settled } from './doors.js';
 import type { Draft, Drafts } from './drafts.js';
-import type { Gate, Guests } from './guests.js';
+import type { Guests } from './guests.js';
 import type { Linked, Linker } from './link.js';
 import { LinkOrder, type Outcome } from './link-order.js';
 import { type Ask, asChanged, type Changed, type Places, type Subject } from './places.js';
@@ -194,14 +194,6 @@ export class Visitors {
     const name = await this.#nameToRead(who, mayLink);
     this.#guests.note(name, this.#doors.ownProfile(name));
     return this.#doors.find(name);
-  }
-
-  /**
-   * Lets a visitor come, before something is done that will make it known. Only an unknown visitor has to pass the gate.
-   * @throws ServiceError `unavailable`, and what the gate's refusal is
-   */
-  async admit(who: Identity, gate: Gate): Promise<void> {
-    await this.#guests.meet(onlyName(who), gate);
   }
 
   /**

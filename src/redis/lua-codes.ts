@@ -13,8 +13,4 @@ export const LUA = {
   MANIFEST: -5,
   /** The profile has as many products, or items, as it may: nothing was done. */
   TOO_MANY: -6,
-  /** The visitor was unknown: its first visit was counted. */
-  NEWCOMER: -7,
-  /** The visitor is unknown, and unknown ones are refused: nothing was done. */
-  REFUSED: -8,
 } as const;

@@ -20,7 +20,7 @@ let located = 0;
 export function parseJson(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw new ServiceError('invalid_json', 'The body is not valid UTF-8.');
-  const text = bytes.toString('utf8');
+  const text = jsonText(bytes);
   const limit = Error.stackTraceLimit;
   Error.stackTraceLimit = 0; // see ServiceError
   try {
@@ -30,6 +30,12 @@ export function parseJson(bytes: Buffer): unknown {
   } finally {
     Error.stackTraceLimit = limit;
   }
+}
+
+/** The text of a body, without a byte order mark. */
+export function jsonText(bytes: Buffer): string {
+  const text = bytes.toString('utf8');
+  return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
 }
 
 function mayLocate(text: string): boolean {

@@ -1,7 +1,7 @@
 // Parsed JSON or query -> typed, normalised input. What comes out of here is trusted by everything below.
 
 import { ServiceError } from '../errors.js';
-import { type Identity, normaliseId, trimmed } from '../identity-rules.js';
+import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
 import type { ItemContent } from '../wishlist/item.js';
 import type { RemovalEvent } from '../wishlist/items.js';
 import type { AppSettings } from '../wishlist/settings.js';
@@ -60,13 +60,10 @@ export interface RemovalRequest {
 export type LinkedIdentity = Identity & { readonly customerId: string; readonly sessionId: string };
 
 type RawIdentity = Partial<Record<keyof Identity, string | null>> & { customerId?: RawId | null };
-type RawItem = { identity: RawIdentity; variantId?: string | null; variantTitle?: string | null } & Partial<
-  Pick<ItemContent, 'source'> &
-    Record<'currencyCode' | 'countryCode', string | null> & {
-      properties: ItemContent['properties'] | null;
-    }
-> &
-  Omit<ItemContent, 'variantId' | 'variantTitle' | 'source' | 'currencyCode' | 'countryCode' | 'properties'>;
+type Optional = 'variantTitle' | 'image' | 'source' | 'currencyCode' | 'countryCode' | 'properties';
+type RawItem = { identity: RawIdentity } & Omit<ItemContent, Optional> & {
+    [Name in Optional]?: ItemContent[Name] | null;
+  };
 
 type RawVisit = { identity: RawIdentity; productHandle: string };
 
@@ -74,9 +71,11 @@ const checkVisitBody = compile<RawVisit>(visitBody);
 const checkVisitBatch = compile<{ visits: RawVisit[] }>(visitBatchBody);
 const checkVisitList = compile<{ identity: RawIdentity; productHandles: string[] }>(visitListBody);
 const checkVisitQuery = compile<RawIdentity & { productHandle: string }>(visitQuery);
-const checkEvent = compile<{ identity: RawIdentity; type: EventType; payload?: Record<string, unknown> }>(
-  eventBody,
-);
+const checkEvent = compile<{
+  identity: RawIdentity;
+  type: EventType;
+  payload?: Record<string, unknown> | null;
+}>(eventBody);
 const checkItem = compile<RawItem>(itemAddBody);
 const checkRemoval = compile<{
   identity: RawIdentity;
@@ -85,7 +84,7 @@ const checkRemoval = compile<{
   event?: RemovalEvent | null;
 }>(itemRemoveBody);
 const checkList = compile<{ identity: RawIdentity }>(itemListBody);
-const checkShare = compile<{ identity: RawIdentity; channel?: Channel }>(shareBody);
+const checkShare = compile<{ identity: RawIdentity; channel?: Channel | null }>(shareBody);
 const checkGuest = compile<RawIdentity>(guestBody);
 const checkProfile = compile<{ identity: RawIdentity }>(profileBody);
 const checkProfileQuery = compile<RawIdentity>(profileQuery);
@@ -146,26 +145,40 @@ function shortened(body: unknown, name: string, max: number): unknown {
 }
 
 const VISIT_PARAMETERS = Object.keys(visitQuery.properties);
+const PROFILE_PARAMETERS = Object.keys(profileQuery.properties);
 
-/** An empty parameter is one that was not given: links are often templates with blanks left in them. */
-export function readVisitQuery(query: Readonly<Record<string, string | string[] | undefined>>): VisitRequest {
-  const given: Record<string, string> = {};
-  for (const name of VISIT_PARAMETERS) {
+type Query = Readonly<Record<string, string | string[] | undefined>>;
+
+/**
+ * The parameters of these names. A blank one was not given: links are often templates with blanks left in them.
+ * @throws ServiceError `invalid_request` for one that is there twice
+ */
+function given(query: Query, names: readonly string[]): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const name of names) {
     const value = query[name];
-    if (Array.isArray(value)) {
+    if (Array.isArray(value))
       throw new ServiceError('invalid_request', undefined, [
         { path: `/${name}`, message: 'must be given once' },
       ]);
-    }
-    if (value) given[name] = value;
+    if (value !== undefined && !isBlank(value)) found[name] = value;
   }
-  const checked = checkVisitQuery(given);
+  return found;
+}
+
+export function readVisitQuery(query: Query): VisitRequest {
+  const checked = checkVisitQuery(given(query, VISIT_PARAMETERS));
   return { identity: readIdentity(checked), productHandle: trimmed(checked.productHandle) };
 }
 
 export function readEvent(body: unknown): EventRequest {
   const { identity, type, payload } = checkEvent(body);
-  return { identity: readIdentity(identity), type, payload };
+  return { identity: readIdentity(identity), type, payload: payload ?? undefined };
+}
+
+/** Control characters, such as the tabs of a spreadsheet, as spaces. */
+function printable(title: string): string {
+  return isPlainText(title) ? title : title.replace(/\p{Cc}/gu, ' ');
 }
 
 export function readItem(body: unknown): ItemRequest {
@@ -174,9 +187,9 @@ export function readItem(body: unknown): ItemRequest {
     productId: readId(raw.productId),
     variantId: optionalId(raw.variantId),
     productHandle: trimmed(raw.productHandle),
-    productTitle: raw.productTitle,
-    variantTitle: raw.variantTitle ?? null,
-    image: raw.image,
+    productTitle: printable(raw.productTitle),
+    variantTitle: raw.variantTitle == null ? null : printable(raw.variantTitle),
+    image: raw.image ?? null,
     price: raw.price,
     compareAt: raw.compareAt,
     inventoryAvailable: raw.inventoryAvailable,
@@ -204,8 +217,8 @@ export function readList(body: unknown): Identity {
 }
 
 export function readShare(body: unknown): { readonly identity: Identity; readonly channel: Channel } {
-  const { identity, channel = 'Link' } = checkShare(body);
-  return { identity: readIdentity(identity), channel };
+  const { identity, channel } = checkShare(body);
+  return { identity: readIdentity(identity), channel: channel ?? 'Link' };
 }
 
 export function readGuest(body: unknown): Identity {
@@ -213,21 +226,9 @@ export function readGuest(body: unknown): Identity {
 }
 
 /** @param body of a DELETE; where there is none the query names the same */
-export function readProfile(
-  body: unknown,
-  query: Readonly<Record<string, string | string[] | undefined>>,
-): Identity {
+export function readProfile(body: unknown, query: Query): Identity {
   if (body !== undefined) return readIdentity(checkProfile(body).identity);
-  const given: Record<string, string> = {};
-  for (const name of Object.keys(profileQuery.properties)) {
-    const value = query[name];
-    if (Array.isArray(value))
-      throw new ServiceError('invalid_request', undefined, [
-        { path: `/${name}`, message: 'must be given once' },
-      ]);
-    if (value) given[name] = value;
-  }
-  return readIdentity(checkProfileQuery(given));
+  return readIdentity(checkProfileQuery(given(query, PROFILE_PARAMETERS)));
 }
 
 export function readMerge(body: unknown): LinkedIdentity {

@@ -1,6 +1,6 @@
 // The JSON Schemas of what clients send, as data. The validator compiles them, /openapi.json publishes them.
 // `format` names a rule of src/validation/validator.ts, `maxBytes` counts UTF-8, `maxLevels` counts objects and
-// lists within each other, `someNonNull` names fields of which at least one must be there and not null.
+// lists within each other, `blankIsNull` is of the fields that may be null, `someNonNull` names fields of which at least one must be there and not null.
 
 const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
@@ -13,6 +13,7 @@ const text = (maxBytes: number) => ({ type: ['string', 'null'], format: 'plain-t
 
 export const identity = {
   type: 'object',
+  blankIsNull: true,
   someNonNull: ['customerId', 'sessionId'],
   properties: {
     customerId: { ...customerId, description: 'Signed-in customer' },
@@ -77,11 +78,12 @@ const freeForm = {
 
 export const eventBody = {
   type: 'object',
+  blankIsNull: true,
   required: ['identity', 'type'],
   properties: {
     identity,
     type: { type: 'string', enum: EVENT_TYPES },
-    payload: freeForm,
+    payload: { ...freeForm, type: ['object', 'null'] },
   },
 } as const;
 
@@ -91,19 +93,20 @@ export type Channel = (typeof CHANNELS)[number];
 
 const productId = { type: ['string', 'integer'], format: 'product-id', ...shopifyId } as const;
 const variantId = { type: ['string', 'integer', 'null'], format: 'variant-id', ...shopifyId } as const;
-const filled = (maxBytes: number) =>
-  ({ type: 'string', minLength: 1, format: 'plain-text', maxBytes }) as const;
+const title = { type: 'string', format: 'title', maxBytes: 1_024 } as const;
+const optional = <const T extends string>(allowed: readonly T[], absent: T) =>
+  ({ type: ['string', 'null'], enum: [...allowed, null], default: absent }) as const;
 /** What UInt32 holds. */
 const MAX_QUANTITY = 0xffff_ffff;
 
 export const itemAddBody = {
   type: 'object',
+  blankIsNull: true,
   required: [
     'identity',
     'productId',
     'productTitle',
     'productHandle',
-    'image',
     'price',
     'compareAt',
     'inventoryAvailable',
@@ -114,9 +117,9 @@ export const itemAddBody = {
     productId,
     variantId,
     productHandle,
-    productTitle: filled(1_024),
-    variantTitle: text(1_024),
-    image: filled(2_048),
+    productTitle: title,
+    variantTitle: { ...title, type: ['string', 'null'] },
+    image: text(2_048),
     price: { type: 'string', format: 'price' },
     compareAt: { type: ['string', 'null'], format: 'price' },
     inventoryAvailable: { type: 'boolean' },
@@ -124,18 +127,19 @@ export const itemAddBody = {
     currencyCode: { type: ['string', 'null'], format: 'currency-code' },
     countryCode: { type: ['string', 'null'], format: 'country-code' },
     properties: { ...freeForm, type: ['object', 'null'] },
-    source: { type: 'string', enum: ITEM_SOURCES, default: 'pdp' },
+    source: optional(ITEM_SOURCES, 'pdp'),
   },
 } as const;
 
 export const itemRemoveBody = {
   type: 'object',
+  blankIsNull: true,
   required: ['identity', 'productId'],
   properties: {
     identity,
     productId,
     variantId,
-    event: { type: ['string', 'null'], enum: ['remove', 'moveToCart', null] },
+    event: optional(['remove', 'moveToCart'], 'remove'),
   },
 } as const;
 
@@ -147,8 +151,9 @@ export const itemListBody = {
 
 export const shareBody = {
   type: 'object',
+  blankIsNull: true,
   required: ['identity'],
-  properties: { identity, channel: { type: 'string', enum: CHANNELS, default: 'Link' } },
+  properties: { identity, channel: optional(CHANNELS, 'Link') },
 } as const;
 
 const givenSessionId = { ...sessionId, type: 'string' } as const;
@@ -174,6 +179,7 @@ export const profileBody = {
 /** An identity, flat. */
 export const guestBody = {
   type: 'object',
+  blankIsNull: true,
   required: ['sessionId'],
   properties: { ...identity.properties, sessionId: givenSessionId },
 } as const;
@@ -184,6 +190,7 @@ export const mergeBody = {
   properties: {
     identity: {
       type: 'object',
+      blankIsNull: true,
       required: ['customerId', 'sessionId'],
       properties: {
         ...identity.properties,

@@ -4,7 +4,7 @@
 // 820982911946154508, which JSON.parse would round. Long numbers are read as text instead.
 
 import { normaliseId } from '../identity-rules.js';
-import { parseJson } from './json.js';
+import { jsonText, parseJson } from './json.js';
 
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -15,7 +15,7 @@ const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)
 /** @throws ServiceError `invalid_json` */
 export function parseExactly(bytes: Buffer): unknown {
   const parsed = parseJson(bytes);
-  const json = bytes.toString('utf8');
+  const json = jsonText(bytes);
   if (!LONG_INTEGER.test(json)) return parsed;
   return JSON.parse(
     json.replace(TEXT_OR_NUMBER, (token) => (/^\d{16,}$/.test(token) ? `"${token}"` : token)),

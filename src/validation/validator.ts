@@ -5,6 +5,7 @@ import { _, Ajv, type ErrorObject } from 'ajv';
 import { type Issue, ServiceError } from '../errors.js';
 import {
   fitsBytes,
+  isBlank,
   isCustomerId,
   isId,
   isPlainText,
@@ -38,6 +39,10 @@ const FORMATS: Record<string, { test: (text: string) => boolean; sentence: strin
   },
   'currency-code': { test: (text) => /^[A-Za-z]{2,3}$/.test(text), sentence: 'must be 2 or 3 letters' },
   'country-code': { test: (text) => /^[A-Za-z]{2}$/.test(text), sentence: 'must be 2 letters' },
+  title: {
+    test: (text) => !isBlank(text) && text.isWellFormed(),
+    sentence: 'must be UTF-8 and not blank; control characters become spaces',
+  },
   'plain-text': { test: isPlainText, sentence: 'must be UTF-8 without control characters' },
   'e-mail': {
     test: (text) => text.includes('@') && isPlainText(text),
@@ -51,8 +56,27 @@ const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, messages: true, ve
 for (const [name, { test }] of Object.entries(FORMATS))
   ajv.addFormat(name, { type: 'string', validate: test });
 
-// These two are looked at for every visit, so they are written into the check: a `validate` is given an object that tells
-// where it is, each time.
+// These three are checked for every visit, so they are compiled into the check: ajv calls a `validate` with an object that
+// says where it is, each time.
+
+// Themes send `"{{ customer.id }}"` of a guest as "". ajv passes the object that was parsed, which is ours to change.
+ajv.addKeyword({
+  keyword: 'blankIsNull',
+  type: 'object',
+  schemaType: 'boolean',
+  before: 'properties',
+  code({ gen, data, parentSchema }) {
+    const isBlankText = gen.scopeValue('func', { ref: isBlank });
+    for (const [name, field] of Object.entries(
+      parentSchema['properties'] as Record<string, { type?: unknown }>,
+    )) {
+      if (!Array.isArray(field.type) || !field.type.includes('null')) continue;
+      const value = _`${data}[${name}]`;
+      gen.if(_`typeof ${value} === "string" && ${isBlankText}(${value})`, () => gen.assign(value, null));
+    }
+  },
+});
+
 ajv.addKeyword({
   keyword: 'maxBytes',
   type: 'string',

@@ -33,16 +33,14 @@ export interface Entry extends Batched<VisitAnswer> {
   /** Of a visit, as its visitor sent it: it is logged. */
   readonly device: string | null;
   /**
-   * Of a visit at the door of one who may be unknown, or was not seen today as far as this process knows, and of
-   * `resolve`: seconds of a day; empty where it is not noted that it was seen.
+   * Seconds of a day, where the script notes that a guest was active today: of a visit at the guest's door, and of
+   * `resolve`.
    */
   readonly dayS?: string | undefined;
-  /** Whether such a visit is refused where the visitor is unknown. */
-  readonly refusesNew?: boolean | undefined;
 }
 
 /**
- * The count, where one was asked for, and of a visit with `dayS`; LUA.NEWCOMER or LUA.REFUSED for an unknown identity.
+ * The count, where one was asked for, and of a visit with `dayS`.
  * For `resolve` and `peek` the identity's field in `ids`, as in lua/visits.lua.
  * Another text says that nothing was done here, and where to ask: `@<field>`, or a profile's heir.
  */
@@ -98,7 +96,7 @@ export function visitFormat(
           lines += `${letter}${name(keys.ids(entry.bucket))}\n${entry.name}\n${door}\n${entry.dayS ?? ''}\n`;
         else if (entry.dayS !== undefined) {
           const ids = name(keys.ids(entry.bucket));
-          lines += `n${door}\n${handle}\n${ids}\n${entry.name}\n${entry.dayS}\n${entry.refusesNew ? 1 : ''}\n`;
+          lines += `n${door}\n${handle}\n${ids}\n${entry.name}\n${entry.dayS}\n`;
         } else if (kind === 'reset')
           lines += `${letter}${door}\n${handle}\n${name(keys.ids(entry.bucket))}\n${entry.name}\n`;
         else lines += `${letter}${door}\n${handle}\n`;
@@ -132,7 +130,7 @@ function countedOf(entries: readonly Entry[], answers: readonly (VisitAnswer | E
     const { kind } = entries[i] as Entry;
     if (kind !== 'visit' && kind !== 'visitAndCount') continue;
     const answer = answers[i];
-    if (answer === undefined || (typeof answer === 'number' && answer !== LUA.REFUSED)) visits++;
+    if (answer === undefined || typeof answer === 'number') visits++;
   }
   return visits;
 }

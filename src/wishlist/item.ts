@@ -12,7 +12,7 @@ export interface ItemContent {
   readonly productHandle: string;
   readonly productTitle: string;
   readonly variantTitle: string | null;
-  readonly image: string;
+  readonly image: string | null;
   /** Decimal text, two decimals. */
   readonly price: string;
   readonly compareAt: string | null;

@@ -116,13 +116,19 @@ t.test('a command without the database that it needs says which setting names it
   }
 });
 
-t.test('a Node that uWebSockets.js has no binary for: one sentence that says which ones have one', async (t) => {
-  const { code, stderr } = await serveAfter(
-    "Object.defineProperty(process.versions, 'modules', { value: '999' })",
-  );
-  t.equal(code, 1);
-  t.match(stderr, /^wishmeter: uWebSockets\.js has no binary [^\n]+: use Node 24 [^\n]+, or Node 20 or 22\.\n$/);
-});
+t.test(
+  'a Node that uWebSockets.js has no binary for: one sentence that says which ones have one',
+  async (t) => {
+    const { code, stderr } = await serveAfter(
+      "Object.defineProperty(process.versions, 'modules', { value: '999' })",
+    );
+    t.equal(code, 1);
+    t.match(
+      stderr,
+      /^wishmeter: uWebSockets\.js has no binary [^\n]+: use Node 24 [^\n]+, or Node 20 or 22\.\n$/,
+    );
+  },
+);
 
 t.test('a glibc that is too old for uWebSockets.js: one sentence that says so', async (t) => {
   const { code, stderr } = await serveAfter(`process.dlopen = (_, file) => {
@@ -134,8 +140,14 @@ t.test('a glibc that is too old for uWebSockets.js: one sentence that says so', 
 
 t.test('where the package has only the newer uWebSockets.js, the sentence says what to install', (t) => {
   const missing = "Cannot find package 'uWebSockets.js' imported from x";
-  t.match(whyNoneLoads(["version `GLIBC_2.38' not found", missing]), /needs glibc 2\.38 .*npm install uWeb\S+@npm:uws-pack@/);
-  t.match(whyNoneLoads(["Cannot find module './x.node'", missing]), /no binary .*npm install uWeb\S+@npm:uws-pack@/);
+  t.match(
+    whyNoneLoads(["version `GLIBC_2.38' not found", missing]),
+    /needs glibc 2\.38 .*npm install uWeb\S+@npm:uws-pack@/,
+  );
+  t.match(
+    whyNoneLoads(["Cannot find module './x.node'", missing]),
+    /no binary .*npm install uWeb\S+@npm:uws-pack@/,
+  );
   t.end();
 });
 

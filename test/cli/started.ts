@@ -4,7 +4,6 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
 import { MOST_PATIENT_MS } from '../faults/stage.js';
-import { UNLIMITED } from '../harness/limits.js';
 import { findProcess, processesOf } from './processes.js';
 import { type Ended, type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
 
@@ -29,7 +28,7 @@ interface Teardown {
 
 export function startSettings(dir: string): NodeJS.ProcessEnv {
   const pace = { REDIS_TIMEOUT_MS: MOST_PATIENT_MS, FLUSH_INTERVAL_MS: '100' };
-  return { ...UNLIMITED, ...settingsBesideOthers(dir), ...pace };
+  return { ...settingsBesideOthers(dir), ...pace };
 }
 
 /** The log lines of stdout that are whole. @throws where one is not JSON */

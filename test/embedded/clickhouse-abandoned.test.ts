@@ -56,10 +56,10 @@ async function othersGoOn(t: Test): Promise<void> {
   await insertEvents(client, Buffer.from(lineOf(row)), profileId, never);
   const reader = new VisitorRowReader(() => clickhouseUrl, 'shop');
   t.teardown(() => reader.close());
-  t.equal((await reader.read([profileId], []))?.events.length, 1, 'the export');
+  t.equal((await reader.read([profileId], [], new Map()))?.events.length, 1, 'the export');
   const now = Date.now();
-  await eraseRows(client, [{ profileId, until: { server: now, redis: now } }]);
-  t.equal((await reader.read([profileId], []))?.events.length, 0, 'an erasure');
+  await eraseRows(client, new Map([[profileId, { until: { server: now, redis: now } }]]));
+  t.equal((await reader.read([profileId], [], new Map()))?.events.length, 0, 'an erasure');
 }
 
 t.test(

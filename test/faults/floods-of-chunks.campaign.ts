@@ -42,7 +42,7 @@ const ATTACKS: Record<string, Buffer> = {
     head(PATH, CHUNKED, `x-shopify-hmac-sha256: ${wrongHmac}`) + chunks(870, 1_190),
   ),
   'a visit': Buffer.from(head('/product/visit', CHUNKED) + chunks(1, 1e6)),
-  'an event of a stranger': Buffer.from(head('/event', CHUNKED) + chunks(1, 1e6)),
+  'an event of an anonymous caller': Buffer.from(head('/event', CHUNKED) + chunks(1, 1e6)),
   'a path that is none': Buffer.from(head('/nowhere', CHUNKED) + chunks(1, 1e6)),
 };
 

@@ -10,7 +10,6 @@ import { freePort } from '../../bench/servers/ports.js';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import { startRedis } from '../../src/embedded/redis.js';
 import { MAIN, type Running, spawnWishmeter, until } from '../cli/wishmeter.js';
-import { UNLIMITED } from '../harness/limits.js';
 import { Load, type LoadSpec } from './load.js';
 import { type Book, expectExact, type Places, type Reckoning } from './reconcile.js';
 
@@ -180,7 +179,7 @@ export function programPart(
       const run = spawnWishmeter({
         main: main(),
         args: [command],
-        env: { DRAIN_MS: '0', ...UNLIMITED, ...env },
+        env: { DRAIN_MS: '0', ...env },
       });
       runs.push(run);
       running = run;

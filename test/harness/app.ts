@@ -9,7 +9,6 @@ import type { Test } from 'tap';
 import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
 import { Dialer } from './dialer.js';
-import { UNLIMITED } from './limits.js';
 import { Contract } from './openapi.js';
 import { startTestCluster, startTestRedis, type TestRedis } from './redis.js';
 
@@ -71,7 +70,6 @@ export async function startApp(
     REDIS_URL: redis.urls.join(','),
     KEY_PREFIX: prefix,
     API_KEYS: KEY,
-    ...UNLIMITED,
     ...env,
   });
   const log = pino({ level: 'error' }, { write: (line) => t.fail(`logged as an error: ${line}`) });

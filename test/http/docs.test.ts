@@ -105,7 +105,7 @@ async function listenWithLarge(asText: boolean) {
     log: pino({ level: 'silent' }),
     onAnswers: () => () => {},
     onRefusal: () => {},
-    limits: { callers: undefined, strangers: undefined, newVisitors: undefined },
+    limits: { callers: undefined, anonymous: undefined },
     longestTurnMs: 1_000,
     trustedProxies: 0,
   });

@@ -71,7 +71,7 @@ t.test('one fault is one issue', async (t) => {
     ['/item/add', { ...good, quantity: 0.5 }, { path: '/quantity', message: 'must be integer' }],
     ['/item/add', { ...good, productId: -1.5 }, { path: '/productId', message: 'must be string or integer' }],
     ['/item/add', { ...good, source: 5 }, { path: '/source', message: /^must be one of pdp, / }],
-    ['/share', { identity, channel: null }, { path: '/channel', message: /^must be one of Link, / }],
+    ['/share', { identity, channel: 5 }, { path: '/channel', message: /^must be one of Link, / }],
     ['/event', { identity, type: 1 }, { path: '/type', message: /^must be one of add, / }],
   ];
   for (const [path, body, issue] of cases) {
@@ -140,9 +140,13 @@ t.test('who may not is told which credential would do', async (t) => {
     status: number,
     error: string,
   ) => t.match(await answer, { status, json: { error } });
-  const either = 'a secret key or an app-proxy signature.';
-  await told(app.post('/event', event, browser), 403, `This credential may not do this: it takes ${either}`);
+  const either = 'a secret key, an app-proxy signature, or a publishable key.';
   await told(app.post('/event', event), 401, `A credential is required: ${either}`);
+  const rule = 'This is no secret key, and a publishable key begins with pk_.';
+  await told(app.post('/event', event, { ...browser, 'x-api-key': 'wrong_0123456789' }), 401, rule);
+  await told(app.post('/event?key=wrong_0123456789', event, { origin: ORIGIN }), 401, rule);
+  const wrong = { ...browser, 'x-api-key': 'pk_wrong_0123456789' };
+  await told(app.post('/event', event, wrong), 401, 'A valid credential is required.');
   await told(app.get('/settings', browser), 403, 'This credential may not do this: it takes a secret key.');
   await told(app.get('/settings'), 401, 'A credential is required: a secret key.');
   const order = app.post('/webhook/purchase', '{}', browser);

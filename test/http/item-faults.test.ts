@@ -47,11 +47,16 @@ eachRedis(t, async (t, redis) => {
 
     const refused: [string, unknown][] = [
       ...['productId', 'productTitle', 'productHandle', 'image'].flatMap((field): [string, unknown][] =>
-        [undefined, null, '', 1.5, true, [], {}, 'a\u0000b', 'a\nb', '\ud800'].map((value) => [field, value]),
+        [1.5, true, [], {}, '\ud800'].map((value) => [field, value]),
+      ),
+      ...['productId', 'productTitle', 'productHandle'].flatMap((field): [string, unknown][] =>
+        [undefined, null, ''].map((value) => [field, value]),
+      ),
+      ...['productId', 'productHandle', 'image'].flatMap((field): [string, unknown][] =>
+        ['a\u0000b', 'a\nb'].map((value) => [field, value]),
       ),
       ['productId', ' '],
       ['productId', 'x'.repeat(256)],
-      ['variantId', ''],
       ['variantId', 2002.5],
       ['variantId', 'x'.repeat(256)],
       ['variantId', 'a\u007fb'],
@@ -64,7 +69,6 @@ eachRedis(t, async (t, redis) => {
         [
           undefined,
           79.9,
-          '',
           '79',
           '79.9',
           '79.900',
@@ -76,15 +80,16 @@ eachRedis(t, async (t, redis) => {
         ].map((value) => [field, value]),
       ),
       ['price', null],
+      ['price', ''],
       ...[undefined, null, 0, -1, 1.5, '1', 4_294_967_296, 1e300, true].map((v): [string, unknown] => [
         'quantity',
         v,
       ]),
       ...[undefined, null, 'true', 1].map((value): [string, unknown] => ['inventoryAvailable', value]),
-      ...['', 'E', 'EURO', 'E1', 978].map((value): [string, unknown] => ['currencyCode', value]),
-      ...['', 'D', 'DEU', 'D1'].map((value): [string, unknown] => ['countryCode', value]),
+      ...['E', 'EURO', 'E1', 978].map((value): [string, unknown] => ['currencyCode', value]),
+      ...['D', 'DEU', 'D1'].map((value): [string, unknown] => ['countryCode', value]),
       ...['x', 1, []].map((value): [string, unknown] => ['properties', value]),
-      ...['', 'PDP', 'shop', null, 1].map((value): [string, unknown] => ['source', value]),
+      ...['PDP', 'shop', 1].map((value): [string, unknown] => ['source', value]),
     ];
     const before = await dumpRedis(redis, app.prefix);
     for (const [field, value] of refused) {
@@ -107,7 +112,6 @@ eachRedis(t, async (t, redis) => {
     t.same(json.issues.map(({ path }: { path: string }) => path).sort(), [
       '/compareAt',
       '/identity',
-      '/image',
       '/inventoryAvailable',
       '/price',
       '/productHandle',
@@ -152,9 +156,7 @@ eachRedis(t, async (t, redis) => {
           { ...removal, productId: 0 },
           { ...removal, productId: '' },
           { ...removal, variantId: -2002 },
-          { ...removal, variantId: '' },
           { ...removal, event: 'purchase' },
-          { ...removal, event: '' },
           { ...removal, event: true },
         ],
       ],

@@ -9,7 +9,9 @@ import { dumpRedis } from '../harness/dump.js';
 import { eventsOf } from '../harness/stream.js';
 import { itemOf } from './wishlist.js';
 
-const ENV = { SHOPIFY_SECRET: SECRET };
+const PUBLISHABLE = 'pk_0123456789abcdef';
+const ORIGIN = 'https://shop.example';
+const ENV = { SHOPIFY_SECRET: SECRET, PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: ORIGIN };
 const LOGGED_OUT = '';
 
 eachRedis(t, async (t, redis) => {
@@ -51,6 +53,36 @@ eachRedis(t, async (t, redis) => {
     t.same(await listed('10', 'adopted'), ['1', '2'], 'it goes on as the wishlist of the customer');
     await expectClosed(t, 'adopted');
     t.same(await listed('10', 'adopted'), ['1', '2'], 'the customer finds it again');
+  });
+
+  t.test('a publishable key opens the wishlist of a guest, never that of a customer', async (t) => {
+    const browser = { 'x-api-key': PUBLISHABLE, origin: ORIGIN };
+    for (const LINKED_SESSIONS of ['closed', 'open']) {
+      const of = await startApp(t, redis, { env: { ...ENV, LINKED_SESSIONS } });
+      const sessionId = `by key ${LINKED_SESSIONS}`;
+      for (const [path, body] of wishlistRequests(sessionId)) {
+        const answer = await of.post(path, body, browser);
+        t.match(answer, { status: 200, headers: { 'access-control-allow-origin': ORIGIN } }, path);
+      }
+      const { code } = (await of.post('/share', { identity: { sessionId } }, browser)).json;
+      t.match(await of.get(`/share/${code}/items`, browser), { status: 200, json: { items: [{}] } });
+      await add('77', sessionId, '2', of);
+      const before = await dumpRedis(redis, of.prefix);
+      for (const [path, body] of wishlistRequests(sessionId)) {
+        const answer = await of.post(path, body, browser);
+        t.match(answer, { status: 403, json: { code: 'session_belongs_to_customer' } }, path);
+      }
+      t.same(await dumpRedis(redis, of.prefix), before, 'and nothing has changed');
+      const visit = { identity: { sessionId }, productHandle: 'x' };
+      t.equal((await of.post('/product/visit', visit, browser)).status, 200, 'visits go on');
+      const asked = { ...browser, 'access-control-request-method': 'POST' };
+      const preflight = await of.send('OPTIONS', '/item/add', undefined, asked);
+      t.match(preflight.headers, {
+        'access-control-allow-origin': ORIGIN,
+        'access-control-allow-methods': /POST/,
+        'access-control-allow-headers': /Content-Type, X-API-Key, Idempotency-Key/,
+      });
+    }
   });
 
   t.test('so it is where the session came to a known customer, was merged, or has moved', async (t) => {

@@ -3,6 +3,7 @@
 
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
+import type { ServiceError } from '../../src/errors.js';
 import { type Accepted, RateLimit } from '../../src/http/rate-limit.js';
 import { until } from '../harness/until.js';
 
@@ -179,20 +180,38 @@ t.test('however much one caller sends in a turn of the event loop, it is one mes
   t.same(port.sent, [[0, { second: 1_000, requests: [[CALLER, 1_000]] }]]);
 });
 
-t.test('what was taken and given back is free again, here and at the others', async (t) => {
+t.test('Retry-After is the second in which the same request passes', async (t) => {
   const port = new Port();
-  const [here, other] = port.workers as [RateLimit, RateLimit];
-  const window = here.take(CALLER, 1) as number;
-  t.equal(port.ask(0, LIMIT), LIMIT - 1);
+  const passes = async (requests: number) => {
+    const limit = port.workers[0] as RateLimit;
+    const retryAfterS = () => {
+      try {
+        limit.count(CALLER, requests);
+        return 0;
+      } catch (error) {
+        return (error as ServiceError).retryAfterS;
+      }
+    };
+    const told = retryAfterS();
+    t.ok(told > 0, 'refused');
+    for (let left = told; left > 0; left--) {
+      t.equal(retryAfterS(), left);
+      port.nextSecond();
+      await port.deliver();
+    }
+    t.equal(retryAfterS(), 0, `${requests} requests pass after ${told} s`);
+    port.now += 60_000;
+    return told;
+  };
+  port.ask(0, LIMIT);
+  t.equal(await passes(1), 1, 'at the limit');
+  for (const worker of [0, 1, 2]) port.ask(worker, LIMIT);
   await port.deliver();
-  t.equal(other.take(CALLER), undefined);
-  here.giveBack(CALLER, window);
-  t.equal(port.ask(0, 2), 1, 'one and not two');
-  here.giveBack(CALLER, window);
-  await until('the others are told', () => port.sent.length > 0);
+  t.equal(await passes(1), 3, 'in debt');
+  for (const worker of [0, 1, 2]) port.ask(worker, LIMIT);
   await port.deliver();
-  t.not(other.take(CALLER), undefined);
-  port.nextSecond();
-  here.giveBack(CALLER, window);
-  t.equal(port.ask(0, LIMIT + 1), LIMIT, 'in another window it is nothing');
+  t.equal(await passes(LIMIT / WORKERS), 3, 'in debt, as much as the share of a worker');
+  for (const worker of [0, 1]) port.ask(worker, LIMIT * 0.6);
+  await port.deliver();
+  t.equal(await passes(LIMIT), 2, 'more than the share that a worker has of a flood');
 });

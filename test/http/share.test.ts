@@ -134,8 +134,6 @@ eachRedis(t, async (t, redis) => {
       { identity: {} },
       { identity: { sessionId: '0' } },
       { identity: { sessionId: 1 } },
-      { identity, channel: null },
-      { identity, channel: '' },
       { identity, channel: 'link' },
       { identity, channel: 'WhatsApp' },
       { identity, channel: 1 },

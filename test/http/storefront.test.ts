@@ -65,6 +65,7 @@ t.test('storefronts', async (t) => {
       {},
       { origin: SHOP },
       { origin: SHOP, 'sec-fetch-site': 'same-origin' },
+      { origin: 'https://shop.myshopify.com', 'sec-fetch-site': 'same-origin' },
       { origin: FRIEND, 'sec-fetch-site': 'same-site' },
       { 'sec-fetch-site': 'none' },
       { referer: 'https://evil.example/' },

@@ -295,13 +295,23 @@ t.test('on one Redis', async (t) => {
         app,
         many(count, () => visitOf(of)),
       );
-    const tooMany = { status: 429, headers: { 'retry-after': '1' }, json: { code: 'rate_limited' } };
+    const never = {
+      status: 400,
+      json: { code: 'invalid_request', error: /as 6 requests, and RATE_LIMIT is 5/ },
+    };
     const fresh = await limited();
     t.equal((await batch(fresh, 5)).status, 200, 'as many as may be');
     const strict = await limited();
-    await isRefused(t, redis, strict, tooMany, () => batch(strict, 6));
+    await isRefused(t, redis, strict, never, () => batch(strict, 6));
     const faulty = await limited();
-    await isRefused(t, redis, faulty, tooMany, () => send(faulty, new Array(6).fill(0)));
+    await isRefused(t, redis, faulty, never, () => send(faulty, new Array(6).fill(0)));
+    const empty = await limited();
+    const asked = await Promise.all(Array.from({ length: 11 }, () => send(empty, [])));
+    t.same(
+      [...new Set(asked.map(({ status }) => status))].sort(),
+      [400, 429],
+      'one without visits is one request',
+    );
     const wrong = await limited();
     await isRefused(t, redis, wrong, { status: 400 }, () => send(wrong, 'x'));
     const ones = await limited();

@@ -24,7 +24,7 @@ eachRedis(t, async (t, redis) => {
     readonly retention: GuestRetention;
   }
   const open = async (t: Test, prefix = `ret${++prefixes}`): Promise<World> => {
-    const server = await startServer(t, redis, prefix, { seen: new Seen(true) });
+    const server = await startServer(t, redis, prefix, { seen: new Seen() });
     return { prefix, server, retention: sweeperOf(server) };
   };
   const guest = (sessionId: string) => identityOf({ sessionId });

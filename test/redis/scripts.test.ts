@@ -35,7 +35,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'flush-team': 'fcb9024807e5bfa61c37c38c807bbeb1a4970391',
   'free-door': '5f1a2f60c970b790e11f9b89a21fa1b097289727',
   items: '4a8c499e838c52f9d2d4d1487a76c3bf031f02fa',
-  meet: '8a866d7f436d45e3838751a8e8cfc04ba6efa3b9',
+  meet: '8e77ee80c23c73ff062d5d12466f8469aee988da',
   'merge-done': '743a2ee5783248e9adaeb0adf2634b83c2ecc68d',
   'merge-give': 'b8851c4b963107800807e7601db6cf57d246dcc1',
   'merge-record': '919c68b35729bd380856cd0a24fcec04e4371c63',
@@ -57,7 +57,7 @@ const SHAS: Readonly<Record<string, string>> = {
   'settle-guest': '52577177a82ed87fbb40d1cde5a95e24bf81f0d7',
   shards: 'd59efc34c6f7e2299d6112d5880cd5008f9031c7',
   'visit-once': 'e8e91de3cc8493ed733e8d0d830f17df51afeb2c',
-  visits: '090227a5faa6f66ababb61450ae1b0a03d81570a',
+  visits: '7ede90bfacb4ca517e2a86c86759489a3c9ffbf0',
   wishlist: '50101151264e862783b9ba70c16df570e6d87174',
 };
 

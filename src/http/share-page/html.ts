@@ -43,8 +43,8 @@ function textOf(value: Value): string {
 }
 
 /** The address where it is of http or https, in the URL standard's spelling. @param base of relative addresses */
-export function webAddress(address: string, base: string): string | undefined {
-  if (!URL.canParse(address, base)) return undefined;
+export function webAddress(address: string | null, base: string): string | undefined {
+  if (address === null || !URL.canParse(address, base)) return undefined;
   const { protocol, href } = new URL(address, base);
   return protocol === 'https:' || protocol === 'http:' ? href : undefined;
 }

@@ -46,7 +46,7 @@ export function showItems(items: readonly Item[], language: Language, shopUrl: s
   if (items.length === 0) return { ...showNotice(texts.empty, language, shopUrl), title: texts.title };
   const body = html`<header><h1>${texts.title}</h1><p>${language.count(items.length)}</p></header>
 <ul role="list">${items.map((item) => showItem(item, language, shopUrl))}</ul>`;
-  return { title: texts.title, body, image: webAddress(items[0]?.image ?? '', shopUrl) };
+  return { title: texts.title, body, image: webAddress(items[0]?.image ?? null, shopUrl) };
 }
 
 export function showNotice({ title, text }: Notice, { texts }: Language, shopUrl: string): Content {
