@@ -27,7 +27,7 @@ const FREE = loadScript<number>('free-door');
 const CLAIM = loadScript('claim');
 
 /** The owner of a room that a failover has forgotten, until a customer is linked. */
-export const UNOWNED = '?';
+const UNOWNED = '?';
 
 export interface Settled {
   readonly profileId: string;
