@@ -1,7 +1,7 @@
 // What all webhooks have in common: who may deliver, and the id under which a delivery repeats.
 //
-// Shopify's signature is the base64 HMAC-SHA256, under a secret, of the raw body: webhooks
-// of the app are signed with the app's, those that a merchant makes in the admin with one of the shop's.
+// Shopify's signature is the base64 HMAC-SHA256 of the raw body: under the app's secret, or under one of the shop's where
+// the merchant made the webhook in the admin.
 // https://shopify.dev/docs/apps/build/webhooks/subscribe/https
 
 import { createHmac, timingSafeEqual } from 'node:crypto';

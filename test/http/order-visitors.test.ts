@@ -26,7 +26,7 @@ const profileOf = async (app: TestApp, who: { customerId?: string; sessionId?: s
 const exportOf = async (app: TestApp, query: Record<string, string>) =>
   app.get(withQuery('/profile', query), TRUSTED);
 
-/** Whether an identity is known: a login makes the profile of a known guest the customer's, and else makes none of it. */
+/** Whether an identity is known; it is not afterwards. */
 const isKnown = async (app: TestApp, who: object): Promise<boolean> =>
   (await app.del('/profile', { identity: who }, TRUSTED)).json.erased;
 
@@ -167,6 +167,16 @@ eachRedis(t, async (t, redis) => {
         t.notOk('others' in json);
       }
       t.match((await exportOf(app, { sessionId: one.session })).json.profile, {});
+    }
+  });
+
+  t.test('of a visitor who was erased and buys again, the address is kept again', async (t) => {
+    const { customer } = newPair();
+    const { email } = shopifyOrder({ customer }, []);
+    for (let i = 0; i < 2; i++) {
+      await deliver(app, shopifyOrder({ customer }, [PRODUCT]));
+      t.match(await exportOf(app, { email: String(email) }), { json: { profile: { email } } });
+      t.same((await app.del('/profile', { identity: { email } }, TRUSTED)).json, { erased: true });
     }
   });
 

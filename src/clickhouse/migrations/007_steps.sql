@@ -4,8 +4,8 @@
 -- A visitor is a number here, sipHash64 of the profile id. Numbers are read, grouped and joined several times as fast as
 -- ids of 28 characters, and of 10 million visitors two have the same one with a probability of 3 in a million.
 
--- One row per event or line of an order that is about a product; of test orders there is none. A row that is fed in twice is one, as in events_stored:
--- `event` is the hash of its event_id, and rows with the same sort key replace each other.
+-- One row per event or line of an order that is about a product; of test orders there is none. A row that is fed in twice
+-- is one, as in events_stored: `event` is the hash of its event_id, and rows with the same sort key replace each other.
 CREATE TABLE IF NOT EXISTS {database}.steps_stored
 (
     occurred_at DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
