@@ -37,6 +37,6 @@ if heir ~= '@' then
   end
   root = ARGV[3]
   redis.call('HSET', KEYS[1], 'heir', '@', 'root', root)
-  redis.call('HSET', KEYS[2], ARGV[2], string.format('%.0f', ms) .. ' erase ' .. root)
+  redis.call('ZADD', KEYS[2], ms, ARGV[2])
 end
 return { root, owner, facts[3] or '' }

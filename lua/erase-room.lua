@@ -26,7 +26,7 @@ for i = 4, #ARGV do
     break
   end
 end
-redis.call('HDEL', KEYS[2], ARGV[2])
+redis.call('ZREM', KEYS[2], ARGV[2])
 redis.call('UNLINK', KEYS[1])
 for i = 5, #KEYS do
   redis.call('UNLINK', KEYS[i])

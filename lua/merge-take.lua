@@ -10,7 +10,7 @@
 -- ARGV[5] seconds for which the bucket remembers a merge
 --
 -- The tombstone is the field `heir` of the profile, with `!` before the id until the heir has everything. The bucket
--- remembers its merges: profile -> `<milliseconds> <nonce> <heir>`.
+-- remembers its merges for that long: profile -> milliseconds.
 --
 -- Returns {heir, nonce} of the tombstone: of the first merge, whatever ARGV[3] and ARGV[4] say. {`@`, empty}, and nothing
 -- was done, where it is being erased, or is no room (any more).
@@ -47,14 +47,7 @@ if redis.call('EXISTS', KEYS[5]) == 1 then
   redis.call('RENAME', KEYS[5], KEYS[10])
 end
 redis.call('HSET', KEYS[1], 'heir', '!' .. ARGV[3], 'nonce', ARGV[4])
-if redis.call('HLEN', KEYS[11]) >= 64 then
-  local merges = redis.call('HGETALL', KEYS[11])
-  for i = 1, #merges, 2 do
-    if tonumber(string.match(merges[i + 1], '^%d+')) < ms - ARGV[5] * 1000 then
-      redis.call('HDEL', KEYS[11], merges[i])
-    end
-  end
-end
-redis.call('HSET', KEYS[11], ARGV[2], string.format('%.0f', ms) .. ' ' .. ARGV[4] .. ' ' .. ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[11], '-inf', ms - ARGV[5] * 1000)
+redis.call('ZADD', KEYS[11], ms, ARGV[2])
 redis.call('EXPIRE', KEYS[11], ARGV[5])
 return { '!' .. ARGV[3], ARGV[4] }

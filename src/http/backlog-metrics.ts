@@ -33,7 +33,7 @@ export class BacklogMetrics {
     this.#countErasures = countErasures;
     this.#erasures = new Gauge({
       name: 'wishmeter_pending_erasures',
-      help: 'Profiles erased from Redis whose rows in ClickHouse `flush` has not erased yet',
+      help: 'Profiles and their identities erased from Redis whose rows in ClickHouse `flush` has not erased yet',
       registers: [registry],
     });
     this.#redisUp = new Gauge({

@@ -73,7 +73,7 @@ export class MergeAudit {
 
   async #checkBucket(bucket: string): Promise<void> {
     const key = this.#store.keys.merges(bucket);
-    const merges = await this.#store.call((client) => client.hkeys(key));
+    const merges = await this.#store.call((client) => client.zrange(key, '0', '-1'));
     for (const from of merges) await this.#check(from);
   }
 

@@ -1,8 +1,9 @@
 // GUEST_RETENTION_DAYS: lets guests go that were not seen for so long. A guest is a session that is at home: a session that
 // was linked belongs to its customer, who stays. So all that a guest has is in one slot, but for what leads to it: the key of
-// its share code, and the index of its e-mail address. These go before.
+// its share code, and the index of its e-mail address. These go afterwards; what a process did not get to, the next sweep does.
 //
 //   fields `.` in `ids` ──settle-guest──▶ a day at the door      doors with a day of long ago ──expire-guest──▶ gone
+//   leads ──▶ keys of share codes and addresses removed
 //
 // In this order: a guest that has a day needs no field, and gets none again (lua/includes/note-seen.lua), except by a change
 // on the day that it has. So a guest that goes leaves no field behind.
@@ -24,16 +25,16 @@ import { type Cluster, Redis } from 'ioredis';
 import type { Logger } from 'pino';
 import { backoffMs, pause } from '../backoff.js';
 import { isCustomerName } from '../identity-rules.js';
-import type { Keys } from '../redis/keys.js';
+import { bucketOf, type Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Outbox } from '../wishlist/outbox.js';
 import type { ProfileIds } from './profile-id.js';
 
-const EXPIRE = loadScript('expire-guest');
+const EXPIRE = loadScript<string>('expire-guest');
 const SETTLE = loadScript('settle-guest');
 const PUT = loadScript('put');
-const PUT_EMAIL = loadScript('email-put');
+const FORGET = loadScript('email-put');
 
 /** Keys of which one call of SCAN looks at, and fields of HSCAN. */
 const PAGE = 100;
@@ -47,7 +48,7 @@ const MOST_REST_MS = 5_000;
 /** Sweeps of a day, and how much more often it is asked whether one is due. */
 const SWEEPS = 2;
 const ASKED = 6;
-/** After a start there is more to do. */
+/** After a start there is more to do, and after a failure. */
 const FIRST_MS = 60_000;
 /** How often an outbox is looked at whose events were sent, and milliseconds in between. */
 const LOOKS = 20;
@@ -71,11 +72,6 @@ export interface Swept {
   noted: number;
   /** Kept, because events in their outboxes are not in the stream yet. */
   waiting: number;
-}
-
-interface Lead {
-  remove(): Promise<unknown>;
-  restore(): Promise<unknown>;
 }
 
 export class GuestRetention {
@@ -103,27 +99,33 @@ export class GuestRetention {
 
   /** Sweeps from now on, whenever no other process does. @returns what ends it */
   watch(log: Logger): () => Promise<void> {
-    const owner = randomUUID();
     const everyMs = (this.#dayS * 1_000) / SWEEPS;
-    const look = async () => {
+    const firstMs = Math.min(FIRST_MS, everyMs / ASKED);
+    let token = randomUUID();
+    /** @returns milliseconds until it looks again */
+    const look = async (): Promise<number> => {
       try {
-        if (!(await this.#isDue(owner, everyMs))) return;
+        const isDue = await this.#isDue(token, everyMs);
+        token = randomUUID();
+        if (!isDue) return everyMs / ASKED;
         const swept = await this.sweep();
         if (swept.gone + swept.noted + swept.waiting > 0)
           log.info(swept, 'guests who were not seen for long');
       } catch (error) {
         if (!this.#closing.signal.aborted)
           log.warn({ err: error }, 'guests who were not seen for long have to wait');
+        return firstMs;
       }
+      return everyMs / ASKED;
     };
     let looking = Promise.resolve();
     let timer: NodeJS.Timeout;
     const wait = (ms: number) => {
       timer = setTimeout(() => {
-        looking = look().then(() => wait(everyMs / ASKED));
+        looking = look().then(wait);
       }, ms).unref();
     };
-    wait(Math.min(FIRST_MS, everyMs / ASKED));
+    wait(firstMs);
     return async () => {
       this.#closing.abort();
       await looking;
@@ -141,10 +143,11 @@ export class GuestRetention {
     return swept;
   }
 
-  async #isDue(owner: string, everyMs: number): Promise<boolean> {
+  /** A reply may be lost: then the next try under the same token finds that it was given the sweep. */
+  async #isDue(token: string, everyMs: number): Promise<boolean> {
     const key = this.#store.keys.sweep;
-    const reply = await this.#store.call((client) => client.set(key, owner, 'PX', everyMs, 'NX'));
-    return reply === 'OK';
+    const owner = await this.#store.call((client) => client.set(key, token, 'PX', everyMs, 'NX', 'GET'));
+    return owner === null || owner === token;
   }
 
   async #settleAll(): Promise<void> {
@@ -157,10 +160,12 @@ export class GuestRetention {
     }
   }
 
-  /** Gives a day to the guests of a bucket that are known by their fields alone. */
+  /** Gives a day to the guests of a bucket that are known by their fields alone; ends what an earlier sweep began. */
   async #settle(bucket: string): Promise<void> {
     const { keys } = this.#store;
     const ids = keys.ids(bucket);
+    for (const profileId of await this.#store.call((client) => client.hkeys(keys.leads(bucket))))
+      await this.#removeLeads(bucket, profileId);
     let cursor = '0';
     do {
       const from = cursor;
@@ -216,34 +221,23 @@ export class GuestRetention {
   }
 
   async #expire(profileId: string, firstThatStays: number, swept: Swept): Promise<void> {
-    let leads: Lead[] = [];
     for (let look = 0; look < LOOKS; look++) {
-      const isAlone = leads.length > 0;
-      const [word, ...more] = await this.#patiently(() => this.#ask(profileId, firstThatStays, isAlone));
-      if (word === 'leads') {
-        leads = await this.#patiently(() => this.#leadsOf(profileId, more));
-        for (const { remove } of leads) await this.#patiently(remove);
-      } else if (word === 'waits') {
+      const word = await this.#patiently(() => this.#ask(profileId, firstThatStays));
+      if (word === 'waits') {
         // Where they can't be sent, they wait on, and so does the guest.
         if (look === 0) await this.#send(profileId);
         await sleep(POLL_MS);
-      } else {
-        // It came back in the meantime.
-        if (more[0] === 'led') await this.#restore(leads);
-        if (word === 'gone') swept.gone++;
-        if (word === 'noted') swept.noted++;
-        return;
+        continue;
       }
+      if (word === 'led') await this.#patiently(() => this.#removeLeads(bucketOf(profileId), profileId));
+      if (word === 'gone' || word === 'led') swept.gone++;
+      if (word === 'noted') swept.noted++;
+      return;
     }
-    await this.#restore(leads);
     swept.waiting++;
   }
 
-  async #restore(leads: readonly Lead[]): Promise<void> {
-    for (const { restore } of leads) await this.#patiently(restore);
-  }
-
-  async #ask(profileId: string, firstThatStays: number, isAlone: boolean): Promise<string[]> {
+  async #ask(profileId: string, firstThatStays: number): Promise<string> {
     const { keys } = this.#store;
     const touched = [
       keys.door(profileId),
@@ -251,28 +245,34 @@ export class GuestRetention {
       keys.outbox(profileId),
       keys.room(profileId),
       keys.merged(profileId),
+      keys.leads(bucketOf(profileId)),
       keys.items(profileId),
       keys.requests(profileId),
     ];
-    const args = [this.#dayS, firstThatStays, isAlone ? 1 : 0];
-    return (await this.#store.change(EXPIRE, touched, args)) as string[];
+    return this.#store.change(EXPIRE, touched, [this.#dayS, firstThatStays, profileId]);
   }
 
-  /** Keys in other slots that lead to a guest. */
-  async #leadsOf(profileId: string, [code = '', ...digests]: readonly string[]): Promise<Lead[]> {
+  /** Removes the keys in other slots that led to a guest who is gone. */
+  async #removeLeads(bucket: string, profileId: string): Promise<void> {
     const { keys } = this.#store;
-    const put = (value: string) => this.#store.change(PUT, [keys.share(code)], [value]);
-    const leads: Lead[] = [];
-    if (code !== '') leads.push({ remove: () => put(''), restore: () => put(profileId) });
-    for (const digest of digests) {
-      const index = keys.email(digest);
-      const maker = await this.#store.call((client) => client.hget(index, profileId));
-      leads.push({
-        remove: () => this.#store.change(PUT_EMAIL, [index], ['forget', profileId]),
-        restore: () => this.#store.change(PUT_EMAIL, [index], ['put', profileId, maker ?? '']),
-      });
+    const held = await this.#store.call((client) => client.hget(keys.leads(bucket), profileId));
+    for (const lead of (held ?? '').split(' ')) {
+      const name = lead.slice(1);
+      if (lead.startsWith('#')) await this.#store.change(PUT, [keys.share(name)], ['']);
+      else if (lead.startsWith('@')) await this.#forgetEmail(name, profileId);
     }
-    return leads;
+    // (What was held has not changed: another guest goes under this id only after a day.)
+    await this.#store.change(FORGET, [keys.leads(bucket)], ['forget', profileId]);
+  }
+
+  /** A visitor who came back under the same profile may have given the address again. */
+  async #forgetEmail(digest: string, profileId: string): Promise<void> {
+    const { keys } = this.#store;
+    const index = keys.email(digest);
+    const maker = await this.#store.call((client) => client.hget(index, profileId));
+    await this.#store.change(FORGET, [index], ['forget', profileId]);
+    const isGiven = await this.#store.call((client) => client.hexists(keys.merged(profileId), `@${digest}`));
+    if (isGiven === 1) await this.#store.change(FORGET, [index], ['put', profileId, maker ?? '']);
   }
 
   async #send(profileId: string): Promise<void> {

@@ -43,7 +43,7 @@ export interface Keys extends StreamKeys {
   requests(profileId: string): string;
   /** hash: what a profile received from one that was merged into it, for some hours; see lua/merge-give.lua */
   received(profileId: string, from: string): string;
-  /** hash: profiles of this bucket that were merged away in the last hours; see lua/merge-take.lua */
+  /** sorted set: profiles of this bucket that were merged away in the last hours, or are being erased -> milliseconds */
   merges(bucket: string): string;
   /** string: the answer of an operation with an idempotency key, at the profile that it changed */
   operation(profileId: string, operationId: string): string;
@@ -77,6 +77,8 @@ export interface Keys extends StreamKeys {
   mark(tag: string): string;
   /** string: who sweeps guests, or did so lately; see src/identity/retention.ts */
   readonly sweep: string;
+  /** hash: guests of this bucket who are gone -> share code and digests whose keys are still to be removed */
+  leads(bucket: string): string;
   /** The streams of visits. On one server there is only number 0. */
   readonly visits: StreamKeys;
   /** hash, on one server: changes of wishlists whose senders do not have the reply yet, see lua/wishlist.lua */
@@ -136,6 +138,7 @@ export function createKeys(prefix: string): Keys {
     complianceOwner: `${prefix}:{compliance}:owner`,
     email: (digest) => `${prefix}:{email:${digest}}`,
     sweep: `${prefix}:sweep`,
+    leads: (bucket) => `${prefix}:{${bucket}}:leads`,
     mark: (tag) => `${prefix}:{${tag}}:mark`,
     events: (shard) => `${prefix}:{e${shard}}:events`,
     eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,

@@ -28,7 +28,7 @@ export function openWishlist(
 ): WishlistParts {
   return {
     items: new Items(atProfile, outbox),
-    shares: new Shares(store, outbox, `${shopUrl}/apps/${proxyPath}/wishlist/share/`),
+    shares: new Shares(store, outbox, `${shopUrl}/apps/${proxyPath}/wishlist/share/`, atProfile),
     purchases: new Purchases(atProfile, outbox),
     settings: new SettingsStore(store),
   };

@@ -1,4 +1,5 @@
-// Share links. A profile has one code, for good; a code leads to its profile, or to the one that this was merged into.
+// Share links. A profile has one code, for good; a code leads to its profile, or to the one that this was merged into, as
+// long as that has the code.
 //
 // On a cluster code and profile are in different slots. The code's key is written first, then the profile claims the
 // code: so a code that was handed out always leads somewhere, and one that lost the race (or whose server crashed) was
@@ -6,13 +7,15 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Identity } from '../identity-rules.js';
-import type { Place } from '../redis/at-profile.js';
+import type { AtProfile, Place } from '../redis/at-profile.js';
+import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Outbox, prepareEvent } from './outbox.js';
 import { operationKey, WRITE_CODE } from './wishlist-batch.js';
 
 const PUT = loadScript('put');
+const SHARE_OF = loadScript<string | number>('share-of');
 /** 96 bits: links are secrets that can't be guessed. */
 const CODE_BYTES = 12;
 const CODE = /^[A-Za-z0-9_-]{16}$/;
@@ -26,12 +29,14 @@ export class Shares {
   readonly #store: Store;
   readonly #outbox: Outbox;
   readonly #linkBase: string;
+  readonly #atProfile: AtProfile;
 
   /** @param linkBase what stands before the code */
-  constructor(store: Store, outbox: Outbox, linkBase: string) {
+  constructor(store: Store, outbox: Outbox, linkBase: string, atProfile: AtProfile) {
     this.#store = store;
     this.#outbox = outbox;
     this.#linkBase = linkBase;
+    this.#atProfile = atProfile;
   }
 
   /**
@@ -63,10 +68,14 @@ export class Shares {
     return { code, shareLink: this.#linkBase + code };
   }
 
-  /** The profile that a code was made for; it may have been merged away. Undefined where no profile has the code. */
+  /** The profile that has a code: what it was made for, or was merged into. Undefined where none has it. */
   async find(code: string): Promise<string | undefined> {
     if (!CODE.test(code)) return undefined;
-    return (await this.#store.call((client) => client.get(this.#store.keys.share(code)))) ?? undefined;
+    const madeFor = await this.#store.call((client) => client.get(this.#store.keys.share(code)));
+    if (madeFor === null) return undefined;
+    const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.merged(id)];
+    const { profileId, reply } = await this.#atProfile.run('run', madeFor, SHARE_OF, keysOf, [code]);
+    return reply === 1 ? profileId : undefined;
   }
 
   async #write(code: string, profileId: string): Promise<void> {

@@ -1,6 +1,8 @@
 // GUEST_RETENTION_DAYS: guests who were not seen for long go, as a whole or not at all; all others stay, with all they have.
 
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { ServiceError } from '../../src/errors.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent } from '../../src/events/row.js';
 import { GuestRetention } from '../../src/identity/retention.js';
@@ -62,15 +64,15 @@ eachRedis(t, async (t, redis) => {
     );
 
   /** A guest with a share code and an address has to go, and the next sweep has nothing else to do. */
-  const openWithOneDue = async (t: Test): Promise<World> => {
+  const openWithOneDue = async (t: Test): Promise<World & { readonly code: string }> => {
     const { prefix, server, retention } = await open(t);
     await visit(server, 'a');
-    await share(server, 'a');
+    const { answer } = await share(server, 'a');
     await server.emails.note(server.doors.ownProfile('s:a'), ['s:a'], 'a@b.example');
     await until('outboxes are empty', async () => (await left(prefix)).every((key) => !/:o:/.test(key)));
     await retention.sweep();
     await age(server, prefix, DAYS + 2);
-    return { prefix, server, retention };
+    return { prefix, server, retention, code: (answer as { code: string }).code };
   };
 
   t.test('a guest goes with visits, items, facts and share code, once the days are over', async (t) => {
@@ -252,8 +254,8 @@ eachRedis(t, async (t, redis) => {
         const { prefix, server, retention } = await openWithOneDue(t);
         const ending = sweeperOf(server, { patienceMs: 0 });
         const expire = () => ending.sweep().catch(() => {});
-        // Buckets are looked at first, 16 of them.
-        server.crashAfter(16 + steps, lastIsDone);
+        // Buckets are looked at first, 16 of them, in two steps each.
+        server.crashAfter(32 + steps, lastIsDone);
         await expire();
         isOver = !server.recover();
         const other = await open(t, prefix);
@@ -266,7 +268,7 @@ eachRedis(t, async (t, redis) => {
   t.test('a sweep waits for a Redis that is away for a moment, at any step', async (t) => {
     for (let steps = 0, isOver = false; !isOver; steps += 3) {
       const { prefix, server, retention } = await openWithOneDue(t);
-      server.crashAfter(16 + steps, false);
+      server.crashAfter(32 + steps, false);
       let wasAway = false;
       const back = setTimeout(() => {
         wasAway = server.recover();
@@ -278,30 +280,82 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a guest who comes back while it goes keeps what leads to it', async (t) => {
-    const { prefix, server, retention } = await open(t);
-    await visit(server, 'a');
-    const { answer } = await share(server, 'a');
-    const own = server.doors.ownProfile('s:a');
-    await server.emails.note(own, ['s:a'], 'a@b.example');
-    await until('outboxes are empty', async () => (await left(prefix)).every((key) => !/:o:/.test(key)));
-    await age(server, prefix, DAYS + 2);
+  t.test(
+    'after a sweep that ended at any step a share link works exactly while its guest is there',
+    async (t) => {
+      const seen = new Set<boolean>();
+      for (let steps = 0, isOver = false; !isOver; steps++) {
+        const { prefix, server, code } = await openWithOneDue(t);
+        server.crashAfter(32 + steps, true);
+        await sweeperOf(server, { patienceMs: 0 })
+          .sweep()
+          .catch(() => {});
+        isOver = !server.recover();
+        const { server: other } = await open(t, prefix);
+        const { known } = await other.visitors.find(guest('a'), false);
+        t.equal((await other.shares.find(code)) !== undefined, known, `after ${steps} steps`);
+        seen.add(known);
+        await visit(other, 'a');
+        const own = other.doors.ownProfile('s:a');
+        t.equal(await other.shares.find(code), known ? own : undefined, 'also when the guest comes back');
+      }
+      t.equal(seen.size, 2);
+    },
+  );
+
+  t.test('an address that is given again while its guest goes leads to the new visitor', async (t) => {
+    const { prefix, server, retention } = await openWithOneDue(t);
     const { server: other } = await open(t, prefix);
+    const own = other.doors.ownProfile('s:a');
     const change = server.store.change.bind(server.store);
     let isBack = false;
     server.store.change = async (script, keys, args) => {
       const reply = await change(script, keys, args);
       if (script.name === 'put' && !isBack) {
         isBack = true;
-        t.equal((await visit(other, 'a')).count, 2);
+        t.equal((await visit(other, 'a')).count, 1);
+        await other.emails.note(own, ['s:a'], 'a@b.example');
       }
       return reply;
     };
-    t.match(await retention.sweep(), { gone: 0 });
+    t.match(await retention.sweep(), { gone: 1 });
     t.ok(isBack);
-    t.equal(await other.shares.find((answer as { code: string }).code), own);
     const indexed = await other.emails.find(other.emails.digest('a@b.example'));
     t.same(indexed, [{ profileId: own, maker: 's:a' }]);
+  });
+
+  t.test('a sweep whose lock was set, and the reply lost, goes on at the next look', async (t) => {
+    const { server } = await open(t);
+    // Looks every sixth of half a day: every sixth of a second here.
+    const retention = sweeperOf(server, { dayS: 2 });
+    const call = server.store.call.bind(server.store);
+    let looks = 0;
+    server.store.call = async (command) => {
+      let isLook = false;
+      const answer = await call((client) =>
+        command(
+          new Proxy(client, {
+            get(target, name) {
+              isLook ||= name === 'set';
+              const value = Reflect.get(target, name) as unknown;
+              return typeof value === 'function' ? value.bind(target) : value;
+            },
+          }),
+        ),
+      );
+      if (isLook && ++looks === 1) throw new ServiceError('unavailable');
+      return answer;
+    };
+    let sweptAt = 0;
+    const { sweep } = retention;
+    retention.sweep = () => {
+      sweptAt ||= looks;
+      return sweep.call(retention);
+    };
+    const stop = retention.watch(pino({ level: 'silent' }));
+    await until('it sweeps', async () => sweptAt > 0);
+    await stop();
+    t.equal(sweptAt, 2);
   });
 
   if (redis.urls.length > 1)

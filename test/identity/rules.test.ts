@@ -132,6 +132,7 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
     keys.room(id),
     keys.received(id, '2b.sOTHER'),
     keys.merges(bucketOf(id)),
+    keys.leads(bucketOf(id)),
     keys.ids(bucketOf(id)),
     keys.lane('1a', 'x'),
   ];
