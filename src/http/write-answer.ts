@@ -43,8 +43,9 @@ export function writeAnswer(res: HttpResponse, access: Access, answer: string | 
   }
   writeCors(access, res, to.head.origin);
   const { closes, isHead } = to;
-  if (body !== undefined && !isHead && (to.leavesRest || body.length < SHARED_BYTES)) {
-    res.end(body, closes); // which says so, too
+  if (to.leavesRest || (body !== undefined && !isHead && body.length < SHARED_BYTES)) {
+    // It says so, too, and ends the connection itself: what follows on it must not be read.
+    res.end(isHead ? '' : body, closes);
     return;
   }
   if (closes) res.writeHeader('connection', 'close');

@@ -55,6 +55,7 @@ export class RedisHealth {
   #masters: ReadonlySet<string | undefined> = new Set();
   #waiters: Waiter[] = [];
   #polling: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   /** @param spec with a client that is connected */
   constructor(spec: HealthSpec) {
@@ -124,7 +125,8 @@ export class RedisHealth {
    * The master of a slot once it is up.
    * @throws ServiceError `unavailable` where that is not before the deadline, or in vain
    */
-  untilUp(slot: number, deadline: number): Promise<RedisNode> {
+  async untilUp(slot: number, deadline: number): Promise<RedisNode> {
+    if (this.#isClosed) throw new ServiceError('unavailable');
     if (this.nodeOf(slot) === undefined) this.#cluster?.refreshSlotsCache();
     return new Promise((resolve, reject) => {
       this.#waiters.push({ slot, deadline, resolve, reject });
@@ -160,6 +162,7 @@ export class RedisHealth {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const timer of this.#timers) clearInterval(timer);
     this.#poll();
     clearInterval(this.#polling);

@@ -27,7 +27,8 @@ const PREDEFINED = new Set(['COMPOSE_PROJECT_NAME', 'SHOP_URL']);
 interface Service {
   readonly command: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
-  readonly volumes?: readonly string[];
+  /** Of docker-compose 1 a text. */
+  readonly volumes?: readonly (string | { readonly source?: string })[];
   readonly [key: string]: unknown;
 }
 
@@ -76,7 +77,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
   t.test('every container is bounded, confined and looked after', async (t) => {
     for (const [name, service] of Object.entries(services)) {
       t.match(
-        service,
+        { read_only: false, ...service },
         {
           restart: 'unless-stopped',
           cap_drop: ['ALL'],
@@ -89,8 +90,10 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
       );
       // Those of ours have the image's.
       t.ok(service.image === 'wishmeter' || service.healthcheck, `${name} has a health check`);
-      for (const [file = ''] of (service.volumes ?? []).map((volume) => volume.split(':')))
+      for (const volume of service.volumes ?? []) {
+        const [file = ''] = typeof volume === 'string' ? volume.split(':') : [volume.source];
         t.ok(!file.startsWith('/') || existsSync(file), `${name}: ${file}`);
+      }
     }
   });
 

@@ -23,7 +23,7 @@ export async function check(
   );
 }
 
-/** YAML as plain data. By Debian's Python, which comes with docker-compose. @throws where it is none */
+/** YAML as plain data. By Debian's Python. @throws where it is none */
 // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
 export function parseYaml(text: string): any {
   const program = 'import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)';

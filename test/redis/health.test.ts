@@ -11,6 +11,7 @@ import { connectTo, connectToEach } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
 import { startStopwatch } from '../harness/stalls.js';
+import { until } from '../harness/until.js';
 
 const PREFIX = 'h';
 const META = `${PREFIX}:meta`;
@@ -248,4 +249,16 @@ t.test('another server in the place of the first is told as a fail-over', async 
   );
   await within(t, 'served', 20_000, () => isServed('1'));
   t.equal(failovers, 1, `in ${dir}`);
+});
+
+t.test('what is asked of a store that is closed is refused, and does not wait for Redis', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const { store, isServed } = await open(t, redis, { timeoutMs: 30_000 });
+  store.close();
+  let served: boolean | undefined;
+  void isServed('a').then((is) => {
+    served = is;
+  });
+  await until('it is refused', () => served === false, 10_000);
 });
