@@ -77,8 +77,9 @@ export async function totalDays(
 
 /** Whether rows of `visit_days.day` may be gone so many days from now. */
 function mayBeGone(days: number): string {
-  return `({keptDays: UInt16} > 0
-    AND visit_days.day < toDate(fromUnixTimestamp64Milli({now: Int64}, 'UTC')) - {keptDays: UInt16} + ${days})`;
+  // As numbers: a Date ends at 1970.
+  const today = "toInt32(toDate(fromUnixTimestamp64Milli({now: Int64}, 'UTC')))";
+  return `({keptDays: Int32} > 0 AND toInt32(visit_days.day) + {keptDays: Int32} < ${today} + ${days})`;
 }
 
 async function total(client: ClickHouseClient, day: string, now: number, abort: object): Promise<void> {

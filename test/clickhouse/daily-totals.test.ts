@@ -120,8 +120,8 @@ const LATE = [
   ['late', 'shoe', 2, 5],
 ] as const;
 /** Visits that come in when the totals are there already, by the clock of these tests. */
-async function insertLate(own: ClickHouseClient, ms: number): Promise<void> {
-  await insertVisits(own, LATE, 10);
+async function insertLate(own: ClickHouseClient, ms: number, place = 10): Promise<void> {
+  await insertVisits(own, LATE, place);
   await own.command({
     query: `INSERT INTO visit_days (day, touched_at) SELECT arrayJoin(['${one}', '${two}'])::Date, fromUnixTimestamp64Milli(${ms})`,
   });
@@ -147,12 +147,18 @@ t.test('a day is sealed a day before its visits may go, and not before', async (
   const { own } = await migrated(t);
   await insertVisits(own, THREE);
   const keptDays = Math.floor((NOON - Date.parse(one)) / 86_400_000);
-  t.same(await totalDays(own, NOON, keptDays), [one, two]);
+  const shown = (first: string, second: string) => [
+    { ...SHOWN[0], n: first },
+    { ...SHOWN[1], n: second },
+  ];
+  t.same(await totalDays(own, NOON, 36_500), [one, two]);
   await insertLate(own, NOON + QUIET_MS);
-  const [first, second] = SHOWN;
-  t.same(await perDay(own), [first, { ...second, n: '2' }]);
-  t.same(await totalDays(own, NOON + 3 * QUIET_MS, keptDays), [two]);
-  t.same(await perDay(own), [first, { ...second, n: '2' }]);
+  t.same(await perDay(own), shown('3', '2'), 'both are open again');
+  t.same(await totalDays(own, NOON + 3 * QUIET_MS, keptDays), [one, two]);
+  await insertLate(own, NOON + 4 * QUIET_MS, 20);
+  t.same(await perDay(own), shown('3', '3'), 'the first is sealed');
+  t.same(await totalDays(own, NOON + 6 * QUIET_MS, keptDays), [two]);
+  t.same(await perDay(own), shown('3', '3'));
 });
 
 t.test('a day that was never totalled is once, however old it is', async (t) => {

@@ -43,7 +43,7 @@ await inChromium(t, async (t, world) => {
   });
 
   await t.test(
-    'a module that imports it, and a page that has it inlined, say where it is from',
+    'imported, inlined or run later, it finds its tag, or the page says where it is from',
     async (t) => {
       const visitor = await start();
       const script = await inlined();
@@ -51,6 +51,8 @@ await inChromium(t, async (t, world) => {
         `<script type="module">${options({ src, productHandle: 'way' })} await import('${src}');</script>`,
         `<script>${options({ src, productHandle: 'way' })}</script><script>${script}</script>`,
         `<script>${options({ src, productHandle: 'way' })}</script><script type="module">${script}</script>`,
+        // As optimisers delay scripts: the tag is there, and its text is run later.
+        `${tag(service, 'way', PUBLISHABLE, 'type="text/delayed"')}<script>setTimeout(() => (0, eval)(${JSON.stringify(script)}))</script>`,
       ];
       for (const [i, html] of ways.entries()) {
         const page = await visitor.open(shop.show('/way', html));
