@@ -37,12 +37,28 @@ function withoutControls(text: string): string {
   return text.replace(CONTROLS, '');
 }
 
-function escapeControls(json: string): string {
-  return json.replace(UNESCAPED_CONTROLS, (c) => `\\u00${c.charCodeAt(0).toString(16)}`);
+// JSONExtract of ClickHouse reads nothing of a document that has a lone surrogate, or an integer that neither Int64 nor
+// UInt64 holds. JSON.stringify writes these as escapes, and integers of up to 21 digits without an exponent.
+const ODD = /[\u007f-\u009f]|\\ud[89a-f]|\d{19}/;
+const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
+const ESCAPE = /\\(?:ud[89a-f]..|.)/g;
+
+/** What is stored of a payload. @param json made by JSON.stringify */
+function payloadText(json: string): string {
+  if (!ODD.test(json)) return json;
+  const readable = json.replace(TEXT_OR_NUMBER, readableToken);
+  return readable.replace(UNESCAPED_CONTROLS, (c) => `\\u00${c.charCodeAt(0).toString(16)}`);
 }
 
-// A lone surrogate has no UTF-8, and ClickHouse refuses a row for it: in a column it becomes U+FFFD. The payload
-// keeps it, as the escape that it was.
+function readableToken(token: string): string {
+  if (token.startsWith('"'))
+    return token.replace(ESCAPE, (found) => (found.startsWith('\\ud') ? '\ufffd' : found));
+  const number = Number(token);
+  const fits = !/^-?\d+$/.test(token) || (number > -(2 ** 63) && number < 2 ** 64);
+  return fits ? token : `"${token}"`;
+}
+
+// A lone surrogate has no UTF-8, and ClickHouse refuses a row for it: it becomes U+FFFD.
 export function columnText(value: unknown): string {
   if (typeof value !== 'string') return '';
   return PLAIN.test(value) ? value : withoutControls(value.toWellFormed());
@@ -115,7 +131,7 @@ export function beginEvent({
  */
 export function encodeEvent(event: NewEvent): string {
   const { payload, at = Date.now() } = event;
-  const payloadJson = escapeControls(event.payloadJson ?? JSON.stringify(payload));
+  const payloadJson = payloadText(event.payloadJson ?? JSON.stringify(payload));
   const { type, origin, profileId, identity, id: eventId = newEventId(at) } = event;
   return (
     beginEvent({ type, origin, profileId, identity, id: eventId, at }) +
@@ -201,7 +217,7 @@ export function encodeOrderLine(
       : decimal('price', inCents(priceOfOne)) +
         decimal('amount', inCents(priceOfOne * BigInt(quantity) - discount))) +
     (isTest ? ',"test":true' : '') +
-    `,"payload":${JSON.stringify(escapeControls(payload))}}\n`
+    `,"payload":${JSON.stringify(payloadText(payload))}}\n`
   );
 }
 

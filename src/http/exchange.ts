@@ -170,12 +170,26 @@ export class Exchange implements Request, Outcome, Recipient {
 
   /** @param bytes valid only during this call */
   done(error: ServiceError | undefined, bytes: Buffer): void {
+    if (error !== undefined) {
+      this.isCut = true;
+      this.fail(error);
+      return;
+    }
+    this.#isEndless = false;
+    if (!this.head.isChunked) {
+      this.#take(bytes);
+      return;
+    }
+    // uWebSockets.js takes trailers for the next request, and aborts this one with a 505: by the end of this turn, where
+    // they came with the last chunk.
+    const kept = Buffer.from(bytes);
+    setImmediate(() => {
+      if (!this.#ended) this.#take(kept);
+    });
+  }
+
+  #take(bytes: Buffer): void {
     try {
-      if (error !== undefined) {
-        this.isCut = true;
-        throw error;
-      }
-      this.#isEndless = false;
       const operation = this.#route.operation as Operation;
       if (operation.wantsBytes) this.bytes = Buffer.from(bytes);
       else this.body = named(parseJson(bytes), this.caller);

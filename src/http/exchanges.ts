@@ -124,7 +124,7 @@ export class Exchanges implements ExchangeHost {
   #refuseAmbiguous(exchange: Exchange): void {
     exchange.isCut = true;
     const sentence =
-      'Where the body ends is not clear: send one Content-Length, or Transfer-Encoding: chunked.';
+      'Where the body ends is not clear: send one Content-Length, or Transfer-Encoding: chunked without trailers.';
     setImmediate(() => exchange.fail(new ServiceError('invalid_request', sentence)));
   }
 

@@ -24,7 +24,7 @@ export class Head {
   isChunked = false;
   /** Whether a proxy says whom it forwards this for: X-Forwarded-For. */
   isForwarded = false;
-  /** Whether the headers leave a doubt about where the body ends. */
+  /** Whether the headers leave a doubt about where the body ends, or announce trailers, see Exchange.done. */
   isAmbiguous = false;
   readonly #wanted: readonly string[];
   /** Names and values in turn: of `#wanted` those that are there. */
@@ -54,6 +54,9 @@ export class Head {
       case 'transfer-encoding':
         if (this.isChunked || value.toLowerCase() !== 'chunked') this.isAmbiguous = true;
         this.isChunked = true;
+        break;
+      case 'trailer':
+        this.isAmbiguous = true;
         break;
       case 'content-type':
         this.contentType ||= value;

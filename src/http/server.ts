@@ -45,6 +45,10 @@ export function listen(options: ListenOptions): Server {
     addTo(byPath, basePath + operation.path, operation);
     if (operation.path === '/' && basePath !== '') addTo(byPath, basePath, operation); // as people type it
   }
+  for (const [path, operations] of [...byPath]) {
+    // Services that rewrite links add a slash.
+    if (path.includes(':')) byPath.set(`${path}/`, operations);
+  }
   for (const [path, operations] of byPath) {
     const methods: string[] = [];
     for (const operation of operations) {

@@ -3,7 +3,7 @@
 
 import { ServiceError } from '../errors.js';
 import type { Items } from '../wishlist/items.js';
-import type { Shares } from '../wishlist/shares.js';
+import { normaliseCode, type Shares } from '../wishlist/shares.js';
 import { errorAnswer } from './error-answer.js';
 import type { Answer, Operation, Request } from './operation.js';
 import { chooseLanguage } from './share-page/languages.js';
@@ -56,7 +56,7 @@ export function sharePageOperation(
     async handle(request) {
       const sharedBy = await shares.find(request.parameter);
       if (sharedBy === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
-      if (pageUrl !== '') return redirect(pageUrl, request.parameter);
+      if (pageUrl !== '') return redirect(pageUrl, normaliseCode(request.parameter));
       const listed = await items.list(sharedBy);
       return page(request, shopUrl, CACHED, (language) => showItems(listed.items, language, shopUrl));
     },

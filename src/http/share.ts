@@ -6,7 +6,7 @@ import type { Visitors } from '../identity/visitors.js';
 import { readShare } from '../validation/requests.js';
 import { shareBody } from '../validation/schemas.js';
 import type { Items } from '../wishlist/items.js';
-import type { Shares } from '../wishlist/shares.js';
+import { normaliseCode, type Shares } from '../wishlist/shares.js';
 import type { Access } from './access.js';
 import { shareAnswer, sharedItemsAnswer } from './answers.js';
 import type { LinkedSessions } from './linked-sessions.js';
@@ -56,7 +56,8 @@ export function shareOperations(
       path: '/share/:code/items',
       subject: 'wishlist',
       maxBody: 0,
-      async handle({ parameter: shareCode }) {
+      async handle({ parameter }) {
+        const shareCode = normaliseCode(parameter);
         const sharedBy = await shares.find(shareCode);
         if (sharedBy === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
         return JSON.stringify({ shareCode, ...(await items.list(sharedBy)) });

@@ -16,13 +16,20 @@ import { operationKey, WRITE_CODE } from './wishlist-batch.js';
 
 const PUT = loadScript('put');
 const SHARE_OF = loadScript<string | number>('share-of');
-/** 96 bits: links are secrets that can't be guessed. */
+/** 96 bits: links are secrets that can't be guessed. In base 36, since services rewrite links to lower case. */
 const CODE_BYTES = 12;
-const CODE = /^[A-Za-z0-9_-]{16}$/;
+const CODE_LENGTH = 19;
+/** Codes were of mixed case before, and shorter. */
+const CODE = /^(?:[A-Za-z0-9_-]{16}|[A-Za-z0-9]{19})$/;
 
 export interface Share {
   readonly code: string;
   readonly shareLink: string;
+}
+
+/** A code as it was made, whatever became of its case on the way. */
+export function normaliseCode(code: string): string {
+  return code.length === CODE_LENGTH ? code.toLowerCase() : code;
 }
 
 export class Shares {
@@ -45,7 +52,7 @@ export class Shares {
    */
   async share(place: Place, identity: Identity, channel: string): Promise<Share | string> {
     const { profileId } = place;
-    const drawn = randomBytes(CODE_BYTES).toString('base64url');
+    const drawn = drawCode();
     const payload = { channel, shareCode: drawn, shareLink: this.#linkBase + drawn };
     const event = prepareEvent({ type: 'share', origin: 'share', profileId, identity, payload });
     const claim = (isWritten: boolean) =>
@@ -69,8 +76,9 @@ export class Shares {
   }
 
   /** The profile that has a code: what it was made for, or was merged into. Undefined where none has it. */
-  async find(code: string): Promise<string | undefined> {
-    if (!CODE.test(code)) return undefined;
+  async find(given: string): Promise<string | undefined> {
+    if (!CODE.test(given)) return undefined;
+    const code = normaliseCode(given);
     const madeFor = await this.#store.call((client) => client.get(this.#store.keys.share(code)));
     if (madeFor === null) return undefined;
     const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.merged(id)];
@@ -81,4 +89,10 @@ export class Shares {
   async #write(code: string, profileId: string): Promise<void> {
     await this.#store.change(PUT, [this.#store.keys.share(code)], [profileId]);
   }
+}
+
+function drawCode(): string {
+  return BigInt(`0x${randomBytes(CODE_BYTES).toString('hex')}`)
+    .toString(36)
+    .padStart(CODE_LENGTH, '0');
 }

@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { Wire } from '../harness/wire.js';
 import { needsNginx, startNginx } from './nginx.js';
 import { restartInTurn, startTwo } from './rolling-restart.js';
 import { ask, putUnderLoad } from './shop-under-load.js';
@@ -18,6 +19,23 @@ t.test('behind nginx', needsNginx(), async (t) => {
     for (let round = 0; round < 2; round++) await restartInTurn(parts);
     await sleep(300);
     t.ok((await load.expectExact(t)) > 500);
+  });
+
+  t.test('header lines with an empty name hide none of the others', async (t) => {
+    for (const line of [': x', ':', ': content-length: 0', ' : x']) {
+      const wire = await Wire.open(t, nginx);
+      const headers = [
+        `host: x`,
+        line,
+        `content-length: ${VISIT.length}`,
+        'x-request-id: hidden',
+        'connection: close',
+      ];
+      wire.send(`POST /product/visit HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n${VISIT}`);
+      const said = await wire.ended();
+      const isServed = said.startsWith('HTTP/1.1 200 ') && said.includes('x-request-id: hidden');
+      t.ok(isServed || said.startsWith('HTTP/1.1 400 '), `${JSON.stringify(line)}: ${said}`);
+    }
   });
 
   t.test('the one line that matters', async (t) => {

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { connect as connectTcp } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -164,9 +164,26 @@ t.test('data that cannot be loaded fails the start with the reason that Redis gi
   await mkdir(join(dir, 'appendonlydir', 'appendonly.aof.manifest'), { recursive: true });
   await t.rejects(startRedis({ dir }), {
     name: 'StartupError',
-    message: /^Redis did not start: exit code 1: .*manifest/s,
+    message: /^Redis did not start: .*manifest.* \(exit code 1\)\.$/s,
   });
 });
+
+t.test(
+  'after a power cut left zero bytes in its file, the first words are those of Redis on what to do',
+  async (t) => {
+    const dir = freshDir();
+    const redis = await startRedis({ dir });
+    await ask(redis.url, 'SET', 'k', 'kept');
+    await redis.stop();
+    const files = join(dir, 'appendonlydir');
+    const [last = ''] = (await readdir(files)).filter((name) => name.endsWith('.incr.aof'));
+    await appendFile(join(files, last), Buffer.alloc(4_096));
+    await t.rejects(startRedis({ dir }), {
+      name: 'StartupError',
+      message: /^Redis did not start: Bad file format reading the append only file .*redis-check-aof --fix/,
+    });
+  },
+);
 
 t.test(
   'kill -9 of the parent leaves nothing running, and the next start takes the folder at once',

@@ -71,7 +71,7 @@ export class Contract {
   #find(path: string): string | undefined {
     return Object.keys(this.document.paths).find((template) => {
       const pattern = template.replace(/[.]/g, '\\.').replace(/\{\w+\}/g, '[^/]+');
-      return new RegExp(`^${pattern}$`).test(path);
+      return new RegExp(`^${pattern}/?$`).test(path);
     });
   }
 }

@@ -23,7 +23,7 @@ eachRedis(t, async (t, redis) => {
     await app.post('/item/add', itemOf(who, { productId: '2' }), TRUSTED);
     const answer = await share(app, who);
     const { code } = answer.json;
-    t.match(code, /^[A-Za-z0-9_-]{16}$/, 'at least 64 bits, and safe in a URL');
+    t.match(code, /^[a-z0-9]{19}$/, '98 bits, and the same in any case');
     const shareLink = `https://shop.example/apps/my-list/wishlist/share/${code}`;
     t.match(answer, { status: 200, text: JSON.stringify({ shareLink, code }) });
 
@@ -36,6 +36,27 @@ eachRedis(t, async (t, redis) => {
       ['2', '1'],
     );
   });
+
+  t.test(
+    'a code is found in any case and with a trailing slash, on the page and for its items',
+    async (t) => {
+      const { code, shareLink } = (await share(app, { sessionId: 'rewritten' })).json;
+      const { pathname } = new URL(shareLink);
+      for (const spelled of [
+        code,
+        code.toUpperCase(),
+        code.replace(/^.{9}/, (s: string) => s.toUpperCase()),
+      ]) {
+        for (const slash of ['', '/']) {
+          const found = await app.get(`/share/${spelled}/items${slash}`, TRUSTED);
+          t.match(found, { status: 200, json: { shareCode: code } }, spelled + slash);
+          for (const path of [`/wishlist/share/${spelled}`, pathname.replace(code, spelled)])
+            t.equal((await app.get(path + slash)).status, 200, path + slash);
+        }
+      }
+      t.equal((await app.get(`/wishlist/share/${code}//`)).status, 404);
+    },
+  );
 
   t.test('a profile keeps its code; each share is an event with channel, code and link', async (t) => {
     const who = { customerId: '9', device: 'mobile' };
@@ -142,7 +163,7 @@ eachRedis(t, async (t, redis) => {
     ];
     for (const body of bodies) t.equal((await app.post('/share', body, TRUSTED)).status, 400, String(body));
     t.same((await share(app, identity, 'x')).json.issues, [
-      { path: '/channel', message: 'must be one of Link, Email, Facebook, Twitter, Pinterest' },
+      { path: '/channel', message: 'must be one of Link, Email, Facebook, Twitter, Pinterest, null' },
     ]);
     t.same(await dumpRedis(redis, app.prefix), before);
   });

@@ -32,6 +32,9 @@ export const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
+/** The title of the only variant of a product that has none, which Shopify gives it. */
+const NO_VARIANTS = 'Default Title';
+
 /** A page's own words; the frame is put around them, or a theme's layout is. */
 export interface Content {
   readonly title: string;
@@ -62,7 +65,7 @@ function showItem(item: Item, language: Language, shopUrl: string): Html {
   const image = webAddress(item.image, shopUrl);
   // Escaped once, though each stands there twice.
   const title = html`${item.productTitle}`;
-  const variant = variantTitle ? html`${variantTitle}` : undefined;
+  const variant = variantTitle && variantTitle !== NO_VARIANTS ? html`${variantTitle}` : undefined;
   const name = variant === undefined ? title : html`${title}, ${variant}`;
   return html`
 <li class="wm-item${inventoryAvailable ? '' : ' wm-sold-out'}">
