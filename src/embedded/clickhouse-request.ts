@@ -29,6 +29,10 @@ const NOT_SETTINGS = new Set([
   'decompress',
   'client_protocol_version',
   'enable_http_compression',
+  // A request is a session of its own: a statement that only reads has no use for one, and the others come alone.
+  'session_id',
+  'session_timeout',
+  'session_check',
 ]);
 
 export interface Query {
@@ -40,6 +44,8 @@ export interface Query {
   readonly isInsert: boolean;
   /** Format of the answer. */
   readonly format: string;
+  /** In ClickHouse's own compression. */
+  readonly framed: boolean;
   readonly gzip: boolean;
 }
 
@@ -78,7 +84,9 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
       throw ClickHouseError.of('ACCESS_DENIED', `The user analyst may not change the setting '${name}'.`);
     else settings.push([name, value]);
   }
-  const format = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
+  const preset = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
+  const format = isInsert ? preset : (formatClause(statement) ?? preset);
+  refuseRevision(given, format);
   return {
     scope: {
       user,
@@ -91,9 +99,15 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
     sql,
     body,
     isInsert,
-    format: isInsert ? format : (formatClause(statement) ?? format),
+    format,
+    framed: isFramed(req),
     gzip: given.get('enable_http_compression') === '1' && /\bgzip\b/.test(header('accept-encoding') ?? ''),
   };
+}
+
+/** Also of a request that can't be read. */
+export function isFramed({ url = '' }: IncomingMessage): boolean {
+  return /[?&]compress=1(&|$)/.test(url);
 }
 
 /** @throws ClickHouseError where no user has these credentials. */
@@ -131,12 +145,22 @@ function readonlyOf(asked: readonly string[], atLeast: Tightness): Tightness {
 function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
   const lacks = (what: string) =>
     ClickHouseError.of('NOT_IMPLEMENTED', `${what} is not supported by the embedded ClickHouse.`);
-  if (given.get('compress') === '1' || given.get('decompress') === '1') {
-    throw lacks("ClickHouse's own compression (compress, decompress)");
-  }
+  if (given.get('decompress') === '1') throw lacks("ClickHouse's own compression of a request (decompress)");
   if (contentType.startsWith('multipart/form-data')) throw lacks('External data in a form');
   if (given.has('role')) throw lacks('role');
-  if (given.has('session_id')) throw lacks('session_id');
+}
+
+/** From this revision on, Native has a byte more after each column's type, which chDB does not write. */
+const NATIVE_WITH_SERIALIZATION = 54_454;
+
+/** Such a client would take the rows for something else. Older revisions find out by themselves what they get. */
+function refuseRevision(given: URLSearchParams, format: string): void {
+  const revision = Number(given.get('client_protocol_version') ?? 0);
+  if (format !== 'Native' || revision < NATIVE_WITH_SERIALIZATION) return;
+  throw ClickHouseError.of(
+    'NOT_IMPLEMENTED',
+    `The embedded ClickHouse writes Native for clients without client_protocol_version, and not for ${revision}; see docs/analysts.md for what to use with this tool.`,
+  );
 }
 
 /** Its parts as they came. */
