@@ -12,9 +12,10 @@ import { hostname } from 'node:os';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import type { ClickHouseEngine, Result } from './clickhouse-engine.js';
+import type { ClickHouseEngine } from './clickhouse-engine.js';
 import { ClickHouseError } from './clickhouse-errors.js';
 import { frame, framed } from './clickhouse-frames.js';
+import { laterNative } from './clickhouse-native.js';
 import { isFramed, type Query, readQuery } from './clickhouse-request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
@@ -106,7 +107,8 @@ export async function createHandler(
       ...(query.gzip ? { 'Content-Encoding': 'gzip' } : {}),
     });
     result.ends?.addEventListener('abort', () => setTimeout(() => res.destroy(), LAST_WORDS_MS).unref());
-    const chunks = withException(result, tag, told);
+    const rows = query.laterNative ? laterNative(result.chunks) : result.chunks;
+    const chunks = withException(rows, tag, told);
     const body = Readable.from(query.framed ? framed(chunks) : chunks, { objectMode: false });
     await (query.gzip ? pipeline(body, createGzip(), res) : pipeline(body, res));
   };
@@ -154,12 +156,12 @@ function isFromHere({ headers }: IncomingMessage): boolean {
 
 /** An error behind the first rows has no status left to go into: it is told at the end, as servers from 25.11 on do. */
 async function* withException(
-  result: Result,
+  chunks: AsyncIterable<Buffer>,
   tag: string,
   told: (error: ClickHouseError) => string,
 ): AsyncGenerator<Buffer> {
   try {
-    yield* result.chunks;
+    yield* chunks;
   } catch (error) {
     const text = told(ClickHouseError.from(error));
     yield Buffer.from(

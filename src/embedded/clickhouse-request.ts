@@ -6,6 +6,7 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Scope } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
+import { readsLaterNative } from './clickhouse-native.js';
 import { mayAnalystSet, roleOf, type User, userOf } from './clickhouse-users.js';
 
 /** Bodies are held whole, unpacked: an insert is all of it or nothing, whatever becomes of the connection. */
@@ -46,6 +47,8 @@ export interface Query {
   readonly format: string;
   /** In ClickHouse's own compression. */
   readonly framed: boolean;
+  /** For a client that reads Native of a later revision. */
+  readonly laterNative: boolean;
   readonly gzip: boolean;
 }
 
@@ -86,7 +89,6 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
   }
   const preset = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
   const format = isInsert ? preset : (formatClause(statement) ?? preset);
-  refuseRevision(given, format);
   return {
     scope: {
       user,
@@ -101,6 +103,7 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
     isInsert,
     format,
     framed: isFramed(req),
+    laterNative: readsLaterNative(format, given.get('client_protocol_version')),
     gzip: given.get('enable_http_compression') === '1' && /\bgzip\b/.test(header('accept-encoding') ?? ''),
   };
 }
@@ -148,19 +151,6 @@ function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
   if (given.get('decompress') === '1') throw lacks("ClickHouse's own compression of a request (decompress)");
   if (contentType.startsWith('multipart/form-data')) throw lacks('External data in a form');
   if (given.has('role')) throw lacks('role');
-}
-
-/** From this revision on, Native has a byte more after each column's type, which chDB does not write. */
-const NATIVE_WITH_SERIALIZATION = 54_454;
-
-/** Such a client would take the rows for something else. Older revisions find out by themselves what they get. */
-function refuseRevision(given: URLSearchParams, format: string): void {
-  const revision = Number(given.get('client_protocol_version') ?? 0);
-  if (format !== 'Native' || revision < NATIVE_WITH_SERIALIZATION) return;
-  throw ClickHouseError.of(
-    'NOT_IMPLEMENTED',
-    `The embedded ClickHouse writes Native for clients without client_protocol_version, and not for ${revision}; see docs/analysts.md for what to use with this tool.`,
-  );
 }
 
 /** Its parts as they came. */

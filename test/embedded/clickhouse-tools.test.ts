@@ -1,5 +1,4 @@
-// Analysts' tools connect to the embedded ClickHouse as they are set up at first, and what one of them would misread is
-// refused.
+// Analysts' tools connect to the embedded ClickHouse as they are set up at first.
 
 import t from 'tap';
 import { openShop } from './shop.js';
@@ -24,12 +23,6 @@ for (const { tool, params, headers, statements } of TOOLS)
 t.test('clickhouse-connect sees that Native has no block header here', async (t) => {
   const answer = await http({ client_protocol_version: '54405', query: 'SELECT 1 AS check FORMAT Native' });
   t.equal(answer.text, '\u0001\u0001\u0005check\u0005UInt8\u0001');
-});
-
-t.test('a client that reads Native of a later revision is refused, and other formats are not', async (t) => {
-  const later = { client_protocol_version: '54460', default_format: 'Native' };
-  t.match(await http({ ...later, query: 'SELECT 1' }), { status: 501, text: /docs\/analysts\.md/ });
-  t.match(await http({ ...later, query: 'SELECT 1 FORMAT TSV' }), { status: 200, text: '1\n' });
 });
 
 t.test('health checks are answered as a server answers them', async (t) => {

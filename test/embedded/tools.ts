@@ -120,6 +120,23 @@ export const TOOLS: readonly ToolRequest[] = [
     ],
   },
   {
+    tool: 'clickhouse-go over HTTP',
+    params: {
+      client_protocol_version: '54460',
+      database: 'shop',
+      default_format: 'Native',
+      enable_http_compression: '1',
+      max_execution_time: '65',
+    },
+    headers: { ...basic, 'accept-encoding': 'gzip', 'user-agent': 'grafana/12.0.0 clickhouse-go/2.40.0' },
+    statements: [
+      'SELECT displayName(), version(), revision(), timezone()',
+      'SELECT 1',
+      'SELECT name, type, position FROM system.columns LIMIT 5',
+      'SELECT * FROM shop.shown',
+    ],
+  },
+  {
     tool: "Grafana's plugin of Altinity",
     params: { default_format: 'JSON', max_execution_time: '60' },
     headers: { 'x-clickhouse-user': 'analyst', ...text },
