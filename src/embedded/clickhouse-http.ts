@@ -36,6 +36,7 @@ export async function createHandler(
   engine: ClickHouseEngine,
   servicePassword: string,
 ): Promise<RequestListener> {
+  await engine.prepare();
   const [version = '', timezone = ''] = await engine.column(
     'SELECT arrayJoin([version(), serverTimezone()])',
   );
