@@ -29,9 +29,10 @@ export async function sql({ args, config, stdin, stdout }: Program<'sql'>): Prom
   });
   if (answer.statusCode !== 200) throw new StartupError(escapeControls(oneLine(await text(answer))));
   try {
-    if (stdout.isTTY) await pipeline(answer.setEncoding('utf8'), harmless, stdout, { end: false });
-    else await pipeline(answer, stdout, { end: false });
+    if (stdout.isTTY) await pipeline(answer, untilError, harmless, stdout, { end: false });
+    else await pipeline(answer, untilError, stdout, { end: false });
   } catch (error) {
+    if (error instanceof StartupError) throw error;
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return 0; // `| head` has seen enough
     throw new StartupError(`The answer broke off: ${(error as Error).message}.`);
   }
@@ -46,8 +47,26 @@ function escapeControls(text: string): string {
   return text.replace(CONTROLS, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-async function* harmless(chunks: AsyncIterable<string>): AsyncGenerator<string> {
-  for await (const chunk of chunks) yield escapeControls(chunk);
+async function* harmless(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  for await (const chunk of chunks) yield escapeControls(decoder.decode(chunk, { stream: true }));
+}
+
+/** What ClickHouse may say of an error at the end of an answer: 16 KiB, and what stands around it. */
+const ERROR_BYTES = 20 * 1024;
+
+/** @throws StartupError where the answer ends with an error: one after the first rows can't change the status any more. */
+async function* untilError(answer: IncomingMessage): AsyncGenerator<Buffer> {
+  let end = Buffer.alloc(0);
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    end = Buffer.concat([end, chunk]).subarray(-ERROR_BYTES);
+    yield chunk;
+  }
+  const tag = answer.headers['x-clickhouse-exception-tag'];
+  if (tag === undefined) return;
+  const [, words] = end.toString().split(`\r\n__exception__\r\n${tag}\r\n`);
+  const error = words?.slice(0, words.lastIndexOf(`\n`, words.lastIndexOf(` ${tag}`)));
+  if (error !== undefined) throw new StartupError(escapeControls(oneLine(error)));
 }
 
 interface Arguments {
@@ -81,7 +100,8 @@ function endpoint(
       );
     return new URL(service);
   }
-  const port = CLICKHOUSE_PORT || (service && new URL(service).port);
+  // What runs says itself where; CLICKHOUSE_PORT is for those who may not read its folder.
+  const port = service ? new URL(service).port : CLICKHOUSE_PORT;
   if (!port) throw new StartupError('Set CLICKHOUSE_PORT or CLICKHOUSE_URL to where ClickHouse listens.');
   return new URL(`http://analyst@127.0.0.1:${port}`);
 }

@@ -83,8 +83,8 @@ export class ClickHouseEngine {
   };
   readonly #inserts = new Slots(INSERTS);
   readonly #analystSeconds: number;
-  #tableFunctions: Promise<ReadonlySet<string>> | undefined;
-  #memory: Promise<string[]> | undefined;
+  #tableFunctions: ReadonlySet<string> = new Set();
+  #analystBounds: Bounds = {};
 
   /**
    * @param access the argument of chDB that names users and grants
@@ -96,6 +96,18 @@ export class ClickHouseEngine {
     this.#analystSeconds = analystSeconds;
     this.#connections = new ClickHouseConnections(chdb, dir, access);
     this.#bodies = new BodyFiles(dir); // the folder is ours by now
+  }
+
+  /** Before the first request: asks what statements are judged and bounded by. */
+  async prepare(): Promise<void> {
+    this.#tableFunctions = new Set(await this.column('SELECT lower(name) FROM system.table_functions'));
+    const [bytes] = await this.column(
+      "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'",
+    );
+    this.#analystBounds = {
+      ...ANALYST_BOUNDS,
+      max_memory_usage: Math.floor(Number(bytes) * MEMORY_SHARE),
+    };
   }
 
   /** Runs a statement of our own and answers its one column. */
@@ -197,12 +209,8 @@ export class ClickHouseEngine {
    * @throws ClickHouseError where the role may not run it, or it is no statement.
    */
   async #judge({ user }: Scope, sql: string): Promise<boolean> {
-    this.#tableFunctions ??= this.column('SELECT lower(name) FROM system.table_functions').then(
-      (all) => new Set(all),
-    );
-    const tableFunctions = await this.#tableFunctions;
     if (sql.includes('\0')) throw ClickHouseError.of('SYNTAX_ERROR', 'Syntax error: a zero byte.');
-    return judge(await this.#canonical(sql), roleOf(user), tableFunctions);
+    return judge(await this.#canonical(sql), roleOf(user), this.#tableFunctions);
   }
 
   async #canonical(sql: string): Promise<string> {
@@ -243,7 +251,7 @@ export class ClickHouseEngine {
       const ends = onlyReads ? limit : NEVER;
       const { connection, release } = await this.#connections.lease(
         scope,
-        await this.#boundsOf(scope, bounds),
+        this.#boundsOf(scope, bounds),
         ends,
       );
       let held = true;
@@ -263,13 +271,8 @@ export class ClickHouseEngine {
     }
   }
 
-  async #boundsOf(scope: Scope, more: Bounds): Promise<Bounds> {
-    if (!isLimited(scope)) return {};
-    this.#memory ??= this.column(
-      "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'",
-    );
-    const [bytes] = await this.#memory;
-    return { ...ANALYST_BOUNDS, ...more, max_memory_usage: Math.floor(Number(bytes) * MEMORY_SHARE) };
+  #boundsOf(scope: Scope, more: Bounds): Bounds {
+    return isLimited(scope) ? { ...this.#analystBounds, ...more } : {};
   }
 
   /**
@@ -282,7 +285,7 @@ export class ClickHouseEngine {
     try {
       const { connection, release } = await this.#connections.lease(
         { ...scope, settings, readonly: scope.readonly || 2 },
-        await this.#boundsOf(scope, {}),
+        this.#boundsOf(scope, {}),
         ends,
       );
       try {

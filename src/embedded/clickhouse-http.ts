@@ -1,8 +1,8 @@
 // ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http) over the engine, so that
 // @clickhouse/client, curl and dashboards meet what a server shows them: headers, statuses, error texts.
 //
-// Left out on purpose, and refused with a sentence: ClickHouse's own compression, external tables in forms,
-// roles, sessions. Users are those of clickhouse-users.ts. It serves this machine only. A browser's page of another origin is
+// Left out on purpose, and refused with a sentence: ClickHouse's own compression of requests, external tables in forms,
+// roles. A session is one request. Users are those of clickhouse-users.ts. It serves this machine only. A browser's page of another origin is
 // refused, by Sec-Fetch-Site, Origin and Host, and may not have an answer as script or image: the analyst needs no
 // password, and a page in the browser of this machine must not be one.
 
@@ -12,9 +12,11 @@ import { hostname } from 'node:os';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import type { ClickHouseEngine, Result } from './clickhouse-engine.js';
+import type { ClickHouseEngine } from './clickhouse-engine.js';
 import { ClickHouseError } from './clickhouse-errors.js';
-import { type Query, readQuery } from './clickhouse-request.js';
+import { frame, framed } from './clickhouse-frames.js';
+import { laterNative } from './clickhouse-native.js';
+import { isFramed, type Query, readQuery } from './clickhouse-request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 
@@ -34,6 +36,7 @@ export async function createHandler(
   engine: ClickHouseEngine,
   servicePassword: string,
 ): Promise<RequestListener> {
+  await engine.prepare();
   const [version = '', timezone = ''] = await engine.column(
     'SELECT arrayJoin([version(), serverTimezone()])',
   );
@@ -52,13 +55,14 @@ export async function createHandler(
 
   const told = (error: ClickHouseError) => `${error.message} (version ${version} (official build))\n`;
 
-  const fail = (res: ServerResponse, error: ClickHouseError): void => {
+  const fail = (req: IncomingMessage, res: ServerResponse, error: ClickHouseError): void => {
     res.writeHead(error.status, {
       ...common,
       'Content-Type': TEXT,
       'X-ClickHouse-Exception-Code': String(error.code),
     });
-    res.end(told(error));
+    const text = Buffer.from(told(error));
+    res.end(isFramed(req) ? frame(text) : text);
   };
 
   const answer = async (res: ServerResponse, query: Query): Promise<void> => {
@@ -104,7 +108,9 @@ export async function createHandler(
       ...(query.gzip ? { 'Content-Encoding': 'gzip' } : {}),
     });
     result.ends?.addEventListener('abort', () => setTimeout(() => res.destroy(), LAST_WORDS_MS).unref());
-    const body = Readable.from(withException(result, tag, told), { objectMode: false });
+    const rows = query.laterNative ? laterNative(result.chunks) : result.chunks;
+    const chunks = withException(rows, tag, told);
+    const body = Readable.from(query.framed ? framed(chunks) : chunks, { objectMode: false });
     await (query.gzip ? pipeline(body, createGzip(), res) : pipeline(body, res));
   };
 
@@ -121,7 +127,7 @@ export async function createHandler(
     }
     if (!isFromHere(req))
       throw ClickHouseError.of('ACCESS_DENIED', 'Pages of another origin have no access.');
-    if (req.method === 'GET' && !url.searchParams.has('query')) {
+    if ((req.method === 'GET' || req.method === 'HEAD') && !url.searchParams.has('query')) {
       res.writeHead(200, { ...common, 'Content-Type': TEXT }).end('Ok.\n');
       return;
     }
@@ -137,7 +143,7 @@ export async function createHandler(
   return (req, res) => {
     handle(req, res).catch((error) => {
       if (res.headersSent) res.destroy();
-      else fail(res, ClickHouseError.from(error));
+      else fail(req, res, ClickHouseError.from(error));
     });
   };
 }
@@ -151,12 +157,12 @@ function isFromHere({ headers }: IncomingMessage): boolean {
 
 /** An error behind the first rows has no status left to go into: it is told at the end, as servers from 25.11 on do. */
 async function* withException(
-  result: Result,
+  chunks: AsyncIterable<Buffer>,
   tag: string,
   told: (error: ClickHouseError) => string,
 ): AsyncGenerator<Buffer> {
   try {
-    yield* result.chunks;
+    yield* chunks;
   } catch (error) {
     const text = told(ClickHouseError.from(error));
     yield Buffer.from(

@@ -6,6 +6,7 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Scope } from './clickhouse-connections.js';
 import { ClickHouseError } from './clickhouse-errors.js';
+import { readsLaterNative } from './clickhouse-native.js';
 import { mayAnalystSet, roleOf, type User, userOf } from './clickhouse-users.js';
 
 /** Bodies are held whole, unpacked: an insert is all of it or nothing, whatever becomes of the connection. */
@@ -29,6 +30,10 @@ const NOT_SETTINGS = new Set([
   'decompress',
   'client_protocol_version',
   'enable_http_compression',
+  // A request is a session of its own: a statement that only reads has no use for one, and the others come alone.
+  'session_id',
+  'session_timeout',
+  'session_check',
 ]);
 
 export interface Query {
@@ -40,6 +45,10 @@ export interface Query {
   readonly isInsert: boolean;
   /** Format of the answer. */
   readonly format: string;
+  /** In ClickHouse's own compression. */
+  readonly framed: boolean;
+  /** For a client that reads Native of a later revision. */
+  readonly laterNative: boolean;
   readonly gzip: boolean;
 }
 
@@ -78,7 +87,8 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
       throw ClickHouseError.of('ACCESS_DENIED', `The user analyst may not change the setting '${name}'.`);
     else settings.push([name, value]);
   }
-  const format = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
+  const preset = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
+  const format = isInsert ? preset : (formatClause(statement) ?? preset);
   return {
     scope: {
       user,
@@ -91,9 +101,16 @@ export async function readQuery(req: IncomingMessage, url: URL, servicePassword:
     sql,
     body,
     isInsert,
-    format: isInsert ? format : (formatClause(statement) ?? format),
+    format,
+    framed: isFramed(req),
+    laterNative: readsLaterNative(format, given.get('client_protocol_version')),
     gzip: given.get('enable_http_compression') === '1' && /\bgzip\b/.test(header('accept-encoding') ?? ''),
   };
+}
+
+/** Also of a request that can't be read. */
+export function isFramed({ url = '' }: IncomingMessage): boolean {
+  return /[?&]compress=1(&|$)/.test(url);
 }
 
 /** @throws ClickHouseError where no user has these credentials. */
@@ -131,12 +148,9 @@ function readonlyOf(asked: readonly string[], atLeast: Tightness): Tightness {
 function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
   const lacks = (what: string) =>
     ClickHouseError.of('NOT_IMPLEMENTED', `${what} is not supported by the embedded ClickHouse.`);
-  if (given.get('compress') === '1' || given.get('decompress') === '1') {
-    throw lacks("ClickHouse's own compression (compress, decompress)");
-  }
+  if (given.get('decompress') === '1') throw lacks("ClickHouse's own compression of a request (decompress)");
   if (contentType.startsWith('multipart/form-data')) throw lacks('External data in a form');
   if (given.has('role')) throw lacks('role');
-  if (given.has('session_id')) throw lacks('session_id');
 }
 
 /** Its parts as they came. */

@@ -27,7 +27,7 @@ export function banner(facts: BannerFacts): string {
   const visit = '{"identity":{"sessionId":"s-1","device":"desktop"},"productHandle":"red-shoe"}';
   const event =
     '{"identity":{"sessionId":"s-1","device":"desktop"},"type":"add","payload":{"productId":"1001","source":"pdp"}}';
-  // `sql` looks where CLICKHOUSE_PORT or its default says; a port taken for 0 it has to be told.
+  // For a shell whose DATA_DIR is another, where `sql` finds no port; it goes by CLICKHOUSE_PORT or its default there.
   const where =
     clickhousePort === undefined || clickhousePort === DEFAULT_PORT
       ? ''

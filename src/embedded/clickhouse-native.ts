@@ -1,0 +1,174 @@
+// Native for clients of a later revision, which say so by `client_protocol_version` (Grafana's plugin does). chDB writes
+// revision 0; later ones have a head before each block, and after each column's type a byte that says how its values are
+// written. To find where a column ends, its values are measured by its type.
+
+import { ClickHouseError } from './clickhouse-errors.js';
+
+/** The first revision that has that byte; a client of an older one finds out by itself what it gets. */
+const WITH_SERIALIZATION = 54_454;
+
+/** Field 1, no overflow rows; field 2, an Int32, no bucket; the end. */
+const BLOCK_HEAD = Buffer.of(1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0);
+const AS_EVER = Buffer.of(0);
+
+const BYTES: Readonly<Record<string, number>> = {
+  ...{
+    Bool: 1,
+    Nothing: 1,
+    Int8: 1,
+    UInt8: 1,
+    Enum8: 1,
+    Int16: 2,
+    UInt16: 2,
+    Enum16: 2,
+    BFloat16: 2,
+    Date: 2,
+  },
+  ...{ Int32: 4, UInt32: 4, Float32: 4, Date32: 4, DateTime: 4, IPv4: 4, Int64: 8, UInt64: 8, Float64: 8 },
+  ...{ DateTime64: 8, Int128: 16, UInt128: 16, UUID: 16, IPv6: 16, Int256: 32, UInt256: 32 },
+};
+
+export function readsLaterNative(format: string, revision: string | null): boolean {
+  return format === 'Native' && Number(revision) >= WITH_SERIALIZATION;
+}
+
+/**
+ * @param chunks whole blocks, one or more in each
+ * @throws ClickHouseError where a column is of a type that it can't measure
+ */
+export async function* laterNative(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) yield new Blocks(chunk).converted();
+}
+
+class Blocks {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  converted(): Buffer {
+    const parts: Buffer[] = [];
+    while (this.#at < this.#bytes.length) {
+      const begin = this.#at;
+      const columns = this.#varint();
+      const rows = this.#varint();
+      parts.push(BLOCK_HEAD, this.#bytes.subarray(begin, this.#at));
+      for (let i = 0; i < columns; i++) {
+        const head = this.#at;
+        this.#text();
+        const type = this.#text();
+        const values = this.#at;
+        if (rows > 0) this.#skipVersions(type);
+        this.#skip(type, rows);
+        parts.push(this.#bytes.subarray(head, values), AS_EVER, this.#bytes.subarray(values, this.#at));
+      }
+    }
+    return Buffer.concat(parts);
+  }
+
+  #varint(): number {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = this.#bytes.readUInt8(this.#at++);
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) return value;
+    }
+  }
+
+  #text(): string {
+    const length = this.#varint();
+    this.#at += length;
+    return this.#bytes.toString('utf8', this.#at - length, this.#at);
+  }
+
+  /** Before a column's values, for each LowCardinality in its type. */
+  #skipVersions(type: string): void {
+    const { name, inner } = parse(type);
+    if (name === 'LowCardinality') this.#at += 8;
+    else if (/^(Array|Map|Tuple|SimpleAggregateFunction)$/.test(name))
+      for (const one of listOf(inner)) this.#skipVersions(withoutName(one));
+  }
+
+  #skip(type: string, rows: number): void {
+    if (rows === 0) return;
+    const { name, inner } = parse(type);
+    const bytes = BYTES[name] ?? (name.startsWith('Interval') ? 8 : undefined);
+    if (bytes !== undefined) this.#at += bytes * rows;
+    else if (name === 'String') this.#skipTexts(rows);
+    else if (name === 'FixedString') this.#at += Number(inner) * rows;
+    else if (name === 'Decimal') this.#at += decimalBytes(Number.parseInt(inner, 10)) * rows;
+    else if (name === 'Nullable') {
+      this.#at += rows;
+      this.#skip(inner, rows);
+    } else if (name === 'LowCardinality') this.#skipDictionary(inner);
+    else if (name === 'Array') this.#skip(inner, this.#skipOffsets(rows));
+    else if (name === 'Map') {
+      const pairs = this.#skipOffsets(rows);
+      for (const one of listOf(inner)) this.#skip(one, pairs);
+    } else if (name === 'Tuple') for (const one of listOf(inner)) this.#skip(withoutName(one), rows);
+    else if (name === 'SimpleAggregateFunction') this.#skip(listOf(inner).at(-1) ?? '', rows);
+    else
+      throw ClickHouseError.of(
+        'NOT_IMPLEMENTED',
+        `The embedded ClickHouse can't write ${type} for this client; select it by toString() or another function.`,
+      );
+  }
+
+  #skipTexts(rows: number): void {
+    for (let i = 0; i < rows; i++) {
+      const length = this.#varint();
+      this.#at += length;
+    }
+  }
+
+  /** Values that are there, each once, and for each row which of them it has. */
+  #skipDictionary(inner: string): void {
+    const width = 1 << this.#bytes.readUInt8(this.#at);
+    const values = Number(this.#bytes.readBigUInt64LE(this.#at + 8));
+    this.#at += 16;
+    this.#skip(inner.replace(/^Nullable\((.*)\)$/s, '$1'), values);
+    const rows = Number(this.#bytes.readBigUInt64LE(this.#at));
+    this.#at += 8 + width * rows;
+  }
+
+  /** @returns how many values all rows have together */
+  #skipOffsets(rows: number): number {
+    this.#at += 8 * rows;
+    return Number(this.#bytes.readBigUInt64LE(this.#at - 8));
+  }
+}
+
+function parse(type: string): { name: string; inner: string } {
+  const [, name = '', inner = ''] = /^(\w+)(?:\((.*)\))?$/s.exec(type) ?? [];
+  return { name, inner };
+}
+
+function decimalBytes(digits: number): number {
+  if (digits <= 9) return 4;
+  if (digits <= 18) return 8;
+  return digits <= 38 ? 16 : 32;
+}
+
+/** Types that stand between commas, which may be within brackets and quotes, too. */
+function listOf(inner: string): string[] {
+  const found: string[] = [];
+  let depth = 0;
+  let one = '';
+  for (const [token] of inner.matchAll(/'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`|./gs)) {
+    if (token === '(') depth++;
+    if (token === ')') depth--;
+    if (token !== ',' || depth > 0) one += token;
+    else {
+      found.push(one.trim());
+      one = '';
+    }
+  }
+  return one.trim() === '' ? found : [...found, one.trim()];
+}
+
+/** A tuple's elements may have names. */
+function withoutName(element: string): string {
+  return /^(?:`(?:\\.|[^`\\])*`|\w+)\s+(.*)$/s.exec(element)?.[1] ?? element;
+}
