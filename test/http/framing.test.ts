@@ -74,7 +74,11 @@ t.test('framing', async (t) => {
     for (const method of ['POST', 'GET', 'HEAD']) {
       const wire = await Wire.open(t, app.port);
       wire.send(`${method} ${PATH} HTTP/1.1\r\nhost: x\r\ntransfer-encoding:\r\n\r\n`);
-      t.match(await wire.next({ withoutBody: method === 'HEAD' }), { status: 400, headers: { connection: 'close' } }, method);
+      t.match(
+        await wire.next({ withoutBody: method === 'HEAD' }),
+        { status: 400, headers: { connection: 'close' } },
+        method,
+      );
       wire.send(SMUGGLED);
       t.notMatch(await wire.ended(), /smuggled/, `${method}: the connection has ended`);
     }
