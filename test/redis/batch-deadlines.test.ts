@@ -48,12 +48,14 @@ t.test('an operation that is late', async (t) => {
   const lines = async () =>
     (await client.xrange('b:{a}:stream', '-', '+')).flatMap(([, fields]) => fields[3]?.trim().split('\n'));
 
+  /** Batches of the test's batcher that are on their way, or were. */
+  let sent = 0;
   /** A batcher whose calls wait for `hold` before each goes to Redis. */
   const heldBatcher = (hold: (batch: number) => unknown, isCluster = false, addressOf = () => '') => {
-    let batch = 0;
+    sent = 0;
     const held = {
       async send(...args: Parameters<Sender['send']>) {
-        const answer = await hold(batch++);
+        const answer = await hold(sent++);
         return answer ?? sender.send(...args);
       },
     } as unknown as Sender;
@@ -74,8 +76,9 @@ t.test('an operation that is late', async (t) => {
   const occupyLanes = async (batcher: Batcher<Line, unknown>) => {
     const busy = [];
     for (let lane = 0; lane < LANES; lane++) {
+      const before = sent;
       busy.push(outcomeOf(batcher, `lane${lane}`));
-      await sleep(1);
+      await until('it has a lane of its own', () => sent > before);
     }
     return busy;
   };
@@ -85,11 +88,7 @@ t.test('an operation that is late', async (t) => {
 
   t.test('is refused on its own; younger ones that waited with it are applied', async (t) => {
     const [released, release] = later<void>();
-    const sent: number[] = [];
-    const batcher = heldBatcher((batch) => {
-      sent.push(batch);
-      return batch < LANES ? released : undefined;
-    });
+    const batcher = heldBatcher((batch) => (batch < LANES ? released : undefined));
     const busy = await occupyLanes(batcher);
     const born = performance.now();
     const old = outcomeOf(batcher, 'old');
@@ -99,7 +98,7 @@ t.test('an operation that is late', async (t) => {
     await Promise.all(busy);
     t.equal(await old, 'unavailable');
     t.same(await Promise.all(young), ['applied', 'applied']);
-    t.equal(sent.length, LANES + 1, 'Redis was not asked for what it would refuse');
+    t.equal(sent, LANES + 1, 'Redis was not asked for what it would refuse');
     t.notOk((await lines()).includes('old'), 'refused, and so not applied');
     await batcher.close();
   });
@@ -134,7 +133,7 @@ t.test('an operation that is late', async (t) => {
     );
     const born = performance.now();
     const old = outcomeOf(batcher, 'old');
-    await sleep(1);
+    await until('it is sent', () => sent === 1);
     address = undefined;
     const busy = await occupyLanes(batcher);
     await untilAge(born, 0.5);
