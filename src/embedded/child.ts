@@ -170,7 +170,12 @@ class Run {
     const isCut = this.#tail.length === TAIL_BYTES;
     const whole = isCut ? this.#tail.slice(this.#tail.indexOf('\n') + 1) : this.#tail;
     // What was tried again and failed in the same way is said once.
-    const lines = new Set(whole.trim().split('\n').map((line) => line.replace(REDIS_STAMP, '')));
+    const lines = new Set(
+      whole
+        .trim()
+        .split('\n')
+        .map((line) => line.replace(REDIS_STAMP, '')),
+    );
     const words = [...lines].slice(-3).reverse().join(' | ');
     return words ? `${words} (${this.#reason})` : this.#reason;
   }
