@@ -27,14 +27,14 @@ eachRedis(t, async (t, redis) => {
   };
   /** Lets something happen after the profile was looked at, and before its maker's door is. */
   const inBetween = (doors: Doors, act: () => Promise<unknown>) => {
-    const where = doors.where.bind(doors);
+    const look = doors.look.bind(doors);
     let hasHappened = false;
-    doors.where = async (name) => {
+    doors.look = async (name) => {
       if (!hasHappened) {
         hasHappened = true;
         await act();
       }
-      return where(name);
+      return look(name);
     };
   };
 

@@ -58,8 +58,6 @@ const SHAS: Readonly<Record<string, string>> = {
   'settle-guest': '52577177a82ed87fbb40d1cde5a95e24bf81f0d7',
   shards: 'd59efc34c6f7e2299d6112d5880cd5008f9031c7',
   'share-of': 'e543b0b44b241ab69decd1be37dd7fe509779629',
-  'upgrade-door': 'c12a6d50eef963a3fef4120fc82dff5dd81a80d4',
-  upgraded: '4751ced07974af6c7283a1b4aaa0c3c5a568c730',
   'visit-once': 'e8e91de3cc8493ed733e8d0d830f17df51afeb2c',
   visits: '7ede90bfacb4ca517e2a86c86759489a3c9ffbf0',
   wishlist: '50101151264e862783b9ba70c16df570e6d87174',
