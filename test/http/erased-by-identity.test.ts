@@ -100,29 +100,38 @@ eachRedis(t, async (t, redis) => {
     ['long ids, which Redis holds hashed', `c${LONG}`, `s${LONG}`],
     ["ids with SQL's own characters", "5503' OR 1=1 --\\", "by-name-3\\', 'x"],
   ] as const) {
-    t.test(`a purchase under a derived profile is told and erased by the customer id: ${how}`, async (t) => {
-      const named = `customer_id = {c: String}`;
-      const count = async () => {
+    t.test(`rows under another visitor's profile go with the id that they name: ${how}`, async (t) => {
+      const count = async (column: string, id: string) => {
         const answer = await client.query({
-          query: `SELECT toUInt32(count()) AS n FROM events_stored WHERE ${named} OR session_id = {s: String}`,
-          query_params: { c: customerId, s: sessionId },
+          query: `SELECT toUInt32(count()) AS n FROM events_stored WHERE ${column} = {id: String}`,
+          query_params: { id },
           format: 'JSONEachRow',
         });
         return (await answer.json<{ n: number }>())[0]?.n;
       };
-      // An order of a customer who is unknown yet; its profile is another one once the session's becomes the customer's.
-      await order(customerId);
+      // The order of a guest names a customer, and belongs to the guest's profile.
       await event({ sessionId });
-      await event({ customerId, sessionId });
+      await order(customerId, sessionId);
       await event({ customerId: 'bystander' });
-      await until('all is in ClickHouse', async () => (await count()) === 3);
-      const { events, purchases } = await read({ customerId });
-      t.equal(events.length, 2);
-      t.equal(purchases.length, 1, 'told');
-      t.same(await erase({ customerId }), { erased: true });
+      await until('all is in ClickHouse', async () => (await count('session_id', sessionId)) === 2);
+      t.equal((await read({ customerId })).purchases.length, 1, 'told');
+      await erase({ customerId });
       t.match(await read({ customerId }), { events: [], purchases: [] });
       await untilErased();
-      t.equal(await count(), 0, 'gone');
+      t.equal(await count('customer_id', customerId), 0, 'gone');
+      t.equal(await count('session_id', sessionId), 1, "the guest's other rows stay");
+
+      // The session was one customer's, and is another one's now.
+      const [first, second] = [{ customerId: `1${customerId}` }, { customerId: `2${customerId}` }];
+      await event({ ...first, sessionId });
+      await event(first);
+      await event({ ...second, sessionId });
+      await until('all is in ClickHouse', async () => (await count('session_id', sessionId)) === 3);
+      t.equal((await read(second)).events.length, 3, 'told');
+      t.same(await erase({ sessionId }), { erased: true });
+      await untilErased();
+      t.equal(await count('session_id', sessionId), 0, 'gone');
+      t.equal(await count('customer_id', first.customerId), 1, "the first customer's other rows stay");
       t.equal(await steps(), 0, 'also what analysts query of it');
       t.ok(await rows("customer_id = 'bystander'"), "another visitor's rows stay");
     });
