@@ -41,8 +41,8 @@ export const GONE_MS = STOP_MS + 2_000;
 /** A child that lived this long has its failures forgotten. */
 const STEADY_MS = 30_000;
 const TAIL_BYTES = 4_096;
-/** What Redis and Valkey begin each line of their log with: `<pid>:M <time> # `. */
-const REDIS_STAMP = /^\d+:[A-Z] .{15,30}? [#*.-] /;
+/** Redis and Valkey begin each line of their log with `<pid>:M <time> # `, and only the last one is the reason. */
+const BEFORE_REDIS_REASON = /^.*\b\d+:[A-Z] [^#*|]{15,30} [#*] /;
 
 /** What to run. */
 export interface Command {
@@ -165,19 +165,14 @@ class Run {
     return this.#ended.signal;
   }
 
-  /** The last lines that it wrote, the last one first: that is the reason. And how it ended. */
+  /** How it ended, and its last words. */
   get reason(): string {
     const isCut = this.#tail.length === TAIL_BYTES;
     const whole = isCut ? this.#tail.slice(this.#tail.indexOf('\n') + 1) : this.#tail;
     // What was tried again and failed in the same way is said once.
-    const lines = new Set(
-      whole
-        .trim()
-        .split('\n')
-        .map((line) => line.replace(REDIS_STAMP, '')),
-    );
-    const words = [...lines].slice(-3).reverse().join(' | ');
-    return words ? `${words} (${this.#reason})` : this.#reason;
+    const lines = new Set(whole.trim().split('\n'));
+    const words = [...lines].slice(-3).join(' | ').replace(BEFORE_REDIS_REASON, '');
+    return words ? `${this.#reason}: ${words}` : this.#reason;
   }
 
   kill(signal: NodeJS.Signals): void {

@@ -405,6 +405,8 @@ t.test('a code of mixed case from before goes on working, in that case', async (
   t.teardown(() => client.disconnect());
   const old = 'g7I3D3eDgLwDwpr-';
   await client.copy(keys.share(code), keys.share(old));
+  const profileId = (await client.get(keys.share(code))) as string;
+  await client.hset(keys.profile(profileId), 'share', old);
   t.match(await app.get(`/share/${old}/items`, TRUSTED), {
     status: 200,
     json: { shareCode: old, items: [{}] },
