@@ -7,6 +7,7 @@ import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
 import { startDashboard } from '../../src/dashboard/server.js';
+import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
 import { asDashboard } from '../../src/embedded/clickhouse-users.js';
 import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
@@ -28,8 +29,15 @@ export interface DashboardWorld {
 }
 
 /** @param isEmpty a shop without any visitor */
-export async function dashboardWorld(t: Test, isEmpty = false): Promise<DashboardWorld> {
-  const server = await startTestClickHouse({ readable: { database: 'shop', tables: ANALYST_TABLES } });
+export async function dashboardWorld(
+  t: Test,
+  isEmpty = false,
+  spec: Partial<ClickHouseSpec> = {},
+): Promise<DashboardWorld> {
+  const server = await startTestClickHouse({
+    ...spec,
+    readable: { database: 'shop', tables: ANALYST_TABLES },
+  });
   let isUp = true;
   const stopClickHouse = async () => {
     if (isUp) await server.stop();

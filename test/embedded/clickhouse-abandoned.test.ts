@@ -9,7 +9,8 @@ import { dashboardWorld, MONTH } from '../dashboard/world.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
 import { until } from '../harness/until.js';
 
-const world = await dashboardWorld(t);
+// Nothing ends by its limit.
+const world = await dashboardWorld(t, false, { analystSeconds: 86_400 });
 const { client, clickhouseUrl } = world;
 const { origin } = new URL(clickhouseUrl);
 const cookie = await world.logIn();
