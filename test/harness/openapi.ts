@@ -71,7 +71,9 @@ export class Contract {
   #find(path: string): string | undefined {
     return Object.keys(this.document.paths).find((template) => {
       const pattern = template.replace(/[.]/g, '\\.').replace(/\{\w+\}/g, '[^/]+');
-      return new RegExp(`^${pattern}/?$`).test(path);
+      // A share code may have a slash behind it.
+      const slash = template.includes('share') ? '/?' : '';
+      return new RegExp(`^${pattern}${slash}$`).test(path);
     });
   }
 }
