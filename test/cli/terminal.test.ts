@@ -69,7 +69,10 @@ t.test(
     t.match(screen, '\u001b[32mINFO', 'with colour');
     const plain = stripVTControlCharacters(screen);
     t.match(plain, /^\[\d\d:\d\d:\d\d\] WARN \(serve\): no caller may save items .* set API_KEYS/m);
-    t.match(plain, /^\[\d\d:\d\d:\d\d\] INFO \(serve\): serving \{"host":"127\.0\.0\.1","port":\d+,"uws":"[^"]+"\}$/m);
+    t.match(
+      plain,
+      /^\[\d\d:\d\d:\d\d\] INFO \(serve\): serving \{"host":"127\.0\.0\.1","port":\d+,"uws":"[^"]+"\}$/m,
+    );
 
     const piped = spawnWishmeter({ args: ['serve'], env });
     await until('it serves', () => piped.stdout().includes('serving'));
