@@ -73,8 +73,8 @@ t.test('ClickHouse is away, and comes back', async (t) => {
   const headers = { ...TRUSTED, ...JSON_TYPE, 'x-shopify-event-id': 'e-3' };
   t.equal((await app.post('/webhook/customers/redact', redact, headers)).status, 200);
   await until(
-    'all three are erased from Redis',
-    async () => (await figure('wishmeter_pending_erasures')) === 3,
+    'all three, each a profile and an identity, are erased from Redis',
+    async () => (await figure('wishmeter_pending_erasures')) === 6,
   );
   t.equal(await openRedactions(), 1);
 
@@ -96,7 +96,7 @@ t.test('ClickHouse is away, and comes back', async (t) => {
     until('the erasures are due', async () => (await eraseWaiting(spec, 0)) > 0),
     { code: /^ECONN(REFUSED|RESET)$/ },
   );
-  t.equal(await figure('wishmeter_pending_erasures'), 3, 'a flusher that fails forgets none');
+  t.equal(await figure('wishmeter_pending_erasures'), 6, 'a flusher that fails forgets none');
 
   comeBack();
   await until('they are erased from ClickHouse', async () => {
