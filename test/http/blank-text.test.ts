@@ -124,6 +124,10 @@ t.test('an item may have no image, and its share page has none either', async (t
     t.equal(page.status, 200);
     t.notMatch(page.text, '<img');
     t.notMatch(page.text, 'og:image');
+    await post('/item/remove', { identity, productId: 1001, variantId: 2002, event: 'moveToCart' });
+    const { type, payload } = (await eventsOf(redis, app, identity)).at(-1) ?? {};
+    t.equal(type, 'moveToCart');
+    t.match(JSON.parse(payload as string), { productId: '1001', image: null });
   }
 });
 
