@@ -3,6 +3,7 @@
 
 import { createHmac } from 'node:crypto';
 import t from 'tap';
+import { parseJson } from '../../src/validation/json.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { proxied, SECRET, signed } from '../harness/app-proxy.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -53,15 +54,18 @@ t.test('a fault of JSON is told with its line and column', async (t) => {
   }
 });
 
-t.test('a fault that takes long to find, or one of many, is told without its place', async (t) => {
+t.test('a fault that takes long to find, or one of many, has no place in its sentence', async (t) => {
   const error = 'The body is not valid JSON.';
-  const deep = '['.repeat(16_000);
-  for (const body of [`{"a":"${'x'.repeat(16 * 1024)}",}`, deep])
+  for (const body of [`{"a":"${'x'.repeat(16 * 1024)}",}`, '['.repeat(16_000)])
     t.equal((await app.post('/event', body, TRUSTED)).json.error, error);
-  const answers = await Promise.all(Array.from({ length: 200 }, () => app.post('/event', '{', TRUSTED)));
-  const sentences = answers.map(({ json }) => json.error);
-  t.ok(sentences.includes(error), 'some answers of a flood have no place');
-  t.ok(sentences.some((sentence) => sentence !== error));
+  const sentences = Array.from({ length: 10_000 }, () => {
+    try {
+      return parseJson(Buffer.from('{'));
+    } catch (error) {
+      return (error as Error).message;
+    }
+  });
+  t.ok(sentences.filter((sentence) => sentence === error).length > 5_000, 'of a flood few are looked at');
 });
 
 t.test('one fault is one issue', async (t) => {
