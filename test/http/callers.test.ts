@@ -1,8 +1,8 @@
-// Every operation times every caller: the contract's "Who may call". The operations are those of
-// /openapi.json, so that a new one can't be forgotten here.
+// Who may call, as the contract says: every operation times every caller, what VISIT_ACCESS leaves open to callers
+// without a credential, and how a key is sent. The operations are those of /openapi.json, so that none is forgotten.
 
-import t from 'tap';
-import { KEY, startApp, type TestApp } from '../harness/app.js';
+import t, { type Test } from 'tap';
+import { type Headers, KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { SECRET, signed } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import type { Document } from '../harness/openapi.js';
@@ -10,6 +10,7 @@ import { startTestRedis } from '../harness/redis.js';
 
 const PUBLISHABLE = 'pk_0123456789abcdef';
 const ORIGIN = 'https://shop.example';
+const PATH = '/product/visit';
 
 /** What a caller adds to a request, and what its requests are answered, by what they are about. */
 interface CallerCase {
@@ -63,7 +64,7 @@ function about(path: string): 'visits' | 'wishlist' | 'administration' | undefin
     : undefined;
 }
 
-const OPEN = [
+const PUBLIC_PATHS = [
   '/beacon.js',
   '/wishlist/share/{code}',
   '/openapi.json',
@@ -84,6 +85,26 @@ function owned(caller: string, example: unknown): unknown {
     ? undefined
     : JSON.parse(JSON.stringify(example).replaceAll('"s-1"', JSON.stringify(`s of ${caller}`)));
 }
+
+/** All three visit operations, and their statuses. */
+async function statuses(
+  app: TestApp,
+  identity: Record<string, string>,
+  headers: Headers = {},
+): Promise<number[]> {
+  const body = { identity, productHandle: 'x' };
+  const query = withQuery(PATH, { ...identity, productHandle: 'x' });
+  const answers = [
+    await app.post(PATH, body, headers),
+    await app.get(query, headers),
+    await app.del(PATH, body, headers),
+    await app.del(query, undefined, headers),
+  ];
+  return answers.map(({ status }) => status);
+}
+
+const OPEN = [200, 200, 200, 200];
+const CLOSED = [401, 401, 401, 401];
 
 t.test('callers', async (t) => {
   const redis = await startTestRedis();
@@ -114,9 +135,10 @@ t.test('callers', async (t) => {
       for (const [path, methods] of Object.entries(document.paths)) {
         const subject = about(path);
         if (subject === undefined) {
-          t.ok(OPEN.includes(path), `${path} is known to this test`);
+          t.ok(PUBLIC_PATHS.includes(path), `${path} is known to this test`);
           continue;
         }
+        const before = await dumpRedis(redis, app.prefix);
         for (const [method, { parameters = [], requestBody }] of Object.entries(methods)) {
           // The example names a session and a customer where it is about merging; everybody may name the session.
           const example = owned(name, requestBody?.content['application/json'].example);
@@ -125,25 +147,20 @@ t.test('callers', async (t) => {
             if (where === 'query' && example !== undefined) query[name] = String(example);
           }
           const real = path.replace('{code}', shared.json.code);
-          const before = await dumpRedis(redis, app.prefix);
           const answer = await request(method, real, caller, example, query);
           t.equal(answer.status, caller.statuses[subject], `${method} ${path}: ${answer.text.slice(0, 120)}`);
-          if (answer.status !== 200)
-            t.same(await dumpRedis(redis, app.prefix), before, 'nothing has changed');
           if (answer.status === 401) t.equal(answer.headers['www-authenticate'], 'Bearer');
         }
+        if (caller.statuses[subject] !== 200)
+          t.same(await dumpRedis(redis, app.prefix), before, 'nothing has changed');
       }
     });
   }
 
   const visit = (identity: object) => ({ identity, productHandle: 'red-shoe' });
-  const storefront = (customer: string): [string, CallerCase] => [
-    'post',
-    { isProxied: true, query: { logged_in_customer_id: customer }, statuses: ALL_401 },
-  ];
   const proxied = (customer: string, identity: object) => {
-    const [method, caller] = storefront(customer);
-    return request(method, '/product/visit', caller, visit(identity), { count: 'true' });
+    const caller = { isProxied: true, query: { logged_in_customer_id: customer }, statuses: ALL_401 };
+    return request('post', PATH, caller, visit(identity), { count: 'true' });
   };
 
   t.test('a proxied customer acts for that customer alone', async (t) => {
@@ -182,5 +199,111 @@ t.test('callers', async (t) => {
     t.equal((await closed.post(`/product/visit?key=${PUBLISHABLE}`, body, { origin: ORIGIN })).status, 200);
     const query = new URLSearchParams(signed({ logged_in_customer_id: '' }));
     t.equal((await closed.post(`/product/visit?${query}`, body)).status, 200);
+  });
+
+  const session = { sessionId: 's' };
+  const customer = { customerId: '42' };
+  const both = { sessionId: 's-both', customerId: '43' };
+
+  const visitAccess = async (
+    t: Test,
+    value: string,
+    expected: { session: number[]; customer: number[]; both: number[] },
+  ) => {
+    const app = await startApp(t, redis, { env: { VISIT_ACCESS: value } });
+    const before = await dumpRedis(redis, app.prefix);
+    t.same(await statuses(app, session), expected.session, 'a session');
+    const after = await dumpRedis(redis, app.prefix);
+    if (expected.session === CLOSED) t.same(after, before);
+    t.same(await statuses(app, customer), expected.customer, 'a customer');
+    t.same(await statuses(app, both), expected.both, 'both');
+    if (expected.customer === CLOSED) t.same(await dumpRedis(redis, app.prefix), after);
+    for (const identity of [session, customer, both])
+      t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
+  };
+
+  t.test('VISIT_ACCESS=session: without a credential a session, no customer', (t) =>
+    visitAccess(t, 'session', { session: OPEN, customer: CLOSED, both: CLOSED }),
+  );
+  t.test('VISIT_ACCESS=open: without a credential anyone', (t) =>
+    visitAccess(t, 'open', { session: OPEN, customer: OPEN, both: OPEN }),
+  );
+  t.test('VISIT_ACCESS=key: no caller without a credential', (t) =>
+    visitAccess(t, 'key', { session: CLOSED, customer: CLOSED, both: CLOSED }),
+  );
+  t.test('VISIT_ACCESS is session where it is not given', async (t) => {
+    t.same([...(await statuses(app, session)), ...(await statuses(app, customer))], [...OPEN, ...CLOSED]);
+  });
+
+  t.test('a key is taken as Bearer and as X-API-Key, and each of several keys is', async (t) => {
+    const other = 'another-key-of-16-and-more';
+    const app = await startApp(t, redis, { env: { API_KEYS: `${KEY}, ${other}`, VISIT_ACCESS: 'key' } });
+    for (const key of [KEY, other]) {
+      for (const headers of [
+        { authorization: `Bearer ${key}` },
+        { authorization: `bearer ${key}` },
+        { authorization: `BEARER   ${key}` },
+        { 'x-api-key': key },
+        { 'X-API-KEY': key },
+      ]) {
+        t.same(await statuses(app, customer, headers), OPEN, Object.keys(headers).join());
+      }
+    }
+  });
+
+  t.test('a wrong credential is 401 with WWW-Authenticate, also where none is needed', async (t) => {
+    const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
+    const before = await dumpRedis(redis, app.prefix);
+    const wrong: Headers[] = [
+      { 'x-api-key': 'x' },
+      { 'x-api-key': `${KEY}x` },
+      { 'x-api-key': KEY.slice(0, -1) },
+      { 'x-api-key': KEY.toUpperCase() },
+      { 'x-api-key': `Bearer ${KEY}` },
+      { authorization: KEY },
+      { authorization: 'Bearer' },
+      { authorization: 'Bearer ' },
+      { authorization: `Bearer ${KEY} ${KEY}` },
+      { authorization: `Bearer ${KEY},` },
+      { authorization: `Basic ${Buffer.from(`x:${KEY}`).toString('base64')}` },
+      { authorization: `Token ${KEY}` },
+    ];
+    for (const headers of wrong) {
+      t.same(await statuses(app, session, headers), CLOSED, JSON.stringify(headers));
+      const answer = await app.post('/event', { identity: session, type: 'add' }, headers);
+      t.match(answer, {
+        status: 401,
+        headers: { 'www-authenticate': 'Bearer' },
+        json: { code: 'unauthorized', error: String },
+      });
+      t.notMatch(answer.text, KEY, 'keys are never told');
+    }
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
+
+  t.test('a credential is asked for before the body is looked at', async (t) => {
+    t.equal((await app.post('/event', '{')).status, 401);
+    t.equal((await app.post('/event', 'x'.repeat(100_000))).status, 401);
+    t.equal((await app.post('/event', {}, { 'content-type': 'text/html' })).status, 401);
+  });
+
+  t.test('a caller without a credential never links the two ids that it names', async (t) => {
+    const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
+    const visit = (identity: object, headers: Headers = {}) =>
+      app.post(`${PATH}?count=true`, { identity, productHandle: 'x' }, headers);
+    const both = { customerId: 'c1', sessionId: 's1' };
+    const first = await visit(both);
+    t.equal(
+      (await visit({ customerId: 'c1' })).json.profileId,
+      first.json.profileId,
+      "the customer's profile",
+    );
+    t.not((await visit({ sessionId: 's1' })).json.profileId, first.json.profileId);
+    t.same(await statuses(app, both), OPEN);
+    t.not(
+      (await visit({ sessionId: 's1' })).json.profileId,
+      (await visit({ customerId: 'c1' })).json.profileId,
+      'still two',
+    );
   });
 });

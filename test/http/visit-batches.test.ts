@@ -330,6 +330,7 @@ t.test('on one Redis', async (t) => {
   });
 
   t.test('where Redis is away it is 503', async (t) => {
+    const redis = await startTestRedis();
     const app = await startApp(t, redis, { timeoutMs: 500 });
     await redis.stop();
     const both = { identity: { customerId: 'c', sessionId: 's' }, productHandle: 'p' };

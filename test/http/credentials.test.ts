@@ -1,8 +1,16 @@
-// Shopify's app-proxy signature as a rule: the vector of Shopify's documentation, and what is refused.
+// Signatures and keys: what Shopify's app-proxy signature is a signature of, that each of several secrets is good for
+// every signature, and that no comparison tells a caller how much of a guess was right.
 
 import { createHmac } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { hasSignature, verifyProxySignature as verify } from '../../src/http/proxy-signature.js';
+import { KeyRing } from '../../src/key-ring.js';
+import { startApp, TRUSTED } from '../harness/app.js';
+import { proxied } from '../harness/app-proxy.js';
+import { startTestRedis } from '../harness/redis.js';
+import { deliver, JSON_TYPE, orderOf, sign } from './orders.js';
+import { itemOf } from './wishlist.js';
 
 const SECRET = 'hush';
 const AT = 1_317_327_555;
@@ -219,3 +227,136 @@ t.test('a query has a signature where a parameter of that very name is in it', a
   ])
     t.notOk(hasSignature(query), query);
 });
+
+const APP = 'shpss_of-the-app-now';
+const BEFORE = 'shpss_of-the-app-before';
+const ADMIN = 'of-the-admin-0123456789';
+const ALL = [APP, BEFORE, ADMIN];
+const OTHER = 'shpss_of-another-app';
+const WRONG = [OTHER, `${APP},${BEFORE}`, ALL.join(','), APP.slice(0, -1), `${APP} `];
+
+t.test('several secrets', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: ` ${APP}, ${BEFORE},${ADMIN},` } });
+
+  const signedBy = (body: string, secret: string) => ({ 'x-shopify-hmac-sha256': sign(body, secret) });
+
+  t.test('an order is authentic under each of them, and under no other', async (t) => {
+    for (const secret of ALL) {
+      const body = JSON.stringify(orderOf({ id: 1 }, []));
+      t.equal((await deliver(app, body, undefined, signedBy(body, secret))).status, 200, secret);
+    }
+    for (const secret of WRONG) {
+      const body = JSON.stringify(orderOf({ id: 1 }, []));
+      t.equal((await deliver(app, body, undefined, signedBy(body, secret))).status, 401, secret);
+    }
+  });
+
+  t.test('so is a compliance webhook', async (t) => {
+    const post = (secret: string) => {
+      const body = JSON.stringify({
+        shop_domain: 's.myshopify.com',
+        customer: { id: 77, email: 'a@b.example' },
+      });
+      return app.post('/webhook/customers/redact', body, { ...JSON_TYPE, ...signedBy(body, secret) });
+    };
+    for (const secret of ALL) t.equal((await post(secret)).status, 200, secret);
+    for (const secret of WRONG) t.equal((await post(secret)).status, 401, secret);
+  });
+
+  t.test('so is a request of the app proxy', async (t) => {
+    const post = (secret: string) =>
+      app.post(proxied('/item/list', { logged_in_customer_id: '1' }, secret), {
+        identity: { customerId: '1' },
+      });
+    for (const secret of ALL) t.equal((await post(secret)).status, 200, secret);
+    for (const secret of WRONG)
+      t.match(await post(secret), { status: 401, json: { code: 'unauthorized' } }, secret);
+  });
+
+  t.test('so is the share page that a theme frames', async (t) => {
+    const identity = { customerId: '5' };
+    await app.post('/item/add', itemOf(identity), TRUSTED);
+    const { code } = (await app.post('/share', { identity }, TRUSTED)).json;
+    const type = async (secret: string) =>
+      (await app.get(proxied(`/wishlist/share/${code}`, {}, secret))).headers['content-type'];
+    for (const secret of ALL) t.match(await type(secret), /^application\/liquid/, secret);
+    for (const secret of WRONG) t.match(await type(secret), /^text\/html/, secret);
+  });
+});
+
+// An answer that comes sooner for a worse guess would tell a stranger how much of it was right. No request can show
+// that reliably, so this reads the source.
+
+const FOLDER = new URL('../../../src/http/', import.meta.url);
+
+/** A source without its comments and imports. */
+const code = (file: string) =>
+  readFileSync(new URL(file, FOLDER), 'utf8')
+    .replace(/\/\*[\s\S]*?\*\//g, '')
+    .replace(/^\s*\/\/.*$/gm, '')
+    .replace(/^import .*$/gm, '');
+
+const files = readdirSync(FOLDER).filter((name) => name.endsWith('.ts'));
+const COMPARES = ['../key-ring.ts', 'proxy-signature.ts', 'webhook.ts'];
+
+t.test('each compares digests by timingSafeEqual, once, and in no other way', async (t) => {
+  for (const file of COMPARES) {
+    t.equal(code(file).match(/\btimingSafeEqual\(/g)?.length, 1, file);
+    t.notMatch(code(file), /\.(equals|compare|localeCompare)\(/, file);
+  }
+});
+
+t.test('a digest or a signature is never an operand of ===, nor found by a look-up', async (t) => {
+  for (const file of COMPARES) {
+    t.notMatch(code(file), /\b(known|presented|given|expected|signature|digest)\)? [!=]==? (?!'')/, file);
+    t.notMatch(
+      code(file),
+      /[!=]==? (known|presented|given|expected|signature|sign|digest|createHmac)\b(?!\.length)/,
+      file,
+    );
+    t.notMatch(code(file), /\b(has|includes|indexOf)\((key|presented|signature|given)\b/, file);
+  }
+});
+
+t.test('of several keys all are compared, whichever it is', async (t) => {
+  const find = /find\(key[\s\S]*?\n {2}\}/.exec(code('../key-ring.ts'))?.[0] ?? '';
+  t.match(find, /for \(/);
+  t.equal(find.match(/\breturn\b/g)?.length, 1, 'it returns at its end alone');
+  t.notMatch(find, /\bbreak\b/);
+});
+
+t.test('a signature is compared under each of several secrets, whichever it is', async (t) => {
+  for (const file of COMPARES.slice(1)) {
+    t.match(code(file), /secrets\.filter\(/, file);
+    t.notMatch(code(file), /secrets\.(some|every|find\w*|includes)\(/i, file);
+  }
+});
+
+t.test('a key that is remembered is compared to its last character', async (t) => {
+  const source = code('../key-ring.ts');
+  for (const name of ['#recall\\(key: string', 'function isSame\\(']) {
+    const body = new RegExp(`${name}[\\s\\S]*?\\n(?: {2})?\\}\\n`).exec(source)?.[0] ?? '';
+    t.match(body, /for \(/);
+    t.equal(body.match(/\breturn\b/g)?.length, 1, `${name} returns at its end alone`);
+    t.notMatch(body, /\b(break|continue)\b/);
+  }
+  t.notMatch(source, /\b(text|key) [!=]== (?!undefined)/);
+});
+
+t.test('only what digests prove right is remembered', async (t) => {
+  const ring = new KeyRing(['sk_one', 'sk_two']);
+  for (const key of ['sk_twO', 'sk_two', 'sk_two', 'sk_twO', 'sk_one', 'sk_on', 'sk_onee', ''])
+    t.equal(ring.find(key), { sk_one: 0, sk_two: 1 }[key], `"${key}"`);
+});
+
+t.test(
+  'nothing else in src/http makes digests of secrets to compare them, or compares keys itself',
+  async (t) => {
+    for (const file of files.filter((name) => !COMPARES.includes(name))) {
+      t.notMatch(code(file), /createHmac\(|timingSafeEqual\(/, file);
+      t.notMatch(code(file), /(apiKey|bearer|token|secret)\w* [!=]== (?!''|undefined|null)/i, file);
+    }
+  },
+);
