@@ -75,10 +75,11 @@ export async function startApp(
   const agent = new Dialer({ keepAlive: true, timeout: 5_000 });
   let closed: Promise<void> | undefined;
   const close = () => {
-    closed ??= running.close().finally(() => agent.destroy());
+    closed ??= running.close();
     return closed;
   };
-  t.teardown(close);
+  // Not where a test closes it: answers may be on their way.
+  t.teardown(() => close().finally(() => agent.destroy()));
   const document = await call(running.port, agent, 'GET', `${config.BASE_PATH}/openapi.json`, undefined);
   const contract = new Contract(document.json);
   const send: TestApp['send'] = async (method, path, body, headers) => {

@@ -1,34 +1,191 @@
-// Connections: requests in a row, clients that leave, and a server that closes while it is at work.
+// Connections: where a request ends, requests in a row, clients that leave, and a server that closes while it is at work.
+// A proxy before the service and the service itself must agree where a request ends, or one visitor's bytes become the
+// beginning of another's request (request smuggling): what may be read in two ways is refused, and nothing that follows
+// it on its connection is read.
 
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
-import { startApp, withQuery } from '../harness/app.js';
+import t, { type Test } from 'tap';
+import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { dumpRedis } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { Wire } from '../harness/wire.js';
 
 const PATH = '/product/visit';
+const BODY = JSON.stringify({ identity: { sessionId: 'framed' }, productHandle: 'x' });
+const LENGTH = BODY.length;
+const CHUNKED_BODY = `${LENGTH.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`;
+const SMUGGLED = 'GET /healthz HTTP/1.1\r\nhost: x\r\nx-request-id: smuggled\r\n\r\n';
 
+const chunked = (sessionId: string, trailers: string) => {
+  const body = JSON.stringify({ identity: { sessionId }, productHandle: 'x' });
+  return [`${body.length.toString(16)}\r\n${body}\r\n`, `0\r\n${trailers}\r\n`] as const;
+};
+const head = (headers = '') =>
+  `POST ${PATH} HTTP/1.1\r\nhost: x\r\nauthorization: ${TRUSTED.authorization}\r\ntransfer-encoding: chunked\r\n${headers}\r\n`;
 t.test('connections', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
   const app = await startApp(t, redis);
-  const openRequests = async () => {
-    return Number(/^wishmeter_http_open_requests (\d+)$/m.exec(await app.figures())?.[1]);
+  const countOf = async (sessionId: string) =>
+    (await app.get(withQuery(PATH, { sessionId, productHandle: 'x' }))).json.count;
+
+  /** Sends a request with another one on its heels; what the server says until it closes. */
+  async function answersTo(t: Test, request: string): Promise<string> {
+    const wire = await Wire.open(t, app.port);
+    wire.send(Buffer.from(request + SMUGGLED, 'latin1'));
+    return wire.ended();
+  }
+
+  const ambiguous: Record<string, [headers: string, body: string]> = {
+    'two lengths, the first is shorter': [`content-length: ${LENGTH}\r\ncontent-length: ${LENGTH + 9}`, BODY],
+    'two lengths, the first is longer': [`content-length: ${LENGTH + 9}\r\ncontent-length: ${LENGTH}`, BODY],
+    'two lengths that are one number': [`content-length: ${LENGTH}\r\ncontent-length: 0${LENGTH}`, BODY],
+    'two lengths far apart': [
+      `content-length: 0\r\n${'x-fill: y\r\n'.repeat(30)}content-length: ${LENGTH}`,
+      BODY,
+    ],
+    'a list of lengths': [`content-length: ${LENGTH}, ${LENGTH}`, BODY],
+    'an empty length': ['content-length:', BODY],
+    'an empty length and one': [`content-length:\r\ncontent-length: ${LENGTH}`, BODY],
+    'a length with a sign': [`content-length: +${LENGTH}`, BODY],
+    xchunked: ['transfer-encoding: xchunked', CHUNKED_BODY],
+    chunkedx: ['transfer-encoding: chunkedx', CHUNKED_BODY],
+    identity: ['transfer-encoding: identity', CHUNKED_BODY],
+    'gzip, chunked': ['transfer-encoding: gzip, chunked', CHUNKED_BODY],
+    'chunked, identity': ['transfer-encoding: chunked, identity', CHUNKED_BODY],
+    'chunked twice': ['transfer-encoding: chunked\r\ntransfer-encoding: chunked', CHUNKED_BODY],
+    'chunked and another coding': ['transfer-encoding: chunked\r\ntransfer-encoding: identity', CHUNKED_BODY],
+    'another coding and chunked': ['transfer-encoding: identity\r\ntransfer-encoding: chunked', CHUNKED_BODY],
+    'an empty coding': ['transfer-encoding:', CHUNKED_BODY],
+    'an empty coding and chunked': ['transfer-encoding:\r\ntransfer-encoding: chunked', CHUNKED_BODY],
+    'an empty coding and a length': [`transfer-encoding:\r\ncontent-length: ${LENGTH}`, BODY],
+    'a length and chunked': [`content-length: ${LENGTH}\r\ntransfer-encoding: chunked`, CHUNKED_BODY],
+    'chunked and a length': [`transfer-encoding: chunked\r\ncontent-length: ${LENGTH}`, CHUNKED_BODY],
   };
+  t.test('what may be read in two ways is refused on every path, and its connection ends', async (t) => {
+    const before = await dumpRedis(redis, app.prefix);
+    const lines = ['POST', 'DELETE', 'GET', 'PUT', 'OPTIONS', 'HEAD'].map((method) => `${method} ${PATH}`);
+    lines.push('POST /nowhere', 'GET /healthz', 'POST /webhook/purchase');
+    for (const [name, [headers, body]] of Object.entries(ambiguous)) {
+      const asked = lines.map(
+        async (line) =>
+          [line, await answersTo(t, `${line} HTTP/1.1\r\nhost: x\r\n${headers}\r\n\r\n${body}`)] as const,
+      );
+      for (const [line, said] of await Promise.all(asked)) {
+        // 505 is what the parser itself says to a request line that begins in the middle.
+        t.match(said, /^(HTTP\/1\.1 (400|505) |$)/, `${name}, ${line}: refused, or the end`);
+        t.notMatch(said, /smuggled/, `${name}, ${line}: what follows is not read`);
+        t.ok(said.split('HTTP/1.1 ').length <= 2, `${name}, ${line}: one answer at most`);
+      }
+    }
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
+
+  t.test('what comes after a refusal is not read either', async (t) => {
+    for (const method of ['POST', 'GET', 'HEAD']) {
+      const wire = await Wire.open(t, app.port);
+      wire.send(`${method} ${PATH} HTTP/1.1\r\nhost: x\r\ntransfer-encoding:\r\n\r\n`);
+      t.match(
+        await wire.next({ withoutBody: method === 'HEAD' }),
+        { status: 400, headers: { connection: 'close' } },
+        method,
+      );
+      wire.send(SMUGGLED);
+      t.notMatch(await wire.ended(), /smuggled/, `${method}: the connection has ended`);
+    }
+  });
+
+  t.test('the refusal says why', async (t) => {
+    const wire = await Wire.open(t, app.port);
+    wire.sendHead('POST', PATH, { 'transfer-encoding': 'xchunked', 'x-request-id': 'mine' });
+    t.match(await wire.next(), {
+      status: 400,
+      headers: { connection: 'close', 'x-request-id': 'mine' },
+      body: /"code":"invalid_request"/,
+    });
+    await wire.ended();
+  });
+
+  t.test('taken: one length, the same twice, chunked in any case, no body', async (t) => {
+    const wire = await Wire.open(t, app.port);
+    const visits = [
+      `content-length: ${LENGTH}\r\n\r\n${BODY}`,
+      `Content-Length:   ${LENGTH}  \r\n\r\n${BODY}`,
+      `content-length: ${LENGTH}\r\ncontent-length: ${LENGTH}\r\n\r\n${BODY}`,
+      `transfer-encoding: chunked\r\n\r\n${CHUNKED_BODY}`,
+      `Transfer-Encoding:\tChunked\r\n\r\n${CHUNKED_BODY}`,
+    ];
+    for (const visit of visits) {
+      wire.send(`POST ${PATH} HTTP/1.1\r\nhost: x\r\n${visit}`);
+      t.match(await wire.next(), { status: 200 }, visit.slice(0, 40));
+    }
+    wire.sendHead('GET', withQuery(PATH, { sessionId: 'framed', productHandle: 'x' }));
+    t.match(await wire.next(), { status: 200, body: /"count":5/ });
+  });
+
+  // uWebSockets.js takes trailers for the next request and answers that one with 505, so a request with trailers is
+  // refused before anything is done: a client sends again what was answered with 505.
+  t.test('a request that announces a trailer is refused, and nothing is done', async (t) => {
+    for (const name of ['Trailer', 'trailer']) {
+      for (const isWhole of [true, false]) {
+        const wire = await Wire.open(t, app.port);
+        const [body, last] = chunked('announced', 'x-sum: 1\r\n');
+        wire.send(head(`${name}: x-sum\r\n`));
+        if (!isWhole) await sleep(20);
+        wire.send(body);
+        if (!isWhole) t.match(await wire.next(), { status: 400, body: /trailer/ });
+        wire.send(last);
+        t.match(await wire.ended(), /^$|^HTTP\/1\.1 (400|505) /);
+      }
+    }
+    t.equal(await countOf('announced'), 0);
+  });
+
+  t.test(
+    'trailers that come with the last chunk, unannounced, are refused, and nothing is done',
+    async (t) => {
+      const wire = await Wire.open(t, app.port);
+      wire.send(head() + chunked('unannounced', 'x-sum: 1\r\n').join(''));
+      t.match(await wire.ended(), /^HTTP\/1\.1 505 /);
+      t.equal(await countOf('unannounced'), 0);
+      const apart = await Wire.open(t, app.port);
+      const [body, last] = chunked('unannounced', 'x-sum: 1\r\n');
+      apart.send(head() + body);
+      await sleep(50);
+      apart.send(last);
+      t.match(await apart.ended(), /^HTTP\/1\.1 505 /);
+      t.equal(await countOf('unannounced'), 0);
+    },
+  );
+
+  t.test('chunked bodies without trailers go on: whole, in pieces, one after the other', async (t) => {
+    const wire = await Wire.open(t, app.port);
+    const [body, last] = chunked('plain', '');
+    wire.send(head() + body + last);
+    t.match(await wire.next(), { status: 200 });
+    wire.send(head() + body);
+    await sleep(20);
+    wire.send(last);
+    t.match(await wire.next(), { status: 200 });
+    t.equal(await countOf('plain'), 2);
+  });
+
+  const openRequests = async () =>
+    Number(/^wishmeter_http_open_requests (\d+)$/m.exec(await app.figures())?.[1]);
 
   t.test('requests that were sent without waiting are answered in their order', async (t) => {
     const wire = await Wire.open(t, app.port);
     const wrong = '{"identity":{}}';
-    for (let i = 0; i < 50; i++) {
+    for (let i = 0; i < 20; i++) {
       wire.sendHead('POST', PATH, { 'content-length': String(wrong.length), 'x-request-id': `r${i}` });
       wire.send(wrong);
       wire.sendHead('GET', '/nowhere', { 'x-request-id': `n${i}` });
     }
-    for (let i = 0; i < 50; i++) {
+    for (let i = 0; i < 20; i++) {
       t.match(await wire.next(), { status: 400, headers: { 'x-request-id': `r${i}` } });
       t.match(await wire.next(), { status: 404, headers: { 'x-request-id': `n${i}` } });
     }
@@ -43,7 +200,7 @@ t.test('connections', async (t) => {
       const wire = await Wire.open(t, app.port);
       wire.socket.setNoDelay(true);
       wire.send(head.slice(0, cut));
-      await sleep(2);
+      await sleep(1);
       wire.send(head.slice(cut));
       const first = await wire.next();
       t.match(first, { status: 200 }, `cut at ${cut}`);
@@ -71,7 +228,7 @@ t.test('connections', async (t) => {
         const wire = await Wire.open(t, app.port);
         wire.socket.setNoDelay(true);
         wire.send(line.slice(0, cut));
-        await sleep(2);
+        await sleep(1);
         wire.send(line.slice(cut) + rest);
         const answer = await wire.next({ withoutBody: true });
         if (answer?.status === 200) counted++;
@@ -86,7 +243,7 @@ t.test('connections', async (t) => {
   // uWebSockets.js does not take a request while the one before it waits for Redis: it drops the connection.
   t.test('a request on the heels of one that waits for Redis is never answered out of order', async (t) => {
     const visit = JSON.stringify({ identity: { sessionId: 'pipeline' }, productHandle: 'x' });
-    const tries = 50;
+    const tries = 25;
     const answered: string[] = [];
     for (let i = 0; i < tries; i++) {
       const wire = await Wire.open(t, app.port);
@@ -132,7 +289,7 @@ t.test('connections', async (t) => {
       );
       await until('all have begun', async () => (await openRequests()) >= 60);
       for (const socket of sockets) socket.destroy();
-      await until('all are forgotten', async () => (await openRequests()) <= 1);
+      await until('all are forgotten', async () => (await openRequests()) === 0);
       const read = await app.get(withQuery(PATH, { sessionId: 'leaver', productHandle: 'x' }));
       t.match(read, { status: 200, json: { count: 0 } });
     },
@@ -140,7 +297,7 @@ t.test('connections', async (t) => {
 
   t.test('a client that leaves before its answer is no harm to anybody', async (t) => {
     const visit = JSON.stringify({ identity: { sessionId: 'impatient' }, productHandle: 'x' });
-    const sent = 200;
+    const sent = 60;
     for (let i = 0; i < sent; i++) {
       const socket = connect({ port: app.port, host: '127.0.0.1' });
       socket.on('error', () => {});
@@ -153,7 +310,7 @@ t.test('connections', async (t) => {
       );
       await once(socket, 'close');
     }
-    await until('all are forgotten', async () => (await openRequests()) <= 1);
+    await until('all are forgotten', async () => (await openRequests()) === 0);
     const { json } = await app.get(withQuery(PATH, { sessionId: 'impatient', productHandle: 'x' }));
     t.ok(json.count > 0 && json.count <= sent, `${json.count} of ${sent} had arrived`);
     t.equal((await app.get('/healthz')).status, 200);
@@ -187,22 +344,29 @@ t.test('connections', async (t) => {
     idle.sendHead('GET', '/healthz');
     await idle.next();
 
-    proxy.delay(100);
+    proxy.freeze();
     const underWay = post20();
     const half = await Wire.open(t, app.port);
     const body = JSON.stringify(visit);
     half.sendHead('POST', PATH, { 'content-length': String(body.length) });
     half.send(body.slice(0, 5));
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // What was sent before it has been read when it is answered.
+    await app.get('/healthz');
     const closing = app.close();
     half.send(body.slice(5));
+    const isRefused = () =>
+      Wire.open(t, app.port).then(
+        () => false,
+        () => true,
+      );
+    await until('no connection is taken', isRefused);
+    proxy.thaw();
 
     for (const answer of await Promise.all(underWay))
       t.match(answer, { status: 200, headers: { connection: 'close' } });
     t.match(await half.next(), { status: 200 }, 'also one whose body was still coming');
     await closing;
     await idle.ended();
-    await t.rejects(app.get('/healthz'), { code: 'ECONNREFUSED' });
 
     const again = await startApp(t, redis, { prefix: app.prefix });
     const { json } = await again.get(withQuery(PATH, { sessionId: 'closing', productHandle: 'x' }));
