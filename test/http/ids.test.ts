@@ -1,7 +1,10 @@
-// Ids as shops have them: integers, text and gids name the same thing, and are kept as they are compared. Handles are
-// trimmed. What JSON.parse has rounded, and a gid of another thing, are refused.
+// What ids, handles and queries mean: integers, text and gids name the same thing; any text is a name like any other;
+// handles are trimmed; what JSON.parse has rounded, and a gid of another thing, are refused.
 
+import { parse } from 'node:querystring';
+import fc from 'fast-check';
 import t from 'tap';
+import { parseQuery } from '../../src/http/query.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, proxied, SECRET } from '../harness/app-proxy.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -19,7 +22,7 @@ t.test('ids', async (t) => {
   const visit = (identity: object, productHandle = 'x') =>
     app.post('/product/visit?count=true', { identity, productHandle }, TRUSTED);
 
-  t.test('of a customer: integer, text and gid are one', async (t) => {
+  t.test('integer, text and gid of a customer are one, with blanks around or not', async (t) => {
     const ids = [42, '42', ' 42 ', 'gid://shopify/Customer/42', ' gid://shopify/Customer/42 '];
     const counts = [];
     for (const customerId of ids) counts.push((await visit({ customerId })).json.count);
@@ -31,7 +34,75 @@ t.test('ids', async (t) => {
     t.equal((await app.get(read, TRUSTED)).json.count, 5);
   });
 
-  t.test('of a product and its variant: one item, told as digits', async (t) => {
+  t.test('ids and handles that are names of things are just names', async (t) => {
+    const names = [
+      '__proto__',
+      'constructor',
+      'hasOwnProperty',
+      '{x}',
+      '{}',
+      '*',
+      '[a-z]',
+      '?',
+      'a:b',
+      "o'clock",
+      '"quoted"',
+      'back\\slash',
+      'two words',
+      '../../etc/passwd',
+      '%00',
+      '%s',
+      'a&b=c#d',
+      'İstanbul',
+      'ünïcödé',
+      '日本語',
+      '😀',
+      '\u202eright-to-left',
+      '0x10',
+      '1e3',
+      '-0',
+      'x'.repeat(255),
+      '😀'.repeat(63),
+    ];
+    for (const name of names) {
+      const posted = await visit({ sessionId: name }, name);
+      t.match(posted, { status: 200, json: { productHandle: name, count: 1 } }, name.slice(0, 20));
+    }
+    const profiles = await Promise.all(
+      names.map((name) => app.get(withQuery('/product/visit', { sessionId: name, productHandle: 'x' }))),
+    );
+    t.equal(
+      new Set(profiles.map(({ json }) => json.profileId)).size,
+      names.length,
+      'each is another visitor',
+    );
+  });
+
+  t.test('an id that only looks like a gid is taken as it is', async (t) => {
+    const different = [
+      'gid://shopify/Customer/47x',
+      'gid://shopify/Customer/',
+      'gid://other/Customer/4711',
+      '04711',
+      '4711',
+    ];
+    const profiles = await Promise.all(
+      different.map((customerId) =>
+        app.get(withQuery('/product/visit', { customerId, productHandle: 'x' }), TRUSTED),
+      ),
+    );
+    t.equal(new Set(profiles.map(({ json }) => json.profileId)).size, different.length);
+  });
+
+  t.test('a customer and a session of the same name are two visitors', async (t) => {
+    const [customer, session] = await Promise.all([
+      visit({ customerId: 'same' }),
+      visit({ sessionId: 'same' }),
+    ]);
+    t.not(customer.json.profileId, session.json.profileId);
+  });
+
+  t.test('integer, text and gid of a product and its variant are one item, which has digits', async (t) => {
     const identity = { sessionId: 'shopper' };
     const ids: [unknown, unknown][] = [
       [1001, 2002],
@@ -47,7 +118,7 @@ t.test('ids', async (t) => {
     t.match(removed.json, { removed: true, productId: '1001', variantId: '2002' });
   });
 
-  t.test('of an event’s payload have their columns, whatever they come as', async (t) => {
+  t.test('ids of the payload of an event have their columns, whatever they come as', async (t) => {
     for (const [productId, variantId] of [
       [7, 8],
       ['gid://shopify/Product/7', 'gid://shopify/ProductVariant/8'],
@@ -59,7 +130,7 @@ t.test('ids', async (t) => {
     }
   });
 
-  t.test('of another thing, or rounded, are 400 and say why', async (t) => {
+  t.test('a gid of another thing, or a rounded integer, is 400 with the reason', async (t) => {
     const item = itemOf({ sessionId: 'wrong' });
     const wrong: [path: string, body: object, field: string, message: RegExp][] = [
       ['/item/add', { ...item, productId: 'gid://shopify/ProductVariant/1' }, '/productId', /than Product$/],
@@ -91,7 +162,7 @@ t.test('ids', async (t) => {
     t.equal((await visit(largest)).status, 200, 'the largest that is exact');
   });
 
-  t.test('handles are trimmed, wherever they come', async (t) => {
+  t.test('handles are trimmed in every request', async (t) => {
     const identity = { sessionId: 'trimmer' };
     t.match((await visit(identity, ' red-shoe\u00a0')).json, { productHandle: 'red-shoe', count: 1 });
     const list = { identity, productHandles: ['red-shoe ', 'red-shoe', ' hat'] };
@@ -103,7 +174,7 @@ t.test('ids', async (t) => {
     t.equal((await visit(identity, `${' '.repeat(300)}x`)).status, 200, 'what is trimmed does not count');
   });
 
-  t.test('of a customer who is logged in need not be sent through the app proxy', async (t) => {
+  t.test('the app proxy names the customer who is logged in where the body names none', async (t) => {
     const body = { productHandle: 'proxied' };
     const counted = await postProxied(app, '/product/visit', '77', body);
     t.match(counted, { status: 200, json: { productHandle: 'proxied' } });
@@ -121,4 +192,43 @@ t.test('ids', async (t) => {
       'a body is needed all the same',
     );
   });
+});
+
+const piece = fc.constantFrom(
+  'a',
+  'sessionId',
+  '__proto__',
+  'toString',
+  '&',
+  '&',
+  '=',
+  '=',
+  '%20',
+  '+',
+  'é',
+  '',
+  '?',
+  '#',
+  '%',
+);
+const query = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''));
+
+t.test('a query is read as node:querystring reads it', async (t) => {
+  fc.assert(
+    fc.property(query, (raw) => {
+      // It answers what it can't decode as it can; what we make of that is told below.
+      if (raw.includes('%') && /%(?!20)/.test(raw)) return;
+      t.same({ ...parseQuery(raw) }, { ...parse(raw) }, JSON.stringify(raw));
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+t.test('what is not percent-encoded UTF-8 is a lone surrogate, which no field takes', async (t) => {
+  for (const wrong of ['%', '%zz', '%ff', '%c3', '%ed%a0%80'])
+    t.same({ ...parseQuery(`a=${wrong}`) }, { a: '\ud800' }, wrong);
+});
+
+t.test('a parameter that is there twice has both values', async (t) => {
+  t.same({ ...parseQuery('a=1&b=2&a=3') }, { a: ['1', '3'], b: '2' });
 });
