@@ -36,6 +36,8 @@ export interface ExchangeOptions {
   readonly trustedProxies: number;
   /** See BodyReader. */
   readonly bodyTimeoutMs?: number | undefined;
+  /** Milliseconds that closing waits for readers of large answers; READ_MS by default. */
+  readonly readMs?: number;
 }
 
 /** What all exchanges of a server share. */

@@ -49,7 +49,7 @@ export class Exchanges implements ExchangeHost {
   async finish(): Promise<void> {
     this.closesConnections = true;
     await this.requests.none();
-    await this.readers.none(READ_MS);
+    await this.readers.none(this.options.readMs ?? READ_MS);
     this.bodies.close();
   }
 

@@ -1,10 +1,11 @@
-// Paths, methods, the base path, request ids, and what operators ask: healthz, readyz, metrics.
+// Paths, methods, the base path, request ids, what probes ask, and GET and PUT /settings.
 
 import t from 'tap';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { Wire } from '../harness/wire.js';
+import { NOT_JSON } from './wishlist.js';
 
 const VISIT = { identity: { sessionId: 's' }, productHandle: 'x' };
 
@@ -151,6 +152,8 @@ t.test('routes', async (t) => {
       t.equal((await app.get(path)).status, 200, path);
       t.equal((await app.get(`/api/v1${path}`)).status, 404, path);
     }
+    for (const path of Object.keys((await app.get('/api/v1/openapi.json')).json.paths))
+      t.equal(path.startsWith('/api/v1/'), !['/healthz', '/readyz', '/metrics'].includes(path), path);
     for (const path of ['/product/visit', '/event', '/api', '/api/v1event']) {
       t.equal((await app.post(path, VISIT, TRUSTED)).status, 404, path);
     }
@@ -166,56 +169,32 @@ t.test('routes', async (t) => {
     t.match(await app.get('/readyz'), { status: 200, text: '{"status":"ready"}' });
   });
 
-  t.test('metrics are Prometheus text whose counts are those of the answers given', async (t) => {
-    const app = await startApp(t, redis);
-    const asked = [
-      ...Array.from({ length: 5 }, () => app.post('/product/visit', VISIT)),
-      ...Array.from({ length: 2 }, () => app.post('/product/visit', {})),
-      app.post('/event', { identity: { sessionId: 's' }, type: 'add' }, TRUSTED),
-      app.post('/event', {}),
-      app.get(withQuery('/product/visit', { sessionId: 's', productHandle: 'x' })),
-      app.get('/nowhere'),
-    ];
-    await Promise.all(asked);
-    const { status, headers, text } = await app.get('/metrics');
-    t.equal(status, 200);
-    t.match(headers['content-type'], /^text\/plain; version=0\.0\.4/);
-    const samples = parsePrometheus(text);
-    const answers = Object.fromEntries(
-      [...samples].filter(
-        ([name]) => name.startsWith('wishmeter_http_answers_total') && !name.includes('/openapi.json'),
-      ),
-    );
-    t.same(answers, {
-      'wishmeter_http_answers_total{operation="post /product/visit",status="200"}': 5,
-      'wishmeter_http_answers_total{operation="post /product/visit",status="400"}': 2,
-      'wishmeter_http_answers_total{operation="post /event",status="200"}': 1,
-      'wishmeter_http_answers_total{operation="post /event",status="401"}': 1,
-      'wishmeter_http_answers_total{operation="get /product/visit",status="200"}': 1,
-      'wishmeter_http_answers_total{operation="none",status="404"}': 1,
-    });
-    t.equal(samples.get('wishmeter_http_open_requests'), 1, 'the one that asks');
-    t.equal(samples.get('wishmeter_batch_operations_sum{script="record"}'), 1);
-    t.equal(samples.get('wishmeter_batch_operations_sum{script="visits"}'), 5 + 1, 'visits, and the read');
-    t.ok(Number(samples.get('wishmeter_redis_call_duration_seconds_count{script="visits"}')) >= 1);
-    t.ok(samples.has('process_cpu_seconds_total'));
+  const put = (body: unknown) => app.send('PUT', '/settings', body, TRUSTED);
+  const read = async () => (await app.get('/settings', TRUSTED)).text;
+
+  t.test('settings are false at first, and what was put holds on every server', async (t) => {
+    const second = await startApp(t, redis, { prefix: app.prefix });
+    t.equal(await read(), '{"autoRemoveAfterPurchase":false}');
+    for (const autoRemoveAfterPurchase of [true, true, false, true]) {
+      const text = JSON.stringify({ autoRemoveAfterPurchase });
+      t.match(await put({ autoRemoveAfterPurchase, later: 'ignored' }), { status: 200, text });
+      t.equal(await read(), text);
+      t.equal((await second.get('/settings', TRUSTED)).text, text);
+    }
+  });
+
+  t.test('wrong settings change nothing', async (t) => {
+    await put({ autoRemoveAfterPurchase: true });
+    const before = await dumpRedis(redis, app.prefix);
+    const values = [undefined, null, 'true', 'false', 1, 0, '', [], [true], {}];
+    const bodies = [undefined, null, [], {}, true, ...NOT_JSON];
+    for (const body of [
+      ...bodies,
+      ...values.map((autoRemoveAfterPurchase) => ({ autoRemoveAfterPurchase })),
+    ]) {
+      t.equal((await put(body)).status, 400, JSON.stringify(body));
+    }
+    t.same((await put({})).json.issues, [{ path: '/autoRemoveAfterPurchase', message: 'is required' }]);
+    t.same(await dumpRedis(redis, app.prefix), before);
   });
 });
-
-/** Samples by name and labels; throws at a line that is none, and at a sample whose metric has no type. */
-function parsePrometheus(text: string): Map<string, number> {
-  const samples = new Map<string, number>();
-  const typed = new Set<string>();
-  for (const line of text.split('\n').filter(Boolean)) {
-    const type = /^# TYPE (\w+) (counter|gauge|histogram|summary)$/.exec(line)?.[1];
-    if (type !== undefined) typed.add(type);
-    if (line.startsWith('# ')) continue;
-    const sample = /^(([a-zA-Z_:][\w:]*)(?:\{(?:\w+="(?:[^"\\]|\\.)*",?)*\})?) (\S+)$/.exec(line);
-    const [, key = '', name = '', value = ''] = sample ?? [];
-    if (sample === null || (!typed.has(name) && !typed.has(name.replace(/_(sum|count|bucket)$/, '')))) {
-      throw new Error(`not a sample: ${line}`);
-    }
-    samples.set(key, value === '+Inf' ? Number.POSITIVE_INFINITY : Number(value));
-  }
-  return samples;
-}
