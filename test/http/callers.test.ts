@@ -1,9 +1,10 @@
 // Who may call, as the contract says: every operation times every caller, what VISIT_ACCESS leaves open to callers
 // without a credential, and how a key is sent. The operations are those of /openapi.json, so that none is forgotten.
 
+import { createHmac } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { type Headers, KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { SECRET, signed } from '../harness/app-proxy.js';
+import { SECRET, signed, proxied as signedPath } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import type { Document } from '../harness/openapi.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -305,5 +306,59 @@ t.test('callers', async (t) => {
       (await visit({ customerId: 'c1' })).json.profileId,
       'still two',
     );
+  });
+
+  t.test('a signature that is wrong, stale, or cannot be checked are three sentences', async (t) => {
+    const plain = await startApp(t, redis);
+    const deliver = (from: TestApp, signature?: string) =>
+      from.post(
+        '/webhook/purchase',
+        '{}',
+        signature === undefined ? {} : { 'x-shopify-hmac-sha256': signature },
+      );
+    const other = createHmac('sha256', 'another').update('{}').digest('base64');
+    const identity = { sessionId: 's' };
+    const event = { identity, type: 'add' };
+    const unset = "The proxy signature can't be checked: SHOPIFY_SECRET is not set.";
+    const wrong = 'The proxy signature is not the one of this query under SHOPIFY_SECRET.';
+    const stale = 'The proxy signature is right, but its timestamp is more than 90 s from now.';
+    const old = signed({ timestamp: String(Math.floor(Date.now() / 1000) - 100) });
+    const expect = async (from: TestApp, path: string, error: string) =>
+      t.match(await from.post(path, event), { status: 401, json: { error, code: 'unauthorized' } });
+    await expect(plain, signedPath('/event', {}), unset);
+    await expect(app, signedPath('/event', {}, 'another'), wrong);
+    await expect(app, withQuery('/event', old), stale);
+    await expect(app, withQuery('/event', { ...old, sessionId: 's' }), wrong);
+    t.match((await deliver(app)).json.error, /required: a secret key or a webhook signature/);
+    t.match((await deliver(app, other)).json.error, /not the one of this body/);
+    t.match((await deliver(app, 'AAAA')).json.error, /not the one of this body/);
+    t.match((await deliver(plain, other)).json.error, /SHOPIFY_SECRET is not set/);
+  });
+
+  t.test('who may not is told which credential would do', async (t) => {
+    const browser = { 'x-api-key': PUBLISHABLE, origin: ORIGIN };
+    const event = { identity: { sessionId: 's' }, type: 'add' };
+    const told = async (
+      answer: Promise<{ status: number; json: { error: string } }>,
+      status: number,
+      error: string,
+    ) => t.match(await answer, { status, json: { error } });
+    const either = 'a secret key, an app-proxy signature, or a publishable key.';
+    await told(app.post('/event', event), 401, `A credential is required: ${either}`);
+    const rule = 'This is no secret key, and a publishable key begins with pk_.';
+    await told(app.post('/event', event, { ...browser, 'x-api-key': 'wrong_0123456789' }), 401, rule);
+    await told(app.post('/event?key=wrong_0123456789', event, { origin: ORIGIN }), 401, rule);
+    const wrong = { ...browser, 'x-api-key': 'pk_wrong_0123456789' };
+    await told(app.post('/event', event, wrong), 401, 'A valid credential is required.');
+    await told(app.get('/settings', browser), 403, 'This credential may not do this: it takes a secret key.');
+    await told(app.get('/settings'), 401, 'A credential is required: a secret key.');
+    const order = app.post('/webhook/purchase', '{}', browser);
+    await told(order, 403, 'This credential may not do this: it takes a secret key or a webhook signature.');
+    const visit = { identity: { customerId: '7' }, productHandle: 'x' };
+    t.match(
+      (await app.post('/product/visit', visit, browser)).json.error,
+      /takes a secret key or an app-proxy/,
+    );
+    t.match((await app.post('/product/visit', visit)).json.error, /takes a secret key or an app-proxy/);
   });
 });

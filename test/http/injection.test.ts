@@ -13,7 +13,7 @@ import { rowsOf } from '../harness/stream.js';
 import { itemOf } from './wishlist.js';
 
 const PATH = '/product/visit';
-const RUNS = process.env.FAULTS === 'full' ? 3_000 : 250;
+const RUNS = process.env.FAULTS === 'full' ? 3_000 : 120;
 
 /** What has broken protocols, scripts and key schemes before. */
 const NASTY = [

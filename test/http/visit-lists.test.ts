@@ -178,7 +178,7 @@ t.test('who may ask, and what is away', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
   const env = { PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: ORIGIN, SHOPIFY_SECRET: SECRET };
-  const app = await startApp(t, redis, { env, timeoutMs: 1_000 });
+  const app = await startApp(t, redis, { env });
   const bySession = listOf({ sessionId: 's' }, 'a');
   const byCustomer = listOf({ customerId: '7' }, 'a');
   const byBoth = listOf({ customerId: '7', sessionId: 's' }, 'a');
@@ -206,6 +206,8 @@ t.test('who may ask, and what is away', async (t) => {
   });
 
   t.test('where Redis is away it is 503', async (t) => {
+    const redis = await startTestRedis();
+    const app = await startApp(t, redis, { timeoutMs: 500 });
     await redis.stop();
     for (const body of [bySession, byBoth]) {
       t.match(await app.post(PATH, body, TRUSTED), {
