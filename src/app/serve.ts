@@ -64,6 +64,14 @@ export interface Siblings {
   exchange<T>(onShared: (value: T) => void): (value: T) => void;
 }
 
+/** Time, as tests set it. */
+export interface Timing {
+  /** Milliseconds: the clock of the rate limits of a worker alone, and of the age of `/metrics`. */
+  readonly now?: () => number;
+  /** Milliseconds within which a body must be complete. */
+  readonly bodyTimeoutMs?: number;
+}
+
 /**
  * Share of the time-out of Redis that one turn of the event loop may take. Its answers are read in the turn after the
  * one that asked, so two have to fit. Queueing is cheaper than rejecting, so the share is no less than that.
@@ -74,6 +82,8 @@ export interface Serving extends Closeable {
   readonly port: number;
   /** The package that uWebSockets.js comes from, and its version. */
   readonly uws: string;
+  /** `/metrics` made now; over HTTP it may be up to a second old. */
+  figures(): Promise<string>;
   /** See Server.drain; `close` comes after it. */
   drain(hurry?: AbortSignal): Promise<void>;
 }
@@ -82,6 +92,7 @@ export interface Serving extends Closeable {
  * One HTTP worker.
  * @param siblings where others share its port
  * @param clickhouseUrl where ClickHouse is now, which only exports ask; empty where there is none
+ * @param timing as in production where it is absent
  * @throws StartupError
  */
 export function serve(
@@ -89,6 +100,7 @@ export function serve(
   log: Logger,
   siblings?: Siblings,
   clickhouseUrl = () => config.CLICKHOUSE_URL,
+  timing: Timing = {},
 ): Promise<Serving> {
   return withClosers(async (onClose) => {
     const { uws, from: uwsFrom } = await loadUws();
@@ -116,9 +128,10 @@ export function serve(
       log,
       onAnswers: metrics.countAnswers,
       onRefusal: metrics.refused,
-      limits: openRateLimits(config, siblings),
+      limits: openRateLimits(config, siblings, timing.now),
       longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
       trustedProxies: config.TRUST_PROXY,
+      bodyTimeoutMs: timing.bodyTimeoutMs,
     });
 
     const visitLog =
@@ -246,16 +259,18 @@ export function serve(
     );
     const requestFigures = new ComplianceMetrics(streams, compliance);
     const askAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
-    const figures = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
+    const ofWorkers = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
+    const figures = async () => {
+      await Promise.all([backlog.refresh(), requestFigures.refresh()]);
+      return (await ofWorkers()) + (await streams.metrics());
+    };
     const unprefixed = operatingOperations(
       async () => {
         if (exchanges.isStopping) return 'the process is stopping';
         return await store.ping().then(() => undefined, inWords);
       },
-      async () => {
-        await Promise.all([backlog.refresh(), requestFigures.refresh()]);
-        return { type: streams.contentType, body: (await figures()) + (await streams.metrics()) };
-      },
+      async () => ({ type: streams.contentType, body: await figures() }),
+      timing.now,
     );
     operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed));
     // Where no app proxy stands before it, this service is at the shop's address itself, and so are its share links.
@@ -270,6 +285,11 @@ export function serve(
       exchanges,
     });
     onClose(() => server.close());
-    return { port: server.port, uws: uwsFrom, drain: (hurry) => server.drain(config.DRAIN_MS, hurry) };
+    return {
+      port: server.port,
+      uws: uwsFrom,
+      figures,
+      drain: (hurry) => server.drain(config.DRAIN_MS, hurry),
+    };
   });
 }

@@ -44,6 +44,7 @@ export class Reading {
   readonly #res: HttpResponse;
   readonly #limit: number;
   readonly #outcome: Outcome;
+  readonly #timeoutMs: number;
   /** What has come of a body of several chunks: the first `#size` bytes of it. */
   #gathered: Buffer | undefined;
   #size = 0;
@@ -53,10 +54,11 @@ export class Reading {
   #since = 0;
   #keptAlive = 0;
 
-  constructor(res: HttpResponse, limit: number, outcome: Outcome) {
+  constructor(res: HttpResponse, limit: number, outcome: Outcome, timeoutMs = BODY_TIMEOUT_MS) {
     this.#res = res;
     this.#limit = limit;
     this.#outcome = outcome;
+    this.#timeoutMs = timeoutMs;
     res.onData((chunk, isLast) => this.#take(chunk, isLast));
   }
 
@@ -74,7 +76,7 @@ export class Reading {
     if (this.#since === 0) {
       this.#since = now;
       this.#keptAlive = now;
-    } else if (now - this.#since >= BODY_TIMEOUT_MS) {
+    } else if (now - this.#since >= this.#timeoutMs) {
       this.#finish(new ServiceError('request_timeout'), EMPTY);
     } else if (now - this.#keptAlive >= KEEP_ALIVE_MS) {
       this.#keptAlive = now;
@@ -139,10 +141,16 @@ export class BodyReader {
   #begun: Reading[] = [];
   readonly #slow = new Set<Reading>();
   #timer: NodeJS.Timeout | undefined;
+  readonly #timeoutMs: number | undefined;
+
+  /** @param timeoutMs milliseconds within which a body must be complete; BODY_TIMEOUT_MS by default */
+  constructor(timeoutMs?: number) {
+    this.#timeoutMs = timeoutMs;
+  }
 
   /** @param limit bytes; more is `payload_too_large` */
   read(res: HttpResponse, limit: number, outcome: Outcome): Reading {
-    const reading = new Reading(res, limit, outcome);
+    const reading = new Reading(res, limit, outcome, this.#timeoutMs);
     if (this.#begun.push(reading) === 1) setImmediate(this.#endOfTurn);
     return reading;
   }

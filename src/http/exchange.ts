@@ -34,6 +34,8 @@ export interface ExchangeOptions {
   readonly longestTurnMs: number;
   /** See callerAddress. */
   readonly trustedProxies: number;
+  /** See BodyReader. */
+  readonly bodyTimeoutMs?: number | undefined;
 }
 
 /** What all exchanges of a server share. */

@@ -27,7 +27,7 @@ type Handler = (res: HttpResponse, req: HttpRequest) => void;
 
 export class Exchanges implements ExchangeHost {
   readonly options: ExchangeOptions;
-  readonly bodies = new BodyReader();
+  readonly bodies: BodyReader;
   readonly requests = new OpenCount();
   readonly readers = new OpenCount();
   /** Whether this process counts as not ready. */
@@ -41,6 +41,7 @@ export class Exchanges implements ExchangeHost {
 
   constructor(options: ExchangeOptions) {
     this.options = options;
+    this.bodies = new BodyReader(options.bodyTimeoutMs);
     this.turn = new Turn(options.longestTurnMs);
   }
 

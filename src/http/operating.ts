@@ -7,12 +7,14 @@ import type { Answer, Operation, OperationDoc } from './operation.js';
 /**
  * @param whyNotReady the reason, in words, where the service can't do its work now
  * @param metrics the figures as Prometheus reads them
+ * @param now milliseconds
  */
 export function operatingOperations(
   whyNotReady: () => Promise<string | undefined>,
   metrics: () => Promise<Required<Pick<Answer, 'type' | 'body'>>>,
+  now?: () => number,
 ): Operation[] {
-  const figures = atMostOnceASecond(metrics);
+  const figures = atMostOnceASecond(metrics, now);
   const operation = (
     path: string,
     doc: OperationDoc,

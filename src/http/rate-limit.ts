@@ -70,12 +70,16 @@ export class RateLimit {
   #telling: NodeJS.Timeout | undefined;
   #isHurried = false;
 
-  /** @param perSecond at least 1 @param peers absent where this process is alone */
-  constructor(perSecond: number, peers?: Peers) {
+  /**
+   * @param perSecond at least 1
+   * @param peers absent where this process is alone
+   * @param now milliseconds, where it is alone
+   */
+  constructor(perSecond: number, peers?: Peers, now: () => number = () => performance.now()) {
     const workers = peers?.workers ?? 1;
     this.perSecond = perSecond;
     this.#peers = peers;
-    this.#now = peers === undefined ? () => performance.now() : () => peers.now();
+    this.#now = peers === undefined ? now : () => peers.now();
     this.#share = Math.ceil(perSecond / workers);
     this.#toTell = Math.max(LEAST_TO_TELL, Math.ceil((perSecond * TOLERANCE) / workers));
   }

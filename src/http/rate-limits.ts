@@ -24,12 +24,12 @@ interface Told {
 
 type Settings = Pick<Config, 'RATE_LIMIT' | 'ANONYMOUS_RATE_LIMIT'>;
 
-/** @param peers absent where this process is alone */
-export function openRateLimits(settings: Settings, peers?: LimitPeers): RateLimits {
+/** @param peers absent where this process is alone @param now its clock then */
+export function openRateLimits(settings: Settings, peers?: LimitPeers, now?: () => number): RateLimits {
   const tell = peers?.exchange<Told>(({ limit, accepted }) => limits[limit]?.told(accepted));
   const open = (limit: keyof RateLimits, most: number) => {
     if (most === 0) return undefined;
-    if (peers === undefined || tell === undefined) return new RateLimit(most);
+    if (peers === undefined || tell === undefined) return new RateLimit(most, undefined, now);
     const { workers } = peers;
     const told = (accepted: Accepted) => tell({ limit, accepted });
     return new RateLimit(most, { workers, now: () => peers.now(), tell: told });

@@ -3,10 +3,9 @@
 // closes at the end of the test that opened it.
 
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { serve } from '../../src/app/serve.js';
+import { serve, type Timing } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
 import { Dialer } from './dialer.js';
 import { Contract } from './openapi.js';
@@ -36,7 +35,7 @@ export interface TestApp {
   post(path: string, body: unknown, headers?: Headers): Promise<Answer>;
   get(path: string, headers?: Headers): Promise<Answer>;
   del(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
-  /** `/metrics` as it is now: the service makes it at most once a second. */
+  /** The text of `/metrics` made now; over HTTP it may be up to a second old. */
   figures(): Promise<string>;
   close(): Promise<void>;
 }
@@ -51,10 +50,8 @@ export interface AppSettings {
    * is not about time-outs must not fail because this machine is busy.
    */
   readonly timeoutMs?: number;
+  readonly timing?: Timing;
 }
-
-/** A little more than a second. */
-const FIGURES_LAST_MS = 1_010;
 
 let apps = 0;
 
@@ -62,7 +59,7 @@ let apps = 0;
 export async function startApp(
   t: Test,
   redis: { readonly urls: readonly string[] },
-  { env = {}, prefix = `t${apps++}`, timeoutMs = 20_000 }: AppSettings = {},
+  { env = {}, prefix = `t${apps++}`, timeoutMs = 20_000, timing = {} }: AppSettings = {},
 ): Promise<TestApp> {
   const config = readConfig({
     HOST: '127.0.0.1',
@@ -73,7 +70,13 @@ export async function startApp(
     ...env,
   });
   const log = pino({ level: 'error' }, { write: (line) => t.fail(`logged as an error: ${line}`) });
-  const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log);
+  const running = await serve(
+    { ...config, REDIS_TIMEOUT_MS: timeoutMs },
+    log,
+    undefined,
+    undefined,
+    timing,
+  );
   // The service closes what is idle for 10 s: a connection that is about to be closed is not used again.
   const agent = new Dialer({ keepAlive: true, timeout: 5_000 });
   let closed: Promise<void> | undefined;
@@ -97,10 +100,7 @@ export async function startApp(
     post: (path, body, headers) => send('POST', path, body, headers),
     get: (path, headers) => send('GET', path, undefined, headers),
     del: (path, body, headers) => send('DELETE', path, body, headers),
-    async figures() {
-      await sleep(FIGURES_LAST_MS);
-      return (await send('GET', '/metrics')).text;
-    },
+    figures: () => running.figures(),
     close,
   };
 }
