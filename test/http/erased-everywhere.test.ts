@@ -157,11 +157,19 @@ t.test('erasures through ClickHouse', async (t) => {
     t.equal((await read({ email })).purchases.length, 1);
     const moved = await read({ customerId: '5520' });
     t.same([moved.identities.sessionIds, moved.events.length], [[], 1]);
-    for (const identity of [{ customerId: '5510' }, { customerId: '5520' }, { email }, { customerId: '5530' }])
+    for (const identity of [
+      { customerId: '5510' },
+      { customerId: '5520' },
+      { email },
+      { customerId: '5530' },
+    ])
       t.same(await erase(identity), { erased: true });
     const redact = { shop_id: 1, shop_domain: 'x.example', customer: { id: 5541 }, orders_to_redact: [] };
     t.equal((await app.post('/webhook/customers/redact', redact, TRUSTED)).status, 200);
-    await until('the webhook is done', async () => (await read({ customerId: '5541' })).purchases.length === 0);
+    await until(
+      'the webhook is done',
+      async () => (await read({ customerId: '5541' })).purchases.length === 0,
+    );
     await sleep(5); // what is of the erasure's own millisecond counts as erased
     await event({ customerId: '5530' });
     await stored();
@@ -224,11 +232,7 @@ t.test('erasures through ClickHouse', async (t) => {
     await app.post('/event', { identity, type: 'share' }, keyed);
     await app.post('/share', { identity }, TRUSTED);
     const bought = { id: 5, customer: { id: CUSTOMER, email: EMAIL } };
-    await app.post(
-      '/webhook/purchase',
-      { ...bought, line_items: [{ product_id: 1, price: '1' }] },
-      TRUSTED,
-    );
+    await app.post('/webhook/purchase', { ...bought, line_items: [{ product_id: 1, price: '1' }] }, TRUSTED);
     await visit({ customerId: OTHER });
     for (const { name } of VISITOR_TABLES)
       await client.command({

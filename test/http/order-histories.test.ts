@@ -160,30 +160,33 @@ eachRedis(t, async (t, redis) => {
     else rowOwner.set(one, 'session');
   });
 
-  t.test('an order empties the wishlist of each visitor whom it names, and links no two of them', async (t) => {
-    await forEach(async (one) => {
-      const { customerId, sessionId, email, orderId } = one;
-      const before = await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]);
-      const order = {
-        ...orderOf(
-          one.named === 'session' ? null : { id: Number(customerId), email, state: 'disabled' },
-          [{ product_id: 11, variant_id: 21, price: '10.00' }],
-          {
-            email,
-            currency: 'EUR',
-            note_attributes:
-              one.named === 'customer' ? [] : [{ name: 'wishlist_session_id', value: sessionId }],
-          },
-        ),
-        id: Number(orderId),
-      };
-      for (const repeat of [1, 2])
-        t.equal((await deliver(app, order)).status, 200, `${one.name}: delivery ${repeat}`);
-      t.same(await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]), before, one.name);
-      if (one.named !== 'session') t.same(await listed(app, { customerId }), [], one.name);
-      if (one.named !== 'customer') t.same(await listed(app, { sessionId }), [], one.name);
-    });
-  });
+  t.test(
+    'an order empties the wishlist of each visitor whom it names, and links no two of them',
+    async (t) => {
+      await forEach(async (one) => {
+        const { customerId, sessionId, email, orderId } = one;
+        const before = await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]);
+        const order = {
+          ...orderOf(
+            one.named === 'session' ? null : { id: Number(customerId), email, state: 'disabled' },
+            [{ product_id: 11, variant_id: 21, price: '10.00' }],
+            {
+              email,
+              currency: 'EUR',
+              note_attributes:
+                one.named === 'customer' ? [] : [{ name: 'wishlist_session_id', value: sessionId }],
+            },
+          ),
+          id: Number(orderId),
+        };
+        for (const repeat of [1, 2])
+          t.equal((await deliver(app, order)).status, 200, `${one.name}: delivery ${repeat}`);
+        t.same(await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]), before, one.name);
+        if (one.named !== 'session') t.same(await listed(app, { customerId }), [], one.name);
+        if (one.named !== 'customer') t.same(await listed(app, { sessionId }), [], one.name);
+      });
+    },
+  );
 
   t.test('each visitor whom an order names finds its purchase in the export', async (t) => {
     await until('all orders are in ClickHouse', async () => {
