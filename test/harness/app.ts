@@ -70,13 +70,7 @@ export async function startApp(
     ...env,
   });
   const log = pino({ level: 'error' }, { write: (line) => t.fail(`logged as an error: ${line}`) });
-  const running = await serve(
-    { ...config, REDIS_TIMEOUT_MS: timeoutMs },
-    log,
-    undefined,
-    undefined,
-    timing,
-  );
+  const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log, undefined, undefined, timing);
   // The service closes what is idle for 10 s: a connection that is about to be closed is not used again.
   const agent = new Dialer({ keepAlive: true, timeout: 5_000 });
   let closed: Promise<void> | undefined;
