@@ -178,9 +178,13 @@ eachRedis(t, async (t, redis) => {
           { email: second.email },
           { sessionId: first.guest },
         ]) {
-          // Beside requests that fail, in the same turns of the event loop.
-          const failing = Array.from({ length: 20 }, (_, i) => visit({ sessionId: `fails-${i}` }));
+          // Beside requests that fail, in the same batches.
+          let isErasing = true;
+          const failing = Array.from({ length: 32 }, async (_, i) => {
+            while (isErasing) await visit({ sessionId: `fails-${i}` });
+          });
           const erased = await app.del('/profile', { identity }, TRUSTED);
+          isErasing = false;
           t.match(erased, { status: 200, json: { erased: true } }, erased.text);
           await Promise.all(failing);
         }
