@@ -1,7 +1,7 @@
 // An erasure through ClickHouse: an export has all that is known of a visitor, and after the erasure nothing on disk has:
 // Redis's keys, values and append-only files, and every file of ClickHouse, are searched. It goes by profile, by customer id
 // and by session id: rows that name an identity of the visitor under another profile are the visitor's, too. On a Redis
-// Cluster: orders-square.test.ts, rights.test.ts.
+// Cluster: order-histories.test.ts, rights.test.ts.
 
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -213,6 +213,7 @@ eachRedis(t, async (t, redis) => {
           { origin: 'https://evil.example' },
           { origin: 'null' },
           { origin: 'http://shop.example' },
+          { origin: 'https://other.myshopify.com' },
           { origin: `${SHOP}:8443` },
           { origin: `${SHOP}.evil.example` },
           { origin: 'https://evil.example', 'sec-fetch-site': 'same-origin' },
