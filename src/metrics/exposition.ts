@@ -29,7 +29,10 @@ export class MetricsAccess {
 }
 
 /** What `make` made last; made anew where that was begun a second ago or failed. Callers that come meanwhile share one. */
-export function atMostOnceASecond<T>(make: () => Promise<T>, clock = () => performance.now()): () => Promise<T> {
+export function atMostOnceASecond<T>(
+  make: () => Promise<T>,
+  clock = () => performance.now(),
+): () => Promise<T> {
   let made: Promise<T> | undefined;
   let begun = 0;
   return () => {
