@@ -70,6 +70,10 @@ export interface Timing {
   readonly now?: () => number;
   /** Milliseconds within which a body must be complete. */
   readonly bodyTimeoutMs?: number;
+  /** Milliseconds for which a repeat takes a request without an answer to be under way. */
+  readonly requestGraceMs?: number;
+  /** Milliseconds between looks at open compliance requests. */
+  readonly compliancePollMs?: number;
 }
 
 /**
@@ -169,7 +173,7 @@ export function serve(
       metrics.batchObserver('wishlist'),
     );
     onClose(() => wishlists.close());
-    const requests = new RequestStore(store);
+    const requests = new RequestStore(store, undefined, timing.requestGraceMs);
     const guestDays = config.GUEST_RETENTION_DAYS;
     const seen = guestDays > 0 ? new Seen() : undefined;
     const identity = openIdentity(
@@ -198,11 +202,16 @@ export function serve(
       config.APP_PROXY_PATH,
     );
     const sessions = new LinkedSessions(visitors, config.LINKED_SESSIONS);
-    const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S);
+    const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S, timing.requestGraceMs);
 
     const compliance = new Compliance(store);
-    const worker = new ComplianceWorker(store, compliance, identity.eraser, identity.shopEraser, (error) =>
-      log.error({ err: error }, 'an erasure failed and will be tried again'),
+    const worker = new ComplianceWorker(
+      store,
+      compliance,
+      identity.eraser,
+      identity.shopEraser,
+      (error) => log.error({ err: error }, 'an erasure failed and will be tried again'),
+      timing.compliancePollMs,
     );
     onClose(worker.watch());
 

@@ -37,29 +37,35 @@ export class ComplianceWorker {
   readonly #shopEraser: ShopEraser;
   readonly #name = randomUUID();
   readonly #onError: (error: Error) => void;
+  readonly #pollMs: number;
   #renewed = 0;
   readonly #closing = new AbortController();
   #isPoked = false;
   #running: Promise<void> | undefined;
 
-  /** @param onError told why requests could not be done, and will be tried again */
+  /**
+   * @param onError told why requests could not be done, and will be tried again
+   * @param pollMs milliseconds between looks
+   */
   constructor(
     store: Store,
     compliance: Compliance,
     eraser: Eraser,
     shopEraser: ShopEraser,
     onError: (error: Error) => void,
+    pollMs = POLL_MS,
   ) {
     this.#store = store;
     this.#compliance = compliance;
     this.#eraser = eraser;
     this.#shopEraser = shopEraser;
     this.#onError = onError;
+    this.#pollMs = pollMs;
   }
 
   /** Works now and every few seconds. @returns what ends it, once the step that is under way is done */
   watch(): () => Promise<void> {
-    const timer = setInterval(() => this.poke(), POLL_MS);
+    const timer = setInterval(() => this.poke(), this.#pollMs);
     this.poke();
     return async () => {
       clearInterval(timer);
@@ -86,7 +92,7 @@ export class ComplianceWorker {
         const isTold = error instanceof NotOwnerError || error instanceof ServiceError;
         if (!isTold && !signal.aborted) this.#onError(error);
       });
-      await sleep(REST_MS, undefined, { signal }).catch(() => {});
+      await sleep(Math.min(REST_MS, this.#pollMs), undefined, { signal }).catch(() => {});
     }
   }
 

@@ -16,10 +16,10 @@ export const VISIT_PATH = '/product/visit';
 /** What a page evaluates to tell what is stored of its visitor. */
 export const STORED = "localStorage.getItem('wishmeter_session')";
 
-/** A browser that starts on a busy machine takes its time. */
-const DEADLINE_MS = 15_000;
+/** A browser on a busy machine takes its time. */
+const DEADLINE_MS = 60_000;
 
-export interface World {
+export interface BrowserFixtures {
   readonly redis: TestRedis;
   readonly shop: Shop;
   /** Settings with which a service knows the shop. */
@@ -33,7 +33,10 @@ export interface World {
 }
 
 /** Runs tests in Chromium; skips them where there is none. */
-export async function inChromium(t: Test, tests: (t: Test, world: World) => Promise<void>): Promise<void> {
+export async function inChromium(
+  t: Test,
+  tests: (t: Test, fixtures: BrowserFixtures) => Promise<void>,
+): Promise<void> {
   const found = findChromium();
   if ('missing' in found) return void t.test('in Chromium', needs(found.missing), () => {});
   await t.test('in Chromium', async (t) => {
@@ -73,8 +76,13 @@ interface Sent {
 export type Visitor = Awaited<ReturnType<typeof visit>>;
 
 /** A visitor with a browser profile of their own. `t` fails where a page of theirs sees an error. */
-export async function visit(t: Test, { browser, shop }: World, options: BrowserContextOptions = {}) {
+export async function visit(
+  t: Test,
+  { browser, shop }: BrowserFixtures,
+  options: BrowserContextOptions = {},
+) {
   const context = await browser.newContext(options);
+  context.setDefaultTimeout(DEADLINE_MS);
   const requests: Request[] = [];
   // Uncaught errors, and unhandled rejections.
   context.on('weberror', (error) => t.fail(`a page saw an error: ${error.error().message}`));

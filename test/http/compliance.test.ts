@@ -35,7 +35,8 @@ function deliver(app: TestApp, kind: Kind, body: object | string, headers: Heade
 
 eachRedis(t, async (t, redis) => {
   const env = { SHOPIFY_SECRET: SECRET, BUCKETS: '64' };
-  const open = async (prefix?: string) => startApp(t, redis, { env, ...(prefix ? { prefix } : {}) });
+  const open = async (prefix?: string) =>
+    startApp(t, redis, { env, timing: { compliancePollMs: 50 }, ...(prefix ? { prefix } : {}) });
   /** What is open, by Redis. */
   const openOf = async (app: TestApp): Promise<ComplianceRequest[]> => {
     const { '#': _, ...kept } = ((await dumpRedis(redis, app.prefix))[createKeys(app.prefix).compliance] ??
@@ -52,60 +53,6 @@ eachRedis(t, async (t, redis) => {
     (await app.post('/product/visit?count=true', { identity, productHandle: 'x' }, TRUSTED)).json.count;
   const visits = async (app: TestApp, customerId: string) =>
     (await app.get(withQuery('/product/visit', { customerId, productHandle: 'x' }), TRUSTED)).json.count;
-
-  t.test('only what is authentic is taken', async (t) => {
-    const app = await open();
-    for (const kind of KINDS) {
-      const body = JSON.stringify(customer(191167));
-      const bare = { ...JSON_TYPE, 'x-shopify-webhook-id': 'forged' };
-      const before = await dumpRedis(redis, app.prefix);
-      const forged = [
-        {},
-        { 'x-shopify-hmac-sha256': '' },
-        { 'x-shopify-hmac-sha256': sign(body, 'another-secret-0123') },
-        { 'x-shopify-hmac-sha256': sign(`${body} `) },
-        { 'x-shopify-hmac-sha256': createHmac('sha256', SECRET).update(body).digest('hex') },
-      ];
-      for (const headers of forged)
-        t.match(await app.post(`/webhook/${kind}`, body, { ...bare, ...headers }), {
-          status: 401,
-          json: { code: 'unauthorized' },
-        });
-      t.same(await dumpRedis(redis, app.prefix), before);
-      t.equal((await deliver(app, kind, '[]')).status, 400);
-      t.equal((await deliver(app, kind, '{')).status, 400);
-      t.equal((await deliver(app, kind, {}, { 'x-shopify-event-id': 'x'.repeat(256) })).status, 400);
-    }
-    t.same(await openOf(app), []);
-    const unsigned = { ...JSON_TYPE, 'x-api-key': KEY };
-    t.equal((await app.post('/webhook/customers/redact', customer(1), unsigned)).status, 200, 'a secret key');
-  });
-
-  t.test('a data request is kept, once for each event, with no address in clear', async (t) => {
-    const app = await open();
-    const asked = { ...customer(191167), orders_requested: [1, 2, 3], data_request: { id: 9999 } };
-    for (const webhook of ['a', 'b'])
-      t.match(
-        await deliver(app, 'customers/data_request', asked, {
-          'x-shopify-event-id': 'event-1',
-          'x-shopify-webhook-id': webhook,
-        }),
-        { status: 200, text: '{}' },
-      );
-    await deliver(app, 'customers/data_request', asked, { 'x-shopify-webhook-id': 'c' });
-    await deliver(app, 'customers/data_request', asked, { 'x-shopify-webhook-id': 'c' });
-    const expected = {
-      kind: 'customers/data_request',
-      customerId: '191167',
-      orders: 3,
-      dataRequestId: '9999',
-    };
-    t.match(await openOf(app), [expected, expected]);
-    t.equal((await openOf(app)).length, 2);
-    const all = `${await allKeys(redis, app.prefix)} ${JSON.stringify(await dumpRedis(redis, app.prefix))}`;
-    t.notMatch(all, 'john@');
-    t.match(await app.figures(), /^wishmeter_requests_open\{kind="customers\/data_request"\} 2$/m);
-  });
 
   t.test('a customer is erased by id; the request stays until ClickHouse is done', async (t) => {
     const app = await open();
@@ -137,29 +84,6 @@ eachRedis(t, async (t, redis) => {
     await deliver(app, 'customers/redact', body, headers);
     t.equal((await redaction()).length, 0, 'a repeated delivery does nothing more');
     t.equal(await visits(app, '7001'), 1, 'and leaves alone who came back');
-  });
-
-  t.test('customers as Shopify may send them, and 10,000 orders, are answered 200', async (t) => {
-    const app = await open();
-    const orders = Array.from({ length: 10_000 }, (_, i) => 5_000_000_000_000 + i);
-    for (const body of [
-      customer(null),
-      customer(undefined),
-      customer(12345, null),
-      customer('unknown-one'),
-      customer(0, ''),
-      { ...SHOP, customer: { email: 'only@rights.example' } },
-      { ...SHOP, customer: null },
-      SHOP,
-      { ...customer(7002), orders_to_redact: orders },
-      { ...customer(7003), orders_to_redact: 'none' },
-    ])
-      for (const kind of ['customers/data_request', 'customers/redact'] as const)
-        t.equal((await deliver(app, kind, body)).status, 200, JSON.stringify(body).slice(0, 80));
-    t.equal((await openOf(app)).filter(({ kind }) => kind === 'customers/data_request').length, 10);
-    await until('all are erased', async () =>
-      (await openOf(app)).every(({ kind, erased }) => kind === 'customers/data_request' || erased),
-    );
   });
 
   t.test('what a process has taken, and not done, another does', async (t) => {
@@ -226,5 +150,85 @@ eachRedis(t, async (t, redis) => {
     await clickhouseIsDone(app);
     await until('it is done', async () => (await openOf(app)).length === 0);
     t.equal(await visit(app, { sessionId: 'guest-0' }), 1);
+  });
+
+  // Requests and their erasures are in slots of their own; the rest depends on no more than that.
+  if (redis.urls.length > 1) return;
+
+  t.test('only what is authentic is taken', async (t) => {
+    const app = await open();
+    for (const kind of KINDS) {
+      const body = JSON.stringify(customer(191167));
+      const bare = { ...JSON_TYPE, 'x-shopify-webhook-id': 'forged' };
+      const before = await dumpRedis(redis, app.prefix);
+      const forged = [
+        {},
+        { 'x-shopify-hmac-sha256': '' },
+        { 'x-shopify-hmac-sha256': sign(body, 'another-secret-0123') },
+        { 'x-shopify-hmac-sha256': sign(`${body} `) },
+        { 'x-shopify-hmac-sha256': createHmac('sha256', SECRET).update(body).digest('hex') },
+      ];
+      for (const headers of forged)
+        t.match(await app.post(`/webhook/${kind}`, body, { ...bare, ...headers }), {
+          status: 401,
+          json: { code: 'unauthorized' },
+        });
+      t.same(await dumpRedis(redis, app.prefix), before);
+      t.equal((await deliver(app, kind, '[]')).status, 400);
+      t.equal((await deliver(app, kind, '{')).status, 400);
+      t.equal((await deliver(app, kind, {}, { 'x-shopify-event-id': 'x'.repeat(256) })).status, 400);
+    }
+    t.same(await openOf(app), []);
+    const unsigned = { ...JSON_TYPE, 'x-api-key': KEY };
+    t.equal((await app.post('/webhook/customers/redact', customer(1), unsigned)).status, 200, 'a secret key');
+  });
+
+  t.test('a data request is kept, once for each event, with no address in clear', async (t) => {
+    const app = await open();
+    const asked = { ...customer(191167), orders_requested: [1, 2, 3], data_request: { id: 9999 } };
+    for (const webhook of ['a', 'b'])
+      t.match(
+        await deliver(app, 'customers/data_request', asked, {
+          'x-shopify-event-id': 'event-1',
+          'x-shopify-webhook-id': webhook,
+        }),
+        { status: 200, text: '{}' },
+      );
+    await deliver(app, 'customers/data_request', asked, { 'x-shopify-webhook-id': 'c' });
+    await deliver(app, 'customers/data_request', asked, { 'x-shopify-webhook-id': 'c' });
+    const expected = {
+      kind: 'customers/data_request',
+      customerId: '191167',
+      orders: 3,
+      dataRequestId: '9999',
+    };
+    t.match(await openOf(app), [expected, expected]);
+    t.equal((await openOf(app)).length, 2);
+    const all = `${await allKeys(redis, app.prefix)} ${JSON.stringify(await dumpRedis(redis, app.prefix))}`;
+    t.notMatch(all, 'john@');
+    t.match(await app.figures(), /^wishmeter_requests_open\{kind="customers\/data_request"\} 2$/m);
+  });
+
+  t.test('customers as Shopify may send them, and 10,000 orders, are answered 200', async (t) => {
+    const app = await open();
+    const orders = Array.from({ length: 10_000 }, (_, i) => 5_000_000_000_000 + i);
+    for (const body of [
+      customer(null),
+      customer(undefined),
+      customer(12345, null),
+      customer('unknown-one'),
+      customer(0, ''),
+      { ...SHOP, customer: { email: 'only@rights.example' } },
+      { ...SHOP, customer: null },
+      SHOP,
+      { ...customer(7002), orders_to_redact: orders },
+      { ...customer(7003), orders_to_redact: 'none' },
+    ])
+      for (const kind of ['customers/data_request', 'customers/redact'] as const)
+        t.equal((await deliver(app, kind, body)).status, 200, JSON.stringify(body).slice(0, 80));
+    t.equal((await openOf(app)).filter(({ kind }) => kind === 'customers/data_request').length, 10);
+    await until('all are erased', async () =>
+      (await openOf(app)).every(({ kind, erased }) => kind === 'customers/data_request' || erased),
+    );
   });
 });

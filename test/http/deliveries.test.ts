@@ -84,6 +84,55 @@ eachRedis(t, async (t, redis) => {
       t.ok(ttl > 172_000 && ttl <= 172_800, `${key} is remembered for 48 h, not ${ttl} s`);
   }
 
+  t.test('a delivery that failed half-way is completed by a repeat, under its id or another', async (t) => {
+    const full = await startApp(t, redis, {
+      prefix: app.prefix,
+      env: { SHOPIFY_SECRET: SECRET, STREAM_HIGH_WATER: '1' },
+    });
+    // Else a repeat waits for half a second, twice, before it takes the first try for one that has ended.
+    const fast = await startApp(t, redis, {
+      prefix: app.prefix,
+      env: { SHOPIFY_SECRET: SECRET },
+      timing: { requestGraceMs: 20 },
+    });
+    for (const [i, repeatedAs] of ['failed-0', 'other', ''].entries()) {
+      const who = { customerId: `74${i}` };
+      await add(app, who, ['70', '700']);
+      const order = orderOf({ id: Number(who.customerId) }, [{ product_id: 70, variant_id: 700 }]);
+      t.equal((await deliver(full, order, `failed-${i}`)).status, 503, 'no room for its event');
+      t.equal((await purchases(who)).length, 0);
+      t.equal((await deliver(fast, order, repeatedAs)).status, 200);
+      t.same(await listed(app, who), [], repeatedAs);
+      t.equal((await purchases(who)).length, 1, `the event is made by the repeat: ${repeatedAs}`);
+      await add(app, who, ['70', '700']);
+      for (const id of [`failed-${i}`, repeatedAs, 'yet-another'])
+        t.equal((await deliver(fast, order, id)).status, 200);
+      t.same(await listed(app, who), [['70', '700']], 'and then it is done');
+      t.equal((await purchases(who)).length, 1);
+    }
+  });
+
+  t.test('delivered 50 times at once over two servers it is done once', async (t) => {
+    const second = await startApp(t, redis, { prefix: app.prefix, env: { SHOPIFY_SECRET: SECRET } });
+    const who = { customerId: '72' };
+    await add(app, who, ['70', '700'], ['70', null], ['71', '710']);
+    const order = orderOf({ id: 72 }, [
+      { product_id: 70, variant_id: 700 },
+      { product_id: 71, variant_id: 710 },
+    ]);
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, i) => deliver(i % 2 ? app : second, order, 'at-once')),
+    );
+    t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
+    t.same(await listed(app, who), []);
+    const events = await purchases(who);
+    t.equal(events.length, 3);
+    t.equal(new Set(events.map(({ event_id }) => event_id)).size, 3);
+  });
+
+  // An order and its delivery have records in slots of their own; the rest depends on no more than that.
+  if (redis.urls.length > 1) return;
+
   t.test(
     'the same delivery again does nothing, whatever happened since and whatever its body is',
     async (t) => {
@@ -120,28 +169,6 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
-  t.test('a delivery that failed half-way is completed by a repeat, under its id or another', async (t) => {
-    const full = await startApp(t, redis, {
-      prefix: app.prefix,
-      env: { SHOPIFY_SECRET: SECRET, STREAM_HIGH_WATER: '1' },
-    });
-    for (const [i, repeatedAs] of ['failed-0', 'other', ''].entries()) {
-      const who = { customerId: `74${i}` };
-      await add(app, who, ['70', '700']);
-      const order = orderOf({ id: Number(who.customerId) }, [{ product_id: 70, variant_id: 700 }]);
-      t.equal((await deliver(full, order, `failed-${i}`)).status, 503, 'no room for its event');
-      t.equal((await purchases(who)).length, 0);
-      t.equal((await deliver(app, order, repeatedAs)).status, 200);
-      t.same(await listed(app, who), [], repeatedAs);
-      t.equal((await purchases(who)).length, 1, `the event is made by the repeat: ${repeatedAs}`);
-      await add(app, who, ['70', '700']);
-      for (const id of [`failed-${i}`, repeatedAs, 'yet-another'])
-        t.equal((await deliver(app, order, id)).status, 200);
-      t.same(await listed(app, who), [['70', '700']], 'and then it is done');
-      t.equal((await purchases(who)).length, 1);
-    }
-  });
-
   t.test('a delivery without an id is known by its order', async (t) => {
     const who = { customerId: '71' };
     await add(app, who, ['70', '700']);
@@ -153,24 +180,6 @@ eachRedis(t, async (t, redis) => {
     t.same(await listed(app, who), [['70', '700']]);
     await deliver(app, { ...order, id: order.id + 1_000_000 }, '');
     t.same(await listed(app, who), []);
-  });
-
-  t.test('delivered 50 times at once over two servers it is done once', async (t) => {
-    const second = await startApp(t, redis, { prefix: app.prefix, env: { SHOPIFY_SECRET: SECRET } });
-    const who = { customerId: '72' };
-    await add(app, who, ['70', '700'], ['70', null], ['71', '710']);
-    const order = orderOf({ id: 72 }, [
-      { product_id: 70, variant_id: 700 },
-      { product_id: 71, variant_id: 710 },
-    ]);
-    const answers = await Promise.all(
-      Array.from({ length: 50 }, (_, i) => deliver(i % 2 ? app : second, order, 'at-once')),
-    );
-    t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
-    t.same(await listed(app, who), []);
-    const events = await purchases(who);
-    t.equal(events.length, 3);
-    t.equal(new Set(events.map(({ event_id }) => event_id)).size, 3);
   });
 
   t.test('with the setting off nothing is removed, and the order is remembered all the same', async (t) => {

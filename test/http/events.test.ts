@@ -61,6 +61,54 @@ eachRedis(t, async (t, redis) => {
     });
   });
 
+  t.test('500 events at once are 500 lines, each once, and the pending figures are theirs', async (t) => {
+    const app = await startApp(t, redis);
+    const answers = await Promise.all(
+      Array.from({ length: 500 }, (_, i) =>
+        app.post('/event', { identity: { sessionId: `s${i % 50}` }, type: 'add', payload: { i } }, TRUSTED),
+      ),
+    );
+    t.ok(answers.every(({ status }) => status === 200));
+    const rows = await rowsOf(redis, app);
+    t.same(
+      rows.map(({ payload }) => JSON.parse(String(payload)).i).sort((a, b) => a - b),
+      Array.from({ length: 500 }, (_, i) => i),
+    );
+    t.equal(new Set(rows.map(({ event_id }) => event_id)).size, 500);
+    const dump = await dumpRedis(redis, app.prefix);
+    const entries = dump[createKeys(app.prefix).events(0)] as [string, string[]][];
+    const bytes = entries.reduce((sum, [, fields]) => sum + Buffer.byteLength(fields[3] ?? ''), 0);
+    t.same(dump[createKeys(app.prefix).eventsState(0)], { events: '500', bytes: String(bytes) });
+  });
+
+  t.test('with several shards each visitor has one, in the order in which it was answered', async (t) => {
+    const app = await startApp(t, redis, { env: { EVENT_SHARDS: '4' } });
+    for (const i of [0, 1, 2]) {
+      await Promise.all(
+        Array.from({ length: 40 }, (_, who) =>
+          app.post('/event', { identity: { sessionId: `v${who}` }, type: 'add', payload: { i } }, TRUSTED),
+        ),
+      );
+    }
+    const shards = await Promise.all([0, 1, 2, 3].map((shard) => rowsOf(redis, app, shard)));
+    t.ok(
+      shards.every((rows) => rows.length > 0),
+      'all shards are used',
+    );
+    for (const who of Array.from({ length: 40 }, (_, who) => `v${who}`)) {
+      const theirs = shards
+        .map((rows) => rows.filter(({ session_id }) => session_id === who))
+        .filter((rows) => rows.length);
+      t.same(
+        theirs.map((rows) => rows.map(({ payload }) => payload)),
+        [['{"i":0}', '{"i":1}', '{"i":2}']],
+      );
+    }
+  });
+
+  // The rest crosses no slots.
+  if (redis.urls.length > 1) return;
+
   t.test('a share has its channel and code; what is not sent is not in the line', async (t) => {
     const payload = {
       channel: 'Link',
@@ -168,26 +216,6 @@ eachRedis(t, async (t, redis) => {
     );
   });
 
-  t.test('1,000 events at once are 1,000 lines, each once, and the pending figures are theirs', async (t) => {
-    const app = await startApp(t, redis);
-    const answers = await Promise.all(
-      Array.from({ length: 1_000 }, (_, i) =>
-        app.post('/event', { identity: { sessionId: `s${i % 50}` }, type: 'add', payload: { i } }, TRUSTED),
-      ),
-    );
-    t.ok(answers.every(({ status }) => status === 200));
-    const rows = await rowsOf(redis, app);
-    t.same(
-      rows.map(({ payload }) => JSON.parse(String(payload)).i).sort((a, b) => a - b),
-      Array.from({ length: 1_000 }, (_, i) => i),
-    );
-    t.equal(new Set(rows.map(({ event_id }) => event_id)).size, 1_000);
-    const dump = await dumpRedis(redis, app.prefix);
-    const entries = dump[createKeys(app.prefix).events(0)] as [string, string[]][];
-    const bytes = entries.reduce((sum, [, fields]) => sum + Buffer.byteLength(fields[3] ?? ''), 0);
-    t.same(dump[createKeys(app.prefix).eventsState(0)], { events: '1000', bytes: String(bytes) });
-  });
-
   t.test(
     'large events that come at once are entries that the flusher can hold, not one of many megabytes',
     async (t) => {
@@ -208,31 +236,6 @@ eachRedis(t, async (t, redis) => {
       t.ok(largest < 1_000_000, `${largest} bytes`);
     },
   );
-
-  t.test('with several shards each visitor has one, in the order in which it was answered', async (t) => {
-    const app = await startApp(t, redis, { env: { EVENT_SHARDS: '4' } });
-    for (const i of [0, 1, 2]) {
-      await Promise.all(
-        Array.from({ length: 40 }, (_, who) =>
-          app.post('/event', { identity: { sessionId: `v${who}` }, type: 'add', payload: { i } }, TRUSTED),
-        ),
-      );
-    }
-    const shards = await Promise.all([0, 1, 2, 3].map((shard) => rowsOf(redis, app, shard)));
-    t.ok(
-      shards.every((rows) => rows.length > 0),
-      'all shards are used',
-    );
-    for (const who of Array.from({ length: 40 }, (_, who) => `v${who}`)) {
-      const theirs = shards
-        .map((rows) => rows.filter(({ session_id }) => session_id === who))
-        .filter((rows) => rows.length);
-      t.same(
-        theirs.map((rows) => rows.map(({ payload }) => payload)),
-        [['{"i":0}', '{"i":1}', '{"i":2}']],
-      );
-    }
-  });
 
   t.test('at the high-water mark events get 503, nothing is appended, and visits go on', async (t) => {
     const app = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1000' } });

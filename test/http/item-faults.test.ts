@@ -1,15 +1,18 @@
-// What /item/add, /item/remove and /item/list do not take: the limits of every field, from both sides, and bodies that
-// are wrong. They change nothing.
+// Bodies that /item/add, /item/remove and /item/list refuse, and that change nothing: the limits of every field, from both
+// sides, and wrong types.
 
 import t from 'tap';
-import { eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
+import { startTestRedis } from '../harness/redis.js';
 import { itemOf, NOT_JSON, without } from './wishlist.js';
 
 const add = (app: TestApp, item: object) => app.post('/item/add', item, TRUSTED);
 const remove = (app: TestApp, removal: object) => app.post('/item/remove', removal, TRUSTED);
 
-eachRedis(t, async (t, redis) => {
+t.test('items that are refused', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
   const app = await startApp(t, redis);
 
   t.test('limits of every field, from both sides', async (t) => {

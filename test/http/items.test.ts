@@ -17,7 +17,7 @@ const list = async (app: TestApp, identity: object) =>
 const listed = async (app: TestApp, identity: object): Promise<string[]> =>
   (await list(app, identity)).items.map((item: { productId: string }) => item.productId);
 
-/** What analysts are told of the item. */
+/** The payload of its events. */
 const KNOWN = {
   productId: '1001',
   variantId: '2002',
@@ -79,6 +79,84 @@ eachRedis(t, async (t, redis) => {
       inventory_available: true,
     });
   });
+
+  t.test('removing and listing create nothing, and name the profile that the first write gets', async (t) => {
+    const unknown = [
+      { sessionId: 'nobody' },
+      { customerId: '404' },
+      { sessionId: 'nobody-2', customerId: '405' },
+    ];
+    const before = await dumpRedis(redis, app.prefix);
+    const seen: string[] = [];
+    for (const identity of unknown) {
+      const answer = await list(app, identity);
+      t.same(answer, { profileId: answer.profileId, items: [] });
+      const removed = (await remove(app, { identity, productId: '1' })).json;
+      t.same(removed, { profileId: answer.profileId, removed: false, productId: '1', variantId: null });
+      seen.push(answer.profileId);
+    }
+    t.same(await dumpRedis(redis, app.prefix), before);
+    for (const [i, identity] of unknown.entries()) {
+      t.equal((await add(app, itemOf(identity))).json.profileId, seen[i]);
+    }
+  });
+
+  t.test('named with an unknown customer, a guest’s list is read, and nothing is linked', async (t) => {
+    const guest = { sessionId: 'adopted' };
+    const both = { ...guest, customerId: '4711' };
+    await add(app, itemOf(guest));
+    await list(app, guest); // notes that it was seen
+    const before = await dumpRedis(redis, app.prefix);
+    const read = await list(app, both);
+    t.same(read, await list(app, guest));
+    t.same(await dumpRedis(redis, app.prefix), before);
+    t.equal((await add(app, itemOf(both))).json.profileId, read.profileId);
+  });
+
+  t.test('a login unites two wishlists; of two items for one variant the customer’s stays', async (t) => {
+    const guest = { sessionId: 'unite' };
+    const customer = { customerId: '88' };
+    await add(app, itemOf(customer, { productId: '1', quantity: 1 }));
+    await add(app, itemOf(guest, { productId: '1', quantity: 9 }));
+    await add(app, itemOf(guest, { productId: '2' }));
+    t.same(await listed(app, { ...guest, ...customer }), ['1'], 'reading links nothing');
+    t.same(await listed(app, guest), ['2', '1']);
+    const removal = { identity: { ...guest, ...customer }, productId: '2', variantId: '2002' };
+    t.match((await remove(app, removal)).json, { removed: true }, 'a write in both names links first');
+    const { items } = await list(app, guest);
+    t.equal(items.length, 1);
+    t.match(items[0], { productId: '1', quantity: 1 });
+    t.same(await list(app, customer), await list(app, guest));
+  });
+
+  t.test(
+    'one item added 100 times at once is one item, removed 100 times at once is removed once',
+    async (t) => {
+      const who = { sessionId: 'at-once' };
+      const second = await startApp(t, redis, { prefix: app.prefix });
+      const either = (i: number) => (i % 2 ? app : second);
+      const adds = await Promise.all(
+        Array.from({ length: 100 }, (_, i) => add(either(i), itemOf(who, { quantity: 1 + (i % 10) }))),
+      );
+      t.same(new Set(adds.map(({ status }) => status)), new Set([200]));
+      t.equal(new Set(adds.map(({ json }) => json.itemId)).size, 1);
+      t.equal((await list(app, who)).items.length, 1);
+
+      const removals = await Promise.all(
+        Array.from({ length: 100 }, (_, i) =>
+          remove(either(i), { identity: who, productId: '1001', variantId: '2002' }),
+        ),
+      );
+      t.equal(removals.filter(({ json }) => json.removed).length, 1);
+      t.same(new Set(removals.map(({ status }) => status)), new Set([200]));
+      const removed = (await eventsOf(redis, app, who)).filter(({ type }) => type === 'remove');
+      t.equal(removed.length, 1);
+      await outboxesAreEmpty(t, app);
+    },
+  );
+
+  // The rest crosses no slots.
+  if (redis.urls.length > 1) return;
 
   t.test('what is optional may be left out: no variant, source pdp, null for the rest', async (t) => {
     const who = { sessionId: 'least' };
@@ -234,39 +312,6 @@ eachRedis(t, async (t, redis) => {
     );
   });
 
-  t.test('removing and listing create nothing, and name the profile that the first write gets', async (t) => {
-    const unknown = [
-      { sessionId: 'nobody' },
-      { customerId: '404' },
-      { sessionId: 'nobody-2', customerId: '405' },
-    ];
-    const before = await dumpRedis(redis, app.prefix);
-    const seen: string[] = [];
-    for (const identity of unknown) {
-      const answer = await list(app, identity);
-      t.same(answer, { profileId: answer.profileId, items: [] });
-      const removed = (await remove(app, { identity, productId: '1' })).json;
-      t.same(removed, { profileId: answer.profileId, removed: false, productId: '1', variantId: null });
-      seen.push(answer.profileId);
-    }
-    t.same(await dumpRedis(redis, app.prefix), before);
-    for (const [i, identity] of unknown.entries()) {
-      t.equal((await add(app, itemOf(identity))).json.profileId, seen[i]);
-    }
-  });
-
-  t.test('named with an unknown customer, a guest’s list is read, and nothing is linked', async (t) => {
-    const guest = { sessionId: 'adopted' };
-    const both = { ...guest, customerId: '4711' };
-    await add(app, itemOf(guest));
-    await list(app, guest); // notes that it was seen
-    const before = await dumpRedis(redis, app.prefix);
-    const read = await list(app, both);
-    t.same(read, await list(app, guest));
-    t.same(await dumpRedis(redis, app.prefix), before);
-    t.equal((await add(app, itemOf(both))).json.profileId, read.profileId);
-  });
-
   t.test('what an identity says of its visitor is kept with the profile', async (t) => {
     const who = { sessionId: 'facts', email: 'ann@example.org', firstName: 'Ann', locale: 'de' };
     const { profileId } = (await add(app, itemOf(who))).json;
@@ -275,52 +320,10 @@ eachRedis(t, async (t, redis) => {
     t.notMatch(JSON.stringify(await eventsOf(redis, app, { sessionId: 'facts' })), /ann@|Ann/);
   });
 
-  t.test('a login unites two wishlists; of two items for one variant the customer’s stays', async (t) => {
-    const guest = { sessionId: 'unite' };
-    const customer = { customerId: '88' };
-    await add(app, itemOf(customer, { productId: '1', quantity: 1 }));
-    await add(app, itemOf(guest, { productId: '1', quantity: 9 }));
-    await add(app, itemOf(guest, { productId: '2' }));
-    t.same(await listed(app, { ...guest, ...customer }), ['1'], 'reading links nothing');
-    t.same(await listed(app, guest), ['2', '1']);
-    const removal = { identity: { ...guest, ...customer }, productId: '2', variantId: '2002' };
-    t.match((await remove(app, removal)).json, { removed: true }, 'a write in both names links first');
-    const { items } = await list(app, guest);
-    t.equal(items.length, 1);
-    t.match(items[0], { productId: '1', quantity: 1 });
-    t.same(await list(app, customer), await list(app, guest));
-  });
-
-  t.test(
-    'one item added 100 times at once is one item, removed 100 times at once is removed once',
-    async (t) => {
-      const who = { sessionId: 'at-once' };
-      const second = await startApp(t, redis, { prefix: app.prefix });
-      const either = (i: number) => (i % 2 ? app : second);
-      const adds = await Promise.all(
-        Array.from({ length: 100 }, (_, i) => add(either(i), itemOf(who, { quantity: 1 + (i % 10) }))),
-      );
-      t.same(new Set(adds.map(({ status }) => status)), new Set([200]));
-      t.equal(new Set(adds.map(({ json }) => json.itemId)).size, 1);
-      t.equal((await list(app, who)).items.length, 1);
-
-      const removals = await Promise.all(
-        Array.from({ length: 100 }, (_, i) =>
-          remove(either(i), { identity: who, productId: '1001', variantId: '2002' }),
-        ),
-      );
-      t.equal(removals.filter(({ json }) => json.removed).length, 1);
-      t.same(new Set(removals.map(({ status }) => status)), new Set([200]));
-      const removed = (await eventsOf(redis, app, who)).filter(({ type }) => type === 'remove');
-      t.equal(removed.length, 1);
-      await outboxesAreEmpty(t, app);
-    },
-  );
-
-  t.test('1,000 items of 50 visitors at once: each there, each with its event', async (t) => {
+  t.test('500 items of 50 visitors at once: each there, each with its event', async (t) => {
     const fresh = await startApp(t, redis);
     const answers = await Promise.all(
-      Array.from({ length: 1_000 }, (_, i) =>
+      Array.from({ length: 500 }, (_, i) =>
         add(fresh, itemOf({ sessionId: `crowd-${i % 50}` }, { productId: String(1 + Math.floor(i / 50)) })),
       ),
     );
@@ -328,10 +331,10 @@ eachRedis(t, async (t, redis) => {
     const rows = await rowsOf(redis, fresh);
     for (let who = 0; who < 50; who++) {
       const sessionId = `crowd-${who}`;
-      t.equal((await list(fresh, { sessionId })).items.length, 20);
+      t.equal((await list(fresh, { sessionId })).items.length, 10);
       const ids = rows.filter(({ session_id }) => session_id === sessionId).map(({ event_id }) => event_id);
-      t.equal(ids.length, 20);
-      t.equal(new Set(ids).size, 20);
+      t.equal(ids.length, 10);
+      t.equal(new Set(ids).size, 10);
     }
     await outboxesAreEmpty(t, fresh);
   });

@@ -277,7 +277,10 @@ t.test('amounts', async (t) => {
       },
     });
     const env = { HOST: '127.0.0.1', PORT: '0', REDIS_URL: redis.url, KEY_PREFIX: app.prefix, API_KEYS: KEY };
-    const running = await serve(readConfig(env), pino({ level: 'warn' }, sink));
+    const running = await serve(
+      { ...readConfig(env), REDIS_TIMEOUT_MS: 20_000 },
+      pino({ level: 'warn' }, sink),
+    );
     t.teardown(() => running.close());
     const post = (topic: string, body: object) =>
       fetch(`http://127.0.0.1:${running.port}${PATH}`, {
@@ -290,11 +293,9 @@ t.test('amounts', async (t) => {
       for (const topic of ['orders/updated', 'refunds/create', 'orders/paid']) await post(topic, order);
       await post('orders/paid', { ...order, financial_status: 'voided' });
     }
-    t.same(
-      lines.flatMap(({ topic }) => topic ?? []),
-      ['orders/updated', 'refunds/create'],
-    );
-    for (let i = 0; i < 300; i++) await post(`made-up/${i}`, order);
-    t.ok(lines.length <= 110, 'a caller that makes topics up does not fill the log');
+    const topics = () => lines.flatMap(({ topic }) => topic ?? []);
+    t.same(topics(), ['orders/updated', 'refunds/create']);
+    await Promise.all(Array.from({ length: 120 }, (_, i) => post(`made-up/${i}`, order)));
+    t.equal(topics().length, 100, 'a caller that makes topics up does not fill the log');
   });
 });

@@ -147,6 +147,9 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
+  // The rest is done profile by profile, as above.
+  if (redis.urls.length > 1) return;
+
   t.test("the order's address is kept: with the customer, else with the session", async (t) => {
     for (const isOn of [true, false]) {
       await switchTo(app, isOn);
@@ -231,6 +234,29 @@ eachRedis(t, async (t, redis) => {
         );
       },
     );
+
+  t.test(
+    "a session's order: note attributes may be anything beside its own, and the session may be merged",
+    async (t) => {
+      await switchTo(app, true);
+      const { customer, session } = newPair();
+      const [guest, owner] = [{ sessionId: session }, { customerId: String(customer) }];
+      await add(app, guest, WISHED, KEPT);
+      const order = (named: null | undefined) => ({
+        ...shopifyOrder({}, [PRODUCT]),
+        customer: named,
+        note_attributes: [null, { name: 'gift' }, { name: 'wishlist_session_id', value: session }],
+      });
+      await deliver(app, order(null));
+      t.same(await listed(app, guest), [KEPT]);
+      await add(app, owner, WISHED);
+      await app.post('/profile/merge', { identity: { ...guest, ...owner } }, TRUSTED);
+      await deliver(app, order(undefined));
+      t.same(await listed(app, owner), [KEPT], 'the wishlist of the customer whose the session is');
+      await deliver(app, shopifyOrder({ customer }, [{ product_id: 12, variant_id: 22 }]));
+      t.same(await listed(app, owner), [], 'with what the guest had put on it');
+    },
+  );
 
   t.test('what the order itself is remembered by names no visitor', async (t) => {
     await switchTo(app, true);

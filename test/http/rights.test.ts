@@ -1,9 +1,12 @@
-// DELETE /profile and GET /profile: what they answer, and that nothing is left in Redis of who was erased.
+// DELETE /profile and GET /profile: what they answer, that nothing is left in Redis of a visitor who was erased, and that ids
+// which belong to two visitors are refused.
 
 import t from 'tap';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { allKeys, dumpRedis } from '../harness/dump.js';
 import { itemOf } from './wishlist.js';
+
+type Ids = Readonly<Record<string, string>>;
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
@@ -30,7 +33,7 @@ eachRedis(t, async (t, redis) => {
     return found;
   };
 
-  t.test('a guest: all of it is told, and nothing is left of it', async (t) => {
+  t.test('a guest: the export has all of it, and after the erasure nothing is left', async (t) => {
     const identity = { sessionId: 'guest-of-rights', email: 'guest@rights.example', firstName: 'Gu' };
     await app.post('/event', { identity, type: 'add' }, { ...TRUSTED, 'idempotency-key': 'k-1' });
     await app.post('/item/add', itemOf(identity), TRUSTED);
@@ -161,5 +164,82 @@ eachRedis(t, async (t, redis) => {
     t.equal((await read({})).status, 400);
     t.equal((await erase({})).status, 400);
     t.equal((await app.del('/profile', {}, { 'x-api-key': KEY })).status, 400);
+  });
+
+  if (redis.urls.length > 1) return;
+
+  t.test('ids in one request: the same visitor for all of them, or none', async (t) => {
+    const app = await startApp(t, redis);
+    const visit = async (identity: Ids) =>
+      (await app.post('/product/visit', { identity, productHandle: 'x' }, TRUSTED)).json.profileId;
+    const add = (identity: Ids) => app.post('/item/add', itemOf(identity), TRUSTED);
+    const read = (ids: Ids) => app.get(withQuery('/profile', ids), TRUSTED);
+
+    await visit({ customerId: '1', sessionId: 'of-1' });
+    await add({ customerId: '1', email: 'one@named.example' });
+    await visit({ customerId: '2' });
+    await add({ sessionId: 'g-1', email: 'guest@named.example' });
+    await add({ sessionId: 'other-guest', email: 'both@named.example' });
+    await add({ customerId: '2', email: 'both@named.example' });
+
+    for (const ids of [
+      { customerId: '1', sessionId: 'g-1' },
+      { customerId: '2', sessionId: 'of-1' },
+      { customerId: '1', email: 'guest@named.example' },
+      { sessionId: 'g-1', email: 'one@named.example' },
+      { customerId: '2', email: 'both@named.example' },
+      { customerId: 'unknown', email: 'both@named.example' },
+      { customerId: '1', sessionId: 'of-1', email: 'guest@named.example' },
+    ] as Ids[]) {
+      t.test(`two visitors are refused, and nothing changes: ${JSON.stringify(ids)}`, async (t) => {
+        const before = await dumpRedis(redis, app.prefix);
+        const refused = { status: 400, json: { code: 'invalid_request', issues: [{ path: String }] } };
+        t.match(await read(ids), refused);
+        t.match(await app.del('/profile', { identity: ids }, TRUSTED), refused);
+        t.match(await app.del(withQuery('/profile', ids), undefined, TRUSTED), refused);
+        t.same(await dumpRedis(redis, app.prefix), before);
+      });
+    }
+
+    for (const [who, alone, ids] of [
+      ['a customer and their session', { customerId: '1' }, { customerId: '1', sessionId: 'of-1' }],
+      [
+        'a customer and a session that is unknown',
+        { customerId: '1' },
+        { customerId: '1', sessionId: 'unknown' },
+      ],
+      ['a guest and a customer who is unknown', { sessionId: 'g-1' }, { customerId: 'no', sessionId: 'g-1' }],
+      ['a customer and their address', { customerId: '1' }, { customerId: '1', email: 'One@named.example' }],
+      [
+        'a customer and an unknown address',
+        { customerId: '1' },
+        { customerId: '1', email: 'no@named.example' },
+      ],
+      [
+        'an unknown customer and an address',
+        { sessionId: 'g-1' },
+        { customerId: 'no', email: 'guest@named.example' },
+      ],
+    ] as [string, Ids, Ids][]) {
+      t.test(`one visitor is exported and erased: ${who}`, async (t) => {
+        const profileId = await visit(alone);
+        const { code } = (await app.post('/share', { identity: alone }, TRUSTED)).json;
+        t.match(await read(ids), { status: 200, json: { profileId, shares: [code] } });
+        t.match(await app.del('/profile', { identity: ids }, TRUSTED), {
+          status: 200,
+          json: { erased: true },
+        });
+        t.match((await read(alone)).json, { visits: {}, shares: [] });
+        t.same((await app.del('/profile', { identity: ids }, TRUSTED)).json, { erased: false });
+        await add({ ...alone, email: 'customerId' in alone ? 'one@named.example' : 'guest@named.example' });
+        if ('customerId' in alone) await visit({ customerId: '1', sessionId: 'of-1' });
+      });
+    }
+
+    t.test('unknown ids are no visitor', async (t) => {
+      const ids = { customerId: 'no', sessionId: 'unknown' };
+      t.match(await read(ids), { status: 200, json: { items: [], visits: {} } });
+      t.same((await app.del('/profile', { identity: ids }, TRUSTED)).json, { erased: false });
+    });
   });
 });

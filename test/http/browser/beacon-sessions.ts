@@ -2,31 +2,31 @@
 // along at the login, and the next person on the device meets an empty wishlist.
 
 import type { Page } from 'playwright-core';
-import t from 'tap';
-import { startApp } from '../harness/app.js';
-import { postProxied, SECRET, throughProxy } from '../harness/app-proxy.js';
+import type { Test } from 'tap';
+import { startApp } from '../../harness/app.js';
+import { postProxied, SECRET, throughProxy } from '../../harness/app-proxy.js';
 import {
+  type BrowserFixtures,
   countOf,
   eventually,
-  inChromium,
   STORED,
   sessionOf,
   tag,
   type Visitor,
   visit,
-} from '../harness/storefront.js';
-import { itemOf } from './wishlist.js';
+} from '../../harness/storefront.js';
+import { itemOf } from '../wishlist.js';
 
 const PROXY = '/apps/wishmeter';
 
-await inChromium(t, async (t, { redis, shop, ...world }) => {
+export async function beaconSessions(t: Test, { redis, shop, ...fixtures }: BrowserFixtures): Promise<void> {
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET, SHOP_URL: shop.origin } });
   shop.forward(PROXY, app.port, throughProxy(PROXY));
   // No key: the signature is the credential. What stands for a customer is never the id.
   const shoe = shop.show('/shoe', (customerId) =>
     tag(PROXY, 'shoe', '', `defer data-customer=" ${customerId && `customer ${customerId}x`}\n"`),
   );
-  const start = () => visit(t, { redis, shop, ...world });
+  const start = () => visit(t, { redis, shop, ...fixtures });
 
   /** A page as a theme has it: its wishlist requests go through the proxy with the beacon's session. */
   const wishlist = (page: Page, path: string, body: object): Promise<{ items: { productId: string }[] }> =>
@@ -147,4 +147,4 @@ await inChromium(t, async (t, { redis, shop, ...world }) => {
       'and shows no product',
     );
   });
-});
+}

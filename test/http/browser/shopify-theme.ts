@@ -3,10 +3,10 @@
 
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
-import t from 'tap';
-import { startApp, TRUSTED } from '../harness/app.js';
-import { SECRET, throughProxy } from '../harness/app-proxy.js';
-import { inChromium, sessionOf, type Visitor, visit } from '../harness/storefront.js';
+import type { Test } from 'tap';
+import { startApp, TRUSTED } from '../../harness/app.js';
+import { SECRET, throughProxy } from '../../harness/app-proxy.js';
+import { type BrowserFixtures, sessionOf, type Visitor, visit } from '../../harness/storefront.js';
 
 const PROXY = '/apps/wishmeter';
 const CART = '/cart/update.js';
@@ -49,7 +49,7 @@ function render(file: string, customerId: string, cartSession: string): string {
     .replace(/{{ (.*?) }}/g, (whole, expression: string) => values[expression] ?? whole);
 }
 
-await inChromium(t, async (t, { redis, shop, ...world }) => {
+export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: BrowserFixtures): Promise<void> {
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET, SHOP_URL: shop.origin } });
   shop.forward(PROXY, app.port, throughProxy(PROXY));
   let cartSession = '';
@@ -64,7 +64,7 @@ await inChromium(t, async (t, { redis, shop, ...world }) => {
 
   /** A visitor whose requests are noted, by their path. */
   async function start() {
-    const visitor = await visit(t, { redis, shop, ...world });
+    const visitor = await visit(t, { redis, shop, ...fixtures });
     const asked: { path: string; body: Record<string, unknown> }[] = [];
     visitor.context.on('request', (request) => {
       const path = new URL(request.url()).pathname;
@@ -200,4 +200,4 @@ await inChromium(t, async (t, { redis, shop, ...world }) => {
     t.equal(await heart(page).isVisible(), false);
     t.same(visitor.asked(CART), []);
   });
-});
+}

@@ -2,11 +2,11 @@
 // (pictures), and how it is used with a keyboard, a screen reader, a phone, in the dark and inside a theme.
 
 import type { BrowserContextOptions, Page } from 'playwright-core';
-import t, { type Test } from 'tap';
-import { startApp, TRUSTED } from '../harness/app.js';
-import { proxied, SECRET } from '../harness/app-proxy.js';
-import { inChromium, urlOf, type World } from '../harness/storefront.js';
-import { itemOf } from './wishlist.js';
+import type { Test } from 'tap';
+import { startApp, TRUSTED } from '../../harness/app.js';
+import { proxied, SECRET } from '../../harness/app-proxy.js';
+import { type BrowserFixtures, urlOf } from '../../harness/storefront.js';
+import { itemOf } from '../wishlist.js';
 
 const PWN = 'window.pwned=1';
 const HOSTILE = [
@@ -25,8 +25,8 @@ const RINGS = `[undefined, '::after'].map((part) => {
   return outlineStyle + ' ' + outlineWidth;
 })`;
 
-await inChromium(t, async (t, world) => {
-  const { redis, shop } = world;
+export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<void> {
+  const { redis, shop } = fixtures;
   const app = await startApp(t, redis, { env: { SHOP_URL: shop.origin, SHOPIFY_SECRET: SECRET } });
 
   /** The path of the page of a wishlist, its last item first. */
@@ -44,7 +44,7 @@ await inChromium(t, async (t, world) => {
     { productTitle: 'Green tea', productHandle: 'green-tea', variantId: null, variantTitle: null },
   ]);
   const open = (t: Test, path: string, options: BrowserContextOptions = {}) =>
-    openPage(t, world, urlOf(app) + path, options);
+    openPage(t, fixtures, urlOf(app) + path, options);
 
   t.test('hostile items stay text, run nothing, and only pictures are asked for', async (t) => {
     const path = await share('hostile', [
@@ -129,7 +129,7 @@ await inChromium(t, async (t, world) => {
   t.test('inside a theme its styles reach nothing else', async (t) => {
     const liquid = await app.get(proxied(ordinary, { logged_in_customer_id: '' }));
     const url = shop.show('/theme', `<h1>shop</h1><ul><li>a</li></ul>${liquid.text}`);
-    const { page, requests } = await openPage(t, world, url);
+    const { page, requests } = await openPage(t, fixtures, url);
     await page.waitForLoadState('networkidle');
     t.same(new Set(requests.map(([kind]) => kind)), new Set(['document', 'image']));
     const selectors = await page.evaluate<string[]>(`(() => {
@@ -141,12 +141,18 @@ await inChromium(t, async (t, world) => {
     for (const selector of selectors) t.match(selector, /^\.wm-share( |$)/);
     t.equal(await page.getByRole('listitem').count(), 4);
   });
-});
+}
 
 /** Opens a page, as on a phone unless told otherwise, with what it asks for and what its console says. */
-async function openPage(t: Test, { browser }: World, url: string, options: BrowserContextOptions = {}) {
+async function openPage(
+  t: Test,
+  { browser }: BrowserFixtures,
+  url: string,
+  options: BrowserContextOptions = {},
+) {
   const context = await browser.newContext({ viewport: { width: 390, height: 844 }, ...options });
   t.teardown(() => context.close());
+  context.setDefaultTimeout(60_000);
   const page: Page = await context.newPage();
   const requests: [kind: string, url: string][] = [];
   const errors: string[] = [];

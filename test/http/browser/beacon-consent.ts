@@ -2,12 +2,12 @@
 // A test fails as soon as a page sees an error.
 
 import type { Page } from 'playwright-core';
-import t, { type Test } from 'tap';
-import { startApp } from '../harness/app.js';
+import type { Test } from 'tap';
+import { startApp } from '../../harness/app.js';
 import {
+  type BrowserFixtures,
   countOf,
   eventually,
-  inChromium,
   PUBLISHABLE,
   STORED,
   sessionOf,
@@ -15,13 +15,13 @@ import {
   urlOf,
   type Visitor,
   visit,
-} from '../harness/storefront.js';
+} from '../../harness/storefront.js';
 
-await inChromium(t, async (t, world) => {
-  const { redis, shop, app, service } = world;
+export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise<void> {
+  const { redis, shop, app, service } = fixtures;
   const count = (page: Page, handle: string) => page.evaluate(`wishmeter.count('${handle}')`);
   // A context takes a while to open; who needs no own one has this.
-  const shared = await visit(t, world);
+  const shared = await visit(t, fixtures);
 
   /** No request, nothing stored, and every answer is undefined at once. */
   async function expectNothing(t: Test, visitor: Visitor, page: Page, sent = 0): Promise<void> {
@@ -36,7 +36,7 @@ await inChromium(t, async (t, world) => {
   }
 
   await t.test('Global Privacy Control: no visit, no id, and an id of before is gone', async (t) => {
-    const visitor = await visit(t, world);
+    const visitor = await visit(t, fixtures);
     const before = await visitor.open(shop.show('/before', tag(service, 'private')));
     t.equal(await count(before, 'private'), 1);
     const gpc = "<script>Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })</script>";
@@ -45,7 +45,7 @@ await inChromium(t, async (t, world) => {
   });
 
   await t.test('automated browsers and robots do not count', async (t) => {
-    const visitor = await visit(t, world);
+    const visitor = await visit(t, fixtures);
     const page = await visitor.open(shop.show('/before', '<h1>before</h1>'));
     const robots = shop.show('/robots', tag(service, 'robots'));
     const devtools = await visitor.context.newCDPSession(page);
@@ -81,7 +81,7 @@ await inChromium(t, async (t, world) => {
   });
 
   await t.test('data-consent: a visit waits until the page says that consent was given', async (t) => {
-    const visitor = await visit(t, world);
+    const visitor = await visit(t, fixtures);
     await visitor.context.clock.install();
     const url = shop.show('/asks', tag(service, 'asks', PUBLISHABLE, 'defer data-consent'));
     const page = await visitor.open(url);
@@ -103,7 +103,7 @@ await inChromium(t, async (t, world) => {
   });
 
   await t.test("Shopify's customer-privacy API: nothing before it allows analytics", async (t) => {
-    const visitor = await visit(t, world);
+    const visitor = await visit(t, fixtures);
     // As on Shopify's pages: a queue until the loader is there, then the API, then the visitor decides.
     const shopify = `<script>
       const asked = [];
@@ -145,7 +145,7 @@ await inChromium(t, async (t, world) => {
       ['refused', `Object.defineProperty(window, 'localStorage', { ${refuse} })`],
       ['full', full],
     ] as const) {
-      const visitor = await visit(t, world);
+      const visitor = await visit(t, fixtures);
       const html = `<script>${script}</script>${tag(service, how, PUBLISHABLE, 'defer data-customer="a"')}`;
       const page = await visitor.open(shop.show(`/${how}`, html));
       t.equal(await page.evaluate(`wishmeter.visit('${how}')`), 2, how);
@@ -164,7 +164,7 @@ await inChromium(t, async (t, world) => {
       [wrong, 'wrong'],
       [elsewhere, 'elsewhere'],
     ] as const) {
-      const visitor = await visit(t, world);
+      const visitor = await visit(t, fixtures);
       const page = await visitor.open(url);
       const answers = `Promise.all([wishmeter.visit('${handle}'), wishmeter.count('x'), wishmeter.counts(['x'])])`;
       t.same(await page.evaluate(answers), Array(3).fill(undefined));
@@ -174,7 +174,7 @@ await inChromium(t, async (t, world) => {
   });
 
   await t.test('without a network nothing is counted', async (t) => {
-    const visitor = await visit(t, world);
+    const visitor = await visit(t, fixtures);
     const page = await visitor.open(shop.show('/offline', tag(service)));
     await visitor.context.setOffline(true);
     const answers =
@@ -183,7 +183,7 @@ await inChromium(t, async (t, world) => {
   });
 
   await t.test("in Shopify's theme editor nothing is counted, and no id is stored", async (t) => {
-    const visitor = await visit(t, world);
+    const visitor = await visit(t, fixtures);
     const editor =
       '<script>window.Shopify = { designMode: true, customerPrivacy: { analyticsProcessingAllowed: () => true } }</script>';
     const page = await visitor.open(shop.show('/editor', editor + tag(service, 'editor')));
@@ -204,7 +204,7 @@ await inChromium(t, async (t, world) => {
 
   await t.test("behind the shop's own host, under BASE_PATH", async (t) => {
     const app = await startApp(t, redis, {
-      env: { ...world.env, VISIT_ACCESS: 'key', BASE_PATH: '/apps/wm' },
+      env: { ...fixtures.env, VISIT_ACCESS: 'key', BASE_PATH: '/apps/wm' },
     });
     shop.forward('/apps/wm', app.port);
     const page = await shared.open(shop.show('/own', tag('/apps/wm', 'own')));
@@ -213,7 +213,7 @@ await inChromium(t, async (t, world) => {
   });
 
   await t.test('without a key, in a frame that has no origin and no localStorage', async (t) => {
-    const app = await startApp(t, redis, { env: world.env });
+    const app = await startApp(t, redis, { env: fixtures.env });
     shop.show('/inside', tag(urlOf(app), 'inside', ''));
     await shared.open(shop.show('/frame', '<iframe sandbox="allow-scripts" src="/inside"></iframe>'));
     const sent = async () => (await shared.sent()).filter(({ body }) => body.productHandle === 'inside');
@@ -221,4 +221,4 @@ await inChromium(t, async (t, world) => {
     const { sessionId } = (await sent())[0]?.body.identity ?? {};
     await eventually(t, () => countOf(app, sessionId, 'inside'), 1);
   });
-});
+}

@@ -1,11 +1,11 @@
 // How a page loads the beacon where its tag does not say everything: tag managers, imports, optimisers that inline it.
 
 import type { Page } from 'playwright-core';
-import t from 'tap';
-import { inChromium, PUBLISHABLE, tag, VISIT_PATH, visit } from '../harness/storefront.js';
+import type { Test } from 'tap';
+import { type BrowserFixtures, PUBLISHABLE, tag, VISIT_PATH, visit } from '../../harness/storefront.js';
 
-await inChromium(t, async (t, world) => {
-  const { shop, app, service } = world;
+export async function beaconLoading(t: Test, fixtures: BrowserFixtures): Promise<void> {
+  const { shop, app, service } = fixtures;
   const src = `${service}/beacon.js`;
   const options = (more: Readonly<Record<string, string>>) =>
     `window.wishmeterOptions = ${JSON.stringify({ key: PUBLISHABLE, ...more })};`;
@@ -14,7 +14,7 @@ await inChromium(t, async (t, world) => {
 
   /** A visitor whose pages' warnings are kept. */
   async function start() {
-    const visitor = await visit(t, world);
+    const visitor = await visit(t, fixtures);
     const warnings: string[] = [];
     visitor.context.on('console', (message) => {
       if (message.type() === 'warning') warnings.push(message.text());
@@ -101,4 +101,4 @@ await inChromium(t, async (t, world) => {
       }
     },
   );
-});
+}

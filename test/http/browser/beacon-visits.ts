@@ -1,0 +1,250 @@
+// What the beacon counts, in a real browser, on pages of another origin than the service's.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { devices, type Page } from 'playwright-core';
+import type { Test } from 'tap';
+import { openUndriven } from '../../harness/chromium.js';
+import {
+  type BrowserFixtures,
+  countOf,
+  eventually,
+  PUBLISHABLE,
+  STORED,
+  STUB,
+  sessionOf,
+  tag,
+  VISIT_PATH,
+  visit,
+} from '../../harness/storefront.js';
+
+export async function beaconVisits(t: Test, fixtures: BrowserFixtures): Promise<void> {
+  const { shop, app, service } = fixtures;
+  const count = (page: Page, handle: string) => page.evaluate(`wishmeter.count(${JSON.stringify(handle)})`);
+  // A context takes a while to open; who needs no own one has this.
+  const shared = await visit(t, fixtures);
+
+  await t.test('a view of a page is one visit; a reload is a second; another tab a third', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const url = shop.show('/one', tag(service, 'one'));
+    const page = await visitor.open(url);
+    t.equal(await count(page, 'one'), 1, 'count() waits for the visit under way');
+    const sessionId = await sessionOf(page);
+    t.match(sessionId, /^\d+-\d+-\d+-\d+$/);
+    t.equal(await page.evaluate(STORED), sessionId);
+    t.match((await visitor.sent())[0], {
+      path: `${VISIT_PATH}?count=true&key=${PUBLISHABLE}`,
+      type: 'text/plain;charset=UTF-8',
+      body: { identity: { sessionId, device: 'desktop' }, productHandle: 'one' },
+    });
+    await page.reload();
+    t.equal(await count(page, 'one'), 2);
+    const tab = await visitor.open(url);
+    t.equal(await sessionOf(tab), sessionId);
+    t.equal(await count(tab, 'one'), 3);
+    t.equal(await countOf(app, sessionId, 'one'), 3);
+  });
+
+  await t.test('count() waits for a visit that is slow to arrive', async (t) => {
+    const page = await shared.open(shop.show('/slow', tag(service)));
+    await page.route(`**${VISIT_PATH}?count=true*`, async (route) => {
+      await sleep(100);
+      await route.continue();
+    });
+    t.equal(await page.evaluate(`void wishmeter.visit('slow'), wishmeter.count('slow')`), 1);
+  });
+
+  await t.test('a page that comes back as it was (back/forward cache) is viewed again', async (t) => {
+    const page = await shared.open(shop.show('/kept', tag(service, 'kept')));
+    t.equal(await count(page, 'kept'), 1);
+    const sessionId = await sessionOf(page);
+    await page.goto(shop.show('/next', '<h1>next</h1>'));
+    await page.evaluate('void setTimeout(() => history.back())');
+    await eventually(t, () => countOf(app, sessionId, 'kept'), 2);
+    t.equal(shop.asked.filter((path) => path === '/kept').length, 1, 'it was not loaded again');
+  });
+
+  await t.test('a visitor who leaves as soon as the page is there is counted', async (t) => {
+    const left = shop.show('/left', '<h1>left</h1>');
+    const leave = `document.addEventListener('DOMContentLoaded', () => { location.href = '${left}' })`;
+    const html = `${tag(service, 'hurry')}<script>${leave}</script>`;
+    const page = await shared.open(shop.show('/hurry', html), left);
+    await eventually(t, () => page.evaluate<string>(STORED).then((id) => countOf(app, id, 'hurry')), 1);
+  });
+
+  await t.test('the tag twice counts once, and an element called wishmeter does not stop it', async (t) => {
+    const twice = tag(service, 'twice') + tag(service, 'twice');
+    const page = await shared.open(shop.show('/twice', `<div id="wishmeter"></div>${twice}`));
+    t.equal(await count(page, 'twice'), 1);
+  });
+
+  await t.test(
+    'as a module, and as a script that runs before the page is parsed, it counts, too',
+    async (t) => {
+      for (const [i, how] of ['type="module"', '', 'async'].entries()) {
+        const page = await shared.open(shop.show('/how', tag(service, 'how', PUBLISHABLE, how)));
+        t.equal(await count(page, 'how'), i + 1, how);
+      }
+    },
+  );
+
+  await t.test('without a handle nothing counts by itself; visit() counts what a page shows', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const page = await visitor.open(shop.show('/app', tag(service)));
+    t.equal(await page.evaluate(STORED), null, 'nothing was needed, nothing is stored');
+    const odd = '__proto__ {x} "ü" &a=1#?+ 👟';
+    const quoted = JSON.stringify(odd);
+    const counted = `Promise.all([wishmeter.visit('a'), wishmeter.visit(${quoted}), wishmeter.visit('a'), wishmeter.count('a')])`;
+    const [first, second, third, all] = await page.evaluate<number[]>(counted);
+    t.same([first, third].sort(), [1, 2]);
+    t.equal(second, 1);
+    t.equal(all, 2, 'count() waits for all visits of its product');
+    t.equal(await count(page, odd), 1);
+    t.same(await page.evaluate(`wishmeter.counts(['a', 'b', '__proto__', ${quoted}]).then(Object.entries)`), [
+      ['a', 2],
+      ['b', 0],
+      ['__proto__', 0],
+      [odd, 1],
+    ]);
+    t.same(
+      await page.evaluate(
+        'Promise.all([wishmeter.visit(), wishmeter.visit(""), wishmeter.visit(null), wishmeter.visit(7n), wishmeter.visit({ __proto__: null }), wishmeter.count(Symbol()), wishmeter.counts([]), wishmeter.counts(), wishmeter.counts(Array(101).fill("x"))])',
+      ),
+      Array(9).fill(undefined),
+    );
+    t.equal(
+      (await visitor.sent()).filter(({ body }) => typeof body.productHandle === 'string').length,
+      3,
+      'no handle, no visit',
+    );
+  });
+
+  await t.test('ten times visit and count: a count never misses the visit before it', async (t) => {
+    const page = await shared.open(shop.show('/app', tag(service)));
+    const rounds = `(async () => {
+      const counts = [];
+      for (let i = 0; i < 10; i++) { void wishmeter.visit('r'); counts.push(await wishmeter.count('r')); }
+      return counts;
+    })()`;
+    t.same(await page.evaluate(rounds), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  });
+
+  await t.test('calls before the script arrives wait in the stub and are done in order', async (t) => {
+    const early = `<script>
+      const { visit } = wishmeter;
+      window.early = Promise.all([visit('early'), wishmeter.visit('early'), wishmeter.count('early'), wishmeter.session()]);
+      window.late = () => visit('early');
+    </script>`;
+    const page = await shared.open(shop.show('/early', STUB + early + tag(service, 'early')));
+    const [first, second, count, session] = await page.evaluate<unknown[]>('early');
+    t.same([first, second].sort(), [2, 3], 'the page was the first');
+    t.equal(count, 3);
+    t.equal(session, await sessionOf(page));
+    t.equal(await page.evaluate('late()'), 4, 'what the page took out of the stub goes on working');
+  });
+
+  await t.test(
+    'a blocked script: the stub answers undefined after 5 s, and the page sees no error',
+    async (t) => {
+      const visitor = await visit(t, fixtures);
+      await visitor.context.route('**/beacon.js', (route) => route.abort('blockedbyclient'));
+      await visitor.context.clock.install();
+      const page = await visitor.open(shop.show('/blocked', STUB + tag(service, 'blocked')));
+      await expectTimeOut(t, page);
+      t.same(await visitor.sent(), []);
+    },
+  );
+
+  await t.test('a blocked POST is undefined at once; one that hangs is undefined after 5 s', async (t) => {
+    const visitor = await visit(t, fixtures);
+    await visitor.context.clock.install();
+    await visitor.context.route(`**${VISIT_PATH}*`, (route) => route.abort('blockedbyclient'));
+    const page = await visitor.open(shop.show('/blocked', tag(service, 'blocked')));
+    t.equal(await page.evaluate("wishmeter.visit('blocked')"), undefined);
+    t.equal(await count(page, 'blocked'), 0, 'reading is not blocked');
+    await visitor.context.route(`**${VISIT_PATH}**`, () => {});
+    await expectTimeOut(t, page);
+  });
+
+  await t.test('a phone says that it is one', async (t) => {
+    const visitor = await visit(t, fixtures, devices['Pixel 7']);
+    const spy = `<script>
+      const send = fetch;
+      window.fetch = (url, options) => {
+        window.asked = window.asked || options;
+        return send(url, options);
+      };
+    </script>`;
+    const page = await visitor.open(shop.show('/phone', spy + tag(service, 'phone')));
+    t.equal(await count(page, 'phone'), 1);
+    t.equal(await page.evaluate('asked.keepalive'), true, 'the request outlives the page');
+    t.equal((await visitor.sent())[0]?.body.identity.device, 'mobile');
+  });
+
+  await t.test('scripts of a shop may also post JSON with the key in a header', async (t) => {
+    const page = await shared.open(shop.show('/json', tag(service)));
+    const body = JSON.stringify({ identity: { sessionId: 'json' }, productHandle: 'json' });
+    const headers = JSON.stringify({ 'content-type': 'application/json', 'x-api-key': PUBLISHABLE });
+    const url = `${service}${VISIT_PATH}?count=true`;
+    t.match(
+      await page.evaluate(
+        `fetch('${url}', { method: 'POST', headers: ${headers}, body: '${body}' }).then((answer) => answer.json())`,
+      ),
+      { productHandle: 'json', count: 1 },
+      'the preflight is granted',
+    );
+  });
+
+  await t.test('a page that is prepared in advance is viewed when it is shown', async (t) => {
+    const report = (path: string, more: string) => `fetch('${path}?' + ${STORED} + ${more})`;
+    // Its requests for visits go to the shop, which notes them.
+    shop.forward('/counted', app.port, (url) => url.slice('/counted'.length));
+    shop.show(
+      '/prepared',
+      `${tag('/counted', 'prepared')}<script>
+        addEventListener('load', () => setTimeout(() => fetch('/settled')));
+        document.addEventListener('DOMContentLoaded', () => {
+          ${report('/ran', "'&' + document.prerendering + '&' + typeof wishmeter")};
+          document.addEventListener('prerenderingchange', () =>
+            wishmeter.count('prepared').then((count) => ${report('/shown', "'&' + count")}));
+        });
+      </script>`,
+    );
+    const rules = JSON.stringify({ prerender: [{ urls: ['/prepared'], eagerness: 'immediate' }] });
+    const go = "fetch('/gate').then(({ ok }) => ok && document.querySelector('a').click())";
+    const lobby = shop.show(
+      '/lobby',
+      `<a href="/prepared">on</a><script type="speculationrules">${rules}</script>
+       <script>setInterval(() => ${go}, 50)</script>`,
+    );
+    const visits = () => shop.asked.filter((path) => path.includes(`${VISIT_PATH}?`)).length;
+    await openUndriven(t, fixtures.chromium, lobby);
+    await eventually(t, async () => shop.asked.includes('/ran?null&true&object'), true);
+    await eventually(t, async () => shop.asked.includes('/settled'), true);
+    t.equal(visits(), 0, 'nothing was sent while the page was hidden');
+
+    shop.show('/gate', '');
+    await eventually(t, async () => shop.asked.some((path) => path.startsWith('/shown?')), true);
+    const [sessionId = '', counted] =
+      shop.asked
+        .find((path) => path.startsWith('/shown?'))
+        ?.slice('/shown?'.length)
+        .split('&') ?? [];
+    t.equal(counted, '1');
+    t.equal(await countOf(app, sessionId, 'prepared'), 1);
+    t.equal(visits(), 1);
+    t.equal(shop.asked.filter((path) => path === '/prepared').length, 1, 'it was not loaded again');
+  });
+
+  /** All of the API on a page whose clock stands still: nothing is answered before 5 s, undefined is then. */
+  async function expectTimeOut(t: Test, page: Page): Promise<void> {
+    // Until here it has run beside the real one.
+    await page.clock.pauseAt(Date.now() + 60_000);
+    await page.evaluate(`window.answers = [], Promise.all([
+      wishmeter.visit('h'), wishmeter.count('h'), wishmeter.counts(['h']),
+    ].map((answer) => answer.then((value) => answers.push(typeof value)))) && undefined`);
+    await page.clock.runFor(4900);
+    t.same(await page.evaluate('answers'), []);
+    await page.clock.runFor(200);
+    t.same(await page.evaluate('answers'), ['undefined', 'undefined', 'undefined']);
+  }
+}
