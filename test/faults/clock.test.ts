@@ -5,16 +5,16 @@
 import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { appendEvents, eventRow, until } from '../flush/fixtures.js';
-import { openWorld } from '../flush/world.js';
+import { openPipelines } from '../flush/pipelines.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 
 const HOUR_MS = 3_600_000;
 const server = await startTestRedis();
-const world = await openWorld(server);
-t.teardown(() => world.close());
-const { redis } = world;
+const pipelines = await openPipelines(server);
+t.teardown(() => pipelines.close());
+const { redis } = pipelines;
 
 interface Line {
   readonly event_id: string;
@@ -66,51 +66,51 @@ t.test('our clock jumps back an hour: ids are unique, the order is that of the a
 t.test(
   "Redis's clock jumps back an hour: entries go on after the last one, and each is there once",
   async (t) => {
-    const place = await world.fresh();
-    const stream = place.keys.events(0);
-    await appendEvents(redis, place.keys, 0, [eventRow({ product_id: 'before' })]);
+    const pipeline = await pipelines.fresh();
+    const stream = pipeline.keys.events(0);
+    await appendEvents(redis, pipeline.keys, 0, [eventRow({ product_id: 'before' })]);
     // A last id of an hour ahead is what is left by a clock that was an hour ahead.
     const ahead = Date.now() + HOUR_MS;
     await redis.call('XSETID', stream, `${ahead}-0`);
     for (let n = 0; n < 50; n++)
-      await appendEvents(redis, place.keys, 0, [eventRow({ product_id: String(n) })]);
+      await appendEvents(redis, pipeline.keys, 0, [eventRow({ product_id: String(n) })]);
     const ids = (await redis.xrange(stream, '-', '+')).map(([id]) => id);
     t.same(
       ids.slice(1),
       Array.from({ length: 50 }, (_, n) => `${ahead}-${n + 1}`),
     );
 
-    const flusher = place.flusher();
-    await place.drained();
-    await appendEvents(redis, place.keys, 0, [eventRow({ product_id: 'after' })]);
-    await place.drained();
+    const flusher = pipeline.flusher();
+    await pipeline.drained();
+    await appendEvents(redis, pipeline.keys, 0, [eventRow({ product_id: 'after' })]);
+    await pipeline.drained();
     await flusher.close();
-    t.same(await place.counts(), { stored: 52, shown: 52, ids: 52 });
+    t.same(await pipeline.counts(), { stored: 52, shown: 52, ids: 52 });
   },
 );
 
 t.test("Redis's clock jumps back an hour: a flusher that is gone is not waited for so long", async (t) => {
-  const place = await world.fresh();
-  await appendEvents(redis, place.keys, 0, [eventRow()]);
+  const pipeline = await pipelines.fresh();
+  await appendEvents(redis, pipeline.keys, 0, [eventRow()]);
   const epoch = Date.now() + HOUR_MS;
-  await redis.hset(place.keys.eventsState(0), { owner: 'gone', epoch, beat: Date.now() + HOUR_MS });
+  await redis.hset(pipeline.keys.eventsState(0), { owner: 'gone', epoch, beat: Date.now() + HOUR_MS });
   const began = performance.now();
-  const flusher = place.flusher({ owner: 'next', silentMs: 500 });
-  await place.drained();
+  const flusher = pipeline.flusher({ owner: 'next', silentMs: 500 });
+  await pipeline.drained();
   t.ok(performance.now() - began > 400, 'it had its time to be heard of');
-  t.ok(Number(await redis.hget(place.keys.eventsState(0), 'epoch')) > epoch, 'the epoch rises');
+  t.ok(Number(await redis.hget(pipeline.keys.eventsState(0), 'epoch')) > epoch, 'the epoch rises');
   await flusher.close();
-  t.match(await place.counts(), { shown: 1 });
+  t.match(await pipeline.counts(), { shown: 1 });
 });
 
 t.test("Redis's clock jumps back an hour: a flusher that is alive keeps its shard", async (t) => {
-  const place = await world.fresh();
+  const pipeline = await pipelines.fresh();
   // Longer than this machine may stall for: who is not heard of for so long loses its shard, and rightly.
   const silentMs = 2_000;
-  const flusher = place.flusher({ owner: 'alive', silentMs });
-  const state = place.keys.eventsState(0);
+  const flusher = pipeline.flusher({ owner: 'alive', silentMs });
+  const state = pipeline.keys.eventsState(0);
   await until('it owns the shard', async () => (await redis.hget(state, 'owner')) === 'alive');
-  const other = place.flusher({ owner: 'other', silentMs });
+  const other = pipeline.flusher({ owner: 'other', silentMs });
   await redis.hset(state, 'beat', Date.now() + HOUR_MS);
   await new Promise((done) => setTimeout(done, 2 * silentMs + 500));
   t.equal(await redis.hget(state, 'owner'), 'alive');

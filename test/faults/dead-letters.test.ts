@@ -4,18 +4,18 @@
 import t from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { until, wishmeter } from '../cli/wishmeter.js';
-import { openStage } from './stage.js';
+import { openService } from './service.js';
 
 // Batches of a second's events: the poison is somewhere in the middle of one.
-const stage = await openStage({ env: { FLUSH_INTERVAL_MS: '1000' } });
-t.teardown(() => stage.stop());
-const clickhouse = createClickHouse(stage.clickhouseUrl, 'wishmeter');
+const service = await openService({ env: { FLUSH_INTERVAL_MS: '1000' } });
+t.teardown(() => service.stop());
+const clickhouse = createClickHouse(service.clickhouseUrl, 'wishmeter');
 t.teardown(() => clickhouse.close());
 
 const sendEvent = async (productId: string) => {
-  const answer = await fetch(`${stage.url}/event`, {
+  const answer = await fetch(`${service.url}/event`, {
     method: 'POST',
-    headers: { 'x-api-key': stage.key, 'content-type': 'application/json' },
+    headers: { 'x-api-key': service.key, 'content-type': 'application/json' },
     body: JSON.stringify({ identity: { sessionId: 'poisoner' }, type: 'add', payload: { productId } }),
   });
   t.equal(answer.status, 200);
@@ -23,7 +23,7 @@ const sendEvent = async (productId: string) => {
 const dead = async (...args: string[]) => {
   const { code, stdout, stderr } = await wishmeter({
     args: ['dead', ...args],
-    env: { REDIS_URL: stage.redisUrl },
+    env: { REDIS_URL: service.redisUrl },
   });
   if (code !== 0) throw new Error(stderr);
   return stdout;
@@ -46,7 +46,7 @@ t.test('poison in the middle of a batch', { timeout: 180_000 }, async (t) => {
   await clickhouse.command({
     query: "ALTER TABLE events_stored ADD CONSTRAINT no_poison CHECK NOT startsWith(product_id, 'poison')",
   });
-  const load = stage.load({ seed: 6 });
+  const load = service.load({ seed: 6 });
   await load.untilServed();
   await sendEvent('poison-a');
   await sendEvent('poison-b');
@@ -85,5 +85,5 @@ t.test('poison in the middle of a batch', { timeout: 180_000 }, async (t) => {
 
   // The reckoning knows only what the load has sent.
   load.events.set('poison-a', { sent: 1, acknowledged: 1 });
-  await stage.exact(t, load);
+  await service.exact(t, load);
 });

@@ -12,7 +12,7 @@ import { encodeMerge } from '../../src/events/row.js';
 import { eraseWaiting } from '../../src/flush/eraser.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { eventRow, fixedShards, lineOf, until } from '../flush/fixtures.js';
-import { openWorld, type Place } from '../flush/world.js';
+import { openPipelines, type Pipeline } from '../flush/pipelines.js';
 import { startTestRedis } from '../harness/redis.js';
 import type { EraserProcessSpec } from './eraser-process.js';
 
@@ -20,12 +20,12 @@ const PROGRAM = new URL('./eraser-process.js', import.meta.url);
 const ERASURES = loadScript('erasures');
 const [GONE, STAYS] = ['1a.sAAAAAAAAAAAAAAAA', '1b.cBBBBBBBBBBBBBBBB'] as const;
 
-const world = await openWorld(await startTestRedis());
-t.teardown(() => world.close());
-const { redis } = world;
+const pipelines = await openPipelines(await startTestRedis());
+t.teardown(() => pipelines.close());
+const { redis } = pipelines;
 
 /** Rows of both in every table, before the erasure and, of events, long after it. */
-async function fill({ clickhouse }: Place, before: number): Promise<void> {
+async function fill({ clickhouse }: Pipeline, before: number): Promise<void> {
   const never = new AbortController().signal;
   const lines = [GONE, STAYS].flatMap((profile_id, n) => [
     ...[before, before + 3_600_000].map((at) =>
@@ -38,7 +38,7 @@ async function fill({ clickhouse }: Place, before: number): Promise<void> {
   await insertVisits(clickhouse, Buffer.from(visits.join('')), 'visits', never);
 }
 
-async function rowsOf({ clickhouse }: Place, id: string): Promise<Record<string, number>> {
+async function rowsOf({ clickhouse }: Pipeline, id: string): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const { name, profile, isHash } of VISITOR_TABLES) {
     const answer = await clickhouse.query({
@@ -60,20 +60,20 @@ const KILLS: readonly Pick<EraserProcessSpec, 'mutation' | 'when'>[] = [
 
 for (const { mutation, when } of KILLS) {
   t.test(`kill -9 ${when} mutation ${mutation} of ${ALL}: the next flusher finishes it`, async (t) => {
-    const place = await world.fresh();
+    const pipeline = await pipelines.fresh();
     const before = Date.now() - 1_000;
-    await fill(place, before);
-    const all = await rowsOf(place, STAYS);
+    await fill(pipeline, before);
+    const all = await rowsOf(pipeline, STAYS);
     t.ok(Object.values(all).every((n) => n > 0));
-    t.same(await rowsOf(place, GONE), all);
-    const { erasures } = place.keys;
+    t.same(await rowsOf(pipeline, GONE), all);
+    const { erasures } = pipeline.keys;
     await runScript(redis, ERASURES, [erasures], [Number.MAX_SAFE_INTEGER, Date.now(), GONE]);
 
     const spec: EraserProcessSpec = {
-      redisUrls: world.redisUrls,
-      prefix: place.prefix,
-      clickhouseUrl: world.clickhouseUrl,
-      database: place.database,
+      redisUrls: pipelines.redisUrls,
+      prefix: pipeline.prefix,
+      clickhouseUrl: pipelines.clickhouseUrl,
+      database: pipeline.database,
       mutation,
       when,
     };
@@ -84,7 +84,7 @@ for (const { mutation, when } of KILLS) {
     t.equal(await redis.hexists(erasures, GONE), 1, 'it is still written down');
 
     const log = pino({ level: 'silent' });
-    const { keys, clickhouse } = place;
+    const { keys, clickhouse } = pipeline;
     await until('it is finished', async () => {
       return (await eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(1), log }, 0)) === 1;
     });
@@ -94,7 +94,7 @@ for (const { mutation, when } of KILLS) {
       events_stored: 1,
       steps_stored: 1,
     };
-    t.same(await rowsOf(place, GONE), later, 'only what came later is left');
-    t.same(await rowsOf(place, STAYS), all);
+    t.same(await rowsOf(pipeline, GONE), later, 'only what came later is left');
+    t.same(await rowsOf(pipeline, STAYS), all);
   });
 }

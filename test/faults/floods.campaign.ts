@@ -9,7 +9,7 @@ import { connectTo } from '../harness/dump.js';
 import { needsProc } from '../harness/needs.js';
 import { type FloodResult, flood, floodSession } from './flood.js';
 import { startServeAlone } from './serve-alone.js';
-import { FULL } from './stage.js';
+import { FULL } from './service.js';
 
 const FEW_CONNECTIONS = 64;
 const MANY_CONNECTIONS = FULL ? 4_000 : 1_500;

@@ -10,7 +10,7 @@ import { connectTo, dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { type Fuzzed, fuzz } from './fuzz.js';
 import { RawClient } from './raw-client.js';
-import { FULL } from './stage.js';
+import { FULL } from './service.js';
 
 const REQUESTS = FULL ? 100_000 : 10_000;
 const ROUND = 2_000;

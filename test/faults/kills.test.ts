@@ -5,23 +5,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { createRandom } from '../../bench/demo/random.js';
-import { FULL, kill, openStage, type Part, SEED } from './stage.js';
+import { FULL, kill, openService, type Part, SEED } from './service.js';
 
-const stage = await openStage({ workers: 2, fsync: 'always' });
-t.teardown(() => stage.stop());
+const service = await openService({ workers: 2, fsync: 'always' });
+t.teardown(() => service.stop());
 
 const KILLS: readonly { what: string; parts: readonly Part[]; times: number }[] = [
-  { what: 'the flusher', parts: [stage.flush], times: FULL ? 50 : 8 },
-  { what: 'ClickHouse', parts: [stage.clickhouse], times: FULL ? 20 : 4 },
-  { what: 'a worker', parts: stage.workers, times: FULL ? 20 : 4 },
-  { what: 'Redis, with its file synced before it answers', parts: [stage.redis], times: FULL ? 10 : 4 },
+  { what: 'the flusher', parts: [service.flush], times: FULL ? 50 : 8 },
+  { what: 'ClickHouse', parts: [service.clickhouse], times: FULL ? 20 : 4 },
+  { what: 'a worker', parts: service.workers, times: FULL ? 20 : 4 },
+  { what: 'Redis, with its file synced before it answers', parts: [service.redis], times: FULL ? 10 : 4 },
 ];
 
-const loads: ReturnType<typeof stage.load>[] = [];
+const loads: ReturnType<typeof service.load>[] = [];
 for (const [round, { what, parts, times }] of KILLS.entries()) {
   t.test(`kill -9 of ${what}, ${times} times, SEED=${SEED}`, { timeout: 600_000 }, async (t) => {
     const random = createRandom(SEED + round);
-    const load = stage.load({ seed: SEED + round, name: `k${round}` });
+    const load = service.load({ seed: SEED + round, name: `k${round}` });
     loads.push(load);
     for (let i = 0; i < times; i++) {
       await sleep(100 + random.next() * 300);
@@ -33,6 +33,6 @@ for (const [round, { what, parts, times }] of KILLS.entries()) {
     await sleep(300);
     await load.stop();
     t.ok(load.acknowledged > times * 5, String(load));
-    await stage.exact(t, ...loads);
+    await service.exact(t, ...loads);
   });
 }

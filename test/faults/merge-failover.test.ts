@@ -13,8 +13,8 @@ import { slotOf } from '../../src/redis/marks.js';
 import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { until } from '../harness/until.js';
 import { itemOf } from '../http/wishlist.js';
+import { FULL } from './service.js';
 import { type ClusterNode, soakCluster } from './soak/cluster.js';
-import { FULL } from './stage.js';
 
 const DEADLINE_MS = 60_000;
 const ROUNDS = FULL ? 3 : 1;

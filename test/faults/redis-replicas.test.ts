@@ -10,7 +10,7 @@ import { connectTo } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
-import { FULL } from './stage.js';
+import { FULL } from './service.js';
 
 const TIMES = FULL ? 5 : 1;
 const SEVERED_MS = 1_000;

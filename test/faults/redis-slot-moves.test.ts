@@ -9,7 +9,7 @@ import { slotOf } from '../../src/redis/marks.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToEach } from '../harness/dump.js';
 import { startTestCluster } from '../harness/redis.js';
-import { FULL, MOST_PATIENT_MS } from './stage.js';
+import { FULL, MOST_PATIENT_MS } from './service.js';
 
 const ROUNDS = FULL ? 20 : 3;
 /** ioredis would send again for 1.6 s, longer than the time-out. */

@@ -8,16 +8,16 @@ import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { until, wishmeter } from '../cli/wishmeter.js';
 import { connectTo } from '../harness/dump.js';
-import { FULL, MOST_PATIENT_MS, openStage, programPart } from './stage.js';
+import { FULL, MOST_PATIENT_MS, openService, programPart } from './service.js';
 
-const stage = await openStage({ env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS } });
-t.teardown(() => stage.stop());
-const loads: ReturnType<typeof stage.load>[] = [];
+const service = await openService({ env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS } });
+t.teardown(() => service.stop());
+const loads: ReturnType<typeof service.load>[] = [];
 
 t.test('SCRIPT FLUSH every 100 ms goes unnoticed', async (t) => {
-  const redis = connectTo(stage.redisUrl);
+  const redis = connectTo(service.redisUrl);
   t.teardown(() => redis.disconnect());
-  const load = stage.load({ seed: 1, name: 'f' });
+  const load = service.load({ seed: 1, name: 'f' });
   loads.push(load);
   const times = FULL ? 300 : 40;
   for (let i = 0; i < times; i++) {
@@ -26,13 +26,13 @@ t.test('SCRIPT FLUSH every 100 ms goes unnoticed', async (t) => {
   }
   await load.stop();
   t.same(Object.keys(load.answers), ['200'], `${times} times, ${load}`);
-  await stage.exact(t, ...loads);
+  await service.exact(t, ...loads);
 });
 
 t.test('maxmemory reached: 503, the flusher goes on, and all is well once there is room', async (t) => {
-  const redis = connectTo(stage.redisUrl);
+  const redis = connectTo(service.redisUrl);
   t.teardown(() => redis.disconnect());
-  const load = stage.load({ seed: 2, name: 'm' });
+  const load = service.load({ seed: 2, name: 'm' });
   loads.push(load);
   await sleep(1_000);
   const served = load.acknowledged;
@@ -47,38 +47,38 @@ t.test('maxmemory reached: 503, the flusher goes on, and all is well once there 
   await load.stop();
   t.ok(served > 0 && (load.answers['503'] ?? 0) > 50, String(load));
   t.same(Object.keys(load.answers).sort(), ['200', '503']);
-  await stage.exact(t, ...loads);
+  await service.exact(t, ...loads);
 });
 
 t.test(
   'Redis restarted empty: no process writes to it, flush refuses it, and its data come back',
   async (t) => {
-    const folder = join(stage.dir, 'redis');
-    const kept = join(stage.dir, 'kept');
-    const load = stage.load({ seed: 3, name: 'r' });
+    const folder = join(service.dir, 'redis');
+    const kept = join(service.dir, 'kept');
+    const load = service.load({ seed: 3, name: 'r' });
     loads.push(load);
     await load.untilServed();
-    await stage.redis.stop();
+    await service.redis.stop();
     await rename(folder, kept);
     await mkdir(folder);
-    await stage.redis.start();
+    await service.redis.start();
 
     const reason = /^Not ready: Redis no longer holds the deployment that this process was started with/;
     await until('readyz tells', async () => {
-      const answer = await fetch(`${stage.url}/readyz`);
+      const answer = await fetch(`${service.url}/readyz`);
       return answer.status === 503 && reason.test(((await answer.json()) as { error: string }).error);
     });
-    await until('flush has ended', () => stage.flush.pid === undefined);
+    await until('flush has ended', () => service.flush.pid === undefined);
     const before = load.answers['503'] ?? 0;
     await until('refusals', () => (load.answers['503'] ?? 0) > before + 50);
-    const told = stage.logs().filter((line) => line.includes('no longer holds the deployment'));
+    const told = service.logs().filter((line) => line.includes('no longer holds the deployment'));
     t.equal(told.length, 1, 'the log says so, once');
     t.match(told[0], /"level":50/);
 
-    const redis = connectTo(stage.redisUrl);
+    const redis = connectTo(service.redisUrl);
     t.teardown(() => redis.disconnect());
     t.same(await redis.keys('*'), [], 'nothing was written to it');
-    const env = { REDIS_URL: stage.redisUrl, CLICKHOUSE_URL: stage.clickhouseUrl };
+    const env = { REDIS_URL: service.redisUrl, CLICKHOUSE_URL: service.clickhouseUrl };
     const refused = await wishmeter({ args: ['flush'], env });
     t.equal(refused.code, 1);
     t.match(
@@ -87,30 +87,30 @@ t.test(
     );
     t.same(await redis.keys('*'), [], 'and no salt was drawn');
 
-    await stage.redis.stop();
+    await service.redis.stop();
     await rm(folder, { recursive: true });
     await cp(kept, folder, { recursive: true, filter: (path) => !path.endsWith('.sock') });
-    await stage.redis.start();
+    await service.redis.start();
     await load.untilServed();
-    await stage.flush.start();
+    await service.flush.start();
     await sleep(300);
     await load.stop();
     t.same(Object.keys(load.answers).sort(), ['200', '503'], String(load));
-    await stage.exact(t, ...loads);
+    await service.exact(t, ...loads);
   },
 );
 
 t.test(
   'a Redis with another salt is refused, unless that is accepted, and then it is the known one',
   async (t) => {
-    await stage.workers[0]?.stop();
-    await stage.flush.stop();
-    const redis = connectTo(stage.redisUrl);
+    await service.workers[0]?.stop();
+    await service.flush.stop();
+    const redis = connectTo(service.redisUrl);
     t.teardown(() => redis.disconnect());
     await redis.flushall();
     const env = {
-      REDIS_URL: stage.redisUrl,
-      CLICKHOUSE_URL: stage.clickhouseUrl,
+      REDIS_URL: service.redisUrl,
+      CLICKHOUSE_URL: service.clickhouseUrl,
       PORT: '0',
       HOST: '127.0.0.1',
     };
@@ -131,12 +131,12 @@ t.test(
 );
 
 t.test('FLUSHALL under connections that stay: noticed within 10 s, and its undoing, too', async (t) => {
-  const redis = connectTo(stage.redisUrl);
+  const redis = connectTo(service.redisUrl);
   t.teardown(() => redis.disconnect());
   const port = await freePort();
   const env = {
-    REDIS_URL: stage.redisUrl,
-    CLICKHOUSE_URL: stage.clickhouseUrl,
+    REDIS_URL: service.redisUrl,
+    CLICKHOUSE_URL: service.clickhouseUrl,
     HOST: '127.0.0.1',
     PORT: String(port),
   };

@@ -9,7 +9,7 @@ import { tempDir } from '../cli/wishmeter.js';
 import { needsProc } from '../harness/needs.js';
 import { Load } from './load.js';
 import { expectExact } from './reconcile.js';
-import { FULL, KEY, SEED } from './stage.js';
+import { FULL, KEY, SEED } from './service.js';
 
 const TIMES = FULL ? 5 : 2;
 

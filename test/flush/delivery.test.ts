@@ -127,14 +127,14 @@ t.test('an insert that is acknowledged at first is believed', async (t) => {
 
 t.test('a token that is remembered without its rows: they are there, once, under another one', async (t) => {
   const remembered = (answer: Parameters<typeof table>[0]) => {
-    const world = table(answer);
-    world.tokens.set('T', `${lines(3).join('\n')}\n`);
-    return world;
+    const target = table(answer);
+    target.tokens.set('T', `${lines(3).join('\n')}\n`);
+    return target;
   };
-  const delivers = async (what: string, world: ReturnType<typeof table>, isReplay?: boolean) => {
-    t.same(await world.deliver(lines(3), never, undefined, isReplay), [], what);
-    t.same(world.rows, lines(3), what);
-    t.equal(world.questions(), 1, what);
+  const delivers = async (what: string, target: ReturnType<typeof table>, isReplay?: boolean) => {
+    t.same(await target.deliver(lines(3), never, undefined, isReplay), [], what);
+    t.same(target.rows, lines(3), what);
+    t.equal(target.questions(), 1, what);
   };
   const replayed = remembered(() => undefined);
   await delivers('in a replay', replayed, true);

@@ -9,7 +9,7 @@ import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { startTestRedis } from '../harness/redis.js';
 import { fixedShards, until } from './fixtures.js';
-import { openWorld, type Place } from './world.js';
+import { openPipelines, type Pipeline } from './pipelines.js';
 
 const APPEND = loadScript('append');
 const ERASURES = loadScript('erasures');
@@ -43,102 +43,103 @@ t.test('lines of who was erased are left out, up to then', async (t) => {
 });
 
 t.test('streams, dead letters and ClickHouse', async (t) => {
-  const world = await openWorld(await startTestRedis());
-  t.teardown(() => world.close());
-  const { redis } = world;
+  const pipelines = await openPipelines(await startTestRedis());
+  t.teardown(() => pipelines.close());
+  const { redis } = pipelines;
   let batch = 0;
 
-  const append = async ({ keys }: Place, ...lines: string[]) => {
+  const append = async ({ keys }: Pipeline, ...lines: string[]) => {
     const touched = [keys.lane('e0', 'test'), keys.events(0), keys.eventsState(0)];
     const args = [++batch, Number.MAX_SAFE_INTEGER, 60, 1e9, lines.length, lines.join('')];
     await runScript(redis, APPEND, touched, args);
   };
-  const erase = ({ keys }: Place, profileId: string, now = Date.now()) =>
+  const erase = ({ keys }: Pipeline, profileId: string, now = Date.now()) =>
     runScript(redis, ERASURES, [keys.erasures], [Number.MAX_SAFE_INTEGER, now, profileId]);
-  const profilesOf = async ({ clickhouse }: Place) => {
+  const profilesOf = async ({ clickhouse }: Pipeline) => {
     const answer = await clickhouse.query({
       query: 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at',
       format: 'JSONEachRow',
     });
     return (await answer.json<{ profile_id: string }>()).map(({ profile_id }) => profile_id);
   };
-  const run = ({ keys, clickhouse, shards }: Place) =>
+  const run = ({ keys, clickhouse, shards }: Pipeline) =>
     eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(shards), log: pino({ level: 'silent' }) }, 0);
-  const untilErased = (place: Place) => until('the erasure is due', async () => (await run(place)) > 0);
+  const untilErased = (pipeline: Pipeline) =>
+    until('the erasure is due', async () => (await run(pipeline)) > 0);
 
   t.test('what waits does not reach ClickHouse, what is there goes, what comes after stays', async (t) => {
-    const place = await world.fresh();
+    const pipeline = await pipelines.fresh();
     const before = Date.now();
-    await append(place, lineOf(GONE, before), lineOf(STAYS, before));
-    const first = place.flusher();
-    await place.drained();
+    await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
+    const first = pipeline.flusher();
+    await pipeline.drained();
     await first.close();
-    t.same(await profilesOf(place), [GONE, STAYS]);
+    t.same(await profilesOf(pipeline), [GONE, STAYS]);
 
-    await append(place, lineOf(GONE, before + 1), lineOf(STAYS, before + 1));
-    await erase(place, GONE, before + 2);
-    t.equal(await run(place), 0, 'while an older entry waits it is not due');
-    await append(place, lineOf(GONE, before + 3));
-    const second = place.flusher();
-    await place.drained();
+    await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 1));
+    await erase(pipeline, GONE, before + 2);
+    t.equal(await run(pipeline), 0, 'while an older entry waits it is not due');
+    await append(pipeline, lineOf(GONE, before + 3));
+    const second = pipeline.flusher();
+    await pipeline.drained();
     await second.close();
-    t.equal((await profilesOf(place)).length, 4, 'one of the two that waited was left out');
+    t.equal((await profilesOf(pipeline)).length, 4, 'one of the two that waited was left out');
 
-    await untilErased(place);
-    t.same(await profilesOf(place), [GONE, STAYS, STAYS]);
-    t.equal(await redis.exists(place.keys.erasures), 0);
-    t.equal(await run(place), 0, 'again: nothing to do');
+    await untilErased(pipeline);
+    t.same(await profilesOf(pipeline), [GONE, STAYS, STAYS]);
+    t.equal(await redis.exists(pipeline.keys.erasures), 0);
+    t.equal(await run(pipeline), 0, 'again: nothing to do');
   });
 
   t.test('an erasure that is written down again while it is done is done again', async (t) => {
-    const place = await world.fresh();
-    await erase(place, GONE, 5);
-    await erase(place, GONE, 3);
-    t.match(await redis.hget(place.keys.erasures, GONE), /^5 /, 'time goes on only');
-    const stale = (await redis.hget(place.keys.erasures, GONE)) as string;
-    await erase(place, GONE, 7);
-    await runScript(redis, loadScript('erasure-done'), [place.keys.erasures], [GONE, stale]);
-    t.match(await redis.hget(place.keys.erasures, GONE), /^7 /);
+    const pipeline = await pipelines.fresh();
+    await erase(pipeline, GONE, 5);
+    await erase(pipeline, GONE, 3);
+    t.match(await redis.hget(pipeline.keys.erasures, GONE), /^5 /, 'time goes on only');
+    const stale = (await redis.hget(pipeline.keys.erasures, GONE)) as string;
+    await erase(pipeline, GONE, 7);
+    await runScript(redis, loadScript('erasure-done'), [pipeline.keys.erasures], [GONE, stale]);
+    t.match(await redis.hget(pipeline.keys.erasures, GONE), /^7 /);
   });
 
   t.test('an erasure of all of the shop: every row up to then, and none after it', async (t) => {
-    const place = await world.fresh();
+    const pipeline = await pipelines.fresh();
     const before = Date.now();
-    await append(place, lineOf(GONE, before), lineOf(STAYS, before));
-    const first = place.flusher();
-    await place.drained();
+    await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
+    const first = pipeline.flusher();
+    await pipeline.drained();
     await first.close();
-    await append(place, lineOf(GONE, before + 1), lineOf(STAYS, before + 3));
-    await erase(place, EVERY_PROFILE, before + 2);
-    const second = place.flusher();
-    await place.drained();
+    await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 3));
+    await erase(pipeline, EVERY_PROFILE, before + 2);
+    const second = pipeline.flusher();
+    await pipeline.drained();
     await second.close();
-    t.equal((await profilesOf(place)).length, 3, 'one that waited was left out');
-    await untilErased(place);
-    t.same(await profilesOf(place), [STAYS]);
+    t.equal((await profilesOf(pipeline)).length, 3, 'one that waited was left out');
+    await untilErased(pipeline);
+    t.same(await profilesOf(pipeline), [STAYS]);
   });
 
   t.test('dead letters of who was erased go, others stay', async (t) => {
-    const place = await world.fresh();
-    const dead = place.keys.eventsDead(0);
+    const pipeline = await pipelines.fresh();
+    const dead = pipeline.keys.eventsDead(0);
     const letter = (line: string) =>
       redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', line);
     await letter(lineOf(GONE, 1).trimEnd());
     await letter(lineOf(STAYS, 1).trimEnd());
-    await erase(place, GONE);
-    await untilErased(place);
+    await erase(pipeline, GONE);
+    await untilErased(pipeline);
     const left = await redis.xrange(dead, '-', '+');
     t.equal(left.length, 1);
     t.match(JSON.stringify(left), STAYS);
   });
 
   t.test('where ClickHouse is away the erasure waits', async (t) => {
-    const place = await world.fresh();
-    await erase(place, GONE);
-    await place.clickhouse.command({ query: 'RENAME TABLE events_stored TO events_away' });
-    await t.rejects(until('the erasure is due', async () => (await run(place)) > 0));
-    t.equal(await redis.hexists(place.keys.erasures, GONE), 1);
-    await place.clickhouse.command({ query: 'RENAME TABLE events_away TO events_stored' });
-    await untilErased(place);
+    const pipeline = await pipelines.fresh();
+    await erase(pipeline, GONE);
+    await pipeline.clickhouse.command({ query: 'RENAME TABLE events_stored TO events_away' });
+    await t.rejects(until('the erasure is due', async () => (await run(pipeline)) > 0));
+    t.equal(await redis.hexists(pipeline.keys.erasures, GONE), 1);
+    await pipeline.clickhouse.command({ query: 'RENAME TABLE events_away TO events_stored' });
+    await untilErased(pipeline);
   });
 });

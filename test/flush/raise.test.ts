@@ -6,7 +6,7 @@ import { EventShards } from '../../src/redis/event-shards.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { startTestCluster, startTestRedis } from '../harness/redis.js';
 import { until } from './fixtures.js';
-import { openWorld } from './world.js';
+import { openPipelines } from './pipelines.js';
 
 const VISITORS = 12;
 const BEFORE = 10;
@@ -19,24 +19,24 @@ for (const [kind, start] of [
 ] as const) {
   t.test(`on ${kind}`, async (t) => {
     const server = await start();
-    const world = await openWorld(server);
-    t.teardown(() => world.close());
-    const { redis } = world;
-    const place = await world.fresh(5);
+    const pipelines = await openPipelines(server);
+    t.teardown(() => pipelines.close());
+    const { redis } = pipelines;
+    const pipeline = await pipelines.fresh(5);
     const apps = [
-      await startApp(t, server, { prefix: place.prefix }),
-      await startApp(t, server, { prefix: place.prefix }),
+      await startApp(t, server, { prefix: pipeline.prefix }),
+      await startApp(t, server, { prefix: pipeline.prefix }),
     ];
     const open = async () => {
-      const shards = await EventShards.open(redis, place.keys);
+      const shards = await EventShards.open(redis, pipeline.keys);
       t.teardown(shards.watch());
       return shards;
     };
     const raising = await open();
     t.equal(raising.current, 1);
     const flushers = [
-      place.flusher({ owner: 'a', shards: await open() }),
-      place.flusher({ owner: 'b', shards: await open() }),
+      pipeline.flusher({ owner: 'a', shards: await open() }),
+      pipeline.flusher({ owner: 'b', shards: await open() }),
     ];
     t.teardown(() => Promise.all(flushers.map((flusher) => flusher.close(0))));
 
@@ -45,7 +45,7 @@ for (const [kind, start] of [
     let looks = 0;
     const watching = (async () => {
       while (!isOver) {
-        const answer = await place.clickhouse.query({
+        const answer = await pipeline.clickhouse.query({
           query: `SELECT session_id, toUInt32(count()) AS seen, toUInt32(max(quantity)) AS last
             FROM events GROUP BY session_id`,
           format: 'JSONEachRow',
@@ -84,7 +84,7 @@ for (const [kind, start] of [
     let goOn = true;
     const used = until('new shards are used', async () => {
       const states = await Promise.all(
-        [1, 2, 3, 4].map((shard) => redis.exists(place.keys.eventsState(shard))),
+        [1, 2, 3, 4].map((shard) => redis.exists(pipeline.keys.eventsState(shard))),
       );
       return raising.current === 5 && states.some((there) => there === 1);
     }).finally(() => {
@@ -92,11 +92,11 @@ for (const [kind, start] of [
     });
     const last = await sendAll(BEFORE + 1, () => (goOn ? true : BEFORE + AFTER));
     await used;
-    await place.drained();
+    await pipeline.drained();
     isOver = true;
     await watching;
     const sent = last.reduce((sum, n) => sum + n, 0);
-    t.match(await place.counts(), { shown: sent, ids: sent });
+    t.match(await pipeline.counts(), { shown: sent, ids: sent });
     t.same(gaps.slice(0, 5), [], `${looks} looks`);
     await Promise.all(flushers.map((flusher) => flusher.close()));
   });

@@ -1,4 +1,5 @@
-// A Redis, a ClickHouse and what is between them, for the tests of the whole pipeline.
+// Redis and ClickHouse with a flusher between them. The servers are shared by a file; each test takes a pipeline of
+// its own: a key prefix and a database.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
@@ -11,17 +12,17 @@ import { startTestClickHouse } from '../harness/clickhouse.js';
 import type { TestRedis } from '../harness/redis.js';
 import { fixedShards, pendingOf, until } from './fixtures.js';
 
-export interface World {
+export interface Pipelines {
   readonly redis: RedisClient;
   readonly redisUrls: readonly string[];
   readonly clickhouseUrl: string;
-  /** A prefix and a database that no other case has. */
-  fresh(shards?: number): Promise<Place>;
+  /** A key prefix and a database of its own. */
+  fresh(shards?: number): Promise<Pipeline>;
   close(): Promise<void>;
 }
 
-/** Where one case happens. */
-export interface Place {
+/** What one test uses. */
+export interface Pipeline {
   readonly prefix: string;
   readonly keys: Keys;
   readonly shards: number;
@@ -34,24 +35,24 @@ export interface Place {
   drained(): Promise<void>;
 }
 
-export async function openWorld(server: TestRedis): Promise<World> {
+export async function openPipelines(server: TestRedis): Promise<Pipelines> {
   const clickhouse = await startTestClickHouse();
   const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
   const admin = createClickHouse(clickhouse.url);
   const clients: ClickHouseClient[] = [admin];
-  let places = 0;
+  let opened = 0;
   return {
     redis,
     redisUrls: server.urls,
     clickhouseUrl: clickhouse.url,
     async fresh(shards = 1) {
-      const name = `case${++places}`;
+      const name = `case${++opened}`;
       await migrate(admin, name);
       const client = createClickHouse(clickhouse.url, name);
       clients.push(client);
       // Of a deployment, without which flushers are none of a team.
       await redis.hset(createKeys(name).meta, 'of', 'a test');
-      return place(redis, client, name, shards);
+      return pipelineOf(redis, client, name, shards);
     },
     async close() {
       await Promise.all(clients.map((client) => client.close()));
@@ -62,7 +63,12 @@ export async function openWorld(server: TestRedis): Promise<World> {
   };
 }
 
-function place(redis: RedisClient, clickhouse: ClickHouseClient, name: string, shards: number): Place {
+function pipelineOf(
+  redis: RedisClient,
+  clickhouse: ClickHouseClient,
+  name: string,
+  shards: number,
+): Pipeline {
   const keys = createKeys(name);
   return {
     prefix: name,
