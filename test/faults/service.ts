@@ -124,7 +124,7 @@ export async function openService(spec: ServiceSpec = {}): Promise<Service> {
     logs: () =>
       runs.flatMap((run) => run.stdout().split('\n')).filter((line) => /^\{"level":[456]0/.test(line)),
     load: (changes) =>
-      new Load({ url: () => url, key: KEY, seed: 1, connections: 24, restMs: 5, ...changes }),
+      new Load({ url: () => url, key: KEY, seed: 1, connections: 12, restMs: 10, ...changes }),
     exact: (t, ...loads) => expectExact(t, loads, places),
     stop,
   };
