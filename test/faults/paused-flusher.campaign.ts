@@ -1,5 +1,6 @@
-// A flusher that stands still with a batch in its hands, for longer than anybody waits, and goes on when another
-// has long taken over and ClickHouse has forgotten the batch's token: it is fenced, and nothing is there twice.
+// A flusher that stands still with a batch in flight, and goes on when another one has taken over and ClickHouse has
+// forgotten the batch's token: it is fenced off, and nothing is stored or shown twice. FAULTS=full: three times, for 70 s.
+// (flusher.test.ts has the short form.)
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -23,13 +24,15 @@ const newer = programPart('newer flush', 'flush', {
 });
 t.teardown(() => newer.stop());
 
-t.test('a flusher paused for long', { timeout: 600_000 }, async (t) => {
+t.test('a flusher that is paused for long is fenced off', { timeout: 600_000 }, async (t) => {
   const forget = 'ALTER TABLE events_stored MODIFY SETTING non_replicated_deduplication_window = 1';
   await clickhouse.command({ query: forget });
   const load = service.load({ seed: 7 });
   await load.untilServed();
   for (let round = 0; round < (FULL ? 3 : 1); round++) {
-    const held = await until('it is stopped with a batch in its hands', async () => {
+    const fenced = () => service.logs().filter((line) => line.includes('taken the shard over')).length;
+    const before = fenced();
+    const held = await until('it is stopped with a batch in flight', async () => {
       if ((await redis.hget(state, 'manifest')) === null) return undefined;
       signal(service.flush, 'SIGSTOP');
       const manifest = await redis.hget(state, 'manifest');
@@ -40,18 +43,18 @@ t.test('a flusher paused for long', { timeout: 600_000 }, async (t) => {
     await newer.start();
     await until('the newer one owns the shard', async () => (await redis.hget(state, 'owner')) === 'newer');
     const epoch = Number(await redis.hget(state, 'epoch'));
-    // Batches enough for the window, a time-out or two where there is time.
-    await sleep(FULL ? 70_000 : 1_500);
-    t.not(await redis.hget(state, 'manifest'), held, 'the newer one is past that batch');
+    const batches = new Set([held]);
+    await until('the newer one is past that batch', async () => {
+      batches.add((await redis.hget(state, 'manifest')) ?? held);
+      return batches.size > 3;
+    });
+    if (FULL) await sleep(70_000);
     signal(service.flush, 'SIGCONT');
-    await sleep(1_000);
-    t.equal(Number(await redis.hget(state, 'epoch')), epoch, 'the older one has not come back to it');
+    await until('the older one is fenced off, and says so', () => fenced() > before);
+    t.equal(Number(await redis.hget(state, 'epoch')), epoch, 'it has not taken the shard back');
     await newer.stop();
-    await until('the older one has it again', async () => (await redis.hget(state, 'owner')) === 'service');
+    await until('the older one has it again', async () => (await redis.hget(state, 'owner')) === 'flusher');
   }
   await load.stop();
-  t.same(Object.keys(load.answers), ['200'], String(load));
-  const told = service.logs().filter((line) => /taken the shard over|newer owner/.test(line));
-  t.ok(told.length > 0, 'it was fenced, and says so');
   await service.exact(t, load);
 });
