@@ -65,7 +65,7 @@ const KILLS: readonly Pick<EraserProcessSpec, 'mutation' | 'when'>[] = [
 
 for (const { mutation, when } of KILLS) {
   t.test(`kill -9 ${when} mutation ${mutation} of ${ALL}: the next flusher finishes it`, async (t) => {
-    const pipeline = await pipelines.fresh();
+    const pipeline = await pipelines.freshDatabase();
     const before = Date.now() - 1_000;
     await fill(pipeline, before);
     const all = await rowsOf(pipeline, STAYS);

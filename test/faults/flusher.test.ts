@@ -130,7 +130,7 @@ for (const step of ['prepared', 'inserted'] as const) {
 t.test(
   'an insert that arrives after the table has forgotten its token is stored again and shown once',
   async (t) => {
-    const pipeline = await pipelines.fresh();
+    const pipeline = await pipelines.freshDatabase();
     const { clickhouse } = pipeline;
     await appendEvents(redis, pipeline.keys, 0, events(200));
     // What an older flusher has on its way when it is taken over.
@@ -221,7 +221,7 @@ t.test('close lets the batch in flight finish', async (t) => {
 });
 
 t.test('a materialized view that fails on one row blocks nothing but that row', async (t) => {
-  const pipeline = await pipelines.fresh();
+  const pipeline = await pipelines.freshDatabase();
   await pipeline.clickhouse.command({
     query: `CREATE MATERIALIZED VIEW picky ENGINE = MergeTree ORDER BY tuple()
       AS SELECT throwIf(profile_id = 'bad') AS x FROM events_stored`,

@@ -49,11 +49,7 @@ function table(
     new Delivery({ insert, holds }, log, (blame) => blamed.push(blame), signal, {
       backoff: AT_ONCE,
       ...times,
-    }).deliver(
-      Buffer.from(`${lines.join('\n')}\n`),
-      'T',
-      isReplay,
-    );
+    }).deliver(Buffer.from(`${lines.join('\n')}\n`), 'T', isReplay);
   return { rows, tokens, blamed, deliver, calls: () => calls, questions: () => questions };
 }
 

@@ -66,7 +66,7 @@ for (const [kind, start] of [
     });
 
     t.test('a bad line in the middle becomes the only dead letter, and the rest is there', async (t) => {
-      const pipeline = await pipelines.fresh();
+      const pipeline = await pipelines.freshDatabase();
       const bad = lineOf(eventRow()).replace('"type":"add"', '"type":"add","quantity":"two"');
       const broken = '{"event_id":"01990292\n';
       await appendEvents(redis, pipeline.keys, 0, events(300));
