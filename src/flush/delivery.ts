@@ -39,7 +39,7 @@ const FEW_LINES = 10;
 /** What tests shorten. */
 export interface DeliveryTimes {
   readonly fewMs?: number;
-  readonly backoff?: Backoff;
+  readonly backoff?: Backoff | undefined;
 }
 
 const REASON_LENGTH = 1_000;

@@ -112,6 +112,7 @@ function pipelineOf({ redis, clickhouse, prefix, database, shards }: PipelineSpe
         shards: fixedShards(shards),
         owner: 'test',
         intervalMs: 20,
+        backoff: { firstMs: 10, longestMs: 100 },
         log: pino({ level: 'silent' }),
         ...changes,
       }),

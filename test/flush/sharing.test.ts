@@ -3,14 +3,14 @@
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { Flusher, FlusherSpec } from '../../src/flush/flusher.js';
 import { changeOfShare } from '../../src/flush/team.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
 import { startTestRedis } from '../harness/redis.js';
-import { appendEvents, eventRow, pendingOf, until } from './fixtures.js';
+import { appendEvents, eventRow, lineOf, pendingOf, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const PROGRAM = new URL('../faults/flusher-process.js', import.meta.url);
@@ -76,7 +76,7 @@ t.test('on Redis and ClickHouse', async (t) => {
     t.teardown(() => flusher.close(0));
     return flusher;
   };
-  const fill = (pipeline: Pipeline, events = 20) =>
+  const fill = (pipeline: Pipeline, events = 5) =>
     Promise.all(
       Array.from({ length: pipeline.shards }, (_, shard) =>
         appendEvents(
@@ -107,7 +107,7 @@ t.test('on Redis and ClickHouse', async (t) => {
     await pipeline.drained();
     await Promise.all([b.close(), c.close()]);
     t.same(await ownersOf(pipeline), {});
-    t.same(await pipeline.counts(), { stored: 480, shown: 480, ids: 480 }, 'each event once');
+    t.same(await pipeline.counts(), { stored: 120, shown: 120, ids: 120 }, 'each event once');
   });
 
   t.test('nothing is claimed in a Redis that has lost the deployment', async (t) => {
@@ -131,16 +131,16 @@ t.test('on Redis and ClickHouse', async (t) => {
       clickhouseUrl: pipelines.clickhouseUrl,
       database: pipeline.database,
       owner: 'killed',
-      silentMs: 2_000,
+      silentMs: 300,
       at: { step: 'prepared', signal: 'SIGKILL' },
     };
     const killed = fork(PROGRAM, [JSON.stringify(spec)], { execArgv: [] });
     t.teardown(() => killed.kill('SIGKILL'));
     await once(killed, 'exit');
-    flusherOf(t, pipeline, { owner: 'heir', silentMs: 2_000 });
-    await until('the other has them', async () => (await ownersOf(pipeline))['heir'] === 4);
+    flusherOf(t, pipeline, { owner: 'next', silentMs: 300 });
+    await until('the other has them', async () => (await ownersOf(pipeline))['next'] === 4);
     await pipeline.drained();
-    t.same(await pipeline.counts(), { stored: 80, shown: 80, ids: 80 });
+    t.same(await pipeline.counts(), { stored: 20, shown: 20, ids: 20 });
   });
 
   t.test('new shards are flushed without a restart, each by one, and evenly', async (t) => {
@@ -152,7 +152,7 @@ t.test('on Redis and ClickHouse', async (t) => {
     await untilOwned('three each', pipeline, [3, 3]);
     await fill(pipeline);
     await pipeline.drained();
-    t.same(await pipeline.counts(), { stored: 120, shown: 120, ids: 120 });
+    t.same(await pipeline.counts(), { stored: 30, shown: 30, ids: 30 });
     await Promise.all([a?.close(), b?.close()]);
   });
 
@@ -160,15 +160,20 @@ t.test('on Redis and ClickHouse', async (t) => {
     const pipeline = await pipelines.fresh(3);
     const { keys } = pipeline;
     const shards = risingShards(1);
-    shards.raise(3, Date.now());
-    const before = eventRow({ profile_id: 'before' });
-    await appendEvents(redis, keys, 0, [before]);
+    shards.raise(3, Date.now() - 60_000);
+    const before = lineOf(eventRow({ profile_id: 'before' }));
+    // From before the raise.
+    await redis.xadd(keys.events(0), '1-0', 'n', '1', 'd', before);
+    await redis.hset(keys.eventsState(0), { events: 1, bytes: Buffer.byteLength(before) });
     for (const shard of [1, 2]) await appendEvents(redis, keys, shard, [eventRow({ profile_id: 'after' })]);
     // Another flusher has the old shard, and does nothing.
     await redis.hset(keys.eventsState(0), { owner: 'slow', epoch: '1', beat: Date.now() + 600_000 });
     const flusher = flusherOf(t, pipeline, { owner: 'new', shards, silentMs: 600_000 });
     await until('it has the new shards', async () => (await ownersOf(pipeline))['new'] === 2);
-    await sleep(1_500);
+    const reads = async () =>
+      Number(/^cmdstat_xrange:calls=(\d+)/m.exec(await (redis as Redis).info('commandstats'))?.[1]);
+    const read = await reads();
+    await until('it has looked at the old one twice', async () => (await reads()) >= read + 4);
     t.same(await pipeline.counts(), { stored: 0, shown: 0, ids: 0 }, 'what came later waits');
     t.equal((await pendingOf(redis, keys, 1)).events, 1);
     await redis.hdel(keys.eventsState(0), 'owner', 'beat');

@@ -16,7 +16,7 @@ import { type Spoiling, startClickHouseProxy } from '../faults/clickhouse-proxy.
 import { startApp, TRUSTED } from '../harness/app.js';
 import { startTestCluster, startTestRedis } from '../harness/redis.js';
 import { pendingOf, until } from './fixtures.js';
-import { openPipelines, type Pipeline } from './pipelines.js';
+import { openPipelines, type Pipeline, type Pipelines } from './pipelines.js';
 
 const never = new AbortController().signal;
 const LOST = { forward: false, answer: 'nothing: the connection closes' } as const;
@@ -36,55 +36,58 @@ async function ask<T>({ clickhouse }: Pick<Pipeline, 'clickhouse'>, query: strin
 const shown = async (pipeline: Pipeline) =>
   (await ask<{ n: number }>(pipeline, 'SELECT toUInt32(count()) AS n FROM visits'))[0]?.n;
 
-for (const [kind, start] of [
-  ['one Redis', startTestRedis],
-  ['a Redis Cluster', startTestCluster],
-] as const) {
-  t.test(`on ${kind}: what the service counted is there once, as it counted it`, async (t) => {
-    const pipelines = await openPipelines(await start());
-    t.teardown(() => pipelines.close());
-    const pipeline = await pipelines.fresh();
-    const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix });
-    const streams = await visitStreams(pipelines.redis, pipeline.keys);
-    t.equal(streams.length, kind === 'one Redis' ? 1 : 16);
-    const flusher = pipeline.flusher({ visitStreams: streams });
-    const began = Date.now();
-    const expected: Record<string, number> = {};
-    for (let round = 0; round < 10; round++) {
-      const visits = Array.from({ length: 100 }, (_, i) => ({
-        identity: { sessionId: `s${i}`, device: `back\\slash ${round % 2}` },
-        productHandle: i === 0 ? '\\'.repeat(255) : `ü"'\\N${i % 7}`,
-      }));
-      const { json } = await app.post('/product/visit/batch', { visits }, TRUSTED);
-      for (const [i, { profileId }] of json.results.entries()) {
-        const { productHandle, identity } = visits[i] as (typeof visits)[number];
-        const row = [profileId, productHandle, identity.device].join(' ');
-        expected[row] = (expected[row] ?? 0) + 1;
-      }
+async function storesWhatWasCounted(t: Test, pipelines: Pipelines, expectedStreams: number): Promise<void> {
+  const pipeline = await pipelines.fresh();
+  const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix });
+  const streams = await visitStreams(pipelines.redis, pipeline.keys);
+  t.equal(streams.length, expectedStreams);
+  const flusher = pipeline.flusher({ visitStreams: streams });
+  const began = Date.now();
+  const expected: Record<string, number> = {};
+  for (let round = 0; round < 3; round++) {
+    const visits = Array.from({ length: 100 }, (_, i) => ({
+      identity: { sessionId: `s${i}`, device: `back\\slash ${round % 2}` },
+      productHandle: i === 0 ? '\\'.repeat(255) : `ü"'\\N${i % 7}`,
+    }));
+    const { json } = await app.post('/product/visit/batch', { visits }, TRUSTED);
+    for (const [i, { profileId }] of json.results.entries()) {
+      const { productHandle, identity } = visits[i] as (typeof visits)[number];
+      const row = [profileId, productHandle, identity.device].join(' ');
+      expected[row] = (expected[row] ?? 0) + 1;
     }
-    await until('all are there', async () => (await shown(pipeline)) === 1_000);
-    await flusher.close();
-    const rows = await ask<Row>(pipeline, 'SELECT * FROM visits');
-    const found: Record<string, number> = {};
-    for (const { profile_id, product_handle, device } of rows) {
-      const row = [profile_id, product_handle, device].join(' ');
-      found[row] = (found[row] ?? 0) + 1;
-    }
-    t.same(found, expected);
-    const times = rows.map(({ occurred_at }) => Date.parse(`${occurred_at.replace(' ', 'T')}Z`));
-    t.ok(Math.min(...times) >= began - 2 && Math.max(...times) <= Date.now() + 2, 'at their times');
-    for (const stream of streams) {
-      t.same(await pendingOf(pipelines.redis, pipeline.keys.visits, stream), { events: 0, bytes: 0 });
-      t.equal(await pipelines.redis.xlen(pipeline.keys.visits.events(stream)), 0);
-    }
-    t.same(await pipeline.counts(), { stored: 0, shown: 0, ids: 0 }, 'and no event');
-  });
+  }
+  await until('all are there', async () => (await shown(pipeline)) === 300);
+  await flusher.close();
+  const rows = await ask<Row>(pipeline, 'SELECT * FROM visits');
+  const found: Record<string, number> = {};
+  for (const { profile_id, product_handle, device } of rows) {
+    const row = [profile_id, product_handle, device].join(' ');
+    found[row] = (found[row] ?? 0) + 1;
+  }
+  t.same(found, expected);
+  const times = rows.map(({ occurred_at }) => Date.parse(`${occurred_at.replace(' ', 'T')}Z`));
+  t.ok(Math.min(...times) >= began - 2 && Math.max(...times) <= Date.now() + 2, 'at their times');
+  for (const stream of streams) {
+    t.same(await pendingOf(pipelines.redis, pipeline.keys.visits, stream), { events: 0, bytes: 0 });
+    t.equal(await pipelines.redis.xlen(pipeline.keys.visits.events(stream)), 0);
+  }
+  t.same(await pipeline.counts(), { stored: 0, shown: 0, ids: 0 }, 'and no event');
 }
 
-t.test('the flusher', async (t) => {
+t.test('on a cluster what the service counted is there once, as it counted it', async (t) => {
+  const pipelines = await openPipelines(await startTestCluster());
+  t.teardown(() => pipelines.close());
+  await storesWhatWasCounted(t, pipelines, 16);
+});
+
+t.test('on one Redis', async (t) => {
   const pipelines = await openPipelines(await startTestRedis());
   t.teardown(() => pipelines.close());
   const { redis } = pipelines;
+
+  t.test('what the service counted is there once, as it counted it', (t) =>
+    storesWhatWasCounted(t, pipelines, 1),
+  );
 
   /** Appends visits as lua/visits.lua does. */
   async function append({ keys: { visits } }: Pipeline, lines: readonly string[], id = '*'): Promise<void> {
