@@ -1,5 +1,6 @@
 // Clocks that jump back an hour while the service is under load, and forward again: Redis's, the program's, all of them.
-// Ids stay unique, order stays order, each event is there once. (What single parts make of it: clock.test.ts.)
+// Ids stay unique, order stays order, each event is there once. (Parts alone: test/flush/pipeline.test.ts
+// and shard.test.ts.)
 // FAULTS=full: ten times each.
 
 import { mkdtemp, rm } from 'node:fs/promises';
