@@ -1,41 +1,20 @@
-// From the stream to ClickHouse: each event once, in batches, also where clocks are set back; what is bad becomes a dead
-// letter. (../faults/ has flushers that are killed, clock-jumps.campaign.ts processes whose clocks jump.)
+// From the stream of one Redis to ClickHouse: each event once, in batches, also where clocks are set back; what is bad becomes a dead
+// letter. (cluster.test.ts has a cluster, ../faults/ flushers that are killed, clock-jumps.campaign.ts processes whose clocks jump.)
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Registry } from 'prom-client';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
 import { cutBatch } from '../../src/flush/reader.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { startApp, TRUSTED } from '../harness/app.js';
-import { startTestCluster, startTestRedis } from '../harness/redis.js';
+import { startTestRedis } from '../harness/redis.js';
 import { appendEvents, appendLines, eventRow, lineOf, pendingOf, until } from './fixtures.js';
-import { openPipelines, type Pipelines } from './pipelines.js';
+import { openPipelines } from './pipelines.js';
 
 const HOUR_MS = 3_600_000;
 const events = (n: number) => Array.from({ length: n }, () => eventRow());
-
-/** Events of three shards, half of them appended while the others are flushed. */
-async function flushesAll(t: Test, pipelines: Pipelines): Promise<void> {
-  const { redis } = pipelines;
-  const pipeline = await pipelines.fresh(3);
-  const appendToEach = (n: number) =>
-    Promise.all([0, 1, 2].map((shard) => appendEvents(redis, pipeline.keys, shard, events(n))));
-  await appendToEach(100);
-  const flusher = pipeline.flusher();
-  for (let i = 0; i < 10; i++) await appendToEach(10);
-  await pipeline.drained();
-  await flusher.close();
-  t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
-  for (const shard of [0, 1, 2]) t.equal(await redis.xlen(pipeline.keys.events(shard)), 0);
-}
-
-t.test('on a cluster: events of all shards are there once', async (t) => {
-  const pipelines = await openPipelines(await startTestCluster());
-  t.teardown(() => pipelines.close());
-  await flushesAll(t, pipelines);
-});
 
 /** So many share the memory for batches: each batch is up to 4 MB. */
 const SHARDS = 12;
@@ -45,8 +24,6 @@ t.test('on one Redis', async (t) => {
   const pipelines = await openPipelines(server);
   t.teardown(() => pipelines.close());
   const { redis } = pipelines;
-
-  t.test('events of all shards are there once', (t) => flushesAll(t, pipelines));
 
   t.test("serve's clock is set back an hour: ids are unique, the order is that of the answers", async (t) => {
     const app = await startApp(t, server);
