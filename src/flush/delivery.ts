@@ -15,7 +15,7 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { backoffMs, pause } from '../backoff.js';
+import { type Backoff, backoffMs, pause } from '../backoff.js';
 import { type Blame, blame, errorCode, isOutcomeUnknown } from '../clickhouse/blame.js';
 import type { Refused } from './shard.js';
 
@@ -35,6 +35,12 @@ const PATIENCE_WITH_PART = 2;
 /** Milliseconds after which a few lines of which none is accepted, with errors of unknown kind, are set aside. */
 const FEW_MS = 5 * 60_000;
 const FEW_LINES = 10;
+
+/** What tests shorten. */
+export interface DeliveryTimes {
+  readonly fewMs?: number;
+  readonly backoff?: Backoff | undefined;
+}
 
 const REASON_LENGTH = 1_000;
 const NEWLINE = 0x0a;
@@ -59,6 +65,7 @@ export class Delivery {
   readonly #onError: (blame: Blame) => void;
   readonly #signal: AbortSignal;
   readonly #fewMs: number;
+  readonly #backoff: Backoff | undefined;
   /** Whether the outcome of an earlier insert of the batch, or of parts of it, is unknown. */
   #isInDoubt = false;
   #accepted = false;
@@ -71,13 +78,14 @@ export class Delivery {
     log: Logger,
     onError: (blame: Blame) => void,
     signal: AbortSignal,
-    fewMs = FEW_MS,
+    { fewMs = FEW_MS, backoff }: DeliveryTimes = {},
   ) {
     this.#table = table;
     this.#log = log;
     this.#onError = onError;
     this.#signal = signal;
     this.#fewMs = fewMs;
+    this.#backoff = backoff;
   }
 
   /**
@@ -155,7 +163,7 @@ export class Delivery {
         const reason = (error as Error).message.slice(0, REASON_LENGTH);
         if (kind === 'data' || (kind === 'unknown' && failures >= patience))
           return { blame: kind, code, reason };
-        const waitMs = Math.round(backoffMs(failures));
+        const waitMs = Math.round(backoffMs(failures, this.#backoff));
         // What is not surely the server's fault may quote a line.
         const told = kind === 'server' ? { code, reason } : { code };
         this.#log.warn({ ...told, failures, waitMs }, 'an insert failed and will be tried again');

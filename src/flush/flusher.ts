@@ -95,7 +95,7 @@ class Sharing {
       // A stream that was lost is looked at again at once.
       this.#nap = new AbortController();
       if (!this.#stop.aborted)
-        await pause(failures > 0 ? backoffMs(failures) : this.#lookMs, this.#nap.signal);
+        await pause(failures > 0 ? backoffMs(failures, this.#spec.backoff) : this.#lookMs, this.#nap.signal);
     }
     const leaving = this.#team.leave().catch(() => {}); // then we count as gone after a while
     await Promise.all([leaving, ...Array.from(this.#flushers.values(), ({ over }) => over)]);

@@ -30,7 +30,7 @@
 // else a visitor's later events could arrive before the earlier ones.
 
 import type { Logger } from 'pino';
-import { backoffMs, pause } from '../backoff.js';
+import { type Backoff, backoffMs, pause } from '../backoff.js';
 import { INSERT_BYTES } from '../clickhouse/insert.js';
 import type { RedisClient } from '../redis/client.js';
 import type { EventShards } from '../redis/event-shards.js';
@@ -65,6 +65,8 @@ export interface ShardFlusherSpec {
   readonly log: Logger;
   /** Milliseconds without a heartbeat after which an owner counts as gone. */
   readonly silentMs: number;
+  /** Of what fails: claims, inserts, looks at the other flushers. By default the usual one. */
+  readonly backoff?: Backoff | undefined;
   /** Told of every step, and waited for: tests stop the flusher at exact points. */
   readonly onStep?: ((step: Step, shard: number, kind: Kind) => void | Promise<void>) | undefined;
 }
@@ -167,7 +169,7 @@ export class ShardFlusher {
     } else {
       this.#failures++;
       this.#log.warn({ err: error, failures: this.#failures }, 'flushing failed and will begin again');
-      this.#notBefore = performance.now() + backoffMs(this.#failures);
+      this.#notBefore = performance.now() + backoffMs(this.#failures, this.#spec.backoff);
     }
   }
 
@@ -280,6 +282,7 @@ export class ShardFlusher {
       this.#log,
       (blame) => this.#metrics.insertFailed(blame),
       over,
+      { backoff: this.#spec.backoff },
     );
     const refused = lines?.length ? await delivery.deliver(lines, manifest.token, isReplay) : [];
     if (foreignEntries.length > 0)

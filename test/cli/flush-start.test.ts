@@ -4,7 +4,7 @@
 import t, { type Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { loadMigrations } from '../../src/clickhouse/migrate.js';
-import { programPart } from '../faults/stage.js';
+import { programPart } from '../faults/service.js';
 import { startStores } from '../harness/stores.js';
 import { client, logLines, sql } from './started.js';
 import { type Running, STOPPED_ONCE_READY, spawnWishmeter, until, wishmeter } from './wishmeter.js';

@@ -2,7 +2,7 @@
 
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { MOST_PATIENT_MS, type Part, programPart } from '../faults/stage.js';
+import { MOST_PATIENT_MS, type Part, programPart } from '../faults/service.js';
 import { startTestRedis } from '../harness/redis.js';
 
 export interface Two {

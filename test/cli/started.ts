@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
-import { MOST_PATIENT_MS } from '../faults/stage.js';
+import { MOST_PATIENT_MS } from '../faults/service.js';
 import { findProcess, processesOf } from './processes.js';
 import { type Ended, type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
 

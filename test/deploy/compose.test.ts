@@ -16,7 +16,7 @@ import { needsNginx, startNginx } from '../cli/nginx.js';
 import { restartInTurn } from '../cli/rolling-restart.js';
 import { putUnderLoad } from '../cli/shop-under-load.js';
 import { tempDir, until } from '../cli/wishmeter.js';
-import { programPart } from '../faults/stage.js';
+import { programPart } from '../faults/service.js';
 import { needsPrograms } from '../harness/needs.js';
 import { startTestRedis } from '../harness/redis.js';
 import { check, DEPLOY, parseYaml } from './programs.js';

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { programPart } from '../faults/stage.js';
+import { programPart } from '../faults/service.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 import { DEPLOY } from './programs.js';

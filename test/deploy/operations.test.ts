@@ -12,7 +12,7 @@ import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/cli
 import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
 import { apiKey, client, logLines, nothingLeft, sql, started } from '../cli/started.js';
 import { MAIN, type Running, tempDir, until } from '../cli/wishmeter.js';
-import { type Part, programPart } from '../faults/stage.js';
+import { type Part, programPart } from '../faults/service.js';
 import { forFetch } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
 

@@ -28,8 +28,8 @@ export interface Answer {
 
 type Method = 'GET' | 'POST';
 
-/** No answer within this is told as a fault. */
-const HANG_MS = 10_000;
+/** A request without an answer for this long counts as hanging. */
+const HANG_MS = 60_000;
 
 export class Caller {
   /** Answers by status; `none` where the connection broke. */

@@ -7,14 +7,14 @@ import { Registry } from 'prom-client';
 import t from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { appendEvents, eventRow, until } from '../flush/fixtures.js';
-import { openWorld } from '../flush/world.js';
+import { openPipelines } from '../flush/pipelines.js';
 import { startTestRedis } from '../harness/redis.js';
 import { exception, type Spoiling, startClickHouseProxy } from './clickhouse-proxy.js';
-import { FULL } from './stage.js';
+import { FULL } from './service.js';
 
-const world = await openWorld(await startTestRedis());
-t.teardown(() => world.close());
-const { redis } = world;
+const pipelines = await openPipelines(await startTestRedis());
+t.teardown(() => pipelines.close());
+const { redis } = pipelines;
 
 /** Of the flusher's requests; the program's own is a minute. An insert that takes longer on a busy machine is counted. */
 const TIMEOUT_MS = 1_000;
@@ -66,12 +66,12 @@ const SPOILINGS: readonly { what: string; spoiling: Spoiling }[] = [
 ];
 
 t.test('a line to ClickHouse that fails', { timeout: 600_000 }, async (t) => {
-  const proxy = await startClickHouseProxy(t, world.clickhouseUrl);
-  const place = await world.fresh();
+  const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+  const pipeline = await pipelines.fresh();
   const metrics = new Registry();
   const clickhouse = createClient({
     url: proxy.url,
-    database: place.database,
+    database: pipeline.database,
     request_timeout: TIMEOUT_MS,
     log: { level: ClickHouseLogLevel.OFF },
   });
@@ -82,7 +82,7 @@ t.test('a line to ClickHouse that fails', { timeout: 600_000 }, async (t) => {
     while (running) {
       await appendEvents(
         redis,
-        place.keys,
+        pipeline.keys,
         0,
         Array.from({ length: 20 }, () => eventRow()),
       );
@@ -90,7 +90,7 @@ t.test('a line to ClickHouse that fails', { timeout: 600_000 }, async (t) => {
       await sleep(10);
     }
   })();
-  const flusher = place.flusher({ clickhouse, metrics });
+  const flusher = pipeline.flusher({ clickhouse, metrics });
   const errors = async () => {
     const text = await metrics.getSingleMetricAsString('wishmeter_flush_insert_errors_total');
     return [...text.matchAll(/\} (\d+)/g)].reduce((sum, [, n]) => sum + Number(n), 0);
@@ -109,7 +109,7 @@ t.test('a line to ClickHouse that fails', { timeout: 600_000 }, async (t) => {
   }
   running = false;
   await load;
-  await place.drained();
+  await pipeline.drained();
   await flusher.close();
   t.equal(
     await errors(),
@@ -117,26 +117,26 @@ t.test('a line to ClickHouse that fails', { timeout: 600_000 }, async (t) => {
     `no insert failed but those that were spoiled, and ${proxy.abandoned} that took longer than ${TIMEOUT_MS} ms`,
   );
   t.ok(sent > 1_000);
-  t.match(await place.counts(), { shown: sent, ids: sent }, `${sent} events, each once`);
-  t.equal(await redis.xlen(place.keys.eventsDead(0)), 0, 'no dead letter');
+  t.match(await pipeline.counts(), { shown: sent, ids: sent }, `${sent} events, each once`);
+  t.equal(await redis.xlen(pipeline.keys.eventsDead(0)), 0, 'no dead letter');
 });
 
 t.test('a batch that is sent again is what it was, although the next one has been read', async (t) => {
-  const proxy = await startClickHouseProxy(t, world.clickhouseUrl);
-  const place = await world.fresh(12); // each batch is up to 4 MB
-  const clickhouse = createClickHouse(proxy.url, place.database);
+  const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+  const pipeline = await pipelines.fresh(12); // each batch is up to 4 MB
+  const clickhouse = createClickHouse(proxy.url, pipeline.database);
   t.teardown(() => clickhouse.close());
   const payload = { note: 'x'.repeat(16_000) };
   const rows = Array.from({ length: 900 }, () => eventRow({ payload }));
-  await appendEvents(redis, place.keys, 0, rows, 20);
+  await appendEvents(redis, pipeline.keys, 0, rows, 20);
   const lost: Spoiling = { forward: false, answer: 'nothing: the connection closes' };
   for (let batch = 0; batch < 3; batch++) {
     proxy.spoil(lost);
     proxy.spoil({ forward: true, answer: 'as it is' });
   }
-  const flusher = place.flusher({ clickhouse });
-  await place.drained();
+  const flusher = pipeline.flusher({ clickhouse });
+  await pipeline.drained();
   await flusher.close();
   t.equal(proxy.inserts, 7, 'four batches, three of them sent twice');
-  t.same(await place.counts(), { stored: 900, shown: 900, ids: 900 });
+  t.same(await pipeline.counts(), { stored: 900, shown: 900, ids: 900 });
 });

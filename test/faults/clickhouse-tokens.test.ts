@@ -15,15 +15,15 @@ import { decodeManifest, manifestOf } from '../../src/flush/manifest.js';
 import { cutBatch } from '../../src/flush/reader.js';
 import { Shard } from '../../src/flush/shard.js';
 import { appendEvents, appendLines, type EventRow, eventRow, lineOf, until } from '../flush/fixtures.js';
-import { openWorld, type Place } from '../flush/world.js';
+import { openPipelines, type Pipeline } from '../flush/pipelines.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 import { exception, type Spoiling, startClickHouseProxy } from './clickhouse-proxy.js';
-import { FULL } from './stage.js';
+import { FULL } from './service.js';
 
-const world = await openWorld(await startTestRedis());
-t.teardown(() => world.close());
-const { redis } = world;
+const pipelines = await openPipelines(await startTestRedis());
+t.teardown(() => pipelines.close());
+const { redis } = pipelines;
 
 const never = new AbortController().signal;
 const JANUARY = '2026-01-31T23:59:59.999Z';
@@ -32,24 +32,24 @@ const PASS: Spoiling = { forward: true, answer: 'as it is' };
 const events = (n: number, occurred_at: string) => Array.from({ length: n }, () => eventRow({ occurred_at }));
 
 /** Has the table remember the token of the batch in flight, for January: its part there is then a duplicate. */
-async function rememberToken(place: Place, half = ''): Promise<void> {
-  const manifest = await redis.hget(place.keys.eventsState(0), 'manifest');
+async function rememberToken(pipeline: Pipeline, half = ''): Promise<void> {
+  const manifest = await redis.hget(pipeline.keys.eventsState(0), 'manifest');
   const { token } = decodeManifest(manifest ?? '');
   const other = lineOf(eventRow({ occurred_at: JANUARY, profile_id: 'other' }));
-  await insertEvents(place.clickhouse, Buffer.from(other), `${token}${half}`, never);
+  await insertEvents(pipeline.clickhouse, Buffer.from(other), `${token}${half}`, never);
 }
 
 /** What a flusher leaves that is killed with a batch in its hands. */
-async function leaveBatch(place: Place): Promise<void> {
-  const shard = new Shard(redis, place.keys, 0);
+async function leaveBatch(pipeline: Pipeline): Promise<void> {
+  const shard = new Shard(redis, pipeline.keys, 0);
   const claim = await shard.claim('killed', undefined, 0);
-  const batch = await cutBatch(redis, place.keys.events(0));
+  const batch = await cutBatch(redis, pipeline.keys.events(0));
   if (claim === undefined || batch === undefined) throw new Error('no batch');
   await shard.prepare(claim.epoch, manifestOf(batch));
 }
 
 /** What analysts see, without what `rememberToken` has put there; and what is stored. */
-async function counts({ clickhouse }: Pick<Place, 'clickhouse'>) {
+async function counts({ clickhouse }: Pick<Pipeline, 'clickhouse'>) {
   const query = `SELECT toUInt32(count()) AS shown, toUInt32(uniqExact(event_id)) AS ids,
     toUInt32((SELECT count() FROM events_stored WHERE profile_id != 'other')) AS stored
     FROM events WHERE profile_id != 'other'`;
@@ -58,27 +58,28 @@ async function counts({ clickhouse }: Pick<Place, 'clickhouse'>) {
 }
 
 /** Rows that are there twice stay so. */
-const stopMerges = (place: Place) => place.clickhouse.command({ query: 'SYSTEM STOP MERGES events_stored' });
+const stopMerges = (pipeline: Pipeline) =>
+  pipeline.clickhouse.command({ query: 'SYSTEM STOP MERGES events_stored' });
 
 /** A flusher whose first inserts of its first batch are spoiled; the table remembers the batch's token by then. */
 async function spoiled(t: Test, rows: readonly EventRow[], ...spoilings: readonly Spoiling[]) {
-  const place = await world.fresh();
-  await stopMerges(place);
-  const proxy = await startClickHouseProxy(t, world.clickhouseUrl);
-  const clickhouse = createClickHouse(proxy.url, place.database);
+  const pipeline = await pipelines.fresh();
+  await stopMerges(pipeline);
+  const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+  const clickhouse = createClickHouse(proxy.url, pipeline.database);
   t.teardown(() => clickhouse.close());
-  await appendEvents(redis, place.keys, 0, rows);
+  await appendEvents(redis, pipeline.keys, 0, rows);
   for (const spoiling of spoilings) proxy.spoil(spoiling);
-  const flusher = place.flusher({
+  const flusher = pipeline.flusher({
     clickhouse,
     onStep: async (step) => {
-      if (step === 'prepared') await rememberToken(place);
+      if (step === 'prepared') await rememberToken(pipeline);
     },
   });
-  await place.drained();
+  await pipeline.drained();
   await flusher.close();
   t.equal(proxy.waiting, 0, 'every spoiling met its insert');
-  return { place, proxy };
+  return { pipeline, proxy };
 }
 
 const UNKNOWN: readonly (readonly [what: string, answer: Spoiling['answer']])[] = [
@@ -90,37 +91,37 @@ const UNKNOWN: readonly (readonly [what: string, answer: Spoiling['answer']])[] 
 ];
 for (const [what, answer] of UNKNOWN) {
   t.test(`${what}, and the repeat is taken for a duplicate: every event is there`, async (t) => {
-    const { place } = await spoiled(t, events(200, JANUARY), { forward: false, answer });
-    t.same(await counts(place), { shown: 200, ids: 200, stored: 200 });
+    const { pipeline } = await spoiled(t, events(200, JANUARY), { forward: false, answer });
+    t.same(await counts(pipeline), { shown: 200, ids: 200, stored: 200 });
   });
 }
 
 t.test('a block of two months of which one is taken for a duplicate: each event is shown once', async (t) => {
   const rows = [...events(100, JANUARY), ...events(100, FEBRUARY)];
-  const { place } = await spoiled(t, rows, { forward: false, answer: 'nothing: the connection closes' });
-  t.same(await counts(place), { shown: 200, ids: 200, stored: 300 }, 'February is stored twice');
-  await place.clickhouse.command({ query: 'SYSTEM START MERGES events_stored' });
-  await place.clickhouse.command({ query: 'OPTIMIZE TABLE events_stored FINAL' });
-  t.same(await counts(place), { shown: 200, ids: 200, stored: 200 }, 'until ClickHouse merges');
+  const { pipeline } = await spoiled(t, rows, { forward: false, answer: 'nothing: the connection closes' });
+  t.same(await counts(pipeline), { shown: 200, ids: 200, stored: 300 }, 'February is stored twice');
+  await pipeline.clickhouse.command({ query: 'SYSTEM START MERGES events_stored' });
+  await pipeline.clickhouse.command({ query: 'OPTIMIZE TABLE events_stored FINAL' });
+  t.same(await counts(pipeline), { shown: 200, ids: 200, stored: 200 }, 'until ClickHouse merges');
 });
 
 t.test('the insert that mends it is lost in turn: every event is there', async (t) => {
   for (const forward of [false, true]) {
     const answer = 'nothing: the connection closes';
     const spoilings = [{ forward: false, answer }, PASS, { forward, answer }] as const;
-    const { place } = await spoiled(t, events(200, JANUARY), ...spoilings);
-    t.same(await counts(place), { shown: 200, ids: 200, stored: 200 }, `forwarded: ${forward}`);
+    const { pipeline } = await spoiled(t, events(200, JANUARY), ...spoilings);
+    t.same(await counts(pipeline), { shown: 200, ids: 200, stored: 200 }, `forwarded: ${forward}`);
   }
 });
 
 t.test('a repeat that is no duplicate is looked for, found, and stored once', async (t) => {
-  const { place, proxy } = await spoiled(t, events(200, FEBRUARY), {
+  const { pipeline, proxy } = await spoiled(t, events(200, FEBRUARY), {
     forward: true,
     answer: 'nothing: the connection closes',
   });
   t.equal(proxy.inserts, 2);
   t.equal(proxy.questions, 1);
-  t.same(await counts(place), { shown: 200, ids: 200, stored: 200 });
+  t.same(await counts(pipeline), { shown: 200, ids: 200, stored: 200 });
 });
 
 t.test(
@@ -131,40 +132,40 @@ t.test(
       { status: 500, code: 202, body: exception(202, 'Too many queries', 'TOO_MANY_SIMULTANEOUS_QUERIES') },
     ].map((answer) => ({ forward: false, answer }));
     for (const spoilings of [[], refusals]) {
-      const { place, proxy } = await spoiled(t, events(200, FEBRUARY), ...spoilings);
+      const { pipeline, proxy } = await spoiled(t, events(200, FEBRUARY), ...spoilings);
       t.equal(proxy.inserts, spoilings.length + 1);
       t.equal(proxy.questions, 0);
-      t.same(await counts(place), { shown: 200, ids: 200, stored: 200 });
+      t.same(await counts(pipeline), { shown: 200, ids: 200, stored: 200 });
     }
   },
 );
 
 t.test('a flusher is killed, and what its successor replays is taken for a duplicate', async (t) => {
-  const place = await world.fresh();
-  await stopMerges(place);
-  await appendEvents(redis, place.keys, 0, [...events(100, JANUARY), ...events(100, FEBRUARY)]);
-  await leaveBatch(place);
-  await rememberToken(place);
-  const flusher = place.flusher({ owner: 'killed' });
-  await place.drained();
+  const pipeline = await pipelines.fresh();
+  await stopMerges(pipeline);
+  await appendEvents(redis, pipeline.keys, 0, [...events(100, JANUARY), ...events(100, FEBRUARY)]);
+  await leaveBatch(pipeline);
+  await rememberToken(pipeline);
+  const flusher = pipeline.flusher({ owner: 'killed' });
+  await pipeline.drained();
   await flusher.close();
-  t.same(await counts(place), { shown: 200, ids: 200, stored: 300 });
+  t.same(await counts(pipeline), { shown: 200, ids: 200, stored: 300 });
 });
 
 t.test('a replay with a bad line, and one whose lines have no id, come to an end', async (t) => {
-  const place = await world.fresh();
-  await stopMerges(place);
+  const pipeline = await pipelines.fresh();
+  await stopMerges(pipeline);
   const bad = lineOf(eventRow()).replace('"type":"add"', '"type":"add","quantity":"two"');
   const nameless = lineOf(eventRow({ occurred_at: JANUARY })).replace(/"event_id":"[^"]*",/, '');
   const good = events(20, JANUARY).map(lineOf);
-  await appendLines(redis, place.keys, 0, [...good.slice(0, 10), bad, nameless, ...good.slice(10)]);
-  await leaveBatch(place);
-  for (const half of ['.0', '.1']) await rememberToken(place, half);
-  const flusher = place.flusher({ owner: 'killed' });
-  await place.drained();
+  await appendLines(redis, pipeline.keys, 0, [...good.slice(0, 10), bad, nameless, ...good.slice(10)]);
+  await leaveBatch(pipeline);
+  for (const half of ['.0', '.1']) await rememberToken(pipeline, half);
+  const flusher = pipeline.flusher({ owner: 'killed' });
+  await pipeline.drained();
   await flusher.close();
-  t.equal(await redis.xlen(place.keys.eventsDead(0)), 1);
-  t.match(await counts(place), { shown: 21, ids: 21 });
+  t.equal(await redis.xlen(pipeline.keys.eventsDead(0)), 1);
+  t.match(await counts(pipeline), { shown: 21, ids: 21 });
 });
 
 t.test(
@@ -181,26 +182,26 @@ t.test(
       await server.stop();
       await rm(dir, { recursive: true, force: true });
     });
-    const place = await world.fresh();
-    const flusher = place.flusher({ clickhouse });
-    await appendEvents(redis, place.keys, 0, events(1, FEBRUARY));
-    await place.drained();
+    const pipeline = await pipelines.fresh();
+    const flusher = pipeline.flusher({ clickhouse });
+    await appendEvents(redis, pipeline.keys, 0, events(1, FEBRUARY));
+    await pipeline.drained();
     const tables = await admin.query({
       query: "SELECT data_paths[1] AS path FROM system.tables WHERE name = 'events_stored'",
       format: 'JSONEachRow',
     });
     const [events_stored] = await tables.json<{ path: string }>();
 
-    const kills = FULL ? 60 : 6;
+    const kills = FULL ? 60 : 1;
     for (let kill = 0; kill < kills; kill++) {
       const watcher = watch(join(events_stored?.path ?? '', 'deduplication_logs'), () => {
         if (server.pid !== undefined) process.kill(server.pid, 'SIGKILL');
       });
-      await appendEvents(redis, place.keys, 0, events(100, FEBRUARY));
+      await appendEvents(redis, pipeline.keys, 0, events(100, FEBRUARY));
       await until('it is killed', () => server.pid === undefined);
       watcher.close();
       server = await startTestClickHouse({ dir, port: Number(new URL(url).port), restart: false });
-      await place.drained();
+      await pipeline.drained();
     }
     await flusher.close();
     t.match(await counts({ clickhouse }), { shown: 1 + 100 * kills, ids: 1 + 100 * kills });

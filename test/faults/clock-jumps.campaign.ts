@@ -1,5 +1,6 @@
 // Clocks that jump back an hour while the service is under load, and forward again: Redis's, the program's, all of them.
-// Ids stay unique, order stays order, each event is there once. (What single parts make of it: clock.test.ts.)
+// Ids stay unique, order stays order, each event is there once. (Parts alone: test/flush/pipeline.test.ts
+// and shard.test.ts.)
 // FAULTS=full: ten times each.
 
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -15,7 +16,7 @@ import { until } from '../harness/until.js';
 import { createFakeClock, type FakeClock, findFaketime, redisByClock } from './fake-clock.js';
 import type { Entry } from './load.js';
 import type { Book } from './reconcile.js';
-import { FULL, KEY, MOST_PATIENT_MS, openStage } from './stage.js';
+import { FULL, KEY, MOST_PATIENT_MS, openService } from './service.js';
 
 const HOUR_S = 3_600;
 const TIMES = FULL ? 10 : 1;
@@ -33,13 +34,13 @@ async function jump(library: string): Promise<void> {
   const redisClock = await createFakeClock(library, join(dir, 'redis-clock'));
   const programClock = await createFakeClock(library, join(dir, 'program-clock'));
   process.env['PATH'] = `${await redisByClock(dir, redisClock)}${delimiter}${process.env['PATH']}`;
-  const stage = await openStage({
+  const service = await openService({
     workers: 2,
     env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS, ...programClock.env },
   });
-  t.teardown(() => stage.stop());
-  const redis = connectTo(stage.redisUrl);
-  const clickhouse = createClickHouse(stage.clickhouseUrl, 'wishmeter');
+  t.teardown(() => service.stop());
+  const redis = connectTo(service.redisUrl);
+  const clickhouse = createClickHouse(service.clickhouseUrl, 'wishmeter');
   t.teardown(() => Promise.all([clickhouse.close(), redis.disconnect()]));
   const books: Book[] = [];
 
@@ -61,7 +62,7 @@ async function jump(library: string): Promise<void> {
   ];
   for (const [seed, { what, name, clocks }] of CASES.entries()) {
     t.test(`${what}: back an hour and forward again, ${TIMES} times`, { timeout: 300_000 }, async (t) => {
-      const load = stage.load({ seed, name });
+      const load = service.load({ seed, name });
       books.push(load);
       await load.untilServed();
       for (let i = 0; i < TIMES; i++) {
@@ -76,7 +77,7 @@ async function jump(library: string): Promise<void> {
       await sleep(300);
       await until('there is something to judge', () => load.acknowledged > 200 * TIMES);
       await load.stop();
-      await stage.exact(t, ...books);
+      await service.exact(t, ...books);
       const recorded = await recordedOff(name);
       if (clocks.includes(programClock)) t.ok(recorded > HOUR_S - 60, `events ${recorded} s apart`);
       else t.ok(recorded < HOUR_S / 2);
@@ -84,8 +85,8 @@ async function jump(library: string): Promise<void> {
   }
 
   t.test('all clocks jump back: what is in the stream is in the order of the answers', async (t) => {
-    await stage.flush.stop(); // so that it stays there
-    const load = stage.load({ seed: 9, name: 'jx' });
+    await service.flush.stop(); // so that it stays there
+    const load = service.load({ seed: 9, name: 'jx' });
     const events = new Map<string, Entry>();
     books.push(load, { events, visits: new Map(), faults: [] });
     let n = 0;
@@ -96,7 +97,7 @@ async function jump(library: string): Promise<void> {
           last = n + EVENTS_AFTER;
         });
       const productId = `jo${n}`;
-      const { status } = await fetch(`${stage.url}/event`, {
+      const { status } = await fetch(`${service.url}/event`, {
         method: 'POST',
         headers: { 'x-api-key': KEY, 'content-type': 'application/json' },
         body: JSON.stringify({ identity: { sessionId: 'jo' }, type: 'add', payload: { productId } }),
@@ -127,8 +128,8 @@ async function jump(library: string): Promise<void> {
     );
     const [from, to] = [mine[0], mine.at(-1)].map((row) => row?.occurred_at ?? 0) as [number, number];
     t.ok(from - to > (HOUR_S - 60) * 1_000, 'although the clock was set back among them');
-    await stage.flush.start();
-    await stage.exact(t, ...books);
+    await service.flush.start();
+    await service.exact(t, ...books);
     await Promise.all([redisClock, programClock].map((clock) => clock.set(0)));
   });
 }

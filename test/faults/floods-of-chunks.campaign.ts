@@ -9,7 +9,7 @@ import t from 'tap';
 import { median } from '../../bench/statistics.js';
 import { goodRequests, p99, told } from './good-requests.js';
 import { type ServeAlone, startServeAlone } from './serve-alone.js';
-import { FULL, KEY } from './stage.js';
+import { FULL, KEY } from './service.js';
 
 const SECRET = 'hush-hush-hush-hush';
 const PATH = '/webhook/purchase';

@@ -1,7 +1,7 @@
 // A Redis that can do but a fraction of what is asked of it, by thousands of connections at once: what is too much waits a
 // bounded time or gets 503, memory stays where it was, and what was done counts. (For a service that is itself
-// the bottleneck see overload.test.ts.) FAULTS=full: more and longer. Times are told, not judged: this machine may
-// be busy.
+// the bottleneck see overload.campaign.ts.) FAULTS=full: more and longer. Times are reported, not judged. kills.test.ts has
+// a small flood.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -9,7 +9,7 @@ import { connectTo } from '../harness/dump.js';
 import { needsProc } from '../harness/needs.js';
 import { type FloodResult, flood, floodSession } from './flood.js';
 import { startServeAlone } from './serve-alone.js';
-import { FULL } from './stage.js';
+import { FULL } from './service.js';
 
 const FEW_CONNECTIONS = 64;
 const MANY_CONNECTIONS = FULL ? 4_000 : 1_500;

@@ -1,5 +1,5 @@
-// A flood of requests that are wrong in every way that a seeded generator knows: no 5xx, no crash, nothing changed by
-// what was refused, and no memory kept. FAULTS=full: 100,000 of them. FUZZ_SEED plays another game.
+// Requests that are wrong in every way that a seeded generator knows: no 5xx, no crash, and what was refused changed
+// nothing. FAULTS=full: 100,000 of them, and no memory is kept. FUZZ_SEED generates others.
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -10,10 +10,10 @@ import { connectTo, dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { type Fuzzed, fuzz } from './fuzz.js';
 import { RawClient } from './raw-client.js';
-import { FULL } from './stage.js';
+import { FULL } from './service.js';
 
-const REQUESTS = FULL ? 100_000 : 10_000;
-const ROUND = 2_000;
+const REQUESTS = FULL ? 100_000 : 2_000;
+const ROUND = FULL ? 2_000 : 1_000;
 const CONNECTIONS = 32;
 /** What V8 and the libraries keep of their own accord, from one collection to the next. */
 const KEPT_BYTES = 16 * 1024 * 1024;
@@ -94,7 +94,7 @@ t.test(`${REQUESTS} requests from seed ${SEED}`, { timeout: 1_200_000 }, async (
   const growth = heapUsed() - level;
   t.comment(`answers by status (0: closed): ${JSON.stringify(totals)}; ${replayed} sent again`);
   t.comment(`heap after the first round ${mb(level)}, grown by ${mb(growth)}`);
-  t.ok(growth < KEPT_BYTES, `the heap is back to its level (${mb(growth)})`);
+  if (FULL) t.ok(growth < KEPT_BYTES, `the heap is back to its level (${mb(growth)})`);
   t.ok((totals[200] ?? 0) > REQUESTS / 10, 'many were right, so the others were nearly');
   for (const status of [0, 400, 401, 404, 405, 413, 415])
     t.ok((totals[status] ?? 0) > 0, `some were ${status}`);

@@ -5,6 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
+import { until } from '../harness/until.js';
 import { Caller, type CallerSpec, type Second } from './caller.js';
 
 export interface LoadSpec extends CallerSpec {
@@ -95,9 +96,17 @@ export class Load {
     this.caller.close();
   }
 
-  /** Resolves when the next request is acknowledged. */
-  async untilServed(): Promise<void> {
-    for (const before = this.acknowledged; this.acknowledged === before; ) await sleep(20);
+  /** Resolves when so many more requests are acknowledged. */
+  async untilServed(requests = 1): Promise<void> {
+    const wanted = this.acknowledged + requests;
+    await until(`${requests} more requests are acknowledged`, () => this.acknowledged >= wanted);
+  }
+
+  /** Resolves when so many more requests got 503. */
+  async untilRefused(requests: number): Promise<void> {
+    const refused = () => this.answers['503'] ?? 0;
+    const wanted = refused() + requests;
+    await until(`${requests} more requests get 503`, () => refused() >= wanted);
   }
 
   /** What one line says of it. */

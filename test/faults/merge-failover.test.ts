@@ -1,7 +1,6 @@
-// A merge across a failover, with real replicas: the replica of one side hears nothing of the merge (it is frozen, and
-// cut off, since it would read what came in the meantime), its master is killed, and it takes over with what it had.
-// Only what was acknowledged in between may be lost: the guest's history is not, and what comes after the failover is
-// not. FAULTS=full: three times for each side.
+// A merge across a failover, with real replicas: the replica of one side misses the merge (it is frozen and its connection
+// is cut), its master is killed, and the replica takes over. Only what was acknowledged in between may be lost: the guest's
+// history is not, nor is what comes after the failover. FAULTS=full: three times for each side.
 
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -13,8 +12,8 @@ import { slotOf } from '../../src/redis/marks.js';
 import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { until } from '../harness/until.js';
 import { itemOf } from '../http/wishlist.js';
+import { FULL } from './service.js';
 import { type ClusterNode, soakCluster } from './soak/cluster.js';
-import { FULL } from './stage.js';
 
 const DEADLINE_MS = 60_000;
 const ROUNDS = FULL ? 3 : 1;
@@ -85,10 +84,10 @@ async function failOver(nodes: readonly ClusterNode[], slot: number, during: () 
   return master;
 }
 
-/** How often all nodes were asked for the keys of a hash, as an audit does for each bucket. */
-async function hkeysOf(nodes: readonly ClusterNode[]): Promise<number> {
+/** How many buckets an audit has looked at: it asks for the merges of each. */
+async function auditedBuckets(nodes: readonly ClusterNode[]): Promise<number> {
   const said = await Promise.all(nodes.map((node) => node.command('INFO', 'commandstats')));
-  const calls = said.map((text) => /^cmdstat_hkeys:calls=(\d+)/m.exec(String(text))?.[1] ?? 0);
+  const calls = said.map((text) => /^cmdstat_zrange:calls=(\d+)/m.exec(String(text))?.[1] ?? 0);
   return calls.reduce((sum: number, count) => sum + Number(count), 0);
 }
 
@@ -109,10 +108,10 @@ t.test('a merge across a failover', { timeout: 600_000 }, async (t: Test) => {
     },
   );
   const keys = createKeys(app.prefix);
-  // Else it may be the audit of the start that finds what a failover forgot.
+  // Otherwise the audit of the start might find what the failover forgot.
   await until(
     'each bucket was looked at',
-    async () => (await hkeysOf(cluster.nodes)) >= BUCKETS,
+    async () => (await auditedBuckets(cluster.nodes)) >= BUCKETS,
     DEADLINE_MS,
   );
   const slotOfProfile = (profileId: string) => slotOf(keys.ids(bucketOf(profileId)));
@@ -122,38 +121,38 @@ t.test('a merge across a failover', { timeout: 600_000 }, async (t: Test) => {
   /** A customer and a session on different nodes, with a history that replicas have. */
   const startPair = async (isLinked = false) => {
     const customer = { customerId: `c${names}` };
-    const heir = await profileOf(app, customer);
+    const target = await profileOf(app, customer);
     const first = { identity: { ...customer, sessionId: `first${names}` } };
-    if (isLinked) t.equal((await done(app, '/profile/merge', first)).profileId, heir);
+    if (isLinked) t.equal((await done(app, '/profile/merge', first)).profileId, target);
     for (;;) {
       const session = { sessionId: `s${names++}` };
       const guest = await profileOf(app, session);
-      if (third(slotOfProfile(guest)) === third(slotOfProfile(heir))) continue;
+      if (third(slotOfProfile(guest)) === third(slotOfProfile(target))) continue;
       for (let i = 1; i < 5; i++) await visit(app, session);
       await done(app, '/item/add', itemOf(session));
-      return { customer, session, heir, guest, link: { identity: { ...customer, ...session } } };
+      return { customer, session, target, guest, link: { identity: { ...customer, ...session } } };
     }
   };
 
   for (let round = 0; round < ROUNDS; round++) {
-    // One that nobody was linked to before is no heir any more, which its next visitor finds; else an audit does.
+    // A target that nothing was merged into before is unknown afterwards: its next request finds that, otherwise an audit does.
     for (const [what, isLinked] of [
-      ['and that there was an heir', false],
-      ['and no more', true],
+      ['and the target itself', false],
+      ['and nothing else', true],
     ] as const)
       t.test(
-        `the heir's node forgets it, ${what}, round ${round}: the guest's history is not lost`,
+        `the merge target's node forgets the merge ${what}, round ${round}: the guest's history is not lost`,
         async (t) => {
-          const { customer, session, heir, link } = await startPair(isLinked);
+          const { customer, session, target, link } = await startPair(isLinked);
           await cluster.whole();
-          const killed = await failOver(cluster.nodes, slotOfProfile(heir), async () => {
+          const killed = await failOver(cluster.nodes, slotOfProfile(target), async () => {
             await done(app, '/profile/merge', link);
             t.same(await see(app, customer), { count: 6, items: 1 });
           });
           await visit(app, session);
           const seesAll = async (who: Who) => (await see(app, who)).count === 7;
           for (const who of [customer, session]) {
-            await until('the journal was given again', () => seesAll(who), DEADLINE_MS).catch(() => {});
+            await until('the journal is applied again', () => seesAll(who), DEADLINE_MS).catch(() => {});
             t.same(await see(app, who), { count: 7, items: 1 });
           }
           await killed.start();
@@ -163,7 +162,7 @@ t.test('a merge across a failover', { timeout: 600_000 }, async (t: Test) => {
       );
 
     t.test(
-      `the session's node forgets it, round ${round}: what comes afterwards is merged, too`,
+      `the session's node forgets the merge, round ${round}: what comes afterwards is merged, too`,
       async (t) => {
         const { customer, session, guest, link } = await startPair();
         await cluster.whole();

@@ -11,7 +11,7 @@ import { needsProc } from '../harness/needs.js';
 import { stalledMs } from '../harness/stalls.js';
 import { type OverloadResult, overload, type Times } from './overload.js';
 import { residentMegabytes } from './serve-alone.js';
-import { FULL, KEY, openStage, type Part } from './stage.js';
+import { FULL, KEY, openService, type Part } from './service.js';
 
 const PEAK_CONNECTIONS = 64;
 const PEAK_WINDOWS = 3;
@@ -29,10 +29,10 @@ const LEAST_GOODPUT = 0.8;
 const GROWTH_MB = 150;
 
 t.test(`twice the peak for ${CROWD_S} s`, { timeout: 600_000, ...needsProc() }, async (t) => {
-  const stage = await openStage();
-  t.teardown(() => stage.stop());
-  const [serve] = stage.workers as [Part];
-  const port = Number(new URL(stage.url).port);
+  const service = await openService();
+  t.teardown(() => service.stop());
+  const [serve] = service.workers as [Part];
+  const port = Number(new URL(service.url).port);
   const all: OverloadResult[] = [];
   const run = async (name: string, spec: { connections: number; seconds: number; rate?: number }) => {
     const before = cpuSeconds(serve.pid as number);
@@ -95,9 +95,9 @@ t.test(`twice the peak for ${CROWD_S} s`, { timeout: 600_000, ...needsProc() }, 
   }
   t.same(after, ['200'], 'all is well when it is over');
   await sleep(100);
-  const metrics = await (await fetch(`${stage.url}/metrics`)).text();
+  const metrics = await (await fetch(`${service.url}/metrics`)).text();
   t.match(metrics, /^wishmeter_http_open_requests 1$/m, 'nothing is left open');
-  await stage.exact(t, ...all.map(({ events, visits }) => ({ events, visits, faults: [] })));
+  await service.exact(t, ...all.map(({ events, visits }) => ({ events, visits, faults: [] })));
 });
 
 function quarters(values: readonly number[]): string {

@@ -13,7 +13,7 @@ import { connectTo } from '../harness/dump.js';
 import { startTestCluster, type TestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { createFakeClock, findFaketime, redisByClock } from './fake-clock.js';
-import { FULL } from './stage.js';
+import { FULL } from './service.js';
 
 const PATH = '/product/visit';
 /** Visits that got 503 and were sent again. */

@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { until } from '../cli/wishmeter.js';
 import { type Proxy as Line, startProxy } from '../harness/proxy.js';
-import { FULL, openStage } from './stage.js';
+import { FULL, openService } from './service.js';
 
 let proxy: Line | undefined;
-const stage = await openStage({
+const service = await openService({
   via: {
     async redis(url) {
       proxy = await startProxy(t, url);
@@ -15,9 +15,9 @@ const stage = await openStage({
     },
   },
 });
-t.teardown(() => stage.stop());
+t.teardown(() => service.stop());
 const line = proxy as unknown as Line;
-const loads: ReturnType<typeof stage.load>[] = [];
+const loads: ReturnType<typeof service.load>[] = [];
 const MS = FULL ? 60_000 : 4_000;
 const TRIES = 3;
 
@@ -76,7 +76,7 @@ let dropping: NodeJS.Timeout | undefined;
 
 for (const [round, { what, begin, end, unnoticed }] of FAULTS.entries()) {
   const play = async (t: Test, name: string) => {
-    const load = stage.load({ seed: round, name, connections: what.endsWith('byte by byte') ? 2 : 24 });
+    const load = service.load({ seed: round, name, connections: what.endsWith('byte by byte') ? 2 : 24 });
     loads.push(load);
     await load.untilServed();
     const cuts = line.cuts;
@@ -96,6 +96,6 @@ for (const [round, { what, begin, end, unnoticed }] of FAULTS.entries()) {
     for (let again = 1; unnoticed && answers.length > 1 && again < TRIES; again++)
       answers = await play(t, `p${round}-${again}`);
     if (unnoticed) t.same(answers, ['200']);
-    await stage.exact(t, ...loads);
+    await service.exact(t, ...loads);
   });
 }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { startTestRedis } from '../harness/redis.js';
-import { KEY, MOST_PATIENT_MS, programPart } from './stage.js';
+import { KEY, MOST_PATIENT_MS, programPart } from './service.js';
 
 export interface ServeAlone {
   readonly port: number;

@@ -9,8 +9,8 @@ import { until } from '../cli/wishmeter.js';
 import { needsProc } from '../harness/needs.js';
 import { type Good, goodRequests, p99, told } from './good-requests.js';
 import { startServeAlone } from './serve-alone.js';
+import { FULL } from './service.js';
 import { startSlowClients } from './slow-clients.js';
-import { FULL } from './stage.js';
 
 const SLOW_CLIENTS = FULL ? 5_000 : 1_200;
 const ROUNDS = FULL ? 5 : 3;

@@ -13,7 +13,7 @@ import t from 'tap';
 import { findRedis } from '../../src/embedded/redis.js';
 import { connectTo } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
-import { FULL } from './stage.js';
+import { FULL } from './service.js';
 
 const KILLS = FULL ? 10 : 1;
 const FSYNC_MS = 1_500;

@@ -3,15 +3,15 @@
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { Flusher, FlusherSpec } from '../../src/flush/flusher.js';
 import { changeOfShare } from '../../src/flush/team.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
 import { startTestRedis } from '../harness/redis.js';
-import { appendEvents, eventRow, pendingOf, until } from './fixtures.js';
-import { openWorld, type Place } from './world.js';
+import { appendEvents, eventRow, lineOf, pendingOf, until } from './fixtures.js';
+import { openPipelines, type Pipeline } from './pipelines.js';
 
 const PROGRAM = new URL('../faults/flusher-process.js', import.meta.url);
 
@@ -53,12 +53,12 @@ function settle(owned: number[], streams: number): void {
 }
 
 t.test('on Redis and ClickHouse', async (t) => {
-  const world = await openWorld(await startTestRedis());
-  t.teardown(() => world.close());
-  const { redis } = world;
+  const pipelines = await openPipelines(await startTestRedis());
+  t.teardown(() => pipelines.close());
+  const { redis } = pipelines;
 
   /** Streams by their owner. */
-  const ownersOf = async ({ keys, shards }: Place, count = shards) => {
+  const ownersOf = async ({ keys, shards }: Pipeline, count = shards) => {
     const owned: Record<string, number> = {};
     for (let shard = 0; shard < count; shard++) {
       const owner = await redis.hget(keys.eventsState(shard), 'owner');
@@ -66,22 +66,22 @@ t.test('on Redis and ClickHouse', async (t) => {
     }
     return owned;
   };
-  const untilOwned = (what: string, place: Place, counts: readonly number[], count?: number) =>
+  const untilOwned = (what: string, pipeline: Pipeline, counts: readonly number[], count?: number) =>
     until(what, async () => {
-      const owned = Object.values(await ownersOf(place, count)).sort((a, b) => b - a);
+      const owned = Object.values(await ownersOf(pipeline, count)).sort((a, b) => b - a);
       return owned.join() === counts.join();
     });
-  const flusherOf = (t: Test, place: Place, changes: Partial<FlusherSpec>): Flusher => {
-    const flusher = place.flusher(changes);
+  const flusherOf = (t: Test, pipeline: Pipeline, changes: Partial<FlusherSpec>): Flusher => {
+    const flusher = pipeline.flusher(changes);
     t.teardown(() => flusher.close(0));
     return flusher;
   };
-  const fill = (place: Place, events = 20) =>
+  const fill = (pipeline: Pipeline, events = 5) =>
     Promise.all(
-      Array.from({ length: place.shards }, (_, shard) =>
+      Array.from({ length: pipeline.shards }, (_, shard) =>
         appendEvents(
           redis,
-          place.keys,
+          pipeline.keys,
           shard,
           Array.from({ length: events }, () => eventRow()),
           5,
@@ -90,103 +90,108 @@ t.test('on Redis and ClickHouse', async (t) => {
     );
 
   t.test('two have half each, three a third; what one leaves at its close is taken at once', async (t) => {
-    const place = await world.fresh(6);
-    const a = flusherOf(t, place, { owner: 'a', silentMs: 600_000 });
-    await untilOwned('one has all', place, [6]);
-    await fill(place);
-    const b = flusherOf(t, place, { owner: 'b', silentMs: 600_000 });
-    await untilOwned('two have half each', place, [3, 3]);
-    await fill(place);
-    const c = flusherOf(t, place, { owner: 'c', silentMs: 600_000 });
-    await untilOwned('three a third', place, [2, 2, 2]);
-    await fill(place);
+    const pipeline = await pipelines.fresh(6);
+    const a = flusherOf(t, pipeline, { owner: 'a', silentMs: 600_000 });
+    await untilOwned('one has all', pipeline, [6]);
+    await fill(pipeline);
+    const b = flusherOf(t, pipeline, { owner: 'b', silentMs: 600_000 });
+    await untilOwned('two have half each', pipeline, [3, 3]);
+    await fill(pipeline);
+    const c = flusherOf(t, pipeline, { owner: 'c', silentMs: 600_000 });
+    await untilOwned('three a third', pipeline, [2, 2, 2]);
+    await fill(pipeline);
     await a.close();
     // Ten minutes of silence would not be over: it said that it leaves.
-    await untilOwned('two have all', place, [3, 3]);
-    await fill(place);
-    await place.drained();
+    await untilOwned('two have all', pipeline, [3, 3]);
+    await fill(pipeline);
+    await pipeline.drained();
     await Promise.all([b.close(), c.close()]);
-    t.same(await ownersOf(place), {});
-    t.same(await place.counts(), { stored: 480, shown: 480, ids: 480 }, 'each event once');
+    t.same(await ownersOf(pipeline), {});
+    t.same(await pipeline.counts(), { stored: 120, shown: 120, ids: 120 }, 'each event once');
   });
 
   t.test('nothing is claimed in a Redis that has lost the deployment', async (t) => {
-    const place = await world.fresh(2);
+    const pipeline = await pipelines.fresh(2);
     const logged: string[] = [];
     const log = pino({ level: 'warn' }, { write: (line: string) => void logged.push(line) });
-    flusherOf(t, place, { log });
-    await untilOwned('it has all', place, [2]);
-    await redis.del(place.keys.meta, ...[0, 1].map((shard) => place.keys.eventsState(shard)));
+    flusherOf(t, pipeline, { log });
+    await untilOwned('it has all', pipeline, [2]);
+    await redis.del(pipeline.keys.meta, ...[0, 1].map((shard) => pipeline.keys.eventsState(shard)));
     await until('it was told so', () => logged.filter((line) => line.includes('not hold')).length > 3);
-    t.same(await ownersOf(place), {});
+    t.same(await ownersOf(pipeline), {});
   });
 
   t.test('what a killed one had is taken over, with its batches', async (t) => {
-    const place = await world.fresh(4);
-    await fill(place);
+    const pipeline = await pipelines.fresh(4);
+    await fill(pipeline);
     const spec: ProcessSpec = {
-      redisUrls: world.redisUrls,
-      prefix: place.prefix,
+      redisUrls: pipelines.redisUrls,
+      prefix: pipeline.prefix,
       shards: 4,
-      clickhouseUrl: world.clickhouseUrl,
-      database: place.database,
+      clickhouseUrl: pipelines.clickhouseUrl,
+      database: pipeline.database,
       owner: 'killed',
-      silentMs: 2_000,
+      silentMs: 300,
       at: { step: 'prepared', signal: 'SIGKILL' },
     };
     const killed = fork(PROGRAM, [JSON.stringify(spec)], { execArgv: [] });
     t.teardown(() => killed.kill('SIGKILL'));
     await once(killed, 'exit');
-    flusherOf(t, place, { owner: 'heir', silentMs: 2_000 });
-    await until('the other has them', async () => (await ownersOf(place))['heir'] === 4);
-    await place.drained();
-    t.same(await place.counts(), { stored: 80, shown: 80, ids: 80 });
+    flusherOf(t, pipeline, { owner: 'next', silentMs: 300 });
+    await until('the other has them', async () => (await ownersOf(pipeline))['next'] === 4);
+    await pipeline.drained();
+    t.same(await pipeline.counts(), { stored: 20, shown: 20, ids: 20 });
   });
 
   t.test('new shards are flushed without a restart, each by one, and evenly', async (t) => {
-    const place = await world.fresh(6);
+    const pipeline = await pipelines.fresh(6);
     const shards = risingShards(2);
-    const [a, b] = ['a', 'b'].map((owner) => flusherOf(t, place, { owner, shards }));
-    await untilOwned('one each', place, [1, 1], 2);
+    const [a, b] = ['a', 'b'].map((owner) => flusherOf(t, pipeline, { owner, shards }));
+    await untilOwned('one each', pipeline, [1, 1], 2);
     shards.raise(6, Date.now() - 60_000);
-    await untilOwned('three each', place, [3, 3]);
-    await fill(place);
-    await place.drained();
-    t.same(await place.counts(), { stored: 120, shown: 120, ids: 120 });
+    await untilOwned('three each', pipeline, [3, 3]);
+    await fill(pipeline);
+    await pipeline.drained();
+    t.same(await pipeline.counts(), { stored: 30, shown: 30, ids: 30 });
     await Promise.all([a?.close(), b?.close()]);
   });
 
   t.test('a new shard is held back until the old ones are empty of what came before', async (t) => {
-    const place = await world.fresh(3);
-    const { keys } = place;
+    const pipeline = await pipelines.fresh(3);
+    const { keys } = pipeline;
     const shards = risingShards(1);
-    shards.raise(3, Date.now());
-    const before = eventRow({ profile_id: 'before' });
-    await appendEvents(redis, keys, 0, [before]);
+    shards.raise(3, Date.now() - 60_000);
+    const before = lineOf(eventRow({ profile_id: 'before' }));
+    // From before the raise.
+    await redis.xadd(keys.events(0), '1-0', 'n', '1', 'd', before);
+    await redis.hset(keys.eventsState(0), { events: 1, bytes: Buffer.byteLength(before) });
     for (const shard of [1, 2]) await appendEvents(redis, keys, shard, [eventRow({ profile_id: 'after' })]);
     // Another flusher has the old shard, and does nothing.
     await redis.hset(keys.eventsState(0), { owner: 'slow', epoch: '1', beat: Date.now() + 600_000 });
-    const flusher = flusherOf(t, place, { owner: 'new', shards, silentMs: 600_000 });
-    await until('it has the new shards', async () => (await ownersOf(place))['new'] === 2);
-    await sleep(1_500);
-    t.same(await place.counts(), { stored: 0, shown: 0, ids: 0 }, 'what came later waits');
+    const flusher = flusherOf(t, pipeline, { owner: 'new', shards, silentMs: 600_000 });
+    await until('it has the new shards', async () => (await ownersOf(pipeline))['new'] === 2);
+    const reads = async () =>
+      Number(/^cmdstat_xrange:calls=(\d+)/m.exec(await (redis as Redis).info('commandstats'))?.[1]);
+    const read = await reads();
+    await until('it has looked at the old one twice', async () => (await reads()) >= read + 4);
+    t.same(await pipeline.counts(), { stored: 0, shown: 0, ids: 0 }, 'what came later waits');
     t.equal((await pendingOf(redis, keys, 1)).events, 1);
     await redis.hdel(keys.eventsState(0), 'owner', 'beat');
-    await place.drained();
-    t.equal((await place.counts()).shown, 3);
+    await pipeline.drained();
+    t.equal((await pipeline.counts()).shown, 3);
     await flusher.close();
   });
 
   t.test('closing does not wait for what is held back, and leaves it in Redis', async (t) => {
-    const place = await world.fresh(2);
+    const pipeline = await pipelines.fresh(2);
     const shards = risingShards(1);
     shards.raise(2, Date.now() + 600_000);
-    await appendEvents(redis, place.keys, 1, [eventRow()]);
-    const flusher = flusherOf(t, place, { owner: 'a', shards });
-    await untilOwned('both are owned', place, [2]);
+    await appendEvents(redis, pipeline.keys, 1, [eventRow()]);
+    const flusher = flusherOf(t, pipeline, { owner: 'a', shards });
+    await untilOwned('both are owned', pipeline, [2]);
     await flusher.close();
-    t.equal((await pendingOf(redis, place.keys, 1)).events, 1);
-    t.same(await ownersOf(place), {});
+    t.equal((await pendingOf(redis, pipeline.keys, 1)).events, 1);
+    t.same(await ownersOf(pipeline), {});
   });
 });
 

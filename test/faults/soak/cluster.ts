@@ -8,7 +8,7 @@ import { freePort } from '../../../bench/servers/ports.js';
 import { type Child, startChild } from '../../../src/embedded/child.js';
 import { findRedis, untilLoaded } from '../../../src/embedded/redis.js';
 import { until } from '../../harness/until.js';
-import type { Part, RedisPart } from '../stage.js';
+import type { Part, RedisPart } from '../service.js';
 
 const MASTERS = 3;
 const SLOTS = 16_384;

@@ -7,11 +7,11 @@ import type { Proxy as Line } from '../../harness/proxy.js';
 import { until } from '../../harness/until.js';
 import { type ClickHouseProxy, exception, type Spoiling } from '../clickhouse-proxy.js';
 import { connectNodesAt } from '../redis-at.js';
-import { kill, type Part, type Stage, signal } from '../stage.js';
+import { kill, type Part, type Service, signal } from '../service.js';
 import type { SoakCluster } from './cluster.js';
 
-export interface Scene {
-  readonly stage: Stage;
+export interface Targets {
+  readonly service: Service;
   /** To the one Redis; a cluster has none. */
   readonly redisLine: Line | undefined;
   readonly cluster: SoakCluster | undefined;
@@ -24,7 +24,7 @@ export interface Fault {
   /** What it happens to. */
   readonly place: 'Redis' | 'ClickHouse' | 'flush' | 'a worker' | 'everything';
   /** Resolves when it is over and undone. */
-  run(scene: Scene): Promise<void>;
+  run(targets: Targets): Promise<void>;
 }
 
 const between = (random: Random, from: number, to: number) => from + random.next() * (to - from);
@@ -46,40 +46,40 @@ async function startAgain(part: Part): Promise<void> {
 }
 
 /** Killed and started again. */
-function killed(name: Fault['place'], which: (scene: Scene) => Part): Fault {
+function killed(name: Fault['place'], which: (targets: Targets) => Part): Fault {
   return {
     name: `kill -9 ${name}`,
     place: name,
-    async run(scene) {
-      const part = which(scene);
+    async run(targets) {
+      const part = which(targets);
       await kill(part);
-      await lasting(scene.random, 1_000);
+      await lasting(targets.random, 1_000);
       await startAgain(part);
     },
   };
 }
 
-function stopped(name: Fault['place'], which: (scene: Scene) => Part): Fault {
+function stopped(name: Fault['place'], which: (targets: Targets) => Part): Fault {
   return {
     name: `${name} stopped`,
     place: name,
-    async run(scene) {
-      const part = which(scene);
+    async run(targets) {
+      const part = which(targets);
       await part.stop();
-      await lasting(scene.random, 5_000);
+      await lasting(targets.random, 5_000);
       await startAgain(part);
     },
   };
 }
 
-function frozen(name: Fault['place'], which: (scene: Scene) => Part): Fault {
+function frozen(name: Fault['place'], which: (targets: Targets) => Part): Fault {
   return {
     name: `${name} frozen`,
     place: name,
-    async run(scene) {
-      const part = which(scene);
+    async run(targets) {
+      const part = which(targets);
       signal(part, 'SIGSTOP');
-      await lasting(scene.random, 8_000);
+      await lasting(targets.random, 8_000);
       signal(part, 'SIGCONT');
     },
   };
@@ -108,12 +108,12 @@ const ANSWERS: readonly Spoiling['answer'][] = [
   { status: 500, code: 1002, body: exception(1002, 'std::exception', 'UNKNOWN_EXCEPTION') },
 ];
 
-const redis = ({ stage }: Scene) => stage.redis;
-const clickhouse = ({ stage }: Scene) => stage.clickhouse;
-const flush = ({ stage }: Scene) => stage.flush;
-const worker = ({ stage, random }: Scene) => random.pick(stage.workers);
+const redis = ({ service }: Targets) => service.redis;
+const clickhouse = ({ service }: Targets) => service.clickhouse;
+const flush = ({ service }: Targets) => service.flush;
+const worker = ({ service, random }: Targets) => random.pick(service.workers);
 
-const clusterOf = ({ cluster }: Scene): SoakCluster => {
+const clusterOf = ({ cluster }: Targets): SoakCluster => {
   if (cluster === undefined) throw new Error('no cluster');
   return cluster;
 };
@@ -139,8 +139,8 @@ const AROUND: readonly Fault[] = [
   {
     name: 'SCRIPT FLUSH',
     place: 'Redis',
-    async run({ stage }) {
-      const clients = connectNodesAt(stage.redisUrl);
+    async run({ service }) {
+      const clients = connectNodesAt(service.redisUrl);
       for (let i = 0; i < 30; i++) {
         // Of a replica it is refused.
         await Promise.all(clients.map((client) => client.script('FLUSH').catch(() => {})));
@@ -152,8 +152,8 @@ const AROUND: readonly Fault[] = [
   {
     name: 'maxmemory reached',
     place: 'Redis',
-    async run({ stage, random }) {
-      const clients = connectNodesAt(stage.redisUrl);
+    async run({ service, random }) {
+      const clients = connectNodesAt(service.redisUrl);
       const limit = (bytes: string) =>
         Promise.all(clients.map((client) => client.config('SET', 'maxmemory', bytes)));
       await limit('1');
@@ -171,8 +171,8 @@ export const SERVER_FAULTS: readonly Fault[] = [
   {
     name: 'kill -9 everything at once',
     place: 'everything',
-    async run({ stage }) {
-      const { redis, clickhouse, workers, flush } = stage;
+    async run({ service }) {
+      const { redis, clickhouse, workers, flush } = service;
       await Promise.all([redis, clickhouse, flush, ...workers].map(kill));
       await Promise.all([redis.start(), clickhouse.start()]);
       await Promise.all([flush, ...workers].map((part) => part.start()));
@@ -216,9 +216,9 @@ export const CLUSTER_FAULTS: readonly Fault[] = [
   {
     name: 'CLUSTER FAILOVER',
     place: 'Redis',
-    async run(scene) {
-      const cluster = clusterOf(scene);
-      const { replica } = await cluster.pair(scene.random.pick);
+    async run(targets) {
+      const cluster = clusterOf(targets);
+      const { replica } = await cluster.pair(targets.random.pick);
       await replica.command('CLUSTER', 'FAILOVER');
       await until('the replica is the master', async () => (await replica.role()) === 'master', 60_000);
       await cluster.whole();
@@ -227,12 +227,12 @@ export const CLUSTER_FAULTS: readonly Fault[] = [
   {
     name: 'kill -9 a master',
     place: 'Redis',
-    async run(scene) {
-      const cluster = clusterOf(scene);
-      const { master, replica } = await cluster.pair(scene.random.pick);
+    async run(targets) {
+      const cluster = clusterOf(targets);
+      const { master, replica } = await cluster.pair(targets.random.pick);
       await kill(master);
       await until('the replica is the master', async () => (await replica.role()) === 'master', 60_000);
-      await lasting(scene.random, 2_000);
+      await lasting(targets.random, 2_000);
       await startAgain(master);
       await cluster.whole();
     },
@@ -240,11 +240,11 @@ export const CLUSTER_FAULTS: readonly Fault[] = [
   {
     name: 'a replica stopped',
     place: 'Redis',
-    async run(scene) {
-      const cluster = clusterOf(scene);
-      const { replica } = await cluster.pair(scene.random.pick);
+    async run(targets) {
+      const cluster = clusterOf(targets);
+      const { replica } = await cluster.pair(targets.random.pick);
       await replica.stop();
-      await lasting(scene.random, 3_000);
+      await lasting(targets.random, 3_000);
       await startAgain(replica);
       await cluster.whole();
     },
@@ -252,11 +252,11 @@ export const CLUSTER_FAULTS: readonly Fault[] = [
   {
     name: 'a master frozen',
     place: 'Redis',
-    async run(scene) {
-      const cluster = clusterOf(scene);
-      const { master } = await cluster.pair(scene.random.pick);
+    async run(targets) {
+      const cluster = clusterOf(targets);
+      const { master } = await cluster.pair(targets.random.pick);
       signal(master, 'SIGSTOP');
-      await lasting(scene.random, 8_000); // its replica may take over meanwhile
+      await lasting(targets.random, 8_000); // its replica may take over meanwhile
       signal(master, 'SIGCONT');
       await cluster.whole();
     },

@@ -1,5 +1,5 @@
 // `make soak MINUTES=n SEED=s CLUSTER=1`: a shop's traffic, people who log in, and random faults of all kinds; at the
-// end the reckoning: nothing lost, nothing twice, no visitor locked out. Exit code 1 where that is not so. Draws
+// end the check: nothing lost, nothing twice, no visitor locked out. Exit code 1 where that is not so. Draws
 // bench/results/soak-<seed>.svg, which tells the same. CLUSTER=1: three masters with a replica each, which take over
 // from each other.
 
@@ -9,11 +9,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../../../bench/demo/random.js';
 import { type Proxy as Line, startProxy } from '../../harness/proxy.js';
+import { checkLogins, findLockedOut } from '../check-logins.js';
 import { type ClickHouseProxy, startClickHouseProxy } from '../clickhouse-proxy.js';
-import { Households, type Who } from '../households.js';
-import { findLockedOut, reckonHouseholds } from '../reckon-households.js';
+import { type Identity, LoginTraffic } from '../logins.js';
 import { reconcile } from '../reconcile.js';
-import { openStage } from '../stage.js';
+import { openService } from '../service.js';
 import { soakCluster } from './cluster.js';
 import { CLUSTER_FAULTS, type Fault, SERVER_FAULTS } from './faults.js';
 import { plot, type Span } from './plot.js';
@@ -41,7 +41,7 @@ let redisLine: Line | undefined;
 let clickhouseLine: ClickHouseProxy | undefined;
 const clusterDir = await mkdtemp(join(tmpdir(), 'wm-soak-'));
 const cluster = isCluster ? await soakCluster(clusterDir) : undefined;
-const stage = await openStage({
+const service = await openService({
   workers: 2,
   fsync: 'always',
   // Without it a master that is killed takes along what its replica has not got yet.
@@ -59,8 +59,8 @@ const stage = await openStage({
   },
 });
 const random = createRandom(seed);
-const scene = {
-  stage,
+const targets = {
+  service,
   redisLine: redisLine as Line | undefined,
   cluster,
   clickhouseLine: clickhouseLine as unknown as ClickHouseProxy,
@@ -69,10 +69,10 @@ const scene = {
 
 const began = performance.now();
 const seconds = () => (performance.now() - began) / 1000;
-const load = stage.load({ seed, connections: 24, restMs: 10 });
-const households = new Households({ caller: load.caller, seed, households: 12, restMs: 10 });
+const load = service.load({ seed, connections: 24, restMs: 10 });
+const logins = new LoginTraffic({ caller: load.caller, seed, groups: 12, restMs: 10 });
 const faults = isCluster ? CLUSTER_FAULTS : SERVER_FAULTS;
-const sampler = startSampler(stage, load);
+const sampler = startSampler(service, load);
 const spans: Span[] = [];
 const times = new Map<string, number>();
 let summary = [title, 'It did not come to its end.'];
@@ -80,7 +80,7 @@ let exitCode = 1;
 
 async function happen(fault: Fault): Promise<void> {
   const from = seconds();
-  await fault.run(scene);
+  await fault.run(targets);
   spans.push({ name: fault.name, from, to: seconds() });
   times.set(fault.name, (times.get(fault.name) ?? 0) + 1);
 }
@@ -97,18 +97,18 @@ try {
     await load.untilServed();
   }
   await sleep(2_000);
-  await households.stop();
+  await logins.stop();
   await load.stop();
   sampler.stop();
   const guests = [...new Set(Array.from(load.visits.keys(), (key) => key.split(' ')[0] as string))];
-  const everybody: Who[] = guests.map((sessionId) => ({ sessionId }));
-  for (const { identities } of households.profiles) everybody.push(...identities);
-  const lockedOut = await findLockedOut(everybody, stage);
-  const reckoning = await reconcile([load, households], stage);
-  const homes = await reckonHouseholds(households.profiles, stage);
-  summary = summarize({ title, times, load, reckoning, households, homes, lockedOut });
+  const everybody: Identity[] = guests.map((sessionId) => ({ sessionId }));
+  for (const { identities } of logins.profiles) everybody.push(...identities);
+  const lockedOut = await findLockedOut(everybody, service);
+  const reckoning = await reconcile([load, logins], service);
+  const loginsReport = await checkLogins(logins.profiles, service);
+  summary = summarize({ title, times, load, reckoning, logins, loginsReport, lockedOut });
   say(['', ...summary, ''].join('\n'));
-  const wrong = [load.faults, reckoning.wrong, homes.wrong, lockedOut].flat();
+  const wrong = [load.faults, reckoning.wrong, loginsReport.wrong, lockedOut].flat();
   exitCode = wrong.length === 0 ? 0 : 1;
 } finally {
   sampler.stop();
@@ -116,9 +116,9 @@ try {
   const file = new URL(`soak-${seed}.svg`, RESULTS);
   await writeFile(file, plot(summary, sampler.samples, spans));
   say(`Drawn: bench/results/soak-${seed}.svg`);
-  await households.stop();
+  await logins.stop();
   await load.stop();
-  await stage.stop();
+  await service.stop();
   await rm(clusterDir, { recursive: true, force: true });
   for (const close of closers) await close();
 }

@@ -5,7 +5,7 @@ import type { Cluster, Redis } from 'ioredis';
 import { createKeys } from '../../../src/redis/keys.js';
 import type { Load } from '../load.js';
 import { connectRedisAt } from '../redis-at.js';
-import type { Part, Stage } from '../stage.js';
+import type { Part, Service } from '../service.js';
 
 export interface Sample {
   /** Seconds since the beginning. */
@@ -22,10 +22,10 @@ export interface Sample {
 }
 
 /** Samples once a second until `stop`. */
-export function startSampler(stage: Stage, load: Load): { readonly samples: Sample[]; stop(): void } {
+export function startSampler(service: Service, load: Load): { readonly samples: Sample[]; stop(): void } {
   const samples: Sample[] = [];
-  const redis = connectRedisAt(stage.redisUrl);
-  const parts = [...stage.workers, stage.flush, stage.redis, stage.clickhouse];
+  const redis = connectRedisAt(service.redisUrl);
+  const parts = [...service.workers, service.flush, service.redis, service.clickhouse];
   const timer = setInterval(async () => {
     const at = load.seconds.length - 2; // the last one that is whole
     const second = load.seconds[at];

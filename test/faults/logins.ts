@@ -1,35 +1,35 @@
 // Traffic of people who log in: guests who become customers, customers on several devices, devices that pass from one
-// customer to another. Each household does one thing after another, so that its book says where every visit and
-// every item belongs; any number of households go on beside each other.
+// customer to another. Each group of sessions and customers sends one request at a time, so that the profile of every visit
+// and item is known; groups run beside each other.
 //
 // A login that gets no 200 is sent until it gets one: logins are idempotent. What was not acknowledged otherwise
 // (a visit, an item) may have been done or not. Where even the connection broke it may still be on its way, and the
-// household rests for longer than the service's own deadline before it goes on.
+// group rests for longer than the service's own deadline before it goes on.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
 import type { Caller } from './caller.js';
 import { type Entry, ITEM } from './load.js';
 
-export interface HouseholdsSpec {
+export interface LoginsSpec {
   readonly caller: Caller;
   readonly seed: number;
-  readonly households: number;
-  /** Milliseconds that a household rests after an answer. */
+  readonly groups: number;
+  /** Milliseconds that a group rests after an answer. */
   readonly restMs: number;
 }
 
-export type Who = { readonly sessionId: string } | { readonly customerId: string };
+export type Identity = { readonly sessionId: string } | { readonly customerId: string };
 
 /** What one profile must hold in the end. */
-export interface Belongings {
+export interface ExpectedProfile {
   /** The customer that it belongs to. */
   owner: string | undefined;
   /** By handle. */
   readonly visits: Map<string, Entry>;
   /** By product. */
   readonly items: Map<string, Entry>;
-  readonly identities: Who[];
+  readonly identities: Identity[];
 }
 
 export const HANDLES = ['h0', 'h1', 'h2'];
@@ -40,7 +40,7 @@ const LOGIN_MS = 20_000;
 const ACTIVE_SESSIONS = 4;
 const ACTIVE_CUSTOMERS = 3;
 
-export class Households {
+export class LoginTraffic {
   /** Of items, as in Load. */
   readonly events = new Map<string, Entry>();
   /** None of these is checked by its session alone. */
@@ -49,17 +49,17 @@ export class Households {
   /** Logins by what they did. */
   readonly logins = { first: 0, adopted: 0, merged: 0, moved: 0, nothing: 0 };
 
-  readonly #spec: HouseholdsSpec;
-  readonly #profiles = new Set<Belongings>();
+  readonly #spec: LoginsSpec;
+  readonly #profiles = new Set<ExpectedProfile>();
   #until = Number.POSITIVE_INFINITY;
   #done: Promise<unknown>;
 
-  constructor(spec: HouseholdsSpec) {
+  constructor(spec: LoginsSpec) {
     this.#spec = spec;
-    this.#done = Promise.all(Array.from({ length: spec.households }, (_, i) => this.#live(i)));
+    this.#done = Promise.all(Array.from({ length: spec.groups }, (_, i) => this.#run(i)));
   }
 
-  get profiles(): readonly Belongings[] {
+  get profiles(): readonly ExpectedProfile[] {
     return [...this.#profiles];
   }
 
@@ -69,41 +69,41 @@ export class Households {
     await this.#done;
   }
 
-  async #live(number: number): Promise<void> {
-    const household = new Household(number, createRandom(this.#spec.seed * 1_000 + number), this.#profiles);
+  async #run(number: number): Promise<void> {
+    const group = new SessionGroup(number, createRandom(this.#spec.seed * 1_000 + number), this.#profiles);
     while (performance.now() < this.#until) {
-      await this.#act(household, household.random.next());
+      await this.#step(group, group.random.next());
       await sleep(this.#spec.restMs);
     }
   }
 
-  async #act(household: Household, dice: number): Promise<void> {
-    if (dice < 0.5) return await this.#visit(household);
-    if (dice < 0.7) return await this.#item(household);
-    return await this.#login(household, dice < 0.8);
+  async #step(group: SessionGroup, dice: number): Promise<void> {
+    if (dice < 0.5) return await this.#visit(group);
+    if (dice < 0.7) return await this.#item(group);
+    return await this.#login(group, dice < 0.8);
   }
 
-  async #visit(household: Household): Promise<void> {
-    const who = household.anybody();
-    const entry = household.visitsOf(household.profileOf(who), household.random.pick(HANDLES));
+  async #visit(group: SessionGroup): Promise<void> {
+    const who = group.anybody();
+    const entry = group.visitsOf(group.profileOf(who), group.random.pick(HANDLES));
     await this.#call('/product/visit', { identity: who, productHandle: entry.handle }, entry);
   }
 
-  async #item(household: Household): Promise<void> {
-    const who = household.anybody();
-    const productId = household.nextProduct();
+  async #item(group: SessionGroup): Promise<void> {
+    const who = group.anybody();
+    const productId = group.nextProduct();
     const entry: Entry = { sent: 0, acknowledged: 0 };
-    household.profileOf(who).items.set(productId, entry);
+    group.profileOf(who).items.set(productId, entry);
     this.events.set(productId, entry);
     await this.#call('/item/add', { ...ITEM, identity: who, productId }, entry);
   }
 
   /** Both ids in one request, by itself or with a visit. */
-  async #login(household: Household, withVisit: boolean): Promise<void> {
-    const { identity, did, profile } = household.login();
+  async #login(group: SessionGroup, withVisit: boolean): Promise<void> {
+    const { identity, did, profile } = group.login();
     this.logins[did]++;
     if (withVisit) {
-      const entry = household.visitsOf(profile, household.random.pick(HANDLES));
+      const entry = group.visitsOf(profile, group.random.pick(HANDLES));
       if (await this.#call('/product/visit', { identity, productHandle: entry.handle }, entry)) return;
     }
     // Also when all is over: until then it is not known where the session is.
@@ -122,17 +122,17 @@ export class Households {
   }
 }
 
-/** Where everybody of a household belongs, as the contract's table of identities says. */
-class Household {
+/** The profile of each session and customer, as the contract's table of identities says. */
+class SessionGroup {
   readonly random: Random;
   readonly #name: string;
-  readonly #all: Set<Belongings>;
-  readonly #sessions = new Map<string, Belongings>();
-  readonly #customers = new Map<string, Belongings>();
+  readonly #all: Set<ExpectedProfile>;
+  readonly #sessions = new Map<string, ExpectedProfile>();
+  readonly #customers = new Map<string, ExpectedProfile>();
   #born = 0;
   #products = 0;
 
-  constructor(number: number, random: Random, all: Set<Belongings>) {
+  constructor(number: number, random: Random, all: Set<ExpectedProfile>) {
     this.random = random;
     this.#name = `home${number}`;
     this.#all = all;
@@ -143,11 +143,11 @@ class Household {
   }
 
   /** One of the sessions and customers that are about, or a new one. */
-  anybody(): Who {
+  anybody(): Identity {
     return this.random.chance(0.7) ? { sessionId: this.#session() } : { customerId: this.#customer() };
   }
 
-  profileOf(who: Who): Belongings {
+  profileOf(who: Identity): ExpectedProfile {
     const [of, id] =
       'sessionId' in who
         ? ([this.#sessions, who.sessionId] as const)
@@ -160,7 +160,7 @@ class Household {
     return made;
   }
 
-  visitsOf(profile: Belongings, handle: string): Entry & { readonly handle: string } {
+  visitsOf(profile: ExpectedProfile, handle: string): Entry & { readonly handle: string } {
     const found = profile.visits.get(handle) ?? { handle, sent: 0, acknowledged: 0 };
     profile.visits.set(handle, found);
     return found as Entry & { readonly handle: string };
@@ -191,7 +191,7 @@ class Household {
     return { identity, did: ofSession === undefined ? 'first' : 'moved', profile } as const;
   }
 
-  #merge(from: Belongings, into: Belongings): void {
+  #merge(from: ExpectedProfile, into: ExpectedProfile): void {
     for (const [handle, { sent, acknowledged }] of from.visits) {
       const entry = this.visitsOf(into, handle);
       entry.sent += sent;
@@ -205,8 +205,8 @@ class Household {
     this.#all.delete(from);
   }
 
-  #make(owner: string | undefined): Belongings {
-    const made: Belongings = { owner, visits: new Map(), items: new Map(), identities: [] };
+  #make(owner: string | undefined): ExpectedProfile {
+    const made: ExpectedProfile = { owner, visits: new Map(), items: new Map(), identities: [] };
     this.#all.add(made);
     return made;
   }
@@ -221,6 +221,6 @@ class Household {
   }
 }
 
-function indexOf(identities: readonly Who[], sessionId: string): number {
+function indexOf(identities: readonly Identity[], sessionId: string): number {
   return identities.findIndex((who) => 'sessionId' in who && who.sessionId === sessionId);
 }

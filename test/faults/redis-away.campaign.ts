@@ -1,21 +1,21 @@
-// Redis frozen and Redis stopped, under load: everybody gets an answer within a second, memory stays as it
-// is, the service is back within two seconds of Redis, and what got 503 is not applied late.
+// Redis frozen and Redis stopped for long, under load: every request is answered within a second, memory stays as it
+// is, the service is back within two seconds of Redis, and what got 503 is not applied late. Times are for a quiet
+// machine; kills.test.ts and test/http/unavailable.test.ts ask the same without them.
 
 import { readFile } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { median } from '../../bench/statistics.js';
-import { until } from '../harness/until.js';
-import { FULL, KEY, openStage, type Part, programPart, type Stage, signal } from './stage.js';
+import { FULL, KEY, openService, type Part, programPart, type Service, signal } from './service.js';
 
 const AWAY_MS = FULL ? 60_000 : 6_000;
 /** Beyond what a heap grows and shrinks by between two collections. */
 const GROWTH_MB = 64;
 const AT_ONCE_MS = 100;
 
-const stage = await openStage({ fsync: 'always' });
-t.teardown(() => stage.stop());
+const service = await openService({ fsync: 'always' });
+t.teardown(() => service.stop());
 
 async function megabytes({ pid }: Part): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
@@ -23,7 +23,7 @@ async function megabytes({ pid }: Part): Promise<number> {
 }
 
 const visit = (sessionId: string) =>
-  fetch(`${stage.url}/product/visit?count=true`, {
+  fetch(`${service.url}/product/visit?count=true`, {
     method: 'POST',
     headers: { 'x-api-key': KEY, 'content-type': 'application/json' },
     body: JSON.stringify({ identity: { sessionId }, productHandle: 'x' }),
@@ -33,10 +33,9 @@ async function expectNoHang(
   t: Test,
   { away, back, round }: { away: () => Promise<void>; back: () => Promise<void>; round: number },
 ): Promise<void> {
-  const [worker] = stage.workers as [Part];
-  const load = stage.load({ seed: round, name: `a${round}`, connections: 40, restMs: 2 });
-  await sleep(2_000);
-  await until('it is under load', () => load.acknowledged > 100);
+  const [worker] = service.workers as [Part];
+  const load = service.load({ seed: round, name: `a${round}`, connections: 40, restMs: 2 });
+  await load.untilServed(100);
   const before = await megabytes(worker);
 
   await away();
@@ -51,7 +50,7 @@ async function expectNoHang(
   const pinging = (async () => {
     while (!isOver.signal.aborted) {
       const began = performance.now();
-      await (await fetch(`${stage.url}/healthz`)).text();
+      await (await fetch(`${service.url}/healthz`)).text();
       pings.push(performance.now() - began);
       await sleep(20);
     }
@@ -92,33 +91,33 @@ async function expectNoHang(
   t.comment(String(load));
   const answer = (await (await visit(`late${round}`)).json()) as { count: number };
   t.equal(answer.count, 1, 'no visit that got 503 was applied late');
-  await stage.exact(t, ...loads, load);
+  await service.exact(t, ...loads, load);
   loads.push(load);
 }
 
-const loads: ReturnType<Stage['load']>[] = [];
+const loads: ReturnType<Service['load']>[] = [];
 
 t.test('Redis is frozen', { timeout: 300_000 }, (t) =>
   expectNoHang(t, {
     round: 1,
-    away: async () => signal(stage.redis, 'SIGSTOP'),
-    back: async () => signal(stage.redis, 'SIGCONT'),
+    away: async () => signal(service.redis, 'SIGSTOP'),
+    back: async () => signal(service.redis, 'SIGCONT'),
   }),
 );
 
 t.test('Redis is stopped', { timeout: 300_000 }, (t) =>
-  expectNoHang(t, { round: 2, away: () => stage.redis.stop(), back: () => stage.redis.start() }),
+  expectNoHang(t, { round: 2, away: () => service.redis.stop(), back: () => service.redis.start() }),
 );
 
 t.test('a worker that is started while Redis is frozen waits for it, some seconds', async (t) => {
   const worker = programPart('serve', 'serve', {
-    REDIS_URL: stage.redisUrl,
+    REDIS_URL: service.redisUrl,
     HOST: '127.0.0.1',
     PORT: '0',
   });
   t.teardown(() => worker.stop());
-  signal(stage.redis, 'SIGSTOP');
-  const thawed = sleep(2_000).then(() => signal(stage.redis, 'SIGCONT'));
+  signal(service.redis, 'SIGSTOP');
+  const thawed = sleep(2_000).then(() => signal(service.redis, 'SIGCONT'));
   await worker.start();
   await thawed;
 });

@@ -1,4 +1,5 @@
-// kill -9 of `wishmeter start` itself, under load, and started again at once on the same data. FAULTS=full: 5 times.
+// kill -9 of `wishmeter start` itself, under load, and a start on the same data at once: nothing is lost or twice.
+// FAULTS=full: 5 times. (kills.test.ts kills all processes of the service at once.)
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -9,7 +10,7 @@ import { tempDir } from '../cli/wishmeter.js';
 import { needsProc } from '../harness/needs.js';
 import { Load } from './load.js';
 import { expectExact } from './reconcile.js';
-import { FULL, KEY, SEED } from './stage.js';
+import { FULL, KEY, SEED } from './service.js';
 
 const TIMES = FULL ? 5 : 2;
 
@@ -34,9 +35,9 @@ t.test(`kill -9 of start, ${TIMES} times, SEED=${SEED}`, { timeout: 300_000, ...
     service = await started(t, dir, env);
     await load.untilServed();
   }
-  await sleep(500);
+  await load.untilServed(200);
   await load.stop();
-  t.ok(load.acknowledged > 200, String(load));
+  t.comment(String(load));
   const redisUrl = `redis://localhost/?path=${encodeURIComponent(`${dir}/redis/redis.sock`)}`;
   await expectExact(t, [load], { url, key: KEY, redisUrl, clickhouseUrl: service.clickhouseUrl });
   t.equal((await service.stop()).code, 0);

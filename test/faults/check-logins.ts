@@ -1,12 +1,12 @@
-// The reckoning of households: every identity is where its book says, and only there, with all that was acknowledged
-// and no more than was sent. A visitor without an answer by then is locked out, which is the worst of all faults.
+// Compares the profiles that LoginTraffic expects with what the service answers: every identity reaches its profile and
+// no other one, with everything that was acknowledged and nothing that was not sent. An identity that gets no answer is locked out.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { type Belongings, HANDLES, type Who } from './households.js';
+import { type ExpectedProfile, HANDLES, type Identity } from './logins.js';
 import type { Places } from './reconcile.js';
 
-export interface HouseholdReckoning {
+export interface LoginsReport {
   readonly identities: number;
   readonly profiles: number;
   readonly visits: { sent: number; acknowledged: number; counted: number };
@@ -15,8 +15,8 @@ export interface HouseholdReckoning {
   readonly wrong: readonly string[];
 }
 
-/** No fault is left by now: an identity that is not answered in so long is locked out. */
-const PATIENCE_MS = 10_000;
+/** All faults are over by now: an identity without an answer within this time is locked out. */
+const LOCKED_OUT_MS = 10_000;
 const READERS = 16;
 
 type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<Record<string, unknown>>;
@@ -24,7 +24,7 @@ type Ask = (method: 'GET' | 'POST', path: string, body?: object) => Promise<Reco
 /** A service's answers, asked for again for a while where there is none. @throws with the last status */
 function asker({ url, key }: Places): Ask {
   return async (method, path, body) => {
-    const deadline = performance.now() + PATIENCE_MS;
+    const deadline = performance.now() + LOCKED_OUT_MS;
     for (;;) {
       const answer = await fetch(url + path, {
         method,
@@ -54,13 +54,13 @@ async function each<T>(
 }
 
 /**
- * Who can no longer read, list and visit. Counts under a handle of its own.
+ * Finds identities that can no longer read, list and visit. Counts visits of a handle of its own.
  * @returns what each of them was answered last, in words
  */
-export async function findLockedOut(identities: readonly Who[], places: Places): Promise<string[]> {
+export async function findLockedOut(identities: readonly Identity[], places: Places): Promise<string[]> {
   const lockedOut: string[] = [];
   const ask = asker(places);
-  const probe = async (identity: Who) => {
+  const probe = async (identity: Identity) => {
     await ask('GET', `/product/visit?${new URLSearchParams({ ...identity, productHandle: 'probe' })}`);
     await ask('POST', '/item/list', { identity });
     await ask('POST', '/product/visit', { identity, productHandle: 'probe' });
@@ -72,27 +72,27 @@ export async function findLockedOut(identities: readonly Who[], places: Places):
 }
 
 /** Call when nothing waits in the stream any more, and no visitor is locked out. */
-export async function reckonHouseholds(
-  profiles: readonly Belongings[],
+export async function checkLogins(
+  profiles: readonly ExpectedProfile[],
   places: Places,
-): Promise<HouseholdReckoning> {
+): Promise<LoginsReport> {
   const wrong: string[] = [];
   const tell = (what: string) => wrong.length < 50 && wrong.push(what);
   const ask = asker(places);
   const visits = { sent: 0, acknowledged: 0, counted: 0 };
   const items = { sent: 0, acknowledged: 0, listed: 0 };
   const profileIds = new Map<string, string>();
-  const homes = new Map<string, string>();
+  const profileOfItem = new Map<string, string>();
   let identities = 0;
 
-  const reckon = async (profile: Belongings) => {
+  const check = async (profile: ExpectedProfile) => {
     const names = profile.identities.map((who) => Object.values(who).join());
     const name = names.join(' = ');
     const [one] = profile.identities;
     // All sessions of an unknown customer's profile may have moved on: then no identity names it any more.
     if (one === undefined) return;
     identities += profile.identities.length;
-    const read = (who: Who, productHandle: string) =>
+    const read = (who: Identity, productHandle: string) =>
       ask('GET', `/product/visit?${new URLSearchParams({ ...who, productHandle })}`);
 
     const ids = await Promise.all(
@@ -122,23 +122,23 @@ export async function reckonHouseholds(
     for (const [productId, { sent, acknowledged }] of profile.items) {
       items.sent += sent;
       items.acknowledged += acknowledged;
-      if (acknowledged > 0) homes.set(productId, profileId);
+      if (acknowledged > 0) profileOfItem.set(productId, profileId);
       if (acknowledged > 0 && !listed.has(productId)) tell(`${name} lost item ${productId}`);
     }
   };
-  await each(profiles, reckon, ({ identities }, { message }) =>
-    tell(`${JSON.stringify(identities)} can't be reckoned: ${message}`),
+  await each(profiles, check, ({ identities }, { message }) =>
+    tell(`${JSON.stringify(identities)} can't be checked: ${message}`),
   );
 
   for (const [productId, profileId] of await eventsByVisitor(places)) {
-    const home = homes.get(productId);
-    if (home !== undefined && home !== profileId)
-      tell(`the event of ${productId} is shown under ${profileId}, its visitor is ${home}`);
+    const expected = profileOfItem.get(productId);
+    if (expected !== undefined && expected !== profileId)
+      tell(`the event of ${productId} is shown under ${profileId}, its visitor is ${expected}`);
   }
   return { identities, profiles: profileIds.size, visits, items, wrong };
 }
 
-/** Product and present profile of each event of a household. */
+/** Product and current profile of each event of the login traffic. */
 async function eventsByVisitor({ clickhouseUrl }: Places): Promise<[string, string][]> {
   const clickhouse = createClickHouse(clickhouseUrl, 'wishmeter');
   try {

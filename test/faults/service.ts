@@ -1,7 +1,6 @@
-// The whole service in processes of its own, each of which a test may kill, freeze and start again: Redis,
-// ClickHouse, `serve` workers on one port, `flush`. Only the test brings back what was killed. It
-// needs no back-off for it. Both databases may stand behind a proxy that fails on purpose.
-
+// The whole service in separate processes, which a test may kill, freeze and start again: Redis, ClickHouse,
+// `serve` workers on one port, `flush`. Only the test starts what it killed, so no back-off is needed.
+// Either database may stand behind a proxy that injects faults.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +23,7 @@ export const SEED = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 /** REDIS_TIMEOUT_MS for tests that ask for no 503 at all: the most, since this machine may stall. */
 export const MOST_PATIENT_MS = '900';
 
-export interface StageSpec {
+export interface ServiceSpec {
   readonly workers?: number;
   readonly fsync?: 'everysec' | 'always';
   /** Settings of `serve` and `flush`. */
@@ -51,7 +50,7 @@ export interface Part {
   stop(): Promise<void>;
 }
 
-export interface Stage extends Places {
+export interface Service extends Places {
   readonly redis: Part;
   readonly clickhouse: Part;
   readonly workers: readonly Part[];
@@ -64,8 +63,8 @@ export interface Stage extends Places {
   stop(): Promise<void>;
 }
 
-export async function openStage(spec: StageSpec = {}): Promise<Stage> {
-  const dir = await mkdtemp(join(tmpdir(), 'wm-stage-'));
+export async function openService(spec: ServiceSpec = {}): Promise<Service> {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-service-'));
   const redis =
     spec.redis ??
     databasePart('redis', () =>
@@ -92,7 +91,7 @@ export async function openStage(spec: StageSpec = {}): Promise<Stage> {
     HOST: '127.0.0.1',
     PORT: String(port),
     FLUSH_INTERVAL_MS: '50',
-    FLUSH_OWNER: 'stage',
+    FLUSH_OWNER: 'flusher',
     DATA_DIR: dir,
     ...spec.env,
   };
@@ -125,7 +124,7 @@ export async function openStage(spec: StageSpec = {}): Promise<Stage> {
     logs: () =>
       runs.flatMap((run) => run.stdout().split('\n')).filter((line) => /^\{"level":[456]0/.test(line)),
     load: (changes) =>
-      new Load({ url: () => url, key: KEY, seed: 1, connections: 24, restMs: 5, ...changes }),
+      new Load({ url: () => url, key: KEY, seed: 1, connections: 12, restMs: 10, ...changes }),
     exact: (t, ...loads) => expectExact(t, loads, places),
     stop,
   };
