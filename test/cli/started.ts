@@ -63,7 +63,7 @@ export async function started(t: Teardown, dir: string, env: NodeJS.ProcessEnv =
 }
 
 /** Waits until no process of this folder lives. @throws where one stays */
-export async function nothingLeft(dir: string, withinMs = 15_000): Promise<void> {
+export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void> {
   try {
     await until(`nothing of ${dir} is left`, async () => (await processesOf(dir)).length === 0, withinMs);
   } catch {
