@@ -1,5 +1,5 @@
 // README.md and docs/ say what is: their tables are those of the code, their curl lines work as they stand, and what they
-// link to is there. UPDATE_DOCS=1 writes tables and answers anew.
+// link to is there. docs/privacy.md has every kind of key and every column, and nothing else. UPDATE_DOCS=1 writes tables and answers anew.
 
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -7,8 +7,10 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { createClickHouse } from '../src/clickhouse/client.js';
-import { migrate } from '../src/clickhouse/migrate.js';
+import { VISITOR_TABLES } from '../src/clickhouse/erase.js';
+import { loadMigrations, migrate } from '../src/clickhouse/migrate.js';
 import { SETTINGS } from '../src/config.js';
+import { createKeys } from '../src/redis/keys.js';
 import { KEY, startApp } from './harness/app.js';
 import { startTestClickHouse } from './harness/clickhouse.js';
 import { startTestRedis } from './harness/redis.js';
@@ -180,3 +182,54 @@ function masked(text: string): string {
     .replace(/"(addedAt|updatedAt)":"[^"]+"/g, '"$1":"…"')
     .trim();
 }
+
+const [ofRedis = '', ofClickHouse = ''] = readFileSync('docs/privacy.md', 'utf8').split('## ClickHouse');
+const rowsOf = (text: string) =>
+  [...text.matchAll(/^\| `(\w+)` \|(.*)\|$/gm)].map(([, name = '', rest = '']) => ({
+    name,
+    cells: rest.split(' | ').map((cell) => cell.trim()),
+  }));
+
+/** Columns of each table, as the migrations make them. */
+function schema(): Map<string, Set<string>> {
+  const tables = new Map<string, Set<string>>();
+  for (const { sql } of loadMigrations()) {
+    for (const [, name = '', body = ''] of sql.matchAll(
+      /CREATE TABLE (?:IF NOT EXISTS )?\{database\}\.(\w+)\s*\(\n(.*?)\n\)/gs,
+    )) {
+      const columns = [...body.matchAll(/^ {4}([a-z_]+) [A-Z]/gm)].map(([, column = '']) => column);
+      tables.set(name, new Set(columns));
+    }
+    for (const [, name = '', body = ''] of sql.matchAll(/ALTER TABLE \{database\}\.(\w+)(.*?);/gs))
+      for (const [, column = ''] of body.matchAll(/ADD COLUMN (?:IF NOT EXISTS )?(\w+)/g))
+        tables.get(name)?.add(column);
+  }
+  return tables;
+}
+
+t.test('docs/privacy.md lists every kind of key, with its retention and its readers', async (t) => {
+  const rows = rowsOf(ofRedis);
+  const kinds = Object.keys(createKeys('wm'));
+  t.same(rows.map(({ name }) => name).sort(), kinds.sort());
+  for (const { name, cells } of rows) {
+    t.equal(cells.length, 3, name);
+    t.notOk(cells.includes(''), `${name} has no empty cell`);
+  }
+});
+
+t.test('docs/privacy.md has every column of every table', async (t) => {
+  const told = rowsOf(ofClickHouse).map(({ name, cells: [columns = ''] }) => [
+    name,
+    [...columns.matchAll(/`(\w+)`/g)].map(([, column]) => column).sort(),
+  ]);
+  const there = [...schema()].map(([name, columns]) => [name, [...columns].sort()]);
+  t.ok(there.length >= 2, 'the migrations were read');
+  t.same(told.sort(), there.sort());
+});
+
+t.test('every table with rows of visitors is erased from', async (t) => {
+  const ofVisitors = [...schema()]
+    .filter(([, columns]) => ['profile_id', 'old_id', 'visitor', 'old'].some((name) => columns.has(name)))
+    .map(([name]) => name);
+  t.same(VISITOR_TABLES.map(({ name }) => name).sort(), ofVisitors.sort());
+});

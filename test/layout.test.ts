@@ -1,8 +1,8 @@
-// The import rules, and the rule on which file may touch `process`: the real tree keeps them, and each
-// planted violation is found. Without the second half a rule with a typing mistake would pass for ever.
+// The import rules, and the lint rules that are ours: the real tree keeps them, and each planted violation is found.
+// Without the second half a rule with a typing mistake would pass for ever.
 
 import { execFile } from 'node:child_process';
-import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import t, { type Test } from 'tap';
@@ -41,6 +41,16 @@ async function planted(t: Test, files: Readonly<Record<string, string>>): Promis
   }
   await symlink(resolve('node_modules'), join(root, 'node_modules'));
   for (const [file, source] of Object.entries(files)) await writeFile(join(root, file), source);
+  return root;
+}
+
+/** A tree that has the rules, and these sources in files of a folder, and nothing else. */
+async function plantedAlone(t: Test, folder: string, sources: readonly string[]): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), 'wm-layout-'));
+  t.teardown(() => rm(root, { recursive: true, force: true }));
+  await cp('.ci', join(root, '.ci'), { recursive: true });
+  await mkdir(join(root, folder), { recursive: true });
+  for (const [i, source] of sources.entries()) await writeFile(join(root, folder, `planted-${i}.ts`), source);
   return root;
 }
 
@@ -87,9 +97,34 @@ t.test('planted violations of every import rule are found', async (t) => {
 t.test('only src/main.ts and src/embedded touch process', async (t) => {
   const { ok, output } = await lint('.', 'src');
   t.ok(ok, output);
-  for (const source of ['export const pid = process.pid;\n', "export { pid } from 'node:process';\n"]) {
-    const verdict = await lint(await planted(t, { 'src/redis/planted.ts': source }), 'src/redis/planted.ts');
+  const sources = ['export const pid = process.pid;\n', "export { pid } from 'node:process';\n"];
+  const root = await plantedAlone(t, 'src/redis', sources);
+  for (const [i, source] of sources.entries()) {
+    const verdict = await lint(root, `src/redis/planted-${i}.ts`);
     t.notOk(verdict.ok, source);
     t.match(verdict.output, 'Only src/main.ts and src/embedded touch the process');
   }
+});
+
+t.test('no assertion of a test has an upper bound on a duration', async (t) => {
+  const TEST = (assertion: string) => `import t from 'tap';
+const began = performance.now();
+const ms = performance.now() - began;
+const row = 5;
+t.test('a test', async (t) => {
+  ${assertion};
+});
+`;
+  const refused = [
+    't.ok(performance.now() - began < 200)',
+    't.ok(2_000 >= ms)',
+    "t.equal(ms < 200, true, 'soon')",
+    't.ok(Math.abs(row - Date.now()) <= 200)',
+  ];
+  const accepted = ['t.ok(ms >= 200)', 't.ok(row >= began && row <= Date.now())', 't.ok(row < 300)'];
+  const root = await plantedAlone(t, 'test', [...refused, ...accepted].map(TEST));
+  const isRefused = async (i: number) =>
+    (await lint(root, `test/planted-${i}.ts`)).output.includes('No upper bound on a duration in a test');
+  for (const [i, assertion] of refused.entries()) t.ok(await isRefused(i), assertion);
+  for (const [i, assertion] of accepted.entries()) t.notOk(await isRefused(refused.length + i), assertion);
 });

@@ -81,9 +81,11 @@ t.test('there are new sessions for all rounds that may be run', async (t) => {
   const dir = t.testdir();
   for (const ROUNDS of ['1', '3', '4']) {
     const settings = { ...readSettings({ ROUNDS }), visitors: 1 };
+    t.ok(mostRounds(settings) >= settings.rounds * 1.5);
+    // Each is a file of some hundred megabytes.
+    if (ROUNDS !== '1') continue;
     const { size } = new Pools(dir, settings).get('cold');
     t.ok(size >= WARM_UP + 2 * COLD_PER_SLICE * mostRounds(settings), ROUNDS);
-    t.ok(mostRounds(settings) >= settings.rounds * 1.5);
   }
 });
 

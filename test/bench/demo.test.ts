@@ -1,4 +1,5 @@
-// The demo's proof can fail: it is shown wrong answers here, and a small afternoon that goes well.
+// The demo: its proof can fail, as wrong answers show; a small afternoon goes well; and its history is marked as such, with
+// something to show in each of the dashboard's views.
 
 import t from 'tap';
 import { runAfternoon } from '../../bench/demo/afternoon.js';
@@ -6,15 +7,20 @@ import { createAnalyst } from '../../bench/demo/analyst.js';
 import { CATALOGUE, type Product } from '../../bench/demo/catalogue.js';
 import { Check } from '../../bench/demo/check.js';
 import { Belongings, Diary, type EventColumns } from '../../bench/demo/diary.js';
+import { DAYS, makeHistory } from '../../bench/demo/history.js';
 import { createHttpShop } from '../../bench/demo/http-shop.js';
 import { compareEvents, compareMerges, compareRevenue } from '../../bench/demo/proof.js';
 import { reachService } from '../../bench/demo/service.js';
 import type { Listed } from '../../bench/demo/shop.js';
 import type { StoredEvents } from '../../bench/demo/stored.js';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { migrate } from '../../src/clickhouse/migrate.js';
+import { PANELS, statementOf } from '../../src/dashboard/panels.js';
 import { KEY, startApp } from '../harness/app.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 
-const VISITORS = 150;
+const VISITORS = 40;
 
 const product = CATALOGUE[0] as Product;
 const wish = { product, variantId: product.variantId, quantity: 1 };
@@ -150,4 +156,40 @@ t.test('a small afternoon on a real service is all true', async (t) => {
   t.equal(left, VISITORS);
   for (const { sentence, wrong } of findings) t.same(wrong, [], sentence);
   t.equal(findings.length, 9);
+});
+
+t.test('the history is weeks, with every row marked, and the same when it is made again', async (t) => {
+  const server = await startTestClickHouse();
+  t.teardown(() => server.stop());
+  const admin = createClickHouse(server.url);
+  t.teardown(() => admin.close());
+  await migrate(admin, 'demo');
+  const client = createClickHouse(server.url, 'demo');
+  t.teardown(() => client.close());
+  const ask = async (query: string) =>
+    (await (await client.query({ query, format: 'JSONEachRow' })).json()) as Record<string, unknown>[];
+  const now = Date.UTC(2026, 2, 1, 12);
+  const counts = () =>
+    ask(
+      'SELECT (SELECT count() FROM visits) AS visits, (SELECT count() FROM events) AS events, (SELECT count() FROM purchases) AS lines',
+    );
+  await makeHistory(client, now);
+  const [first] = await counts();
+  t.ok(Number(first?.visits) > 50_000, `${first?.visits} visits`);
+  t.ok(Number(first?.lines) > 300, `${first?.lines} lines of orders`);
+  await makeHistory(client, now);
+  t.same(await counts(), [first], 'nothing twice');
+  for (const table of ['visits', 'events', 'purchases'])
+    t.same(
+      await ask(
+        `SELECT count() AS n, countIf(occurred_at >= '2026-03-01') AS today FROM ${table} WHERE NOT startsWith(profile_id, 'demo.') OR occurred_at >= '2026-03-01'`,
+      ),
+      [{ n: 0, today: 0 }],
+      table,
+    );
+  t.same(await ask('SELECT uniqExact(toDate(occurred_at)) AS days FROM visits'), [{ days: DAYS }]);
+  for (const panel of PANELS) {
+    const rows = await ask(statementOf(panel, { from: '2026-02-01', to: '2026-02-28' }));
+    t.ok(rows.length > 0, panel.name);
+  }
 });

@@ -1,13 +1,17 @@
-// `serve` told to stop: it says so, answers on, and breaks no connection.
+// `serve` that is stopped: it says so, answers on, and breaks no connection, by itself and behind the real nginx.
 
 import { Agent } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { startTestRedis } from '../harness/redis.js';
-import { restartInTurn, startTwo } from './rolling-restart.js';
-import { ask, putUnderLoad } from './shop-under-load.js';
+import { Wire } from '../harness/wire.js';
+import { needsNginx, startNginx } from './nginx.js';
+import { restartUnderLoad, startServes } from './rolling-restart.js';
+import { ask } from './shop-under-load.js';
 import { runWishmeter, STOPPED_ONCE_READY, spawnWishmeter, until } from './wishmeter.js';
+
+const redis = await startTestRedis();
+t.teardown(() => redis.stop());
 
 const VISIT = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'x' });
 
@@ -21,8 +25,6 @@ const ASKED = [
 t.test(
   'one that drains is not ready and goes on; then it takes no connection and closes those it has',
   async (t) => {
-    const redis = await startTestRedis();
-    t.teardown(() => redis.stop());
     const port = await freePort();
     const drainMs = 3_000;
     const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
@@ -68,8 +70,6 @@ function keptConnection(t: Test): Agent {
 }
 
 t.test('a second signal ends the drain at once', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
   const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '30000' };
   const serving = spawnWishmeter({ args: ['serve'], env });
   await until('it serves', () => serving.stdout().includes('"serving"'));
@@ -80,21 +80,55 @@ t.test('a second signal ends the drain at once', async (t) => {
 });
 
 t.test('a signal in the moment in which it says that it serves stops it in order', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
   const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '0', ...STOPPED_ONCE_READY };
   const { ended } = runWishmeter(t, { args: ['serve'], env });
   t.match(await ended, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' });
 });
 
-t.test(
-  'two on one port, restarted in turn, twice: clients that keep connections notice nothing',
-  async (t) => {
-    const { port, parts } = await startTwo(t);
-    const load = putUnderLoad(port, 16);
-    await sleep(300);
-    for (let round = 0; round < 2; round++) await restartInTurn(parts);
-    await sleep(300);
-    t.ok((await load.expectExact(t)) > 500);
-  },
-);
+t.test('two on one port that are restarted in turn', async (t) => {
+  const { port, parts } = await startServes(t, 2, { TRUST_PROXY: '1', RATE_LIMIT: '0' });
+
+  await t.test('clients that keep connections notice nothing', (t) => restartUnderLoad(t, port, parts));
+
+  await t.test('behind nginx, with deploy/nginx.conf', needsNginx(), async (t) => {
+    const nginx = await startNginx(t, port);
+
+    t.test('clients notice nothing either', (t) => restartUnderLoad(t, nginx, parts, 'of-nginx'));
+
+    t.test('header lines with an empty name hide none of the others', async (t) => {
+      for (const line of [': x', ':', ': content-length: 0', ' : x']) {
+        const wire = await Wire.open(t, nginx);
+        const headers = [
+          `host: x`,
+          line,
+          `content-length: ${VISIT.length}`,
+          'x-request-id: hidden',
+          'connection: close',
+        ];
+        wire.send(`POST /product/visit HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n${VISIT}`);
+        const said = await wire.ended();
+        const isServed = said.startsWith('HTTP/1.1 200 ') && said.includes('x-request-id: hidden');
+        t.ok(isServed || said.startsWith('HTTP/1.1 400 '), `${JSON.stringify(line)}: ${said}`);
+      }
+    });
+
+    t.test('without its line on HTTP 1.1 no request is taken', async (t) => {
+      const old = await startNginx(t, port, (conf) => conf.replace('proxy_http_version 1.1;', ''));
+      t.equal((await ask(old, undefined, 'GET', '/healthz')).status, 505);
+    });
+  });
+});
+
+t.test('RATE_LIMIT counts by the address of the client that called nginx', needsNginx(), async (t) => {
+  const { port } = await startServes(t, 1, { TRUST_PROXY: '1', RATE_LIMIT: '1' });
+  const nginx = await startNginx(t, port);
+  const visits = async (from: string, headers: (i: number) => Record<string, string> = () => ({})) => {
+    const all = Array.from({ length: 20 }, (_, i) =>
+      ask(nginx, undefined, 'POST', '/product/visit', VISIT, headers(i), from),
+    );
+    return (await Promise.all(all)).map(({ status }) => status);
+  };
+  const forged = await visits('127.0.0.2', (i) => ({ 'x-forwarded-for': `203.0.113.${i}` }));
+  t.ok(forged.includes(429), 'a forged X-Forwarded-For changes nothing');
+  t.equal((await visits('127.0.0.3'))[0], 200, 'another address');
+});

@@ -1,25 +1,28 @@
-// Clients that keep their connections and visit without a rest, and a reckoning at the end: every request was answered
-// with 200, and every visit is counted once.
+// Clients that keep their connections and visit without a rest. At the end every request was answered with 200, and every
+// visit is counted once.
 
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
+import { until } from '../harness/until.js';
 
 const REST_MS = 2;
 
 export interface UnderLoad {
-  /** Ends the load. @returns how many visits there were */
-  expectExact(t: Test): Promise<number>;
+  /** Resolves when that many more visits were answered. */
+  more(visits: number): Promise<void>;
+  /** Ends the load. */
+  expectExact(t: Test): Promise<void>;
 }
 
-/** @param port where the service is reached */
-export function putUnderLoad(port: number, clients: number): UnderLoad {
+/** @param port where the service is reached @param name of these clients, in their session ids */
+export function putUnderLoad(port: number, clients: number, name = 'client'): UnderLoad {
   const failures: string[] = [];
   const counts = new Array<number>(clients).fill(0);
   let going = true;
   const visit = async (client: number, agent: Agent) => {
-    const body = JSON.stringify({ identity: { sessionId: `client-${client}` }, productHandle: 'x' });
+    const body = JSON.stringify({ identity: { sessionId: `${name}-${client}` }, productHandle: 'x' });
     try {
       const answer = await ask(port, agent, 'POST', '/product/visit', body);
       if (answer.status === 200) counts[client] = (counts[client] as number) + 1;
@@ -36,17 +39,21 @@ export function putUnderLoad(port: number, clients: number): UnderLoad {
     }
     agent.destroy();
   });
+  const answered = () => counts.reduce((sum, count) => sum + count, 0);
   return {
+    async more(visits) {
+      const before = answered();
+      await until(`${visits} more visits`, () => failures.length > 0 || answered() >= before + visits);
+    },
     async expectExact(t) {
       going = false;
       await Promise.all(running);
       t.same(failures, [], 'no request failed');
       for (const [client, sent] of counts.entries()) {
-        const path = `/product/visit?sessionId=client-${client}&productHandle=x`;
+        const path = `/product/visit?sessionId=${name}-${client}&productHandle=x`;
         const { body } = await ask(port, undefined, 'GET', path);
         t.equal(JSON.parse(body).count, sent);
       }
-      return counts.reduce((sum, count) => sum + count, 0);
     },
   };
 }

@@ -1,39 +1,106 @@
-// The commands that production runs, each on its own, against a Redis and a ClickHouse by URL.
+// The commands that production runs, each in a process of its own, against a Redis and a ClickHouse by URL: migrate, serve
+// and flush. Several flushers that start at once share the work; one that is older than the database changes nothing.
 
 import t from 'tap';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { loadMigrations } from '../../src/clickhouse/migrate.js';
+import { programPart } from '../faults/service.js';
 import { startStores } from '../harness/stores.js';
 import { client, logLines, sql } from './started.js';
-import { runWishmeter, until, wishmeter } from './wishmeter.js';
+import { type Running, runWishmeter, STOPPED_ONCE_READY, until, wishmeter } from './wishmeter.js';
 
 const KEY = 'sk_a-key-for-this-test';
+const EVENTS = 30;
 
-t.test('migrate, serve, flush: each by itself', async (t) => {
-  const stores = await startStores(t);
-  const { clickhouse } = stores;
-  const env = { ...stores.env, API_KEYS: KEY };
-  const run = (command: string) => runWishmeter(t, { args: [command], env });
+const stores = await startStores(t);
+const { clickhouse } = stores;
+const env = { ...stores.env, API_KEYS: KEY };
+const runs: Running[] = [];
+const serve = programPart('serve', 'serve', env, runs);
+const flushers = [1, 2, 3].map((i) => programPart(`flush ${i}`, 'flush', env));
+t.teardown(() => Promise.all([serve, ...flushers].map((part) => part.stop())));
+const stored = () => sql(clickhouse.url, 'SELECT count(), uniqExact(event_id) FROM events_stored');
 
-  const first = await wishmeter({ args: ['migrate'], env });
+t.test('migrate makes a schema, says what it did, and does nothing the second time', async (t) => {
+  const other = { ...env, CLICKHOUSE_DATABASE: 'other' };
+  const first = await wishmeter({ args: ['migrate'], env: other });
   t.match(first, { code: 0, stdout: /^001_\w+\n002_\w+\n/, stderr: '' });
-  t.match(await wishmeter({ args: ['migrate'], env }), { code: 0, stdout: 'Nothing to do.\n' });
+  t.match(await wishmeter({ args: ['migrate'], env: other }), { code: 0, stdout: 'Nothing to do.\n' });
+});
 
-  const serving = run('serve');
-  const line = await until('serve serves', () =>
-    logLines(serving.stdout()).find(({ msg }) => msg === 'serving'),
-  );
-  const shop = client(`http://127.0.0.1:${line.port}`, KEY);
-  t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
-  t.equal(await shop.count('s-1', 'red-shoe'), 1);
-  t.equal((await shop.event('s-1', 'add', { productId: '1' })).status, 200);
+t.test(
+  'three flushers that start at once on an empty ClickHouse: one schema, and each event once',
+  async (t) => {
+    await Promise.all(flushers.map((flusher) => flusher.start()));
+    await serve.start();
+    const stdout = runs[0]?.stdout() ?? '';
+    t.notMatch(stdout, /set API_KEYS/);
+    const shop = client(
+      `http://127.0.0.1:${logLines(stdout).find(({ msg }) => msg === 'serving')?.['port']}`,
+      KEY,
+    );
+    t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
+    t.equal(await shop.count('s-1', 'red-shoe'), 1);
+    for (let i = 0; i < EVENTS; i++) {
+      const { status } = await shop.event(`s-${i}`, 'add', { productId: String(i + 1) });
+      t.equal(status, 200);
+    }
+    await until('all events are there', async () => Number((await stored()).split('\t')[0]) >= EVENTS);
+    for (const flusher of flushers) await flusher.stop();
+    t.equal(await stored(), `${EVENTS}\t${EVENTS}`);
+    t.equal(
+      await sql(
+        clickhouse.url,
+        'SELECT version, uniqExact(checksum) FROM schema_migrations GROUP BY version ORDER BY version',
+      ),
+      loadMigrations()
+        .map(({ version }) => `${version}\t1`)
+        .join('\n'),
+    );
+  },
+);
 
-  t.notMatch(serving.stdout(), /set API_KEYS/);
+t.test('a signal in the moment in which flush says that it flushes stops it in order', async (t) => {
+  const stopped = await wishmeter({ args: ['flush'], env: { ...env, ...STOPPED_ONCE_READY } });
+  t.match(stopped, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' });
+});
 
-  const flushing = run('flush');
-  await until('the event is in ClickHouse', async () => {
-    return (await sql(clickhouse.url, 'SELECT count() FROM events')) === '1';
+t.test('a database that is newer is left alone, and events wait', async (t) => {
+  const admin = createClickHouse(clickhouse.url, 'wishmeter');
+  t.teardown(() => admin.close());
+  await admin.insert({
+    table: 'schema_migrations',
+    values: [{ version: 99, name: '099_of_tomorrow', checksum: 'x' }],
+    format: 'JSONEachRow',
   });
+  await admin.command({ query: 'DROP VIEW most_wished' });
+  const { port } = logLines(runs[0]?.stdout() ?? '').find(({ msg }) => msg === 'serving') ?? {};
+  const shop = client(`http://127.0.0.1:${port}`, KEY);
+  t.equal((await shop.event('s', 'add', { productId: '1' })).status, 200, 'serve does not look at it');
+  for (const command of ['flush', 'migrate']) {
+    const { code, stderr } = await runWishmeter(t, { args: [command], env }).ended;
+    t.equal(code, 1, command);
+    t.match(
+      stderr,
+      /^wishmeter: ClickHouse database wishmeter has schema 99, and this program knows \d+: start a newer version\.\n$/,
+    );
+  }
+  const views = "SELECT count() FROM system.tables WHERE database = 'wishmeter' AND name = 'most_wished'";
+  t.equal(await sql(clickhouse.url, views), '0', 'its views are not put back');
+  t.equal(await stored(), `${EVENTS}\t${EVENTS}`);
+  // The newer version, which is this one as soon as it knows the schema.
+  await admin.command({
+    query: 'ALTER TABLE schema_migrations DELETE WHERE version = 99',
+    clickhouse_settings: { mutations_sync: '1' },
+  });
+  await flushers[0]?.start();
+  await until('the event came', async () => (await stored()) === `${EVENTS + 1}\t${EVENTS + 1}`);
+});
 
-  for (const { child, ended } of [serving, flushing]) {
+t.test('serve and flush end with 0 on SIGTERM', async (t) => {
+  const flushing = runWishmeter(t, { args: ['flush'], env });
+  await until('it flushes', () => flushing.stdout().includes('"flushing"'));
+  for (const { child, ended } of [...runs, flushing]) {
     child.kill('SIGTERM');
     t.match(await ended, { code: 0, signal: null, stderr: '' });
   }

@@ -1,4 +1,5 @@
-// `wishmeter start` from its start to its stop: what it keeps, what it says, and what it says no to.
+// `wishmeter start` from its start to its end, in one folder: what it keeps, what it says, how it stops, and what keeps it
+// from starting. Nothing is left of it, whichever way it ends.
 
 import { once } from 'node:events';
 import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
@@ -7,137 +8,153 @@ import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import t from 'tap';
-import { processesOf } from './processes.js';
-import { apiKey, client, logLines, nothingLeft, sql, started, startSettings } from './started.js';
+import { needsProc } from '../harness/needs.js';
+import { findProcess, processesOf } from './processes.js';
+import {
+  apiKey,
+  client,
+  logLines,
+  nothingLeft,
+  type Started,
+  sql,
+  started,
+  startSettings,
+} from './started.js';
 import { MAIN, type Running, spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
-t.test(
-  'everything is still there after a stop and another start, whatever the folder is called',
-  async (t) => {
-    const dir = join(await tempDir(t), 'a #b?c%d');
-    const first = await started(t, dir);
-    const key = await apiKey(dir);
-    t.match(key, /^sk_[\w-]{43}$/, 'a key was made');
-    t.equal((await stat(join(dir, 'api-key'))).mode & 0o777, 0o600);
-    const shop = client(first.url, key);
-    for (let i = 0; i < 3; i++) t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
-    t.equal((await shop.event('s-1', 'add', { productId: '1001' })).status, 200);
-    const ended = await first.stop();
-    t.match(ended, { code: 0, signal: null });
-    t.equal(ended.stdout.match(/"msg":"ready"/g)?.length, 1, 'one ready line');
-    t.doesNotThrow(() => logLines(ended.stdout), 'every line is JSON');
-    t.same(await processesOf(dir), []);
-
-    const second = await started(t, dir);
-    t.equal(await apiKey(dir), key, 'the key is kept');
-    const again = client(second.url, key);
-    t.equal(await again.count('s-1', 'red-shoe'), 3);
-    // It may have been moved before the stop or after this start; once, either way.
-    await until('the event is there', async () => {
-      return (await sql(second.clickhouseUrl, 'SELECT count() FROM events')) === '1';
+/** NODE_OPTIONS with which another program gets each port at the moment when it is free. */
+const NEIGHBOUR = `--import=data:text/javascript,${encodeURIComponent(`
+  import { createServer, Server } from 'node:net';
+  const { close } = Server.prototype;
+  Server.prototype.close = function (done) {
+    const port = this.address()?.port;
+    return close.call(this, () => {
+      if (port) createServer().listen(port, '127.0.0.1').on('error', () => {}).unref();
+      done?.();
     });
-    t.equal((await second.stop()).code, 0);
-  },
-);
+  };`)}`;
 
-t.test('it keeps to this machine, to its owner, and to what it is told of syncing', async (t) => {
-  const dir = await tempDir(t);
-  const { url, clickhouseUrl, stop } = await started(t, dir, { HOST: '', REDIS_FSYNC: 'always' });
-  t.equal(new URL(url).hostname, '127.0.0.1', 'without HOST it listens on loopback');
-  const outside = Object.values(networkInterfaces())
-    .flat()
-    .find((address) => address?.family === 'IPv4' && !address.internal);
-  if (outside)
-    await t.rejects(fetch(`http://${outside.address}:${new URL(url).port}/healthz`), 'and nowhere else');
-  const redis = new Redis({ path: join(dir, 'redis', 'redis.sock') });
-  t.same(await redis.config('GET', 'appendfsync'), ['appendfsync', 'always']);
-  redis.disconnect();
-  t.equal((await stat(dir)).mode & 0o777, 0o700);
-  for (const name of await readdir(dir, { recursive: true })) {
-    const { mode } = await stat(join(dir, name)).catch(() => ({ mode: 0 }));
-    t.equal(mode & 0o077, 0, name);
-  }
+t.test('runs of one folder, whatever it is called', needsProc(), async (all) => {
+  const dir = join(await tempDir(all), 'a #b?c%d');
   const password = async () =>
     new URL(await readFile(join(dir, 'clickhouse', 'service-url'), 'utf8')).password;
-  const first = await password();
-  t.equal(new URL(clickhouseUrl).password, '', 'what it logs has no password');
-  t.match(await wishmeter({ args: ['migrate'], env: { DATA_DIR: dir } }), {
-    code: 0,
-    stdout: 'Nothing to do.\n',
-  });
-  await stop();
-  const again = await started(t, dir);
-  t.not(await password(), first, 'a password of this start');
-  await again.stop();
-});
+  let key = '';
+  let firstPassword = '';
+  let run: Started;
+  const start = async (env: NodeJS.ProcessEnv = {}) => {
+    run = await started(all, dir, env);
+    return run;
+  };
 
-t.test('the key is in no log line, however much is logged', async (t) => {
-  const dir = await tempDir(t);
-  const { stop, url } = await started(t, dir, { LOG_LEVEL: 'trace' });
-  const key = await apiKey(dir);
-  t.equal((await client(url, key).event('s-1', 'add', {})).status, 200);
-  const { stdout, stderr } = await stop();
-  t.notMatch(stdout + stderr, key);
-});
-
-t.test(
-  'a port of 0 is taken by the process that listens on it: none that is given back is counted on',
-  async (t) => {
-    const dir = await tempDir(t);
-    // Another program gets each port at the moment when it is free.
-    const neighbour = `
-    import { createServer, Server } from 'node:net';
-    const { close } = Server.prototype;
-    Server.prototype.close = function (done) {
-      const port = this.address()?.port;
-      return close.call(this, () => {
-        if (port) createServer().listen(port, '127.0.0.1').on('error', () => {}).unref();
-        done?.();
-      });
-    };`;
-    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(neighbour)}`;
-    const { url, clickhouseUrl, dashboardUrl, stop } = await started(t, dir, { NODE_OPTIONS, WORKERS: '2' });
-    t.equal((await client(url, '').visit('s-1', 'red-shoe')).status, 200);
+  await all.test('it keeps to this machine, to its owner, and to its setting of syncing', async (t) => {
+    // Everything is logged, and a port of 0 is taken by the process that listens on it.
+    const env = { LOG_LEVEL: 'trace', WORKERS: '2', NODE_OPTIONS: NEIGHBOUR };
+    const { url, clickhouseUrl, dashboardUrl } = await start({ ...env, HOST: '', REDIS_FSYNC: 'always' });
+    t.equal(new URL(url).hostname, '127.0.0.1', 'without HOST it listens on loopback');
+    const outside = Object.values(networkInterfaces())
+      .flat()
+      .find((address) => address?.family === 'IPv4' && !address.internal);
+    if (outside)
+      await t.rejects(fetch(`http://${outside.address}:${new URL(url).port}/healthz`), 'and nowhere else');
     t.equal((await fetch(`${clickhouseUrl}/ping`)).status, 200);
     t.equal((await fetch(dashboardUrl)).status, 200);
-    t.equal((await stop()).code, 0);
-  },
-);
-
-t.test('a second start on the same folder is refused and changes nothing', async (t) => {
-  const dir = await tempDir(t);
-  const { running, url, stop } = await started(t, dir);
-  const { code, stderr } = await wishmeter({ args: ['start'], env: startSettings(dir) });
-  t.equal(code, 1);
-  t.match(
-    stderr,
-    new RegExp(`^wishmeter: Another .wishmeter start. \\(pid ${running.child.pid}\\)[^\\n]+\\n$`),
-  );
-  t.equal((await client(url, '').visit('s-1', 'red-shoe')).status, 200);
-  t.equal((await stop()).code, 0);
-});
-
-t.test('of two starts at one moment on what a killed one left, one runs, with one Redis', async (t) => {
-  const dir = await tempDir(t);
-  const first = await started(t, dir);
-  const key = await apiKey(dir);
-  t.equal((await client(first.url, key).visit('s-1', 'red-shoe')).status, 200);
-  first.running.child.kill('SIGKILL');
-  await nothingLeft(dir);
-  const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(dir) }));
-  t.teardown(async () => {
-    for (const { child } of rivals) child.kill('SIGKILL');
-    await nothingLeft(dir);
+    const redis = new Redis({ path: join(dir, 'redis', 'redis.sock') });
+    t.same(await redis.config('GET', 'appendfsync'), ['appendfsync', 'always']);
+    redis.disconnect();
+    t.equal((await stat(dir)).mode & 0o777, 0o700);
+    for (const name of await readdir(dir, { recursive: true })) {
+      const { mode } = await stat(join(dir, name)).catch(() => ({ mode: 0 })); // parts come and go
+      t.equal(mode & 0o077, 0, name);
+    }
+    t.equal((await stat(join(dir, 'api-key'))).mode & 0o777, 0o600);
+    t.match(await wishmeter({ args: ['migrate'], env: { DATA_DIR: dir } }), {
+      code: 0,
+      stdout: 'Nothing to do.\n',
+    });
+    firstPassword = await password();
+    t.equal(new URL(clickhouseUrl).password, '', 'what it logs has no password');
   });
-  const readyLine = (rival: Running) => logLines(rival.stdout()).find(({ msg }) => msg === 'ready');
-  const winner = await until('one is ready', () => rivals.find(readyLine));
-  const loser = rivals.find((rival) => rival !== winner) as Running;
-  t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
-  const redises = (await processesOf(dir)).filter(({ title }) => /^\S*(redis|valkey)-server/.test(title));
-  t.equal(redises.length, 1, JSON.stringify(redises));
-  t.equal(await client(String(readyLine(winner)?.['url']), key).count('s-1', 'red-shoe'), 1);
-  winner.child.kill('SIGTERM');
-  t.equal((await winner.ended).code, 0);
+
+  await all.test('it stops in the order that loses nothing, and its key is in no log line', async (t) => {
+    key = await apiKey(dir);
+    t.match(key, /^sk_[\w-]{43}$/, 'a key was made');
+    const shop = client(run.url, key);
+    for (let i = 0; i < 3; i++) t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
+    t.equal((await shop.event('s-1', 'add', { productId: '1001' })).status, 200);
+    t.equal((await processesOf(dir)).filter(({ title }) => title.startsWith('wishmeter serve')).length, 2);
+    const { code, signal, stdout, stderr } = await run.stop();
+    t.same({ code, signal }, { code: 0, signal: null });
+    t.equal(stdout.match(/"msg":"ready"/g)?.length, 1, 'one ready line');
+    const lines = logLines(stdout);
+    const stopped = lines.flatMap(({ msg, child }) => (msg === 'child stopped' ? [child] : []));
+    t.same(stopped.slice(0, 2).sort(), ['serve 1', 'serve 2']);
+    t.same(stopped.slice(2), ['dashboard', 'flush', 'clickhouse', 'redis']);
+    t.notMatch(stdout + stderr, key);
+    t.same(await processesOf(dir), []);
+  });
+
+  await all.test(
+    'everything is there after another start, with the same key and a new password',
+    async (t) => {
+      const { url, clickhouseUrl } = await start();
+      t.equal(await apiKey(dir), key);
+      t.not(await password(), firstPassword);
+      t.equal(await client(url, key).count('s-1', 'red-shoe'), 3);
+      // It may have been moved before the stop or after this start; once, either way.
+      await until('the event is there', async () => {
+        return (await sql(clickhouseUrl, 'SELECT count() FROM events')) === '1';
+      });
+    },
+  );
+
+  await all.test('a second start on the same folder is refused and changes nothing', async (t) => {
+    const { code, stderr } = await wishmeter({ args: ['start'], env: startSettings(dir) });
+    t.equal(code, 1);
+    t.match(
+      stderr,
+      new RegExp(`^wishmeter: Another .wishmeter start. \\(pid ${run.running.child.pid}\\)[^\\n]+\\n$`),
+    );
+    t.equal((await client(run.url, '').visit('s-1', 'red-shoe')).status, 200);
+  });
+
+  await all.test('a second signal stops everything at once, also what hangs', async (t) => {
+    const flush = await until('flush is there', () => findProcess(dir, /^wishmeter flush/));
+    process.kill(flush.pid, 'SIGSTOP');
+    run.running.child.kill('SIGTERM');
+    await until('serve has stopped', async () => !(await findProcess(dir, /^wishmeter serve/)));
+    run.running.child.kill('SIGTERM');
+    t.match(await run.running.ended, { code: 143 }, 'not 0, as when all have stopped in order');
+    await nothingLeft(dir); // guards look once a second
+  });
+
+  await all.test('after a kill -9 nothing is left, and of two starts at one moment one runs', async (t) => {
+    const killed = await start();
+    t.equal((await client(killed.url, key).visit('s-1', 'red-shoe')).status, 200);
+    killed.running.child.kill('SIGKILL');
+    await nothingLeft(dir);
+    const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(dir) }));
+    all.teardown(async () => {
+      for (const { child } of rivals) child.kill('SIGKILL');
+      await nothingLeft(dir);
+    });
+    const readyLine = (rival: Running) => logLines(rival.stdout()).find(({ msg }) => msg === 'ready');
+    const winner = await until('one is ready', () => rivals.find(readyLine));
+    const loser = rivals.find((rival) => rival !== winner) as Running;
+    t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
+    const redises = (await processesOf(dir)).filter(({ title }) => /^\S*(redis|valkey)-server/.test(title));
+    t.equal(redises.length, 1, JSON.stringify(redises));
+    t.equal(await client(String(readyLine(winner)?.['url']), key).count('s-1', 'red-shoe'), 5);
+    winner.child.kill('SIGTERM');
+    t.equal((await winner.ended).code, 0);
+  });
+
+  await all.test('a signal while it starts ends it in order', async (t) => {
+    const running = spawnWishmeter({ args: ['start'], env: startSettings(dir) });
+    await until('clickhouse is on its way', () => findProcess(dir, /clickhouse/));
+    running.child.kill('SIGTERM');
+    t.match(await running.ended, { code: 0, stderr: '' });
+    t.same(await processesOf(dir), []);
+  });
 });
 
 t.test('what keeps it from starting is one sentence, exit code 1, and nothing is left running', async (t) => {
@@ -179,6 +196,6 @@ t.test('what keeps it from starting is one sentence, exit code 1, and nothing is
     t.equal(ended.code, 1, name);
     t.match(ended.stderr, sentence, name);
     t.match(ended.stderr, /^wishmeter: [^\n]+\n$/, `${name}: one sentence`);
-    if (process.platform === 'linux') await nothingLeft(dir, 5_000);
+    if (process.platform === 'linux') await nothingLeft(dir);
   }
 });

@@ -22,6 +22,9 @@ export interface Started extends ReadyLine {
   stop(): Promise<Ended>;
 }
 
+/** A call of a service that was killed ends, so that a test can try again. */
+const CALL_MS = 30_000;
+
 interface Teardown {
   teardown(fn: () => Promise<void>): void;
 }
@@ -63,7 +66,7 @@ export async function started(t: Teardown, dir: string, env: NodeJS.ProcessEnv =
 }
 
 /** Waits until no process of this folder lives. @throws where one stays */
-export async function nothingLeft(dir: string, withinMs = 15_000): Promise<void> {
+export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void> {
   try {
     await until(`nothing of ${dir} is left`, async () => (await processesOf(dir)).length === 0, withinMs);
   } catch {
@@ -87,6 +90,7 @@ export function client(url: string, key: string) {
     const response = await fetch(url + path, {
       method,
       headers: { 'content-type': 'application/json', 'x-api-key': key },
+      signal: AbortSignal.timeout(CALL_MS),
       ...(body ? { body: JSON.stringify(body) } : {}),
     });
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };

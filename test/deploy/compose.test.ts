@@ -5,7 +5,6 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
@@ -13,8 +12,7 @@ import { SETTINGS } from '../../src/config.js';
 import { startChild } from '../../src/embedded/child.js';
 import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
-import { restartInTurn } from '../cli/rolling-restart.js';
-import { putUnderLoad } from '../cli/shop-under-load.js';
+import { restartUnderLoad } from '../cli/rolling-restart.js';
 import { tempDir, until } from '../cli/wishmeter.js';
 import { programPart } from '../faults/service.js';
 import { needsPrograms } from '../harness/needs.js';
@@ -197,12 +195,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
         const text = execFileSync('sed', [substitution], { input: conf, encoding: 'utf8' });
         return ports.reduce((all, port, i) => all.replace(`serve-${i + 1}:8080`, `127.0.0.1:${port}`), text);
       });
-      const load = putUnderLoad(nginx, 8);
-      for (let round = 0; round < 2; round++) {
-        await sleep(200);
-        await restartInTurn(parts);
-      }
-      t.ok((await load.expectExact(t)) > 100);
+      await restartUnderLoad(t, nginx, parts);
     },
   );
 });

@@ -1,8 +1,9 @@
+// A supervised child process: its start, its restarts, its end, and that it does not outlive its parent.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { type ChildSpec, type ChildState, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { StartupError } from '../../src/errors.js';
-import { startStopwatch } from '../harness/stalls.js';
 import { groupIsAlive, groupOf, happens, kill9, startParent } from './processes.js';
 
 const sh = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
@@ -147,13 +148,22 @@ t.test('stop is SIGTERM first: the child may finish what it does', async (t) => 
   t.ok(await happens(() => !groupIsAlive(pid)), 'its watcher is gone, too');
 });
 
-t.test('stop is SIGKILL after the deadline', async (t) => {
-  const { spec, states } = observed(`trap '' TERM; echo up; while :; do sleep 0.1; done`, { stopMs: 200 });
-  const child = await startChild(spec);
-  const stopwatch = startStopwatch();
+t.test('stop is SIGKILL after the deadline of that child', async (t) => {
+  const stubborn = `trap '' TERM; echo up; while :; do sleep 0.1; done`;
+  const { spec, states } = observed(stubborn, { stopMs: 200 });
+  const [child, patient] = await Promise.all([
+    startChild(spec),
+    startChild(observed(stubborn, { stopMs: 600_000 }).spec),
+  ]);
+  let isPatientStopped = false;
+  const stopping = patient.stop().then(() => {
+    isPatientStopped = true;
+  });
   await child.stop();
   t.match(states.at(-1), { state: 'stopped', killed: true });
-  t.ok(stopwatch() < 2_000);
+  t.notOk(isPatientStopped, 'one with a later deadline runs on');
+  process.kill(patient.pid ?? 0, 'SIGKILL');
+  await stopping;
 });
 
 t.test('what is stopped has left nothing: its watcher is gone, too', async (t) => {
@@ -180,11 +190,18 @@ t.test('a child leads a process group of its own, so that Ctrl-C does not reach 
   await child.stop();
 });
 
-t.test('kill -9 of the parent ends even a child that ignores SIGTERM, and its watcher', async (t) => {
-  const { parent, pid } = await startParent('stubborn', '');
-  t.ok(groupIsAlive(pid));
-  await kill9(parent);
-  const stopwatch = startStopwatch();
-  t.ok(await happens(() => !groupIsAlive(pid)));
-  t.ok(stopwatch() < 6_000, 'after the second that it may take, and not after the usual ten');
-});
+t.test(
+  'kill -9 of the parent ends a child that ignores SIGTERM at its deadline, and its watcher',
+  async (t) => {
+    const [soon, late] = await Promise.all([
+      startParent('stubborn', '1000'),
+      startParent('stubborn', '600000'),
+    ]);
+    t.ok(groupIsAlive(soon.pid));
+    await Promise.all([kill9(soon.parent), kill9(late.parent)]);
+    t.ok(await happens(() => !groupIsAlive(soon.pid)));
+    t.ok(groupIsAlive(late.pid), 'one with a later deadline runs on');
+    process.kill(-late.pid, 'SIGKILL');
+    t.ok(await happens(() => !groupIsAlive(late.pid)));
+  },
+);

@@ -1,10 +1,11 @@
-// A parent for the tests to kill: starts what it is told to, says so over IPC, and waits for its end.
+// A parent for the tests to kill: starts one child, reports it over IPC, and waits for its own end. Its arguments: what to
+// start, and the folder of a database or the milliseconds that a stubborn child has after SIGTERM.
 
 import { startChild } from '../../src/embedded/child.js';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import { startRedis } from '../../src/embedded/redis.js';
 
-const [what, dir = ''] = process.argv.slice(2);
+const [what, setting = ''] = process.argv.slice(2);
 
 const stubborn = async () => {
   const { pid } = await startChild({
@@ -12,16 +13,16 @@ const stubborn = async () => {
     command: () => ({ file: '/bin/sh', args: ['-c', "trap '' TERM; echo up; while :; do sleep 1; done"] }),
     ready: (child) => new Promise<void>((up) => child.stdout?.once('data', () => up())),
     output: 'tail',
-    stopMs: 1_000,
+    stopMs: Number(setting),
   });
   return { url: '', pid };
 };
 
 const started =
   what === 'redis'
-    ? await startRedis({ dir })
+    ? await startRedis({ dir: setting })
     : what === 'clickhouse'
-      ? await startClickHouse({ dir })
+      ? await startClickHouse({ dir: setting })
       : await stubborn();
 process.send?.({ url: started.url, pid: started.pid });
 setInterval(() => {}, 60_000);

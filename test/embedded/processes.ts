@@ -10,12 +10,15 @@ export interface Started {
   readonly pid: number;
 }
 
-/** Runs parent.ts: a process that starts one embedded server, or a program that ignores SIGTERM, in `dir`. */
+/**
+ * Runs parent.ts: a process that starts one embedded server, or a program that ignores SIGTERM.
+ * @param setting a server's folder, or the program's stopMs
+ */
 export async function startParent(
   what: 'redis' | 'clickhouse' | 'stubborn',
-  dir: string,
+  setting: string,
 ): Promise<Started & { readonly parent: ChildProcess }> {
-  const parent = fork(new URL('./parent.js', import.meta.url), [what, dir], { execArgv: [] });
+  const parent = fork(new URL('./parent.js', import.meta.url), [what, setting], { execArgv: [] });
   const [started] = (await once(parent, 'message')) as [Started];
   return { ...started, parent };
 }

@@ -1,0 +1,113 @@
+// The children of one `start`: a scrape has the figures of every worker, and a child that hangs or dies is started again,
+// keeps its address, and loses nothing that was acknowledged.
+
+import { type RequestOptions, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { needsProc } from '../harness/needs.js';
+import { processesOf } from './processes.js';
+import { apiKey, client, killAndAwaitNext, sql, started } from './started.js';
+import { tempDir, until } from './wishmeter.js';
+
+const CHILDREN = [
+  /^wishmeter serve/,
+  /^wishmeter flush/,
+  /^wishmeter clickhouse/,
+  /redis-server|valkey-server/,
+];
+
+/** Each on a connection of its own (fetch keeps them), which may meet any worker. */
+function ask(url: string, options: RequestOptions = {}, body = ''): Promise<string> {
+  return new Promise((resolve, reject) => {
+    request(url, { ...options, agent: false }, (answer) => {
+      if (answer.statusCode === 200) text(answer).then(resolve, reject);
+      else reject(new Error(`${url}: ${answer.statusCode}`));
+    })
+      .on('error', reject)
+      .end(body);
+  });
+}
+
+/** Samples of a metric by the labels as they are written. */
+function samples(scrape: string, name: string): Map<string, number> {
+  const lines = scrape.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'));
+  return new Map(Array.from(lines, ([, labels = '', value]) => [labels, Number(value)]));
+}
+
+t.test('children of a start', needsProc(), async (t) => {
+  const dir = await tempDir(t);
+  const { url, clickhouseUrl, dashboardUrl, stop } = await started(t, dir, { WORKERS: '2' });
+
+  await t.test('a scrape shows the figures of all workers, each as its own', async (t) => {
+    const body = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'p' });
+    const headers = { 'content-type': 'application/json' };
+    const visit = () => ask(`${url}/product/visit`, { method: 'POST', headers }, body);
+    for (let i = 0; i < 30; i++) await visit();
+
+    const visitsOf = (scrape: string) =>
+      ['1', '2'].map((worker) =>
+        samples(scrape, 'wishmeter_http_answers_total').get(
+          `worker="${worker}",operation="post /product/visit",status="200"`,
+        ),
+      );
+    const scrapes = await Promise.all(Array.from({ length: 20 }, () => ask(`${url}/metrics`)));
+    for (const scrape of scrapes) {
+      const [one = 0, two = 0] = visitsOf(scrape);
+      t.equal(one + two, 30);
+      t.same([...samples(scrape, 'process_start_time_seconds').keys()], ['worker="1"', 'worker="2"']);
+      t.same([...samples(scrape, 'wishmeter_redis_up')], [['', 1]], 'what is in Redis belongs to no worker');
+      t.same(
+        [...samples(scrape, 'wishmeter_stream_pending_events')],
+        [['shard="0"', 0]],
+        'also beside other scrapes',
+      );
+      t.equal(scrape.match(/^# TYPE wishmeter_http_answers_total /gm)?.length, 1);
+    }
+  });
+
+  await t.test('a scrape leaves out a worker that hangs; one that is killed is started again', async () => {
+    const workers = async () =>
+      (await processesOf(dir)).filter(({ title }) => /^wishmeter serve/.test(title));
+    const [victim] = await workers();
+    process.kill(victim?.pid ?? 0, 'SIGSTOP');
+    // For a second after the last scrape a worker shows that one again.
+    await until('a worker that answers, and leaves out one that hangs', async () => {
+      const scrape = await ask(`${url}/metrics`, { signal: AbortSignal.timeout(2_000) }).catch(() => '');
+      return samples(scrape, 'process_start_time_seconds').size === 1;
+    });
+    process.kill(victim?.pid ?? 0, 'SIGKILL');
+    await until('it is started again, under its name', async () => {
+      const scrape = await ask(`${url}/metrics`).catch(() => '');
+      return samples(scrape, 'process_start_time_seconds').size === 2;
+    });
+  });
+
+  await t.test('each child that is killed comes back, and nothing is lost', async (t) => {
+    const shop = client(url, await apiKey(dir));
+    let events = 0;
+    for (const title of CHILDREN) {
+      await killAndAwaitNext(dir, title);
+      await until(`served again after ${title}`, async () => {
+        const answer = await shop.visit('s-1', `after ${title}`).catch(() => undefined);
+        return answer?.status === 200;
+      });
+      await until('an event is taken', async () => {
+        const answer = await shop.event('s-1', 'add', { productId: '1' }).catch(() => undefined);
+        return answer?.status === 200;
+      });
+      events += 1;
+      await until(`${events} events in ClickHouse after ${title}`, async () => {
+        const count = await sql(clickhouseUrl, 'SELECT count() FROM events').catch(() => '');
+        return Number(count) >= events;
+      });
+      t.equal(Number(await sql(clickhouseUrl, 'SELECT count() FROM events')), events, `${title}`);
+    }
+    await killAndAwaitNext(dir, /^wishmeter dashboard/);
+    await until(
+      'the dashboard is shown again',
+      async () => (await fetch(dashboardUrl).catch(() => undefined))?.ok,
+    );
+  });
+
+  t.equal((await stop()).code, 0);
+});
