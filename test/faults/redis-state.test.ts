@@ -4,7 +4,7 @@
 import { cp, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { until, wishmeter } from '../cli/wishmeter.js';
+import { type Ended, spawnWishmeter, until } from '../cli/wishmeter.js';
 import { connectTo } from '../harness/dump.js';
 import type { Load } from './load.js';
 import { FULL, MOST_PATIENT_MS, openService, programPart } from './service.js';
@@ -27,6 +27,17 @@ async function status(): Promise<number> {
   const query = 'sessionId=probe&productHandle=x';
   return (await fetch(`${service.url}/product/visit?${query}`, { headers: { 'x-api-key': service.key } }))
     .status;
+}
+
+/** How `flush` ends that must not begin. */
+async function refusedFlush(): Promise<Ended> {
+  const { child, stdout, ended } = spawnWishmeter({ args: ['flush'], env: databases });
+  await until('flush is refused', () => {
+    if (!stdout().includes('"msg":"flushing"')) return child.exitCode !== null;
+    child.kill('SIGKILL');
+    throw new Error('flush was not refused');
+  });
+  return await ended;
 }
 
 t.test('the service goes on while its scripts are flushed again and again', async () => {
@@ -75,7 +86,7 @@ t.test(
     t.match(logged[0], /"level":50/);
     await until('this test is connected again', () => redis.status === 'ready');
     t.same(await redis.keys('*'), [], 'nothing was written');
-    t.match(await wishmeter({ args: ['flush'], env: databases }), {
+    t.match(await refusedFlush(), {
       code: 1,
       stderr: /Redis is empty, but ClickHouse has events of an earlier one.*NEW_DEPLOYMENT=accept/,
     });
@@ -115,7 +126,7 @@ t.test('a Redis with another salt is refused until it is accepted', async (t) =>
     await part.stop();
   };
   await run('serve');
-  t.match(await wishmeter({ args: ['flush'], env: databases }), {
+  t.match(await refusedFlush(), {
     code: 1,
     stderr: /Redis holds another deployment, but ClickHouse has events of an earlier one/,
   });
