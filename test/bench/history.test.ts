@@ -3,17 +3,13 @@
 import t from 'tap';
 import { DAYS, makeHistory } from '../../bench/demo/history.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { PANELS, statementOf } from '../../src/dashboard/panels.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 
 t.test('weeks of it, every row marked, and the same when it is made again', async (t) => {
-  const server = await startTestClickHouse();
+  const server = await startTestClickHouse({ databases: ['shop'] });
   t.teardown(() => server.stop());
-  const admin = createClickHouse(server.url);
-  t.teardown(() => admin.close());
-  await migrate(admin, 'demo');
-  const client = createClickHouse(server.url, 'demo');
+  const client = createClickHouse(server.url, 'shop');
   t.teardown(() => client.close());
   const ask = async (query: string) =>
     (await (await client.query({ query, format: 'JSONEachRow' })).json()) as Record<string, unknown>[];

@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { decodeManifest } from '../../src/flush/manifest.js';
 import { readBatch } from '../../src/flush/reader.js';
 import type { Step } from '../../src/flush/shard-flusher.js';
@@ -165,13 +164,11 @@ t.test(
 /** A ClickHouse that is this case's alone, for stopping and killing. */
 async function ownClickHouse(t: Test) {
   const dir = await mkdtemp(join(tmpdir(), 'wm-own-'));
-  let server = await startTestClickHouse({ dir });
+  let server = await startTestClickHouse({ dir, databases: ['shop'] });
   const { url } = server;
-  const admin = createClickHouse(url);
-  await migrate(admin, 'own');
-  const clickhouse = createClickHouse(url, 'own');
+  const clickhouse = createClickHouse(url, 'shop');
   t.teardown(async () => {
-    await Promise.all([admin.close(), clickhouse.close()]);
+    await clickhouse.close();
     await server.stop();
     await rm(dir, { recursive: true, force: true });
   });

@@ -34,8 +34,11 @@ export interface Place {
   drained(): Promise<void>;
 }
 
-export async function openWorld(server: TestRedis): Promise<World> {
-  const clickhouse = await startTestClickHouse();
+/** @param ready cases for which a database is migrated before ClickHouse starts; any further one migrates its own */
+export async function openWorld(server: TestRedis, ready = 12): Promise<World> {
+  const nameOf = (n: number) => `db${n}`;
+  const databases = Array.from({ length: ready }, (_, i) => nameOf(i + 1));
+  const clickhouse = await startTestClickHouse({ databases });
   const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
   const admin = createClickHouse(clickhouse.url);
   const clients: ClickHouseClient[] = [admin];
@@ -45,8 +48,8 @@ export async function openWorld(server: TestRedis): Promise<World> {
     redisUrls: server.urls,
     clickhouseUrl: clickhouse.url,
     async fresh(shards = 1) {
-      const name = `case${++places}`;
-      await migrate(admin, name);
+      const name = nameOf(++places);
+      if (places > ready) await migrate(admin, name);
       const client = createClickHouse(clickhouse.url, name);
       clients.push(client);
       // Of a deployment, without which flushers are none of a team.

@@ -21,7 +21,7 @@ interface Who {
 }
 
 eachRedis(t, async (t, redis) => {
-  const clickhouse = await startTestClickHouse();
+  const clickhouse = await startTestClickHouse({ databases: ['wishmeter'] });
   t.teardown(() => clickhouse.stop());
   const client = createClickHouse(clickhouse.url, 'wishmeter');
   t.teardown(() => client.close());

@@ -37,7 +37,7 @@ async function filesWith(dir: string, texts: readonly string[]): Promise<string[
 }
 
 eachRedis(t, async (t, redis) => {
-  const clickhouse = await startTestClickHouse();
+  const clickhouse = await startTestClickHouse({ databases: ['wishmeter'] });
   t.teardown(() => clickhouse.stop());
   const env = { CLICKHOUSE_URL: clickhouse.url, BUCKETS: '64', FLUSH_INTERVAL_MS: '50' };
   const app = await startApp(t, redis, { env });

@@ -14,7 +14,7 @@ import { deliver, SECRET, shopifyOrder } from './orders.js';
 type Who = { customerId?: string; sessionId?: string };
 
 t.test('orders and logins', async (t) => {
-  const { redis, clickhouse, env } = await startStores(t);
+  const { redis, clickhouse, env } = await startStores(t, ['wishmeter']);
   const app = await startApp(t, redis, { env: { ...env, SHOPIFY_SECRET: SECRET } });
   const flushing = await flush(
     readConfig({ ...env, KEY_PREFIX: app.prefix, EVENT_SHARDS: '1' }),

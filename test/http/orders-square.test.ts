@@ -89,7 +89,7 @@ function hasMoved({ before, after }: Case): boolean {
 const AT_ONCE = 24;
 
 eachRedis(t, async (t, redis) => {
-  const clickhouse = await startTestClickHouse();
+  const clickhouse = await startTestClickHouse({ databases: ['wishmeter'] });
   t.teardown(() => clickhouse.stop());
   const env = {
     CLICKHOUSE_URL: clickhouse.url,
