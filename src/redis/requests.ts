@@ -34,8 +34,8 @@ const END = loadScript<string>('request-end');
 const FENCE = loadScript<string[]>('fence');
 const NOTE = loadScript('request-note');
 
-/** How long a request without an answer is taken to be under way in another process, and how often it is looked at. */
 const IN_FLIGHT_GRACE_MS = 500;
+/** How often a request that is under way is looked at. */
 const POLL_MS = 10;
 /** What `fence` answers where nothing was done, and nothing will be. */
 const FENCED = '-';
@@ -160,11 +160,16 @@ function recordIdOf(id: string, place: number, part: number): string {
 export class RequestStore {
   readonly #store: Store;
   readonly #rememberedS: number;
+  readonly #graceMs: number;
 
-  /** @param rememberedS seconds for which a key answers as the first time */
-  constructor(store: Store, rememberedS = REMEMBERED_S) {
+  /**
+   * @param rememberedS seconds for which a key answers as the first time
+   * @param graceMs how long a request without an answer is taken to be under way in another process
+   */
+  constructor(store: Store, rememberedS = REMEMBERED_S, graceMs = IN_FLIGHT_GRACE_MS) {
     this.#store = store;
     this.#rememberedS = rememberedS;
+    this.#graceMs = graceMs;
   }
 
   /**
@@ -194,7 +199,7 @@ export class RequestStore {
       recordKey = this.#recordKey(`${scope}\n${customer}`, key);
       reply = await begin();
     }
-    const graceUntil = performance.now() + IN_FLIGHT_GRACE_MS;
+    const graceUntil = performance.now() + this.#graceMs;
     while (reply !== 1) {
       const [foundId, foundAt, foundFingerprint, , places, answer] = reply;
       // The first try of this very call may have lost its reply.
