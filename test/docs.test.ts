@@ -6,9 +6,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { createClickHouse } from '../src/clickhouse/client.js';
 import { VISITOR_TABLES } from '../src/clickhouse/erase.js';
-import { loadMigrations, migrate } from '../src/clickhouse/migrate.js';
+import { loadMigrations } from '../src/clickhouse/migrate.js';
 import { SETTINGS } from '../src/config.js';
 import { createKeys } from '../src/redis/keys.js';
 import { KEY, startApp } from './harness/app.js';
@@ -76,11 +75,8 @@ t.test('the table of packages is that of package.json', async (t) => {
 t.test('with a service', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
-  const clickhouse = await startTestClickHouse();
+  const clickhouse = await startTestClickHouse({ databases: [SETTINGS.CLICKHOUSE_DATABASE.fallback] });
   t.teardown(() => clickhouse.stop());
-  const client = createClickHouse(clickhouse.url);
-  await migrate(client, SETTINGS.CLICKHOUSE_DATABASE.fallback);
-  await client.close();
   // SHOP_URL's default follows PORT, which is any free one here.
   const env = { CLICKHOUSE_URL: clickhouse.url, SHOP_URL: SETTINGS.SHOP_URL.fallback };
   const app = await startApp(t, redis, { env });

@@ -8,8 +8,14 @@ import type { Redis } from 'ioredis';
 const SAMPLES = 5;
 
 export class RedisClock {
+  readonly #now: () => number;
   #offset = 0;
   #measuring: Promise<void> | undefined;
+
+  /** @param now our monotonic clock */
+  constructor(now = () => performance.now()) {
+    this.#now = now;
+  }
 
   /** Milliseconds of the node's clock at a time of ours (`performance.now()`). */
   at(time: number): number {
@@ -31,9 +37,9 @@ export class RedisClock {
     let shortest = Number.POSITIVE_INFINITY;
     let offset = 0;
     for (let i = 0; i < SAMPLES; i++) {
-      const before = performance.now();
+      const before = this.#now();
       const [seconds, micros] = (await redis.time()) as [number | string, number | string];
-      const roundTrip = performance.now() - before;
+      const roundTrip = this.#now() - before;
       if (roundTrip >= shortest) continue;
       shortest = roundTrip;
       offset = Number(seconds) * 1000 + Number(micros) / 1000 - (before + roundTrip / 2);

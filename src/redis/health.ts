@@ -22,6 +22,8 @@ export interface HealthSpec {
   readonly onError: (error: Error) => void;
   /** Told how long each wait for replicas took, in milliseconds. */
   readonly onReplicated?: ((ms: number) => void) | undefined;
+  /** Milliseconds between two looks at every master. */
+  readonly verifyMs?: number | undefined;
 }
 
 interface Waiter {
@@ -60,7 +62,7 @@ export class RedisHealth {
   /** @param spec with a client that is connected */
   constructor(spec: HealthSpec) {
     this.#spec = spec;
-    const { client, keys, salt } = spec;
+    const { client, keys, salt, verifyMs = VERIFY_MS } = spec;
     this.#marks = new Marks(client, keys, salt);
     if (client.isCluster) {
       this.#cluster = client as Cluster;
@@ -72,7 +74,7 @@ export class RedisHealth {
       this.#only.adopt(client as Redis);
     }
     this.#timers = [
-      setInterval(() => void this.#lookAtAll(), VERIFY_MS),
+      setInterval(() => void this.#lookAtAll(), verifyMs),
       setInterval(() => this.#measureAll(), MEASURE_MS),
       setInterval(() => this.#refreshIfNeeded(), REFRESH_MS),
     ];

@@ -34,8 +34,8 @@ const END = loadScript<string>('request-end');
 const FENCE = loadScript<string[]>('fence');
 const NOTE = loadScript('request-note');
 
-/** How long a request without an answer is taken to be under way in another process, and how often it is looked at. */
 const IN_FLIGHT_GRACE_MS = 500;
+/** How often a request that is under way is looked at. */
 const POLL_MS = 10;
 /** What `fence` answers where nothing was done, and nothing will be. */
 const FENCED = '-';

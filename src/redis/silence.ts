@@ -38,16 +38,25 @@ export function isSilent(redis: Redis): boolean {
 
 /** Watches all connections of a client until it ends. @param timeoutMs how long a command may be without an answer */
 export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number): void {
-  const seen = new WeakMap<Redis, Seen>();
+  const look = silenceOf(timeoutMs);
+  const watch = setInterval(() => {
+    for (const redis of client.isCluster ? (client as Cluster).nodes() : [client as Redis]) look(redis);
+  }, timeoutMs / TICKS);
+  watch.unref();
+  client.once('end', () => clearInterval(watch));
+}
 
-  const look = (redis: Redis): void => {
+/** Looks at a connection each time it is called, and cuts it where its time is over. @param clock our monotonic clock */
+export function silenceOf(timeoutMs: number, clock = () => performance.now()): (redis: Redis) => void {
+  const seen = new WeakMap<Redis, Seen>();
+  return (redis) => {
     const { stream, commandQueue: queue } = redis;
     if (stream === undefined || queue.length === 0) {
       seen.delete(redis);
       silent.delete(redis);
       return;
     }
-    const now = performance.now();
+    const now = clock();
     const bytes = stream.bytesRead;
     const oldest = queue.peekFront()?.command;
     const newest = queue.peekBack()?.command;
@@ -72,10 +81,4 @@ export function cutSilentConnections(client: Redis | Cluster, timeoutMs: number)
         stream.destroy(new SilentConnectionError(timeoutMs));
     });
   };
-
-  const watch = setInterval(() => {
-    for (const redis of client.isCluster ? (client as Cluster).nodes() : [client as Redis]) look(redis);
-  }, timeoutMs / TICKS);
-  watch.unref();
-  client.once('end', () => clearInterval(watch));
 }

@@ -28,6 +28,8 @@ export interface StoreOptions extends RedisConnection {
   readonly onCall?: (script: string, ms: number) => void;
   /** Told how long each wait for replicas took, in milliseconds, failed ones too. */
   readonly onReplicated?: (ms: number) => void;
+  /** Milliseconds between two looks at every master; of health.ts where it is left out. */
+  readonly verifyMs?: number;
   /** Told of the salt that Redis holds, undefined where it holds none, before anything is made; throws to refuse it. */
   readonly confirm?: (salt: string | undefined) => void;
 }
@@ -59,9 +61,9 @@ export class Store {
     this.isCluster = options.urls.length > 1;
     this.timeoutMs = options.timeoutMs;
     this.#onCall = options.onCall;
-    const { timeoutMs, onError, onReplicated, replicas = 0 } = options;
+    const { timeoutMs, onError, onReplicated, verifyMs, replicas = 0 } = options;
     const { salt } = deployment;
-    this.#health = new RedisHealth({ client, keys, salt, timeoutMs, onError, onReplicated });
+    this.#health = new RedisHealth({ client, keys, salt, timeoutMs, onError, onReplicated, verifyMs });
     this.#sender = new Sender(this.#health, replicas);
   }
 

@@ -89,7 +89,7 @@ async function use(ready: { readonly port?: number }): Promise<void> {
 t.test('each command reads every setting that its --help lists', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
-  const clickhouse = await startTestClickHouse();
+  const clickhouse = await startTestClickHouse({ databases: ['wishmeter'] });
   t.teardown(() => clickhouse.stop());
   const env = {
     HOST: '127.0.0.1',

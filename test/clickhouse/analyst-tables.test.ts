@@ -5,7 +5,6 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 
@@ -26,11 +25,13 @@ const parametersOf = (name: string): string => {
   return sql.includes('{from:Date}') ? "(from = '2025-01-01', to = '2025-02-01')" : '';
 };
 
-const server = await startTestClickHouse({ readable: { database: 'shop', tables: ANALYST_TABLES } });
+const server = await startTestClickHouse({
+  databases: ['shop'],
+  readable: { database: 'shop', tables: ANALYST_TABLES },
+});
 t.teardown(() => server.stop());
 const client = createClickHouse(server.url);
 t.teardown(() => client.close());
-await migrate(client, 'shop');
 const answer = await client.query({
   query: "SELECT name FROM system.tables WHERE database = 'shop' ORDER BY name",
   format: 'JSONEachRow',

@@ -10,7 +10,7 @@ import { encodeMerge } from '../../src/events/row.js';
 import { startDatabases } from './databases.js';
 import { dateOf, insertVisits } from './small-world.js';
 
-const { migrated, ask } = await startDatabases();
+const { migrated, ask } = await startDatabases(8);
 
 const perDay = (own: ClickHouseClient) =>
   ask('SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL', own);

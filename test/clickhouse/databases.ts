@@ -4,22 +4,23 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import t, { type Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { type EventRow, lineOf } from '../flush/fixtures.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 
 export const never = new AbortController().signal;
 
-/** Ends with the file's tests. */
-export async function startDatabases() {
-  const server = await startTestClickHouse();
+/** Ends with the file's tests. @param ready databases for `migrated` that cost no migration */
+export async function startDatabases(ready = 1) {
+  const prepared = Array.from({ length: ready }, (_, i) => `db${i + 1}`);
+  const server = await startTestClickHouse({ databases: prepared });
   const client = createClickHouse(server.url);
   t.teardown(async () => {
     await client.close();
     await server.stop();
   });
   let databases = 0;
-  const freshDatabase = () => `db${++databases}`;
+  /** The name of a database that does not exist. */
+  const freshDatabase = () => `empty${++databases}`;
   const clientOf = (t: Test, database: string) => {
     const own = createClickHouse(server.url, database);
     t.teardown(() => own.close());
@@ -34,8 +35,8 @@ export async function startDatabases() {
     },
     /** A migrated database with these rows, and a client on it. */
     async migrated(t: Test, ...rows: EventRow[]) {
-      const database = freshDatabase();
-      await migrate(client, database);
+      const database = prepared.shift();
+      if (database === undefined) throw new Error(`startDatabases(${ready}) is too few`);
       const own = clientOf(t, database);
       if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);
       return { database, own };

@@ -8,7 +8,6 @@ import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import t from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { INSERT_BYTES, INSERT_ROWS, insertEvents } from '../../src/clickhouse/insert.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 
@@ -24,13 +23,12 @@ const SETTINGS: Readonly<Record<string, readonly [hostile: string, own: string]>
   date_time_input_format: ['basic', 'best_effort'],
 };
 
-const server = await startTestClickHouse();
+const server = await startTestClickHouse({ databases: ['shop'] });
 const admin = createClickHouse(server.url);
-await migrate(admin, 'hostile');
 /** What a client sends with every request stands for a profile: both give way to what an insert says itself. */
 const client = createClient({
   url: server.url,
-  database: 'hostile',
+  database: 'shop',
   clickhouse_settings: {
     ...Object.fromEntries(Object.entries(SETTINGS).map(([name, [hostile]]) => [name, hostile])),
     wait_for_async_insert: 0,
@@ -79,10 +77,10 @@ t.test('the largest insert is one block, too', async (t) => {
       "SELECT splitByChar('_', _part)[3] AS last, toUInt32(count()) AS rows FROM events_stored GROUP BY last",
     );
   const before = await blocks();
-  await admin.command({ query: 'SYSTEM STOP MERGES hostile.events_stored' });
+  await admin.command({ query: 'SYSTEM STOP MERGES shop.events_stored' });
   await insertEvents(client, lines, 'large', never);
   const after = await blocks();
-  await admin.command({ query: 'SYSTEM START MERGES hostile.events_stored' });
+  await admin.command({ query: 'SYSTEM START MERGES shop.events_stored' });
   t.equal(after.length, before.length + 1);
   t.ok(after.some(({ rows }) => rows === INSERT_ROWS));
 });
@@ -97,7 +95,7 @@ t.test('an insert with a bad line is refused as a whole, at once', async (t) => 
 t.test('no setting of the profile that matters holds for the insert', async (t) => {
   for (const name of Object.keys(SETTINGS))
     await admin.command({
-      query: `ALTER TABLE hostile.events_stored ADD COLUMN seen_${name} String DEFAULT toString(getSetting('${name}'))`,
+      query: `ALTER TABLE shop.events_stored ADD COLUMN seen_${name} String DEFAULT toString(getSetting('${name}'))`,
     });
   await insertEvents(client, Buffer.from(lineOf(eventRow({ profile_id: 'seen' }))), 'seen', never);
   const names = Object.keys(SETTINGS).map((name) => `seen_${name} AS ${name}`);

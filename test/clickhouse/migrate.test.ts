@@ -10,7 +10,7 @@ import { encodeMerge } from '../../src/events/row.js';
 import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
 import { never, startDatabases } from './databases.js';
 
-const { client, freshDatabase, clientOf, migrated, ask } = await startDatabases();
+const { client, freshDatabase, clientOf, migrated, ask } = await startDatabases(3);
 const names = loadMigrations().map(({ name }) => name);
 
 t.test('a fresh database gets all migrations, and a second run has nothing to do', async (t) => {

@@ -6,10 +6,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { loadChdb } from '../../src/embedded/chdb.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { putMigrated } from '../harness/clickhouse.js';
 
 const text = readFileSync(new URL('../../../docs/analysts.md', import.meta.url), 'utf8');
 const [statement = '', role = ''] = /^CREATE ROLE wishmeter_reader SETTINGS ([^;]*);/m.exec(text) ?? [];
@@ -32,11 +30,7 @@ function profileOf(settings: string): string {
 }
 
 const dir = mkdtempSync(join(tmpdir(), 'wm-role-'));
-const server = await startTestClickHouse({ dir: join(dir, 'data') });
-const admin = createClickHouse(server.url);
-await migrate(admin, 'wishmeter');
-await admin.close();
-await server.stop();
+await putMigrated(join(dir, 'data'), 'wishmeter');
 
 const users = join(dir, 'users.xml');
 const config = join(dir, 'config.xml');

@@ -9,7 +9,7 @@ import { eventRow, lineOf } from '../flush/fixtures.js';
 import { never, startDatabases } from './databases.js';
 import { insertVisits } from './small-world.js';
 
-const databases = await startDatabases();
+const databases = await startDatabases(9);
 const { client } = databases;
 
 async function migrated(t: Test) {

@@ -11,7 +11,7 @@ import { until } from '../harness/until.js';
 const DAY_MS = 86_400_000;
 
 t.test('the TTL of visits', async (t) => {
-  const server = await startTestClickHouse();
+  const server = await startTestClickHouse({ databases: ['shop'] });
   const admin = createClickHouse(server.url);
   const own = createClickHouse(server.url, 'shop');
   t.teardown(async () => {
@@ -19,7 +19,6 @@ t.test('the TTL of visits', async (t) => {
     await admin.close();
     await server.stop();
   });
-  await migrate(admin, 'shop');
   const ask = async <T>(query: string) => await (await own.query({ query, format: 'JSONEachRow' })).json<T>();
   const ttl = async () => {
     const [table] = await ask<{ engine_full: string }>(

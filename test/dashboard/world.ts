@@ -5,7 +5,6 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { startDashboard } from '../../src/dashboard/server.js';
 import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
 import { asDashboard } from '../../src/embedded/clickhouse-users.js';
@@ -36,6 +35,7 @@ export async function dashboardWorld(
 ): Promise<DashboardWorld> {
   const server = await startTestClickHouse({
     ...spec,
+    databases: ['shop'],
     readable: { database: 'shop', tables: ANALYST_TABLES },
   });
   let isUp = true;
@@ -44,9 +44,6 @@ export async function dashboardWorld(
     isUp = false;
   };
   t.teardown(stopClickHouse);
-  const admin = createClickHouse(server.url);
-  await migrate(admin, 'shop');
-  await admin.close();
   const client = createClickHouse(server.url, 'shop');
   t.teardown(() => client.close());
   if (!isEmpty) await makeSmallWorld(client);

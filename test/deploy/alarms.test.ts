@@ -135,7 +135,7 @@ t.test('alarms and dashboard', programs, async (t) => {
 
 /** Samples by name, each with its labels, of all that is scraped, after some traffic. */
 async function liveFigures(t: Test): Promise<{ readonly names: Map<string, Set<string>> }> {
-  const stores = await startStores(t);
+  const stores = await startStores(t, ['wishmeter']);
   const { redis, clickhouse } = stores;
   const env = {
     ...stores.env,

@@ -18,7 +18,7 @@ t.test("the image's health check sees serve and flush", async (t) => {
   const healthy = (env: NodeJS.ProcessEnv) => spawnSync(process.execPath, args, { env }).status === 0;
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
-  const clickhouse = await startTestClickHouse();
+  const clickhouse = await startTestClickHouse({ databases: ['wishmeter'] });
   t.teardown(() => clickhouse.stop());
   const [port, figures] = [String(await freePort()), String(await freePort())];
   const env = {

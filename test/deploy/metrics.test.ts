@@ -123,7 +123,10 @@ const COUNTED: Readonly<Record<string, number>> = {
 };
 
 t.test('metrics', needsPrograms('promtool'), async (t) => {
-  const [redis, clickhouse] = await Promise.all([startTestRedis(), startTestClickHouse()]);
+  const [redis, clickhouse] = await Promise.all([
+    startTestRedis(),
+    startTestClickHouse({ databases: ['wishmeter'] }),
+  ]);
   t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
   const app = await startApp(t, redis, { prefix: 'wm' });
   await traffic(t, app);

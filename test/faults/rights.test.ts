@@ -24,7 +24,10 @@ import { itemOf } from '../http/wishlist.js';
 const NOWHERE = 'http://127.0.0.1:1';
 
 t.test('ClickHouse is away, and comes back', async (t) => {
-  const [redis, clickhouse] = await Promise.all([startTestRedis(), startTestClickHouse()]);
+  const [redis, clickhouse] = await Promise.all([
+    startTestRedis(),
+    startTestClickHouse({ databases: ['wishmeter'] }),
+  ]);
   t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
   const proxy = await startProxy(t, clickhouse.url);
   const through = new URL(clickhouse.url);

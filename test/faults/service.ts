@@ -9,6 +9,7 @@ import { freePort } from '../../bench/servers/ports.js';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import { startRedis } from '../../src/embedded/redis.js';
 import { MAIN, type Running, spawnWishmeter, until } from '../cli/wishmeter.js';
+import { putMigrated } from '../harness/clickhouse.js';
 import { Load, type LoadSpec } from './load.js';
 import { type Book, expectExact, type Places, type Reckoning } from './reconcile.js';
 
@@ -80,6 +81,7 @@ export async function openService(spec: ServiceSpec = {}): Promise<Service> {
     clickhousePort = Number(new URL(server.url).port);
     return server;
   });
+  await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
   await Promise.all([redis.start(), clickhouse.start()]);
   const redisUrl = redis.url();
   const clickhouseUrl = clickhouse.url();

@@ -1,19 +1,38 @@
-// ClickHouse for tests: the embedded one on a free port, in a temp folder that goes with it.
+// ClickHouse for tests: the embedded one on a free port, in a temp folder that goes with it. A test names the databases
+// that it wants migrated: they are copied from dist/test-clickhouse/, where the first test that wants one migrates it.
 
-import { mkdtemp, rm } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
+import { loadViews } from '../../src/clickhouse/views.js';
 import {
   type ClickHouseSpec,
   type EmbeddedClickHouse,
   startClickHouse,
 } from '../../src/embedded/clickhouse.js';
 
+const exec = promisify(execFile);
+
+export interface TestClickHouseSpec extends ClickHouseSpec {
+  /** Databases that are there from the start, migrated and empty. */
+  readonly databases: readonly string[];
+}
+
 /** Any number may run side by side; a `dir` of the caller's is left alone at the end. */
-export async function startTestClickHouse(
-  spec: Partial<ClickHouseSpec> = {},
-): Promise<EmbeddedClickHouse & { readonly dir: string }> {
+export async function startTestClickHouse({
+  databases = [],
+  ...spec
+}: Partial<TestClickHouseSpec> = {}): Promise<EmbeddedClickHouse & { readonly dir: string }> {
   const dir = spec.dir ?? (await mkdtemp(join(tmpdir(), 'wm-clickhouse-')));
+  if (databases.length > 0) await putMigrated(dir, ...databases);
   const server = await startClickHouse({ ...spec, dir });
   return {
     url: server.url,
@@ -26,6 +45,51 @@ export async function startTestClickHouse(
       if (spec.dir === undefined) await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+// dist/test/harness/ -> dist/
+const CACHE = fileURLToPath(new URL('../../test-clickhouse/', import.meta.url));
+/** What a database is made of in ClickHouse's folder; the rest is the server's. */
+const FOLDERS = ['data', 'metadata', 'store'] as const;
+
+/**
+ * Puts migrated databases into the folder of a ClickHouse that is not running.
+ * @param dir as `startClickHouse` takes it; made if missing. Of `wishmeter start` it is DATA_DIR/clickhouse
+ */
+export async function putMigrated(dir: string, ...databases: readonly string[]): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  for (const database of databases) await exec('tar', ['-xf', await migratedOnce(database), '-C', dir]);
+}
+
+/** An archive of the migrated database. Several processes may make it at once, each of which is whole when it has its name. */
+async function migratedOnce(database: string): Promise<string> {
+  const folder = join(CACHE, await cacheKey());
+  const archive = join(folder, `${database}.tar`);
+  if (existsSync(archive)) return archive;
+  await mkdir(folder, { recursive: true });
+  const dir = await mkdtemp(join(folder, 'new-'));
+  const server = await startClickHouse({ dir: join(dir, 'data'), restart: false });
+  const client = createClickHouse(server.url);
+  await migrate(client, database);
+  await client.close();
+  await server.stop();
+  await exec('tar', ['-cf', join(dir, 'tar'), '-C', join(dir, 'data'), ...FOLDERS]);
+  await rename(join(dir, 'tar'), archive);
+  await rm(dir, { recursive: true, force: true });
+  return archive;
+}
+
+/** Another schema, and another ClickHouse that may store it otherwise, have a folder of their own. */
+async function cacheKey(): Promise<string> {
+  const { resolve } = createRequire(import.meta.url);
+  const code = ['migrate.js', 'views.js'].map(
+    (file) => new URL(`../../src/clickhouse/${file}`, import.meta.url),
+  );
+  const parts = [
+    ...[...loadMigrations(), ...loadViews()].map(({ name, sql }) => `${name}\n${sql}`),
+    ...(await Promise.all([...code, resolve('chdb/package.json')].map((file) => readFile(file, 'utf8')))),
+  ];
+  return createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 16);
 }
 
 /** A URL with credentials, as fetch wants it: without, and the header that has them. */

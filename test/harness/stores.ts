@@ -4,9 +4,12 @@ import type { Test } from 'tap';
 import { startTestClickHouse } from './clickhouse.js';
 import { startTestRedis } from './redis.js';
 
-/** They end with the test. `env` has a free port, and waits for nothing when it stops. */
-export async function startStores(t: Test) {
-  const [redis, clickhouse] = await Promise.all([startTestRedis(), startTestClickHouse()]);
+/**
+ * They end with the test. `env` has a free port, and waits for nothing when it stops.
+ * @param databases that are migrated already; without one, the first `flush` or `migrate` does it
+ */
+export async function startStores(t: Test, databases: readonly string[] = []) {
+  const [redis, clickhouse] = await Promise.all([startTestRedis(), startTestClickHouse({ databases })]);
   t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
   const env = {
     REDIS_URL: redis.url,

@@ -231,7 +231,10 @@ t.test('metrics', async (t) => {
 t.test(
   'flush has its figures on FLUSH_METRICS_PORT, under the same token, and an answer for probes',
   async (t) => {
-    const [redis, clickhouse] = await Promise.all([startTestRedis(), startTestClickHouse()]);
+    const [redis, clickhouse] = await Promise.all([
+      startTestRedis(),
+      startTestClickHouse({ databases: ['wishmeter'] }),
+    ]);
     t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
     const lines: string[] = [];
     const config = readConfig({

@@ -107,7 +107,7 @@ const AT_ONCE = 24;
 
 eachRedis(t, async (t, redis) => {
   const cases = redis.urls.length === 1 ? CASES : CLUSTER_CASES;
-  const clickhouse = await startTestClickHouse();
+  const clickhouse = await startTestClickHouse({ databases: ['wishmeter'] });
   t.teardown(() => clickhouse.stop());
   const env = {
     CLICKHOUSE_URL: clickhouse.url,

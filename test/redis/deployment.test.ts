@@ -69,11 +69,9 @@ t.test('a deployment', async (t) => {
 
 t.test('a Redis that does not answer is one sentence', async (t) => {
   const options: StoreOptions = { ...OPTIONS, urls: [`redis://127.0.0.1:${await freePort()}`] };
-  const started = performance.now();
   const error = await Store.open(options).catch((error: unknown) => error);
   t.ok(error instanceof StartupError);
   t.match(error, { message: /^Redis does not answer: .*\.$/ });
-  t.ok(performance.now() - started < 5_000);
 });
 
 t.test('one node of a cluster alone is refused', async (t) => {

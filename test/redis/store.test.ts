@@ -13,7 +13,7 @@ const PUT = loadScript('put');
 const GET = { name: 'get', source: "return redis.call('GET', KEYS[1])", sha: '0'.repeat(40) };
 const OPTIONS = {
   name: 'test',
-  timeoutMs: 1_000,
+  timeoutMs: 30_000,
   keyPrefix: 's',
   buckets: 16,
   eventShards: 1,
@@ -32,11 +32,13 @@ t.test('a change', async (t) => {
 
   t.test('that Redis gets after it was answered 503 does nothing', async (t) => {
     t.equal(await put('warm'), 1);
+    const hasty = await Store.open({ ...OPTIONS, urls: [proxy.url], timeoutMs: 1_000 });
+    t.teardown(() => hasty.close());
     proxy.freeze();
-    await t.rejects(put('late'), { code: 'unavailable' });
+    await t.rejects(hasty.change(PUT, ['s:{x}:late'], ['v']), { code: 'unavailable' });
     proxy.thaw();
     await sleep(200); // all of it has passed the proxy
-    for (let served = false; !served; ) served = await put('after').then(Boolean, () => false);
+    t.equal(await put('after'), 1);
     t.equal(await direct.exists('s:{x}:late'), 0);
   });
 
@@ -48,11 +50,13 @@ t.test('a change', async (t) => {
   });
 
   t.test('that no replica has is 503, although the master has it', async (t) => {
-    const asking = await Store.open({ ...OPTIONS, urls: [redis.url], replicas: 1 });
+    const asking = await Store.open({ ...OPTIONS, urls: [redis.url], replicas: 1, timeoutMs: 1_000 });
     t.teardown(() => asking.close());
     await t.rejects(asking.change(PUT, ['s:{x}:alone'], ['v']), { code: 'unavailable' });
     t.equal(await direct.exists('s:{x}:alone'), 1);
-    t.equal(await asking.run(GET, ['s:{x}:alone'], []), 'v', 'reads do not wait');
+    const reading = await Store.open({ ...OPTIONS, urls: [redis.url], replicas: 1 });
+    t.teardown(() => reading.close());
+    t.equal(await reading.run(GET, ['s:{x}:alone'], []), 'v', 'reads do not wait');
   });
 
   t.test('that Redis does not know the script of goes along in full', async (t) => {
@@ -69,10 +73,8 @@ t.test('a change', async (t) => {
 t.test('a read whose store is closed ends at once, not when its time is over', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
-  const store = await Store.open({ ...OPTIONS, urls: [redis.url], timeoutMs: 60_000 });
+  const store = await Store.open({ ...OPTIONS, urls: [redis.url], timeoutMs: 3_600_000 });
   const read = store.call((client) => client.blpop('s:nothing', 0));
   setImmediate(() => store.close());
-  const began = performance.now();
   await t.rejects(read, { code: 'unavailable' });
-  t.ok(performance.now() - began < 10_000);
 });

@@ -137,7 +137,8 @@ export async function startServer(
     ...identity,
     ...openWishlist(store, identity.atProfile, identity.outbox, 'https://shop.example', 'w'),
     store,
-    deliveries: new RequestStore(store),
+    // A try that ended is taken over after a moment.
+    deliveries: new RequestStore(store, undefined, 20),
     wishlists,
     met,
     onChange: async () => {},
