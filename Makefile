@@ -21,7 +21,7 @@ export PATH := $(dir $(NODE_PROGRAM)):$(PATH)
 endif
 TESTS ?= dist/test/**/*.test.js
 CAMPAIGNS := dist/test/**/*.campaign.js
-FAST_TESTS := dist/test/{config,docs,errors,log,packages,privacy,shutdown}.test.js dist/test/{events,visits}/*.test.js \
+FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{events,visits}/*.test.js \
 	dist/test/redis/{scripts,request-scripts,failures,store}.test.js dist/test/identity/{scripts,merge-scripts,rules}.test.js \
 	dist/test/wishlist/{item,wishlist-script}.test.js dist/test/flush/reader.test.js dist/test/mutations/lists.test.js \
 	dist/test/http/{callers,caps,cors,ids,items,refusals,routes,visits}.test.js

@@ -22,9 +22,3 @@ setInterval(() => {
 export function stalledMs(): number {
   return late + lateness();
 }
-
-/** A clock that stands still while this process does. @returns milliseconds since this call */
-export function startStopwatch(): () => number {
-  const [began, before] = [performance.now(), stalledMs()];
-  return () => performance.now() - began - (stalledMs() - before);
-}
