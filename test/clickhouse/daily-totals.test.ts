@@ -1,16 +1,20 @@
 // visits_per_day is right at every moment: before a day is totalled, after it, when visits come late or twice, and when
 // a process ends in the middle of totalling.
+// Visits go when they are old, by a TTL that follows VISIT_RETENTION_DAYS; what was totalled stays.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import t from 'tap';
 import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
+import { migrate } from '../../src/clickhouse/migrate.js';
+import { keepVisitsFor } from '../../src/clickhouse/visit-retention.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeMerge } from '../../src/events/row.js';
+import { until } from '../harness/until.js';
 import { startDatabases } from './databases.js';
 import { dateOf, insertVisits } from './small-world.js';
 
-const { migrated, ask } = await startDatabases(8);
+const { client, migrated, ask } = await startDatabases(9);
 
 const perDay = (own: ClickHouseClient) =>
   ask('SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL', own);
@@ -168,4 +172,62 @@ t.test('a day that was never totalled is once, however old it is', async (t) => 
   t.same(await perDay(own), SHOWN);
   await insertLate(own, NOON + QUIET_MS);
   t.same(await perDay(own), SHOWN, 'then it is sealed');
+});
+
+const DAY_MS = 86_400_000;
+
+t.test('VISIT_RETENTION_DAYS', async (t) => {
+  const { database, own } = await migrated(t);
+  const ttl = async () => {
+    const [table] = await ask<{ engine_full: string }>(
+      `SELECT engine_full FROM system.tables WHERE database = '${database}' AND name = 'visits_stored'`,
+    );
+    return /TTL (.*?) SETTINGS/.exec(table?.engine_full ?? '')?.[1];
+  };
+  const visits = async () => {
+    const rows = await ask<{ profile_id: string }>('SELECT profile_id FROM visits ORDER BY profile_id', own);
+    return rows.map(({ profile_id }) => profile_id);
+  };
+
+  t.test('is changed where it is another one, and only there', async (t) => {
+    t.equal(await ttl(), undefined);
+    t.equal(await keepVisitsFor(client, database, 0), false);
+    t.equal(await keepVisitsFor(client, database, 400), true);
+    t.equal(await ttl(), 'toStartOfDay(occurred_at) + toIntervalDay(401)');
+    t.equal(await keepVisitsFor(client, database, 400), false);
+    t.equal(await keepVisitsFor(client, database, 0), true);
+    t.equal(await ttl(), undefined);
+    t.same(await migrate(client, database), [], 'and is no change of the schema');
+  });
+
+  t.test('takes what is older, at once where it gets shorter; totals stay', async (t) => {
+    const now = Date.now();
+    const rowOf = (days: number) => ({
+      ...{ stream: 0, entry: days, place: 0, profile_id: `of-${days}`, product_handle: 'p', device: '' },
+      occurred_at: new Date(now - days * DAY_MS).toISOString().slice(0, 23).replace('T', ' '),
+    });
+    await own.insert({ table: 'visits_stored', values: [9, 12, 30, 60].map(rowOf), format: 'JSONEachRow' });
+    await totalDays(own, now + 2 * QUIET_MS);
+    const perDay = () =>
+      ask('SELECT day, sum(visits) AS visits FROM visits_per_day GROUP BY day ORDER BY day', own);
+    const totals = await perDay();
+    t.equal(totals.length, 4);
+    const left = async (...days: number[]) => {
+      await until(`visits of ${days}`, async () => {
+        // What ClickHouse does by itself every few hours.
+        await own.command({ query: 'OPTIMIZE TABLE visits_stored FINAL' });
+        return (await visits()).length === days.length;
+      });
+      t.same(await visits(), days.map((day) => `of-${day}`).sort());
+      t.same(await perDay(), totals);
+    };
+    await keepVisitsFor(client, database, 40);
+    await left(9, 12, 30);
+    await keepVisitsFor(client, database, 10);
+    await left(9);
+    await keepVisitsFor(client, database, 0);
+    await own.insert({ table: 'visits_stored', values: [rowOf(500)], format: 'JSONEachRow' });
+    await own.command({ query: 'OPTIMIZE TABLE visits_stored FINAL' });
+    t.same(await visits(), ['of-500', 'of-9'], 'for ever');
+  });
 });

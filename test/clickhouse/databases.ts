@@ -27,6 +27,7 @@ export async function startDatabases(ready = 1) {
     return own;
   };
   return {
+    url: server.url,
     client,
     freshDatabase,
     clientOf,

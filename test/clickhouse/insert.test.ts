@@ -3,13 +3,14 @@
 //
 // The embedded ClickHouse never inserts asynchronously, so what a server would do with that is not to be seen
 // here. What can be seen is the setting under which the insert ran: a column's default tells.
+// Whether a batch is stored is answered right, as `flush` asks after an answer that was lost.
 
-import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import t from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { INSERT_BYTES, INSERT_ROWS, insertEvents } from '../../src/clickhouse/insert.js';
-import { eventRow, lineOf } from '../flush/fixtures.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { areStored } from '../../src/clickhouse/stored.js';
+import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
+import { never, startDatabases } from './databases.js';
 
 /** What the profile says, and what the insert runs under. */
 const SETTINGS: Readonly<Record<string, readonly [hostile: string, own: string]>> = {
@@ -23,24 +24,20 @@ const SETTINGS: Readonly<Record<string, readonly [hostile: string, own: string]>
   date_time_input_format: ['basic', 'best_effort'],
 };
 
-const server = await startTestClickHouse({ databases: ['shop'] });
-const admin = createClickHouse(server.url);
+const { url, client: admin, migrated, clientOf } = await startDatabases(2);
+const { database: hostile } = await migrated(t);
 /** What a client sends with every request stands for a profile: both give way to what an insert says itself. */
 const client = createClient({
-  url: server.url,
-  database: 'shop',
+  url,
+  database: hostile,
   clickhouse_settings: {
     ...Object.fromEntries(Object.entries(SETTINGS).map(([name, [hostile]]) => [name, hostile])),
     wait_for_async_insert: 0,
   },
   log: { level: ClickHouseLogLevel.OFF },
 });
-t.teardown(async () => {
-  await Promise.all([client.close(), admin.close()]);
-  await server.stop();
-});
+t.teardown(() => client.close());
 
-const never = new AbortController().signal;
 const ask = async (query: string) => {
   const answer = await client.query({ query, format: 'JSONEachRow' });
   return await answer.json<Record<string, unknown>>();
@@ -77,10 +74,10 @@ t.test('the largest insert is one block, too', async (t) => {
       "SELECT splitByChar('_', _part)[3] AS last, toUInt32(count()) AS rows FROM events_stored GROUP BY last",
     );
   const before = await blocks();
-  await admin.command({ query: 'SYSTEM STOP MERGES shop.events_stored' });
+  await admin.command({ query: `SYSTEM STOP MERGES ${hostile}.events_stored` });
   await insertEvents(client, lines, 'large', never);
   const after = await blocks();
-  await admin.command({ query: 'SYSTEM START MERGES shop.events_stored' });
+  await admin.command({ query: `SYSTEM START MERGES ${hostile}.events_stored` });
   t.equal(after.length, before.length + 1);
   t.ok(after.some(({ rows }) => rows === INSERT_ROWS));
 });
@@ -95,11 +92,102 @@ t.test('an insert with a bad line is refused as a whole, at once', async (t) => 
 t.test('no setting of the profile that matters holds for the insert', async (t) => {
   for (const name of Object.keys(SETTINGS))
     await admin.command({
-      query: `ALTER TABLE shop.events_stored ADD COLUMN seen_${name} String DEFAULT toString(getSetting('${name}'))`,
+      query: `ALTER TABLE ${hostile}.events_stored ADD COLUMN seen_${name} String DEFAULT toString(getSetting('${name}'))`,
     });
   await insertEvents(client, Buffer.from(lineOf(eventRow({ profile_id: 'seen' }))), 'seen', never);
   const names = Object.keys(SETTINGS).map((name) => `seen_${name} AS ${name}`);
   t.same(await ask(`SELECT ${names.join(', ')} FROM events_stored WHERE profile_id = 'seen'`), [
     Object.fromEntries(Object.entries(SETTINGS).map(([name, [, own]]) => [name, own])),
   ]);
+});
+
+// Whether events are stored: over many ids, months, and lines that are not as ours.
+const { database, own } = await migrated(t);
+const linesOf = (rows: readonly EventRow[]) => Buffer.from(rows.map(lineOf).join(''));
+const isStored = (lines: Buffer | string, from = own) => areStored(from, Buffer.from(lines), never);
+/** A second apart, from this time on. */
+const events = (n: number, from: string) =>
+  Array.from({ length: n }, (_, i) =>
+    eventRow({ occurred_at: new Date(Date.parse(from) + i * 1_000).toISOString() }),
+  );
+
+/** The client, and what it was asked. */
+function listening(): { client: ClickHouseClient; queries: string[] } {
+  const queries: string[] = [];
+  const query: ClickHouseClient['query'] = (params) => {
+    queries.push(params.query);
+    return own.query(params);
+  };
+  return { client: Object.assign(Object.create(own), { query }), queries };
+}
+
+// More than two queries' worth, over the turn of a month.
+const old = events(11_000, '2026-01-31T22:30:00.000Z');
+await insertEvents(own, linesOf(old), 'token', never);
+
+t.test('all of them, some of them, none', async (t) => {
+  t.equal(await isStored(linesOf(old)), true);
+  t.equal(await isStored(linesOf(old.slice(0, 1))), true);
+  t.equal(await isStored(linesOf(old).subarray(0, -1)), true, 'without the last newline');
+  const other = eventRow();
+  for (const at of [0, 4_999, 5_000, 10_999, 11_000])
+    t.equal(await isStored(linesOf(old.toSpliced(at, 0, other))), false, `all but number ${at}`);
+  t.equal(await isStored(lineOf(other)), false);
+});
+
+t.test('an event that is there several times, in the table and in the lines', async (t) => {
+  const some = old.slice(0, 100);
+  await own.command({ query: `SYSTEM STOP MERGES ${database}.events_stored` });
+  await insertEvents(own, linesOf(some), 'again', never);
+  t.equal(await isStored(linesOf([...some, ...some])), true);
+  t.equal(await isStored(linesOf([...some, ...some, eventRow()])), false);
+});
+
+t.test('times and ids in other spellings', async (t) => {
+  const row = eventRow({ occurred_at: '2026-03-01T00:00:00.123Z' });
+  const at = Date.parse(row.occurred_at);
+  const spelled = [
+    `${JSON.stringify({ ...row, occurred_at: at })}\n`,
+    `${JSON.stringify({ ...row, event_id: row.event_id.toUpperCase() })}\n`,
+    `${JSON.stringify({ payload: { event_id: 'x', occurred_at: 0 }, ...row })}\n`,
+  ];
+  for (const line of spelled) t.equal(await isStored(line), false);
+  await insertEvents(own, Buffer.from(spelled[0] ?? ''), 'spelled', never);
+  for (const line of spelled) t.equal(await isStored(line), true, line);
+});
+
+t.test('lines without an id or a time are not found, and ask nothing', async (t) => {
+  const { client: asked, queries } = listening();
+  const time = '"occurred_at":1767225600000';
+  const lines = [
+    `{${time}}`,
+    `{"event_id":"x') OR ('' = '",${time}}`,
+    '{"event_id":"01990292-0000-7000-8000-000000000000"}',
+    '{"event_id":"01990292-0000-7000-8000-000000000000","occurred_at":"soon"}',
+    'null',
+    '{"event_id":"01990292',
+    '',
+  ];
+  for (const line of lines) t.equal(await isStored(`${line}\n`, asked), false, line);
+  t.same(queries, []);
+});
+
+t.test('reads one month, and as much of it as the events lie in', async (t) => {
+  const { client: asked, queries } = listening();
+  t.equal(await isStored(linesOf(old.slice(10_900)), asked), true);
+  const plan = await own.query({
+    query: `EXPLAIN indexes = 1, json = 1 ${queries[0]}`,
+    format: 'TabSeparatedRaw',
+  });
+  const text = await plan.text();
+  const selected = [...text.matchAll(/"Selected (Parts|Granules)": (\d+)/g)].map(
+    ([, what, n]) => `${what} ${n}`,
+  );
+  t.same(selected.slice(-2), ['Parts 1', 'Granules 1'], text);
+});
+
+t.test('what fails is thrown', async (t) => {
+  const elsewhere = clientOf(t, 'system');
+  await t.rejects(isStored(lineOf(eventRow()), elsewhere), { code: '60' });
+  await t.rejects(areStored(own, linesOf(old), AbortSignal.abort()));
 });

@@ -2,8 +2,13 @@
 // one that the program does not know is refused.
 
 import t from 'tap';
+import { clustered, clusterSettings } from '../../src/clickhouse/cluster.js';
+import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
-import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
+import { loadMigrations, migrate, statements } from '../../src/clickhouse/migrate.js';
+import { loadViews } from '../../src/clickhouse/views.js';
+import { startProcesses } from '../../src/commands/start/processes.js';
+import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeMerge } from '../../src/events/row.js';
@@ -100,3 +105,130 @@ t.test('a database of the first release is brought forward, with its rows', asyn
   );
   t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '4' }]);
 });
+
+// The schema of a cluster: every statement has its form there. `make test-replicas` tries them on two replicas.
+const all = loadMigrations()
+  .flatMap(({ sql }) => statements(sql, 'shop'))
+  .flatMap((statement) => clustered(statement, 'many'));
+const CREATED = /^CREATE TABLE IF NOT EXISTS shop\.(\w+) ON CLUSTER many/;
+
+t.test('ClickHouse parses each statement of the migrations and each view', async (t) => {
+  const views = loadViews().flatMap(({ name, sql }) =>
+    clustered(`CREATE OR REPLACE VIEW shop.${name} AS\n${sql.replaceAll('{database}', 'shop')}`, 'many'),
+  );
+  for (const statement of [...all, ...views]) {
+    const answer = await client.query({
+      query: 'SELECT formatQuery({statement: String}) AS parsed',
+      query_params: { statement },
+      format: 'JSONEachRow',
+    });
+    const [row] = await answer.json<{ parsed: string }>();
+    t.match(row?.parsed, statement.startsWith('INSERT') ? /^INSERT/ : /ON CLUSTER many/, statement);
+  }
+});
+
+t.test('every table is replicated, and rows are spread by what repeats of them have in common', (t) => {
+  const tables = all.filter((statement) => CREATED.test(statement));
+  const nameOf = (statement: string) => CREATED.exec(statement)?.[1] ?? '';
+  const local = tables.filter((statement) => nameOf(statement).endsWith('_local'));
+  t.ok(local.length > 5);
+  for (const statement of local) {
+    const [, engine] = /\bENGINE = (\w+)/.exec(statement) ?? [];
+    t.match(engine, /^Replicated(Replacing|Aggregating)MergeTree$/, nameOf(statement));
+    const table = nameOf(statement).replace(/_local$/, '');
+    t.ok(statement.includes(`'/clickhouse/tables/{shard}/shop/${table}', '{replica}'`), table);
+    t.notMatch(statement, /non_replicated/, table);
+    const over = tables.filter((other) => nameOf(other) === table);
+    t.equal(over.length, 1, `one table over ${table}_local`);
+    t.match(
+      over[0],
+      new RegExp(`AS shop\\.${table}_local\\s+ENGINE = Distributed\\(many, shop, ${table}_local, `),
+    );
+  }
+  const keyOf = (table: string) =>
+    new RegExp(`Distributed\\(many, shop, ${table}_local, (.*)\\)$`, 'm').exec(tables.join('\n'))?.[1];
+  t.equal(keyOf('events_stored'), 'sipHash64(profile_id)');
+  t.equal(keyOf('visits_stored'), 'sipHash64(profile_id)');
+  t.match(
+    tables.find((statement) => nameOf(statement) === 'deployment'),
+    /'\/clickhouse\/tables\/all\/shop\/deployment', '\{shard\}-\{replica\}'/,
+  );
+  t.end();
+});
+
+t.test('tokens of inserts of events and visits are remembered for a week', (t) => {
+  for (const table of ['events_stored', 'visits_stored']) {
+    const statement = all.find((one) => one.startsWith(`CREATE TABLE IF NOT EXISTS shop.${table}_local`));
+    t.match(
+      statement,
+      /replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 604800/,
+    );
+  }
+  t.end();
+});
+
+t.test('feeds go from local table to local table, and both tables get a column', (t) => {
+  const feeds = all.filter((statement) => statement.startsWith('CREATE MATERIALIZED'));
+  t.ok(feeds.length > 2);
+  for (const feed of feeds) {
+    t.match(feed, / ON CLUSTER many TO shop\.\w+_local AS/);
+    t.match(feed, /\nFROM shop\.(events|visits)_stored_local AS \1_stored\n/);
+  }
+  const changed = all.filter((statement) => statement.includes('ADD COLUMN IF NOT EXISTS currency'));
+  t.same(
+    changed.map((statement) => /^ALTER TABLE shop\.(\w+) ON CLUSTER many/.exec(statement)?.[1]),
+    ['events_stored_local', 'events_stored'],
+  );
+  t.end();
+});
+
+t.test('a statement or a table that is not known on a cluster is refused, not run as it is', (t) => {
+  t.throws(() => clustered('DROP TABLE shop.events_stored', 'many'), /does not know what this is/);
+  t.throws(
+    () => clustered('CREATE TABLE IF NOT EXISTS shop.other (a Int8) ENGINE = MergeTree', 'many'),
+    /other is sharded/,
+  );
+  t.end();
+});
+
+t.test('erasure goes to the local tables of all servers and waits for all replicas', async (t) => {
+  const asked: { query: string; clickhouse_settings?: object }[] = [];
+  const command = async (one: { query: string }) => asked.push(one);
+  const until = { server: 1_000, redis: 1_000 };
+  const erasures = () => asked.filter(({ query }) => query.startsWith('ALTER'));
+  const query = async () => ({ json: async () => [{ hashes: ['7'] }] });
+  await eraseRows({ command, query } as never, new Map([['1a.sAAAAAAAAAAAAAAAA', { until }]]), 'many');
+  t.same(
+    erasures().map(({ query }) => /^ALTER TABLE (\w+) ON CLUSTER many DELETE/.exec(query)?.[1]),
+    VISITOR_TABLES.map(({ name }) => `${name}_local`),
+  );
+  for (const { clickhouse_settings } of erasures()) t.same(clickhouse_settings, { mutations_sync: '2' });
+  t.match(
+    asked.at(-1)?.query,
+    /^KILL MUTATION ON CLUSTER many .*'events_stored_local'/,
+    'their texts are forgotten',
+  );
+});
+
+t.test('an insert is acknowledged when the shards have it, and a quorum where one is asked for', (t) => {
+  t.same(clusterSettings('', 3), {}, 'not on one server');
+  t.match(clusterSettings('many'), { distributed_foreground_insert: 1, insert_quorum: undefined });
+  t.equal(
+    clusterSettings('many').parallel_distributed_insert_select,
+    '0',
+    'totals go to the shard of their key',
+  );
+  t.match(clusterSettings('many', 2), { distributed_foreground_insert: 1, insert_quorum: '2' });
+  t.end();
+});
+
+t.test(
+  '`start` with a ClickHouse of its own has no cluster, and says so before it starts anything',
+  async (t) => {
+    const config = readConfig({ CLICKHOUSE_CLUSTER: 'many' });
+    await t.rejects(startProcesses(config, {} as never, {} as never), {
+      constructor: StartupError,
+      message: /needs CLICKHOUSE_URL/,
+    });
+  },
+);

@@ -1,4 +1,5 @@
-// lua/record.lua alone: every answer and error, the same batch sent again, and what is left in Redis afterwards.
+// lua/record.lua alone: every answer and error, the same batch sent again, and what is left in Redis afterwards. And the
+// mark of lua/append.lua.
 
 import t from 'tap';
 import { LUA } from '../../src/redis/lua-codes.js';
@@ -150,4 +151,17 @@ t.test('record.lua', async (t) => {
       'what was done before, was done',
     );
   });
+});
+
+t.test('append.lua takes lines up to the high-water mark, and not a byte beyond it', async (t) => {
+  const { client, call, clock } = await startLuaRedis(t);
+  const append = async (seq: number, line: string, highWater: number) =>
+    call('append', [LANE, EVENTS, STATE], [seq, await clock(10_000), 60, highWater, 1, line]);
+  t.equal(await append(1, '{"a":123}\n', 9), LUA.FULL);
+  t.same(await client.keys('*'), []);
+  t.equal(await append(1, '{"a":123}\n', 10), 1, 'what was refused may be sent again under its number');
+  t.equal(await append(2, '{}\n', 12), LUA.FULL);
+  t.equal(await append(2, '{}\n', 13), 1);
+  t.equal(await append(2, '{}\n', 1), 1, 'what was done stays done at the mark, too');
+  t.same(await client.hgetall(STATE), { events: '2', bytes: '13' });
 });

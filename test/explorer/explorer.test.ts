@@ -1,4 +1,5 @@
-// Every order of the steps of two to four operations, for each scenario, on one Redis.
+// Orders of the steps of two to four operations, for each scenario, on one Redis: all of them in the scenarios that say so,
+// and in the others those with the fewest preemptions.
 
 import t from 'tap';
 import { startTestRedis } from '../harness/redis.js';

@@ -36,7 +36,7 @@ type Outcome = { readonly value: unknown } | { readonly error: Error };
 /** Turns of the event loop in which an operation that is not waiting for a timer makes its next call. */
 const TURNS = 6;
 /** Milliseconds without a call after which an operation is stuck. */
-const STUCK_MS = 20_000;
+const STUCK_MS = 120_000;
 
 /** More than an operation waits for another one that may be under way, less than any time-out. */
 const PATIENCE_MS = 1_000;

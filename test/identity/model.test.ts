@@ -16,7 +16,7 @@ import { startTestCluster, startTestRedis, type TestRedis } from '../harness/red
 import { identityOf } from '../harness/samples.js';
 
 const SERVERS = 3;
-const RUNS = Number(process.env['MODEL_RUNS'] ?? 120);
+const RUNS = Number(process.env['MODEL_RUNS'] ?? 60);
 
 interface Server extends IdentityParts {
   /** The script call, counted from now, after which this server loses Redis for the rest of the request. */
@@ -28,7 +28,7 @@ async function startServer(redis: TestRedis, keyPrefix: string): Promise<Server>
   const store = await Store.open({
     urls: redis.urls,
     name: 'model test',
-    timeoutMs: 5_000,
+    timeoutMs: 60_000,
     keyPrefix,
     buckets: 16,
     eventShards: 1,

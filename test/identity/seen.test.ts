@@ -1,8 +1,11 @@
 // Guards: a visitor whom this process has met is known until the day ends, however many others come, and nobody else is.
 
 import t from 'tap';
+import { meetFormat } from '../../src/identity/meet-batch.js';
 import { createProfileIds } from '../../src/identity/profile-id.js';
 import { Seen } from '../../src/identity/seen.js';
+import { Store } from '../../src/redis/store.js';
+import { startTestRedis } from '../harness/redis.js';
 
 const ids = createProfileIds('a'.repeat(64), 16_384);
 const visitors = (from: number, to: number) =>
@@ -40,4 +43,19 @@ t.test('a day ends for all of them, and where the clock was set back, too', asyn
     now = at;
     t.equal(known(seen, met), 0);
   }
+});
+
+t.test('a guest who is met before something is done for it waits for replicas; one whose count is read does not', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const store = await Store.open({
+    ...{ name: 'test', timeoutMs: 1_000, keyPrefix: 'm', buckets: 16, eventShards: 1, onError: () => {} },
+    urls: [redis.url],
+    replicas: 1,
+  });
+  t.teardown(() => store.close());
+  const batch = store.batcher(meetFormat(store.keys, store.isCluster));
+  const guest = { name: 's:guest', own: '1.sGuest', dayS: '86400' };
+  t.equal(await batch.run({ ...guest, mayBeLost: true }), 0, 'unknown');
+  await t.rejects(batch.run({ ...guest, mayBeLost: false }), { code: 'unavailable' });
 });

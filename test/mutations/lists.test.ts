@@ -37,7 +37,6 @@ t.test('a mutation that does not fit is told as one', async (t) => {
     [{ tests: [] }, /no test/],
     [{ tests: ['dist/test/none.test.js'] }, /not there/],
     [{ tests: ['test/flush/shard.test.ts'] }, /not there/],
-    [{ tests: ['dist/test/redis/scripts.test.js'] }, /another test/],
   ];
   for (const [change, reason] of faulty) t.match(faultOf('.', { ...good, ...change }), reason);
 });

@@ -1,14 +1,20 @@
-// What is drawn once for a deployment (lua/open.lua), and the Redis that a start refuses.
+// What is drawn once for a deployment (lua/open.lua), and the Redis that a start refuses: one that does not answer, a node
+// alone, and a cluster that is not ready, for which it waits a moment.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
 import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { StartupError } from '../../src/errors.js';
 import { openDeployment, SCHEMA } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
-import { connectTo } from '../harness/dump.js';
+import { connectTo, connectToEach } from '../harness/dump.js';
 import { startTestCluster, startTestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
 
+/** A slot of the cluster that is left without a master. */
+const SLOT = 5;
 const OPTIONS = {
   name: 'test',
   timeoutMs: 500,
@@ -74,15 +80,62 @@ t.test('a Redis that does not answer is one sentence', async (t) => {
   t.match(error, { message: /^Redis does not answer: .*\.$/ });
 });
 
-t.test('one node of a cluster alone is refused', async (t) => {
+t.test('a Redis Cluster', async (t) => {
   const cluster = await startTestCluster();
   t.teardown(() => cluster.stop());
-  await t.rejects(Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 1) }), {
-    name: 'StartupError',
-    message: /names one node of a Redis Cluster/,
+  t.test('one node of it alone is refused', async (t) => {
+    await t.rejects(Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 1) }), {
+      name: 'StartupError',
+      message: /names one node of a Redis Cluster/,
+    });
+    const store = await Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 2) });
+    t.equal(store.isCluster, true);
+    await store.ping();
+    store.close();
   });
-  const store = await Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 2) });
-  t.equal(store.isCluster, true);
-  await store.ping();
-  store.close();
+
+  const nodes = connectToEach(t, cluster.urls);
+
+  const owner = nodes[0] as Redis;
+  const states = () => Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'INFO'))));
+  const breakIt = async () => {
+    await until('it is not ok', async () => {
+      // Again and again: a message on its way may tell one of them who had it.
+      for (const node of nodes) await node.call('CLUSTER', 'DELSLOTS', String(SLOT)).catch(() => {});
+      return (await states()).every((info) => info.includes('cluster_state:fail'));
+    });
+  };
+  const mendIt = async () => {
+    await owner.call('CLUSTER', 'ADDSLOTS', String(SLOT));
+    await until('it is ok', async () => (await states()).every((info) => info.includes('cluster_state:ok')));
+  };
+  const open = (keyPrefix: string) =>
+    Store.open({
+      urls: cluster.urls,
+      name: 'cluster start',
+      timeoutMs: 2_000,
+      keyPrefix,
+      buckets: 16,
+      eventShards: 1,
+      onError: () => {},
+    });
+
+  t.test('one that becomes ready in a moment is waited for', async (t) => {
+    await breakIt();
+    const opening = open('moment');
+    await sleep(500);
+    await mendIt();
+    const store = await opening;
+    t.teardown(() => store.close());
+    t.equal(await store.call((client) => client.hexists(createKeys('moment').meta, 'salt')), 1);
+  });
+
+  t.test('one that does not is told in a sentence', async (t) => {
+    await breakIt();
+    await t.rejects(open('never'), {
+      name: 'StartupError',
+      message: 'The Redis Cluster is not ready: its cluster_state is not ok.',
+    });
+    await mendIt();
+  });
 });
