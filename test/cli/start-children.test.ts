@@ -13,7 +13,7 @@ const CHILDREN = [
   /^wishmeter serve/,
   /^wishmeter flush/,
   /^wishmeter clickhouse/,
-  /redis-server|valkey-server/,
+  /^\S*(redis|valkey)-server/,
 ];
 
 /** Each on a connection of its own (fetch keeps them), which may meet any worker. */
@@ -38,18 +38,18 @@ t.test('children of a start', needsProc(), async (t) => {
   const dir = await tempDir(t);
   const { url, clickhouseUrl, dashboardUrl, stop } = await started(t, dir, { WORKERS: '2' });
 
-  await t.test('a scrape shows the figures of all workers, each as its own', async (t) => {
-    const body = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'p' });
-    const headers = { 'content-type': 'application/json' };
-    const visit = () => ask(`${url}/product/visit`, { method: 'POST', headers }, body);
-    for (let i = 0; i < 30; i++) await visit();
+  const body = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'p' });
+  const headers = { 'content-type': 'application/json' };
+  const visit = () => ask(`${url}/product/visit`, { method: 'POST', headers }, body);
+  const visitsOf = (scrape: string) =>
+    ['1', '2'].map((worker) =>
+      samples(scrape, 'wishmeter_http_answers_total').get(
+        `worker="${worker}",operation="post /product/visit",status="200"`,
+      ),
+    );
 
-    const visitsOf = (scrape: string) =>
-      ['1', '2'].map((worker) =>
-        samples(scrape, 'wishmeter_http_answers_total').get(
-          `worker="${worker}",operation="post /product/visit",status="200"`,
-        ),
-      );
+  await t.test('a scrape shows the figures of all workers, each as its own', async (t) => {
+    for (let i = 0; i < 30; i++) await visit();
     const scrapes = await Promise.all(Array.from({ length: 20 }, () => ask(`${url}/metrics`)));
     for (const scrape of scrapes) {
       const [one = 0, two = 0] = visitsOf(scrape);
@@ -102,6 +102,11 @@ t.test('children of a start', needsProc(), async (t) => {
       });
       t.equal(Number(await sql(clickhouseUrl, 'SELECT count() FROM events')), events, `${title}`);
     }
+    // Connections are spread over the workers that listen at the address.
+    await until('both workers are reached at the address again', async () => {
+      await visit();
+      return visitsOf(await ask(`${url}/metrics`)).every((count) => (count ?? 0) > 0);
+    });
     await killAndAwaitNext(dir, /^wishmeter dashboard/);
     await until(
       'the dashboard is shown again',

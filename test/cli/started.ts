@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
 import { MOST_PATIENT_MS } from '../faults/service.js';
-import { findProcess, processesOf } from './processes.js';
+import { processesOf } from './processes.js';
 import { type Ended, type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
 
 /** The line that `start` logs when it is ready. */
@@ -74,13 +74,20 @@ export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void>
   }
 }
 
-/** Kills a child and waits for another one in its place. */
+/** Kills all children with this title and waits for as many others in their place. */
 export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void> {
-  const before = await until(`${title} is there`, () => findProcess(dir, title));
-  process.kill(before.pid, 'SIGKILL');
+  const living = async () => {
+    const all = await processesOf(dir);
+    return all.filter((process) => title.test(process.title)).map(({ pid }) => pid);
+  };
+  const before = await until(`${title} is there`, async () => {
+    const pids = await living();
+    return pids.length > 0 && pids;
+  });
+  for (const pid of before) process.kill(pid, 'SIGKILL');
   await until(`another ${title}`, async () => {
-    const now = await findProcess(dir, title);
-    return now !== undefined && now.pid !== before.pid;
+    const next = (await living()).filter((pid) => !before.includes(pid));
+    return next.length === before.length;
   });
 }
 
