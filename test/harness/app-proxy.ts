@@ -2,7 +2,7 @@
 
 import { createHmac } from 'node:crypto';
 import { type Answer, type Headers, type TestApp, withQuery } from './app.js';
-import type { Rewrite } from './shop.js';
+import type { Rewrite } from './shop-site.js';
 
 export const SECRET = 'shpss_0123456789abcdef';
 
@@ -28,7 +28,7 @@ export function proxied(path: string, parameters: Parameters, secret = SECRET): 
   return withQuery(path, signed(parameters, secret));
 }
 
-/** What the proxy under `prefix` asks the service for, for a shop of test/harness/shop.ts. */
+/** What the proxy under `prefix` asks the service for, for a shop of test/harness/shop-site.ts. */
 export function throughProxy(prefix: string): Rewrite {
   return (url, customerId) => {
     const { pathname, searchParams } = new URL(url, 'http://shop');

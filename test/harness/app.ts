@@ -10,6 +10,7 @@ import { readConfig } from '../../src/config.js';
 import { Dialer } from './dialer.js';
 import { Contract } from './openapi.js';
 import { startTestCluster, startTestRedis, type TestRedis } from './redis.js';
+import { type Shop, shopClient } from './shop.js';
 
 /** A secret key that every test app takes. */
 export const KEY = 'sk_test_0123456789abcdef';
@@ -30,6 +31,8 @@ export type Headers = Readonly<Record<string, string | string[]>>;
 export interface TestApp {
   readonly port: number;
   readonly prefix: string;
+  /** What a shop's server asks for, under KEY. */
+  readonly shop: Shop;
   /** Any request. Objects are sent as JSON, texts and buffers as they are, an array of buffers as chunks. */
   send(method: string, path: string, body?: unknown, headers?: Headers): Promise<Answer>;
   post(path: string, body: unknown, headers?: Headers): Promise<Answer>;
@@ -91,6 +94,7 @@ export async function startApp(
   return {
     port: running.port,
     prefix,
+    shop: shopClient(send, TRUSTED),
     send,
     post: (path, body, headers) => send('POST', path, body, headers),
     get: (path, headers) => send('GET', path, undefined, headers),

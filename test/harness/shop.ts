@@ -1,87 +1,67 @@
-// A shop's web server: pages on an origin that is not the service's, as a browser sees it.
+// What a shop's server asks for, a call each: one request under a secret key. A call throws where the answer is not 200;
+// tests of other answers send the request themselves.
 
-import { once } from 'node:events';
-import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import type { Test } from 'tap';
+import type { Answer, Headers } from './app.js';
 
-/** A page, fixed or made for the customer who is logged in: the id, empty for a guest. */
-type Html = string | ((customerId: string) => string);
-
-interface Page {
-  readonly html: Html;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-/** What a proxy makes of the path and query that it was asked for. */
-export type Rewrite = (url: string, customerId: string) => string;
+type Json = Answer['json'];
+type Send = (method: string, path: string, body?: unknown, headers?: Headers) => Promise<Answer>;
 
 export interface Shop {
-  readonly port: number;
-  /** Of another site than the service on 127.0.0.1, not just another port. */
-  readonly origin: string;
-  /** Paths with their queries, in the order in which they were asked for. */
-  readonly asked: readonly string[];
-  /** Puts `html` on `path`; its URL. */
-  show(path: string, html: Html, headers?: Readonly<Record<string, string>>): string;
-  /** Everything under `path` comes from the service on `port`, as behind a reverse proxy. */
-  forward(path: string, port: number, rewrite?: Rewrite): void;
+  /** Counts a visit. */
+  visit(identity: object, productHandle?: string): Promise<{ readonly profileId: string; readonly count: number }>;
+  count(identity: Readonly<Record<string, string>>, productHandle?: string): Promise<number>;
+  reset(identity: object, productHandle?: string): Promise<Json>;
+  /** Wishes for ITEM. @param changes of its fields */
+  add(identity: object, changes?: object): Promise<Json>;
+  /** Removes ITEM. @param changes as `add` */
+  remove(identity: object, changes?: object): Promise<Json>;
+  /** The wishlist's items, newest first. */
+  items(identity: object): Promise<Json[]>;
+  share(identity: object, channel?: string): Promise<{ readonly code: string; readonly shareLink: string }>;
+  event(identity: object, type?: string, payload?: object): Promise<Json>;
+  /** Links a session to a customer, as after a login. */
+  login(identity: { readonly customerId: string; readonly sessionId: string }): Promise<Json>;
+  erase(identity: object): Promise<{ readonly erased: boolean }>;
+  /** All that is kept of a visitor. */
+  exported(identity: Readonly<Record<string, string>>): Promise<Json>;
 }
 
-/** The cookie with the id of the customer who is logged in. */
-export const LOGIN = 'customer';
+export const HANDLE = 'red-shoe';
 
-/** A shop on a free port, until `t` ends. What it does not show is 404 and empty. */
-export async function openShop(t: Test): Promise<Shop> {
-  const pages = new Map<string, Page>();
-  const asked: string[] = [];
-  const forwarded = new Map<string, { port: number; rewrite: Rewrite }>();
+/** An item with the fields that have to be given. */
+export const ITEM = {
+  productId: '1001',
+  productTitle: 'Red shoe',
+  productHandle: HANDLE,
+  price: '79.90',
+  compareAt: null,
+  inventoryAvailable: true,
+  quantity: 1,
+};
 
-  const server = createServer((req, res) => {
-    const url = req.url as string;
-    const [path = ''] = url.split('?');
-    asked.push(url);
-    const customerId = new RegExp(`${LOGIN}=(\\d+)`).exec(req.headers.cookie ?? '')?.[1] ?? '';
-    for (const [prefix, { port, rewrite }] of forwarded) {
-      if (path.startsWith(prefix)) return pass(port, rewrite(url, customerId), req, res);
-    }
-    const page = pages.get(path);
-    if (page === undefined) return res.writeHead(404).end();
-    const html = typeof page.html === 'string' ? page.html : page.html(customerId);
-    res
-      .writeHead(200, { 'content-type': 'text/html; charset=utf-8', ...page.headers })
-      .end(`<!doctype html><title>shop</title><link rel="icon" href="data:,">${html}`);
-  });
-  server.listen(0);
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    return new Promise((done) => server.close(done));
-  });
-  const { port } = server.address() as AddressInfo;
-  const origin = `http://localhost:${port}`;
-  return {
-    port,
-    origin,
-    asked,
-    show(path, html, headers = {}) {
-      pages.set(path, { html, headers });
-      return origin + path;
-    },
-    forward(path, to, rewrite = (url) => url) {
-      forwarded.set(path, { port: to, rewrite });
-    },
+export function shopClient(send: Send, headers: Headers): Shop {
+  const ask = async (method: string, path: string, body?: unknown): Promise<Json> => {
+    const answer = await send(method, path, body, headers);
+    if (answer.status !== 200) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+    return answer.json;
   };
-}
-
-function pass(port: number, path: string, req: IncomingMessage, res: ServerResponse): void {
-  const { method } = req;
-  // Shopify keeps cookies to itself.
-  const { cookie, ...headers } = req.headers;
-  const onward = httpRequest({ host: '127.0.0.1', port, method, path, headers }, (answer) => {
-    res.writeHead(answer.statusCode as number, answer.headers);
-    answer.pipe(res);
-  });
-  onward.on('error', () => res.destroy());
-  req.pipe(onward);
+  const post = (path: string, body: unknown) => ask('POST', path, body);
+  return {
+    visit: (identity, productHandle = HANDLE) =>
+      post('/product/visit?count=true', { identity, productHandle }),
+    count: async (identity, productHandle = HANDLE) => {
+      const query = new URLSearchParams({ ...identity, productHandle });
+      return (await ask('GET', `/product/visit?${query}`)).count;
+    },
+    reset: (identity, productHandle = HANDLE) => ask('DELETE', '/product/visit', { identity, productHandle }),
+    add: (identity, changes = {}) => post('/item/add', { identity, ...ITEM, ...changes }),
+    remove: (identity, changes = {}) =>
+      post('/item/remove', { identity, productId: ITEM.productId, ...changes }),
+    items: async (identity) => (await post('/item/list', { identity })).items,
+    share: (identity, channel = 'Link') => post('/share', { identity, channel }),
+    event: (identity, type = 'add', payload = {}) => post('/event', { identity, type, payload }),
+    login: (identity) => post('/profile/merge', { identity }),
+    erase: (identity) => ask('DELETE', '/profile', { identity }),
+    exported: (identity) => ask('GET', `/profile?${new URLSearchParams(identity)}`),
+  };
 }

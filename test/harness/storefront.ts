@@ -9,7 +9,7 @@ import { startApp, type TestApp, TRUSTED, withQuery } from './app.js';
 import { findChromium, launchChromium } from './chromium.js';
 import { needs } from './needs.js';
 import { startTestRedis, type TestRedis } from './redis.js';
-import { LOGIN, openShop, type Shop } from './shop.js';
+import { LOGIN, openShop, type Shop } from './shop-site.js';
 
 export const PUBLISHABLE = 'pk_test_0123456789abcdef';
 export const VISIT_PATH = '/product/visit';
