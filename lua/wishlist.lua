@@ -8,7 +8,7 @@
 -- KEYS[1]  lane   KEYS[2..4]  events and events:state of the shard, operations without a reply; left out on a cluster
 -- KEYS[5...]  the keys of each operation, in order (on a cluster from KEYS[2] on):
 --            a r c  profile, items (c on one server: share key of the drawn code), then on a cluster the outbox, then
---                   the record of an `r` that has one (see fence.lua), then, where an identity is named, ids of its
+--                   the record of one that has it (see fence.lua), then, where an identity is named, ids of its
 --                   bucket, and its door where it is noted that it was seen
 --            s      profile, outbox
 --
@@ -24,11 +24,11 @@
 -- ARGV[10] the operations, in lines. The first one: the kind, one letter. A r c have the identity with it,
 --          `s:<session>` or `c:<customer>`, or nothing where its door was asked before; after an identity comes the room
 --          that it is expected at, or empty where it is expected at home, or (a c) there `+<seconds of a day>`: it is
---          noted that it was seen. As capitals they do not wait for the same operation in another request. Then:
+--          noted that it was seen. As capitals they do not wait for the same operation in another request. Then for a r c
+--          seconds for which its record is kept, or empty where it has none, and:
 --            a  add or update an item: its field, `<item id> <added at>`
---            r  remove items: seconds for which its record is kept, or empty where it has none; number of items; for each
---               its field, the event's line, and fields of the item that make its payload; where there are any, the line
---               has no columns of the item and no end
+--            r  remove items: number of items; for each its field, the event's line, and fields of the item that make its
+--               payload; where there are any, the line has no columns of the item and no end
 --            c  share: a code that was drawn, 1 where its key is written already, the profile's id
 --            s  an event of an outbox is in the stream, and its sender has the reply: id of the event
 --            k  senders have their replies (on one server): number of operations, and each in words
@@ -44,7 +44,7 @@
 --   the heir's id, `!` before it while the merge is under way: the profile was merged away; `@`: it is being erased, or
 --     there is no such room (any more)
 --   `=<value>`: done, now or before. The value is the `<item id> <added at>` or the code that was there, or how many
---     items were removed (`1` where that was before); else empty. On a cluster a newline and the events that the sender appends, as lines
+--     items were removed (without a record `1` where that was before); else empty. With a record it is what that says. On a cluster a newline and the events that the sender appends, as lines
 --   `~\n<line>\n...`: not now: the same operation is under way in another request, or the outbox is full of these events
 --   `?`: the key of the drawn code must be written first
 --   `-`: the operation is done at another place now (its record was fenced)
@@ -193,7 +193,9 @@ for first in next_line do
     local record = KEYS[k + 1]
     o = o + 1
     local words, room = operations[o], name ~= '' and next_line()
-    local field, born, content, code, is_put, own, recorded_s, wanted
+    local recorded_s = next_line()
+    k = k + (recorded_s == '' and 0 or 1)
+    local field, born, content, code, is_put, own, wanted
     local line_from, line = line_to + 1, nil
     if kind ~= 'r' then
       line_to = find(events_given, '\n', line_from, true)
@@ -204,11 +206,10 @@ for first in next_line do
     elseif kind == 'c' then
       code, is_put, own = next_line(), next_line() == '1', next_line()
     else
-      recorded_s, wanted = next_line(), {}
+      wanted = {}
       for w = 1, 3 * next_line() do
         wanted[w] = next_line()
       end
-      k = k + (recorded_s == '' and 0 or 1)
     end
 
     local ids, door = KEYS[k + 1], KEYS[k + 2]
@@ -236,7 +237,8 @@ for first in next_line do
 
     if not answer then
       -- What is there, whether what is asked for holds already, and what it would take.
-      local value, holds, added, gained, done, leaving, events = '', false, 0, 0, false, NONE, NONE
+      local value, holds, added, gained, leaving, events = '', false, 0, 0, NONE, NONE
+      local done = recorded_s ~= '' and redis.call('GET', record)
       local mine, youngest, others, is_full = NONE, NEVER, NONE, false
       if not space then
         mine, youngest, others, is_full = pending_in(outbox, words)
@@ -258,7 +260,7 @@ for first in next_line do
           value = holds
         end
       else
-        done, leaving, events = recorded_s ~= '' and redis.call('GET', record), {}, {}
+        leaving, events = {}, {}
         for w = 1, #wanted, 3 do
           local there = redis.call('HGET', items, wanted[w])
           if there then
@@ -299,7 +301,7 @@ for first in next_line do
         answer = '?'
       else
         if is_again then
-          value = kind == 'r' and '1' or value
+          value = done or kind == 'r' and '1' or value
         elseif kind == 'a' then
           redis.call('HSET', items, field, content)
         elseif kind == 'c' and not holds then
@@ -312,9 +314,9 @@ for first in next_line do
           for _, item in ipairs(leaving) do
             redis.call('HDEL', items, item)
           end
-          if recorded_s ~= '' then
-            redis.call('SET', record, 1, 'EX', recorded_s)
-          end
+        end
+        if recorded_s ~= '' and not done then
+          redis.call('SET', record, value ~= '' and value or born or code or '0', 'EX', recorded_s)
         end
         if bytes then
           redis.call('HSET', profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))

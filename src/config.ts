@@ -200,7 +200,7 @@ export const SETTINGS = {
   ),
   GUEST_RETENTION_DAYS: setting(
     '365',
-    'days after which Redis lets a guest go who was not seen; customers stay; 0 is for ever',
+    'days after its last visit, item or event that Redis lets a guest go; reading prolongs nothing; customers stay; 0 is for ever',
     integer(0, 36_500),
   ),
   MAX_PRODUCTS: setting(

@@ -11,12 +11,9 @@ import { type EventRequest, readEvent } from '../validation/requests.js';
 import { eventBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { profileAnswer } from './answers.js';
-import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
+import { hasKey, IDEMPOTENCY_KEY, NOWHERE, once } from './idempotency.js';
 import type { LinkedSessions } from './linked-sessions.js';
 import { LATER, MAX_BODY, MAX_PAYLOAD, type Operation, type Request } from './operation.js';
-
-/** An event has its id from the request record: appended twice, wherever, it is one event. */
-const NOWHERE = () => '';
 
 const EXAMPLE = {
   identity: { sessionId: 's-1', device: 'desktop' },
@@ -68,14 +65,13 @@ export function eventOperations(
     const { request, identity } = event;
     const { mayLink } = request.caller;
     await refused;
-    const record = async (operation?: RepeatableOperation) => {
+    return once(requests, request, { operation: 'event', input, identity }, NOWHERE, async (operation) => {
       // The event comes last: a caller who is told that it failed will send it again.
       await profiles.learn(identity, () => visitors.enter('resolve', identity, mayLink));
+      // Under a key it has its id from the request's record: appended twice, wherever, it is one event.
       const encode = (profileId: string) => event.encode(profileId, operation);
       return answer(await visitors.record(identity, mayLink, encode));
-    };
-    if (!hasKey(request)) return record();
-    return once(requests, request, { operation: 'event', input, identity }, NOWHERE, record);
+    });
   }
 }
 

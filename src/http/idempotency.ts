@@ -1,4 +1,4 @@
-// The Idempotency-Key header, for operations that honour it.
+// The Idempotency-Key header, which every write honours that is no webhook and no batch.
 
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -14,10 +14,13 @@ export interface Asked {
   /** Name of the operation. */
   readonly operation: string;
   /** The body as it was sent, checked and normalised. */
-  readonly input: { readonly identity: Identity };
-  /** The visitor that it is done for: as `input` says, or as the caller's signature does. */
-  readonly identity: Identity;
+  readonly input: unknown;
+  /** The visitor that it is done for: as `input` says, or as the caller's signature does. Only a server's names none. */
+  readonly identity?: Identity;
 }
+
+/** Of what is not done at one profile, in one step with a record there. */
+export const NOWHERE = () => '';
 
 /** Whether a key was sent, be it an empty one. */
 export function hasKey(request: Request): boolean {
@@ -25,17 +28,18 @@ export function hasKey(request: Request): boolean {
 }
 
 /**
- * Does what is asked, once for each key. @param request with a key
+ * Does what is asked: without a key each time, with one once for each key.
  * @param place where it will be done, as far as is known; empty where it is not
- * @param act with the operation under its key
+ * @param act with the operation under its key, if there is one
  */
-export function once(
+export async function once(
   requests: RequestStore,
   request: Request,
   { operation, input, identity }: Asked,
   place: () => string,
-  act: (operation: Operation) => Promise<string>,
+  act: (operation?: Operation) => Promise<string>,
 ): Promise<string> {
+  if (!hasKey(request)) return act();
   const key = request.header(IDEMPOTENCY_KEY);
   if (key === '' || !fitsBytes(key, MAX_BYTES)) {
     throw new ServiceError('invalid_request', undefined, [
@@ -44,15 +48,16 @@ export function once(
   }
   const { kind, account } = request.caller;
   // Each secret key has keys of its own, and each visitor of any other caller. A visitor who logs in keeps its session.
-  const { sessionId, customerId } = identity;
+  const { sessionId = null, customerId = null } = identity ?? {};
   const visitor = sessionId === null ? `customer ${customerId}` : `session ${sessionId}`;
   const scope = kind === 'server' ? `server ${account}` : `visitor ${visitor}`;
   const customer = kind === 'server' ? null : customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
   return requests.run({ scope, key, fingerprint, customer }, place(), async (operation) => {
     const answer = await act(operation);
-    // The answer names the profile, and is kept.
-    await operation.note((JSON.parse(answer) as { readonly profileId: string }).profileId);
+    const { profileId } = JSON.parse(answer) as { readonly profileId?: string };
+    // An answer that names a profile is kept, and goes with it.
+    if (profileId !== undefined) await operation.note(profileId);
     return answer;
   });
 }

@@ -4,6 +4,7 @@ import { ServiceError } from '../errors.js';
 import { isPersonal, type Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
 import { fitsBytes, type Identity } from '../identity-rules.js';
+import type { Operation as RepeatableOperation, RequestStore } from '../redis/requests.js';
 import { readItem, readList, readRemoval } from '../validation/requests.js';
 import { itemAddBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
 import type { ItemContent } from '../wishlist/item.js';
@@ -11,6 +12,7 @@ import type { ItemLimit } from '../wishlist/item-limit.js';
 import type { Items } from '../wishlist/items.js';
 import type { Access, Caller } from './access.js';
 import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from './answers.js';
+import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
 import type { LinkedSessions } from './linked-sessions.js';
 import { MAX_BODY, MAX_PAYLOAD, type Operation } from './operation.js';
 
@@ -39,6 +41,7 @@ export function itemOperations(
   profiles: Profiles,
   items: Items,
   limit: ItemLimit,
+  requests: RequestStore,
 ): Operation[] {
   return [
     {
@@ -54,10 +57,12 @@ export function itemOperations(
       path: '/item/add',
       subject: 'wishlist',
       maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
       handle(request) {
         const { body, caller } = request;
-        const { identity: named, content } = readItem(body);
-        const identity = access.actFor(caller, named);
+        const input = readItem(body);
+        const { content } = input;
+        const identity = access.actFor(caller, input.identity);
         const { properties } = content;
         if (properties !== undefined && !fitsBytes(JSON.stringify(properties), MAX_PAYLOAD)) {
           throw new ServiceError(
@@ -68,8 +73,13 @@ export function itemOperations(
         }
         limit.assertFitsAlone(content);
         const refused = sessions.refuse(caller, identity);
-        if (refused === undefined && !isPersonal(identity)) return add(caller, identity, content);
-        return addStepwise(caller, identity, content, refused);
+        const isPlain = refused === undefined && !isPersonal(identity);
+        if (isPlain && !hasKey(request)) return add(caller, identity, content);
+        const what = { operation: 'add', input, identity };
+        const place = () => visitors.likelyProfile(identity, caller.mayLink);
+        return once(requests, request, what, place, (operation) =>
+          addStepwise(caller, identity, content, refused, operation),
+        );
       },
     },
     {
@@ -87,14 +97,21 @@ export function itemOperations(
       path: '/item/remove',
       subject: 'wishlist',
       maxBody: MAX_BODY,
-      async handle({ body, caller }) {
-        const { identity: named, productId, variantId, event } = readRemoval(body);
-        const identity = access.actFor(caller, named);
+      headers: [IDEMPOTENCY_KEY],
+      async handle(request) {
+        const { body, caller } = request;
+        const input = readRemoval(body);
+        const { productId, variantId, event } = input;
+        const identity = access.actFor(caller, input.identity);
         await sessions.refuse(caller, identity);
-        const { profileId, answer } = await visitors.changeKnown(identity, caller.mayLink, (place) =>
-          items.remove(place, identity, productId, variantId, event),
-        );
-        return JSON.stringify({ profileId, removed: answer.removed, productId, variantId });
+        const what = { operation: 'remove', input, identity };
+        const place = () => visitors.likelyProfile(identity, caller.mayLink);
+        return once(requests, request, what, place, async (operation) => {
+          const { profileId, answer } = await visitors.changeKnown(identity, caller.mayLink, (place) =>
+            items.remove(place, identity, productId, variantId, event, operation),
+          );
+          return JSON.stringify({ profileId, removed: answer.removed, productId, variantId });
+        });
       },
     },
     {
@@ -121,12 +138,17 @@ export function itemOperations(
     },
   ];
 
-  function add({ mayLink }: Caller, identity: Identity, content: ItemContent): Promise<string> {
+  function add(
+    { mayLink }: Caller,
+    identity: Identity,
+    content: ItemContent,
+    operation?: RepeatableOperation,
+  ): Promise<string> {
     return visitors
       .change(
         identity,
         mayLink,
-        (place) => items.add(place, identity, content),
+        (place) => items.add(place, identity, content, operation),
         (places) => limit.assertFits(places, content),
       )
       .then(({ profileId, answer: { itemId } }) => {
@@ -135,18 +157,19 @@ export function itemOperations(
       });
   }
 
-  /** Of a session that may be refused, or whose visitor's facts are kept. */
+  /** Of a session that may be refused, whose visitor's facts are kept, or with a key. */
   async function addStepwise(
     caller: Caller,
     identity: Identity,
     content: ItemContent,
     refused: Promise<void> | undefined,
+    operation?: RepeatableOperation,
   ): Promise<string> {
     await refused;
     if (isPersonal(identity)) {
       await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
       await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
     }
-    return add(caller, identity, content);
+    return add(caller, identity, content, operation);
   }
 }

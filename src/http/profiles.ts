@@ -2,13 +2,20 @@
 
 import type { Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
+import type { RequestStore } from '../redis/requests.js';
 import { readGuest, readMerge } from '../validation/requests.js';
 import { guestBody, mergeBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { mergeAnswer, profileAnswer } from './answers.js';
+import { IDEMPOTENCY_KEY, NOWHERE, once } from './idempotency.js';
 import { MAX_BODY, type Operation } from './operation.js';
 
-export function profileOperations(access: Access, visitors: Visitors, profiles: Profiles): Operation[] {
+export function profileOperations(
+  access: Access,
+  visitors: Visitors,
+  profiles: Profiles,
+  requests: RequestStore,
+): Operation[] {
   return [
     {
       method: 'post',
@@ -22,11 +29,15 @@ export function profileOperations(access: Access, visitors: Visitors, profiles: 
       path: '/profile/guest',
       subject: 'administration',
       maxBody: MAX_BODY,
-      async handle({ body, caller }) {
+      headers: [IDEMPOTENCY_KEY],
+      async handle(request) {
+        const { body, caller } = request;
         const identity = access.actFor(caller, readGuest(body));
-        const { profileId } = await visitors.enter('resolve', identity, caller.mayLink);
-        await profiles.keep(profileId, identity);
-        return JSON.stringify({ profileId });
+        return once(requests, request, { operation: 'guest', input: identity }, NOWHERE, async () => {
+          const { profileId } = await visitors.enter('resolve', identity, caller.mayLink);
+          await profiles.keep(profileId, identity);
+          return JSON.stringify({ profileId });
+        });
       },
     },
     {
@@ -41,12 +52,15 @@ export function profileOperations(access: Access, visitors: Visitors, profiles: 
       path: '/profile/merge',
       subject: 'administration',
       maxBody: MAX_BODY,
-      async handle({ body, caller }) {
-        const identity = readMerge(body);
-        access.actFor(caller, identity);
-        const { profileId, merged } = await visitors.link(identity);
-        await profiles.keep(profileId, identity);
-        return JSON.stringify({ profileId, merged });
+      headers: [IDEMPOTENCY_KEY],
+      async handle(request) {
+        const identity = readMerge(request.body);
+        access.actFor(request.caller, identity);
+        return once(requests, request, { operation: 'merge', input: identity }, NOWHERE, async () => {
+          const { profileId, merged } = await visitors.link(identity);
+          await profiles.keep(profileId, identity);
+          return JSON.stringify({ profileId, merged });
+        });
       },
     },
   ];

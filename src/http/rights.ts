@@ -4,15 +4,22 @@ import { ServiceError } from '../errors.js';
 import type { Eraser } from '../identity/eraser.js';
 import type { Exporter } from '../identity/exporter.js';
 import type { NamedVisitors } from '../identity/named-visitor.js';
+import type { RequestStore } from '../redis/requests.js';
 import { readProfile } from '../validation/requests.js';
 import { profileBody, profileQuery } from '../validation/schemas.js';
 import { erasureAnswer, exportAnswer } from './answers.js';
+import { IDEMPOTENCY_KEY, NOWHERE, once } from './idempotency.js';
 import { MAX_BODY, type Operation } from './operation.js';
 
 const EXAMPLE = { customerId: '7' };
 const UNKNOWN_EMAIL = 'No visitor is known by this e-mail address.';
 
-export function rightsOperations(visitors: NamedVisitors, eraser: Eraser, exporter: Exporter): Operation[] {
+export function rightsOperations(
+  visitors: NamedVisitors,
+  eraser: Eraser,
+  exporter: Exporter,
+  requests: RequestStore,
+): Operation[] {
   return [
     {
       method: 'get',
@@ -48,10 +55,12 @@ export function rightsOperations(visitors: NamedVisitors, eraser: Eraser, export
       path: '/profile',
       subject: 'administration',
       maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
       async handle(request) {
         const identity = readProfile(request.body, request.body === undefined ? request.query() : {});
-        return JSON.stringify({
-          erased: await eraser.eraseNamed(await visitors.find(identity)),
+        return once(requests, request, { operation: 'erase', input: identity }, NOWHERE, async () => {
+          const erased = await eraser.eraseNamed(await visitors.find(identity));
+          return JSON.stringify({ erased });
         });
       },
     },

@@ -1,14 +1,16 @@
 // GET and PUT /settings.
 
+import type { RequestStore } from '../redis/requests.js';
 import { readSettings } from '../validation/requests.js';
 import { settingsBody } from '../validation/schemas.js';
 import type { SettingsStore } from '../wishlist/settings.js';
 import { settingsAnswer } from './answers.js';
+import { IDEMPOTENCY_KEY, NOWHERE, once } from './idempotency.js';
 import { MAX_BODY, type Operation } from './operation.js';
 
 const PATH = '/settings';
 
-export function settingsOperations(settings: SettingsStore): Operation[] {
+export function settingsOperations(settings: SettingsStore, requests: RequestStore): Operation[] {
   return [
     {
       method: 'get',
@@ -35,9 +37,13 @@ export function settingsOperations(settings: SettingsStore): Operation[] {
       path: PATH,
       subject: 'administration',
       maxBody: MAX_BODY,
-      async handle({ body }) {
-        await settings.write(readSettings(body));
-        return JSON.stringify(await settings.read());
+      headers: [IDEMPOTENCY_KEY],
+      async handle(request) {
+        const input = readSettings(request.body);
+        return once(requests, request, { operation: 'settings', input }, NOWHERE, async () => {
+          await settings.write(input);
+          return JSON.stringify(await settings.read());
+        });
       },
     },
   ];

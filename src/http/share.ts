@@ -3,12 +3,14 @@
 import { ServiceError } from '../errors.js';
 import type { Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
+import type { RequestStore } from '../redis/requests.js';
 import { readShare } from '../validation/requests.js';
 import { shareBody } from '../validation/schemas.js';
 import type { Items } from '../wishlist/items.js';
 import { normaliseCode, type Shares } from '../wishlist/shares.js';
 import type { Access } from './access.js';
 import { shareAnswer, sharedItemsAnswer } from './answers.js';
+import { IDEMPOTENCY_KEY, once } from './idempotency.js';
 import type { LinkedSessions } from './linked-sessions.js';
 import { MAX_BODY, type Operation } from './operation.js';
 
@@ -19,6 +21,7 @@ export function shareOperations(
   profiles: Profiles,
   shares: Shares,
   items: Items,
+  requests: RequestStore,
 ): Operation[] {
   return [
     {
@@ -33,16 +36,23 @@ export function shareOperations(
       path: '/share',
       subject: 'wishlist',
       maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
       async handle(request) {
         const { body, caller } = request;
-        const { identity: named, channel } = readShare(body);
-        const identity = access.actFor(caller, named);
+        const input = readShare(body);
+        const identity = access.actFor(caller, input.identity);
         await sessions.refuse(caller, identity);
-        await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
-        const { answer } = await visitors.change(identity, caller.mayLink, (place) =>
-          shares.share(place, identity, channel),
-        );
-        return JSON.stringify({ shareLink: answer.shareLink, code: answer.code });
+        const what = { operation: 'share', input, identity };
+        const place = () => visitors.likelyProfile(identity, caller.mayLink);
+        return once(requests, request, what, place, async (operation) => {
+          await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
+          const { profileId, answer } = await visitors.change(identity, caller.mayLink, (place) =>
+            shares.share(place, identity, input.channel, operation),
+          );
+          // The answer is kept, and has the profile's code.
+          await operation?.note(profileId);
+          return JSON.stringify({ shareLink: answer.shareLink, code: answer.code });
+        });
       },
     },
     {

@@ -3,7 +3,7 @@
 import type { Asker } from '../identity/counting.js';
 import type { Visitors } from '../identity/visitors.js';
 import { type Identity, isBlank } from '../identity-rules.js';
-import type { RequestStore } from '../redis/requests.js';
+import type { Operation as RepeatableOperation, RequestStore } from '../redis/requests.js';
 import { TurnQueue } from '../turn.js';
 import { readVisitBody, readVisitQuery } from '../validation/requests.js';
 import { visitBody, visitQuery } from '../validation/schemas.js';
@@ -73,7 +73,14 @@ export function visitOperations(
         const what = { operation: 'visit', input, identity };
         const place = () => visitors.likelyProfile(identity, mayLink);
         return once(requests, request, what, place, async (operation) => {
-          const { profileId, count } = await visitors.enterOnce(identity, mayLink, productHandle, operation);
+          const settled = await visitors.enterOnce(
+            'visit',
+            identity,
+            mayLink,
+            productHandle,
+            operation as RepeatableOperation,
+          );
+          const { profileId, count } = settled;
           return answer(profileId, productHandle, wantsCount ? count : undefined);
         });
       },
@@ -111,10 +118,27 @@ export function visitOperations(
       path: PATH,
       subject: 'visits',
       maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
       handle(request) {
         const { caller } = request;
-        const { identity: named, productHandle } = readDelete(request);
-        const identity = access.actFor(caller, named);
+        const input = readDelete(request);
+        const { productHandle } = input;
+        const identity = access.actFor(caller, input.identity);
+        if (hasKey(request)) {
+          const { mayLink } = caller;
+          const what = { operation: 'reset', input, identity };
+          const place = () => visitors.likelyProfile(identity, mayLink);
+          return once(requests, request, what, place, async (operation) => {
+            const { profileId } = await visitors.enterOnce(
+              'reset',
+              identity,
+              mayLink,
+              productHandle,
+              operation as RepeatableOperation,
+            );
+            return answer(profileId, productHandle);
+          });
+        }
         asked.push(new VisitAsker(request, 'reset', identity, productHandle, false));
         return LATER;
       },

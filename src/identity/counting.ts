@@ -64,7 +64,6 @@ export class Counting {
   count(kind: VisitKind, name: string, handle: string, device: string | null, asker: Asker): void {
     const own = this.#doors.ownProfile(name);
     const room = this.#doors.checksDoors ? this.#doors.remembered(name) : undefined;
-    if (!isVisit(kind)) this.#guests.note(name, own);
     const counting = new CountingAt(this, kind, name, handle, device, asker, own, room);
     if (room === undefined && isVisit(kind) && this.#guests.isUnmet(name, own))
       counting.meet(this.#guests.seen as Seen);
@@ -107,10 +106,11 @@ export class Counting {
   }
 
   /**
-   * Counts one visit under an operation, once however often it is tried and wherever the counts move in between.
+   * Counts one visit, or resets, under an operation, once however often it is tried and wherever the counts move in between.
    * @returns as `enter` @throws ServiceError `unavailable`, `too_many_products`
    */
   async enterOnce(
+    kind: 'visit' | 'reset',
     subject: Subject,
     handle: string,
     device: string | null,
@@ -123,7 +123,7 @@ export class Counting {
       if (asked === undefined) return undefined;
       const done = await this.#places.ask(
         asked,
-        (place) => this.#visitOnce(place, handle, device, operation),
+        (place) => this.#once(kind, place, subject.name, handle, device, operation),
         (place, answer) => (typeof answer === 'object' ? answer : settle(place, answer)),
       );
       if (done !== undefined) return done;
@@ -134,8 +134,10 @@ export class Counting {
     throw new ServiceError('unavailable');
   }
 
-  async #visitOnce(
+  async #once(
+    kind: 'visit' | 'reset',
     { profileId, isRoom }: Place,
+    name: string,
     handle: string,
     device: string | null,
     operation: Operation,
@@ -145,11 +147,22 @@ export class Counting {
     if (done !== undefined) return { profileId: done.place, count: Number(done.record), known: true };
     const counts = isRoom ? keys.room(profileId) : keys.door(profileId);
     const touched = [counts, keys.profile(profileId), keys.operation(profileId, operation.recordId())];
+    const isVisit = kind === 'visit';
+    if (!isVisit && !isRoom) touched.push(keys.ids(bucketOf(profileId)));
     const line = visitLine(profileId, handle, device);
-    const logged = this.#log?.args(line, this.#store.addressOf(bucketOf(profileId))) ?? [];
-    const args = [handle, REMEMBERED_S, this.#maxProducts, isRoom ? 1 : 0, ...logged];
+    const logged = (isVisit && this.#log?.args(line, this.#store.addressOf(bucketOf(profileId)))) || [];
+    const identity = isVisit || isRoom ? '' : name;
+    const args = [
+      handle,
+      REMEMBERED_S,
+      this.#maxProducts,
+      isRoom ? 1 : 0,
+      isVisit ? 1 : 0,
+      identity,
+      ...logged,
+    ];
     const reply = await this.#store.change(VISIT_ONCE, touched, args);
-    if (typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
+    if (isVisit && typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
     if (Array.isArray(reply)) {
       const [count, missed] = reply;
       this.#log?.notLogged(missed);

@@ -1,5 +1,5 @@
-// Guests are met: a session at home has a day when it was last seen, at its door, and what is not seen for long goes
-// (retention.ts). So before anything else is done for it, or in the same step, it is met: once a day, see seen.ts.
+// Records each guest's last active day, so that retention (retention.ts) can delete inactive guests: before a write of the
+// guest or in the same step, once a day (seen.ts). Reading does not count.
 
 import { isCustomerName } from '../identity-rules.js';
 import type { Door, Doors } from './doors.js';
@@ -11,8 +11,6 @@ export class Guests {
   readonly #batch: MeetBatch;
   /** Undefined where no guest expires. */
   readonly seen: Seen | undefined;
-  /** Own profiles whose note is under way: a page reads many counts at once. */
-  readonly #noting = new Set<string>();
 
   constructor(batch: MeetBatch, doors: Doors, seen: Seen | undefined) {
     this.#batch = batch;
@@ -27,7 +25,9 @@ export class Guests {
    */
   async meet(name: string): Promise<void> {
     const own = this.#doors.ownProfile(name);
-    if (this.isUnmet(name, own)) await this.#touch(name, own, false);
+    if (!this.isUnmet(name, own)) return;
+    const seen = this.seen as Seen;
+    if ((await this.#batch.run({ name, own, dayS: seen.dayS })) > 0) seen.add(own);
   }
 
   /**
@@ -42,24 +42,8 @@ export class Guests {
     return door;
   }
 
-  /** `meet` for a read, which does not wait for it; it may fail. @param own the identity's own profile */
-  note(name: string, own: string): void {
-    if (!this.isUnmet(name, own) || this.#noting.has(own)) return;
-    this.#noting.add(own);
-    this.#touch(name, own, true)
-      .catch(() => {})
-      .finally(() => this.#noting.delete(own));
-  }
-
   /** Customers have no last day. @param own the identity's own profile, which costs a digest to find */
   isUnmet(name: string, own: string): boolean {
     return this.seen !== undefined && !isCustomerName(name) && !this.seen.has(own);
-  }
-
-  /** Not in a batch with reads, which would be writes then. */
-  async #touch(name: string, own: string, mayBeLost: boolean): Promise<void> {
-    const seen = this.seen as Seen;
-    const reply = await this.#batch.run({ name, own, dayS: seen.dayS, mayBeLost });
-    if (reply > 0) seen.add(own);
   }
 }

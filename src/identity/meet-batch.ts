@@ -12,8 +12,6 @@ export interface Meeting extends Batched<number> {
   readonly own: string;
   /** Seconds of a day. */
   readonly dayS: string;
-  /** Whether what is noted may be lost: it waits for no replica, which would hold up the reads behind it. */
-  readonly mayBeLost: boolean;
 }
 
 export type MeetBatch = Batcher<Meeting, number>;
@@ -23,7 +21,7 @@ export function meetFormat(keys: Keys, isCluster: boolean): BatchFormat<Meeting,
     script: loadScript('meet'),
     tag: ({ own }) => bucketOf(own),
     mixesTags: !isCluster,
-    writes: ({ mayBeLost }) => !mayBeLost,
+    writes: () => true,
     encode(meetings, call) {
       let lines = '';
       for (const { name, own, dayS } of meetings) {

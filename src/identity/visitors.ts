@@ -131,13 +131,19 @@ export class Visitors {
     });
   }
 
-  /** Counts one visit under an operation: once, however often it is tried. @throws as `enter` */
-  enterOnce(who: Identity, mayLink: boolean, handle: string, operation: Operation): Promise<Settled> {
+  /** Counts one visit, or resets, under an operation: once, however often it is tried. @throws as `enter` */
+  enterOnce(
+    kind: 'visit' | 'reset',
+    who: Identity,
+    mayLink: boolean,
+    handle: string,
+    operation: Operation,
+  ): Promise<Settled> {
     return this.#for(
       who,
       mayLink,
-      (subject) => this.#counting.enterOnce(subject, handle, who.device, operation),
-      (places) => this.#products.assertFits(places, handle),
+      (subject) => this.#counting.enterOnce(kind, subject, handle, who.device, operation),
+      kind === 'reset' ? undefined : (places) => this.#products.assertFits(places, handle),
     );
   }
 
@@ -192,7 +198,6 @@ export class Visitors {
   /** The profile that the visitor has, or would get. Creates and links nothing. */
   async find(who: Identity, mayLink: boolean): Promise<Settled> {
     const name = await this.#nameToRead(who, mayLink);
-    this.#guests.note(name, this.#doors.ownProfile(name));
     return this.#doors.find(name);
   }
 

@@ -4,6 +4,7 @@ import { newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
 import type { AtProfile, Place } from '../redis/at-profile.js';
+import type { Operation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import { bornId, type Item, type ItemContent, itemField, newestFirst, newItem, parseItem } from './item.js';
 import { type Outbox, prepareEvent } from './outbox.js';
@@ -52,23 +53,33 @@ export class Items {
    * @returns the item's id, or where to ask instead (a text), see Outbox.make
    * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
    */
-  add(place: Place, identity: Identity, content: ItemContent): Promise<Added | string> {
+  add(
+    place: Place,
+    identity: Identity,
+    content: ItemContent,
+    operation?: Operation,
+  ): Promise<Added | string> {
     const { profileId } = place;
     const { productId, variantId } = content;
-    const at = Date.now();
+    const at = operation?.at ?? Date.now();
     const itemId = newOrderedId(at);
     const json = JSON.stringify(content);
     const [born, others] = newItem(itemId, json, at);
     const payload = whatAnalystsAsk(content);
+    const event = prepareEvent({ type: 'add', origin: 'item', profileId, identity, payload }, at);
     return this.#outbox
-      .make(place, {
-        kind: 'add',
-        operationKey: operationKey('add', identity, json),
-        field: itemField(productId, variantId),
-        born,
-        others,
-        event: prepareEvent({ type: 'add', origin: 'item', profileId, identity, payload }, at),
-      })
+      .makeOnce(
+        place,
+        {
+          kind: 'add',
+          operationKey: operationKey('add', identity, json),
+          field: itemField(productId, variantId),
+          born,
+          others,
+          event,
+        },
+        operation,
+      )
       .then((made) => {
         if (typeof made === 'string') return made;
         return { itemId: made.value === '' ? itemId : bornId(made.value) };
@@ -85,16 +96,21 @@ export class Items {
     productId: string,
     variantId: string | null,
     type: RemovalEvent,
+    operation?: Operation,
   ): Promise<Removed | string> {
     const field = itemField(productId, variantId);
-    const at = Date.now();
+    const at = operation?.at ?? Date.now();
     const id = newEventId(at);
     const line = beginEvent({ id, at, type, origin: 'item', profileId: place.profileId, identity });
-    const made = await this.#outbox.make(place, {
-      kind: 'remove',
-      operationKey: operationKey(type, identity, field),
-      items: [{ field, event: { id, type, line }, payload: PAYLOADS[type] }],
-    });
+    const made = await this.#outbox.makeOnce(
+      place,
+      {
+        kind: 'remove',
+        operationKey: operationKey(type, identity, field),
+        items: [{ field, event: { id, type, line }, payload: PAYLOADS[type] }],
+      },
+      operation,
+    );
     return typeof made === 'string' ? made : { removed: made.value === '1' };
   }
 

@@ -23,11 +23,13 @@ import { newEventId } from '../events/event-id.js';
 import type { Recorder } from '../events/recorder.js';
 import { encodeEvent, eventIdOf, type NewEvent } from '../events/row.js';
 import { type AtProfile, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
+import { type Operation, REMEMBERED_S } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import {
   type Change,
   DONE,
+  FENCED,
   isElsewhere,
   NOT_NOW,
   type PendingEvent,
@@ -90,7 +92,7 @@ export class Outbox {
    */
   make(place: Place, change: Change): Promise<Made | string> {
     // Under an operation's record there is nothing to wait for: the record deduplicates.
-    const isPatient = change.kind !== 'remove' || change.once === undefined;
+    const isPatient = change.once === undefined;
     return this.#batch
       .make(place, change, isPatient)
       .then((answer) =>
@@ -98,6 +100,26 @@ export class Outbox {
           ? this.#made(place, change, answer)
           : this.#settle(place, change, answer),
       );
+  }
+
+  /**
+   * `make` under an operation, where there is one: once, however often it is tried and wherever the profile moves.
+   * @throws as `make`
+   */
+  async makeOnce(place: Place, change: Change, operation: Operation | undefined): Promise<Made | string> {
+    if (operation === undefined) return this.make(place, change);
+    const { profileId } = place;
+    for (let round = 0; round < MAX_HOPS; round++) {
+      const [done] = await operation.settle(profileId);
+      if (done !== undefined) return { verdict: DONE, value: done.record };
+      const once = { recordId: operation.recordId(), seconds: REMEMBERED_S };
+      const operationKey = `${change.kind} ${operation.id}`;
+      const made = await this.make(place, { ...change, operationKey, once });
+      if (typeof made === 'string' || made.verdict !== FENCED) return made;
+      // A retry has taken the operation to another place, or ended before it could.
+      await operation.moveOn(profileId);
+    }
+    throw new ServiceError('unavailable');
   }
 
   /** What was done as asked, in one step with its event, or belongs elsewhere. */

@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto';
 import type { Identity } from '../identity-rules.js';
 import type { AtProfile, Place } from '../redis/at-profile.js';
 import type { Keys } from '../redis/keys.js';
+import type { Operation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Outbox, prepareEvent } from './outbox.js';
@@ -50,25 +51,34 @@ export class Shares {
    * The profile's link, with a `share` event for each time that it is asked for: that is another share.
    * @returns where to ask instead (a text), see Outbox.make @throws ServiceError `unavailable`, `overloaded`
    */
-  async share(place: Place, identity: Identity, channel: string): Promise<Share | string> {
+  async share(
+    place: Place,
+    identity: Identity,
+    channel: string,
+    operation?: Operation,
+  ): Promise<Share | string> {
     const { profileId } = place;
     const drawn = drawCode();
     const payload = { channel, shareCode: drawn, shareLink: this.#linkBase + drawn };
     const event = prepareEvent({ type: 'share', origin: 'share', profileId, identity, payload });
     const claim = (isWritten: boolean) =>
-      this.#outbox.make(place, {
-        kind: 'share',
-        operationKey: operationKey('share', identity, channel),
-        code: drawn,
-        isWritten,
-        event,
-      });
+      this.#outbox.makeOnce(
+        place,
+        {
+          kind: 'share',
+          operationKey: operationKey('share', identity, channel),
+          code: drawn,
+          isWritten,
+          event,
+        },
+        operation,
+      );
     let made = await claim(false);
     if (typeof made !== 'string' && made.verdict === WRITE_CODE) {
       await this.#write(drawn, profileId);
       made = await claim(true);
       // The profile has another code, or an heir: no caller has seen this one.
-      if (typeof made === 'string' || made.value !== '') await this.#write(drawn, '');
+      if (typeof made === 'string' || !['', drawn].includes(made.value)) await this.#write(drawn, '');
     }
     if (typeof made === 'string') return made;
     const code = made.value || drawn;

@@ -25,6 +25,8 @@ export interface PendingEvent {
 interface Operation {
   /** Who does what, without line breaks: a retry has the same one. From operationKey. */
   readonly operationKey: string;
+  /** Where given, it is done once under this record, whatever is there. */
+  readonly once?: { readonly recordId: string; readonly seconds: number } | undefined;
 }
 
 /** Adds an item or updates it. */
@@ -46,8 +48,6 @@ export interface Removal extends Operation {
     /** Fields of the item that make the event's payload, separated by spaces; empty where the line is whole. */
     readonly payload: string;
   }[];
-  /** Where given, it is done once under this record, whatever is there. */
-  readonly once?: { readonly recordId: string; readonly seconds: number };
 }
 
 /** Gives the profile a share code, where it has none. */
@@ -290,23 +290,25 @@ function linesOf(
   keys: Keys,
   given: { events: string; readonly contents: string[] },
 ): string {
+  const { once } = change;
+  if (once !== undefined) call.key(keys.operation(profileId, once.recordId));
+  const recorded = `${once?.seconds ?? ''}\n`;
   // Lines of events end by themselves.
   switch (change.kind) {
     case 'add': {
       const { field, born, others, event } = change;
       given.events += event.line;
       given.contents.push(others);
-      return `${field}\n${born}\n`;
+      return `${recorded}${field}\n${born}\n`;
     }
     case 'share': {
       const { code, isWritten, event } = change;
       given.events += event.line;
-      return `${code}\n${isWritten ? 1 : 0}\n${profileId}\n`;
+      return `${recorded}${code}\n${isWritten ? 1 : 0}\n${profileId}\n`;
     }
     case 'remove': {
-      const { items, once } = change;
-      if (once !== undefined) call.key(keys.operation(profileId, once.recordId));
-      let lines = `${once?.seconds ?? ''}\n${items.length}\n`;
+      const { items } = change;
+      let lines = `${recorded}${items.length}\n`;
       for (const { field, event, payload } of items)
         lines += `${field}\n${event.line}${payload === '' ? '' : '\n'}${payload}\n`;
       return lines;

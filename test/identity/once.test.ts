@@ -14,7 +14,7 @@ const OTHER = identityOf({ customerId: 'd', sessionId: 's' });
 function visitOnce(server: Server, who = GUEST) {
   const place = server.visitors.likelyProfile(who, true);
   return server.deliveries.run({ scope: 'test', key: 'k', fingerprint: '' }, place, async (operation) => {
-    const { profileId, count } = await server.visitors.enterOnce(who, true, 'x', operation);
+    const { profileId, count } = await server.visitors.enterOnce('visit', who, true, 'x', operation);
     return JSON.stringify({ profileId, count });
   });
 }

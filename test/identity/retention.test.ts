@@ -103,14 +103,10 @@ eachRedis(t, async (t, redis) => {
     t.equal((await visit((await open(t, prefix)).server, 'a')).count, 1, 'who comes back is a new visitor');
   });
 
-  t.test('whatever a guest does, it was seen, once a day: also where others saw it before', async (t) => {
+  t.test('whatever a guest writes, it was active, once a day: also where others saw it before', async (t) => {
     const acts: Record<string, (server: Server, sessionId: string) => Promise<unknown>> = {
       visit: (server, id) => server.visitors.enter('visit', guest(id), false, 'p'),
-      read: (server, id) => server.visitors.read(guest(id), false, 'p'),
-      'read of many': (server, id) => server.visitors.readAll(guest(id), false, ['p', 'q']),
-      reset: (server, id) => server.visitors.enter('reset', guest(id), false, 'unseen'),
       resolve: (server, id) => server.visitors.enter('resolve', guest(id), false),
-      find: (server, id) => server.visitors.find(guest(id), false),
       event: (server, id) => server.visitors.record(guest(id), false, (profile) => eventOf(profile)),
       'event that is told': submit,
       item: (server, id) => add(server, id),
@@ -124,7 +120,7 @@ eachRedis(t, async (t, redis) => {
           { scope: 's', key: `${id} ${keyed++}`, fingerprint: '' },
           '',
           async (operation) =>
-            JSON.stringify(await server.visitors.enterOnce(guest(id), false, 'p', operation)),
+            JSON.stringify(await server.visitors.enterOnce('visit', guest(id), false, 'p', operation)),
         ),
     };
     const { prefix, server } = await open(t);
@@ -145,21 +141,16 @@ eachRedis(t, async (t, redis) => {
     for (const name of names) t.ok((await server.visitors.find(guest(name), false)).known, name);
   });
 
-  t.test(
-    'guests whose counts are read in one turn are met in one call, on a cluster one for each bucket',
-    async (t) => {
-      const { prefix, server } = await open(t);
-      const names = Array.from({ length: 20 }, (_, i) => `read-${i}`);
-      await Promise.all(names.slice(10).map((name) => visit(server, name)));
-      const other = (await open(t, prefix)).server;
-      await Promise.all(names.map((name) => other.visitors.read(guest(name), false, 'p')));
-      await until('all are met', async () => other.met.reduce((sum, visitors) => sum + visitors, 0) === 20);
-      const buckets = new Set(names.map((name) => bucketOf(other.doors.ownProfile(`s:${name}`))));
-      t.equal(other.met.length, redis.urls.length > 1 ? buckets.size : 1);
-      for (const [i, name] of names.entries())
-        t.equal((await other.visitors.find(guest(name), false)).known, i >= 10, name);
-    },
-  );
+  t.test('reading does not prolong: a guest who is only read goes', async (t) => {
+    const { prefix, server } = await openWithOneDue(t);
+    const { server: reader, retention } = await open(t, prefix);
+    t.equal((await reader.visitors.read(guest('a'), false, 'p')).count, 1);
+    await reader.visitors.readAll(guest('a'), false, ['p', 'q']);
+    t.ok((await reader.visitors.find(guest('a'), false)).known);
+    t.equal(Number(await dayOf(server, 'a')) > 0, true);
+    t.match(await retention.sweep(), { gone: 1 });
+    t.same(await left(prefix), []);
+  });
 
   t.test('whatever makes a guest known notes its day in the same step', async (t) => {
     const acts: Record<string, (server: Server, sessionId: string) => Promise<unknown>> = {

@@ -43,7 +43,7 @@ function opOf(letter: string, third: string, rest: string, { name = '', room = '
 
 /** Adds; an item is born as `id day`. */
 export const add = (field: string, content: string, event: string, at: At = {}, born = 'id day'): Op => ({
-  ...opOf('a', ITEMS, `${field}\n${born}\n`, { words: `add ${field} ${content}`, ...at }),
+  ...opOf('a', ITEMS, `\n${field}\n${born}\n`, { words: `add ${field} ${content}`, ...at }),
   event: lineOf(event),
   content: `later\n${content}`,
 });
@@ -52,7 +52,7 @@ export const remove = (field: string, line: string, payload = '', at: At = {}): 
   opOf('r', ITEMS, `\n1\n${field}\n${line}\n${payload}\n`, { words: `remove ${field}`, ...at });
 
 export const share = (event: string, isWritten = 0, at: At = {}): Op => ({
-  ...opOf('c', SHARE, `${CODE}\n${isWritten}\na.1\n`, { words: 'share', ...at }),
+  ...opOf('c', SHARE, `\n${CODE}\n${isWritten}\na.1\n`, { words: 'share', ...at }),
   event: lineOf(event, `,"code":"${CODE}"`),
 });
 

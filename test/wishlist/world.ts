@@ -6,7 +6,6 @@ import { ServiceError } from '../../src/errors.js';
 import { appendFormat } from '../../src/events/appender.js';
 import { Recorder } from '../../src/events/recorder.js';
 import { recordingFormat } from '../../src/events/recording.js';
-import type { Meeting } from '../../src/identity/meet-batch.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
 import type { Seen } from '../../src/identity/seen.js';
 import { RequestStore } from '../../src/redis/requests.js';
@@ -120,7 +119,7 @@ export async function startServer(
   store.batcher = (...given) => {
     const made = batcher(...given);
     const run = made.run.bind(made);
-    made.run = (op) => ((op as Partial<Meeting>).mayBeLost ? run(op) : step(() => run(op)));
+    made.run = (op) => step(() => run(op));
     return made;
   };
   const identity = openIdentity(
