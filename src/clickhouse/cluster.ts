@@ -31,9 +31,8 @@ const SHARDED_BY: Readonly<Record<string, string | undefined>> = {
 
 const COMMENTS = /^(?:\s*--.*\n|\s*\n)*/;
 const TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)\.(\w+)/;
-const VIEW = /^CREATE (OR REPLACE VIEW|VIEW IF NOT EXISTS) (\w+)\.(\w+)/;
+const VIEW = /^CREATE OR REPLACE VIEW (\w+)\.(\w+)/;
 const FEED = /^CREATE MATERIALIZED VIEW IF NOT EXISTS (\w+)\.(\w+) TO \w+\.(\w+)/;
-const ALTER = /^ALTER TABLE (\w+)\.(\w+)/;
 const ENGINE = /ENGINE = (Replacing|Aggregating|)MergeTree(?:\((\w+)\))?/;
 const WINDOW = /\bnon_replicated_deduplication_window = (\d+)/;
 const WEEK_S = 604_800;
@@ -95,10 +94,7 @@ export function clustered(statement: string, cluster: string): string[] {
         // By its name on one server: columns are called `events_stored.price`, too.
         .replace(/\nFROM (\w+)\.(\w+)/, '\nFROM $1.$2_local AS $2'),
     ];
-  if (ALTER.test(sql))
-    return [sql.replace(ALTER, `ALTER TABLE $1.$2_local${on}`), sql.replace(ALTER, `$&${on}`)];
   if (sql.startsWith('CREATE DATABASE')) return [`${sql}${on}`];
-  if (sql.startsWith('INSERT INTO')) return [sql];
   throw new Error(`cluster.ts does not know what this is on a cluster: ${sql.slice(0, 60)}`);
 }
 

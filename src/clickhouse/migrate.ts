@@ -105,18 +105,10 @@ function refuseNewer(ran: readonly Recorded[], migrations: readonly Migration[],
   }
 }
 
-const FEED = /CREATE MATERIALIZED VIEW IF NOT EXISTS (\S+) TO (\S+) AS\n(.*?);[ \t]*$/gms;
-
-/**
- * The statements of a migration, as one server takes them. `FILL x_feed`, of a feed in the same file, is the insert of what
- * would have come through it, had it been there from the beginning.
- */
+/** The statements of a migration, as one server takes them. */
 export function statements(sql: string, database: string): string[] {
-  const text = sql.replaceAll('{database}', database);
-  const filled = [...text.matchAll(FEED)].reduce(
-    (before, [, feed, table, select]) =>
-      before.replace(`FILL ${feed};`, () => `INSERT INTO ${table}\n${select};`),
-    text,
-  );
-  return filled.split(/;[ \t]*$/m).filter((statement) => statement.replace(/^\s*--.*$/gm, '').trim() !== '');
+  return sql
+    .replaceAll('{database}', database)
+    .split(/;[ \t]*$/m)
+    .filter((statement) => statement.replace(/^\s*--.*$/gm, '').trim() !== '');
 }

@@ -135,7 +135,7 @@ t.test(
     t.match(late, { code: 1, stdout: /\n0\n0\n/, stderr: /^wishmeter: Code: 395\. .*too late[^\n]*\n$/ });
     t.match(await wishmeter({ args: ['migrate'], env: { ...env, CLICKHOUSE_DATABASE: 'shop' } }), {
       code: 0,
-      stdout: /001_events/,
+      stdout: /001_schema/,
     });
     const elsewhere = { ...env, DATA_DIR: await tempDir(t) };
     t.match(await wishmeter({ args: ['sql', '--write', 'SELECT 1'], env: elsewhere }), {

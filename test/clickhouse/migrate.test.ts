@@ -1,21 +1,17 @@
-// Migrations: a database of any earlier version is brought to the program's schema, also by several processes at once;
+// Migrations: a fresh database gets the schema of the program, also by several processes at once;
 // one that the program does not know is refused.
 
 import t from 'tap';
 import { clustered, clusterSettings } from '../../src/clickhouse/cluster.js';
 import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
-import { insertEvents } from '../../src/clickhouse/insert.js';
 import { loadMigrations, migrate, statements } from '../../src/clickhouse/migrate.js';
 import { loadViews } from '../../src/clickhouse/views.js';
 import { startProcesses } from '../../src/commands/start/processes.js';
 import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
-import { newEventId } from '../../src/events/event-id.js';
-import { encodeMerge } from '../../src/events/row.js';
-import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
-import { never, startDatabases } from './databases.js';
+import { startDatabases } from './databases.js';
 
-const { client, freshDatabase, clientOf, migrated, ask } = await startDatabases(3);
+const { client, freshDatabase, migrated, ask } = await startDatabases(3);
 const names = loadMigrations().map(({ name }) => name);
 
 t.test('a fresh database gets all migrations, and a second run has nothing to do', async (t) => {
@@ -57,7 +53,7 @@ t.test('a migration that has changed since it ran is refused', async (t) => {
   const changed = loadMigrations().map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m));
   await t.rejects(migrate(client, database, { given: changed }), {
     constructor: StartupError,
-    message: /001_events has changed/,
+    message: /001_schema has changed/,
   });
 });
 
@@ -66,44 +62,6 @@ t.test('migrations are numbered without gaps', async (t) => {
     loadMigrations().map(({ version }) => version),
     names.map((_, i) => i + 1),
   );
-});
-
-t.test('a database of the first release is brought forward, with its rows', async (t) => {
-  const database = freshDatabase();
-  const before = loadMigrations().slice(0, 4);
-  t.equal(before.at(-1)?.name, '004_deployment', 'the last migration of that release');
-  await migrate(client, database, { given: before });
-  const own = clientOf(t, database);
-  const merge = encodeMerge(newEventId(Date.now()), Date.now(), 'old', 'new');
-  const rows = [
-    eventRow({ profile_id: 'old', product_id: '1', price: '19.90', quantity: 2, payload: { a: 1 } }),
-    eventRow({ profile_id: 'other', origin: 'item', type: 'remove' }),
-  ];
-  await insertEvents(own, Buffer.from(rows.map(lineOf).join('') + merge), 'before', never);
-  const columns = 'event_id, type, occurred_at, profile_id, origin, product_id, quantity, price, payload';
-  const read = () => ask<object>(`SELECT ${columns} FROM events ORDER BY event_id`, own);
-  const were = await read();
-  t.equal(were.length, 2);
-
-  t.same(await migrate(client, database), names.slice(4));
-  t.same(await read(), were);
-  t.same(await ask('SELECT DISTINCT currency, inventory_available FROM events', own), [
-    { currency: '', inventory_available: null },
-  ]);
-  t.same(await ask('SELECT profile_id FROM events_by_visitor ORDER BY profile_id', own), [
-    { profile_id: 'new' },
-    { profile_id: 'other' },
-  ]);
-  t.same(await ask('SELECT * FROM purchases', own), [], 'merges are no purchases');
-  // And goes on as a new one: the lines of today, and those of a server that is not updated yet.
-  const fresh = eventRow({ profile_id: 'third' });
-  const line = lineOf({ ...fresh, currency: 'EUR', inventory_available: false } as EventRow);
-  await insertEvents(own, Buffer.from(line + lineOf(eventRow())), 'after', never);
-  t.same(
-    await ask(`SELECT currency, inventory_available FROM events WHERE event_id = '${fresh.event_id}'`, own),
-    [{ currency: 'EUR', inventory_available: false }],
-  );
-  t.same(await ask('SELECT count() AS n FROM events', own), [{ n: '4' }]);
 });
 
 // The schema of a cluster: every statement has its form there. `make test-replicas` tries them on two replicas.
@@ -123,7 +81,7 @@ t.test('ClickHouse parses each statement of the migrations and each view', async
       format: 'JSONEachRow',
     });
     const [row] = await answer.json<{ parsed: string }>();
-    t.match(row?.parsed, statement.startsWith('INSERT') ? /^INSERT/ : /ON CLUSTER many/, statement);
+    t.match(row?.parsed, /ON CLUSTER many/, statement);
   }
 });
 
@@ -167,18 +125,13 @@ t.test('tokens of inserts of events and visits are remembered for a week', (t) =
   t.end();
 });
 
-t.test('feeds go from local table to local table, and both tables get a column', (t) => {
+t.test('feeds go from local table to local table', (t) => {
   const feeds = all.filter((statement) => statement.startsWith('CREATE MATERIALIZED'));
   t.ok(feeds.length > 2);
   for (const feed of feeds) {
     t.match(feed, / ON CLUSTER many TO shop\.\w+_local AS/);
     t.match(feed, /\nFROM shop\.(events|visits)_stored_local AS \1_stored\n/);
   }
-  const changed = all.filter((statement) => statement.includes('ADD COLUMN IF NOT EXISTS currency'));
-  t.same(
-    changed.map((statement) => /^ALTER TABLE shop\.(\w+) ON CLUSTER many/.exec(statement)?.[1]),
-    ['events_stored_local', 'events_stored'],
-  );
   t.end();
 });
 
