@@ -206,16 +206,20 @@ t.test('wrong requests', async (t) => {
 
   t.test('an empty body is said to be empty', async (t) => {
     for (const path of ['/product/visit', '/event', '/item/add', '/webhook/purchase', '/settings']) {
-      const method = path === '/settings' ? 'PUT' : 'POST';
-      const { status, json } = await app.send(method, path, undefined, TRUSTED);
+      const { status, json } = await app.send(
+        path === '/settings' ? 'PUT' : 'POST',
+        path,
+        undefined,
+        TRUSTED,
+      );
       t.equal(status, 400, path);
-      t.same(json, {
-        error: 'The body is empty: it must be a JSON object.',
+      t.match(json, {
+        error: /empty/,
         code: 'invalid_request',
         issues: [{ path: '', message: 'must be object' }],
       });
     }
-    t.match((await app.post('/event', 'null', TRUSTED)).json.error, /^The request has fields/);
+    t.notMatch((await app.post('/event', 'null', TRUSTED)).json.error, /empty/);
   });
 
   t.test('a fault of JSON is told with its line and column', async (t) => {
@@ -229,16 +233,12 @@ t.test('wrong requests', async (t) => {
       ['// a comment\n{}', 1, 1],
       ['undefined', 1, 1],
     ];
-    for (const path of ['/event', '/webhook/purchase']) {
+    for (const path of ['/event', '/webhook/purchase'])
       for (const [body, line, column] of faults) {
         const error = `The body is not valid JSON from line ${line}, column ${column} on.`;
-        t.match(
-          await app.post(path, body, TRUSTED),
-          { status: 400, json: { error, code: 'invalid_json' } },
-          body,
-        );
+        const { status, json } = await app.post(path, body, TRUSTED);
+        t.match({ status, json }, { status: 400, json: { error, code: 'invalid_json' } }, body);
       }
-    }
   });
 
   t.test('a fault that takes long to find, or one of many, has no place in its sentence', async (t) => {

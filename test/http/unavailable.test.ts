@@ -103,7 +103,7 @@ t.test('while a node of a cluster is frozen its visitors get 503, and the others
   const redis = await startTestCluster();
   t.teardown(() => redis.stop());
   const patient = await startApp(t, redis);
-  const app = await startApp(t, redis, { timeoutMs: TIMEOUT_MS, prefix: patient.prefix });
+  const app = await startApp(t, redis, { timeoutMs: 2_000, prefix: patient.prefix });
   const visitors = Array.from({ length: 60 }, (_, i) => `s${i}`);
   await Promise.all(visitors.map((who) => patient.post(PATH, visitOf(who))));
 
