@@ -133,41 +133,38 @@ t.test('what the page loads may be kept, and comes whole, gzipped or not', async
   t.equal(gunzipSync(gzipped.bytes).toString(), text);
 });
 
-t.test(
-  'all first requests for a file wait for one compression, which a thread does, and hold nothing up',
-  async (t) => {
-    const app = await startApp(t, redis);
-    const begun = new Set<number>();
-    const doneByThread = new Set<number>();
-    const hook = createHook({
-      init(id, type) {
-        if (type === 'ZLIB') begun.add(id);
-      },
-      // Called for what comes back from a thread, and never for gzipSync.
-      before(id) {
-        if (begun.has(id)) doneByThread.add(id);
-      },
-    }).enable();
-    t.teardown(() => hook.disable());
-    for (const path of [RENDERER, BEACON]) {
-      begun.clear();
-      doneByThread.clear();
-      const order: string[] = [];
-      const ask = async (path: string) => {
-        const { text } = await app.get(path);
-        order.push(path);
-        return text;
-      };
-      const asked = [...Array.from({ length: 8 }, () => ask(path)), ask('/healthz')];
-      t.equal(new Set((await Promise.all(asked)).slice(0, -1)).size, 1);
-      if (path === RENDERER) t.equal(order[0], '/healthz', 'it comes after them, and is answered before');
-      t.equal(begun.size, 1, path);
-      t.same(doneByThread, begun);
-      await app.get(path);
-      t.equal(begun.size, 1, 'later ones need none');
-    }
-  },
-);
+t.test('first requests for a file wait for one compression, on a thread, and hold nothing up', async (t) => {
+  const app = await startApp(t, redis);
+  const begun = new Set<number>();
+  const doneByThread = new Set<number>();
+  const hook = createHook({
+    init(id, type) {
+      if (type === 'ZLIB') begun.add(id);
+    },
+    // Called for what comes back from a thread, and never for gzipSync.
+    before(id) {
+      if (begun.has(id)) doneByThread.add(id);
+    },
+  }).enable();
+  t.teardown(() => hook.disable());
+  for (const path of [RENDERER, BEACON]) {
+    begun.clear();
+    doneByThread.clear();
+    const order: string[] = [];
+    const ask = async (path: string) => {
+      const { text } = await app.get(path);
+      order.push(path);
+      return text;
+    };
+    const asked = [...Array.from({ length: 8 }, () => ask(path)), ask('/healthz')];
+    t.equal(new Set((await Promise.all(asked)).slice(0, -1)).size, 1);
+    if (path === RENDERER) t.equal(order[0], '/healthz', 'it comes after them, and is answered before');
+    t.equal(begun.size, 1, path);
+    t.same(doneByThread, begun);
+    await app.get(path);
+    t.equal(begun.size, 1, 'later ones need none');
+  }
+});
 
 /** Sends a request, and reads nothing until what it gives is called: that resolves to whether `expected` has come. */
 function slowReader(t: Test, port: number) {

@@ -88,64 +88,61 @@ eachRedis(t, async (t, redis) => {
     t.equal(new Set((await rowsOfSession('h')).map((row) => JSON.stringify(row))).size, 1);
   });
 
-  t.test(
-    'what a crashed server left without an answer is done once, also after a merge or a move',
-    async (t) => {
-      /** Counts a visit whose server ends before it says so, or before it counts. */
-      const crash = async (sessionId: string, isCounted: boolean) => {
-        const before = new Set(Object.keys(await dump()));
-        const answer = await app.post(VISIT, visit(sessionId), key('crash'));
-        t.equal(answer.status, 200);
-        for (const name of Object.keys(await dump())) {
-          if (before.has(name)) continue;
-          if (name.includes('request:')) t.equal(await client.hdel(name, 'answer'), 1);
-          else if (!isCounted) await client.del(name);
-        }
-        return answer;
-      };
-      const link = (session: string, customer: string) =>
-        app.shop.login({ customerId: `${session}-${customer}`, sessionId: session });
-      const merge = async (session: string) => {
-        await app.shop.visit({ customerId: `${session}-c` });
-        t.match(await link(session, 'c'), { merged: true });
-      };
-      const cases: Record<
-        string,
-        [isCounted: boolean, total: number, between: (session: string) => Promise<unknown>]
-      > = {
-        'nothing-else': [true, 1, async () => {}],
-        'the-session-is-adopted': [true, 1, (session) => link(session, 'c')],
-        'the-session-is-merged': [true, 2, merge],
-        'the-session-moves-on': [
-          true,
-          0,
-          async (session) => {
-            await link(session, 'c');
-            await link(session, 'd');
-          },
-        ],
-        'it-was-not-counted-and-the-session-is-merged': [
-          false,
-          2,
-          async (session) => {
-            await app.shop.visit({ sessionId: session }, 'blue-hat');
-            await merge(session);
-          },
-        ],
-      };
-      for (const [session, [isCounted, total, between]] of Object.entries(cases)) {
-        const first = await crash(session, isCounted);
-        await between(session);
-        const retries = await Promise.all(
-          [app, other, other].map((server) => server.post(VISIT, visit(session), key('crash'))),
-        );
-        t.equal(new Set(retries.map(({ text }) => text)).size, 1, session);
-        if (isCounted) t.equal(retries[0]?.text, first.text, session);
-        else t.match(retries[0], { status: 200, json: { count: total } });
-        t.equal(await app.shop.count({ sessionId: session }), total, `${session}: counted once`);
+  t.test('what a crashed server left unanswered is done once, also after a merge or move', async (t) => {
+    /** Counts a visit whose server ends before it says so, or before it counts. */
+    const crash = async (sessionId: string, isCounted: boolean) => {
+      const before = new Set(Object.keys(await dump()));
+      const answer = await app.post(VISIT, visit(sessionId), key('crash'));
+      t.equal(answer.status, 200);
+      for (const name of Object.keys(await dump())) {
+        if (before.has(name)) continue;
+        if (name.includes('request:')) t.equal(await client.hdel(name, 'answer'), 1);
+        else if (!isCounted) await client.del(name);
       }
-    },
-  );
+      return answer;
+    };
+    const link = (session: string, customer: string) =>
+      app.shop.login({ customerId: `${session}-${customer}`, sessionId: session });
+    const merge = async (session: string) => {
+      await app.shop.visit({ customerId: `${session}-c` });
+      t.match(await link(session, 'c'), { merged: true });
+    };
+    const cases: Record<
+      string,
+      [isCounted: boolean, total: number, between: (session: string) => Promise<unknown>]
+    > = {
+      'nothing-else': [true, 1, async () => {}],
+      'the-session-is-adopted': [true, 1, (session) => link(session, 'c')],
+      'the-session-is-merged': [true, 2, merge],
+      'the-session-moves-on': [
+        true,
+        0,
+        async (session) => {
+          await link(session, 'c');
+          await link(session, 'd');
+        },
+      ],
+      'it-was-not-counted-and-the-session-is-merged': [
+        false,
+        2,
+        async (session) => {
+          await app.shop.visit({ sessionId: session }, 'blue-hat');
+          await merge(session);
+        },
+      ],
+    };
+    for (const [session, [isCounted, total, between]] of Object.entries(cases)) {
+      const first = await crash(session, isCounted);
+      await between(session);
+      const retries = await Promise.all(
+        [app, other, other].map((server) => server.post(VISIT, visit(session), key('crash'))),
+      );
+      t.equal(new Set(retries.map(({ text }) => text)).size, 1, session);
+      if (isCounted) t.equal(retries[0]?.text, first.text, session);
+      else t.match(retries[0], { status: 200, json: { count: total } });
+      t.equal(await app.shop.count({ sessionId: session }), total, `${session}: counted once`);
+    }
+  });
 });
 
 t.test('keys', async (t) => {
@@ -174,24 +171,21 @@ t.test('keys', async (t) => {
     t.not(one.json.profileId, two.json.profileId);
   });
 
-  t.test(
-    'a key has 1 to 255 bytes; an empty one, which a client sends by mistake, is not none',
-    async (t) => {
-      t.equal((await app.post(VISIT, visit('j'), key('x'.repeat(255)))).status, 200);
-      const before = await dump();
-      for (const wrong of ['', ' ', '\t', 'x'.repeat(256)])
-        for (const [path, body] of [
-          [VISIT, visit('j')],
-          ['/event', event('j')],
-        ] as const) {
-          const refused = await app.post(path, body, key(wrong, TRUSTED));
-          t.match(refused, { status: 400, json: { code: 'invalid_request' } }, path);
-          t.same(refused.json.issues, [{ path: 'Idempotency-Key', message: 'must have 1 to 255 bytes' }]);
-        }
-      t.same(await dump(), before);
-      t.equal((await app.post(VISIT, visit('j'), { 'x-empty': '' })).status, 200);
-    },
-  );
+  t.test('a key has 1 to 255 bytes; an empty one is a mistake, not none', async (t) => {
+    t.equal((await app.post(VISIT, visit('j'), key('x'.repeat(255)))).status, 200);
+    const before = await dump();
+    for (const wrong of ['', ' ', '\t', 'x'.repeat(256)])
+      for (const [path, body] of [
+        [VISIT, visit('j')],
+        ['/event', event('j')],
+      ] as const) {
+        const refused = await app.post(path, body, key(wrong, TRUSTED));
+        t.match(refused, { status: 400, json: { code: 'invalid_request' } }, path);
+        t.same(refused.json.issues, [{ path: 'Idempotency-Key', message: 'must have 1 to 255 bytes' }]);
+      }
+    t.same(await dump(), before);
+    t.equal((await app.post(VISIT, visit('j'), { 'x-empty': '' })).status, 200);
+  });
 
   t.test('a request that was refused does not use up its key', async (t) => {
     t.equal((await app.post(VISIT, { productHandle: 'h' }, key('later'))).status, 400);

@@ -47,14 +47,6 @@ t.test('limits', async (t) => {
       }
   });
 
-  t.test('a body that is announced too large is refused before it is sent', async (t) => {
-    for (const length of [MAX_BODY + 1, 1_000_000, 10_000_000_000]) {
-      const wire = await Wire.open(t, app.port);
-      wire.sendHead('POST', PATH, { 'content-length': String(length) });
-      t.match(await wire.next(), { status: 413, body: /"code":"payload_too_large"/ }, `${length} bytes`);
-    }
-  });
-
   t.test('a chunked body is refused when it passes the limit, not at its end', async (t) => {
     const wire = await Wire.open(t, app.port);
     wire.sendHead('POST', PATH, { 'transfer-encoding': 'chunked' });
@@ -78,6 +70,7 @@ t.test('limits', async (t) => {
     const endless = { 'transfer-encoding': 'chunked' };
     const refused: [method: string, path: string, headers: Record<string, string>, status: number][] = [
       ['POST', PATH, { 'content-length': '1048577' }, 413],
+      ['POST', PATH, { 'content-length': '10000000000' }, 413],
       ['POST', PATH, { ...endless, 'content-type': 'text/html' }, 415],
       ['POST', '/event', endless, 401],
       ['POST', '/event', { 'content-length': '10000000000' }, 401],
@@ -125,24 +118,21 @@ t.test('limits', async (t) => {
     t.equal((await app.post('/event', blown, TRUSTED)).status, 200);
   });
 
-  t.test(
-    'ids and handles have up to 255 bytes of UTF-8 after trimming, to the last of which they differ',
-    async (t) => {
-      const visit = (sessionId: string, productHandle: string) =>
-        app.post(`${PATH}?count=true`, { identity: { sessionId }, productHandle });
-      const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
-      for (const name of full) {
-        t.match(await visit(name, name), { status: 200, json: { count: 1, productHandle: name } });
-        t.equal(await app.shop.count({ sessionId: name }, name), 1);
-        t.equal((await visit(`${name}x`, 'x')).status, 400);
-        t.equal((await visit('s', `${name}x`)).status, 400);
-        t.equal((await app.get(withQuery(PATH, { sessionId: `${name}x`, productHandle: 'x' }))).status, 400);
-      }
-      const [name = ''] = full;
-      t.equal((await visit(`  ${name}\n`, name)).json.count, 2, 'blanks around an id are not counted');
-      for (const end of ['a', 'b']) t.equal((await visit('x'.repeat(254) + end, 'long')).json.count, 1);
-    },
-  );
+  t.test('ids and handles have up to 255 bytes after trimming, and differ by the last', async (t) => {
+    const visit = (sessionId: string, productHandle: string) =>
+      app.post(`${PATH}?count=true`, { identity: { sessionId }, productHandle });
+    const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
+    for (const name of full) {
+      t.match(await visit(name, name), { status: 200, json: { count: 1, productHandle: name } });
+      t.equal(await app.shop.count({ sessionId: name }, name), 1);
+      t.equal((await visit(`${name}x`, 'x')).status, 400);
+      t.equal((await visit('s', `${name}x`)).status, 400);
+      t.equal((await app.get(withQuery(PATH, { sessionId: `${name}x`, productHandle: 'x' }))).status, 400);
+    }
+    const [name = ''] = full;
+    t.equal((await visit(`  ${name}\n`, name)).json.count, 2, 'blanks around an id are not counted');
+    for (const end of ['a', 'b']) t.equal((await visit('x'.repeat(254) + end, 'long')).json.count, 1);
+  });
 
   t.test('device, locale, e-mail and names have their limits', async (t) => {
     const limits = { device: 64, locale: 64, email: 320, firstName: 255, lastName: 255 };

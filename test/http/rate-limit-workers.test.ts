@@ -60,20 +60,17 @@ class Port {
   }
 }
 
-t.test(
-  'who keeps to the limit is never refused, whichever workers it meets and whatever is late',
-  async (t) => {
-    const port = new Port();
-    for (let second = 0; second < 20; second++) {
-      for (let i = 0; i < SHARED_LIMIT; i++) {
-        t.equal(port.ask((second + i * i) % WORKERS, 1), 1);
-        // Now and then nothing is heard for more than a second.
-        if (second % 3 !== 0 && i % 7 === 0) await port.deliver();
-      }
-      port.nextSecond();
+t.test('who keeps to the limit is never refused, over any workers, whatever is late', async (t) => {
+  const port = new Port();
+  for (let second = 0; second < 20; second++) {
+    for (let i = 0; i < SHARED_LIMIT; i++) {
+      t.equal(port.ask((second + i * i) % WORKERS, 1), 1);
+      // Now and then nothing is heard for more than a second.
+      if (second % 3 !== 0 && i % 7 === 0) await port.deliver();
     }
-  },
-);
+    port.nextSecond();
+  }
+});
 
 t.test('a flood: exactly the limit over one worker, within a tenth of it over all', async (t) => {
   const [one, all] = [new Port(), new Port()];

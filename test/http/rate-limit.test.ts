@@ -49,38 +49,35 @@ t.test('rate limit', async (t) => {
     now += 60_000;
   });
 
-  t.test(
-    'what is over the limit is 429 and changes nothing, whatever the path, for one second',
-    async (t) => {
-      const identity = { sessionId: 's' };
-      const requests: [path: string, body: object][] = [
-        [PATH, visit('s')],
-        ['/event', { identity, type: 'add' }],
-        ['/item/list', { identity }],
-        ['/share', { identity }],
-      ];
-      // Less than the limit to each path.
-      const sent = range(LIMIT - 1).flatMap(() =>
-        requests.map(([path, body]) => app.post(path, body, TRUSTED)),
-      );
-      const answers = await Promise.all(sent);
-      t.equal(passed(answers), LIMIT);
-      t.match(
-        answers.find(({ status }) => status !== 200),
-        {
-          status: 429,
-          headers: { 'retry-after': '1', 'x-request-id': String, 'cache-control': 'no-store' },
-          json: { code: 'rate_limited', error: String },
-        },
-      );
-      const counted = passed(answers.filter((_, i) => requests[i % requests.length]?.[0] === PATH));
-      now += 999;
-      t.equal((await app.post(PATH, visit('s'), TRUSTED)).status, 429);
-      now += 1;
-      const next = await app.post(`${PATH}?count=true`, visit('s'), TRUSTED);
-      t.match(next, { status: 200, json: { count: counted + 1 } });
-    },
-  );
+  t.test('what is over the limit is 429 on any path for a second, and changes nothing', async (t) => {
+    const identity = { sessionId: 's' };
+    const requests: [path: string, body: object][] = [
+      [PATH, visit('s')],
+      ['/event', { identity, type: 'add' }],
+      ['/item/list', { identity }],
+      ['/share', { identity }],
+    ];
+    // Less than the limit to each path.
+    const sent = range(LIMIT - 1).flatMap(() =>
+      requests.map(([path, body]) => app.post(path, body, TRUSTED)),
+    );
+    const answers = await Promise.all(sent);
+    t.equal(passed(answers), LIMIT);
+    t.match(
+      answers.find(({ status }) => status !== 200),
+      {
+        status: 429,
+        headers: { 'retry-after': '1', 'x-request-id': String, 'cache-control': 'no-store' },
+        json: { code: 'rate_limited', error: String },
+      },
+    );
+    const counted = passed(answers.filter((_, i) => requests[i % requests.length]?.[0] === PATH));
+    now += 999;
+    t.equal((await app.post(PATH, visit('s'), TRUSTED)).status, 429);
+    now += 1;
+    const next = await app.post(`${PATH}?count=true`, visit('s'), TRUSTED);
+    t.match(next, { status: 200, json: { count: counted + 1 } });
+  });
 
   t.test('callers are told apart: each address, each secret key wherever it calls from', async (t) => {
     t.same(await flood(app, () => from('192.0.2.1')), [200, 429]);
@@ -146,47 +143,41 @@ t.test('rate limit', async (t) => {
     t.equal((await app.post(PATH, visit('s'))).status, 200);
   });
 
-  t.test(
-    'a body that is still coming is refused without waiting for it, and the rest of it is dropped',
-    async (t) => {
-      await flood(app, () => ({}));
-      const wire = await Wire.open(t, app.port);
-      wire.sendHead('POST', PATH, { 'content-length': '1000' });
-      wire.send('{');
-      t.match(await wire.next(), { status: 429 });
-      wire.send(' '.repeat(999));
-      wire.sendHead('GET', '/healthz');
-      t.match(await wire.next(), { status: 200 }, 'the connection is as good as before');
-    },
-  );
+  t.test('a body that is still coming is refused at once, and the rest of it is dropped', async (t) => {
+    await flood(app, () => ({}));
+    const wire = await Wire.open(t, app.port);
+    wire.sendHead('POST', PATH, { 'content-length': '1000' });
+    wire.send('{');
+    t.match(await wire.next(), { status: 429 });
+    wire.send(' '.repeat(999));
+    wire.sendHead('GET', '/healthz');
+    t.match(await wire.next(), { status: 200 }, 'the connection is as good as before');
+  });
 
-  t.test(
-    'without a secret key an address is limited, but neither a loopback one nor a signed webhook',
-    async (t) => {
-      const app = await limited({
-        RATE_LIMIT: '0',
-        ANONYMOUS_RATE_LIMIT: String(LIMIT),
-        PUBLISHABLE_KEYS: 'pk_0123456789abcdef',
-        SHOPIFY_SECRET: SECRET,
-      });
-      t.same(await flood(app, () => from('192.0.2.1')), [200, 429]);
-      t.same(await flood(app, () => from('2001:db8::1')), [200, 429]);
-      const key = { ...from('192.0.2.2'), 'x-api-key': 'pk_0123456789abcdef' };
-      t.same(await flood(app, () => key), [403, 429], 'a publishable key is none that opens the limit');
-      t.same(await flood(app, () => ({ ...from('192.0.2.1'), ...TRUSTED })), [200]);
-      t.equal((await app.post(PATH, visit('s'), from('192.0.2.3'))).status, 200, 'another address');
-      for (const loopback of ['127.0.0.1', '127.1.2.3', '::1', '::ffff:127.0.0.1'])
-        t.same(await flood(app, () => from(loopback)), [200], loopback);
-      // Its signature comes with the body.
-      const order = JSON.stringify({ id: 1, line_items: [] });
-      const hmac = createHmac('sha256', SECRET).update(order).digest('base64');
-      const headers = { ...from('192.0.2.1'), 'x-shopify-hmac-sha256': hmac };
-      const orders = await Promise.all(
-        range(2 * LIMIT).map(() => app.post('/webhook/purchase', order, headers)),
-      );
-      t.equal(passed(orders), orders.length);
-    },
-  );
+  t.test('anonymous addresses are limited, but no loopback ones and no signed webhooks', async (t) => {
+    const app = await limited({
+      RATE_LIMIT: '0',
+      ANONYMOUS_RATE_LIMIT: String(LIMIT),
+      PUBLISHABLE_KEYS: 'pk_0123456789abcdef',
+      SHOPIFY_SECRET: SECRET,
+    });
+    t.same(await flood(app, () => from('192.0.2.1')), [200, 429]);
+    t.same(await flood(app, () => from('2001:db8::1')), [200, 429]);
+    const key = { ...from('192.0.2.2'), 'x-api-key': 'pk_0123456789abcdef' };
+    t.same(await flood(app, () => key), [403, 429], 'a publishable key is none that opens the limit');
+    t.same(await flood(app, () => ({ ...from('192.0.2.1'), ...TRUSTED })), [200]);
+    t.equal((await app.post(PATH, visit('s'), from('192.0.2.3'))).status, 200, 'another address');
+    for (const loopback of ['127.0.0.1', '127.1.2.3', '::1', '::ffff:127.0.0.1'])
+      t.same(await flood(app, () => from(loopback)), [200], loopback);
+    // Its signature comes with the body.
+    const order = JSON.stringify({ id: 1, line_items: [] });
+    const hmac = createHmac('sha256', SECRET).update(order).digest('base64');
+    const headers = { ...from('192.0.2.1'), 'x-shopify-hmac-sha256': hmac };
+    const orders = await Promise.all(
+      range(2 * LIMIT).map(() => app.post('/webhook/purchase', order, headers)),
+    );
+    t.equal(passed(orders), orders.length);
+  });
 
   t.test('by default a user on the same machine is never refused', async (t) => {
     const app = await startApp(t, redis);
@@ -271,37 +262,31 @@ function isLimited(remote: readonly number[], caller: Partial<Caller>, trustedPr
   }
 }
 
-t.test(
-  'connections: all of 127/8, ::1 and their mapped forms are loopback, and nothing else is',
-  async (t) => {
-    const zeros = (count: number) => new Array<number>(count).fill(0);
-    const addresses: [remote: number[], isLimited: boolean][] = [
-      [[127, 0, 0, 1], false],
-      [[127, 255, 3, 2], false],
-      [[...zeros(15), 1], false],
-      [[...zeros(10), 255, 255, 127, 0, 0, 1], false],
-      [[10, 0, 0, 1], true],
-      [[12, 7, 0, 1], true],
-      [[...zeros(15), 2], true],
-      [zeros(16), true],
-      [[...zeros(10), 255, 255, 10, 0, 0, 1], true],
-      [[0x20, 1, 0xd, 0xb8, ...zeros(11), 1], true],
-    ];
-    for (const [remote, expected] of addresses)
-      t.equal(isLimited(remote, { kind: 'anyone' }), expected, remote.join('.'));
-  },
-);
+t.test('127/8, ::1 and their mapped forms are loopback, and nothing else is', async (t) => {
+  const zeros = (count: number) => new Array<number>(count).fill(0);
+  const addresses: [remote: number[], isLimited: boolean][] = [
+    [[127, 0, 0, 1], false],
+    [[127, 255, 3, 2], false],
+    [[...zeros(15), 1], false],
+    [[...zeros(10), 255, 255, 127, 0, 0, 1], false],
+    [[10, 0, 0, 1], true],
+    [[12, 7, 0, 1], true],
+    [[...zeros(15), 2], true],
+    [zeros(16), true],
+    [[...zeros(10), 255, 255, 10, 0, 0, 1], true],
+    [[0x20, 1, 0xd, 0xb8, ...zeros(11), 1], true],
+  ];
+  for (const [remote, expected] of addresses)
+    t.equal(isLimited(remote, { kind: 'anyone' }), expected, remote.join('.'));
+});
 
-t.test(
-  "a shop's visitors are not taken for one, where no proxy is trusted to tell their addresses",
-  async (t) => {
-    const shopify = [23, 227, 38, 1];
-    t.equal(isLimited(shopify, { kind: 'storefront' }), false);
-    t.equal(isLimited(shopify, { kind: 'storefront' }, 1), true);
-    t.equal(isLimited(shopify, { kind: 'browser' }), true, 'a publishable key is no secret');
-    t.equal(isLimited(shopify, { kind: 'server', account: 'key 1' }), false);
-  },
-);
+t.test("a shop's visitors are not taken for one where no proxy tells their addresses", async (t) => {
+  const shopify = [23, 227, 38, 1];
+  t.equal(isLimited(shopify, { kind: 'storefront' }), false);
+  t.equal(isLimited(shopify, { kind: 'storefront' }, 1), true);
+  t.equal(isLimited(shopify, { kind: 'browser' }), true, 'a publishable key is no secret');
+  t.equal(isLimited(shopify, { kind: 'server', account: 'key 1' }), false);
+});
 
 t.test('addresses have one spelling, an IPv6 one that of its network', async (t) => {
   const spelled: [string, string | undefined][] = [
