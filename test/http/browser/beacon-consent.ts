@@ -214,5 +214,7 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     await eventually(t, async () => (await sent()).length, 1);
     const { sessionId } = (await sent())[0]?.body.identity ?? {};
     await eventually(t, () => countOf(app, sessionId, 'inside'), 1);
+    const bare = await visitor.open(shop.show('/bare', tag(urlOf(app), '', '', 'type="module"')));
+    t.equal(await bare.evaluate("wishmeter.visit('bare')"), 1, 'a module without attributes finds its tag');
   });
 }
