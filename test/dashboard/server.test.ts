@@ -1,13 +1,20 @@
-// The dashboard's server: nothing of the shop without the cookie; from the browser come the name of a panel and two days,
-// and no query; CSV runs in no spreadsheet; and a sentence where ClickHouse is away.
+// The dashboard's server: logging in and out; nothing of the shop without the cookie; from the browser come the name of a
+// panel and two days, and no query; CSV runs in no spreadsheet; and a sentence where ClickHouse is away.
 
-import t from 'tap';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { createClickHouse } from '../../src/clickhouse/client.js';
 import { csvOf } from '../../src/dashboard/csv.js';
+import { Login } from '../../src/dashboard/login.js';
 import { PANELS, readRange, statementOf } from '../../src/dashboard/panels.js';
+import { startDashboard } from '../../src/dashboard/server.js';
 import { dashboardWorld, MONTH, TOKEN } from './world.js';
 
 const { url, logIn, stopClickHouse } = await dashboardWorld(t);
 const range = `from=${MONTH.from}&to=${MONTH.to}`;
+const PANEL = `/panels/days?${range}`;
+const NOW = Date.UTC(2026, 2, 1);
+const cookieOf = (header: string | null) => (header ?? '').split(';')[0] as string;
 const post = (path: string, body: string, headers: Record<string, string> = {}) =>
   fetch(url + path, { method: 'POST', body, headers });
 
@@ -62,12 +69,9 @@ t.test('the browser chooses a panel and two days, and no more', async (t) => {
     return { status: answer.status, body };
   };
   t.equal((await ask(`/panels/system?${range}`)).status, 404);
-  t.equal((await ask('/panels/days')).status, 400);
-  t.equal((await ask(`/panels/days?from=${MONTH.to}&to=${MONTH.from}`)).status, 400);
-  t.equal(
-    (await ask(`/panels/days?from=${MONTH.from}&to=${encodeURIComponent("2025-04-01' OR 1=1")}`)).status,
-    400,
-  );
+  const injected = `from=${MONTH.from}&to=${encodeURIComponent("2025-04-01' OR 1=1")}`;
+  for (const query of ['', `from=${MONTH.to}&to=${MONTH.from}`, injected])
+    t.equal((await ask(`/panels/days?${query}`)).status, 400, query);
   const plain = await ask(`/panels/days?${range}`);
   const more = await ask(`/panels/days?${range}&query=SELECT+1&sql=SELECT+1`);
   t.equal(more.body.sql, plain.body.sql);
@@ -83,7 +87,7 @@ t.test('CSV has the rows of the panel, under a name that says what it is', async
   t.match(await answer.text(), /^device,visits\r\n(phone|desktop),\d+\r\n(phone|desktop),\d+\r\n$/);
 });
 
-t.test('a range is two real days in order, of at most three years', (t) => {
+t.test('a range is two real days in order, of at most three years', async (t) => {
   t.same(readRange('2026-02-28', '2026-03-01'), { from: '2026-02-28', to: '2026-03-01' });
   t.same(readRange('2026-03-01', '2026-03-01'), { from: '2026-03-01', to: '2026-03-01' });
   for (const [from, to] of [
@@ -98,37 +102,20 @@ t.test('a range is two real days in order, of at most three years', (t) => {
     ['2148-12-31', '2149-01-01'],
   ] as const)
     t.equal(readRange(from, to), undefined, `${from} ${to}`);
-  t.end();
 });
 
-t.test('every statement has its days filled in', (t) => {
+t.test('every statement has its days filled in', async (t) => {
   for (const panel of PANELS) {
     const sql = statementOf(panel, { from: '2026-02-28', to: '2026-03-01' });
     t.match(sql, /^SELECT /);
     t.notMatch(sql, /[{}]/, panel.name);
     t.match(sql, "'2026-03-01'", panel.name);
   }
-  t.end();
 });
 
-t.test('CSV: no sign that begins a formula hides behind its width or what is not seen', (t) => {
-  const unseen = [
-    '',
-    '\t',
-    '\r',
-    '\n',
-    ' ',
-    '\u00a0',
-    '\u3000',
-    '\ufeff',
-    '\u200b',
-    '\u00ad',
-    '\u2060',
-    '\u202e',
-    '\0',
-    '\u3164',
-    '\ufe0f',
-  ];
+t.test('CSV: no sign that begins a formula hides behind its width or what is not seen', async (t) => {
+  const blanks = ['', '\t', '\r', '\n', ' ', '\u00a0', '\u3000', '\0'];
+  const unseen = [...blanks, '\ufeff', '\u200b', '\u00ad', '\u2060', '\u202e', '\u3164', '\ufe0f'];
   for (const before of [...unseen, unseen.join('')])
     for (const sign of '=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b') {
       const text = `${before}${sign}1+1`;
@@ -138,10 +125,9 @@ t.test('CSV: no sign that begins a formula hides behind its width or what is not
   for (const text of ['\tx', '\rx', '\nx']) t.match(csvOf(['a'], [[text]]), `'${text}`, JSON.stringify(text));
   for (const text of ['a=1', 'red-shoe', '\u200bred', ' red', '\uff21', '1+1', 'ﬁ'])
     t.equal(csvOf(['a'], [[text]]), `a\r\n${text}\r\n`, 'what is no formula stays as it is');
-  t.end();
 });
 
-t.test('CSV: quotes, empty cells, maps, and no formula', (t) => {
+t.test('CSV: quotes, empty cells, maps, and no formula', async (t) => {
   t.equal(
     csvOf(
       ['a', 'b'],
@@ -163,7 +149,6 @@ t.test('CSV: quotes, empty cells, maps, and no formula', (t) => {
       '',
     ].join('\r\n'),
   );
-  t.end();
 });
 
 t.test('while ClickHouse is away a panel says so', async (t) => {
@@ -173,4 +158,107 @@ t.test('while ClickHouse is away a panel says so', async (t) => {
   t.equal(answer.status, 503);
   t.same(await answer.json(), { error: 'ClickHouse does not answer.', away: true });
   t.equal((await fetch(`${url}/healthz`)).status, 200, 'the dashboard itself is up');
+});
+
+// Where ClickHouse is away a panel is 503 with a session and 401 without one.
+
+const WEEK_MS = 7 * 86_400_000;
+
+/** @param wrongMs see Login */
+async function start(t: Test, wrongMs: number) {
+  const clickhouse = createClickHouse('http://127.0.0.1:1', 'shop');
+  t.teardown(() => clickhouse.close());
+  const options = { host: '127.0.0.1', port: 0, token: TOKEN, log: pino({ level: 'silent' }) };
+  const dashboard = await startDashboard({ ...options, clickhouse, wrongMs });
+  t.teardown(() => dashboard.close());
+  const url = `http://127.0.0.1:${dashboard.port}`;
+  const logIn = (token = TOKEN, headers: Record<string, string> = {}) =>
+    fetch(`${url}/login`, { method: 'POST', body: JSON.stringify({ token }), headers });
+  return {
+    url,
+    logIn,
+    logOut: (headers: Record<string, string>) => fetch(`${url}/logout`, { method: 'POST', headers }),
+    /** A new session's header `Cookie`. */
+    session: async () => cookieOf((await logIn()).headers.get('set-cookie')),
+    isIn: async (cookie: string) => (await fetch(url + PANEL, { headers: { cookie } })).status !== 401,
+  };
+}
+
+t.test('25 clients that guess do not keep the right token out', async (t) => {
+  // Their answers wait until the test is over.
+  const { url, logIn } = await start(t, 3_600_000);
+  const guessers = new AbortController();
+  const guesses = Array.from({ length: 25 }, (_, i) =>
+    fetch(`${url}/login`, { method: 'POST', body: `{"token":"guess ${i}"}`, signal: guessers.signal }),
+  );
+  const answered = await Promise.any(guesses);
+  t.match(answered, { status: 429 }, 'those beyond twenty are answered at once');
+  t.equal(answered.headers.get('retry-after'), '5');
+  const right = await logIn();
+  t.equal(right.status, 200);
+  t.same(await right.json(), { wrongTokens: 25 });
+  guessers.abort();
+  await Promise.allSettled(guesses);
+});
+
+t.test('a log-out ends its session on the server, and no other', async (t) => {
+  const { session, isIn, logOut } = await start(t, 1);
+  const [left, kept] = [await session(), await session()];
+  t.not(left, kept);
+  t.ok(await isIn(left));
+  const goodbye = await logOut({ cookie: `other=1; ${left}` });
+  t.equal(goodbye.status, 200);
+  t.match(goodbye.headers.get('set-cookie'), /^wishmeter_dashboard=; .*Max-Age=0/);
+  t.notOk(await isIn(left), 'a copy of the cookie is worth nothing');
+  t.ok(await isIn(kept));
+  t.equal((await logOut({})).status, 200, 'without a session there is nothing to end');
+});
+
+t.test('a page of another origin can neither log in nor log out', async (t) => {
+  const { url, session, isIn, logIn, logOut } = await start(t, 1);
+  const { host } = new URL(url);
+  const cookie = await session();
+  for (const headers of [
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    // Browsers leave Sec-Fetch-Site out where the address is neither https nor of this machine.
+    { origin: 'https://evil.example' },
+    { origin: `http://evil.${host}` },
+    { origin: 'null' },
+  ] as Record<string, string>[]) {
+    t.equal((await logOut({ ...headers, cookie })).status, 403, JSON.stringify(headers));
+    t.equal((await logIn(TOKEN, headers)).status, 403, JSON.stringify(headers));
+  }
+  t.ok(await isIn(cookie));
+  for (const headers of [
+    { 'sec-fetch-site': 'same-origin', origin: 'https://behind-a-proxy.example' },
+    { origin: url },
+    { origin: `https://${host}` },
+  ] as Record<string, string>[]) {
+    const own = cookieOf((await logIn(TOKEN, headers)).headers.get('set-cookie'));
+    t.ok(await isIn(own), JSON.stringify(headers));
+    t.equal((await logOut({ ...headers, cookie: own })).status, 200);
+    t.notOk(await isIn(own));
+  }
+});
+
+t.test('a cookie that no log-in gave opens nothing', async (t) => {
+  const { session, isIn } = await start(t, 1);
+  const cookie = await session();
+  t.ok(await isIn(`other=1; ${cookie}; more=2`));
+  for (const wrong of ['', 'wishmeter_dashboard=', `${cookie}x`, cookie.slice(0, -1), `x${cookie}`])
+    t.notOk(await isIn(wrong), wrong);
+  const other = await start(t, 1);
+  t.notOk(await other.isIn(cookie), 'nor does one of before a restart');
+});
+
+t.test('the cookie is out of reach of scripts and other sites, and lasts a week', async (t) => {
+  const login = new Login(TOKEN);
+  const header = login.begin(NOW, false);
+  t.match(header, /; HttpOnly; SameSite=Strict$/);
+  t.match(header, /; Path=\/; Max-Age=604800;/);
+  t.match(login.begin(NOW, true), /; Secure$/);
+  t.notMatch(header, TOKEN);
+  t.ok(login.isKnown(cookieOf(header), NOW + WEEK_MS - 1_000));
+  t.notOk(login.isKnown(cookieOf(header), NOW + WEEK_MS), 'a week later');
 });

@@ -2,14 +2,14 @@
 // visitors with a real browser.
 
 import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Browser, BrowserContextOptions, Page, Request } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } from 'playwright-core';
 import type { Test } from 'tap';
 import { startApp, type TestApp, TRUSTED, withQuery } from './app.js';
 import { findChromium, launchChromium } from './chromium.js';
 import { needs } from './needs.js';
 import { startTestRedis, type TestRedis } from './redis.js';
 import { LOGIN, openShop, type Shop } from './shop-site.js';
+import { until } from './until.js';
 
 export const PUBLISHABLE = 'pk_test_0123456789abcdef';
 export const VISIT_PATH = '/product/visit';
@@ -73,47 +73,100 @@ interface Sent {
   readonly status: number | undefined;
 }
 
-export type Visitor = Awaited<ReturnType<typeof visit>>;
+export interface Visitor {
+  readonly context: BrowserContext;
+  /** What the console of its pages warned of. */
+  readonly warnings: readonly string[];
+  /** @param customerId the customer who is logged in at the shop from now on; empty for a guest */
+  login(customerId: string): Promise<void>;
+  /** What its pages have posted to paths with this in them, by default visits; without preflights. */
+  sent(to?: string): Promise<Sent[]>;
+  /** Loads a page; in a new tab, but for the first. @param end where it leads by itself */
+  open(url: string, end?: string): Promise<Page>;
+}
 
-/** A visitor with a browser profile of their own. `t` fails where a page of theirs sees an error. */
+/** Visitors who follow each other in one browser profile: to open one takes longer than most tests. */
+const kept = new WeakMap<Browser, Profile>();
+
+/**
+ * A visitor of whom nothing is stored. `t` fails where a page of theirs sees an error.
+ * @param options of a browser profile of their own; so do visitors whose profile a test changes for good (`{}`)
+ */
 export async function visit(
   t: Test,
   { browser, shop }: BrowserFixtures,
-  options: BrowserContextOptions = {},
-) {
-  const context = await browser.newContext(options);
-  context.setDefaultTimeout(DEADLINE_MS);
-  const requests: Request[] = [];
-  // Uncaught errors, and unhandled rejections.
-  context.on('weberror', (error) => t.fail(`a page saw an error: ${error.error().message}`));
-  context.on('request', (request) => {
-    if (request.method() === 'POST' && request.url().includes(VISIT_PATH)) requests.push(request);
-  });
-  t.teardown(() => context.close());
+  options?: BrowserContextOptions,
+): Promise<Visitor> {
+  let profile = options === undefined ? kept.get(browser) : undefined;
+  if (profile === undefined) {
+    profile = new Profile(await browser.newContext(options), shop.origin);
+    if (options === undefined) kept.set(browser, profile);
+    else {
+      const { context } = profile;
+      t.teardown(() => context.close());
+    }
+  }
+  return await profile.visitor(t);
+}
+
+class Profile {
+  readonly context: BrowserContext;
+  readonly #origin: string;
+  #t: Test | undefined;
+  #requests: Request[] = [];
+  #warnings: string[] = [];
+
+  constructor(context: BrowserContext, origin: string) {
+    this.context = context;
+    this.#origin = origin;
+    context.setDefaultTimeout(DEADLINE_MS);
+    // Uncaught errors, and unhandled rejections.
+    context.on('weberror', (error) => this.#t?.fail(`a page saw an error: ${error.error().message}`));
+    context.on('request', (request) => request.method() === 'POST' && this.#requests.push(request));
+    context.on('console', (message) => message.type() === 'warning' && this.#warnings.push(message.text()));
+  }
+
+  async visitor(t: Test): Promise<Visitor> {
+    this.#t = t;
+    const { context } = this;
+    let [first, ...others] = context.pages();
+    if (first !== undefined) {
+      await Promise.all([
+        ...others.map((page) => page.close()),
+        context.clearCookies(),
+        context.setOffline(false),
+      ]);
+      await first.goto('about:blank');
+      const devtools = await context.newCDPSession(first);
+      await devtools.send('Storage.clearDataForOrigin', { origin: this.#origin, storageTypes: 'all' });
+      await devtools.detach();
+    }
+    this.#requests = [];
+    this.#warnings = [];
+    const [requests, warnings] = [this.#requests, this.#warnings];
+    return {
+      context,
+      warnings,
+      login: (customerId) => context.addCookies([{ name: LOGIN, value: customerId, url: this.#origin }]),
+      sent: (to = VISIT_PATH) => Promise.all(requests.filter((one) => one.url().includes(to)).map(sentBy)),
+      async open(url, end = url) {
+        const page = first ?? (await context.newPage());
+        first = undefined;
+        await page.goto(url, { waitUntil: end === url ? 'load' : 'commit' });
+        await page.waitForURL(end);
+        return page;
+      },
+    };
+  }
+}
+
+async function sentBy(request: Request): Promise<Sent> {
+  const { pathname, search } = new URL(request.url());
   return {
-    context,
-    /** @param customerId the customer who is logged in at the shop from now on; empty for a guest */
-    login: (customerId: string) => context.addCookies([{ name: LOGIN, value: customerId, url: shop.origin }]),
-    /** What its pages have sent to the service, without preflights. */
-    sent: (): Promise<Sent[]> =>
-      Promise.all(
-        requests.map(async (request) => {
-          const { pathname, search } = new URL(request.url());
-          return {
-            path: pathname + search,
-            type: request.headers()['content-type'],
-            body: request.postDataJSON(),
-            status: request.failure() === null ? (await request.response())?.status() : undefined,
-          };
-        }),
-      ),
-    /** Loads a page in a new tab. @param end where it leads by itself */
-    async open(url: string, end = url): Promise<Page> {
-      const page = await context.newPage();
-      await page.goto(url, { waitUntil: end === url ? 'load' : 'commit' });
-      await page.waitForURL(end);
-      return page;
-    },
+    path: pathname + search,
+    type: request.headers()['content-type'],
+    body: request.postDataJSON(),
+    status: request.failure() === null ? (await request.response())?.status() : undefined,
   };
 }
 
@@ -125,7 +178,6 @@ export async function countOf(app: TestApp, sessionId: string, productHandle: st
 
 /** Waits until `probe` says `expected`. */
 export async function eventually<T>(t: Test, probe: () => Promise<T>, expected: T): Promise<void> {
-  const deadline = Date.now() + DEADLINE_MS;
-  while ((await probe()) !== expected && Date.now() < deadline) await sleep(20);
-  t.equal(await probe(), expected);
+  await until(`it is ${expected}`, async () => (await probe()) === expected);
+  t.pass();
 }

@@ -1,98 +1,104 @@
-// Who may call, as the contract says: every operation times every caller, what VISIT_ACCESS leaves open to callers
-// without a credential, and how a key is sent. The operations are those of /openapi.json, so that none is forgotten.
+// Who may call: every operation of /openapi.json times every caller, what VISIT_ACCESS leaves open, and what callers
+// may not learn: whether an id exists, another's wishlist, a share code.
 
 import { createHmac } from 'node:crypto';
-import t, { type Test } from 'tap';
-import { type Headers, KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { SECRET, signed, proxied as signedPath } from '../harness/app-proxy.js';
-import { dumpRedis } from '../harness/dump.js';
+import t from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
+import {
+  type Answer,
+  type Headers,
+  KEY,
+  startApp,
+  type TestApp,
+  TRUSTED,
+  withQuery,
+} from '../harness/app.js';
+import { proxied, SECRET, signed } from '../harness/app-proxy.js';
+import { connectTo, dumpRedis } from '../harness/dump.js';
+import { keyPattern } from '../harness/key-pattern.js';
+import { monitorRedis } from '../harness/monitor.js';
 import type { Document } from '../harness/openapi.js';
 import { startTestRedis } from '../harness/redis.js';
 
 const PUBLISHABLE = 'pk_0123456789abcdef';
 const ORIGIN = 'https://shop.example';
 const PATH = '/product/visit';
+const env = { PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: ORIGIN, SHOPIFY_SECRET: SECRET };
+const browser = { 'x-api-key': PUBLISHABLE, origin: ORIGIN };
 
-/** What a caller adds to a request, and what its requests are answered, by what they are about. */
-interface CallerCase {
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly query?: Readonly<Record<string, string>>;
-  /** Whether Shopify signs the whole query. */
-  readonly isProxied?: boolean;
-  readonly secret?: string;
-  readonly statuses: { readonly visits: number; readonly wishlist: number; readonly administration: number };
-}
+type Query = Readonly<Record<string, string>>;
+/** The statuses of an operation about visits, about a wishlist, and of administration. */
+type Statuses = readonly [visits: number, wishlist: number, administration: number];
 
-const ALL_401 = { visits: 401, wishlist: 401, administration: 401 };
+const SERVER: Statuses = [200, 200, 200];
+const SHOPPER: Statuses = [200, 200, 403];
+const ALL_401: Statuses = [401, 401, 401];
+const ALL_403: Statuses = [403, 403, 403];
+const ago = (seconds: number) => ({ timestamp: String(Math.floor(Date.now() / 1000) - seconds) });
 
-const CALLERS: Readonly<Record<string, CallerCase>> = {
-  'a server, by Bearer': {
-    headers: { authorization: `Bearer ${KEY}` },
-    statuses: { visits: 200, wishlist: 200, administration: 200 },
-  },
-  'a server, by X-API-Key': {
-    headers: { 'x-api-key': KEY },
-    statuses: { visits: 200, wishlist: 200, administration: 200 },
-  },
-  'a storefront': { isProxied: true, statuses: { visits: 200, wishlist: 200, administration: 403 } },
-  'a storefront with another secret': { isProxied: true, secret: 'other', statuses: ALL_401 },
-  'a browser, by X-API-Key': {
-    headers: { 'x-api-key': PUBLISHABLE, origin: ORIGIN },
-    statuses: { visits: 200, wishlist: 200, administration: 403 },
-  },
-  'a browser, by ?key=': {
-    headers: { origin: ORIGIN },
-    query: { key: PUBLISHABLE },
-    statuses: { visits: 200, wishlist: 200, administration: 403 },
-  },
-  'a browser of another origin': {
-    headers: { 'x-api-key': PUBLISHABLE, origin: 'https://evil.example' },
-    statuses: { visits: 403, wishlist: 403, administration: 403 },
-  },
-  'a publishable key as Bearer': { headers: { authorization: `Bearer ${PUBLISHABLE}` }, statuses: ALL_401 },
-  'a secret key in the query': { query: { key: KEY }, statuses: ALL_401 },
-  'a wrong key': { headers: { 'x-api-key': 'sk_wrong_0123456789' }, statuses: ALL_401 },
-  anyone: { statuses: { visits: 200, wishlist: 401, administration: 401 } },
+/** What a caller adds to a request. `sign` signs the whole query. */
+const CALLERS: Readonly<
+  Record<
+    string,
+    readonly [Statuses, Headers, { readonly query?: Query; readonly sign?: (query: Query) => Query }?]
+  >
+> = {
+  'a server, by Bearer': [SERVER, TRUSTED],
+  'a server, by X-API-Key': [SERVER, { 'x-api-key': KEY }],
+  'a storefront': [SHOPPER, {}, { sign: (query) => signed(query) }],
+  'a storefront with another secret': [ALL_401, {}, { sign: (query) => signed(query, 'other') }],
+  'a storefront whose signature is old': [ALL_401, {}, { sign: (query) => signed({ ...query, ...ago(91) }) }],
+  'a browser, by X-API-Key': [SHOPPER, browser],
+  'a browser, by ?key=': [SHOPPER, { origin: ORIGIN }, { query: { key: PUBLISHABLE } }],
+  'a browser of another origin': [ALL_403, { ...browser, origin: 'https://evil.example' }],
+  'a browser that hides its origin': [ALL_403, { ...browser, origin: 'null' }],
+  'a browser of another origin, with a Referer': [
+    ALL_403,
+    { ...browser, origin: 'https://evil.example', referer: `${ORIGIN}/` },
+  ],
+  'a publishable key without an origin': [ALL_403, {}, { query: { key: PUBLISHABLE } }],
+  'a publishable key as Bearer': [ALL_401, { authorization: `Bearer ${PUBLISHABLE}` }],
+  'an unknown publishable key': [ALL_401, { ...browser, 'x-api-key': 'pk_wrong_0123456789' }],
+  'an empty key': [ALL_401, { origin: ORIGIN }, { query: { key: '' } }],
+  'a secret key in the query': [ALL_401, { origin: ORIGIN }, { query: { key: KEY } }],
+  'a wrong key': [ALL_401, { 'x-api-key': 'sk_wrong_0123456789' }],
+  anyone: [[200, 401, 401], {}],
 };
 
-/** Operations by what they are about; those that are open to all are not here. */
-function about(path: string): 'visits' | 'wishlist' | 'administration' | undefined {
-  if (path === '/product/visit' || path === '/product/visit/list') return 'visits';
-  if (/^\/profile(\/|$)/.test(path) || ['/product/visit/batch', '/settings'].includes(path))
-    return 'administration';
-  return ['/event', '/item/add', '/item/remove', '/item/list', '/share', '/share/{code}/items'].includes(path)
-    ? 'wishlist'
-    : undefined;
+/** What an operation is about, as a place in Statuses; undefined where it is open to all. */
+function about(path: string): 0 | 1 | 2 | undefined {
+  if (path === PATH || path === '/product/visit/list') return 0;
+  if (/^\/profile(\/|$)/.test(path) || ['/product/visit/batch', '/settings'].includes(path)) return 2;
+  return /^\/(event|item\/(add|remove|list)|share(\/\{code\}\/items)?)$/.test(path) ? 1 : undefined;
 }
 
 const PUBLIC_PATHS = [
-  '/beacon.js',
-  '/wishlist/share/{code}',
-  '/openapi.json',
-  '/',
-  '/docs',
-  '/healthz',
-  '/readyz',
-  '/metrics',
-  '/webhook/purchase',
-  '/webhook/customers/data_request',
-  '/webhook/customers/redact',
-  '/webhook/shop/redact',
+  ...[
+    '/beacon.js',
+    '/wishlist/share/{code}',
+    '/openapi.json',
+    '/',
+    '/docs',
+    '/healthz',
+    '/readyz',
+    '/metrics',
+  ],
+  ...[
+    '/webhook/purchase',
+    '/webhook/customers/data_request',
+    '/webhook/customers/redact',
+    '/webhook/shop/redact',
+  ],
 ];
 
-/** An example about a session that no other caller has linked to a customer. */
-function owned(caller: string, example: unknown): unknown {
-  return example === undefined
-    ? undefined
-    : JSON.parse(JSON.stringify(example).replaceAll('"s-1"', JSON.stringify(`s of ${caller}`)));
+/** All that tells one answer from another, but its id and its time. */
+function shape({ status, headers, text }: Answer): unknown {
+  const { date: _date, 'x-request-id': _id, ...rest } = headers;
+  return { status, headers: rest, text };
 }
 
-/** All three visit operations, and their statuses. */
-async function statuses(
-  app: TestApp,
-  identity: Record<string, string>,
-  headers: Headers = {},
-): Promise<number[]> {
+/** The statuses of all visit operations. */
+async function statuses(app: TestApp, identity: Query, headers: Headers = {}): Promise<number[]> {
   const body = { identity, productHandle: 'x' };
   const query = withQuery(PATH, { ...identity, productHandle: 'x' });
   const answers = [
@@ -110,255 +116,291 @@ const CLOSED = [401, 401, 401, 401];
 t.test('callers', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
-  const app = await startApp(t, redis, {
-    env: { PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: ORIGIN, SHOPIFY_SECRET: SECRET },
-  });
+  const client = connectTo(redis.url);
+  t.teardown(() => client.disconnect());
+  const app = await startApp(t, redis, { env });
   const document: Document = (await app.get('/openapi.json')).json;
-  const shared = await app.post('/share', { identity: { sessionId: 's-1' } }, { 'x-api-key': KEY });
+  const visit = (identity: object) => ({ identity, productHandle: 'red-shoe' });
+  const event = { identity: { sessionId: 's' }, type: 'add' };
 
-  const request = (
-    method: string,
-    path: string,
-    { headers = {}, query = {}, isProxied, secret }: CallerCase,
-    body?: unknown,
-    parameters: Readonly<Record<string, string>> = {},
-  ) => {
-    const all = { ...parameters, ...query };
-    const sent = new URLSearchParams(isProxied ? signed(all, secret) : all);
-    return app.send(method.toUpperCase(), `${path}?${sent}`, body, {
-      ...headers,
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+  const known = { customerId: '4711', sessionId: 'known', code: '' };
+  await app.shop.add({ customerId: known.customerId, sessionId: known.sessionId });
+  known.code = (await app.shop.share({ customerId: known.customerId })).code;
+  const unknown = { customerId: '1174', sessionId: 'other', code: 'A'.repeat(16) };
+
+  // What a process asks by itself: for its marks, for merges, every 5 s for requests of the shop's that are open.
+  const { meta, merges, compliance } = createKeys(app.prefix);
+  const own = keyPattern(meta, merges('*'), compliance);
+  /** Watches what Redis is asked from now on, but what a process asks by itself. */
+  const watch = async () => {
+    const asked: string[] = [];
+    const last = `${app.prefix}:asked`;
+    let told = () => {};
+    const allTold = new Promise<void>((resolve) => {
+      told = resolve;
     });
+    const close = await monitorRedis(redis.url, (words) => {
+      if (words[1] === last) told();
+      else if (!/^(info|time|ping)$/i.test(words[0] ?? '') && !words.some((word) => own.test(word)))
+        asked.push(words.join(' '));
+    });
+    return async () => {
+      await client.exists(last); // what came before it has been told when it is
+      await allTold;
+      close();
+      return asked;
+    };
   };
 
-  for (const [name, caller] of Object.entries(CALLERS)) {
-    t.test(name, async (t) => {
-      for (const [path, methods] of Object.entries(document.paths)) {
-        const subject = about(path);
-        if (subject === undefined) {
-          t.ok(PUBLIC_PATHS.includes(path), `${path} is known to this test`);
-          continue;
+  for (const [name, [expected, headers, { query = {}, sign = (all: Query) => all } = {}]] of Object.entries(
+    CALLERS,
+  )) {
+    t.test(
+      `${name}: ${expected}; where it is refused, ids that exist are like ids that do not`,
+      async (t) => {
+        /** Sends an operation's example about these ids. */
+        const request = (method: string, path: string, ids: typeof known) => {
+          const { parameters = [], requestBody } = document.paths[path]?.[method] ?? {};
+          const about = (example: unknown) =>
+            JSON.stringify(example)
+              .replaceAll('"s-1"', JSON.stringify(ids.sessionId))
+              .replaceAll('"7"', JSON.stringify(ids.customerId));
+          const example = requestBody?.content['application/json'].example;
+          const given = parameters.filter(
+            ({ in: where, example }) => where === 'query' && example !== undefined,
+          );
+          const all = Object.fromEntries(
+            given.map(({ name, example }) => [name, JSON.parse(about(String(example)))]),
+          );
+          return app.send(
+            method.toUpperCase(),
+            withQuery(path.replace('{code}', ids.code), sign({ ...all, ...query })),
+            example === undefined ? undefined : about(example),
+            { ...headers, ...(example === undefined ? {} : { 'content-type': 'application/json' }) },
+          );
+        };
+        const askedOfRedis = await watch();
+        const allowed: [method: string, path: string][] = [];
+        for (const [path, methods] of Object.entries(document.paths)) {
+          const subject = about(path);
+          if (subject === undefined) t.ok(PUBLIC_PATHS.includes(path), `${path} is known to this test`);
+          else
+            for (const method of Object.keys(methods)) {
+              if (expected[subject] === 200) {
+                allowed.push([method, path]);
+                continue;
+              }
+              const answer = await request(method, path, known);
+              t.equal(answer.status, expected[subject], `${method} ${path}: ${answer.text.slice(0, 120)}`);
+              if (answer.status === 401) t.equal(answer.headers['www-authenticate'], 'Bearer');
+              t.same(shape(await request(method, path, unknown)), shape(answer), `${method} ${path}`);
+            }
         }
-        const before = await dumpRedis(redis, app.prefix);
-        for (const [method, { parameters = [], requestBody }] of Object.entries(methods)) {
-          // The example names a session and a customer where it is about merging; everybody may name the session.
-          const example = owned(name, requestBody?.content['application/json'].example);
-          const query: Record<string, string> = {};
-          for (const { name, in: where, example } of parameters) {
-            if (where === 'query' && example !== undefined) query[name] = String(example);
-          }
-          const real = path.replace('{code}', shared.json.code);
-          const answer = await request(method, real, caller, example, query);
-          t.equal(answer.status, caller.statuses[subject], `${method} ${path}: ${answer.text.slice(0, 120)}`);
-          if (answer.status === 401) t.equal(answer.headers['www-authenticate'], 'Bearer');
+        t.same(
+          await askedOfRedis(),
+          [],
+          'where it is refused Redis is not asked: nothing changes, no time tells',
+        );
+        for (const [method, path] of allowed) {
+          // Others have linked the known session to a customer, whose it then is.
+          const answer = await request(method, path, {
+            ...known,
+            sessionId: `s of ${name}`,
+            customerId: '7',
+          });
+          t.equal(answer.status, 200, `${method} ${path}: ${answer.text.slice(0, 120)}`);
         }
-        if (caller.statuses[subject] !== 200)
-          t.same(await dumpRedis(redis, app.prefix), before, 'nothing has changed');
-      }
-    });
+      },
+    );
   }
 
-  const visit = (identity: object) => ({ identity, productHandle: 'red-shoe' });
-  const proxied = (customer: string, identity: object) => {
-    const caller = { isProxied: true, query: { logged_in_customer_id: customer }, statuses: ALL_401 };
-    return request('post', PATH, caller, visit(identity), { count: 'true' });
-  };
-
-  t.test('a proxied customer acts for that customer alone', async (t) => {
-    const own = await proxied('7', { customerId: 'gid://shopify/Customer/7' });
+  t.test('a proxied customer acts for that customer alone, and links its session', async (t) => {
+    const post = (customer: string, identity: object) =>
+      app.post(proxied(PATH, { logged_in_customer_id: customer, count: 'true' }), visit(identity));
+    const own = await post('17', { customerId: 'gid://shopify/Customer/17' });
     t.match(own, { status: 200, json: { count: 1 } });
-    t.match(await proxied('7', { customerId: '8' }), { status: 403, json: { code: 'forbidden' } });
-    t.match(await proxied('', { customerId: '7' }), { status: 403, json: { code: 'forbidden' } });
-    const bySession = await proxied('7', { sessionId: 'of-seven' });
-    t.match(bySession, { status: 200, json: { profileId: own.json.profileId, count: 2 } });
-    const guest = await app.post('/product/visit?count=true', visit({ sessionId: 'of-seven' }));
-    t.match(
-      guest,
-      { status: 200, json: { profileId: own.json.profileId, count: 3 } },
-      'and links its session',
-    );
-    t.match(await proxied('', { sessionId: 'a-guest' }), { status: 200, json: { count: 1 } });
+    const { profileId } = own.json;
+    t.match(await post('17', { customerId: '8' }), { status: 403, json: { code: 'forbidden' } });
+    t.match(await post('', { customerId: '17' }), { status: 403, json: { code: 'forbidden' } });
+    t.match(await post('17', { sessionId: 'of-17' }), { status: 200, json: { profileId, count: 2 } });
+    t.match((await app.post(`${PATH}?count=true`, visit({ sessionId: 'of-17' }))).json, {
+      profileId,
+      count: 3,
+    });
+    t.match(await post('', { sessionId: 'a-guest' }), { status: 200, json: { count: 1 } });
   });
 
   t.test('a browser names sessions, no customers', async (t) => {
-    const headers = { 'x-api-key': PUBLISHABLE, origin: ORIGIN };
-    const answer = await app.post('/product/visit', visit({ customerId: '7' }), headers);
+    const answer = await app.post(PATH, visit({ customerId: '7' }), browser);
     t.match(answer, { status: 403, json: { code: 'forbidden' } });
   });
 
-  t.test('publishable keys and signatures also serve where VISIT_ACCESS asks for a credential', async (t) => {
-    const closed: TestApp = await startApp(t, redis, {
-      env: {
-        PUBLISHABLE_KEYS: PUBLISHABLE,
-        ALLOWED_ORIGINS: ORIGIN,
-        SHOPIFY_SECRET: SECRET,
-        VISIT_ACCESS: 'key',
-      },
-    });
-    const body = visit({ sessionId: 's-1' });
-    t.equal((await closed.post('/product/visit', body)).status, 401);
-    t.equal((await closed.post(`/product/visit?key=${PUBLISHABLE}`, body, { origin: ORIGIN })).status, 200);
-    const query = new URLSearchParams(signed({ logged_in_customer_id: '' }));
-    t.equal((await closed.post(`/product/visit?${query}`, body)).status, 200);
-  });
-
-  const session = { sessionId: 's' };
   const customer = { customerId: '42' };
-  const both = { sessionId: 's-both', customerId: '43' };
-
-  const visitAccess = async (
-    t: Test,
-    value: string,
-    expected: { session: number[]; customer: number[]; both: number[] },
-  ) => {
-    const app = await startApp(t, redis, { env: { VISIT_ACCESS: value } });
-    const before = await dumpRedis(redis, app.prefix);
-    t.same(await statuses(app, session), expected.session, 'a session');
-    const after = await dumpRedis(redis, app.prefix);
-    if (expected.session === CLOSED) t.same(after, before);
-    t.same(await statuses(app, customer), expected.customer, 'a customer');
-    t.same(await statuses(app, both), expected.both, 'both');
-    if (expected.customer === CLOSED) t.same(await dumpRedis(redis, app.prefix), after);
-    for (const identity of [session, customer, both])
-      t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
-  };
-
-  t.test('VISIT_ACCESS=session: without a credential a session, no customer', (t) =>
-    visitAccess(t, 'session', { session: OPEN, customer: CLOSED, both: CLOSED }),
-  );
-  t.test('VISIT_ACCESS=open: without a credential anyone', (t) =>
-    visitAccess(t, 'open', { session: OPEN, customer: OPEN, both: OPEN }),
-  );
-  t.test('VISIT_ACCESS=key: no caller without a credential', (t) =>
-    visitAccess(t, 'key', { session: CLOSED, customer: CLOSED, both: CLOSED }),
-  );
+  for (const [value, session, others] of [
+    ['session', OPEN, CLOSED],
+    ['open', OPEN, OPEN],
+    ['key', CLOSED, CLOSED],
+  ] as const) {
+    t.test(`VISIT_ACCESS=${value}: who needs a credential, and that any kind will do`, async (t) => {
+      const app = await startApp(t, redis, { env: { ...env, VISIT_ACCESS: value } });
+      const before = await dumpRedis(redis, app.prefix);
+      const both = { sessionId: 's-both', customerId: '43' };
+      if (session === CLOSED) t.same(await statuses(app, { sessionId: 's' }), CLOSED);
+      t.same(await statuses(app, customer), others, 'a customer');
+      t.same(await statuses(app, both), others, 'both');
+      if (others === CLOSED) t.same(await dumpRedis(redis, app.prefix), before, 'nothing changes');
+      if (session === OPEN) t.same(await statuses(app, { sessionId: 's' }), OPEN);
+      for (const identity of [customer, both])
+        t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
+      t.same(await statuses(app, { sessionId: 's' }, browser), OPEN);
+      t.equal((await app.post(proxied(PATH, {}), visit({ sessionId: 's' }))).status, 200);
+    });
+  }
   t.test('VISIT_ACCESS is session where it is not given', async (t) => {
-    t.same([...(await statuses(app, session)), ...(await statuses(app, customer))], [...OPEN, ...CLOSED]);
+    t.same(await statuses(app, { sessionId: 's' }), OPEN);
+    t.same(await statuses(app, customer), CLOSED);
   });
 
-  t.test('a key is taken as Bearer and as X-API-Key, and each of several keys is', async (t) => {
+  t.test('each of several keys is taken as Bearer and as X-API-Key, in any case', async (t) => {
     const other = 'another-key-of-16-and-more';
     const app = await startApp(t, redis, { env: { API_KEYS: `${KEY}, ${other}`, VISIT_ACCESS: 'key' } });
-    for (const key of [KEY, other]) {
+    for (const key of [KEY, other])
       for (const headers of [
-        { authorization: `Bearer ${key}` },
         { authorization: `bearer ${key}` },
         { authorization: `BEARER   ${key}` },
-        { 'x-api-key': key },
         { 'X-API-KEY': key },
-      ]) {
-        t.same(await statuses(app, customer, headers), OPEN, Object.keys(headers).join());
-      }
-    }
+      ])
+        t.equal((await app.post(PATH, visit(customer), headers)).status, 200, Object.keys(headers).join());
   });
 
-  t.test('a wrong credential is 401 with WWW-Authenticate, also where none is needed', async (t) => {
+  t.test('a wrong credential is 401 before the body is read, also where none is needed', async (t) => {
     const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
-    const before = await dumpRedis(redis, app.prefix);
     const wrong: Headers[] = [
-      { 'x-api-key': 'x' },
-      { 'x-api-key': `${KEY}x` },
-      { 'x-api-key': KEY.slice(0, -1) },
-      { 'x-api-key': KEY.toUpperCase() },
-      { 'x-api-key': `Bearer ${KEY}` },
-      { authorization: KEY },
-      { authorization: 'Bearer' },
-      { authorization: 'Bearer ' },
-      { authorization: `Bearer ${KEY} ${KEY}` },
-      { authorization: `Bearer ${KEY},` },
-      { authorization: `Basic ${Buffer.from(`x:${KEY}`).toString('base64')}` },
-      { authorization: `Token ${KEY}` },
+      ...['x', `${KEY}x`, KEY.slice(0, -1), KEY.toUpperCase(), `Bearer ${KEY}`].map((key) => ({
+        'x-api-key': key,
+      })),
+      ...[
+        KEY,
+        'Bearer',
+        'Bearer ',
+        `Bearer ${KEY} ${KEY}`,
+        `Bearer ${KEY},`,
+        `Token ${KEY}`,
+        `Basic ${KEY}`,
+      ].map((authorization) => ({ authorization })),
     ];
     for (const headers of wrong) {
-      t.same(await statuses(app, session, headers), CLOSED, JSON.stringify(headers));
-      const answer = await app.post('/event', { identity: session, type: 'add' }, headers);
-      t.match(answer, {
-        status: 401,
-        headers: { 'www-authenticate': 'Bearer' },
-        json: { code: 'unauthorized', error: String },
-      });
-      t.notMatch(answer.text, KEY, 'keys are never told');
+      t.same(await statuses(app, { sessionId: 's' }, headers), CLOSED, JSON.stringify(headers));
+      for (const body of ['{', 'x'.repeat(100_000)]) {
+        const answer = await app.post('/event', body, headers);
+        t.match(answer, {
+          status: 401,
+          headers: { 'www-authenticate': 'Bearer' },
+          json: { code: 'unauthorized' },
+        });
+        t.notMatch(answer.text, KEY, 'keys are never told');
+      }
     }
-    t.same(await dumpRedis(redis, app.prefix), before);
-  });
-
-  t.test('a credential is asked for before the body is looked at', async (t) => {
-    t.equal((await app.post('/event', '{')).status, 401);
-    t.equal((await app.post('/event', 'x'.repeat(100_000))).status, 401);
     t.equal((await app.post('/event', {}, { 'content-type': 'text/html' })).status, 401);
   });
 
   t.test('a caller without a credential never links the two ids that it names', async (t) => {
     const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
-    const visit = (identity: object, headers: Headers = {}) =>
-      app.post(`${PATH}?count=true`, { identity, productHandle: 'x' }, headers);
-    const both = { customerId: 'c1', sessionId: 's1' };
-    const first = await visit(both);
-    t.equal(
-      (await visit({ customerId: 'c1' })).json.profileId,
-      first.json.profileId,
-      "the customer's profile",
-    );
-    t.not((await visit({ sessionId: 's1' })).json.profileId, first.json.profileId);
-    t.same(await statuses(app, both), OPEN);
-    t.not(
-      (await visit({ sessionId: 's1' })).json.profileId,
-      (await visit({ customerId: 'c1' })).json.profileId,
-      'still two',
-    );
+    const profileOf = async (identity: object) => (await app.post(PATH, visit(identity))).json.profileId;
+    const first = await profileOf({ customerId: 'c1', sessionId: 's1' });
+    t.equal(await profileOf({ customerId: 'c1' }), first, "the customer's profile");
+    t.not(await profileOf({ sessionId: 's1' }), first);
+    t.same(await statuses(app, { customerId: 'c1', sessionId: 's1' }), OPEN);
+    t.not(await profileOf({ sessionId: 's1' }), await profileOf({ customerId: 'c1' }), 'still two');
   });
 
-  t.test('a signature that is wrong, stale, or cannot be checked are three sentences', async (t) => {
+  t.test('a refusal says what is wrong with a credential, or which one would do', async (t) => {
     const plain = await startApp(t, redis);
-    const deliver = (from: TestApp, signature?: string) =>
-      from.post(
-        '/webhook/purchase',
-        '{}',
-        signature === undefined ? {} : { 'x-shopify-hmac-sha256': signature },
-      );
-    const other = createHmac('sha256', 'another').update('{}').digest('base64');
-    const identity = { sessionId: 's' };
-    const event = { identity, type: 'add' };
-    const unset = "The proxy signature can't be checked: SHOPIFY_SECRET is not set.";
-    const wrong = 'The proxy signature is not the one of this query under SHOPIFY_SECRET.';
-    const stale = 'The proxy signature is right, but its timestamp is more than 90 s from now.';
-    const old = signed({ timestamp: String(Math.floor(Date.now() / 1000) - 100) });
-    const expect = async (from: TestApp, path: string, error: string) =>
-      t.match(await from.post(path, event), { status: 401, json: { error, code: 'unauthorized' } });
-    await expect(plain, signedPath('/event', {}), unset);
-    await expect(app, signedPath('/event', {}, 'another'), wrong);
-    await expect(app, withQuery('/event', old), stale);
-    await expect(app, withQuery('/event', { ...old, sessionId: 's' }), wrong);
-    t.match((await deliver(app)).json.error, /required: a secret key or a webhook signature/);
-    t.match((await deliver(app, other)).json.error, /not the one of this body/);
-    t.match((await deliver(app, 'AAAA')).json.error, /not the one of this body/);
-    t.match((await deliver(plain, other)).json.error, /SHOPIFY_SECRET is not set/);
+    const old = signed(ago(100));
+    const hmac = (signature: string) => ({ 'x-shopify-hmac-sha256': signature });
+    const other = hmac(createHmac('sha256', 'another').update('{}').digest('base64'));
+    const customerVisit = visit({ customerId: '7' });
+    const noSecretKey = /no secret key, and a publishable key begins with pk_/;
+    for (const [from, path, body, headers, status, error] of [
+      [plain, proxied('/event', {}), event, {}, 401, /SHOPIFY_SECRET is not set/],
+      [app, proxied('/event', {}, 'another'), event, {}, 401, /not the one of this query/],
+      [
+        app,
+        withQuery('/event', old),
+        event,
+        {},
+        401,
+        /is right, but its timestamp is more than 90 s from now/,
+      ],
+      [app, withQuery('/event', { ...old, more: '' }), event, {}, 401, /not the one of this query/],
+      [app, '/webhook/purchase', '{}', {}, 401, /required: a secret key or a webhook signature/],
+      [app, '/webhook/purchase', '{}', other, 401, /not the one of this body/],
+      [app, '/webhook/purchase', '{}', hmac('AAAA'), 401, /not the one of this body/],
+      [plain, '/webhook/purchase', '{}', other, 401, /SHOPIFY_SECRET is not set/],
+      [app, '/webhook/purchase', '{}', browser, 403, /takes a secret key or a webhook signature/],
+      [app, '/event', event, {}, 401, /required: a secret key, an app-proxy signature, or a publishable key/],
+      [app, '/event', event, { ...browser, 'x-api-key': 'wrong_0123456789' }, 401, noSecretKey],
+      [app, '/event?key=wrong_0123456789', event, { origin: ORIGIN }, 401, noSecretKey],
+      [app, '/event', event, { ...browser, 'x-api-key': 'pk_wrong_0123456789' }, 401, /A valid credential/],
+      [app, PATH, customerVisit, browser, 403, /takes a secret key or an app-proxy/],
+      [app, PATH, customerVisit, {}, 401, /takes a secret key or an app-proxy/],
+    ] as const)
+      t.match(await from.post(path, body, headers), { status, json: { error } }, `${path} ${error}`);
+    t.match(await app.get('/settings', browser), { status: 403, json: { error: /takes a secret key/ } });
+    t.match(await app.get('/settings'), { status: 401, json: { error: /required: a secret key/ } });
   });
 
-  t.test('who may not is told which credential would do', async (t) => {
-    const browser = { 'x-api-key': PUBLISHABLE, origin: ORIGIN };
-    const event = { identity: { sessionId: 's' }, type: 'add' };
-    const told = async (
-      answer: Promise<{ status: number; json: { error: string } }>,
-      status: number,
-      error: string,
-    ) => t.match(await answer, { status, json: { error } });
-    const either = 'a secret key, an app-proxy signature, or a publishable key.';
-    await told(app.post('/event', event), 401, `A credential is required: ${either}`);
-    const rule = 'This is no secret key, and a publishable key begins with pk_.';
-    await told(app.post('/event', event, { ...browser, 'x-api-key': 'wrong_0123456789' }), 401, rule);
-    await told(app.post('/event?key=wrong_0123456789', event, { origin: ORIGIN }), 401, rule);
-    const wrong = { ...browser, 'x-api-key': 'pk_wrong_0123456789' };
-    await told(app.post('/event', event, wrong), 401, 'A valid credential is required.');
-    await told(app.get('/settings', browser), 403, 'This credential may not do this: it takes a secret key.');
-    await told(app.get('/settings'), 401, 'A credential is required: a secret key.');
-    const order = app.post('/webhook/purchase', '{}', browser);
-    await told(order, 403, 'This credential may not do this: it takes a secret key or a webhook signature.');
-    const visit = { identity: { customerId: '7' }, productHandle: 'x' };
-    t.match(
-      (await app.post('/product/visit', visit, browser)).json.error,
-      /takes a secret key or an app-proxy/,
+  t.test('reading a visitor who is known and one who is not gives answers of one shape', async (t) => {
+    const read = async ({ sessionId }: typeof known) =>
+      (await app.get(withQuery(PATH, { sessionId, productHandle: 'x' }), TRUSTED)).json;
+    const [one, other] = [await read(known), await read(unknown)];
+    t.same(Object.keys(one), Object.keys(other));
+    const randomPart = (id: string) => id.length - id.indexOf('.');
+    t.equal(randomPart(one.profileId), randomPart(other.profileId));
+  });
+
+  t.test('no caller but the shop itself reads the list of another', async (t) => {
+    const list = (customer: string, identity: object) =>
+      app.post(proxied('/item/list', { logged_in_customer_id: customer }), { identity });
+    const { customerId, sessionId } = known;
+    t.equal((await list('', { customerId })).status, 403, 'a guest names a customer');
+    t.equal((await list('99', { customerId })).status, 403, 'a customer names another');
+    t.same((await list('', { sessionId: 'mine' })).json.items, [], "a guest's own");
+    t.equal((await list('99', {})).status, 400);
+    t.match(await list('99', { sessionId }), { status: 200, json: { items: [] } }, 'the session of another');
+    t.match((await list(customerId, { customerId })).json.items, [{ productId: '1001' }]);
+    t.equal((await app.post('/item/list', { identity: { sessionId } })).status, 401);
+  });
+
+  t.test('a share code has 64 bits and more: no character of it can be foretold', async (t) => {
+    const sharers = Array.from({ length: 600 }, (_, i) => ({ sessionId: `sharer-${i}` }));
+    const codes = (await Promise.all(sharers.map((identity) => app.shop.share(identity)))).map(
+      ({ code }) => code,
     );
-    t.match((await app.post('/product/visit', visit)).json.error, /takes a secret key or an app-proxy/);
+    t.equal(new Set(codes).size, codes.length);
+    let bits = 0;
+    for (let place = 0; place < Math.min(...codes.map((code) => code.length)); place++) {
+      const counts = new Map<string, number>();
+      for (const { [place]: character = '' } of codes)
+        counts.set(character, (counts.get(character) ?? 0) + 1);
+      // Min-entropy: by the character that is there most often. 6 bits, drawn 600 times, look like 4.5 and more.
+      bits += -Math.log2(Math.max(...counts.values()) / codes.length);
+    }
+    t.ok(bits >= 64, `${bits.toFixed(1)} bits are seen in ${codes.length} codes`);
+    const elsewhere = await startApp(t, redis, { env });
+    t.not(
+      (await elsewhere.shop.share({ sessionId: 'sharer-0' })).code,
+      codes[0],
+      'nor is it made of the visitor',
+    );
+  });
+
+  t.test('an unknown code is 404, whatever it looks like', async (t) => {
+    const { code, sessionId } = known;
+    const codes = [unknown.code, code.slice(0, -1), `${code}A`, 'x', '%00', '*', '..%2f', sessionId];
+    const answers = await Promise.all(codes.map((code) => app.get(`/share/${code}/items`, TRUSTED)));
+    t.match(answers[0], { status: 404, json: { code: 'not_found' } });
+    for (const [i, answer] of answers.entries())
+      t.same(shape(answer), shape(answers[0] as Answer), `${codes[i]}`);
   });
 });

@@ -37,32 +37,14 @@ t.test('limits', async (t) => {
   const app = await startApp(t, redis);
 
   t.test('a body of 65,536 bytes passes and one of 65,537 does not, however it comes', async (t) => {
-    for (const method of ['POST', 'DELETE']) {
-      for (const shape of [[MAX_BODY * 2], [1_000], [16_384], [1, 4_095, 60_000]]) {
-        const fits = await app.send(method, PATH, pieces(visitOfBytes(MAX_BODY), ...shape));
-        t.equal(fits.status, 200, `${method} chunked by ${shape}`);
-        const tooLarge = await app.send(method, PATH, pieces(visitOfBytes(MAX_BODY + 1), ...shape));
-        expectTooLarge(t, tooLarge, `${method} chunked by ${shape}`);
+    const whole = (bytes: Buffer): unknown => bytes;
+    const shapes = [[MAX_BODY * 2], [1_000], [16_384], [1, 4_095, 60_000]];
+    const ways = [whole, ...shapes.map((sizes) => (bytes: Buffer) => pieces(bytes, ...sizes))];
+    for (const method of ['POST', 'DELETE'])
+      for (const cut of ways) {
+        t.equal((await app.send(method, PATH, cut(visitOfBytes(MAX_BODY)))).status, 200, method);
+        expectTooLarge(t, await app.send(method, PATH, cut(visitOfBytes(MAX_BODY + 1))), method);
       }
-      t.equal(
-        (await app.send(method, PATH, visitOfBytes(MAX_BODY))).status,
-        200,
-        `${method} with Content-Length`,
-      );
-      expectTooLarge(
-        t,
-        await app.send(method, PATH, visitOfBytes(MAX_BODY + 1)),
-        `${method} with Content-Length`,
-      );
-    }
-  });
-
-  t.test('a body that is announced too large is refused before it is sent', async (t) => {
-    for (const length of [MAX_BODY + 1, 1_000_000, 10_000_000_000]) {
-      const wire = await Wire.open(t, app.port);
-      wire.sendHead('POST', PATH, { 'content-length': String(length) });
-      t.match(await wire.next(), { status: 413, body: /"code":"payload_too_large"/ }, `${length} bytes`);
-    }
   });
 
   t.test('a chunked body is refused when it passes the limit, not at its end', async (t) => {
@@ -88,6 +70,7 @@ t.test('limits', async (t) => {
     const endless = { 'transfer-encoding': 'chunked' };
     const refused: [method: string, path: string, headers: Record<string, string>, status: number][] = [
       ['POST', PATH, { 'content-length': '1048577' }, 413],
+      ['POST', PATH, { 'content-length': '10000000000' }, 413],
       ['POST', PATH, { ...endless, 'content-type': 'text/html' }, 415],
       ['POST', '/event', endless, 401],
       ['POST', '/event', { 'content-length': '10000000000' }, 401],
@@ -118,61 +101,37 @@ t.test('limits', async (t) => {
     t.match(await app.figures(), /^wishmeter_http_open_requests 0$/m, 'and nothing of it is left open');
   });
 
-  t.test(
-    'an event payload of 16,384 bytes passes and one of 16,385 does not; blanks do not count',
-    async (t) => {
-      const event = (payload: object) => ({ identity: { sessionId: 's' }, type: 'add', payload });
-      const payloadOf = (bytes: number, unit = 'x') => {
-        const unitBytes = Buffer.byteLength(unit);
-        const rest = bytes - Buffer.byteLength('{"a":""}');
-        return { a: unit.repeat(Math.floor(rest / unitBytes)) + 'y'.repeat(rest % unitBytes) };
-      };
-      for (const unit of ['x', 'é', '😀']) {
-        t.equal((await app.post('/event', event(payloadOf(MAX_PAYLOAD, unit)), TRUSTED)).status, 200, unit);
-        const tooLarge = await app.post('/event', event(payloadOf(MAX_PAYLOAD + 1, unit)), TRUSTED);
-        expectTooLarge(t, tooLarge, unit);
-        t.equal(tooLarge.json.error, 'The payload is larger than 16384 bytes.');
-      }
-      const blown = JSON.stringify(event(payloadOf(MAX_PAYLOAD)), null, 8).replaceAll('\n', '\n\n\n');
-      t.equal((await app.post('/event', blown, TRUSTED)).status, 200);
-    },
-  );
-
-  t.test('ids and handles have up to 255 bytes of UTF-8, counted after trimming', async (t) => {
-    const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
-    for (const name of full) {
-      t.equal(Buffer.byteLength(name), 255);
-      const visit = { identity: { sessionId: name }, productHandle: name };
-      t.match(await app.post(`${PATH}?count=true`, visit), {
-        status: 200,
-        json: { count: 1, productHandle: name },
-      });
-      t.match(await app.get(withQuery(PATH, { sessionId: name, productHandle: name })), {
-        json: { count: 1 },
-      });
-      t.equal(
-        (await app.post(PATH, { identity: { sessionId: `${name}x` }, productHandle: 'x' })).status,
-        400,
-      );
-      t.equal(
-        (await app.post(PATH, { identity: { sessionId: 's' }, productHandle: `${name}x` })).status,
-        400,
-      );
-      t.equal((await app.get(withQuery(PATH, { sessionId: `${name}x`, productHandle: 'x' }))).status, 400);
+  t.test('an event payload of 16,384 bytes passes and one of 16,385 does not; blanks are free', async (t) => {
+    const event = (payload: object) => ({ identity: { sessionId: 's' }, type: 'add', payload });
+    const payloadOf = (bytes: number, unit: string) => {
+      const size = Buffer.byteLength(unit);
+      const rest = bytes - Buffer.byteLength('{"a":""}');
+      return { a: unit.repeat(Math.floor(rest / size)) + 'y'.repeat(rest % size) };
+    };
+    for (const unit of ['x', 'é', '😀']) {
+      const fits = event(payloadOf(MAX_PAYLOAD, unit));
+      t.equal((await app.post('/event', fits, TRUSTED)).status, 200, unit);
+      const more = event(payloadOf(MAX_PAYLOAD + 1, unit));
+      expectTooLarge(t, await app.post('/event', more, TRUSTED), unit);
     }
-    const padded = await app.post(`${PATH}?count=true`, {
-      identity: { sessionId: `  ${full[0]}\n` },
-      productHandle: full[0],
-    });
-    t.equal(padded.json.count, 2, 'blanks around an id are not counted');
+    const blown = JSON.stringify(event(payloadOf(MAX_PAYLOAD, 'x')), null, 8).replaceAll('\n', '\n\n\n');
+    t.equal((await app.post('/event', blown, TRUSTED)).status, 200);
   });
 
-  t.test('ids that differ in their last byte are two, also where they are long', async (t) => {
-    const long = 'x'.repeat(254);
-    for (const end of ['a', 'b']) {
-      const visit = { identity: { sessionId: long + end }, productHandle: 'long' };
-      t.equal((await app.post(`${PATH}?count=true`, visit)).json.count, 1);
+  t.test('ids and handles have up to 255 bytes after trimming, and differ by the last', async (t) => {
+    const visit = (sessionId: string, productHandle: string) =>
+      app.post(`${PATH}?count=true`, { identity: { sessionId }, productHandle });
+    const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
+    for (const name of full) {
+      t.match(await visit(name, name), { status: 200, json: { count: 1, productHandle: name } });
+      t.equal(await app.shop.count({ sessionId: name }, name), 1);
+      t.equal((await visit(`${name}x`, 'x')).status, 400);
+      t.equal((await visit('s', `${name}x`)).status, 400);
+      t.equal((await app.get(withQuery(PATH, { sessionId: `${name}x`, productHandle: 'x' }))).status, 400);
     }
+    const [name = ''] = full;
+    t.equal((await visit(`  ${name}\n`, name)).json.count, 2, 'blanks around an id are not counted');
+    for (const end of ['a', 'b']) t.equal((await visit('x'.repeat(254) + end, 'long')).json.count, 1);
   });
 
   t.test('device, locale, e-mail and names have their limits', async (t) => {
@@ -204,39 +163,19 @@ t.test('limits', async (t) => {
     });
   });
 
-  t.test(
-    'JSON, plain text and no content type are taken, in any spelling, and all else is 415',
-    async (t) => {
-      const typed = (type: string) => app.post(PATH, VISIT, type === '' ? {} : { 'content-type': type });
-      const taken = [
-        '',
-        'application/json',
-        'text/plain',
-        'application/json; charset=utf-8',
-        'application/json;charset=UTF-8',
-        'text/plain;charset=UTF-8',
-        'Application/JSON',
-        'TEXT/PLAIN ; charset=utf-8',
-      ];
-      for (const type of taken) t.equal((await typed(type)).status, 200, type || 'absent');
-      const refused = [
-        'application/x-www-form-urlencoded',
-        'multipart/form-data; boundary=x',
-        'text/html',
-        'application/jsonp',
-        'application/json-patch+json',
-        'application/xml; x=application/json',
-        'text/plainer',
-        'json',
-        'application/json, text/html',
-      ];
-      const before = await dumpRedis(redis, app.prefix);
-      for (const type of refused) {
-        t.match(await typed(type), { status: 415, json: { code: 'unsupported_media_type' } }, type);
-      }
-      t.same(await dumpRedis(redis, app.prefix), before);
-    },
-  );
+  t.test('JSON, plain text and no content type are taken, in any spelling; all else is 415', async (t) => {
+    const typed = (type: string) => app.post(PATH, VISIT, type === '' ? {} : { 'content-type': type });
+    const json = ['application/json; charset=utf-8', 'application/json;charset=UTF-8', 'Application/JSON'];
+    const text = ['text/plain', 'text/plain;charset=UTF-8', 'TEXT/PLAIN ; charset=utf-8'];
+    for (const type of ['', ...json, ...text]) t.equal((await typed(type)).status, 200, type || 'absent');
+    const forms = ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'];
+    const near = ['application/jsonp', 'application/json-patch+json', 'text/plainer', 'json'];
+    const more = ['text/html', 'application/xml; x=application/json', 'application/json, text/html'];
+    const before = await dumpRedis(redis, app.prefix);
+    for (const type of [...forms, ...near, ...more])
+      t.match(await typed(type), { status: 415, json: { code: 'unsupported_media_type' } }, type);
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
 
   t.test('a body that does not arrive in time is 408, whether the client is silent or slow', async (t) => {
     const impatient = await startApp(t, redis, { timing: { bodyTimeoutMs: 300 } });

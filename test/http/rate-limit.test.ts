@@ -1,81 +1,86 @@
-// RATE_LIMIT, ANONYMOUS_RATE_LIMIT and TRUST_PROXY: who counts as one caller, what a 429 says, who is never counted, and
-// what several workers accept together. The clock is the test's: a second ends where a test says so.
+// RATE_LIMIT, ANONYMOUS_RATE_LIMIT and TRUST_PROXY: who counts as one caller, what a 429 says, who is never counted, and what
+// one address can fill Redis with. What several workers accept together is in rate-limit-workers.test.ts.
 
-import { createHmac } from 'node:crypto';
-import { setImmediate as turn } from 'node:timers/promises';
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { createHmac, randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { pino } from 'pino';
 import t from 'tap';
-import type { ServiceError } from '../../src/errors.js';
+import { serve } from '../../src/app/serve.js';
+import { readConfig, SETTINGS } from '../../src/config.js';
+import type { Caller } from '../../src/http/access.js';
 import { normaliseAddress } from '../../src/http/address.js';
-import { type Accepted, RateLimit } from '../../src/http/rate-limit.js';
+import type { Exchange, ExchangeOptions } from '../../src/http/exchange.js';
+import type { Turn } from '../../src/http/load-shedding.js';
+import { onRequest } from '../../src/http/on-request.js';
+import type { Operation } from '../../src/http/operation.js';
+import { openRateLimits } from '../../src/http/rate-limits.js';
 import { type Answer, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
+import { SECRET } from '../harness/app-proxy.js';
+import { connectTo } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
-import { until } from '../harness/until.js';
 import { Wire } from '../harness/wire.js';
 
 const PATH = '/product/visit';
-const VISIT = { identity: { sessionId: 's' }, productHandle: 'x' };
 const LIMIT = 5;
-const SECRET = 'shpss_0123456789abcdef';
-
-const from = (...addresses: string[]): Headers => ({
-  'x-forwarded-for': addresses.join(', '),
-});
-
-/** More than the limit, at once. */
-function flood(app: TestApp, headers: Headers = {}): Promise<Answer[]> {
-  return Promise.all(Array.from({ length: 2 * LIMIT + 1 }, () => app.post(PATH, VISIT, headers)));
-}
-
-const statuses = (answers: readonly Answer[]) => [...new Set(answers.map(({ status }) => status))].sort();
+const visit = (sessionId: string) => ({ identity: { sessionId }, productHandle: 'x' });
+const range = (count: number) => Array.from({ length: count }, (_, i) => i);
+const from = (...addresses: string[]): Headers => ({ 'x-forwarded-for': addresses.join(', ') });
 const passed = (answers: readonly Answer[]) => answers.filter(({ status }) => status === 200).length;
+
+/** The statuses of more visits than the limit, sent at once. */
+async function flood(app: TestApp, headers: (i: number) => Headers): Promise<number[]> {
+  const answers = await Promise.all(range(2 * LIMIT + 1).map((i) => app.post(PATH, visit('s'), headers(i))));
+  return [...new Set(answers.map(({ status }) => status))].sort();
+}
 
 t.test('rate limit', async (t) => {
   const redis = await startTestRedis();
   t.teardown(() => redis.stop());
   let now = 1_000;
-  const timing = { now: () => now };
   const limited = (env: Record<string, string> = {}) =>
     startApp(t, redis, {
-      timing,
-      env: {
-        RATE_LIMIT: String(LIMIT),
-        ANONYMOUS_RATE_LIMIT: '0',
-        TRUST_PROXY: '1',
-        ...env,
-      },
+      timing: { now: () => now },
+      env: { RATE_LIMIT: String(LIMIT), ANONYMOUS_RATE_LIMIT: '0', TRUST_PROXY: '1', ...env },
     });
+  const other = 'sk_test_another_0123456789';
+  const app = await limited({ API_KEYS: `${KEY},${other}` });
+  t.beforeEach(() => {
+    now += 60_000;
+  });
 
-  t.test(
-    'what is over the limit is 429 with Retry-After and changes nothing, until a second has passed',
-    async (t) => {
-      const app = await limited();
-      const answers = await flood(app);
-      t.equal(passed(answers), LIMIT);
-      const [refused] = answers.filter(({ status }) => status !== 200);
-      t.match(refused, {
+  t.test('what is over the limit is 429 on any path for a second, and changes nothing', async (t) => {
+    const identity = { sessionId: 's' };
+    const requests: [path: string, body: object][] = [
+      [PATH, visit('s')],
+      ['/event', { identity, type: 'add' }],
+      ['/item/list', { identity }],
+      ['/share', { identity }],
+    ];
+    // Less than the limit to each path.
+    const sent = range(LIMIT - 1).flatMap(() =>
+      requests.map(([path, body]) => app.post(path, body, TRUSTED)),
+    );
+    const answers = await Promise.all(sent);
+    t.equal(passed(answers), LIMIT);
+    t.match(
+      answers.find(({ status }) => status !== 200),
+      {
         status: 429,
-        headers: {
-          'retry-after': '1',
-          'x-request-id': String,
-          'cache-control': 'no-store',
-        },
+        headers: { 'retry-after': '1', 'x-request-id': String, 'cache-control': 'no-store' },
         json: { code: 'rate_limited', error: String },
-      });
-      now += 999;
-      t.equal((await app.post(PATH, VISIT)).status, 429);
-      now += 1;
-      t.match(await app.post(`${PATH}?count=true`, VISIT), {
-        status: 200,
-        json: { count: LIMIT + 1 },
-      });
-    },
-  );
+      },
+    );
+    const counted = passed(answers.filter((_, i) => requests[i % requests.length]?.[0] === PATH));
+    now += 999;
+    t.equal((await app.post(PATH, visit('s'), TRUSTED)).status, 429);
+    now += 1;
+    const next = await app.post(`${PATH}?count=true`, visit('s'), TRUSTED);
+    t.match(next, { status: 200, json: { count: counted + 1 } });
+  });
 
   t.test('callers are told apart: each address, each secret key wherever it calls from', async (t) => {
-    const other = 'sk_test_another_0123456789';
-    const app = await limited({ API_KEYS: `${KEY},${other}` });
-    t.same(statuses(await flood(app, from('192.0.2.1'))), [200, 429]);
+    t.same(await flood(app, () => from('192.0.2.1')), [200, 429]);
     for (const headers of [
       from('192.0.2.2'),
       { ...from('192.0.2.1'), ...TRUSTED },
@@ -83,149 +88,204 @@ t.test('rate limit', async (t) => {
       from('2001:db8:0:1::1'),
       from('2001:db8:0:2::1'),
     ])
-      t.equal((await app.post(PATH, VISIT, headers)).status, 200, JSON.stringify(headers));
-    const spread = await Promise.all(
-      Array.from({ length: 2 * LIMIT + 1 }, (_, i) =>
-        app.post(PATH, VISIT, { ...TRUSTED, ...from(`192.0.2.${i}`) }),
-      ),
-    );
-    t.same(statuses(spread), [200, 429], 'a key is one caller from all of its addresses');
-  });
-
-  t.test('a caller is one caller on all paths together', async (t) => {
-    const app = await limited();
-    const identity = { sessionId: 's' };
-    const bodies: Record<string, object> = {
-      [PATH]: VISIT,
-      '/event': { identity, type: 'add' },
-      '/item/list': { identity },
-      '/item/remove': { identity, productId: '1' },
-      '/share': { identity },
-    };
-    const once = () => Object.entries(bodies).map(([path, body]) => app.post(path, body, TRUSTED));
-    // Less than the limit to each path.
-    const answers = await Promise.all(Array.from({ length: LIMIT - 1 }, once).flat());
-    t.equal(passed(answers), LIMIT);
+      t.equal((await app.post(PATH, visit('s'), headers)).status, 200, JSON.stringify(headers));
+    const spread = (i: number) => ({ ...TRUSTED, ...from(`192.0.2.${i}`) });
+    t.same(await flood(app, spread), [200, 429], 'a key is one caller from all of its addresses');
   });
 
   t.test('one address is one caller however it is written', async (t) => {
-    const app = await limited();
-    const spellings = [
-      ['192.0.2.7', '192.0.2.7:443', ' 192.0.2.7', '::ffff:192.0.2.7', '[::FFFF:c000:0207]:1'],
-      ['2001:db8::1', '2001:DB8:0:0:0:0:0:1', '[2001:db8::1]:99', '2001:db8::ffff:1', '2001:db8::1%eth0'],
+    const v4 = ['192.0.2.7', '192.0.2.7:443', ' 192.0.2.7', '::ffff:192.0.2.7', '[::FFFF:c000:0207]:1'];
+    const v6 = [
+      '2001:db8::1',
+      '2001:DB8:0:0:0:0:0:1',
+      '[2001:db8::1]:99',
+      '2001:db8::ffff:1',
+      '2001:db8::1%eth0',
     ];
-    for (const same of spellings) {
-      const all = [...same, ...same, ...same].map((address) => app.post(PATH, VISIT, from(address)));
-      t.same(statuses(await Promise.all(all)), [200, 429], same.join());
-    }
+    for (const same of [v4, v6])
+      t.same(await flood(app, (i) => from(same[i % same.length] as string)), [200, 429], same.join());
   });
 
   t.test('what a caller writes into X-Forwarded-For itself is not believed', async (t) => {
     const spoof = (i: number) => [`203.0.113.${i}`, `203.0.113.${i + 100}`];
-    const attempts = async (app: TestApp, headers: (i: number) => Headers) =>
-      statuses(await Promise.all(Array.from({ length: 11 }, (_, i) => app.post(PATH, VISIT, headers(i)))));
-    const bare = await limited({ TRUST_PROXY: '0' });
-    t.same(await attempts(bare, (i) => from(...spoof(i))), [200, 429], 'without a proxy: the connection');
-    const one = await limited({ TRUST_PROXY: 'true' });
-    t.same(await attempts(one, (i) => from(...spoof(i), '192.0.2.1')), [200, 429], 'one proxy: the last');
-    const two = await limited({ TRUST_PROXY: '2' });
-    t.same(
-      await attempts(two, (i) => from(...spoof(i), '192.0.2.1', `10.0.0.${i}`)),
-      [200, 429],
-      'two: the last but one',
-    );
-    t.same(
-      await attempts(two, (i) => from(`198.51.100.${i}`, '10.0.0.1')),
-      [200],
-      'whom the first proxy saw, differs',
-    );
-    t.same(await attempts(one, (i) => from(`junk${i}`)), [200, 429], 'what is no address: the connection');
-    const lines = (i: number): Headers => ({
-      'x-forwarded-for': [`203.0.113.${i}`, '192.0.2.9'],
-    });
-    t.same(await attempts(one, lines), [200, 429], 'the proxy adds a line of its own');
+    const ownLine = (i: number) => ({ 'x-forwarded-for': [`203.0.113.${i}`, '192.0.2.9'] });
+    for (const [proxies, ...cases] of [
+      ['0', [[200, 429], 'without a proxy: the connection', (i: number) => from(...spoof(i))]],
+      [
+        'true',
+        [[200, 429], 'one proxy: the last', (i: number) => from(...spoof(i), '192.0.2.1')],
+        [[200, 429], 'what is no address: the connection', (i: number) => from(`junk${i}`)],
+        [[200, 429], 'the proxy adds a line of its own', ownLine],
+      ],
+      [
+        '2',
+        [[200, 429], 'two: the last but one', (i: number) => from(...spoof(i), '192.0.2.1', `10.0.0.${i}`)],
+        [[200], 'whom the first proxy saw, differs', (i: number) => from(`198.51.100.${i}`, '10.0.0.1')],
+      ],
+    ] as [string, ...[number[], string, (i: number) => Headers][]][]) {
+      const app = await limited({ TRUST_PROXY: proxies });
+      for (const [statuses, what, headers] of cases) t.same(await flood(app, headers), statuses, what);
+    }
   });
 
-  t.test('wrong credentials count for their address, and change nothing', async (t) => {
-    const app = await limited();
-    const before = await dumpRedis(redis, app.prefix);
-    const wrong = {
-      ...from('192.0.2.1'),
-      'x-api-key': 'sk_wrong_0123456789',
-    };
-    t.same(statuses(await flood(app, wrong)), [401, 429]);
-    t.equal((await app.post(PATH, VISIT, from('192.0.2.1'))).status, 429);
-    t.equal((await app.post(PATH, VISIT, { ...from('192.0.2.1'), ...TRUSTED })).status, 200);
-    const after = await dumpRedis(redis, app.prefix);
-    t.not(Object.keys(after).length, Object.keys(before).length, 'only the right key did anything');
+  t.test('wrong credentials count for their address', async (t) => {
+    const wrong = { ...from('192.0.2.1'), 'x-api-key': 'sk_wrong_0123456789' };
+    t.same(await flood(app, () => wrong), [401, 429]);
+    t.equal((await app.post(PATH, visit('s'), from('192.0.2.1'))).status, 429);
+    t.equal((await app.post(PATH, visit('s'), { ...from('192.0.2.1'), ...TRUSTED })).status, 200);
   });
 
   t.test('health, metrics and public routes are never counted', async (t) => {
-    const app = await limited();
     for (const path of ['/healthz', '/readyz', '/metrics', '/openapi.json', '/beacon.js']) {
-      const answers = await Promise.all(Array.from({ length: 4 * LIMIT }, () => app.get(path)));
-      t.same(statuses(answers), [200], path);
+      const answers = await Promise.all(range(2 * LIMIT).map(() => app.get(path)));
+      t.equal(passed(answers), answers.length, path);
     }
-    t.equal((await app.post(PATH, VISIT)).status, 200);
+    t.equal((await app.post(PATH, visit('s'))).status, 200);
   });
 
-  t.test(
-    'a body that is still coming is refused without waiting for it, and the rest of it is dropped',
-    async (t) => {
-      const app = await limited();
-      await flood(app);
-      const wire = await Wire.open(t, app.port);
-      wire.sendHead('POST', PATH, { 'content-length': '1000' });
-      wire.send('{');
-      t.match(await wire.next(), { status: 429 });
-      wire.send(' '.repeat(999));
-      wire.sendHead('GET', '/healthz');
-      t.match(await wire.next(), { status: 200 }, 'the connection is as good as before');
-    },
-  );
+  t.test('a body that is still coming is refused at once, and the rest of it is dropped', async (t) => {
+    await flood(app, () => ({}));
+    const wire = await Wire.open(t, app.port);
+    wire.sendHead('POST', PATH, { 'content-length': '1000' });
+    wire.send('{');
+    t.match(await wire.next(), { status: 429 });
+    wire.send(' '.repeat(999));
+    wire.sendHead('GET', '/healthz');
+    t.match(await wire.next(), { status: 200 }, 'the connection is as good as before');
+  });
 
-  t.test('anonymous callers are limited by their address, and a secret key is not', async (t) => {
-    const anonymous = {
+  t.test('anonymous addresses are limited, but no loopback ones and no signed webhooks', async (t) => {
+    const app = await limited({
+      RATE_LIMIT: '0',
       ANONYMOUS_RATE_LIMIT: String(LIMIT),
-      TRUST_PROXY: '1',
-    };
-    const env = { ...anonymous, PUBLISHABLE_KEYS: 'pk_0123456789abcdef' };
-    const app = await startApp(t, redis, { timing, env });
-    const answers = await flood(app, from('192.0.2.1'));
-    t.equal(passed(answers), LIMIT);
-    t.match(
-      answers.find(({ status }) => status === 429),
-      { headers: { 'retry-after': '1' }, json: { code: 'rate_limited' } },
-    );
-    const key = { ...from('192.0.2.2'), 'x-api-key': 'pk_0123456789abcdef' };
-    t.same(statuses(await flood(app, key)), [403, 429], 'a publishable key is none that opens the limit');
-    t.same(statuses(await flood(app, { ...from('192.0.2.1'), ...TRUSTED })), [200]);
-    t.equal((await app.post(PATH, VISIT, from('192.0.2.3'))).status, 200, 'another address');
-  });
-
-  t.test('a webhook is not anonymous: its signature comes with the body', async (t) => {
-    const app = await startApp(t, redis, {
-      timing,
-      env: {
-        ANONYMOUS_RATE_LIMIT: '1',
-        TRUST_PROXY: '1',
-        SHOPIFY_SECRET: SECRET,
-      },
+      PUBLISHABLE_KEYS: 'pk_0123456789abcdef',
+      SHOPIFY_SECRET: SECRET,
     });
+    t.same(await flood(app, () => from('192.0.2.1')), [200, 429]);
+    t.same(await flood(app, () => from('2001:db8::1')), [200, 429]);
+    const key = { ...from('192.0.2.2'), 'x-api-key': 'pk_0123456789abcdef' };
+    t.same(await flood(app, () => key), [403, 429], 'a publishable key is none that opens the limit');
+    t.same(await flood(app, () => ({ ...from('192.0.2.1'), ...TRUSTED })), [200]);
+    t.equal((await app.post(PATH, visit('s'), from('192.0.2.3'))).status, 200, 'another address');
+    for (const loopback of ['127.0.0.1', '127.1.2.3', '::1', '::ffff:127.0.0.1'])
+      t.same(await flood(app, () => from(loopback)), [200], loopback);
+    // Its signature comes with the body.
     const order = JSON.stringify({ id: 1, line_items: [] });
-    const signed = {
-      ...from('192.0.2.1'),
-      'x-shopify-hmac-sha256': createHmac('sha256', SECRET).update(order).digest('base64'),
-    };
-    const answers = Array.from({ length: 5 }, () => app.post('/webhook/purchase', order, signed));
-    t.same(statuses(await Promise.all(answers)), [200]);
+    const hmac = createHmac('sha256', SECRET).update(order).digest('base64');
+    const headers = { ...from('192.0.2.1'), 'x-shopify-hmac-sha256': hmac };
+    const orders = await Promise.all(
+      range(2 * LIMIT).map(() => app.post('/webhook/purchase', order, headers)),
+    );
+    t.equal(passed(orders), orders.length);
   });
 
-  t.test('without RATE_LIMIT no caller is limited', async (t) => {
+  t.test('by default a user on the same machine is never refused', async (t) => {
     const app = await startApp(t, redis);
-    const answers = await Promise.all(Array.from({ length: 200 }, () => app.post(PATH, VISIT)));
-    t.same(statuses(answers), [200]);
+    const answers = await Promise.all(range(200).map((i) => app.post(PATH, visit(`local-${i}`))));
+    t.equal(passed(answers), answers.length);
   });
+
+  t.test('X-Forwarded-For that is not read is logged once, with the setting', async (t) => {
+    for (const trusted of ['0', '1']) {
+      const lines: string[] = [];
+      const log = pino({ level: 'warn' }, { write: (line) => void lines.push(line) });
+      const env = { HOST: '127.0.0.1', PORT: '0', REDIS_URL: redis.url, KEY_PREFIX: `w${trusted}` };
+      const running = await serve(readConfig({ ...env, TRUST_PROXY: trusted }), log);
+      const url = `http://127.0.0.1:${running.port}`;
+      await fetch(`${url}/healthz`);
+      t.same(lines, []);
+      for (const path of ['/healthz', `${PATH}?sessionId=s&productHandle=p`, '/openapi.json'])
+        await fetch(url + path, { headers: { 'x-forwarded-for': '192.0.2.1' } });
+      await running.close();
+      t.match(lines, trusted === '0' ? [/TRUST_PROXY/] : []);
+      t.equal(lines.length, trusted === '0' ? 1 : 0);
+    }
+  });
+});
+
+const handle = (i: number) => `${i}-`.padEnd(255, 'x');
+
+/** In the order of the table in docs/api.md: what an anonymous caller fills Redis with. */
+const FLOODS: readonly ((i: number) => [body: object, headers?: Headers])[] = [
+  () => [{ identity: { sessionId: randomUUID() }, productHandle: 'linen-shirt-oversized' }],
+  (i) => [{ identity: { sessionId: randomUUID() }, productHandle: handle(i) }],
+  (i) => [{ identity: { sessionId: `known-${i % 40}` }, productHandle: handle(i) }],
+  (i) => [visit(`known-${i % 40}`), { 'idempotency-key': randomUUID().padEnd(255, 'x') }],
+];
+
+t.test('a flood from one address fills Redis as docs/api.md says, and no faster', async (t) => {
+  const docs = readFileSync('docs/api.md', 'utf8');
+  const rows = [...docs.matchAll(/^\| (the same|[\d,]+).*\| (\d+) \| ([\d.]+) \|$/gm)];
+  const visits = 1_000;
+  /** What tables that double, and records of batches, take however many visits there are. */
+  const fixed = 128 * 1024;
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const app = await startApp(t, redis, { env: { VISIT_LOG: 'off' } });
+  const client = connectTo(redis.url);
+  t.teardown(() => client.disconnect());
+  const used = async () => Number(/used_memory:(\d+)/.exec(await client.info('memory'))?.[1]);
+  const perHour = 3_600 * Number(SETTINGS.ANONYMOUS_RATE_LIMIT.fallback);
+  t.equal(rows.length, FLOODS.length);
+  // Connections of the client, and what a first batch leaves.
+  await Promise.all(range(100).map((i) => app.post(PATH, visit(`known-${i % 40}`))));
+  for (const [row, [line, hourly = '', bytes, megabytes]] of rows.entries()) {
+    if (hourly !== 'the same') t.equal(Number(hourly.replace(',', '')), perHour, line);
+    t.equal(Number(megabytes), Number(((perHour * Number(bytes)) / 1e6).toPrecision(2)), line);
+    const before = await used();
+    for (let sent = 0; sent < visits; sent += 100) {
+      const posts = range(100).map((i) =>
+        app.post(PATH, ...(FLOODS[row] as (typeof FLOODS)[number])(sent + i)),
+      );
+      t.equal(passed(await Promise.all(posts)), posts.length);
+    }
+    const grown = (await used()) - before;
+    t.ok(grown <= visits * Number(bytes) + fixed, `${line}: ${grown} B`);
+    t.ok(grown >= (visits * Number(bytes)) / 2, `${line}: ${grown} B is far from it`);
+  }
+});
+
+/** Whether the second of two requests from this address is refused, at a limit of one. */
+function isLimited(remote: readonly number[], caller: Partial<Caller>, trustedProxies = 0): boolean {
+  const limits = openRateLimits({ RATE_LIMIT: 0, ANONYMOUS_RATE_LIMIT: 1 });
+  const options = { limits, trustedProxies } as ExchangeOptions;
+  const hooks = onRequest({ method: 'post', subject: 'visits' } as Operation, options, {} as Turn);
+  const res = { getRemoteAddress: () => Uint8Array.from(remote).buffer } as HttpResponse;
+  const req = { forEach() {} } as unknown as HttpRequest;
+  const ask = () => hooks.limit({ caller: { account: null, ...caller } } as Exchange, res, req);
+  ask();
+  try {
+    ask();
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+t.test('127/8, ::1 and their mapped forms are loopback, and nothing else is', async (t) => {
+  const zeros = (count: number) => new Array<number>(count).fill(0);
+  const addresses: [remote: number[], isLimited: boolean][] = [
+    [[127, 0, 0, 1], false],
+    [[127, 255, 3, 2], false],
+    [[...zeros(15), 1], false],
+    [[...zeros(10), 255, 255, 127, 0, 0, 1], false],
+    [[10, 0, 0, 1], true],
+    [[12, 7, 0, 1], true],
+    [[...zeros(15), 2], true],
+    [zeros(16), true],
+    [[...zeros(10), 255, 255, 10, 0, 0, 1], true],
+    [[0x20, 1, 0xd, 0xb8, ...zeros(11), 1], true],
+  ];
+  for (const [remote, expected] of addresses)
+    t.equal(isLimited(remote, { kind: 'anyone' }), expected, remote.join('.'));
+});
+
+t.test("a shop's visitors are not taken for one where no proxy tells their addresses", async (t) => {
+  const shopify = [23, 227, 38, 1];
+  t.equal(isLimited(shopify, { kind: 'storefront' }), false);
+  t.equal(isLimited(shopify, { kind: 'storefront' }, 1), true);
+  t.equal(isLimited(shopify, { kind: 'browser' }), true, 'a publishable key is no secret');
+  t.equal(isLimited(shopify, { kind: 'server', account: 'key 1' }), false);
 });
 
 t.test('addresses have one spelling, an IPv6 one that of its network', async (t) => {
@@ -248,215 +308,4 @@ t.test('addresses have one spelling, an IPv6 one that of its network', async (t)
     ['[::1', undefined],
   ];
   for (const [text, address] of spelled) t.equal(normaliseAddress(text), address, text);
-});
-
-// Several workers, with messages that the test holds in its hands.
-
-const SHARED_LIMIT = 60;
-const WORKERS = 3;
-const CALLER = 'a caller';
-
-class Port {
-  /** In the middle of a second. */
-  now = 1_000_500;
-  /** Messages that are on their way: whom they come from, and what they say. */
-  readonly sent: [number, Accepted][] = [];
-  readonly workers: readonly RateLimit[];
-
-  constructor(limit = SHARED_LIMIT) {
-    this.workers = Array.from(
-      { length: WORKERS },
-      (_, i) =>
-        new RateLimit(limit, {
-          workers: WORKERS,
-          now: () => this.now,
-          tell: (accepted) => void this.sent.push([i, accepted]),
-        }),
-    );
-  }
-
-  /** Sends requests to one worker, one after the other. @returns how many it accepted */
-  ask(worker: number, requests: number, caller = CALLER): number {
-    let accepted = 0;
-    for (let i = 0; i < requests; i++) if (this.accepts(worker, 1, caller)) accepted++;
-    return accepted;
-  }
-
-  accepts(worker: number, requests: number, caller = CALLER): boolean {
-    try {
-      this.workers[worker]?.count(caller, requests);
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  /** Brings every message to the others. */
-  async deliver(): Promise<void> {
-    await turn();
-    for (const [from, accepted] of this.sent.splice(0)) {
-      for (const [i, worker] of this.workers.entries()) if (i !== from) worker.told(accepted);
-    }
-  }
-
-  nextSecond(): void {
-    this.now += 1_000;
-  }
-}
-
-t.test(
-  'a caller whose connections meet one worker may send the whole limit, second after second',
-  async (t) => {
-    const port = new Port();
-    for (let second = 0; second < 5; second++) {
-      t.equal(port.ask(0, SHARED_LIMIT + 10), SHARED_LIMIT);
-      await port.deliver();
-      t.equal(port.ask(1, 1), 0, 'and nothing more to another one');
-      port.nextSecond();
-    }
-  },
-);
-
-t.test(
-  'a caller who keeps to the limit is never refused, whomever it meets and whatever is late',
-  async (t) => {
-    const port = new Port();
-    for (let second = 0; second < 20; second++) {
-      for (let i = 0; i < SHARED_LIMIT; i++) {
-        t.equal(port.ask((second + i * i) % WORKERS, 1), 1);
-        // Now and then nothing is heard for more than a second.
-        if (second % 3 !== 0 && i % 7 === 0) await port.deliver();
-      }
-      port.nextSecond();
-    }
-  },
-);
-
-t.test('a flood over all workers: a tenth above the limit at most in any second', async (t) => {
-  const port = new Port();
-  for (let second = 0; second < 10; second++) {
-    let accepted = 0;
-    for (let i = 0; i < SHARED_LIMIT; i++) {
-      for (let worker = 0; worker < WORKERS; worker++) accepted += port.ask(worker, 1);
-      await port.deliver();
-    }
-    t.ok(accepted <= SHARED_LIMIT * 1.1, `${accepted} accepted`);
-    t.ok(accepted >= SHARED_LIMIT * 0.9, `${accepted} accepted`);
-    port.nextSecond();
-  }
-});
-
-/** Seconds in each of which a caller sends more than the limit to each worker, one after the other. */
-async function floodAll(port: Port, seconds: number, { isLate }: { isLate: boolean }): Promise<number[]> {
-  const accepted: number[] = [];
-  for (let second = 0; second < seconds; second++) {
-    accepted.push(port.workers.reduce((sum, _, worker) => sum + port.ask(worker, 2 * SHARED_LIMIT), 0));
-    if (!isLate) await port.deliver();
-    port.nextSecond();
-    if (isLate) await port.deliver();
-  }
-  return accepted;
-}
-
-t.test(
-  'a flood that none hears of at first: paid back, and then each worker accepts its share',
-  async (t) => {
-    const port = new Port();
-    const accepted = await floodAll(port, 12, { isLate: false });
-    t.same(accepted, [WORKERS * SHARED_LIMIT, 0, 0, ...new Array(9).fill(SHARED_LIMIT)]);
-    // No caller is a flood for ever.
-    t.equal(port.ask(0, 5), 5);
-    port.nextSecond();
-    t.equal(port.ask(0, SHARED_LIMIT), SHARED_LIMIT);
-  },
-);
-
-t.test('what is heard of only when its second is over is paid back, too', async (t) => {
-  const port = new Port();
-  const accepted = await floodAll(port, 12, { isLate: true });
-  t.same(accepted.slice(0, 3), [WORKERS * SHARED_LIMIT, 0, 0]);
-  const sum = accepted.reduce((a, b) => a + b);
-  t.ok(sum <= 12 * SHARED_LIMIT * 1.1, String(accepted));
-});
-
-t.test('who comes back later finds the debt paid by the time in between', async (t) => {
-  const port = new Port();
-  for (let worker = 0; worker < WORKERS; worker++) port.ask(worker, SHARED_LIMIT);
-  await port.deliver();
-  port.nextSecond();
-  t.equal(port.ask(0, 1), 0);
-  port.now += 60_000;
-  t.equal(port.ask(0, SHARED_LIMIT), SHARED_LIMIT);
-});
-
-t.test('what is refused counts for nothing, also for a batch', async (t) => {
-  const port = new Port();
-  t.notOk(port.accepts(0, SHARED_LIMIT + 1));
-  t.ok(port.accepts(0, SHARED_LIMIT - 1));
-  t.notOk(port.accepts(0, 2));
-  t.ok(port.accepts(0, 1));
-  await port.deliver();
-  port.nextSecond();
-  t.equal(port.ask(1, SHARED_LIMIT), SHARED_LIMIT, 'no debt');
-});
-
-t.test('callers have nothing to do with each other', async (t) => {
-  const port = new Port();
-  for (let worker = 0; worker < WORKERS; worker++) port.ask(worker, 2 * SHARED_LIMIT);
-  await port.deliver();
-  t.equal(port.ask(0, 1), 0);
-  for (let worker = 0; worker < WORKERS; worker++) t.equal(port.ask(worker, 1, `other ${worker}`), 1);
-});
-
-t.test('many callers with one request each are one message, and it is sent by itself', async (t) => {
-  const port = new Port();
-  for (let i = 0; i < 1_000; i++) port.ask(0, 1, `visitor ${i}`);
-  await turn();
-  t.equal(port.sent.length, 0, 'not at once');
-  await until('the others are told', () => port.sent.length > 0);
-  t.equal(port.sent.length, 1);
-  t.equal(port.sent[0]?.[1].requests.length, 1_000);
-});
-
-t.test('however much one caller sends in a turn of the event loop, it is one message', async (t) => {
-  const port = new Port(1_000);
-  port.ask(0, 1_000);
-  await turn();
-  t.same(port.sent, [[0, { second: 1_000, requests: [[CALLER, 1_000]] }]]);
-});
-
-t.test('Retry-After is the second in which the same request passes', async (t) => {
-  const port = new Port();
-  const passes = async (requests: number) => {
-    const limit = port.workers[0] as RateLimit;
-    const retryAfterS = () => {
-      try {
-        limit.count(CALLER, requests);
-        return 0;
-      } catch (error) {
-        return (error as ServiceError).retryAfterS;
-      }
-    };
-    const told = retryAfterS();
-    t.ok(told > 0, 'refused');
-    for (let left = told; left > 0; left--) {
-      t.equal(retryAfterS(), left);
-      port.nextSecond();
-      await port.deliver();
-    }
-    t.equal(retryAfterS(), 0, `${requests} requests pass after ${told} s`);
-    port.now += 60_000;
-    return told;
-  };
-  port.ask(0, SHARED_LIMIT);
-  t.equal(await passes(1), 1, 'at the limit');
-  for (const worker of [0, 1, 2]) port.ask(worker, SHARED_LIMIT);
-  await port.deliver();
-  t.equal(await passes(1), 3, 'in debt');
-  for (const worker of [0, 1, 2]) port.ask(worker, SHARED_LIMIT);
-  await port.deliver();
-  t.equal(await passes(SHARED_LIMIT / WORKERS), 3, 'in debt, as much as the share of a worker');
-  for (const worker of [0, 1]) port.ask(worker, SHARED_LIMIT * 0.6);
-  await port.deliver();
-  t.equal(await passes(SHARED_LIMIT / 2), 2, 'more than the share that a worker has of a flood');
 });

@@ -6,20 +6,9 @@ import { parseJson } from '../../src/validation/json.js';
 import { type Answer, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
+import { ITEM } from '../harness/shop.js';
 
-const JUNK = [
-  'null',
-  'undefined',
-  'NaN',
-  '0',
-  '-1',
-  'none',
-  'guest',
-  'anonymous',
-  '[object Object]',
-  'true',
-  'false',
-];
+const JUNK = 'null undefined NaN 0 -1 none guest anonymous true false'.split(' ').concat('[object Object]');
 
 /** An id's or a text's faults: value, and why it is one. */
 const WRONG_IDS: readonly [unknown, string][] = [
@@ -156,55 +145,33 @@ t.test('wrong requests', async (t) => {
     });
   }
 
-  t.test(
-    'GET and DELETE by query: each fault is named by its parameter, and nothing is changed',
-    async (t) => {
-      const bad = (parameters: Record<string, string>) => withQuery('/product/visit', parameters);
-      const queries: [string, string[], string][] = [
-        ['/product/visit', ['', '/productHandle'], 'nothing given'],
-        [bad({ productHandle: 'x' }), [''], 'no id'],
-        [bad({ sessionId: '', customerId: '', productHandle: 'x' }), [''], 'ids left blank'],
-        [bad({ sessionId: 'good' }), ['/productHandle'], 'no handle'],
-        [bad({ sessionId: 'good', productHandle: '' }), ['/productHandle'], 'handle left blank'],
-        [bad({ sessionId: 'good', productHandle: 'a\nb' }), ['/productHandle'], 'LF in the handle'],
-        [
-          bad({ sessionId: 'good', productHandle: 'x'.repeat(256) }),
-          ['/productHandle'],
-          'handle of 256 bytes',
-        ],
-        [bad({ sessionId: 'a\u0000', productHandle: 'x' }), ['/sessionId'], 'NUL in the id'],
-        [bad({ sessionId: 'null', productHandle: 'x' }), ['/sessionId'], 'junk'],
-        [bad({ customerId: 'x'.repeat(256), productHandle: 'x' }), ['/customerId'], 'id of 256 bytes'],
-        [
-          bad({ sessionId: 'good', device: 'x'.repeat(65), productHandle: 'x' }),
-          ['/device'],
-          'device of 65 bytes',
-        ],
-        [
-          `${bad({ sessionId: 'good', productHandle: 'x' })}&sessionId=other`,
-          ['/sessionId'],
-          'an id given twice',
-        ],
-        [
-          `${bad({ sessionId: 'good' })}&productHandle=%FF`,
-          ['/productHandle'],
-          'invalid UTF-8 in the handle',
-        ],
-        [`${bad({ productHandle: 'x' })}&sessionId=a%ED%A0%80`, ['/sessionId'], 'a surrogate as UTF-8'],
-        [
-          `${bad({ productHandle: 'x' })}&sessionId=100%`,
-          ['/sessionId'],
-          'a percent sign that encodes nothing',
-        ],
-      ];
-      await changesNothing(t, async () => {
-        for (const [query, paths, why] of queries) {
-          expectIssues(t, await app.get(query, TRUSTED), paths, `GET: ${why}`);
-          expectIssues(t, await app.del(query, undefined, TRUSTED), paths, `DELETE: ${why}`);
-        }
-      });
-    },
-  );
+  t.test('GET and DELETE by query: each fault is named by its parameter, and changes nothing', async (t) => {
+    const [sessionId, productHandle] = ['good', 'x'];
+    const queries: [parameters: Record<string, string>, raw: string, paths: string[], why: string][] = [
+      [{}, '', ['', '/productHandle'], 'nothing given'],
+      [{ productHandle }, '', [''], 'no id'],
+      [{ sessionId: '', customerId: '', productHandle }, '', [''], 'ids left blank'],
+      [{ sessionId }, '', ['/productHandle'], 'no handle'],
+      [{ sessionId, productHandle: '' }, '', ['/productHandle'], 'handle left blank'],
+      [{ sessionId, productHandle: 'a\nb' }, '', ['/productHandle'], 'LF in the handle'],
+      [{ sessionId, productHandle: 'x'.repeat(256) }, '', ['/productHandle'], 'handle of 256 bytes'],
+      [{ sessionId: 'a\u0000', productHandle }, '', ['/sessionId'], 'NUL in the id'],
+      [{ sessionId: 'null', productHandle }, '', ['/sessionId'], 'junk'],
+      [{ customerId: 'x'.repeat(256), productHandle }, '', ['/customerId'], 'id of 256 bytes'],
+      [{ sessionId, device: 'x'.repeat(65), productHandle }, '', ['/device'], 'device of 65 bytes'],
+      [{ sessionId, productHandle }, '&sessionId=other', ['/sessionId'], 'an id given twice'],
+      [{ sessionId }, '&productHandle=%FF', ['/productHandle'], 'invalid UTF-8 in the handle'],
+      [{ productHandle }, '&sessionId=a%ED%A0%80', ['/sessionId'], 'a surrogate as UTF-8'],
+      [{ productHandle }, '&sessionId=100%', ['/sessionId'], 'a percent sign that encodes nothing'],
+    ];
+    await changesNothing(t, async () => {
+      for (const [parameters, raw, paths, why] of queries) {
+        const query = withQuery('/product/visit', parameters) + raw;
+        expectIssues(t, await app.get(query, TRUSTED), paths, `GET: ${why}`);
+        expectIssues(t, await app.del(query, undefined, TRUSTED), paths, `DELETE: ${why}`);
+      }
+    });
+  });
 
   t.test('all faults of a body are listed, each with what would be right', async (t) => {
     const identity = {
@@ -234,26 +201,25 @@ t.test('wrong requests', async (t) => {
       { path: '', message: /customerId or sessionId/ },
     ]);
   });
-});
 
-t.test('errors say what would be right', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const app = await startApp(t, redis);
   const identity = { sessionId: 's' };
 
   t.test('an empty body is said to be empty', async (t) => {
     for (const path of ['/product/visit', '/event', '/item/add', '/webhook/purchase', '/settings']) {
-      const method = path === '/settings' ? 'PUT' : 'POST';
-      const { status, json } = await app.send(method, path, undefined, TRUSTED);
+      const { status, json } = await app.send(
+        path === '/settings' ? 'PUT' : 'POST',
+        path,
+        undefined,
+        TRUSTED,
+      );
       t.equal(status, 400, path);
-      t.same(json, {
-        error: 'The body is empty: it must be a JSON object.',
+      t.match(json, {
+        error: /empty/,
         code: 'invalid_request',
         issues: [{ path: '', message: 'must be object' }],
       });
     }
-    t.match((await app.post('/event', 'null', TRUSTED)).json.error, /^The request has fields/);
+    t.notMatch((await app.post('/event', 'null', TRUSTED)).json.error, /empty/);
   });
 
   t.test('a fault of JSON is told with its line and column', async (t) => {
@@ -267,16 +233,12 @@ t.test('errors say what would be right', async (t) => {
       ['// a comment\n{}', 1, 1],
       ['undefined', 1, 1],
     ];
-    for (const path of ['/event', '/webhook/purchase']) {
+    for (const path of ['/event', '/webhook/purchase'])
       for (const [body, line, column] of faults) {
         const error = `The body is not valid JSON from line ${line}, column ${column} on.`;
-        t.match(
-          await app.post(path, body, TRUSTED),
-          { status: 400, json: { error, code: 'invalid_json' } },
-          body,
-        );
+        const { status, json } = await app.post(path, body, TRUSTED);
+        t.match({ status, json }, { status: 400, json: { error, code: 'invalid_json' } }, body);
       }
-    }
   });
 
   t.test('a fault that takes long to find, or one of many, has no place in its sentence', async (t) => {
@@ -294,16 +256,15 @@ t.test('errors say what would be right', async (t) => {
   });
 
   t.test('one fault is one issue', async (t) => {
-    const item = { identity, productId: 1, productTitle: 'x', productHandle: 'x', image: 'x', price: '1.00' };
-    const good = { ...item, compareAt: null, inventoryAvailable: true, quantity: 1 };
+    const item = { identity, ...ITEM };
     const cases: [path: string, body: object, issue: { path: string; message: string | RegExp }][] = [
-      ['/item/add', { ...good, quantity: 0.5 }, { path: '/quantity', message: 'must be integer' }],
+      ['/item/add', { ...item, quantity: 0.5 }, { path: '/quantity', message: 'must be integer' }],
       [
         '/item/add',
-        { ...good, productId: -1.5 },
+        { ...item, productId: -1.5 },
         { path: '/productId', message: 'must be string or integer' },
       ],
-      ['/item/add', { ...good, source: 5 }, { path: '/source', message: /^must be one of pdp, / }],
+      ['/item/add', { ...item, source: 5 }, { path: '/source', message: /^must be one of pdp, / }],
       ['/share', { identity, channel: 5 }, { path: '/channel', message: /^must be one of Link, / }],
       ['/event', { identity, type: 1 }, { path: '/type', message: /^must be one of add, / }],
     ];
@@ -318,23 +279,13 @@ t.test('errors say what would be right', async (t) => {
   t.test('what is too large by itself is named', async (t) => {
     const large = { a: 'x'.repeat(16 * 1024) };
     const message = 'must have at most 16384 bytes as JSON';
-    t.match(await app.post('/event', { identity, type: 'add', payload: large }, TRUSTED), {
-      status: 413,
-      json: { code: 'payload_too_large', issues: [{ path: '/payload', message }] },
-    });
-    const item = { productId: '1', productTitle: 'x', productHandle: 'x', image: 'x', price: '1.00' };
-    const body = {
-      identity,
-      ...item,
-      compareAt: null,
-      inventoryAvailable: true,
-      quantity: 1,
-      properties: large,
-    };
-    t.match(await app.post('/item/add', body, TRUSTED), {
-      status: 413,
-      json: { code: 'payload_too_large', issues: [{ path: '/properties', message }] },
-    });
+    for (const [path, body, at] of [
+      ['/event', { identity, type: 'add', payload: large }, '/payload'],
+      ['/item/add', { identity, ...ITEM, properties: large }, '/properties'],
+    ] as const) {
+      const json = { code: 'payload_too_large', issues: [{ path: at, message }] };
+      t.match(await app.post(path, body, TRUSTED), { status: 413, json });
+    }
   });
 });
 

@@ -15,7 +15,7 @@ import { until } from '../harness/until.js';
 
 const PATH = '/product/visit';
 /** Milliseconds until Redis counts as not answering, where a test waits for that. */
-const TIMEOUT_MS = 1_000;
+const TIMEOUT_MS = 500;
 
 const visitOf = (sessionId: string) => ({ identity: { sessionId }, productHandle: 'x' });
 
@@ -58,8 +58,6 @@ t.test('while Redis is stopped every operation is 503; when it is back, what it 
   for (let i = 0; i < 3; i++) await patient.post(PATH, visitOf('s'));
   await first.stop();
 
-  await expectAllUnavailable(t, app);
-  t.comment('and again, when the connection has been gone for a while');
   await expectAllUnavailable(t, app);
 
   const second = await startTestRedis({ dir });
@@ -121,17 +119,9 @@ t.test('while a node of a cluster is frozen its visitors get 503, and the others
     expectUnavailable(t, answer, 'the others');
 
   await untilReady(patient);
-  const counts = await Promise.all(
-    visitors.map(async (sessionId) => {
-      const read = await patient.get(withQuery(PATH, { sessionId, productHandle: 'x' }));
-      return read.json.count;
-    }),
-  );
-  t.same(
-    counts,
-    answers.map(({ status }) => (status === 200 ? 2 : 1)),
-    'exactly what was acknowledged was counted',
-  );
+  const counts = await Promise.all(visitors.map((sessionId) => patient.shop.count({ sessionId }, 'x')));
+  const acknowledged = answers.map(({ status }) => (status === 200 ? 2 : 1));
+  t.same(counts, acknowledged, 'exactly what was acknowledged was counted');
 });
 
 async function eventsIn(app: TestApp, redis: TestRedis): Promise<number> {

@@ -12,18 +12,8 @@ export async function beaconLoading(t: Test, fixtures: BrowserFixtures): Promise
   const count = (page: Page, handle: string) => page.evaluate(`wishmeter.count('${handle}')`);
   const inlined = async () => (await app.get('/beacon.js')).text;
 
-  /** A visitor whose pages' warnings are kept. */
-  async function start() {
-    const visitor = await visit(t, fixtures);
-    const warnings: string[] = [];
-    visitor.context.on('console', (message) => {
-      if (message.type() === 'warning') warnings.push(message.text());
-    });
-    return Object.assign(visitor, { warnings });
-  }
-
   await t.test('a tag manager that drops data attributes: the options are a global', async (t) => {
-    const visitor = await start();
+    const visitor = await visit(t, fixtures);
     // As Google Tag Manager does: each script is made anew, with its src and without attributes that are not known.
     const manager = `<script>addEventListener('load', () => {
       const first = document.createElement('script');
@@ -42,63 +32,53 @@ export async function beaconLoading(t: Test, fixtures: BrowserFixtures): Promise
     t.same(visitor.warnings, []);
   });
 
-  await t.test(
-    'imported, inlined or run later, it finds its tag, or the page says where it is from',
-    async (t) => {
-      const visitor = await start();
-      const script = await inlined();
-      const ways = [
-        `<script type="module">${options({ src, productHandle: 'way' })} await import('${src}');</script>`,
-        `<script>${options({ src, productHandle: 'way' })}</script><script>${script}</script>`,
-        `<script>${options({ src, productHandle: 'way' })}</script><script type="module">${script}</script>`,
-        // As optimisers delay scripts: the tag is there, and its text is run later.
-        `${tag(service, 'way', PUBLISHABLE, 'type="text/delayed"')}<script>setTimeout(() => (0, eval)(${JSON.stringify(script)}))</script>`,
-      ];
-      for (const [i, html] of ways.entries()) {
-        const page = await visitor.open(shop.show('/way', html));
-        await page.waitForFunction('window.wishmeter');
-        t.equal(await count(page, 'way'), i + 1, html.slice(0, 40));
-      }
-      t.same(visitor.warnings, []);
-    },
-  );
+  await t.test('imported, inlined or run later, it finds its tag or its options', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const script = await inlined();
+    const ways = [
+      `<script type="module">${options({ src, productHandle: 'way' })} await import('${src}');</script>`,
+      `<script>${options({ src, productHandle: 'way' })}</script><script>${script}</script>`,
+      `<script>${options({ src, productHandle: 'way' })}</script><script type="module">${script}</script>`,
+      // As optimisers delay scripts: the tag is there, and its text is run later.
+      `${tag(service, 'way', PUBLISHABLE, 'type="text/delayed"')}<script>setTimeout(() => (0, eval)(${JSON.stringify(script)}))</script>`,
+    ];
+    for (const [i, html] of ways.entries()) {
+      const page = await visitor.open(shop.show('/way', html));
+      await page.waitForFunction('window.wishmeter');
+      t.equal(await count(page, 'way'), i + 1, html.slice(0, 40));
+    }
+    t.same(visitor.warnings, []);
+  });
 
-  await t.test('the src of the options may be relative to the page', async (t) => {
-    const visitor = await start();
+  await t.test("options stand above a tag's attributes, and their src may be relative", async (t) => {
+    const visitor = await visit(t, fixtures);
+    const above = `<script>window.wishmeterOptions = { productHandle: 'above' }</script>`;
+    const page = await visitor.open(shop.show('/above', above + tag(service, 'below')));
+    t.equal(await count(page, 'above'), 1);
+    t.equal(await count(page, 'below'), 0);
     shop.forward('/apps/wm', app.port, (url) => url.slice('/apps/wm'.length));
-    const html = `<script>${options({ src: '/apps/wm/beacon.js', productHandle: 'near' })}</script>`;
-    const page = await visitor.open(shop.show('/near', `${html}<script>${await inlined()}</script>`));
+    const near = `<script>${options({ src: '/apps/wm/beacon.js', productHandle: 'near' })}</script>`;
+    await page.goto(shop.show('/near', `${near}<script>${await inlined()}</script>`));
     t.equal(await count(page, 'near'), 1);
   });
 
-  await t.test('the options stand above the attributes of a tag', async (t) => {
-    const visitor = await start();
-    const html = `<script>window.wishmeterOptions = { productHandle: 'above' }</script>`;
-    const page = await visitor.open(shop.show('/above', html + tag(service, 'below')));
-    t.equal(await count(page, 'above'), 1);
-    t.equal(await count(page, 'below'), 0);
+  await t.test('a beacon without a tag of its own warns once, and sends and stores nothing', async (t) => {
+    const script = await inlined();
+    const ways = [
+      `<script data-product-handle="x">${script}</script>`,
+      `<script type="module">${script}</script>`,
+      `<script type="module">await import('${src}'); window.done = true;</script>`,
+      // Another service's beacon.
+      `<script src="/beacon.js"></script><script>${script}</script>`,
+    ];
+    for (const html of ways) {
+      const visitor = await visit(t, fixtures);
+      const page = await visitor.open(shop.show('/lost', `<div id="wishmeter"></div>${html}`));
+      if (html.includes('window.done')) await page.waitForFunction('window.done');
+      t.match(visitor.warnings, [/^wishmeter: .*wishmeterOptions\.src/], html.slice(0, 40));
+      t.equal(visitor.warnings.length, 1);
+      t.same(await visitor.sent(), []);
+      t.equal(await page.evaluate('localStorage.length'), 0);
+    }
   });
-
-  await t.test(
-    'a beacon that finds no tag of its own warns once, and sends and stores nothing',
-    async (t) => {
-      const script = await inlined();
-      const ways = [
-        `<script data-product-handle="x">${script}</script>`,
-        `<script type="module">${script}</script>`,
-        `<script type="module">await import('${src}'); window.done = true;</script>`,
-        // Another service's beacon.
-        `<script src="/beacon.js"></script><script>${script}</script>`,
-      ];
-      for (const html of ways) {
-        const visitor = await start();
-        const page = await visitor.open(shop.show('/lost', `<div id="wishmeter"></div>${html}`));
-        if (html.includes('window.done')) await page.waitForFunction('window.done');
-        t.match(visitor.warnings, [/^wishmeter: .*wishmeterOptions\.src/], html.slice(0, 40));
-        t.equal(visitor.warnings.length, 1);
-        t.same(await visitor.sent(), []);
-        t.equal(await page.evaluate('localStorage.length'), 0);
-      }
-    },
-  );
 }

@@ -26,7 +26,7 @@ export async function beaconSessions(t: Test, { redis, shop, ...fixtures }: Brow
   const shoe = shop.show('/shoe', (customerId) =>
     tag(PROXY, 'shoe', '', `defer data-customer=" ${customerId && `customer ${customerId}x`}\n"`),
   );
-  const start = () => visit(t, { redis, shop, ...fixtures });
+  const start = (t: Test) => visit(t, { redis, shop, ...fixtures });
 
   /** A page as a theme has it: its wishlist requests go through the proxy with the beacon's session. */
   const wishlist = (page: Page, path: string, body: object): Promise<{ items: { productId: string }[] }> =>
@@ -57,7 +57,7 @@ export async function beaconSessions(t: Test, { redis, shop, ...fixtures }: Brow
   };
 
   await t.test('a guest logs in, logs out, and another person takes the device', async (t) => {
-    const visitor = await start();
+    const visitor = await start(t);
     const page = await shownTo(visitor, '');
     const guest = await sessionOf(page);
     t.equal(await count(page), 1);
@@ -96,9 +96,9 @@ export async function beaconSessions(t: Test, { redis, shop, ...fixtures }: Brow
   });
 
   await t.test(
-    'a tab from before the logout goes on with the new session, and changes nothing for it',
+    'a tab from before the logout goes on with the new session, and leaves it alone',
     async (t) => {
-      const visitor = await start();
+      const visitor = await start(t);
       const stale = await shownTo(visitor, '20');
       const before = await sessionOf(stale);
       const page = await shownTo(visitor, '');
@@ -111,26 +111,23 @@ export async function beaconSessions(t: Test, { redis, shop, ...fixtures }: Brow
     },
   );
 
-  await t.test(
-    'forget() begins a session in every tab; after it the page is still the customer’s',
-    async (t) => {
-      const visitor = await start();
-      const page = await shownTo(visitor, '30');
-      const tab = await visitor.open(shoe);
-      const before = await sessionOf(page);
-      const next = await page.evaluate<string>('wishmeter.forget()');
-      t.not(next, before);
-      t.equal(await sessionOf(page), next);
-      // Tabs are processes, and hear of each other's storage a moment later.
-      await eventually(t, () => sessionOf(tab), next);
-      t.equal(await page.evaluate(STORED), `${next} customer 30x`);
-      await shownTo(visitor, '', page);
-      t.not(await sessionOf(page), next, 'so a logout ends it');
-    },
-  );
+  await t.test("forget() begins a session in every tab; the page stays the customer's", async (t) => {
+    const visitor = await start(t);
+    const page = await shownTo(visitor, '30');
+    const tab = await visitor.open(shoe);
+    const before = await sessionOf(page);
+    const next = await page.evaluate<string>('wishmeter.forget()');
+    t.not(next, before);
+    t.equal(await sessionOf(page), next);
+    // Tabs are processes, and hear of each other's storage a moment later.
+    await eventually(t, () => sessionOf(tab), next);
+    t.equal(await page.evaluate(STORED), `${next} customer 30x`);
+    await shownTo(visitor, '', page);
+    t.not(await sessionOf(page), next, 'so a logout ends it');
+  });
 
   await t.test('a page that does not say who is logged in leaves the session alone', async (t) => {
-    const visitor = await start();
+    const visitor = await start(t);
     const page = await shownTo(visitor, '40');
     t.equal(await count(page), 1);
     const stored = await page.evaluate(STORED);

@@ -43,8 +43,11 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
     { productTitle: 'Blue hat', productHandle: 'blue-hat', inventoryAvailable: false },
     { productTitle: 'Green tea', productHandle: 'green-tea', variantId: null, variantTitle: null },
   ]);
-  const open = (t: Test, path: string, options: BrowserContextOptions = {}) =>
-    openPage(t, fixtures, urlOf(app) + path, options);
+  // One profile for all, as on a phone; and one for another language.
+  const [phone, german] = await Promise.all([
+    openProfile(t, fixtures),
+    openProfile(t, fixtures, { locale: 'de-DE' }),
+  ]);
 
   t.test('hostile items stay text, run nothing, and only pictures are asked for', async (t) => {
     const path = await share('hostile', [
@@ -61,7 +64,7 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
         image,
       })),
     ]);
-    const { page, requests, errors } = await open(t, path);
+    const { page, requests, errors } = await phone.open(urlOf(app) + path);
     await page.waitForLoadState('networkidle');
     const titles = await page.locator('h2 a').allTextContents();
     t.same(titles.slice(0, HOSTILE.length), HOSTILE);
@@ -81,7 +84,7 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
   });
 
   t.test('with the keyboard: the shop, then each item, in order, and one sees where one is', async (t) => {
-    const { page } = await open(t, ordinary);
+    const { page } = await phone.open(urlOf(app) + ordinary);
     const visited: unknown[] = [];
     for (let i = 0; i < 4; i++) {
       await page.keyboard.press('Tab');
@@ -101,7 +104,7 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
   });
 
   t.test('for a screen reader: headings, a list, and what a price means', async (t) => {
-    const { page } = await open(t, ordinary, { locale: 'de-DE' });
+    const { page } = await german.open(urlOf(app) + ordinary);
     t.equal(await page.evaluate('document.documentElement.lang'), 'de');
     t.equal(await page.getByRole('main').count(), 1);
     t.same(await page.getByRole('heading', { level: 1 }).allTextContents(), ['Geteilte Wunschliste']);
@@ -115,21 +118,23 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
   t.test('it has two columns on a phone, four on a desktop, and is dark where that is liked', async (t) => {
     const columns = "getComputedStyle(document.querySelector('ul')).gridTemplateColumns.split(' ').length";
     const ground = 'getComputedStyle(document.documentElement).backgroundColor';
-    const phone = await open(t, ordinary, { colorScheme: 'dark' });
-    t.equal(await phone.page.evaluate(columns), 2);
-    t.equal(await phone.page.evaluate(ground), 'rgb(20, 18, 16)');
-    const desktop = await open(t, ordinary, { viewport: { width: 1_280, height: 900 } });
-    t.equal(await desktop.page.evaluate(columns), 4);
-    t.equal(await desktop.page.evaluate(ground), 'rgb(251, 249, 247)');
+    const { page } = await phone.open(urlOf(app) + ordinary);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    t.equal(await page.evaluate(columns), 2);
+    t.equal(await page.evaluate(ground), 'rgb(20, 18, 16)');
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.setViewportSize({ width: 1_280, height: 900 });
+    t.equal(await page.evaluate(columns), 4);
+    t.equal(await page.evaluate(ground), 'rgb(251, 249, 247)');
     const ratio =
       "(({ width, height }) => width / height)(document.querySelector('.wm-picture').getBoundingClientRect())";
-    t.equal(await desktop.page.evaluate(ratio), 0.8, 'pictures that are not there yet move nothing');
+    t.equal(await page.evaluate(ratio), 0.8, 'pictures that are not there yet move nothing');
   });
 
   t.test('inside a theme its styles reach nothing else', async (t) => {
     const liquid = await app.get(proxied(ordinary, { logged_in_customer_id: '' }));
     const url = shop.show('/theme', `<h1>shop</h1><ul><li>a</li></ul>${liquid.text}`);
-    const { page, requests } = await openPage(t, fixtures, url);
+    const { page, requests } = await phone.open(url);
     await page.waitForLoadState('networkidle');
     t.same(new Set(requests.map(([kind]) => kind)), new Set(['document', 'image']));
     const selectors = await page.evaluate<string[]>(`(() => {
@@ -143,13 +148,8 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
   });
 }
 
-/** Opens a page, as on a phone unless told otherwise, with what it asks for and what its console says. */
-async function openPage(
-  t: Test,
-  { browser }: BrowserFixtures,
-  url: string,
-  options: BrowserContextOptions = {},
-) {
+/** A page of a phone, with what it asks for and what its console says from its last address on. */
+async function openProfile(t: Test, { browser }: BrowserFixtures, options: BrowserContextOptions = {}) {
   const context = await browser.newContext({ viewport: { width: 390, height: 844 }, ...options });
   t.teardown(() => context.close());
   context.setDefaultTimeout(60_000);
@@ -159,6 +159,13 @@ async function openPage(
   page.on('request', (request) => requests.push([request.resourceType(), request.url()]));
   page.on('console', (message) => errors.push(message.text()));
   page.on('dialog', (dialog) => t.fail(`a dialog: ${dialog.message()}`));
-  await page.goto(url, { waitUntil: 'load' });
-  return { page, requests, errors };
+  return {
+    async open(url: string) {
+      await page.goto('about:blank');
+      requests.length = 0;
+      errors.length = 0;
+      await page.goto(url, { waitUntil: 'load' });
+      return { page, requests, errors };
+    },
+  };
 }

@@ -2,9 +2,9 @@
 // visit, the login, the session in the cart.
 
 import { readFileSync } from 'node:fs';
-import type { Page } from 'playwright-core';
+import type { BrowserContextOptions, Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { startApp, TRUSTED } from '../../harness/app.js';
+import { startApp } from '../../harness/app.js';
 import { SECRET, throughProxy } from '../../harness/app-proxy.js';
 import { type BrowserFixtures, sessionOf, type Visitor, visit } from '../../harness/storefront.js';
 
@@ -62,16 +62,7 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
   });
   shop.show(CART, '');
 
-  /** A visitor whose requests are noted, by their path. */
-  async function start() {
-    const visitor = await visit(t, { redis, shop, ...fixtures });
-    const asked: { path: string; body: Record<string, unknown> }[] = [];
-    visitor.context.on('request', (request) => {
-      const path = new URL(request.url()).pathname;
-      if (request.method() === 'POST') asked.push({ path, body: request.postDataJSON() });
-    });
-    return Object.assign(visitor, { asked: (path: string) => asked.filter((one) => one.path === path) });
-  }
+  const start = (t: Test, options?: BrowserContextOptions) => visit(t, { redis, shop, ...fixtures }, options);
 
   const heart = (page: Page) => page.getByRole('button', { name: 'Wishlist', exact: true });
   /** Whether the product is on the wishlist, as the button says once it is there. */
@@ -84,8 +75,6 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
     await heart(page).press('Enter');
     await page.locator(`[aria-pressed="${before === 'false'}"]`).waitFor();
   };
-  const itemsOf = async (sessionId: string) =>
-    (await app.post('/item/list', { identity: { sessionId } }, TRUSTED)).json.items;
   const loggedIn = async (visitor: Visitor, page: Page, customerId: string) => {
     await visitor.login(customerId);
     await page.reload();
@@ -103,13 +92,13 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
 
   await t.test('a guest presses the heart, logs in, and logs out', async (t) => {
     cartSession = '';
-    const visitor = await start();
+    const visitor = await start(t);
     const page = await visitor.open(url);
     t.equal(await isWished(page), false);
     const guest = await sessionOf(page);
     t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
     await press(page);
-    t.match(await itemsOf(guest), [
+    t.match(await app.shop.items({ sessionId: guest }), [
       {
         productId: '1001',
         variantId: '2001',
@@ -132,72 +121,69 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
 
     const field = page.locator('[name="attributes[wishlist_session_id]"]');
     t.equal(await field.inputValue(), guest);
-    t.same(visitor.asked(CART), [{ path: CART, body: { attributes: { wishlist_session_id: guest } } }]);
+    t.match(await visitor.sent(CART), [{ path: CART, body: { attributes: { wishlist_session_id: guest } } }]);
     cartSession = guest;
 
     await loggedIn(visitor, page, '7');
     t.equal(await isWished(page), true, "the customer has the guest's item");
-    t.equal(visitor.asked(`${PROXY}/item/remove`).length, 1, 'one request linked them');
+    t.equal((await visitor.sent(`${PROXY}/item/remove`)).length, 1, 'one request linked them');
     await page.reload();
     t.equal(await isWished(page), true);
-    t.equal(visitor.asked(`${PROXY}/item/remove`).length, 1, 'and is not sent again');
-    t.equal(visitor.asked(CART).length, 1, 'nor is the cart told what it knows');
+    t.equal((await visitor.sent(`${PROXY}/item/remove`)).length, 1, 'and is not sent again');
+    t.equal((await visitor.sent(CART)).length, 1, 'nor is the cart told what it knows');
 
     await loggedIn(visitor, page, '');
     t.equal(await isWished(page), false, 'the next person meets an empty wishlist');
     const next = await sessionOf(page);
     t.not(next, guest);
     t.equal(await field.inputValue(), next);
-    t.match(visitor.asked(CART)[1], { body: { attributes: { wishlist_session_id: next } } });
+    t.match((await visitor.sent(CART))[1], { body: { attributes: { wishlist_session_id: next } } });
 
     await loggedIn(visitor, page, '7');
     t.equal(await isWished(page), true);
     await press(page);
-    t.same(await itemsOf(guest), [], 'pressed again, it is off the list');
+    t.same(await app.shop.items({ sessionId: guest }), [], 'pressed again, it is off the list');
   });
 
   await t.test('a session that the service says is a customer’s is given up', async (t) => {
-    const visitor = await start();
+    const visitor = await start(t);
     const page = await visitor.open(url);
     await heart(page).waitFor();
     const linked = await sessionOf(page);
-    await app.post('/profile/merge', { identity: { customerId: '50', sessionId: linked } }, TRUSTED);
+    await app.shop.login({ customerId: '50', sessionId: linked });
     await page.reload();
     t.equal(await isWished(page), false);
     t.not(await sessionOf(page), linked);
   });
 
-  await t.test('no consent, no heart; it comes with consent', async (t) => {
-    const visitor = await start();
+  await t.test('no consent, no beacon: no heart; it comes with consent', async (t) => {
+    const visitor = await start(t, {});
     await visitor.context.addInitScript('window.allowed = false');
     await visitor.context.clock.install();
     const page = await visitor.open(url);
     await page.clock.runFor(6000);
     t.equal(await heart(page).isVisible(), false);
-    t.same(visitor.asked(`${PROXY}/item/list`), []);
-    t.same(visitor.asked(CART), []);
+    t.same(await visitor.sent(PROXY), []);
     await page.evaluate("allowed = true, document.dispatchEvent(new Event('visitorConsentCollected'))");
     t.equal(await isWished(page), false);
     t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
+
+    await visitor.context.addInitScript('window.allowed = true');
+    await visitor.context.route('**/beacon.js', (route) => route.abort('blockedbyclient'));
+    const sent = (await visitor.sent(CART)).length;
+    await page.reload();
+    await page.clock.runFor(11_000);
+    t.equal(await heart(page).isVisible(), false, 'a blocker ate the beacon: the page goes on');
+    t.equal((await visitor.sent(CART)).length, sent);
   });
 
   await t.test('the theme editor shows the heart and counts nothing', async (t) => {
-    const visitor = await start();
+    const visitor = await start(t, {});
     await visitor.context.addInitScript('window.edited = true');
     const page = await visitor.open(url);
     await heart(page).waitFor();
     t.equal(await sessionOf(page), undefined);
-    t.same(visitor.asked(`${PROXY}/product/visit`), []);
-    t.same(visitor.asked(CART), []);
-  });
-
-  await t.test('where a blocker ate the beacon the page goes on without a heart', async (t) => {
-    const visitor = await start();
-    await visitor.context.route('**/beacon.js', (route) => route.abort('blockedbyclient'));
-    await visitor.context.clock.install();
-    const page = await visitor.open(url);
-    await page.clock.runFor(11_000);
-    t.equal(await heart(page).isVisible(), false);
-    t.same(visitor.asked(CART), []);
+    t.same(await visitor.sent(`${PROXY}/product/visit`), []);
+    t.same(await visitor.sent(CART), []);
   });
 }

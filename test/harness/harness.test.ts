@@ -1,7 +1,17 @@
-// What a machine lacks skips tests where a person sees it, and fails them in CI.
+// The harness itself: what tests start is what production starts; what a machine lacks skips tests where a person sees it,
+// and fails them in CI.
 
+import { spawnSync } from 'node:child_process';
+import process from 'node:process';
 import t from 'tap';
 import { needs, needsPrograms } from './needs.js';
+
+t.test('a process that a test starts loads nothing of the test runner', async (t) => {
+  const ask =
+    'JSON.stringify([process.env.NODE_OPTIONS ?? "", Object.keys(process.env).filter((name) => /TAP/.test(name))])';
+  const { stdout } = spawnSync(process.execPath, ['--print', ask], { env: {}, encoding: 'utf8' });
+  t.same(JSON.parse(stdout), ['', []]);
+});
 
 t.test('a test that can not run is skipped, and in CI an error', async (t) => {
   const { CI } = process.env;

@@ -1,0 +1,292 @@
+// Pages and files: /beacon.js as caches and browsers see it, / and /docs under any base path, which load nothing from
+// elsewhere; and files as large as the renderer's: compressed once, by a thread, whole to a slow reader, and not copied for
+// each of many.
+
+import { createHook } from 'node:async_hooks';
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { gunzipSync } from 'node:zlib';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import ts from 'typescript';
+import { Access } from '../../src/http/access.js';
+import { Exchanges } from '../../src/http/exchanges.js';
+import type { Operation } from '../../src/http/operation.js';
+import { listen } from '../../src/http/server.js';
+import { loadUws } from '../../src/http/uws.js';
+import { startApp, type TestApp } from '../harness/app.js';
+import { startTestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
+import { Wire } from '../harness/wire.js';
+
+const BEACON = '/beacon.js';
+const RENDERER = '/docs/swagger-ui.js';
+const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
+const redis = await startTestRedis();
+t.teardown(() => redis.stop());
+const app = await startApp(t, redis);
+const based = await startApp(t, redis, { env: { BASE_PATH: '/api', VISIT_ACCESS: 'key' } });
+
+t.test('the beacon is JavaScript that caches may keep and any page may load', async (t) => {
+  const { status, headers, text } = await app.get(BEACON);
+  t.equal(status, 200);
+  t.match(headers, {
+    'content-type': 'text/javascript; charset=utf-8',
+    'cache-control': /^public, max-age=\d{4,}/,
+    etag: /^W\/"[\w-]{22}"$/,
+    vary: 'Accept-Encoding',
+    'cross-origin-resource-policy': 'cross-origin',
+    'content-length': `${Buffer.byteLength(text)}`,
+  });
+  t.notOk('content-encoding' in headers);
+  const elsewhere = await based.get(`/api${BEACON}`);
+  t.equal(elsewhere.status, 200, 'under BASE_PATH, whatever VISIT_ACCESS says');
+  t.equal(elsewhere.headers.etag, headers.etag, 'one tag on every server of a version');
+  t.equal((await based.get(BEACON)).status, 404);
+});
+
+t.test('gzipped it is at most 1,792 bytes, for clients that take gzip and for no other', async (t) => {
+  const { headers, bytes } = await bytesOf(BEACON, 'gzip, deflate, br, zstd');
+  t.match(headers, { 'content-encoding': 'gzip', 'content-length': `${bytes.length}` });
+  t.ok(bytes.length <= 1792, `${bytes.length} bytes`);
+  t.equal(gunzipSync(bytes).toString(), (await app.get(BEACON)).text);
+  const encodingFor = async (accepted: string) =>
+    (await bytesOf(BEACON, accepted)).headers['content-encoding'];
+  for (const accepted of ['GZIP;q=0.5', 'br;q=1.0, gzip;q=0.8, *;q=0.1', '*'])
+    t.equal(await encodingFor(accepted), 'gzip', accepted);
+  for (const refused of ['', 'br', 'gzip;q=0', 'gzip; q=0.000, br', 'x-gzippy'])
+    t.equal(await encodingFor(refused), undefined, refused);
+});
+
+t.test('a client that has this version gets a 304 without a body, and its connection goes on', async (t) => {
+  const { headers } = await app.get(BEACON);
+  const tag = headers.etag as string;
+  for (const known of [tag, tag.slice(2), `"other", ${tag}`, '*'])
+    t.match(await app.get(BEACON, { 'if-none-match': known, 'accept-encoding': 'gzip' }), {
+      status: 304,
+      text: '',
+      headers: { etag: tag, 'cache-control': headers['cache-control'], vary: 'Accept-Encoding' },
+    });
+  for (const other of ['"other"', `${tag.slice(0, -2)}"`, ''])
+    t.equal((await app.get(BEACON, { 'if-none-match': other })).status, 200, other);
+  const wire = await Wire.open(t, app.port);
+  for (let i = 0; i < 2; i++) {
+    wire.sendHead('GET', BEACON, { 'if-none-match': '*' });
+    const answer = await wire.next();
+    t.equal(answer?.status, 304);
+    t.notOk('content-length' in (answer?.headers ?? {}), 'a length of 0 would be told of the script');
+  }
+});
+
+t.test('where origins are allowed, caches are told of both things that answers depend on', async (t) => {
+  const origin = 'https://shop.example';
+  const open = await startApp(t, redis, { env: { ALLOWED_ORIGINS: origin } });
+  const { headers } = await open.get(BEACON, { origin });
+  t.equal(headers['access-control-allow-origin'], origin, 'for <script crossorigin>');
+  t.same(headers.vary?.split(', ').sort(), ['Accept-Encoding', 'Origin']);
+});
+
+t.test('the beacon is one program of ES2017 without comments', async (t) => {
+  const { text } = await app.get(BEACON);
+  t.notMatch(text, /^\s/m, 'no indentation');
+  t.notMatch(text, /(^|\s)\/\//m, 'no comment');
+  const translated = (target: ts.ScriptTarget) =>
+    ts.transpileModule(text, { reportDiagnostics: true, compilerOptions: { target } });
+  const newest = translated(ts.ScriptTarget.ESNext);
+  t.same(newest.diagnostics, [], 'it parses');
+  t.equal(translated(ts.ScriptTarget.ES2017).outputText, newest.outputText, 'nothing had to be translated');
+});
+
+for (const [base, server] of [
+  ['', app],
+  ['/api', based],
+] as [string, TestApp][])
+  t.test(`under "${base}" every address in the pages leads somewhere`, async (t) => {
+    for (const path of [`${base}/`, `${base}/docs`]) {
+      const { status, headers, text } = await server.get(path);
+      t.equal(status, 200);
+      t.match(headers, {
+        'content-type': 'text/html; charset=utf-8',
+        'content-security-policy': /^default-src 'none'; script-src 'self'; style-src 'self';/,
+      });
+      const found = Array.from(text.matchAll(/(?:href|src|data-document)="([^"]+)"/g), ([, one = '']) => one);
+      t.ok(found.length >= 5);
+      for (const address of found.filter((address) => address !== 'data:,')) {
+        t.match(address, /^\/\w/);
+        t.equal((await server.get(address)).status, 200, address);
+      }
+    }
+    t.match((await server.get(`${base}/`)).text, `<small>${version}</small>`);
+    t.equal((await server.post(`${base}/`, {})).status, 405);
+    if (base !== '')
+      t.equal((await server.get(base)).text, (await server.get(`${base}/`)).text, 'no slash at its end');
+  });
+
+t.test('what the page loads may be kept, and comes whole, gzipped or not', async (t) => {
+  const { headers, text } = await app.get(RENDERER);
+  t.equal(text, readFileSync('node_modules/swagger-ui-dist/swagger-ui-bundle.js', 'utf8'));
+  t.match(headers, { 'cache-control': /^public, max-age=\d{4,}/, vary: 'Accept-Encoding' });
+  const gzipped = await bytesOf(RENDERER, 'gzip');
+  t.ok(gzipped.bytes.length < text.length / 3);
+  t.equal(gunzipSync(gzipped.bytes).toString(), text);
+});
+
+t.test('first requests for a file wait for one compression, on a thread, and hold nothing up', async (t) => {
+  const app = await startApp(t, redis);
+  const begun = new Set<number>();
+  const doneByThread = new Set<number>();
+  const hook = createHook({
+    init(id, type) {
+      if (type === 'ZLIB') begun.add(id);
+    },
+    // Called for what comes back from a thread, and never for gzipSync.
+    before(id) {
+      if (begun.has(id)) doneByThread.add(id);
+    },
+  }).enable();
+  t.teardown(() => hook.disable());
+  for (const path of [RENDERER, BEACON]) {
+    begun.clear();
+    doneByThread.clear();
+    const order: string[] = [];
+    const ask = async (path: string) => {
+      const { text } = await app.get(path);
+      order.push(path);
+      return text;
+    };
+    const asked = [...Array.from({ length: 8 }, () => ask(path)), ask('/healthz')];
+    t.equal(new Set((await Promise.all(asked)).slice(0, -1)).size, 1);
+    if (path === RENDERER) t.equal(order[0], '/healthz', 'it comes after them, and is answered before');
+    t.equal(begun.size, 1, path);
+    t.same(doneByThread, begun);
+    await app.get(path);
+    t.equal(begun.size, 1, 'later ones need none');
+  }
+});
+
+/** Sends a request, and reads nothing until what it gives is called: that resolves to whether `expected` has come. */
+function slowReader(t: Test, port: number) {
+  const socket = connect({ port, host: '127.0.0.1' });
+  t.teardown(() => socket.destroy());
+  socket.on('error', () => {});
+  socket.write('GET /large HTTP/1.1\r\nHost: slow\r\n\r\n');
+  socket.pause();
+  return async (expected: Buffer) => {
+    const parts: Buffer[] = [];
+    socket.on('data', (data) => parts.push(data));
+    socket.resume();
+    const hasCome = () => {
+      const bytes = Buffer.concat(parts);
+      return bytes.subarray(bytes.indexOf('\r\n\r\n') + 4).equals(expected);
+    };
+    await until('all of it has come', hasCome);
+    return true;
+  };
+}
+
+/** A server with one answer, which is larger than all buffers on its way. */
+async function listenWithLarge(asText: boolean, readMs?: number) {
+  const large = randomBytes(24 * 1024 * 1024);
+  if (asText) large.fill(large.toString('hex')); // any text
+  const access = new Access({
+    apiKeys: [],
+    publishableKeys: [],
+    allowedOrigins: [],
+    shopifySecrets: [],
+    shopUrl: 'http://shop',
+    visitAccess: 'session',
+    metricsToken: '',
+  });
+  const exchanges = new Exchanges({
+    access,
+    log: pino({ level: 'silent' }),
+    onAnswers: () => () => {},
+    onRefusal: () => {},
+    limits: { callers: undefined, anonymous: undefined },
+    longestTurnMs: 1_000,
+    trustedProxies: 0,
+    ...(readMs === undefined ? {} : { readMs }),
+  });
+  const operation: Operation = {
+    method: 'get',
+    path: '/large',
+    subject: 'open',
+    maxBody: 0,
+    doc: { id: 'getLarge', tag: 'Operating', summary: 'Bytes' },
+    handle: () => ({ type: 'application/octet-stream', body: asText ? large.toString('latin1') : large }),
+  };
+  const { uws } = await loadUws();
+  const server = listen({
+    uws,
+    host: '127.0.0.1',
+    port: 0,
+    basePath: '',
+    operations: [operation],
+    unprefixed: [],
+    exchanges,
+  });
+  return { large, server, exchanges };
+}
+
+for (const asText of [false, true]) {
+  const kind = asText ? 'a text' : 'a file';
+  t.test(`closing waits for slow readers of ${kind}, to whom it comes whole`, async (t) => {
+    const { large, server, exchanges } = await listenWithLarge(asText);
+    const before = slowReader(t, server.port);
+    await until('it is not taken whole', () => exchanges.readers.count === 1);
+    exchanges.closesConnections = true;
+    const told = slowReader(t, server.port);
+    await until('both read', () => exchanges.readers.count === 2);
+    const closing = server.close();
+    t.same(await Promise.all([before(large), told(large)]), [true, true], 'also who was told that it closes');
+    await closing;
+  });
+}
+
+t.test('closing does not wait for ever for a reader that reads no more', async (t) => {
+  const { server, exchanges } = await listenWithLarge(false, 100);
+  slowReader(t, server.port);
+  await until('it reads', () => exchanges.readers.count === 1);
+  await server.close();
+  t.pass();
+});
+
+t.test('closing does not wait for a reader that has left in the middle of an answer', async (t) => {
+  const { server, exchanges } = await listenWithLarge(false);
+  t.teardown(() => server.close());
+  const socket = connect({ port: server.port, host: '127.0.0.1' });
+  socket.on('error', () => {});
+  socket.write('GET /large HTTP/1.1\r\nHost: leaving\r\n\r\n');
+  socket.pause();
+  await until('it reads', () => exchanges.readers.count === 1);
+  socket.destroy();
+  await until('it does not any more', () => exchanges.readers.count === 0);
+  t.equal(exchanges.requests.count, 0);
+});
+
+t.test('slow readers share one copy', async (t) => {
+  const readers = 20;
+  const { large, server, exchanges } = await listenWithLarge(false, 100);
+  t.teardown(() => server.close());
+  const before = process.memoryUsage.rss();
+  for (let i = 0; i < readers; i++) slowReader(t, server.port);
+  await until('all of them read', () => exchanges.readers.count === readers);
+  const copies = (process.memoryUsage.rss() - before) / large.length;
+  t.ok(copies < readers / 2, `${copies.toFixed(1)} copies`);
+});
+
+/** The body as it is sent. */
+function bytesOf(path: string, acceptEncoding: string) {
+  return new Promise<{ headers: Record<string, unknown>; bytes: Buffer }>((resolve, reject) => {
+    const headers = { 'accept-encoding': acceptEncoding };
+    request({ host: '127.0.0.1', port: app.port, path, headers }, async (res) => {
+      const parts: Buffer[] = [];
+      for await (const part of res) parts.push(part as Buffer);
+      resolve({ headers: res.headers, bytes: Buffer.concat(parts) });
+    })
+      .on('error', reject)
+      .end();
+  });
+}
