@@ -1,24 +1,14 @@
 // docs/scaling.md's tables are the sums of bench/scaling/plan.ts, and the sums hold where they can be done by hand.
 // UPDATE_DOCS=1 writes the tables anew.
 
-import { readFileSync, writeFileSync } from 'node:fs';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { DEPLOYMENTS } from '../../bench/scaling/cases.js';
 import { carriesTable, cpuOfVisit, needsOf, planTable, SIZES } from '../../bench/scaling/plan.js';
-
-const FILE = 'docs/scaling.md';
-
-function checkSection(t: Test, name: string, expected: string): void {
-  const [open, close] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`];
-  const text = readFileSync(FILE, 'utf8');
-  const [from, to] = [text.indexOf(open) + open.length, text.indexOf(close)];
-  if (process.env['UPDATE_DOCS']) writeFileSync(FILE, text.slice(0, from) + expected + text.slice(to));
-  else t.equal(text.slice(from, to), expected, `${name}: UPDATE_DOCS=1 writes it anew`);
-}
+import { checkSection } from '../harness/sections.js';
 
 t.test('the tables of docs/scaling.md are the sums', async (t) => {
-  checkSection(t, 'carries', carriesTable());
-  checkSection(t, 'plan', planTable());
+  checkSection(t, 'docs/scaling.md', 'carries', carriesTable());
+  checkSection(t, 'docs/scaling.md', 'plan', planTable());
 });
 
 t.test('a visit alone pays for its call; among many it does not', async (t) => {

@@ -5,7 +5,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { needs } from '../harness/needs.js';
-import { dashboardWorld, MONTH, TOKEN } from './world.js';
+import { dashboardOfShop, MONTH, TOKEN } from './fixtures.js';
 
 const found = findChromium();
 const RANGE = `?from=${MONTH.from}&to=${MONTH.to}`;
@@ -15,7 +15,13 @@ const DRAWN = '[data-panel="days"][aria-busy="false"]';
 const PATIENCE = { timeout: 45_000 };
 
 /** Opens the dashboard with the token. */
-async function open(t: Test, browser: Browser, url: string, options: BrowserContextOptions = {}) {
+async function open(
+  t: Test,
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+  range = RANGE,
+) {
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, ...options });
   t.teardown(() => context.close());
   const page: Page = await context.newPage();
@@ -26,7 +32,7 @@ async function open(t: Test, browser: Browser, url: string, options: BrowserCont
   });
   page.on('console', (message) => message.type() === 'error' && said.push(message.text()));
   page.on('pageerror', (error) => said.push(error.message));
-  await page.goto(`${url}/${RANGE}#token=${TOKEN}`);
+  await page.goto(`${url}/${range}#token=${TOKEN}`);
   await page.waitForSelector(DRAWN, PATIENCE);
   return { page, foreign, said };
 }
@@ -38,7 +44,7 @@ const cells = (page: Page, panel: string, column: number) =>
 if ('missing' in found) t.test('in Chromium', needs(found.missing), () => {});
 else
   t.test('in Chromium', async (t) => {
-    const { url, client, stopClickHouse } = await dashboardWorld(t);
+    const { url, client, stopClickHouse } = await dashboardOfShop(t);
     const browser = await launchChromium(t, found.file);
     const ask = async <T>(query: string): Promise<T[]> =>
       await (await client.query({ query, format: 'JSONEachRow' })).json<T>();
@@ -145,6 +151,14 @@ else
       t.same(await context.cookies(), []);
     });
 
+    await t.test('without any figure the page says what to do', async (t) => {
+      const { page, said } = await open(t, browser, url, {}, '?from=2024-01-01&to=2024-01-31');
+      t.match(await page.locator('#empty').textContent(), /curl .*\/product\/visit/);
+      t.ok(await page.locator('#empty').isVisible());
+      t.equal(await tile(page, 'visits'), '0');
+      t.same(said, []);
+    });
+
     await t.test('while ClickHouse is away the page says so, and keeps what it has', async (t) => {
       const { page } = await open(t, browser, url);
       await stopClickHouse();
@@ -152,14 +166,4 @@ else
       await page.locator('#trouble', { hasText: 'ClickHouse does not answer.' }).waitFor(PATIENCE);
       t.equal(await tile(page, 'visits'), '16');
     });
-  });
-
-if (!('missing' in found))
-  t.test('an empty shop says what to do', async (t) => {
-    const { url } = await dashboardWorld(t, true);
-    const { page, said } = await open(t, await launchChromium(t, found.file), url);
-    t.ok(await page.locator('#empty').isVisible());
-    t.match(await page.locator('#empty').textContent(), /curl .*\/product\/visit/);
-    t.equal(await tile(page, 'visits'), '0');
-    t.same(said, []);
   });

@@ -1,15 +1,27 @@
-// The dashboard's server: nothing of the shop without the cookie; from the browser come the name of a panel and two days,
-// and no query; CSV runs in no spreadsheet; and a sentence where ClickHouse is away.
+// The dashboard over HTTP: who gets in, and how; nothing of the shop without the cookie; from the browser come the name of
+// a panel and two days, and no query; CSV runs in no spreadsheet; and a sentence where ClickHouse is away.
 
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { createClickHouse } from '../../src/clickhouse/client.js';
 import { csvOf } from '../../src/dashboard/csv.js';
+import { Login } from '../../src/dashboard/login.js';
 import { PANELS, readRange, statementOf } from '../../src/dashboard/panels.js';
-import { dashboardWorld, MONTH, TOKEN } from './world.js';
+import { cookieOf, dashboardOfShop, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
-const { url, logIn, stopClickHouse } = await dashboardWorld(t);
+const { url, logIn, logOut, session, post, stopClickHouse } = await dashboardOfShop(t);
 const range = `from=${MONTH.from}&to=${MONTH.to}`;
-const post = (path: string, body: string, headers: Record<string, string> = {}) =>
-  fetch(url + path, { method: 'POST', body, headers });
+const NOW = Date.UTC(2026, 2, 1);
+const WEEK_MS = 7 * 86_400_000;
+
+const isIn = async (cookie: string, at = url) =>
+  (await fetch(`${at}/panels/days?${range}`, { headers: { cookie } })).status !== 401;
+
+/** Another dashboard, whose ClickHouse is away. */
+async function another(t: Test, wrongMs?: number) {
+  const clickhouse = createClickHouse('http://127.0.0.1:1', 'shop');
+  t.teardown(() => clickhouse.close());
+  return await openDashboard(t, clickhouse, wrongMs);
+}
 
 t.test('the page and its files are open, and load nothing from elsewhere', async (t) => {
   for (const path of ['/', '/dashboard.js', '/dashboard.css', '/uplot.js', '/uplot.css']) {
@@ -25,7 +37,7 @@ t.test('the page and its files are open, and load nothing from elsewhere', async
 });
 
 t.test('panels need a login', async (t) => {
-  const cookie = await logIn();
+  const cookie = await session();
   for (const { name } of PANELS)
     for (const path of [`/panels/${name}?${range}`, `/panels/${name}.csv?${range}`]) {
       t.equal((await fetch(url + path)).status, 401, path);
@@ -54,8 +66,85 @@ t.test('wrong tokens, other sites and broken bodies get no cookie', async (t) =>
   t.match(answer.headers.get('set-cookie'), /HttpOnly; SameSite=Strict; Secure$/);
 });
 
+t.test('25 clients that guess do not keep the right token out', async (t) => {
+  // Their answers wait until the test is over.
+  const { url, logIn } = await another(t, 3_600_000);
+  const guessers = new AbortController();
+  const guesses = Array.from({ length: 25 }, (_, i) =>
+    fetch(`${url}/login`, { method: 'POST', body: `{"token":"guess ${i}"}`, signal: guessers.signal }),
+  );
+  const answered = await Promise.any(guesses);
+  t.match(answered, { status: 429 }, 'those beyond twenty are answered at once');
+  t.equal(answered.headers.get('retry-after'), '5');
+  const right = await logIn();
+  t.equal(right.status, 200);
+  t.same(await right.json(), { wrongTokens: 25 });
+  guessers.abort();
+  await Promise.allSettled(guesses);
+});
+
+t.test('a log-out ends its session on the server, and no other', async (t) => {
+  const [left, kept] = [await session(), await session()];
+  t.not(left, kept);
+  t.ok(await isIn(left));
+  const goodbye = await logOut({ cookie: `other=1; ${left}` });
+  t.equal(goodbye.status, 200);
+  t.match(goodbye.headers.get('set-cookie'), /^wishmeter_dashboard=; .*Max-Age=0/);
+  t.notOk(await isIn(left), 'a copy of the cookie is worth nothing');
+  t.ok(await isIn(kept));
+  t.equal((await logOut({})).status, 200, 'without a session there is nothing to end');
+});
+
+t.test('a page of another origin can neither log in nor log out', async (t) => {
+  const { host } = new URL(url);
+  const cookie = await session();
+  for (const headers of [
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    // Browsers leave Sec-Fetch-Site out where the address is neither https nor of this machine.
+    { origin: 'https://evil.example' },
+    { origin: `http://evil.${host}` },
+    { origin: 'null' },
+  ] as Record<string, string>[]) {
+    t.equal((await logOut({ ...headers, cookie })).status, 403, JSON.stringify(headers));
+    t.equal((await logIn(TOKEN, headers)).status, 403, JSON.stringify(headers));
+  }
+  t.ok(await isIn(cookie));
+  for (const headers of [
+    { 'sec-fetch-site': 'same-origin', origin: 'https://behind-a-proxy.example' },
+    { origin: url },
+    { origin: `https://${host}` },
+  ] as Record<string, string>[]) {
+    const own = cookieOf((await logIn(TOKEN, headers)).headers.get('set-cookie'));
+    t.ok(await isIn(own), JSON.stringify(headers));
+    t.equal((await logOut({ ...headers, cookie: own })).status, 200);
+    t.notOk(await isIn(own));
+  }
+});
+
+t.test('a cookie that no log-in gave opens nothing', async (t) => {
+  const cookie = await session();
+  t.ok(await isIn(`other=1; ${cookie}; more=2`));
+  for (const wrong of ['', 'wishmeter_dashboard=', `${cookie}x`, cookie.slice(0, -1), `x${cookie}`])
+    t.notOk(await isIn(wrong), wrong);
+  const { url: restarted } = await another(t);
+  t.notOk(await isIn(cookie, restarted), 'nor does one of before a restart');
+});
+
+t.test('the cookie is out of reach of scripts and other sites, and lasts a week', (t) => {
+  const login = new Login(TOKEN);
+  const header = login.begin(NOW, false);
+  t.match(header, /; HttpOnly; SameSite=Strict$/);
+  t.match(header, /; Path=\/; Max-Age=604800;/);
+  t.match(login.begin(NOW, true), /; Secure$/);
+  t.notMatch(header, TOKEN);
+  t.ok(login.isKnown(cookieOf(header), NOW + WEEK_MS - 1_000));
+  t.notOk(login.isKnown(cookieOf(header), NOW + WEEK_MS), 'a week later');
+  t.end();
+});
+
 t.test('the browser chooses a panel and two days, and no more', async (t) => {
-  const headers = { cookie: await logIn() };
+  const headers = { cookie: await session() };
   const ask = async (path: string) => {
     const answer = await fetch(url + path, { headers });
     const body = (await answer.json()) as { readonly sql: string; readonly rows: readonly unknown[] };
@@ -76,7 +165,7 @@ t.test('the browser chooses a panel and two days, and no more', async (t) => {
 });
 
 t.test('CSV has the rows of the panel, under a name that says what it is', async (t) => {
-  const headers = { cookie: await logIn() };
+  const headers = { cookie: await session() };
   const answer = await fetch(`${url}/panels/devices.csv?${range}`, { headers });
   t.equal(answer.headers.get('content-type'), 'text/csv; charset=utf-8');
   t.match(answer.headers.get('content-disposition'), `wishmeter-devices-${MONTH.from}-${MONTH.to}.csv`);
@@ -112,23 +201,7 @@ t.test('every statement has its days filled in', (t) => {
 });
 
 t.test('CSV: no sign that begins a formula hides behind its width or what is not seen', (t) => {
-  const unseen = [
-    '',
-    '\t',
-    '\r',
-    '\n',
-    ' ',
-    '\u00a0',
-    '\u3000',
-    '\ufeff',
-    '\u200b',
-    '\u00ad',
-    '\u2060',
-    '\u202e',
-    '\0',
-    '\u3164',
-    '\ufe0f',
-  ];
+  const unseen = ['', ...'\t\r\n \u00a0\u3000\ufeff\u200b\u00ad\u2060\u202e\0\u3164\ufe0f'];
   for (const before of [...unseen, unseen.join('')])
     for (const sign of '=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b') {
       const text = `${before}${sign}1+1`;
@@ -167,7 +240,7 @@ t.test('CSV: quotes, empty cells, maps, and no formula', (t) => {
 });
 
 t.test('while ClickHouse is away a panel says so', async (t) => {
-  const headers = { cookie: await logIn() };
+  const headers = { cookie: await session() };
   await stopClickHouse();
   const answer = await fetch(`${url}/panels/days?${range}`, { headers });
   t.equal(answer.status, 503);

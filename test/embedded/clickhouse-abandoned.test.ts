@@ -5,15 +5,14 @@ import { eraseRows } from '../../src/clickhouse/erase.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { VisitorRowReader } from '../../src/clickhouse/visitor-rows.js';
 import { never } from '../clickhouse/databases.js';
-import { dashboardWorld, MONTH } from '../dashboard/world.js';
+import { dashboardOfShop, MONTH } from '../dashboard/fixtures.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
 import { until } from '../harness/until.js';
 
 // Nothing ends by its limit.
-const world = await dashboardWorld(t, false, { analystSeconds: 86_400 });
-const { client, clickhouseUrl } = world;
+const { url, client, clickhouseUrl, session } = await dashboardOfShop(t, { analystSeconds: 86_400 });
 const { origin } = new URL(clickhouseUrl);
-const cookie = await world.logIn();
+const cookie = await session();
 let profiles = 0;
 
 /** By whole results and by streams, at work and asleep, as the plan is made and after it; none ends in a day. */
@@ -48,7 +47,7 @@ async function occupy(sent: readonly string[]): Promise<() => void> {
 }
 
 async function othersGoOn(t: Test): Promise<void> {
-  const panel = await fetch(`${world.url}/panels/products?from=${MONTH.from}&to=${MONTH.to}`, {
+  const panel = await fetch(`${url}/panels/products?from=${MONTH.from}&to=${MONTH.to}`, {
     headers: { cookie },
   });
   t.equal(panel.status, 200, 'the dashboard');
