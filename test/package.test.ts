@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { loadUws } from '../src/http/uws.js';
-import { client, logLines, sql } from './cli/started.js';
+import { logLines, shopAt, sql } from './cli/started.js';
 import { tempDir, until } from './cli/wishmeter.js';
 import { needs } from './harness/needs.js';
 import { startStores } from './harness/stores.js';
@@ -89,15 +89,15 @@ t.test('the package', linux, async (t) => {
       logLines(serving.stdout()).find(({ msg }) => msg === 'serving'),
     );
     const url = `http://127.0.0.1:${line.port}`;
-    const shop = client(url, KEY);
+    const shop = shopAt(url, KEY);
     t.equal(line.uws, from);
     t.match(
       await (await fetch(`${url}/metrics`)).text(),
       `wishmeter_uwebsockets_info{package="${from}"} 1\n`,
     );
-    t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
-    t.equal(await shop.count('s-1', 'red-shoe'), 1);
-    t.equal((await shop.event('s-1', 'add', { productId: '1' })).status, 200);
+    await shop.visit({ sessionId: 's-1' });
+    t.equal(await shop.count({ sessionId: 's-1' }), 1);
+    await shop.event({ sessionId: 's-1' });
     await until('the event is in ClickHouse', async () => {
       return (await sql(clickhouse.url, 'SELECT count() FROM events')) === '1';
     });

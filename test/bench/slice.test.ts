@@ -8,7 +8,7 @@ import { cpuUs, isDisturbed, medianOf, type Slice } from '../../bench/slice.js';
 import { noiseOfMedian } from '../../bench/statistics.js';
 import { causesOf, type Sample, type Scheduled, SENT_LATE, UNEXPLAINED } from '../../bench/waits.js';
 
-const BUSY_MS = 400;
+const BUSY_MS = 200;
 
 function work(): void {
   const script = `for (const end = performance.now() + ${BUSY_MS}; performance.now() < end; );`;
@@ -27,24 +27,26 @@ t.test("the machine's CPU time is told by the first line of /proc/stat", async (
   t.ok(machineCpu().capacity > 0, 'and is there');
 });
 
-t.test('children that have ended are our own', async (t) => {
-  const before = ownSeconds();
-  work();
-  t.ok(ownSeconds() - before > 0.05, `${ownSeconds() - before} s`);
-});
-
-t.test('others are what is neither in the target nor our own', async (t) => {
-  const meter = startMeter({ pids: { server: [process.pid] } });
-  const before = machineCpu();
-  const own = ownSeconds();
-  work();
-  const { cpu, disturbance } = meter();
-  const after = machineCpu();
-  const all = (after.busy - before.busy) / (after.capacity - before.capacity);
-  const ours = (ownSeconds() - own) / (after.capacity - before.capacity);
-  t.ok(disturbance.others <= Math.max(0, all - ours) + 0.1, `${disturbance.others} of ${all}, ${ours} ours`);
-  t.ok((cpu.server ?? 0) >= 0);
-});
+t.test(
+  'children that have ended are our own, and others are what is neither that nor in the target',
+  async (t) => {
+    const meter = startMeter({ pids: { server: [process.pid] } });
+    const before = machineCpu();
+    const own = ownSeconds();
+    work();
+    const seconds = ownSeconds() - own;
+    t.ok(seconds > BUSY_MS / 4_000, `${seconds} s`);
+    const { cpu, disturbance } = meter();
+    const after = machineCpu();
+    const all = (after.busy - before.busy) / (after.capacity - before.capacity);
+    const ours = (ownSeconds() - own) / (after.capacity - before.capacity);
+    t.ok(
+      disturbance.others <= Math.max(0, all - ours) + 0.1,
+      `${disturbance.others} of ${all}, ${ours} ours`,
+    );
+    t.ok((cpu.server ?? 0) >= 0);
+  },
+);
 
 t.test('a slice is disturbed where more than 2 % was stolen or others took more than 15 %', async (t) => {
   t.notOk(isDisturbed(measured(1, { stolen: 0.02, others: 0.15 })));
@@ -120,17 +122,11 @@ t.test('the largest part of the time is the cause', async (t) => {
   t.same(causes, { 'server worked': 1, 'Redis waited for a core': 2, [SENT_LATE]: 1, [UNEXPLAINED]: 1 });
 });
 
-t.test(
-  'what was before it was sent, or after it was answered, is not counted for more than its time',
-  async (t) => {
-    const samples = looks({ server: { ran: 0, waited: 10 }, Redis: idle }, { server: idle, Redis: idle });
-    t.same(causesOf([{ due: 8, sent: 8, answered: 10 }], samples), { 'server waited for a core': 1 });
-    t.same(causesOf([{ due: 11, sent: 11, answered: 15 }], samples), { [UNEXPLAINED]: 1 });
-  },
-);
-
-t.test('a process that has ended, or none at all, explains nothing', async (t) => {
-  const samples = looks({ server: { ran: Number.NaN, waited: Number.NaN }, Redis: idle });
-  t.same(causesOf([{ due: 1, sent: 1, answered: 9 }], samples), { [UNEXPLAINED]: 1 });
-  t.same(causesOf([{ due: 1, sent: 1, answered: 9 }], []), { [UNEXPLAINED]: 1 });
+t.test('no more than the time of the request is blamed, and nothing that has ended', async (t) => {
+  const samples = looks({ server: { ran: 0, waited: 10 }, Redis: idle }, { server: idle, Redis: idle });
+  t.same(causesOf([{ due: 8, sent: 8, answered: 10 }], samples), { 'server waited for a core': 1 });
+  t.same(causesOf([{ due: 11, sent: 11, answered: 15 }], samples), { [UNEXPLAINED]: 1 });
+  const ended = looks({ server: { ran: Number.NaN, waited: Number.NaN }, Redis: idle });
+  for (const none of [ended, []])
+    t.same(causesOf([{ due: 1, sent: 1, answered: 9 }], none), { [UNEXPLAINED]: 1 });
 });

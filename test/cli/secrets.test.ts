@@ -7,8 +7,8 @@ import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { startTestRedis } from '../harness/redis.js';
 import { processesOf } from './processes.js';
-import { apiKey, logLines, started } from './started.js';
-import { spawnWishmeter, tempDir, until } from './wishmeter.js';
+import { logLines, started } from './started.js';
+import { tempDir, until } from './wishmeter.js';
 
 const SECRETS = {
   oldKey: 'sk_old_SECRETKEY_0123456789',
@@ -84,6 +84,7 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
   const env = {
     REDIS_URL: redis.url,
     PUBLISHABLE_KEYS: SECRETS.publishable,
+    API_KEYS: `${SECRETS.oldKey},${SECRETS.newKey}`,
     SHOPIFY_SECRET: `${SECRETS.shopify},${SECRETS.shopify}-BEFORE`,
     METRICS_TOKEN: SECRETS.metrics,
     FLUSH_METRICS_PORT: '0',
@@ -92,28 +93,25 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
     PORT: '0',
   };
   const start = await started(t, dir, env);
-  const ownKey = await apiKey(dir);
   const logged = () => logLines(start.running.stdout());
-  const forbidden = (text: string) =>
-    MARKS.exec(text)?.[0] ?? (text.includes(ownKey) ? 'the key that it made' : '');
+  // As while keys are rotated.
+  for (const key of [SECRETS.oldKey, SECRETS.newKey])
+    t.notMatch(await exercise(t, start.url, key), MARKS, 'bodies and headers of errors');
 
-  const errors = await exercise(t, start.url, ownKey);
-  t.equal(forbidden(errors), '', 'bodies and headers of errors');
-
+  const post = (path: string, body: object) =>
+    fetch(start.url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': SECRETS.newKey },
+      body: JSON.stringify(body),
+    });
   // A bug, as far as the program can tell: Redis holds something else than it wrote. Its error has the command.
-  const visited = await fetch(`${start.url}/product/visit`, {
-    method: 'POST',
-    body: JSON.stringify({ identity: { sessionId: 'PERSONAL-2' }, productHandle: 'x' }),
-  });
+  const guest = { sessionId: 'PERSONAL-2' };
+  const visited = await post('/product/visit', { identity: guest, productHandle: 'x' });
   const { profileId } = (await visited.json()) as { profileId: string };
   await client.set(keys.profile(profileId), 'no hash');
-  const broken = await fetch(`${start.url}/profile/guest`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-api-key': ownKey },
-    body: JSON.stringify({ ...VISITOR, customerId: null, sessionId: 'PERSONAL-2' }),
-  });
+  const broken = await post('/profile/guest', { ...VISITOR, customerId: null, ...guest });
   t.equal(broken.status, 500);
-  t.equal(forbidden(await broken.text()), '');
+  t.notMatch(await broken.text(), MARKS);
   await until('the bug is logged', () => logged().some(({ msg }) => msg === 'request failed'));
 
   // A line that ClickHouse refuses, and quotes in its reason.
@@ -130,68 +128,20 @@ t.test('no key and no visitor is in output, titles, metrics or errors', async (t
       String(title),
     );
   for (const { pid, title } of processes) {
-    t.equal(forbidden(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')), '', title);
+    t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), MARKS, title);
   }
   t.match(await metricsOf(start.url), 'wishmeter_http_refused_total');
-  t.equal(forbidden(await metricsOf(start.url)), '', 'metrics of serve');
+  t.notMatch(await metricsOf(start.url), MARKS, 'metrics of serve');
   const port = logged().find(({ msg }) => msg === 'metrics')?.port;
-  t.equal(forbidden(await metricsOf(`http://127.0.0.1:${port}`)), '', 'metrics of flush');
+  t.notMatch(await metricsOf(`http://127.0.0.1:${port}`), MARKS, 'metrics of flush');
 
   // Redis goes away under it all.
   const pid = redis.pids[0] as number;
   process.kill(pid, 'SIGKILL');
-  await fetch(`${start.url}/event`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-api-key': ownKey },
-    body: JSON.stringify({ identity: VISITOR, type: 'add' }),
-  });
+  await post('/event', { identity: VISITOR, type: 'add' });
   const { stdout, stderr } = await start.stop();
-  t.equal(forbidden(stdout), '', 'stdout');
-  t.equal(forbidden(stderr), '', 'stderr');
+  t.notMatch(stdout, MARKS, 'stdout');
+  t.notMatch(stderr, MARKS, 'stderr');
   t.equal(stderr, '');
   t.ok(logLines(stdout).every(({ level, time }) => typeof level === 'number' && typeof time === 'number'));
 });
-
-t.test(
-  'keys are rotated without a moment in which none is good: both at first, then the new one',
-  async (t) => {
-    const redis = await startTestRedis();
-    t.teardown(() => redis.stop());
-    const serve = async (apiKeys: string) => {
-      const env = {
-        REDIS_URL: redis.url,
-        API_KEYS: apiKeys,
-        HOST: '127.0.0.1',
-        PORT: '0',
-        DRAIN_MS: '0',
-        METRICS_TOKEN: SECRETS.metrics,
-      };
-      const running = spawnWishmeter({
-        args: ['serve'],
-        env: { ...env, SHOPIFY_SECRET: `${SECRETS.shopify},${SECRETS.shopify}-BEFORE` },
-      });
-      t.teardown(async () => {
-        running.child.kill('SIGKILL');
-        await running.ended;
-      });
-      const { port } = await until('it serves', () =>
-        logLines(running.stdout()).find(({ msg }) => msg === 'serving'),
-      );
-      const cmdline = await readFile(`/proc/${running.child.pid}/cmdline`, 'utf8');
-      t.notMatch(cmdline, MARKS);
-      return { running, url: `http://127.0.0.1:${port}` };
-    };
-    const both = await serve(`${SECRETS.oldKey},${SECRETS.newKey}`);
-    const errors = [await exercise(t, both.url, SECRETS.oldKey), await exercise(t, both.url, SECRETS.newKey)];
-    const after = await serve(SECRETS.newKey);
-    errors.push(await exercise(t, after.url, SECRETS.newKey));
-    const { status } = await fetch(`${after.url}/settings`, { headers: { 'x-api-key': SECRETS.oldKey } });
-    t.equal(status, 401, 'the old one is nothing any more');
-    t.notMatch(errors.join('\n'), MARKS);
-    for (const { running } of [both, after]) {
-      running.child.kill('SIGTERM');
-      const { stdout, stderr } = await running.ended;
-      t.notMatch(stdout + stderr, MARKS);
-    }
-  },
-);

@@ -195,7 +195,9 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
 
   const programs = needsPrograms('prometheus-redis-exporter', 'docker-compose');
   t.test('every metric and every label that an alarm or a panel reads is there', programs, async (t) => {
-    const ofClickHouse = (await clickhouseNames(clickhouse.url)).map((name) => [name, new Set<string>()] as const);
+    const ofClickHouse = (await clickhouseNames(clickhouse.url)).map(
+      (name) => [name, new Set<string>()] as const,
+    );
     const ofOthers = labelsByName([served, flushed, await redisExporter(t, redis.url)].join('\n'));
     const there = new Map<string, ReadonlySet<string>>([...ofOthers, ...ofClickHouse]);
     const { rules } = alarms();

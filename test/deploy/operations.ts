@@ -9,7 +9,7 @@ import { freePort } from '../../bench/servers/ports.js';
 import { type Child, startChild } from '../../src/embedded/child.js';
 import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse.js';
 import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
-import { client, logLines } from '../cli/started.js';
+import { logLines, shopAt } from '../cli/started.js';
 import { MAIN, type Running, tempDir, until } from '../cli/wishmeter.js';
 import { type Part, programPart } from '../faults/service.js';
 import { forFetch } from '../harness/clickhouse.js';
@@ -98,7 +98,7 @@ async function openShop(t: Test) {
     );
   let [serve, flush] = [part('serve'), part('flush')];
   t.teardown(() => Promise.all([serve.stop(), flush.stop()]));
-  let shop = client('', KEY);
+  let shop = shopAt('', KEY);
   let visits = 0;
   const ask = async (query: string) => {
     const { origin, headers } = forFetch(clickhouse.url);
@@ -107,8 +107,8 @@ async function openShop(t: Test) {
   };
   const shown = () => ask('SELECT product_id FROM wishmeter.events ORDER BY product_id');
   return {
-    visit: (sessionId: string) => shop.visit(sessionId, 'red-shoe'),
-    count: (sessionId: string) => shop.count(sessionId, 'red-shoe'),
+    visit: (sessionId: string) => shop.visit({ sessionId }),
+    count: (sessionId: string) => shop.count({ sessionId }),
     shown,
     visitsShown: async () => Number(await ask('SELECT count() FROM wishmeter.visits')),
     flush: { start: () => flush.start(), stop: () => flush.stop() },
@@ -118,7 +118,7 @@ async function openShop(t: Test) {
       await startPatiently(flush);
       await startPatiently(serve);
       const line = logLines(runs.at(-1)?.stdout() ?? '').find(({ msg }) => msg === 'serving');
-      shop = client(`http://127.0.0.1:${line?.['port']}`, KEY);
+      shop = shopAt(`http://127.0.0.1:${line?.['port']}`, KEY);
     },
     stop: async () => {
       await serve.stop();
@@ -141,8 +141,8 @@ async function openShop(t: Test) {
     startDatabase,
     /** A visit of the one visitor, and an event of this name. */
     traffic: async (name: string) => {
-      t.equal((await shop.visit('ada', 'red-shoe')).status, 200);
-      t.equal((await shop.event('ada', 'add', { productId: name })).status, 200);
+      await shop.visit({ sessionId: 'ada' });
+      await shop.event({ sessionId: 'ada' }, 'add', { productId: name });
       visits++;
       return visits;
     },

@@ -4,11 +4,14 @@
 import type { Answer, Headers } from './app.js';
 
 type Json = Answer['json'];
-type Send = (method: string, path: string, body?: unknown, headers?: Headers) => Promise<Answer>;
+export type Send = (method: string, path: string, body?: unknown, headers?: Headers) => Promise<Answer>;
 
 export interface Shop {
   /** Counts a visit. */
-  visit(identity: object, productHandle?: string): Promise<{ readonly profileId: string; readonly count: number }>;
+  visit(
+    identity: object,
+    productHandle?: string,
+  ): Promise<{ readonly profileId: string; readonly count: number }>;
   count(identity: Readonly<Record<string, string>>, productHandle?: string): Promise<number>;
   reset(identity: object, productHandle?: string): Promise<Json>;
   /** Wishes for ITEM. @param changes of its fields */

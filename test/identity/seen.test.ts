@@ -45,17 +45,20 @@ t.test('a day ends for all of them, and where the clock was set back, too', asyn
   }
 });
 
-t.test('a guest who is met before something is done for it waits for replicas; one whose count is read does not', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const store = await Store.open({
-    ...{ name: 'test', timeoutMs: 1_000, keyPrefix: 'm', buckets: 16, eventShards: 1, onError: () => {} },
-    urls: [redis.url],
-    replicas: 1,
-  });
-  t.teardown(() => store.close());
-  const batch = store.batcher(meetFormat(store.keys, store.isCluster));
-  const guest = { name: 's:guest', own: '1.sGuest', dayS: '86400' };
-  t.equal(await batch.run({ ...guest, mayBeLost: true }), 0, 'unknown');
-  await t.rejects(batch.run({ ...guest, mayBeLost: false }), { code: 'unavailable' });
-});
+t.test(
+  'a guest who is met before something is done for it waits for replicas; one whose count is read does not',
+  async (t) => {
+    const redis = await startTestRedis();
+    t.teardown(() => redis.stop());
+    const store = await Store.open({
+      ...{ name: 'test', timeoutMs: 1_000, keyPrefix: 'm', buckets: 16, eventShards: 1, onError: () => {} },
+      urls: [redis.url],
+      replicas: 1,
+    });
+    t.teardown(() => store.close());
+    const batch = store.batcher(meetFormat(store.keys, store.isCluster));
+    const guest = { name: 's:guest', own: '1.sGuest', dayS: '86400' };
+    t.equal(await batch.run({ ...guest, mayBeLost: true }), 0, 'unknown');
+    await t.rejects(batch.run({ ...guest, mayBeLost: false }), { code: 'unavailable' });
+  },
+);

@@ -151,7 +151,9 @@ eachRedis(t, async (t, redis) => {
         if (page !== 2) return;
         // Large, so it may go on for longer than its request waits.
         for (let i = 0; i < 100; i++) {
-          const linked = await server.visitors.link({ customerId: 'c', sessionId: 's' }).catch(() => undefined);
+          const linked = await server.visitors
+            .link({ customerId: 'c', sessionId: 's' })
+            .catch(() => undefined);
           if (linked !== undefined) return;
         }
         throw new Error('the merge never ends');
