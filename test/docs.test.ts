@@ -30,7 +30,7 @@ t.test('README is a front door: fewer than 900 words', async (t) => {
 });
 
 t.test('what a document links to or names as a file is there', async (t) => {
-  const documents = ['.', 'docs', 'docs/shopify', 'deploy', 'bench'].flatMap((folder) =>
+  const documents = ['.', 'docs', 'docs/shopify', 'deploy', 'bench', 'test'].flatMap((folder) =>
     readdirSync(folder)
       .filter((name) => name.endsWith('.md'))
       .map((name) => join(folder, name)),

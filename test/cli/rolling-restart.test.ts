@@ -84,12 +84,14 @@ t.test('a signal in the moment in which it says that it serves stops it in order
   t.match(await ended, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' });
 });
 
-t.test(
-  'two on one port are restarted in turn, and clients that keep connections notice nothing',
-  async (t) => {
-    const port = await freePort();
+t.test('two on one port are restarted in turn, and kept connections notice nothing', async (t) => {
+  const port = await freePort();
   await restartUnderLoad(t, port, await startServes(t, [port, port]));
 });
+
+t.test('behind nginx, with deploy/nginx.conf', needsNginx(), async (t) => {
+  const port = await freePort();
+  await startServes(t, [port], { TRUST_PROXY: '1', RATE_LIMIT: '5' });
   const nginx = await startNginx(t, port);
 
   t.test('header lines with an empty name hide none of the others', async (t) => {
