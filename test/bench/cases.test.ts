@@ -110,15 +110,6 @@ t.test("what visitors' rights cost is shown, and held against its bounds", async
     'the shop, the sweep, the webhooks',
   );
   const shown = tables(results);
-  t.match(
-    shown,
-    '| a shop of 1,000,000 visitors erased, 20,000 signed in | 10,000,000 guests swept, 1,000,000 go |',
-  );
-  t.match(shown, "| before: Redis's longest pause, by its slowlog and latency monitor | 6.1 ms | 6.1 ms |");
-  t.match(
-    shown,
-    "| meanwhile: Redis's longest pause, by its slowlog and latency monitor | 5.1 ms | 4.9 ms |",
-  );
   t.match(shown, '| visits that were not answered well meanwhile | 2 of 20 | 2 of 20 |');
   t.match(shown, '| 1,000 profiles erased from 10,000,000 rows of ClickHouse | 12.0 s |');
 });

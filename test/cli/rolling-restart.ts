@@ -40,7 +40,7 @@ export async function restartUnderLoad(t: Test, port: number, parts: readonly Pa
   await load.expectExact(t);
 }
 
-const REST_MS = 2;
+const REST_MS = 10;
 
 interface UnderLoad {
   /** Resolves when that many more visits were answered. */

@@ -2,9 +2,11 @@
 // in errors, also where something fails. The real program, with secrets and visitors that can be searched for.
 
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
+import { putMigrated } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 import { processesOf } from './processes.js';
 import { logLines, started } from './started.js';
@@ -30,24 +32,10 @@ const keys = createKeys('wm');
 
 /** Every answer that is no success, as one text; asserts that each request had the status it should. */
 async function exercise(t: Test, url: string, key: string): Promise<string> {
-  const seen: string[] = [];
-  const call = async (path: string, status: number, headers: Record<string, string> = {}, body?: unknown) => {
-    const response = await fetch(url + path, {
-      // fetch would say that a text is text/plain.
-      headers: { 'content-type': 'application/json', ...headers },
-      ...(body === undefined
-        ? {}
-        : { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    });
-    t.equal(response.status, status, `${path} ${JSON.stringify(headers)}`);
-    const text = await response.text();
-    if (!response.ok) seen.push(text, JSON.stringify([...response.headers]));
-  };
   const good = { authorization: `Bearer ${key}` };
   const event = { identity: VISITOR, type: 'add', payload: { productId: 'PERSONAL' } };
-  await call('/event', 200, good, event);
-  await call('/event', 200, { 'x-api-key': key }, event);
-  const wrong: Record<string, string>[] = [
+  const strange = { ...VISITOR, email: 'PERSONAL', device: 'PERSONAL'.repeat(9) };
+  const wrong = [
     { authorization: `Bearer ${WRONG}` },
     { authorization: `Bearer ${key}${WRONG}` },
     { authorization: `Basic ${WRONG}` },
@@ -55,18 +43,30 @@ async function exercise(t: Test, url: string, key: string): Promise<string> {
     { 'x-api-key': SECRETS.shopify },
     { 'x-api-key': SECRETS.metrics },
   ];
-  for (const headers of wrong) await call('/event', 401, headers, event);
-  await call(`/product/visit?key=${WRONG}`, 401, {}, { identity: VISITOR, productHandle: 'x' });
-  await call(`/item/list?signature=${WRONG}`, 401, {}, { identity: VISITOR });
-  await call('/webhook/purchase', 401, { 'x-shopify-hmac-sha256': WRONG }, { email: VISITOR.email });
-  await call('/metrics', 401, { authorization: `Bearer ${WRONG}` });
-  await call('/event', 400, good, `{"identity":{"sessionId":"${VISITOR.sessionId}"`);
-  await call('/event', 400, good, { ...event, type: VISITOR.email });
-  await call('/event', 400, good, {
-    ...event,
-    identity: { ...VISITOR, email: 'PERSONAL', device: 'PERSONAL'.repeat(9) },
-  });
-  await call(`/PERSONAL/${WRONG}`, 404, good);
+  const calls: [path: string, status: number, headers?: object, body?: unknown][] = [
+    ['/event', 200, good, event],
+    ['/event', 200, { 'x-api-key': key }, event],
+    ...wrong.map((headers) => ['/event', 401, headers, event] as [string, number, object, unknown]),
+    [`/product/visit?key=${WRONG}`, 401, {}, { identity: VISITOR, productHandle: 'x' }],
+    [`/item/list?signature=${WRONG}`, 401, {}, { identity: VISITOR }],
+    ['/webhook/purchase', 401, { 'x-shopify-hmac-sha256': WRONG }, { email: VISITOR.email }],
+    ['/metrics', 401, { authorization: `Bearer ${WRONG}` }],
+    ['/event', 400, good, `{"identity":{"sessionId":"${VISITOR.sessionId}"`],
+    ['/event', 400, good, { ...event, type: VISITOR.email }],
+    ['/event', 400, good, { ...event, identity: strange }],
+    [`/PERSONAL/${WRONG}`, 404, good],
+  ];
+  const seen: string[] = [];
+  for (const [path, status, headers, body] of calls) {
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    const response = await fetch(url + path, {
+      headers: { 'content-type': 'application/json', ...headers },
+      ...(text === undefined ? {} : { method: 'POST', body: text }),
+    });
+    t.equal(response.status, status, `${path} ${JSON.stringify(headers)}`);
+    const answer = await response.text();
+    if (!response.ok) seen.push(answer, JSON.stringify([...response.headers]));
+  }
   return seen.join('\n');
 }
 
@@ -78,6 +78,7 @@ const metricsOf = async (url: string) => {
 t.test('no key and no visitor is in output, titles, metrics or errors', async (t) => {
   const [redis, dir] = await Promise.all([startTestRedis(), tempDir(t)]);
   t.teardown(() => redis.stop());
+  await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
   const client = new Redis(`${redis.dir}/redis.sock`);
   client.on('error', () => {}); // its server is killed, too
   t.teardown(() => client.disconnect());

@@ -93,15 +93,6 @@ t.test('a database that is newer is left alone, and events wait', async (t) => {
   await until('the event came', async () => (await stored()) === `${EVENTS + 1}\t${EVENTS + 1}`);
 });
 
-t.test('serve and flush end with 0 on SIGTERM', async (t) => {
-  const flushing = runWishmeter(t, { args: ['flush'], env });
-  await until('it flushes', () => flushing.stdout().includes('"flushing"'));
-  for (const { child, ended } of [...runs, flushing]) {
-    child.kill('SIGTERM');
-    t.match(await ended, { code: 0, signal: null, stderr: '' });
-  }
-});
-
 t.test('a migration that ClickHouse does not answer is one sentence', async (t) => {
   const env = { CLICKHOUSE_URL: 'http://127.0.0.1:1' };
   const { code, stderr } = await wishmeter({ args: ['migrate'], env });

@@ -1,7 +1,6 @@
 // The parts of `start` on their own: the folder's lock, its key and the ports, before anything runs; and the order of a
 // shutdown, under a clock that moves only when the test says so.
 
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, chown, link, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
@@ -65,26 +64,6 @@ async function leaveSocket(path: string): Promise<void> {
   await link(`${path}.live`, path);
   await new Promise((done) => server.close(done));
 }
-
-t.test('a lock whose owner was killed blocks no other process', async (t) => {
-  const dir = await tempDir(t);
-  const module = new URL('../../src/commands/start/lock.js', import.meta.url);
-  const code = `import { lockFolder } from '${module}';
-    await lockFolder(${JSON.stringify(dir)}, process.pid);
-    console.log('locked'); setInterval(() => {}, 1000);`;
-  const owner = spawn(process.execPath, ['--input-type=module', '-e', code], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  await once(owner.stdout, 'data');
-  await t.rejects(lockFolder(dir, 1), { message: new RegExp(`pid ${owner.pid}\\b`) });
-  owner.kill('SIGKILL');
-  await once(owner, 'exit');
-  const [left = ''] = await readdir(dir);
-  t.ok((await stat(join(dir, left))).isSocket(), 'its socket is still there');
-  const lock = await lockFolder(dir, 1);
-  await lock.release();
-  t.same(await readdir(dir), [], 'and then it is gone');
-});
 
 t.test('a folder that may not be written, or not be made, is refused in a sentence', async (t) => {
   const dir = await tempDir(t);

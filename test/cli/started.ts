@@ -2,11 +2,12 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
 import { MOST_PATIENT_MS } from '../faults/service.js';
 import { forFetch } from '../harness/clickhouse.js';
 import { type Send, type Shop, shopClient } from '../harness/shop.js';
-import { processesOf } from './processes.js';
+import { type Process, processesOf } from './processes.js';
 import { type Ended, type Running, spawnWishmeter, until } from './wishmeter.js';
 
 /** The line that `start` logs when it is ready. */
@@ -67,10 +68,17 @@ export async function started(t: Teardown, dir: string, env: NodeJS.ProcessEnv =
   return { ...(line as unknown as ReadyLine), running, dir, stop };
 }
 
+/** A look at all of /proc, and a rest: it takes as much CPU as a process that starts. */
+async function looked(dir: string): Promise<Process[]> {
+  const processes = await processesOf(dir);
+  await sleep(100);
+  return processes;
+}
+
 /** Waits until no process of this folder lives. @throws where one stays */
 export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void> {
   try {
-    await until(`nothing of ${dir} is left`, async () => (await processesOf(dir)).length === 0, withinMs);
+    await until(`nothing of ${dir} is left`, async () => (await looked(dir)).length === 0, withinMs);
   } catch {
     throw new Error(`left of ${dir} after ${withinMs} ms: ${JSON.stringify(await processesOf(dir))}`);
   }
@@ -79,7 +87,7 @@ export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void>
 /** Kills all children with this title and waits for as many others in their place. */
 export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void> {
   const living = async () => {
-    const all = await processesOf(dir);
+    const all = await looked(dir);
     return all.filter((process) => title.test(process.title)).map(({ pid }) => pid);
   };
   const before = await until(`${title} is there`, async () => {

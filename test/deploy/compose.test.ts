@@ -9,13 +9,11 @@ import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { SETTINGS } from '../../src/config.js';
-import { startChild } from '../../src/embedded/child.js';
-import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
 import { restartUnderLoad, startServes } from '../cli/rolling-restart.js';
 import { tempDir, until } from '../cli/wishmeter.js';
 import { needsPrograms } from '../harness/needs.js';
-import { check, DEPLOY, parseYaml } from './programs.js';
+import { check, DEPLOY, parseYaml, startRedisServer } from './programs.js';
 
 const ENV_EXAMPLE = readFileSync(join(DEPLOY, 'compose.env.example'), 'utf8');
 const PREDEFINED = new Set(['COMPOSE_PROJECT_NAME', 'SHOP_URL']);
@@ -131,15 +129,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
       const dir = join(await tempDir(t), name);
       await mkdir(dir);
       const port = await freePort();
-      const own = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--loglevel', 'warning'];
-      const args = [...command.slice(1).map(change), ...own];
-      const child = await startChild({
-        name,
-        command: () => ({ file: findRedis(), args }),
-        ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
-        output: 'tail',
-        restart: false,
-      });
+      const child = await startRedisServer(dir, port, command.slice(1).map(change));
       const client = new Redis({ port, host: '127.0.0.1' });
       t.teardown(async () => {
         client.disconnect();

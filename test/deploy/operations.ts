@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { type Child, startChild } from '../../src/embedded/child.js';
+import type { Child } from '../../src/embedded/child.js';
 import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse.js';
-import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
 import { logLines, shopAt } from '../cli/started.js';
 import { MAIN, type Running, tempDir, until } from '../cli/wishmeter.js';
 import { type Part, programPart } from '../faults/service.js';
 import { forFetch } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
+import { startRedisServer } from './programs.js';
 
 const DOCUMENT = new URL('../../../docs/operations.md', import.meta.url);
 const KEY = 'sk_a-key-for-this-test';
@@ -64,13 +64,7 @@ async function openShop(t: Test) {
   const startDatabase = {
     redis: async () => {
       redisPort = await freePort();
-      const args = ['--port', String(redisPort), '--bind', '127.0.0.1', '--appendonly', 'yes', '--save', ''];
-      redis = await startChild({
-        name: 'Redis',
-        command: () => ({ file: findRedis(), args, cwd: folders.redis }),
-        ready: (_child, ended) => untilLoaded({ port: redisPort, host: '127.0.0.1' }, ended),
-        output: 'tail',
-      });
+      redis = await startRedisServer(folders.redis, redisPort, ['--appendonly', 'yes', '--save', '']);
     },
     clickhouse: async () => {
       clickhouse = await startClickHouse({ dir: folders.clickhouse });

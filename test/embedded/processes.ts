@@ -15,7 +15,7 @@ export interface Started {
  * @param setting a server's folder, or the program's stopMs
  */
 export async function startParent(
-  what: 'redis' | 'clickhouse' | 'stubborn',
+  what: 'clickhouse' | 'stubborn',
   setting: string,
 ): Promise<Started & { readonly parent: ChildProcess }> {
   const parent = fork(new URL('./parent.js', import.meta.url), [what, setting], { execArgv: [] });

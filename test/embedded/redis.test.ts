@@ -8,9 +8,9 @@ import type { Redis } from 'ioredis';
 import t from 'tap';
 import { embeddedRedisUrl, startRedis } from '../../src/embedded/redis.js';
 import { connectRedis } from '../../src/redis/client.js';
-import { startTestCluster, startTestRedis } from '../harness/redis.js';
+import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
-import { groupIsAlive, kill9, outsideAddress, startParent } from './processes.js';
+import { outsideAddress } from './processes.js';
 
 type Started = Awaited<ReturnType<typeof startRedis>>;
 
@@ -149,34 +149,4 @@ t.test('data that cannot be loaded fails the start with the first words of Redis
   await mkdir(join(files, 'appendonly.aof.manifest'), { recursive: true });
   const message = /^Redis did not start: exit code 1: .*manifest/s;
   await t.rejects(startRedis({ dir }), { name: 'StartupError', message });
-});
-
-t.test(
-  'kill -9 of the parent leaves nothing running, and the next start takes the folder at once',
-  async (t) => {
-    const dir = freshDir();
-    const { parent, pid, url } = await startParent('redis', dir);
-    await ask(url, 'SET', 'k', 'kept');
-    await kill9(parent);
-    const next = await startRedis({ dir });
-    t.equal(await ask(next.url, 'GET', 'k'), 'kept');
-    await until('it is gone', () => !groupIsAlive(pid));
-    await next.stop();
-  },
-);
-
-t.test('the test cluster has keys on three masters, and stops completely', async (t) => {
-  const cluster = await startTestCluster();
-  const client = await connect(cluster.urls);
-  await Promise.all(Array.from({ length: 60 }, (_, i) => client.set(`k${i}`, String(i))));
-  const sizes = (await Promise.all(cluster.urls.map((url) => ask(url, 'DBSIZE')))) as number[];
-  t.equal(
-    sizes.reduce((a, b) => a + b),
-    60,
-  );
-  t.notOk(sizes.includes(0));
-  client.disconnect();
-  const pids = [...cluster.pids];
-  await cluster.stop();
-  await until('none is left', () => pids.every((pid) => pid !== undefined && !groupIsAlive(pid)));
 });
