@@ -66,7 +66,7 @@ async function madeWith(t: Test, version: string, glibc = '2.41') {
 }
 
 t.test(
-  'a Node that has no binary is refused before anything is installed',
+  'a Node without a binary is refused before anything is installed',
   needsPrograms('make'),
   async (t) => {
     const refused: readonly (readonly [version: string, glibc: string, sentence: RegExp])[] = [
@@ -116,36 +116,32 @@ t.test('test-redis runs the tests with the server that it is given, and without 
     t.match(run(server), { status: 2, stdout: '', stderr: /^SERVER must be the path/ }, server);
 });
 
-t.test(
-  'a release needs a clean tree, a section in the changelog and a new version',
-  needsPrograms('git'),
-  async (t) => {
-    const dir = await folder(t);
-    const git = (...args: readonly string[]) => {
-      const who = ['-c', 'user.name=t', '-c', 'user.email=t@t.example'];
-      const { status, stderr } = spawnSync('git', [...who, ...args], { cwd: dir, encoding: 'utf8' });
-      if (status !== 0) throw new Error(stderr);
-    };
-    const release = () => {
-      const env = { ...process.env, DRY: '1' };
-      return spawnSync(join(dir, '.ci/release'), { env, encoding: 'utf8' });
-    };
-    await cp(join(ROOT, '.ci'), join(dir, '.ci'), { recursive: true });
-    await writeFile(join(dir, 'package.json'), '{"version":"7.0.0"}');
-    await writeFile(join(dir, 'CHANGELOG.md'), '## Unreleased\n\n## 7.0.0-beta\n');
-    git('init', '--quiet');
-    git('add', '.');
-    git('commit', '--quiet', '-m', 'a');
+t.test('a release needs a clean tree, a changelog and a new version', needsPrograms('git'), async (t) => {
+  const dir = await folder(t);
+  const git = (...args: readonly string[]) => {
+    const who = ['-c', 'user.name=t', '-c', 'user.email=t@t.example'];
+    const { status, stderr } = spawnSync('git', [...who, ...args], { cwd: dir, encoding: 'utf8' });
+    if (status !== 0) throw new Error(stderr);
+  };
+  const release = () => {
+    const env = { ...process.env, DRY: '1' };
+    return spawnSync(join(dir, '.ci/release'), { env, encoding: 'utf8' });
+  };
+  await cp(join(ROOT, '.ci'), join(dir, '.ci'), { recursive: true });
+  await writeFile(join(dir, 'package.json'), '{"version":"7.0.0"}');
+  await writeFile(join(dir, 'CHANGELOG.md'), '## Unreleased\n\n## 7.0.0-beta\n');
+  git('init', '--quiet');
+  git('add', '.');
+  git('commit', '--quiet', '-m', 'a');
 
-    t.match(release(), { status: 1, stderr: 'CHANGELOG.md has no section "## 7.0.0"' });
-    await writeFile(join(dir, 'CHANGELOG.md'), '## Unreleased\n\n## 7.0.0\n');
-    t.match(release(), { status: 1, stderr: 'not committed' });
-    git('commit', '--quiet', '-a', '-m', 'b');
-    t.match(release(), { status: 0, stdout: 'Releasing v7.0.0\n' });
-    git('tag', '-a', 'v7.0.0', '-m', 'c');
-    t.match(release(), { status: 1, stderr: 'v7.0.0 is there already' });
-  },
-);
+  t.match(release(), { status: 1, stderr: 'CHANGELOG.md has no section "## 7.0.0"' });
+  await writeFile(join(dir, 'CHANGELOG.md'), '## Unreleased\n\n## 7.0.0\n');
+  t.match(release(), { status: 1, stderr: 'not committed' });
+  git('commit', '--quiet', '-a', '-m', 'b');
+  t.match(release(), { status: 0, stdout: 'Releasing v7.0.0\n' });
+  git('tag', '-a', 'v7.0.0', '-m', 'c');
+  t.match(release(), { status: 1, stderr: 'v7.0.0 is there already' });
+});
 
 t.test('the version of package.json is in the changelog', async (t) => {
   const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));

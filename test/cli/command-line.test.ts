@@ -15,30 +15,27 @@ t.test('--version prints the version of package.json', async (t) => {
   t.match(await wishmeter({ args: ['--version'] }), { code: 0, stdout: `${version}\n`, stderr: '' });
 });
 
-t.test(
-  '--help of a command says what it does, what it reads, and an example, and starts nothing',
-  async (t) => {
-    for (const [name, { about, settings, example }] of Object.entries(COMMAND_LINES)) {
-      const text = helpOf(name as CommandName);
-      t.ok(text.startsWith(`Usage: wishmeter ${name}`));
-      for (const part of [about, example]) t.ok(text.includes(part), part);
-      t.same(
-        [...text.matchAll(/^ {2}([A-Z_]+) {2}/gm)].map(([, setting]) => setting),
-        ALL_SETTINGS.filter((setting) => settings.some((listed) => listed === setting)),
-      );
-    }
-    // Settings that nothing could start with: they are not even read.
-    const env = { PORT: 'none', DATA_DIR: '/dev/null/none' };
-    for (const args of [
-      ['start', '-h'],
-      ['help', 'start'],
-      ['start', '--help'],
-    ]) {
-      const told = await wishmeter({ args, env });
-      t.match(told, { code: 0, stdout: helpOf('start').trim(), stderr: '' }, args.join(' '));
-    }
-  },
-);
+t.test('--help of a command says what it does and reads, and starts nothing', async (t) => {
+  for (const [name, { about, settings, example }] of Object.entries(COMMAND_LINES)) {
+    const text = helpOf(name as CommandName);
+    t.ok(text.startsWith(`Usage: wishmeter ${name}`));
+    for (const part of [about, example]) t.ok(text.includes(part), part);
+    t.same(
+      [...text.matchAll(/^ {2}([A-Z_]+) {2}/gm)].map(([, setting]) => setting),
+      ALL_SETTINGS.filter((setting) => settings.some((listed) => listed === setting)),
+    );
+  }
+  // Settings that nothing could start with: they are not even read.
+  const env = { PORT: 'none', DATA_DIR: '/dev/null/none' };
+  for (const args of [
+    ['start', '-h'],
+    ['help', 'start'],
+    ['start', '--help'],
+  ]) {
+    const told = await wishmeter({ args, env });
+    t.match(told, { code: 0, stdout: helpOf('start').trim(), stderr: '' }, args.join(' '));
+  }
+});
 
 t.test('help names every command and every setting', async (t) => {
   const { code, stdout } = await wishmeter({ args: ['help'] });
@@ -106,28 +103,25 @@ t.test('a command without the database that it needs says which setting names it
   }
 });
 
-t.test(
-  'a Node or a glibc without a binary, and one too old, is one sentence that says what to use',
-  async (t) => {
-    const missing = 'uWebSockets\\.js has no binary [^\\n]+: use Node 24 [^\\n]+, or Node 20 or 22';
-    const oldGlibc = 'uWebSockets\\.js needs glibc 2\\.38 [^\\n]+ is older: use Node 20 or 22';
-    const version = (name: string, value: string) =>
-      `Object.defineProperty(process.versions, '${name}', { value: '${value}' })`;
-    const dlopen = `process.dlopen = (_, file) => {
+t.test('a Node or a glibc that will not do is one sentence that says what to use', async (t) => {
+  const missing = 'uWebSockets\\.js has no binary [^\\n]+: use Node 24 [^\\n]+, or Node 20 or 22';
+  const oldGlibc = 'uWebSockets\\.js needs glibc 2\\.38 [^\\n]+ is older: use Node 20 or 22';
+  const version = (name: string, value: string) =>
+    `Object.defineProperty(process.versions, '${name}', { value: '${value}' })`;
+  const dlopen = `process.dlopen = (_, file) => {
     throw new Error("/lib/libc.so.6: version \`GLIBC_2.38' not found (required by " + file + ")");
   }`;
-    for (const [code, sentence] of [
-      [version('modules', '999'), missing],
-      [dlopen, oldGlibc],
-      [version('node', '20.11.9'), 'Node 20\\.12 or newer is needed; this is 20\\.11\\.9'],
-    ] as const) {
-      const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(code)}`;
-      const env = { REDIS_URL: 'redis://127.0.0.1:1', PORT: '0', NODE_OPTIONS };
-      const stderr = new RegExp(`^wishmeter: ${sentence}\\.\\n$`);
-      t.match(await wishmeter({ args: ['serve'], env }), { code: 1, stderr }, sentence);
-    }
-  },
-);
+  for (const [code, sentence] of [
+    [version('modules', '999'), missing],
+    [dlopen, oldGlibc],
+    [version('node', '20.11.9'), 'Node 20\\.12 or newer is needed; this is 20\\.11\\.9'],
+  ] as const) {
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(code)}`;
+    const env = { REDIS_URL: 'redis://127.0.0.1:1', PORT: '0', NODE_OPTIONS };
+    const stderr = new RegExp(`^wishmeter: ${sentence}\\.\\n$`);
+    t.match(await wishmeter({ args: ['serve'], env }), { code: 1, stderr }, sentence);
+  }
+});
 
 t.test('where the package has only the newer uWebSockets.js, the sentence says what to install', (t) => {
   const missing = "Cannot find package 'uWebSockets.js' imported from x";

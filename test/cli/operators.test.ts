@@ -51,57 +51,54 @@ async function run(env: Readonly<Record<string, string>>, name: keyof typeof COM
   }
 }
 
-t.test(
-  'dead letters of all shards ever used are listed, put back or dropped, by their ids or all',
-  async (t) => {
-    const keys = createKeys('wm');
-    const server = await startTestRedis();
-    t.teardown(() => server.stop());
-    const redis = new Redis(`${server.dir}/redis.sock`);
-    t.teardown(() => redis.disconnect());
-    const env = { REDIS_URL: server.url };
-    const ask = (...args: string[]) => run(env, 'dead', ...args);
-    const refuse = (shard: number, line: string) => {
-      const fields = { code: '117', reason: 'r', time: '1700000000000', line };
-      return redis.xadd(keys.eventsDead(shard), '*', ...Object.entries(fields).flat());
-    };
+t.test('dead letters of every shard are listed, put back or dropped', async (t) => {
+  const keys = createKeys('wm');
+  const server = await startTestRedis();
+  t.teardown(() => server.stop());
+  const redis = new Redis(`${server.dir}/redis.sock`);
+  t.teardown(() => redis.disconnect());
+  const env = { REDIS_URL: server.url };
+  const ask = (...args: string[]) => run(env, 'dead', ...args);
+  const refuse = (shard: number, line: string) => {
+    const fields = { code: '117', reason: 'r', time: '1700000000000', line };
+    return redis.xadd(keys.eventsDead(shard), '*', ...Object.entries(fields).flat());
+  };
 
-    t.match(await run(env, 'erase', '--session', 's'), { code: 1, stderr: /no data of wishmeter/ });
-    t.match(await ask(), { code: 0, stdout: '', stderr: '' }, 'where nothing ever ran');
-    t.same(await allKeys(server, 'wm'), [], 'nothing is made');
-    // Shards of a time when EVENT_SHARDS was 2; now it is 1.
-    await openDeployment(redis, keys, { buckets: 16, eventShards: 2 });
-    const a = await refuse(0, '{"a":1}');
-    const b = await refuse(1, '{"b":1}');
-    const c = await refuse(1, '{"c":1}');
-    const letters = [
-      { id: `0/${a}`, line: '{"a":1}' },
-      { id: `1/${b}`, line: '{"b":1}' },
-      { id: `1/${c}`, line: '{"c":1}' },
-    ];
-    t.same(
-      linesOf((await ask('list')).stdout),
-      letters.map((letter) => ({ ...letter, time: '2023-11-14T22:13:20.000Z', code: 117, reason: 'r' })),
-    );
+  t.match(await run(env, 'erase', '--session', 's'), { code: 1, stderr: /no data of wishmeter/ });
+  t.match(await ask(), { code: 0, stdout: '', stderr: '' }, 'where nothing ever ran');
+  t.same(await allKeys(server, 'wm'), [], 'nothing is made');
+  // Shards of a time when EVENT_SHARDS was 2; now it is 1.
+  await openDeployment(redis, keys, { buckets: 16, eventShards: 2 });
+  const a = await refuse(0, '{"a":1}');
+  const b = await refuse(1, '{"b":1}');
+  const c = await refuse(1, '{"c":1}');
+  const letters = [
+    { id: `0/${a}`, line: '{"a":1}' },
+    { id: `1/${b}`, line: '{"b":1}' },
+    { id: `1/${c}`, line: '{"c":1}' },
+  ];
+  t.same(
+    linesOf((await ask('list')).stdout),
+    letters.map((letter) => ({ ...letter, time: '2023-11-14T22:13:20.000Z', code: 117, reason: 'r' })),
+  );
 
-    t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '1 dropped\n' });
-    t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '0 dropped\n' });
-    for (const args of [['retry'], ['drop'], ['drop', '--all', '0/1-1'], ['drop', '0/1-1', 'x'], ['bury']])
-      t.match(await ask(...args), { code: 2, stdout: '' }, args.join(' '));
-    t.match(await ask('retry', '--all'), { code: 0, stdout: '2 put back\n' });
-    t.equal((await ask('list')).stdout, '');
-    for (const shard of [0, 1]) t.equal(await redis.xlen(keys.events(shard)), 1);
+  t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '1 dropped\n' });
+  t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '0 dropped\n' });
+  for (const args of [['retry'], ['drop'], ['drop', '--all', '0/1-1'], ['drop', '0/1-1', 'x'], ['bury']])
+    t.match(await ask(...args), { code: 2, stdout: '' }, args.join(' '));
+  t.match(await ask('retry', '--all'), { code: 0, stdout: '2 put back\n' });
+  t.equal((await ask('list')).stdout, '');
+  for (const shard of [0, 1]) t.equal(await redis.xlen(keys.events(shard)), 1);
 
-    for (let i = 0; i < 64; i++) await refuse(0, JSON.stringify({ payload: 'x'.repeat(16_384) }));
-    const { child, ended } = spawnWishmeter({ args: ['dead', 'list'], env });
-    child.stdout?.once('data', () => child.stdout?.destroy());
-    t.match(
-      await ended,
-      { code: 0, signal: null, stderr: '' },
-      'a reader that closes the pipe early is no error',
-    );
-  },
-);
+  for (let i = 0; i < 64; i++) await refuse(0, JSON.stringify({ payload: 'x'.repeat(16_384) }));
+  const { child, ended } = spawnWishmeter({ args: ['dead', 'list'], env });
+  child.stdout?.once('data', () => child.stdout?.destroy());
+  t.match(
+    await ended,
+    { code: 0, signal: null, stderr: '' },
+    'a reader that closes the pipe early is no error',
+  );
+});
 
 t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
   const redis = await startTestCluster();

@@ -21,46 +21,39 @@ const ASKED = [
   ['HEAD', '/healthz', ''],
 ] as const;
 
-t.test(
-  'one that drains is not ready and goes on; then it takes no connection and closes those it has',
-  async (t) => {
-    const port = await freePort();
-    const drainMs = 1_500;
-    const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
-    const serving = runWishmeter(t, { args: ['serve'], env });
-    await until('it serves', () => serving.stdout().includes('"serving"'));
-    const agent = keptConnection(t);
-    t.match(await ask(port, agent, 'GET', '/readyz'), { status: 200, connection: undefined });
-    const kept = ASKED.map((asked) => ({ asked, agent: keptConnection(t) }));
+t.test('one that drains is not ready and serves on; then it closes its connections', async (t) => {
+  const port = await freePort();
+  const drainMs = 1_500;
+  const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
+  const serving = runWishmeter(t, { args: ['serve'], env });
+  await until('it serves', () => serving.stdout().includes('"serving"'));
+  const agent = keptConnection(t);
+  t.match(await ask(port, agent, 'GET', '/readyz'), { status: 200, connection: undefined });
+  const kept = ASKED.map((asked) => ({ asked, agent: keptConnection(t) }));
 
-    const told = performance.now();
-    serving.child.kill('SIGTERM');
-    const unready = await until('it is not ready, and still answers', async () => {
-      const answer = await ask(port, agent, 'GET', '/readyz');
-      return answer.status === 503 && answer;
-    });
-    t.match(unready, { connection: undefined, body: /^\{"error":"Not ready: the process is stopping\."/ });
-    t.equal(
-      (await ask(port, undefined, 'POST', '/product/visit', VISIT)).status,
-      200,
-      'it takes connections',
-    );
-    const last = await Promise.all(
-      kept.map(async ({ asked: [method, path, body], agent }) => {
-        let answer: Awaited<ReturnType<typeof ask>>;
-        do answer = await ask(port, agent, method, path, body);
-        while (answer.connection === undefined);
-        return { name: `${method} ${path}`, connection: answer.connection, ms: performance.now() - told };
-      }),
-    );
-    for (const { name, connection, ms } of last) {
-      t.equal(connection, 'close', name);
-      t.ok(ms >= drainMs, `${name} kept its connection until then`);
-    }
-    await t.rejects(ask(port, undefined, 'GET', '/healthz'), { code: 'ECONNREFUSED' });
-    t.match(await serving.ended, { code: 0, stderr: '' });
-  },
-);
+  const told = performance.now();
+  serving.child.kill('SIGTERM');
+  const unready = await until('it is not ready, and still answers', async () => {
+    const answer = await ask(port, agent, 'GET', '/readyz');
+    return answer.status === 503 && answer;
+  });
+  t.match(unready, { connection: undefined, body: /^\{"error":"Not ready: the process is stopping\."/ });
+  t.equal((await ask(port, undefined, 'POST', '/product/visit', VISIT)).status, 200, 'it takes connections');
+  const last = await Promise.all(
+    kept.map(async ({ asked: [method, path, body], agent }) => {
+      let answer: Awaited<ReturnType<typeof ask>>;
+      do answer = await ask(port, agent, method, path, body);
+      while (answer.connection === undefined);
+      return { name: `${method} ${path}`, connection: answer.connection, ms: performance.now() - told };
+    }),
+  );
+  for (const { name, connection, ms } of last) {
+    t.equal(connection, 'close', name);
+    t.ok(ms >= drainMs, `${name} kept its connection until then`);
+  }
+  await t.rejects(ask(port, undefined, 'GET', '/healthz'), { code: 'ECONNREFUSED' });
+  t.match(await serving.ended, { code: 0, stderr: '' });
+});
 
 function keptConnection(t: Test): Agent {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });

@@ -17,16 +17,13 @@ t.test('sql', async (t) => {
   const sql = (args: string[], stdin?: string) =>
     wishmeter({ args: ['sql', ...args], env, ...(stdin === undefined ? {} : { stdin }) });
 
-  t.test(
-    'a pipe gets tab-separated values under a header, or the format asked for, that of the query first',
-    async (t) => {
-      const told = await sql(["SELECT number AS n, 'é☃' AS s FROM numbers(2)"]);
-      t.match(told, { code: 0, stdout: 'n\ts\n0\té☃\n1\té☃\n', stderr: '' });
-      t.equal((await sql(['--format', 'JSONEachRow', 'SELECT 1 AS n'])).stdout, '{"n":1}\n');
-      t.equal((await sql(['-f', 'JSONEachRow', 'SELECT 1 AS n FORMAT CSV'])).stdout, '1\n');
-      t.equal((await sql([], 'SELECT 7 AS n\n')).stdout, 'n\n7\n', 'the query comes from stdin');
-    },
-  );
+  t.test('a pipe gets tab-separated values under a header, or the format asked for', async (t) => {
+    const told = await sql(["SELECT number AS n, 'é☃' AS s FROM numbers(2)"]);
+    t.match(told, { code: 0, stdout: 'n\ts\n0\té☃\n1\té☃\n', stderr: '' });
+    t.equal((await sql(['--format', 'JSONEachRow', 'SELECT 1 AS n'])).stdout, '{"n":1}\n');
+    t.equal((await sql(['-f', 'JSONEachRow', 'SELECT 1 AS n FORMAT CSV'])).stdout, '1\n');
+    t.equal((await sql([], 'SELECT 7 AS n\n')).stdout, 'n\n7\n', 'the query comes from stdin');
+  });
 
   t.test("an error is one line with ClickHouse's text, exit code 1", async (t) => {
     const { code, stdout, stderr } = await sql(['SELECT nothing_like_it\nFROM nowhere']);
@@ -71,7 +68,7 @@ t.test('sql', async (t) => {
   });
 
   t.test(
-    'a terminal is shown escape sequences and does not get them; a pipe gets the bytes',
+    'a terminal shows escape sequences as text; a pipe gets the bytes',
     needsPrograms('script'),
     async (t) => {
       const query = "SELECT unhex('1B5D303B7077C29B6DE280AE7F07') AS s FORMAT TSVRaw";
@@ -86,38 +83,35 @@ t.test('sql', async (t) => {
     },
   );
 
-  t.test(
-    'the embedded one is asked as its analyst; --write is the service, by the password in its folder',
-    async (t) => {
-      const env = {
-        DATA_DIR: dir,
-        CLICKHOUSE_PORT: new URL(clickhouse.url).port,
-        CLICKHOUSE_DATABASE: 'default',
-      };
-      const own = (...args: string[]) => wishmeter({ args: ['sql', ...args], env });
-      const create = 'CREATE TABLE seen (a UInt8) ENGINE = Memory';
-      t.match(await own(create), { code: 1, stderr: /ACCESS_DENIED/ });
-      t.match(await own('--write', create), { code: 0 });
-      t.match(await own('--write', 'INSERT INTO seen VALUES (7)'), { code: 0 });
-      t.match(await own('INSERT INTO seen VALUES (8)'), { code: 1, stderr: /ACCESS_DENIED/ });
-      t.equal((await own('SELECT a FROM seen')).stdout, 'a\n7\n');
-      for (const CLICKHOUSE_PORT of ['0', '1']) {
-        const read = { args: ['sql', 'SELECT a FROM seen'], env: { ...env, CLICKHOUSE_PORT } };
-        t.equal((await wishmeter(read)).stdout, 'a\n7\n', 'the port of the one that runs comes first');
-      }
-      const late = await own("SELECT throwIf(number = 299999, 'too late') FROM numbers(300000)");
-      t.match(late, { code: 1, stdout: /\n0\n0\n/, stderr: /^wishmeter: Code: 395\. .*too late[^\n]*\n$/ });
-      t.match(await wishmeter({ args: ['migrate'], env: { ...env, CLICKHOUSE_DATABASE: 'shop' } }), {
-        code: 0,
-        stdout: /001_events/,
-      });
-      const elsewhere = { ...env, DATA_DIR: await tempDir(t) };
-      t.match(await wishmeter({ args: ['sql', '--write', 'SELECT 1'], env: elsewhere }), {
-        code: 1,
-        stderr: /There is no password in .*DATA_DIR/,
-      });
-    },
-  );
+  t.test('the embedded one is asked as its analyst; --write is the service', async (t) => {
+    const env = {
+      DATA_DIR: dir,
+      CLICKHOUSE_PORT: new URL(clickhouse.url).port,
+      CLICKHOUSE_DATABASE: 'default',
+    };
+    const own = (...args: string[]) => wishmeter({ args: ['sql', ...args], env });
+    const create = 'CREATE TABLE seen (a UInt8) ENGINE = Memory';
+    t.match(await own(create), { code: 1, stderr: /ACCESS_DENIED/ });
+    t.match(await own('--write', create), { code: 0 });
+    t.match(await own('--write', 'INSERT INTO seen VALUES (7)'), { code: 0 });
+    t.match(await own('INSERT INTO seen VALUES (8)'), { code: 1, stderr: /ACCESS_DENIED/ });
+    t.equal((await own('SELECT a FROM seen')).stdout, 'a\n7\n');
+    for (const CLICKHOUSE_PORT of ['0', '1']) {
+      const read = { args: ['sql', 'SELECT a FROM seen'], env: { ...env, CLICKHOUSE_PORT } };
+      t.equal((await wishmeter(read)).stdout, 'a\n7\n', 'the port of the one that runs comes first');
+    }
+    const late = await own("SELECT throwIf(number = 299999, 'too late') FROM numbers(300000)");
+    t.match(late, { code: 1, stdout: /\n0\n0\n/, stderr: /^wishmeter: Code: 395\. .*too late[^\n]*\n$/ });
+    t.match(await wishmeter({ args: ['migrate'], env: { ...env, CLICKHOUSE_DATABASE: 'shop' } }), {
+      code: 0,
+      stdout: /001_events/,
+    });
+    const elsewhere = { ...env, DATA_DIR: await tempDir(t) };
+    t.match(await wishmeter({ args: ['sql', '--write', 'SELECT 1'], env: elsewhere }), {
+      code: 1,
+      stderr: /There is no password in .*DATA_DIR/,
+    });
+  });
 });
 
 t.test('a ClickHouse that is not there is one sentence', async (t) => {

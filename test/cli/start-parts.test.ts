@@ -29,33 +29,30 @@ t.test('a folder is locked once, however long its path, and free again after rel
   }
 });
 
-t.test(
-  'of several that lock a folder at the same moment one gets it, also after a killed owner',
-  async (t) => {
-    const shared: number[] = [];
-    for (let round = 0; round < 24; round++) {
-      const dir = await tempDir(t);
-      if (round % 2 === 1) await leaveSocket(join(dir, 'start.sock'));
-      let holders = 0;
-      const want = async (pid: number) => {
-        await sleep(Math.random() * (round % 5));
-        const lock = await lockFolder(dir, pid);
-        if (++holders > 1) shared.push(round);
-        await sleep(20);
-        holders--;
-        await lock.release();
-      };
-      const wanted = await Promise.allSettled([1, 2, 3, 4].map(want));
-      t.ok(
-        wanted.some(({ status }) => status === 'fulfilled'),
-        'one has it',
-      );
-      for (const one of wanted)
-        if (one.status === 'rejected') t.match(one.reason, { name: 'StartupError', message: /pid [1-4]\b/ });
-    }
-    t.same(shared, [], 'rounds in which two had it at once');
-  },
-);
+t.test('of several that lock a folder at one moment, one gets it', async (t) => {
+  const shared: number[] = [];
+  for (let round = 0; round < 24; round++) {
+    const dir = await tempDir(t);
+    if (round % 2 === 1) await leaveSocket(join(dir, 'start.sock'));
+    let holders = 0;
+    const want = async (pid: number) => {
+      await sleep(Math.random() * (round % 5));
+      const lock = await lockFolder(dir, pid);
+      if (++holders > 1) shared.push(round);
+      await sleep(20);
+      holders--;
+      await lock.release();
+    };
+    const wanted = await Promise.allSettled([1, 2, 3, 4].map(want));
+    t.ok(
+      wanted.some(({ status }) => status === 'fulfilled'),
+      'one has it',
+    );
+    for (const one of wanted)
+      if (one.status === 'rejected') t.match(one.reason, { name: 'StartupError', message: /pid [1-4]\b/ });
+  }
+  t.same(shared, [], 'rounds in which two had it at once');
+});
 
 /** A socket without a listener, as a kill -9 leaves it. */
 async function leaveSocket(path: string): Promise<void> {
@@ -87,31 +84,28 @@ t.test('a folder that may not be written, or not be made, is refused in a senten
     await t.rejects(makeFolder(impossible), { name: 'StartupError', message: /DATA_DIR/ }, impossible);
 });
 
-t.test(
-  'the folder is its owner’s alone: made so, made so later, or refused where others may write it',
-  async (t) => {
-    const modeOf = async (dir: string) => (await stat(dir)).mode & 0o777;
-    const fresh = join(await tempDir(t), 'a', 'b');
-    await makeFolder(fresh);
-    t.equal(await modeOf(fresh), 0o700);
-    t.equal(await modeOf(join(fresh, '..')), 0o700, 'and so are the folders made above it');
-    for (const mode of [0o755, 0o750, 0o711]) {
-      const dir = await tempDir(t);
-      await chmod(dir, mode);
-      await makeFolder(dir);
-      t.equal(await modeOf(dir), 0o700, `from ${mode.toString(8)}`);
-    }
-    for (const mode of [0o777, 0o770, 0o1777, 0o702]) {
-      const dir = await tempDir(t);
-      await chmod(dir, mode);
-      await t.rejects(makeFolder(dir), {
-        name: 'StartupError',
-        message: /may be written by other users .*chmod 700/,
-      });
-      t.equal(await modeOf(dir), mode & 0o777, 'and left as it was');
-    }
-  },
-);
+t.test('the folder is its owner’s alone, and refused where others may write it', async (t) => {
+  const modeOf = async (dir: string) => (await stat(dir)).mode & 0o777;
+  const fresh = join(await tempDir(t), 'a', 'b');
+  await makeFolder(fresh);
+  t.equal(await modeOf(fresh), 0o700);
+  t.equal(await modeOf(join(fresh, '..')), 0o700, 'and so are the folders made above it');
+  for (const mode of [0o755, 0o750, 0o711]) {
+    const dir = await tempDir(t);
+    await chmod(dir, mode);
+    await makeFolder(dir);
+    t.equal(await modeOf(dir), 0o700, `from ${mode.toString(8)}`);
+  }
+  for (const mode of [0o777, 0o770, 0o1777, 0o702]) {
+    const dir = await tempDir(t);
+    await chmod(dir, mode);
+    await t.rejects(makeFolder(dir), {
+      name: 'StartupError',
+      message: /may be written by other users .*chmod 700/,
+    });
+    t.equal(await modeOf(dir), mode & 0o777, 'and left as it was');
+  }
+});
 
 t.test('a key is made once, only for its owner; one that was put there is used, or refused', async (t) => {
   const dir = await tempDir(t);

@@ -155,18 +155,14 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     await until('and in its file', async () => !writing.test(await replica.client.info('persistence')));
   });
 
-  t.test(
-    'nginx passes on to both: no request fails while they are restarted in turn',
-    needsNginx(),
-    async (t) => {
-      const ports = [await freePort(), await freePort()];
-      const parts = await startServes(t, ports);
-      const [, substitution = ''] = /sed '(.*?)'/.exec(services['nginx']?.command.at(-1) ?? '') ?? [];
-      const nginx = await startNginx(t, 0, (conf) => {
-        const text = execFileSync('sed', [substitution], { input: conf, encoding: 'utf8' });
-        return ports.reduce((all, port, i) => all.replace(`serve-${i + 1}:8080`, `127.0.0.1:${port}`), text);
-      });
-      await restartUnderLoad(t, nginx, parts);
-    },
-  );
+  t.test('behind nginx no request fails while both are restarted in turn', needsNginx(), async (t) => {
+    const ports = [await freePort(), await freePort()];
+    const parts = await startServes(t, ports);
+    const [, substitution = ''] = /sed '(.*?)'/.exec(services['nginx']?.command.at(-1) ?? '') ?? [];
+    const nginx = await startNginx(t, 0, (conf) => {
+      const text = execFileSync('sed', [substitution], { input: conf, encoding: 'utf8' });
+      return ports.reduce((all, port, i) => all.replace(`serve-${i + 1}:8080`, `127.0.0.1:${port}`), text);
+    });
+    await restartUnderLoad(t, nginx, parts);
+  });
 });

@@ -30,28 +30,22 @@ const observed = (script: string, more: Partial<ChildSpec<number>> = {}) => {
 
 const WAIT = 'echo up; exec sleep 60';
 
-t.test(
-  'a Node child is ready when it says so; its sentence is the error where it cannot start',
-  async (t) => {
-    const saying = (message: string): ChildSpec<{ ready: true; port: number }> => ({
-      name: 'thing',
-      command: () => ({
-        file: process.execPath,
-        args: ['-e', `process.send(${message}); setInterval(() => {}, 1000)`],
-      }),
-      ready: readyOverIpc,
-      ipc: true,
-    });
-    const child = await startChild(saying('{ ready: true, port: 7 }'));
-    t.equal(child.ready.port, 7);
-    await child.stop();
-    t.equal(child.pid, undefined);
-    await t.rejects(
-      startChild(saying("{ failed: 'Port 1 is taken.' }")),
-      new StartupError('Port 1 is taken.'),
-    );
-  },
-);
+t.test('a Node child says that it is ready, or why it cannot start', async (t) => {
+  const saying = (message: string): ChildSpec<{ ready: true; port: number }> => ({
+    name: 'thing',
+    command: () => ({
+      file: process.execPath,
+      args: ['-e', `process.send(${message}); setInterval(() => {}, 1000)`],
+    }),
+    ready: readyOverIpc,
+    ipc: true,
+  });
+  const child = await startChild(saying('{ ready: true, port: 7 }'));
+  t.equal(child.ready.port, 7);
+  await child.stop();
+  t.equal(child.pid, undefined);
+  await t.rejects(startChild(saying("{ failed: 'Port 1 is taken.' }")), new StartupError('Port 1 is taken.'));
+});
 
 t.test('a child that never gets ready fails the start with the reason, and is not tried again', async (t) => {
   const never: Partial<ChildSpec<number>> = {
@@ -171,18 +165,15 @@ t.test('what is stopped has left nothing: its watcher is gone, too', async (t) =
   t.same(groupOf(pid), []);
 });
 
-t.test(
-  'kill -9 of the parent ends a child that ignores SIGTERM at its deadline, and its watcher',
-  async (t) => {
-    const [soon, late] = await Promise.all([
-      startParent('stubborn', '1000'),
-      startParent('stubborn', '600000'),
-    ]);
-    t.ok(groupIsAlive(soon.pid));
-    await Promise.all([kill9(soon.parent), kill9(late.parent)]);
-    await until('it is gone', () => !groupIsAlive(soon.pid));
-    t.ok(groupIsAlive(late.pid), 'one with a later deadline runs on');
-    process.kill(-late.pid, 'SIGKILL');
-    await until('it is gone', () => !groupIsAlive(late.pid));
-  },
-);
+t.test('kill -9 of the parent ends a stubborn child at its deadline', async (t) => {
+  const [soon, late] = await Promise.all([
+    startParent('stubborn', '1000'),
+    startParent('stubborn', '600000'),
+  ]);
+  t.ok(groupIsAlive(soon.pid));
+  await Promise.all([kill9(soon.parent), kill9(late.parent)]);
+  await until('it is gone', () => !groupIsAlive(soon.pid));
+  t.ok(groupIsAlive(late.pid), 'one with a later deadline runs on');
+  process.kill(-late.pid, 'SIGKILL');
+  await until('it is gone', () => !groupIsAlive(late.pid));
+});

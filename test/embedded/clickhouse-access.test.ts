@@ -21,62 +21,56 @@ process.env['SHOPIFY_SECRET'] = CANARY;
 process.env['API_KEYS'] = CANARY;
 const { server, origin, credentials, users, http, post, get } = await openShop(t);
 
-t.test(
-  "the analyst needs no password, and a request that names no user is the analyst's; the service needs its own",
-  async (t) => {
-    const basic = (pair: string) => ({ authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
-    const password = new URL(server.url).password;
-    const roleOf = async (headers: Record<string, string>, params: Record<string, string> = {}) => {
-      const answer = await fetch(`${origin}/?${new URLSearchParams(params)}`, {
-        method: 'POST',
-        body: 'SELECT currentRoles()[1]',
-        headers,
-      });
-      return answer.ok ? (await answer.text()).trim() : answer.status;
-    };
-    for (const headers of [{}, analyst, basic('analyst:'), basic('default:'), { 'x-clickhouse-user': '' }])
-      t.equal(await roleOf(headers), 'analyst', JSON.stringify(headers));
-    t.equal(await roleOf({}, { user: 'analyst' }), 'analyst');
-    t.equal(await roleOf(basic(`wishmeter:${password}`)), 'service');
-    t.equal(await roleOf({ 'x-clickhouse-user': 'wishmeter', 'x-clickhouse-key': password }), 'service');
-    t.equal(await roleOf({}, { user: 'wishmeter', password }), 'service');
-    t.match(password, /^[\w-]{32}$/);
-    const dashboard = new URL(asDashboard(server.url)).password;
-    t.equal(
-      await roleOf(basic(`dashboard:${dashboard}`)),
-      'analyst',
-      'the dashboard reads as the analyst does',
-    );
-    t.equal(await roleOf(basic(`wishmeter:${dashboard}`)), 403);
-    for (const [headers, params] of [
-      [basic('wishmeter:'), {}],
-      [basic(`wishmeter:${password}x`), {}],
-      [basic(`analyst:${password}`), {}],
-      [basic(`default:${password}`), {}],
-      [basic('service:'), {}],
-      [basic('dashboard:'), {}],
-      [basic(`dashboard:${password}`), {}],
-      [{ 'x-clickhouse-key': 'x' }, {}],
-      [{}, { user: 'admin' }],
-      [{}, { user: 'wishmeter', password: 'x' }],
-      [{ 'x-clickhouse-user': 'wishmeter' }, {}],
-    ] as [Record<string, string>, Record<string, string>][])
-      t.equal(await roleOf(headers, params), 403, JSON.stringify([headers, params]));
-  },
-);
+t.test('the analyst needs no password and no name; the service needs its password', async (t) => {
+  const basic = (pair: string) => ({ authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
+  const password = new URL(server.url).password;
+  const roleOf = async (headers: Record<string, string>, params: Record<string, string> = {}) => {
+    const answer = await fetch(`${origin}/?${new URLSearchParams(params)}`, {
+      method: 'POST',
+      body: 'SELECT currentRoles()[1]',
+      headers,
+    });
+    return answer.ok ? (await answer.text()).trim() : answer.status;
+  };
+  for (const headers of [{}, analyst, basic('analyst:'), basic('default:'), { 'x-clickhouse-user': '' }])
+    t.equal(await roleOf(headers), 'analyst', JSON.stringify(headers));
+  t.equal(await roleOf({}, { user: 'analyst' }), 'analyst');
+  t.equal(await roleOf(basic(`wishmeter:${password}`)), 'service');
+  t.equal(await roleOf({ 'x-clickhouse-user': 'wishmeter', 'x-clickhouse-key': password }), 'service');
+  t.equal(await roleOf({}, { user: 'wishmeter', password }), 'service');
+  t.match(password, /^[\w-]{32}$/);
+  const dashboard = new URL(asDashboard(server.url)).password;
+  t.equal(
+    await roleOf(basic(`dashboard:${dashboard}`)),
+    'analyst',
+    'the dashboard reads as the analyst does',
+  );
+  t.equal(await roleOf(basic(`wishmeter:${dashboard}`)), 403);
+  for (const [headers, params] of [
+    [basic('wishmeter:'), {}],
+    [basic(`wishmeter:${password}x`), {}],
+    [basic(`analyst:${password}`), {}],
+    [basic(`default:${password}`), {}],
+    [basic('service:'), {}],
+    [basic('dashboard:'), {}],
+    [basic(`dashboard:${password}`), {}],
+    [{ 'x-clickhouse-key': 'x' }, {}],
+    [{}, { user: 'admin' }],
+    [{}, { user: 'wishmeter', password: 'x' }],
+    [{ 'x-clickhouse-user': 'wishmeter' }, {}],
+  ] as [Record<string, string>, Record<string, string>][])
+    t.equal(await roleOf(headers, params), 403, JSON.stringify([headers, params]));
+});
 
-t.test(
-  'the password is in a file of the folder, for its owner only, as is all that was made there',
-  async (t) => {
-    const file = join(server.dir, 'service-url');
-    t.equal((await readFile(file, 'utf8')).trim(), server.url);
-    t.equal((await stat(file)).mode & 0o777, 0o600);
-    for (const name of await readdir(server.dir, { recursive: true })) {
-      const { mode } = await stat(join(server.dir, name)).catch(() => ({ mode: 0 })); // parts come and go
-      t.equal(mode & 0o077, 0, name);
-    }
-  },
-);
+t.test('the password, and all else in the folder, is for its owner only', async (t) => {
+  const file = join(server.dir, 'service-url');
+  t.equal((await readFile(file, 'utf8')).trim(), server.url);
+  t.equal((await stat(file)).mode & 0o777, 0o600);
+  for (const name of await readdir(server.dir, { recursive: true })) {
+    const { mode } = await stat(join(server.dir, name)).catch(() => ({ mode: 0 })); // parts come and go
+    t.equal(mode & 0o077, 0, name);
+  }
+});
 
 t.test('the analyst reads what is shown, by GET and by POST', async (t) => {
   for (const ask of [get, post]) {
@@ -191,33 +185,30 @@ t.test('a GET of either user changes nothing, and readonly can only be tightened
   t.equal((await post(credentials, 'SELECT count() FROM shop.shown')).text, '2\n');
 });
 
-t.test(
-  'a page of another site is refused by what its browser tells, and no answer can be taken for a script',
-  async (t) => {
-    const sql = 'SELECT 1';
-    for (const site of ['cross-site', 'same-site', 'CROSS-SITE', 'x'])
-      t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 403, site);
-    for (const site of ['none', 'same-origin'])
-      t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 200, site);
-    t.equal((await post({ ...analyst, origin: 'null' }, sql)).status, 403);
-    const status = (host: string) =>
-      new Promise<number | undefined>((done) => {
-        const sent = request(`${origin}/?query=SELECT+1`, { headers: { host } }, (answer) => {
-          answer.resume();
-          done(answer.statusCode);
-        });
-        sent.end();
+t.test('a page of another site is refused, and no answer is a script', async (t) => {
+  const sql = 'SELECT 1';
+  for (const site of ['cross-site', 'same-site', 'CROSS-SITE', 'x'])
+    t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 403, site);
+  for (const site of ['none', 'same-origin'])
+    t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 200, site);
+  t.equal((await post({ ...analyst, origin: 'null' }, sql)).status, 403);
+  const status = (host: string) =>
+    new Promise<number | undefined>((done) => {
+      const sent = request(`${origin}/?query=SELECT+1`, { headers: { host } }, (answer) => {
+        answer.resume();
+        done(answer.statusCode);
       });
-    for (const host of ['rebound.example:8123', 'localhost.evil.example', '127.0.0.1.evil.example'])
-      t.equal(await status(host), 403, host);
-    for (const path of ['/', '/ping', '/nowhere', '/?query=SELECT+1', '/?query=SELEC']) {
-      const { headers } = await fetch(origin + path);
-      t.equal(headers.get('x-content-type-options'), 'nosniff', path);
-      t.equal(headers.get('cross-origin-resource-policy'), 'same-origin', path);
-      t.equal(headers.get('access-control-allow-origin'), null, path);
-    }
-  },
-);
+      sent.end();
+    });
+  for (const host of ['rebound.example:8123', 'localhost.evil.example', '127.0.0.1.evil.example'])
+    t.equal(await status(host), 403, host);
+  for (const path of ['/', '/ping', '/nowhere', '/?query=SELECT+1', '/?query=SELEC']) {
+    const { headers } = await fetch(origin + path);
+    t.equal(headers.get('x-content-type-options'), 'nosniff', path);
+    t.equal(headers.get('cross-origin-resource-policy'), 'same-origin', path);
+    t.equal(headers.get('access-control-allow-origin'), null, path);
+  }
+});
 
 t.test('no statement of any user reads, writes or runs a file', async (t) => {
   const written = join(outside, 'written');
@@ -372,20 +363,16 @@ t.test('no statement of any user reaches the network', async (t) => {
   t.equal(connections, 0);
 });
 
-t.test(
-  'its process has nothing in its environment that is worth reading',
-  { skip: process.platform !== 'linux' },
-  async (t) => {
-    const environment = await readFile(`/proc/${server.pid}/environ`, 'utf8');
-    t.match(environment, 'UV_THREADPOOL_SIZE=');
-    t.notMatch(environment, CANARY);
-    const names = environment.split('\0').map((line) => line.split('=')[0]);
-    t.notOk(
-      names.some((name) => /KEY|SECRET|TOKEN|PASSWORD|URL|HOME/.test(name ?? '')),
-      names.join(' '),
-    );
-  },
-);
+t.test('its process has no secret in its environment', { skip: process.platform !== 'linux' }, async (t) => {
+  const environment = await readFile(`/proc/${server.pid}/environ`, 'utf8');
+  t.match(environment, 'UV_THREADPOOL_SIZE=');
+  t.notMatch(environment, CANARY);
+  const names = environment.split('\0').map((line) => line.split('=')[0]);
+  t.notOk(
+    names.some((name) => /KEY|SECRET|TOKEN|PASSWORD|URL|HOME/.test(name ?? '')),
+    names.join(' '),
+  );
+});
 
 t.test('every function of this build was looked at, and those of a new one have to be', async (t) => {
   // See FUNCTIONS_OFF and TABLE_FUNCTIONS_ON in clickhouse-statement.ts, FIXED_SETTINGS in clickhouse-access.ts.

@@ -65,25 +65,22 @@ t.test('an INSERT takes no rows, and binary ones byte by byte', async (t) => {
   t.strictSame(Buffer.from(await back.arrayBuffer()), row);
 });
 
-t.test(
-  'the format is that of the query, else of the header, else of the URL, else TabSeparated',
-  async (t) => {
-    const json = { default_format: 'JSON' };
-    const csv = { 'X-ClickHouse-Format': 'CSV' };
-    const cases: [Record<string, string>, string, Record<string, string>, format: string, type: string][] = [
-      [{}, 'SELECT 1', {}, 'TabSeparated', 'text/tab-separated-values; charset=UTF-8'],
-      [json, 'SELECT 1', {}, 'JSON', 'application/json; charset=UTF-8'],
-      [json, 'SELECT 1', csv, 'CSV', 'text/csv; charset=UTF-8; header=absent'],
-      [json, 'SELECT 1 FORMAT XML SETTINGS max_threads=1;', csv, 'XML', 'application/xml; charset=UTF-8'],
-    ];
-    for (const [params, sql, sent, format, type] of cases) {
-      const { headers } = await post(params, sql, sent);
-      t.same([headers.get('x-clickhouse-format'), headers.get('content-type')], [format, type]);
-    }
-    const show = await post({ default_format: 'CSVWithNames' }, "SHOW DATABASES LIKE 'system'");
-    t.equal(show.text, '"name"\n"system"\n');
-  },
-);
+t.test('the format is that of the query, the header, the URL, or TabSeparated', async (t) => {
+  const json = { default_format: 'JSON' };
+  const csv = { 'X-ClickHouse-Format': 'CSV' };
+  const cases: [Record<string, string>, string, Record<string, string>, format: string, type: string][] = [
+    [{}, 'SELECT 1', {}, 'TabSeparated', 'text/tab-separated-values; charset=UTF-8'],
+    [json, 'SELECT 1', {}, 'JSON', 'application/json; charset=UTF-8'],
+    [json, 'SELECT 1', csv, 'CSV', 'text/csv; charset=UTF-8; header=absent'],
+    [json, 'SELECT 1 FORMAT XML SETTINGS max_threads=1;', csv, 'XML', 'application/xml; charset=UTF-8'],
+  ];
+  for (const [params, sql, sent, format, type] of cases) {
+    const { headers } = await post(params, sql, sent);
+    t.same([headers.get('x-clickhouse-format'), headers.get('content-type')], [format, type]);
+  }
+  const show = await post({ default_format: 'CSVWithNames' }, "SHOW DATABASES LIKE 'system'");
+  t.equal(show.text, '"name"\n"system"\n');
+});
 
 t.test('gzip both ways: bodies that say so are unpacked, answers are packed where asked for', async (t) => {
   const name = await table();

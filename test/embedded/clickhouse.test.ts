@@ -123,19 +123,16 @@ t.test('a folder that it can not use, and a taken port, are refused with the rea
   });
 });
 
-t.test(
-  'kill -9 of the parent leaves nothing running, and the next start has the folder after the last query',
-  async (t) => {
-    const dir = freshDir();
-    const { parent, pid, url } = await startParent('clickhouse', dir);
-    await ask(url, 'CREATE DATABASE wishmeter');
-    const last = ask(url, 'SELECT sum(sleepEachRow(1)) FROM numbers(3) SETTINGS max_block_size = 1');
-    await until('it runs', async () => (await ask(url, RUNNING)) === '2');
-    await kill9(parent);
-    const next = await startClickHouse({ dir });
-    t.equal(await last, '0');
-    t.equal(await ask(next.url, "SELECT count() FROM system.databases WHERE name = 'wishmeter'"), '1');
-    await until('it is gone', () => !groupIsAlive(pid));
-    await next.stop();
-  },
-);
+t.test('kill -9 of the parent leaves nothing running after the last query', async (t) => {
+  const dir = freshDir();
+  const { parent, pid, url } = await startParent('clickhouse', dir);
+  await ask(url, 'CREATE DATABASE wishmeter');
+  const last = ask(url, 'SELECT sum(sleepEachRow(1)) FROM numbers(3) SETTINGS max_block_size = 1');
+  await until('it runs', async () => (await ask(url, RUNNING)) === '2');
+  await kill9(parent);
+  const next = await startClickHouse({ dir });
+  t.equal(await last, '0');
+  t.equal(await ask(next.url, "SELECT count() FROM system.databases WHERE name = 'wishmeter'"), '1');
+  await until('it is gone', () => !groupIsAlive(pid));
+  await next.stop();
+});
