@@ -106,19 +106,12 @@ export function shopAt(url: string, key: string): Shop {
   const send: Send = async (method, path, body, headers) => {
     const response = await fetch(url + path, {
       method,
-      headers: { 'content-type': 'application/json', ...headers } as Record<string, string>,
+      headers: { 'content-type': 'application/json', ...headers },
       signal: AbortSignal.timeout(CALL_MS),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await response.text();
-    return {
-      status: response.status,
-      headers: {},
-      text,
-      get json() {
-        return JSON.parse(text);
-      },
-    };
+    return { status: response.status, text, json: response.ok ? JSON.parse(text) : undefined };
   };
   return shopClient(send, { 'x-api-key': key });
 }

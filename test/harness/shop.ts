@@ -1,10 +1,17 @@
 // What a shop's server asks for, a call each: one request under a secret key. A call throws where the answer is not 200;
 // tests of other answers send the request themselves.
 
-import type { Answer, Headers } from './app.js';
+// biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
+type Json = any;
+type Headers = Readonly<Record<string, string>>;
 
-type Json = Answer['json'];
-export type Send = (method: string, path: string, body?: unknown, headers?: Headers) => Promise<Answer>;
+/** One request. */
+export type Send = (
+  method: string,
+  path: string,
+  body: unknown,
+  headers: Headers,
+) => Promise<{ readonly status: number; readonly text: string; readonly json: Json }>;
 
 export interface Shop {
   /** Counts a visit. */
