@@ -21,10 +21,18 @@ t.test('without any setting there are the fallbacks, frozen', async (t) => {
     PORT: 8080,
     BASE_PATH: '',
     API_KEYS: [],
+    PUBLISHABLE_KEYS: [],
+    ALLOWED_ORIGINS: [],
+    SHOPIFY_SECRET: [],
+    SHARE_PAGE_URL: '',
+    METRICS_TOKEN: '',
     VISIT_ACCESS: 'session',
     REDIS_URL: [],
     BUCKETS: 16_384,
     KEY_PREFIX: 'wm',
+    CLICKHOUSE_URL: '',
+    FLUSH_OWNER: '',
+    FLUSH_METRICS_PORT: undefined,
   });
   t.throws(() => Object.assign(config, { PORT: 1 }));
   t.throws(() => (config.API_KEYS as string[]).push('x'));
@@ -53,41 +61,33 @@ t.test('lists are comma-separated', async (t) => {
 });
 
 const KEY = 'k'.repeat(16);
-/** Of every setting: texts that are right, with their values where those are not the texts, and texts that are wrong. */
-const VALUES: Record<string, { right: (string | [text: string, value: unknown])[]; wrong: string[] }> = {
+
+interface Values {
+  /** Texts that are right; with their values where those are not the texts. */
+  readonly right: readonly (string | readonly [text: string, value: unknown])[];
+  readonly wrong: readonly string[];
+}
+
+const integer = (least: number, most: number, ...wrong: string[]): Values => ({
+  right: [least, most].map((value) => [String(value), value] as const),
+  wrong: [String(least - 1), String(most + 1), '1.5', ...wrong],
+});
+
+const VALUES: Readonly<Record<string, Values>> = {
   HOST: { right: ['0.0.0.0', '::1', 'localhost'], wrong: [] },
-  PORT: {
-    right: [
-      ['0', 0],
-      ['65535', 65_535],
-    ],
-    wrong: ['-1', '65536', '80.5', '0x50', '1e3', 'http', '９'],
-  },
+  PORT: integer(0, 65_535, '0x50', '1e3', 'http', '９'),
   BASE_PATH: {
     right: ['/a', '/api/v1', '/a-b_c.d~e'],
     wrong: ['/', 'api', '/api/', '//', '/a b', '/:x', '/*', '/a?b'],
   },
-  DRAIN_MS: {
-    right: [
-      ['0', 0],
-      ['60000', 60_000],
-    ],
-    wrong: ['-1', '60001', '2s'],
-  },
-  WORKERS: {
-    right: [
-      ['1', 1],
-      ['256', 256],
-    ],
-    wrong: ['0', '257', 'auto'],
-  },
+  DRAIN_MS: integer(0, 60_000, '2s'),
+  WORKERS: integer(1, 256, 'auto'),
   API_KEYS: {
     right: [
       [KEY, [KEY]],
       [`${KEY},${'y'.repeat(200)}`, [KEY, 'y'.repeat(200)]],
     ],
     wrong: [
-      'short',
       'x'.repeat(15),
       'with a blank inside it',
       'pk_0123456789abcdef',
@@ -100,7 +100,6 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     right: [['pk_0123456789abc', ['pk_0123456789abc']]],
     wrong: [
       KEY,
-      'sk_0123456789abcdef',
       'pk_012345678901',
       'PK_0123456789abcdef',
       `pk_0123456789abc,${KEY}`,
@@ -117,7 +116,6 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
       'null',
       'shop.example',
       'https://shop.example/',
-      'https://shop.example/path',
       'https://shop.example?q',
       'https://shop.example:443',
       'https://SHOP.example',
@@ -128,29 +126,15 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
   },
   SHOPIFY_SECRET: {
     right: [
-      ['x'.repeat(16), ['x'.repeat(16)]],
       ['x'.repeat(255), ['x'.repeat(255)]],
       [`${'x'.repeat(16)}, ${'y'.repeat(17)},`, ['x'.repeat(16), 'y'.repeat(17)]],
     ],
-    wrong: ['x', 'x'.repeat(15), 'x'.repeat(256), 'with a blank in the secret', `${'x'.repeat(16)},short`],
+    wrong: ['x'.repeat(15), 'x'.repeat(256), 'with a blank in the secret', `${'x'.repeat(16)},short`],
   },
   VISIT_ACCESS: { right: ['session', 'open', 'key'], wrong: ['Session', 'none', 'true'] },
   LINKED_SESSIONS: { right: ['closed', 'open'], wrong: ['Closed', 'true', 'none'] },
-  RATE_LIMIT: {
-    right: [
-      ['0', 0],
-      ['1000000', 1_000_000],
-    ],
-    wrong: ['-1', '1000001', '1.5', 'none'],
-  },
-  ANONYMOUS_RATE_LIMIT: {
-    right: [
-      ['0', 0],
-      ['50', 50],
-      ['1000000', 1_000_000],
-    ],
-    wrong: ['-1', '1000001', '1.5', 'none'],
-  },
+  RATE_LIMIT: integer(0, 1_000_000, 'none'),
+  ANONYMOUS_RATE_LIMIT: integer(0, 1_000_000, 'none'),
   TRUST_PROXY: {
     right: [
       ['0', 0],
@@ -161,35 +145,10 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     wrong: ['17', '-1', 'yes', 'TRUE'],
   },
   METRICS_TOKEN: { right: ['x'.repeat(16)], wrong: ['x', 'x'.repeat(15), 'a token with blanks in it'] },
-  GUEST_RETENTION_DAYS: {
-    right: [
-      ['0', 0],
-      ['1', 1],
-      ['36500', 36_500],
-    ],
-    wrong: ['-1', '36501', '1.5', 'never'],
-  },
-  MAX_PRODUCTS: {
-    right: [
-      ['1', 1],
-      ['1000000', 1_000_000],
-    ],
-    wrong: ['0', '1000001', 'many'],
-  },
-  MAX_ITEMS: {
-    right: [
-      ['1', 1],
-      ['100000', 100_000],
-    ],
-    wrong: ['0', '100001', '-1'],
-  },
-  MAX_ITEMS_BYTES: {
-    right: [
-      ['1024', 1_024],
-      ['1000000000', 1e9],
-    ],
-    wrong: ['1023', '1000000001', '1MB'],
-  },
+  GUEST_RETENTION_DAYS: integer(0, 36_500, 'never'),
+  MAX_PRODUCTS: integer(1, 1_000_000, 'many'),
+  MAX_ITEMS: integer(1, 100_000),
+  MAX_ITEMS_BYTES: integer(1_024, 1e9, '1MB'),
   SHOP_URL: {
     right: ['https://shop.example', ['https://shop.example/de/', 'https://shop.example/de']],
     wrong: [
@@ -210,55 +169,23 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     wrong: ['shop.example', '/pages/wishlist', 'ftp://shop.example', 'https://', 'javascript:alert(1)'],
   },
   REDIS_URL: {
-    right: [
-      ['redis://h', ['redis://h']],
-      ['rediss://u:p@h:1/2', ['rediss://u:p@h:1/2']],
-      ['redis://localhost/?path=%2Ftmp%2Fx.sock', ['redis://localhost/?path=%2Ftmp%2Fx.sock']],
-    ],
+    right: ['redis://h', 'rediss://u:p@h:1/2', 'redis://localhost/?path=%2Ftmp%2Fx.sock'].map((url) => [
+      url,
+      [url],
+    ]),
     wrong: ['localhost:6379', 'http://h', 'redis:/', 'redis://', '//h', 'redis://ok,nonsense'],
   },
-  REDIS_TIMEOUT_MS: {
-    right: [
-      ['50', 50],
-      ['900', 900],
-    ],
-    wrong: ['49', '901', '0.5s'],
-  },
-  REDIS_REPLICAS: {
-    right: [
-      ['0', 0],
-      ['1', 1],
-      ['16', 16],
-    ],
-    wrong: ['-1', '17', 'one', '1.5'],
-  },
+  REDIS_TIMEOUT_MS: integer(50, 900, '0.5s'),
+  REDIS_REPLICAS: integer(0, 16, 'one'),
   REDIS_FSYNC: { right: ['everysec', 'always'], wrong: ['no', 'Always', '1'] },
   NEW_DEPLOYMENT: { right: ['refuse', 'accept'], wrong: ['yes', 'ACCEPT', 'true'] },
   KEY_PREFIX: {
     right: ['a', 'shop.eu-1_x', 'x'.repeat(32)],
     wrong: ['{x}', 'a:b', 'a b', '*', 'x'.repeat(33)],
   },
-  BUCKETS: {
-    right: [
-      ['1', 1],
-      ['1048576', 1_048_576],
-    ],
-    wrong: ['0', '1048577', '-5'],
-  },
-  EVENT_SHARDS: {
-    right: [
-      ['1', 1],
-      ['256', 256],
-    ],
-    wrong: ['0', '257', 'x'],
-  },
-  STREAM_HIGH_WATER: {
-    right: [
-      ['1', 1],
-      ['100000000000000', 1e14],
-    ],
-    wrong: ['0', '1GB', '1000000000000001'],
-  },
+  BUCKETS: integer(1, 1_048_576, '-5'),
+  EVENT_SHARDS: integer(1, 256, 'x'),
+  STREAM_HIGH_WATER: integer(1, 999_999_999_999_999, '1GB'),
   VISIT_LOG: { right: ['on', 'off'], wrong: ['ON', 'yes', '1'] },
   VISIT_RETENTION_DAYS: {
     right: [
@@ -268,73 +195,25 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
     ],
     wrong: ['-1', '1', '9', '36501', '400d', '00'],
   },
-  VISIT_LOG_HIGH_WATER: {
-    right: [
-      ['1', 1],
-      ['100000000000000', 1e14],
-    ],
-    wrong: ['0', '1GB', '1000000000000001'],
-  },
+  VISIT_LOG_HIGH_WATER: integer(1, 999_999_999_999_999, '1GB'),
   CLICKHOUSE_URL: {
     right: ['http://h:8123', 'https://u:p@h', 'https://u:p,w@h'],
-    wrong: ['h:8123', 'tcp://h:9000', 'http://a:8123,http://b:8123', 'http://a,http://b'],
+    wrong: ['h:8123', 'tcp://h:9000', 'http://a:8123,http://b:8123'],
   },
   CLICKHOUSE_DATABASE: { right: ['a', '_A9'], wrong: ['a-b', 'a;DROP', '1a', '`a`', 'x'.repeat(65)] },
   CLICKHOUSE_CLUSTER: { right: ['shop_1'], wrong: ['a-b', 'a;DROP', '{cluster}', 'x'.repeat(65)] },
-  CLICKHOUSE_INSERT_QUORUM: {
-    right: [
-      ['0', 0],
-      ['100', 100],
-    ],
-    wrong: ['-1', '101', 'auto'],
-  },
-  CLICKHOUSE_PORT: {
-    right: [
-      ['0', 0],
-      ['65535', 65_535],
-    ],
-    wrong: ['-1', '65536', 'x'],
-  },
-  ANALYST_MAX_SECONDS: {
-    right: [
-      ['1', 1],
-      ['86400', 86_400],
-    ],
-    wrong: ['0', '86401', '1m'],
-  },
-  DASHBOARD_PORT: {
-    right: [
-      ['0', 0],
-      ['65535', 65_535],
-    ],
-    wrong: ['-1', '65536', 'x'],
-  },
+  CLICKHOUSE_INSERT_QUORUM: integer(0, 100, 'auto'),
+  CLICKHOUSE_PORT: integer(0, 65_535, 'x'),
+  ANALYST_MAX_SECONDS: integer(1, 86_400, '1m'),
+  DASHBOARD_PORT: integer(0, 65_535, 'x'),
   DASHBOARD_TOKEN: {
     right: ['0123456789abcdef'],
     wrong: ['0123456789abcde', 'with a space in it', 'x'.repeat(256)],
   },
-  FLUSH_INTERVAL_MS: {
-    right: [
-      ['10', 10],
-      ['60000', 60_000],
-    ],
-    wrong: ['9', '60001', '1s'],
-  },
-  ERASURE_INTERVAL_S: {
-    right: [
-      ['60', 60],
-      ['86400', 86_400],
-    ],
-    wrong: ['59', '86401', '1h'],
-  },
+  FLUSH_INTERVAL_MS: integer(10, 60_000, '1s'),
+  ERASURE_INTERVAL_S: integer(60, 86_400, '1h'),
   FLUSH_OWNER: { right: ['a', 'flush-1.eu_x', 'x'.repeat(64)], wrong: ['a b', 'a:b', 'x'.repeat(65)] },
-  FLUSH_METRICS_PORT: {
-    right: [
-      ['0', 0],
-      ['9100', 9_100],
-    ],
-    wrong: ['-1', '65536', 'x'],
-  },
+  FLUSH_METRICS_PORT: integer(0, 65_535, 'x'),
   DATA_DIR: { right: ['/var/lib/wishmeter', 'a b'], wrong: [] },
   LOG_LEVEL: {
     right: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
@@ -342,45 +221,16 @@ const VALUES: Record<string, { right: (string | [text: string, value: unknown])[
   },
 };
 
-t.test('every setting, from both sides', async (t) => {
-  t.same(
-    Object.keys(VALUES).sort(),
-    Object.keys(SETTINGS).sort(),
-    'none is left out: a new setting gets its line above',
-  );
+t.test('every setting takes what is right and refuses what is wrong', async (t) => {
+  t.same(Object.keys(VALUES).sort(), Object.keys(SETTINGS).sort(), 'a new setting gets its line above');
   for (const [name, { right, wrong }] of Object.entries(VALUES)) {
-    for (const [text, value] of right.map(
-      (one) => (typeof one === 'string' ? [one, one] : one) as [string, unknown],
-    ))
+    for (const one of right) {
+      const [text, value] = typeof one === 'string' ? [one, one] : one;
       t.same(readConfig({ [name]: text })[name as keyof typeof SETTINGS], value, `${name}=${text}`);
-    for (const value of wrong)
-      t.match(
-        refusal({ [name]: value }),
-        new RegExp(`^Wrong settings: ${name} [^\n]+\\.$`),
-        `${name}=${value}`,
-      );
+    }
+    const sentence = new RegExp(`^Wrong settings: ${name} [^\n]+\\.$`);
+    for (const text of wrong) t.match(refusal({ [name]: text }), sentence, `${name}=${text}`);
   }
-});
-
-t.test('without it, what is empty is none', async (t) => {
-  const empty = readConfig({});
-  for (const name of [
-    'API_KEYS',
-    'PUBLISHABLE_KEYS',
-    'ALLOWED_ORIGINS',
-    'SHOPIFY_SECRET',
-    'REDIS_URL',
-  ] as const)
-    t.same(empty[name], []);
-  for (const name of [
-    'BASE_PATH',
-    'SHARE_PAGE_URL',
-    'METRICS_TOKEN',
-    'CLICKHOUSE_URL',
-    'FLUSH_OWNER',
-  ] as const)
-    t.equal(empty[name], '');
-  t.equal(empty.FLUSH_METRICS_PORT, undefined);
 });
 
 t.test('all mistakes are told at once, and no value is repeated: it may be a secret', async (t) => {

@@ -5,7 +5,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { VISITOR_TABLES } from '../src/clickhouse/erase.js';
 import { loadMigrations } from '../src/clickhouse/migrate.js';
 import { SETTINGS } from '../src/config.js';
@@ -13,8 +13,8 @@ import { createKeys } from '../src/redis/keys.js';
 import { KEY, startApp } from './harness/app.js';
 import { startTestClickHouse } from './harness/clickhouse.js';
 import { startTestRedis } from './harness/redis.js';
+import { checkSection, UPDATE } from './harness/sections.js';
 
-const UPDATE = process.env['UPDATE_DOCS'] !== undefined;
 /** Run in this order: the answers in the second are those of a service that was asked the first. */
 const WITH_CURL_LINES = ['README.md', 'docs/api.md'];
 const exec = promisify(execFile);
@@ -24,22 +24,13 @@ function table(head: string, rows: readonly (readonly string[])[]): string {
   return [head, rule, ...rows.map((cells) => `| ${cells.join(' | ')} |`)].join('\n');
 }
 
-/** Compares what stands between the markers `<!-- name -->` with what should; or puts it there. */
-function checkSection(t: Test, file: string, name: string, expected: string) {
-  const [open, close] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`];
-  const text = readFileSync(file, 'utf8');
-  const [from, to] = [text.indexOf(open) + open.length, text.indexOf(close)];
-  if (UPDATE) writeFileSync(file, text.slice(0, from) + expected + text.slice(to));
-  else t.equal(text.slice(from, to), expected, `${name}: UPDATE_DOCS=1 writes it anew`);
-}
-
 t.test('README is a front door: fewer than 900 words', async (t) => {
   const words = readFileSync('README.md', 'utf8').split(/\s+/).length;
   t.ok(words < 900, `${words} words`);
 });
 
 t.test('what a document links to or names as a file is there', async (t) => {
-  const documents = ['.', 'docs', 'docs/shopify', 'deploy', 'bench'].flatMap((folder) =>
+  const documents = ['.', 'docs', 'docs/shopify', 'deploy', 'bench', 'test'].flatMap((folder) =>
     readdirSync(folder)
       .filter((name) => name.endsWith('.md'))
       .map((name) => join(folder, name)),

@@ -35,16 +35,10 @@ t.test('each code has the status of the contract, and only those that may pass s
   );
 });
 
-t.test('each sentence is one, for people', async (t) => {
+t.test('an error is one sentence for people, with its code and its issues', async (t) => {
   for (const { sentence } of Object.values(ERRORS)) t.match(sentence, /^[A-Z][^\n]*\w\.$/);
-});
-
-t.test('an error carries its code, its sentence and its issues', async (t) => {
-  t.match(new ServiceError('not_found'), {
-    code: 'not_found',
-    message: ERRORS.not_found.sentence,
-    issues: undefined,
-  });
+  const { sentence } = ERRORS.not_found;
+  t.match(new ServiceError('not_found'), { code: 'not_found', message: sentence, issues: undefined });
   const issues = [{ path: '/a', message: 'is wrong' }];
   t.match(new ServiceError('invalid_request', 'So it is.', issues), { message: 'So it is.', issues });
 });

@@ -1,15 +1,30 @@
-// The command line itself: its messages and exit codes for mistakes.
+// The command line itself: its messages and exit codes for mistakes; and `--help` of a command lists the settings that it
+// reads. That none is missing the types hold: a command is given no other. Here each runs to its end, and the settings that
+// it reads on the way are the whole list.
 
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { PassThrough } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
 import t from 'tap';
-import { COMMAND_LINES } from '../../src/commands/help.js';
-import { ALL_SETTINGS, SETTINGS } from '../../src/config.js';
+import { dashboard } from '../../src/commands/dashboard.js';
+import { dead } from '../../src/commands/dead.js';
+import { flush } from '../../src/commands/flush.js';
+import { COMMAND_LINES, type CommandName, helpOf } from '../../src/commands/help.js';
+import { migrate } from '../../src/commands/migrate.js';
+import type { Command, Program } from '../../src/commands/program.js';
+import { requests } from '../../src/commands/requests.js';
+import { serve } from '../../src/commands/serve.js';
+import { shards } from '../../src/commands/shards.js';
+import { sql } from '../../src/commands/sql.js';
+import { erase, exportVisitor } from '../../src/commands/visitor.js';
+import { ALL_SETTINGS, readConfig, SETTINGS, type SettingName } from '../../src/config.js';
 import { whyNoneLoads } from '../../src/http/uws.js';
+import { KEY } from '../harness/app.js';
 import { startTestRedis } from '../harness/redis.js';
+import { startStores } from '../harness/stores.js';
 import { tempDir, wishmeter } from './wishmeter.js';
-
-/** NODE_OPTIONS that run this code first. */
-const preloading = (code: string) => `--import=data:text/javascript,${encodeURIComponent(code)}`;
 
 const NO_STACK = /\n\s+at /;
 
@@ -18,59 +33,44 @@ t.test('--version prints the version of package.json', async (t) => {
   t.match(await wishmeter({ args: ['--version'] }), { code: 0, stdout: `${version}\n`, stderr: '' });
 });
 
-t.test(
-  '--help of a command says what it does, what it reads, and an example, and starts nothing',
-  async (t) => {
-    // Settings that nothing could start with: they are not even read.
-    const env = { PORT: 'none', DATA_DIR: '/dev/null/none' };
-    for (const [name, { about, settings, example }] of Object.entries(COMMAND_LINES)) {
-      // The other two ways to ask lead to the same text.
-      const ways =
-        name === 'start'
-          ? [
-              [name, '-h'],
-              ['help', name],
-              [name, '--help'],
-            ]
-          : [[name, '--help']];
-      for (const args of ways) {
-        const { code, stdout, stderr } = await wishmeter({ args, env });
-        t.match({ code, stderr }, { code: 0, stderr: '' }, args.join(' '));
-        t.ok(stdout.startsWith(`Usage: wishmeter ${name}`));
-        for (const text of [about, example]) t.ok(stdout.includes(text), text);
-        t.same(
-          [...stdout.matchAll(/^ {2}([A-Z_]+) {2}/gm)].map(([, setting]) => setting),
-          ALL_SETTINGS.filter((setting) => settings.some((listed) => listed === setting)),
-        );
-      }
-    }
-  },
-);
+t.test('--help of a command says what it does and reads, and starts nothing', async (t) => {
+  for (const [name, { about, settings, example }] of Object.entries(COMMAND_LINES)) {
+    const text = helpOf(name as CommandName);
+    t.ok(text.startsWith(`Usage: wishmeter ${name}`));
+    for (const part of [about, example]) t.ok(text.includes(part), part);
+    t.same(
+      [...text.matchAll(/^ {2}([A-Z_]+) {2}/gm)].map(([, setting]) => setting),
+      ALL_SETTINGS.filter((setting) => settings.some((listed) => listed === setting)),
+    );
+  }
+  // Settings that nothing could start with: they are not even read.
+  const env = { PORT: 'none', DATA_DIR: '/dev/null/none' };
+  for (const args of [
+    ['start', '-h'],
+    ['help', 'start'],
+    ['start', '--help'],
+  ]) {
+    const told = await wishmeter({ args, env });
+    t.match(told, { code: 0, stdout: helpOf('start').trim(), stderr: '' }, args.join(' '));
+  }
+});
 
 t.test('help names every command and every setting', async (t) => {
   const { code, stdout } = await wishmeter({ args: ['help'] });
   t.equal(code, 0);
-  for (const command of ['start', 'serve', 'flush', 'migrate', 'sql', 'dashboard', 'dead', 'help']) {
-    t.match(stdout, new RegExp(`^  ${command}\\b`, 'm'), command);
-  }
-  for (const setting of Object.keys(SETTINGS)) t.match(stdout, new RegExp(`^  ${setting}\\b`, 'm'), setting);
+  for (const name of [...Object.keys(COMMAND_LINES), ...Object.keys(SETTINGS)])
+    t.match(stdout, new RegExp(`^  ${name}\\b`, 'm'), name);
 });
 
 t.test('a command line that makes no sense is exit code 2 and the usage, on stderr', async (t) => {
   for (const args of [
     [],
-    ['strat'],
     ['toString'],
     ['sql', '--fromat', 'JSON', 'SELECT 1'],
-    ['sql', 'SELECT', '1'],
     ['sql'],
-    ['start', '--port', '9000'],
     ['start', '-p'],
     ['serve', '8080'],
-    ['flush', '--'],
-    ['migrate', 'now'],
     ['dead', '--everything'],
-    ['dead', 'list', '--version'],
     ['help', 'strat'],
     ['help', 'start', 'serve'],
     ['--version', 'start'],
@@ -121,26 +121,24 @@ t.test('a command without the database that it needs says which setting names it
   }
 });
 
-t.test(
-  'a Node that uWebSockets.js has no binary for: one sentence that says which ones have one',
-  async (t) => {
-    const { code, stderr } = await serveAfter(
-      "Object.defineProperty(process.versions, 'modules', { value: '999' })",
-    );
-    t.equal(code, 1);
-    t.match(
-      stderr,
-      /^wishmeter: uWebSockets\.js has no binary [^\n]+: use Node 24 [^\n]+, or Node 20 or 22\.\n$/,
-    );
-  },
-);
-
-t.test('a glibc that is too old for uWebSockets.js: one sentence that says so', async (t) => {
-  const { code, stderr } = await serveAfter(`process.dlopen = (_, file) => {
+t.test('a Node or a glibc that will not do is one sentence that says what to use', async (t) => {
+  const missing = 'uWebSockets\\.js has no binary [^\\n]+: use Node 24 [^\\n]+, or Node 20 or 22';
+  const oldGlibc = 'uWebSockets\\.js needs glibc 2\\.38 [^\\n]+ is older: use Node 20 or 22';
+  const version = (name: string, value: string) =>
+    `Object.defineProperty(process.versions, '${name}', { value: '${value}' })`;
+  const dlopen = `process.dlopen = (_, file) => {
     throw new Error("/lib/libc.so.6: version \`GLIBC_2.38' not found (required by " + file + ")");
-  }`);
-  t.equal(code, 1);
-  t.match(stderr, /^wishmeter: uWebSockets\.js needs glibc 2\.38 [^\n]+ is older: use Node 20 or 22\.\n$/);
+  }`;
+  for (const [code, sentence] of [
+    [version('modules', '999'), missing],
+    [dlopen, oldGlibc],
+    [version('node', '20.11.9'), 'Node 20\\.12 or newer is needed; this is 20\\.11\\.9'],
+  ] as const) {
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(code)}`;
+    const env = { REDIS_URL: 'redis://127.0.0.1:1', PORT: '0', NODE_OPTIONS };
+    const stderr = new RegExp(`^wishmeter: ${sentence}\\.\\n$`);
+    t.match(await wishmeter({ args: ['serve'], env }), { code: 1, stderr }, sentence);
+  }
 });
 
 t.test('where the package has only the newer uWebSockets.js, the sentence says what to install', (t) => {
@@ -156,19 +154,83 @@ t.test('where the package has only the newer uWebSockets.js, the sentence says w
   t.end();
 });
 
-function serveAfter(code: string) {
-  const env = { REDIS_URL: 'redis://127.0.0.1:1', PORT: '0', NODE_OPTIONS: preloading(code) };
-  return wishmeter({ args: ['serve'], env });
+/** Each but `start`, which hands all of them to its children, with arguments. In an order in which each finds data. */
+const COMMANDS: { readonly [Name in Exclude<CommandName, 'start'>]: readonly [Command<Name>, ...string[]] } =
+  {
+    migrate: [migrate],
+    serve: [serve],
+    flush: [flush],
+    sql: [sql, 'SELECT 1'],
+    dashboard: [dashboard],
+    dead: [dead],
+    shards: [shards],
+    requests: [requests],
+    export: [exportVisitor, '--session', 's'],
+    erase: [erase, '--session', 's'],
+  };
+
+/** Runs a command in this process until it ends, or is stopped once it is ready. @returns the settings that it read */
+async function settingsReadBy<Name extends CommandName>(
+  [command, ...args]: readonly [Command<Name>, ...string[]],
+  env: Readonly<Record<string, string>>,
+): Promise<ReadonlySet<SettingName>> {
+  // src/main.ts reads it for each.
+  const read = new Set<SettingName>(['LOG_LEVEL']);
+  const config = new Proxy(readConfig(env), {
+    get(all, name: SettingName) {
+      read.add(name);
+      return all[name];
+    },
+  });
+  const stop = new AbortController();
+  const program: Program<Name> = {
+    args,
+    env,
+    config,
+    version: '0',
+    pid: process.pid,
+    stdin: new PassThrough(),
+    stdout: new PassThrough().resume(),
+    log: pino({ level: 'silent' }),
+    async untilStopped() {
+      if (!stop.signal.aborted) await once(stop.signal, 'abort');
+      return 'SIGTERM';
+    },
+    beforeForcedExit() {},
+    ready(message) {
+      void use(message).finally(() => stop.abort());
+    },
+    channel: { now: () => performance.now(), send() {}, listen() {} },
+    orphaned: AbortSignal.abort(),
+    kill() {},
+  };
+  await command(program);
+  return read;
 }
 
-t.test('a Node that is too old: one sentence', async (t) => {
-  const pretend = "Object.defineProperty(process.versions, 'node', { value: '20.11.9' })";
-  const { code, stderr } = await wishmeter({
-    args: ['start'],
-    env: { NODE_OPTIONS: preloading(pretend) },
+/** Some settings are read when they are needed: an export asks where ClickHouse is. */
+async function use(ready: { readonly port?: number }): Promise<void> {
+  await sleep(0);
+  if (ready.port === undefined) return;
+  const answer = await fetch(`http://127.0.0.1:${ready.port}/profile?sessionId=s`, {
+    headers: { authorization: `Bearer ${KEY}` },
   });
-  t.match(
-    { code, stderr },
-    { code: 1, stderr: 'wishmeter: Node 20.12 or newer is needed; this is 20.11.9.\n' },
-  );
+  await answer.text();
+}
+
+t.test('each command reads every setting that its --help lists', async (t) => {
+  const { env: ofStores } = await startStores(t, ['wishmeter']);
+  const env = {
+    ...ofStores,
+    DASHBOARD_PORT: '0',
+    DASHBOARD_TOKEN: 'a-token-0123456789',
+    FLUSH_METRICS_PORT: '0',
+    WORKERS: '2',
+    API_KEYS: KEY,
+  };
+  for (const [name, command] of Object.entries(COMMANDS)) {
+    const read = await settingsReadBy(command as readonly [Command<CommandName>, ...string[]], env);
+    const { settings } = COMMAND_LINES[name as CommandName];
+    t.same([...read].sort(), [...new Set(settings)].sort(), name);
+  }
 });

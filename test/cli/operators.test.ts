@@ -15,11 +15,9 @@ import { writeServiceUrl } from '../../src/embedded/service-url.js';
 import { StartupError } from '../../src/errors.js';
 import { openDeployment } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
+import { startApp, TRUSTED } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
-import { startTestRedis } from '../harness/redis.js';
-import { JSON_TYPE } from '../http/orders.js';
-import { itemOf } from '../http/wishlist.js';
+import { startTestCluster, startTestRedis } from '../harness/redis.js';
 import { spawnWishmeter } from './wishmeter.js';
 
 // As in a folder where `make run` was: its ClickHouse is none of these tests'.
@@ -27,6 +25,7 @@ const dir = t.testdir({ data: { clickhouse: {} } });
 writeServiceUrl(join(dir, 'data', 'clickhouse'), 'password', 1);
 process.chdir(dir);
 
+const JSON_TYPE = { 'content-type': 'application/json' };
 const COMMANDS = { dead, requests, export: exportVisitor, erase };
 
 /** @returns what the command line would: its exit code, its output and its sentence */
@@ -52,105 +51,82 @@ async function run(env: Readonly<Record<string, string>>, name: keyof typeof COM
   }
 }
 
-t.test('dead letters', async (t) => {
+t.test('dead letters of every shard are listed, put back or dropped', async (t) => {
   const keys = createKeys('wm');
   const server = await startTestRedis();
   t.teardown(() => server.stop());
   const redis = new Redis(`${server.dir}/redis.sock`);
   t.teardown(() => redis.disconnect());
   const env = { REDIS_URL: server.url };
+  const ask = (...args: string[]) => run(env, 'dead', ...args);
+  const refuse = (shard: number, line: string) => {
+    const fields = { code: '117', reason: 'r', time: '1700000000000', line };
+    return redis.xadd(keys.eventsDead(shard), '*', ...Object.entries(fields).flat());
+  };
 
-  await t.test(
-    'those of all shards ever used are listed, put back or dropped, by their ids or all',
-    async (t) => {
-      const ask = (...args: string[]) => run(env, 'dead', ...args);
-      const refuse = (shard: number, line: string) =>
-        redis.xadd(
-          keys.eventsDead(shard),
-          '*',
-          'code',
-          '117',
-          'reason',
-          'r',
-          'time',
-          '1700000000000',
-          'line',
-          line,
-        );
-
-      t.match(await ask(), { code: 0, stdout: '', stderr: '' }, 'where nothing ever ran');
-      // Shards of a time when EVENT_SHARDS was 2; now it is 1.
-      await openDeployment(redis, keys, { buckets: 16, eventShards: 2 });
-      t.match(await ask(), { code: 0, stdout: '', stderr: '' });
-      const a = await refuse(0, '{"a":1}');
-      const b = await refuse(1, '{"b":1}');
-      const c = await refuse(1, '{"c":1}');
-      const { stdout } = await ask('list');
-      t.same(
-        stdout
-          .trim()
-          .split('\n')
-          .map((line) => JSON.parse(line)),
-        [
-          [`0/${a}`, '{"a":1}'],
-          [`1/${b}`, '{"b":1}'],
-          [`1/${c}`, '{"c":1}'],
-        ].map(([id, line]) => ({ id, time: '2023-11-14T22:13:20.000Z', code: 117, reason: 'r', line })),
-      );
-
-      t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '1 dropped\n' });
-      t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '0 dropped\n' });
-      t.match(await ask('retry', '--all'), { code: 0, stdout: '2 put back\n' });
-      t.equal((await ask('list')).stdout, '');
-      t.equal(await redis.xlen(keys.events(0)), 1);
-      t.equal(await redis.xlen(keys.events(1)), 1);
-    },
+  t.match(await run(env, 'erase', '--session', 's'), { code: 1, stderr: /no data of wishmeter/ });
+  t.match(await ask(), { code: 0, stdout: '', stderr: '' }, 'where nothing ever ran');
+  t.same(await allKeys(server, 'wm'), [], 'nothing is made');
+  // Shards of a time when EVENT_SHARDS was 2; now it is 1.
+  await openDeployment(redis, keys, { buckets: 16, eventShards: 2 });
+  const a = await refuse(0, '{"a":1}');
+  const b = await refuse(1, '{"b":1}');
+  const c = await refuse(1, '{"c":1}');
+  const letters = [
+    { id: `0/${a}`, line: '{"a":1}' },
+    { id: `1/${b}`, line: '{"b":1}' },
+    { id: `1/${c}`, line: '{"c":1}' },
+  ];
+  t.same(
+    linesOf((await ask('list')).stdout),
+    letters.map((letter) => ({ ...letter, time: '2023-11-14T22:13:20.000Z', code: 117, reason: 'r' })),
   );
 
-  await t.test('a reader that closes the pipe early is no error', async (t) => {
-    const line = JSON.stringify({ payload: 'x'.repeat(16_384) });
-    for (let i = 0; i < 64; i++) await redis.xadd(keys.eventsDead(0), '*', 'time', '0', 'line', line);
-    const { child, ended } = spawnWishmeter({ args: ['dead', 'list'], env });
-    child.stdout?.once('data', () => child.stdout?.destroy());
-    t.match(await ended, { code: 0, signal: null, stderr: '' });
-  });
+  t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '1 dropped\n' });
+  t.match(await ask('drop', `1/${b}`), { code: 0, stdout: '0 dropped\n' });
+  for (const args of [['retry'], ['drop'], ['drop', '--all', '0/1-1'], ['drop', '0/1-1', 'x'], ['bury']])
+    t.match(await ask(...args), { code: 2, stdout: '' }, args.join(' '));
+  t.match(await ask('retry', '--all'), { code: 0, stdout: '2 put back\n' });
+  t.equal((await ask('list')).stdout, '');
+  for (const shard of [0, 1]) t.equal(await redis.xlen(keys.events(shard)), 1);
 
-  await t.test('what is no id, and neither ids nor --all, is refused before anything is done', async (t) => {
-    for (const args of [['retry'], ['drop'], ['drop', '--all', '0/1-1'], ['drop', '0/1-1', 'x'], ['bury']])
-      t.match(await run(env, 'dead', ...args), { code: 2, stdout: '' }, args.join(' '));
-    t.equal(await redis.xlen(keys.eventsDead(0)), 64);
-  });
+  for (let i = 0; i < 64; i++) await refuse(0, JSON.stringify({ payload: 'x'.repeat(16_384) }));
+  const { child, ended } = spawnWishmeter({ args: ['dead', 'list'], env });
+  child.stdout?.once('data', () => child.stdout?.destroy());
+  t.match(
+    await ended,
+    { code: 0, signal: null, stderr: '' },
+    'a reader that closes the pipe early is no error',
+  );
 });
 
-eachRedis(t, async (t, redis) => {
-  const app = await startApp(t, redis, { env: { BUCKETS: '64' } });
-  const env = { REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix, BUCKETS: '64' };
+t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
+  const redis = await startTestCluster();
+  t.teardown(() => redis.stop());
+  const { shop, post, prefix } = await startApp(t, redis, { env: { BUCKETS: '64' } });
+  const env = { REDIS_URL: redis.urls.join(','), KEY_PREFIX: prefix, BUCKETS: '64' };
   const ask = (name: keyof typeof COMMANDS, ...args: string[]) => run(env, name, ...args);
-  const list = async () =>
-    (await ask('requests', 'list')).stdout
-      .split('\n')
-      .filter(Boolean)
-      .map((line) => JSON.parse(line));
+  const list = async () => linesOf((await ask('requests', 'list')).stdout);
   const webhook = (kind: string, body: object) =>
-    app.post(`/webhook/${kind}`, body, { ...TRUSTED, ...JSON_TYPE });
+    post(`/webhook/${kind}`, body, { ...TRUSTED, ...JSON_TYPE });
 
   t.test('a data request is listed, shown with all that is kept, and closed', async (t) => {
-    const identity = { customerId: '5001', email: 'asks@rights.example' };
-    await app.post('/item/add', itemOf(identity), TRUSTED);
-    await app.post('/item/add', itemOf({ sessionId: 's-5001', email: identity.email }), TRUSTED);
-    const customer = { id: 5001, email: identity.email };
-    await webhook('customers/data_request', { customer, orders_requested: [1], data_request: { id: 77 } });
-    const [open, ...others] = await list();
-    t.same(others, []);
-    t.match(open, {
-      id: '1',
-      kind: 'customers/data_request',
-      state: 'to be answered',
-      customerId: '5001',
-      hasEmail: true,
-      orders: 1,
-      dataRequestId: '77',
-    });
+    const email = 'asks@rights.example';
+    await shop.add({ customerId: '5001', email });
+    await shop.add({ sessionId: 's-5001', email });
+    const asked = { orders_requested: [1], data_request: { id: 77 } };
+    await webhook('customers/data_request', { customer: { id: 5001, email }, ...asked });
+    t.match(await list(), [
+      {
+        id: '1',
+        kind: 'customers/data_request',
+        state: 'to be answered',
+        customerId: '5001',
+        hasEmail: true,
+        orders: 1,
+        dataRequestId: '77',
+      },
+    ]);
     const { code, stdout } = await ask('requests', 'export', '1');
     t.equal(code, 0);
     const { request, visitors } = JSON.parse(stdout);
@@ -169,9 +145,9 @@ eachRedis(t, async (t, redis) => {
     t.match(await ask('requests', 'done', id), { code: 1, stderr: /is an erasure/ });
   });
 
-  t.test('export and erase', async (t) => {
+  t.test('a visitor is exported and erased', async (t) => {
     const sessionId = 's-5003';
-    await app.post('/item/add', itemOf({ sessionId, email: 'cli@rights.example' }), TRUSTED);
+    await shop.add({ sessionId, email: 'cli@rights.example' });
     const { code, stdout } = await ask('export', '--session', sessionId);
     t.equal(code, 0);
     t.match(JSON.parse(stdout), { identities: { sessionIds: [sessionId] }, items: [{}] });
@@ -195,12 +171,7 @@ t.test('what makes no sense is refused before Redis is asked', async (t) => {
     t.match(await run(env, name, ...args), { code: 2, stdout: '' }, args.join(' '));
 });
 
-t.test('where there is no data nothing is made', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  t.match(await run({ REDIS_URL: redis.url }, 'erase', '--session', 's'), {
-    code: 1,
-    stderr: /no data of wishmeter/,
-  });
-  t.same(await allKeys(redis, 'wm'), []);
-});
+function linesOf(stdout: string) {
+  const lines = stdout.split('\n').filter(Boolean);
+  return lines.map((line) => JSON.parse(line));
+}

@@ -6,9 +6,8 @@ import { freePort } from '../../bench/servers/ports.js';
 import { startTestRedis } from '../harness/redis.js';
 import { Wire } from '../harness/wire.js';
 import { needsNginx, startNginx } from './nginx.js';
-import { restartUnderLoad, startServes } from './rolling-restart.js';
-import { ask } from './shop-under-load.js';
-import { runWishmeter, STOPPED_ONCE_READY, spawnWishmeter, until } from './wishmeter.js';
+import { ask, restartUnderLoad, startServes } from './rolling-restart.js';
+import { runWishmeter, STOPPED_ONCE_READY, until } from './wishmeter.js';
 
 const redis = await startTestRedis();
 t.teardown(() => redis.stop());
@@ -22,46 +21,39 @@ const ASKED = [
   ['HEAD', '/healthz', ''],
 ] as const;
 
-t.test(
-  'one that drains is not ready and goes on; then it takes no connection and closes those it has',
-  async (t) => {
-    const port = await freePort();
-    const drainMs = 3_000;
-    const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
-    const serving = runWishmeter(t, { args: ['serve'], env });
-    await until('it serves', () => serving.stdout().includes('"serving"'));
-    const agent = keptConnection(t);
-    t.match(await ask(port, agent, 'GET', '/readyz'), { status: 200, connection: undefined });
-    const kept = ASKED.map((asked) => ({ asked, agent: keptConnection(t) }));
+t.test('one that drains is not ready and serves on; then it closes its connections', async (t) => {
+  const port = await freePort();
+  const drainMs = 1_500;
+  const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: String(port), DRAIN_MS: String(drainMs) };
+  const serving = runWishmeter(t, { args: ['serve'], env });
+  await until('it serves', () => serving.stdout().includes('"serving"'));
+  const agent = keptConnection(t);
+  t.match(await ask(port, agent, 'GET', '/readyz'), { status: 200, connection: undefined });
+  const kept = ASKED.map((asked) => ({ asked, agent: keptConnection(t) }));
 
-    const told = performance.now();
-    serving.child.kill('SIGTERM');
-    const unready = await until('it is not ready, and still answers', async () => {
-      const answer = await ask(port, agent, 'GET', '/readyz');
-      return answer.status === 503 && answer;
-    });
-    t.match(unready, { connection: undefined, body: /^\{"error":"Not ready: the process is stopping\."/ });
-    t.equal(
-      (await ask(port, undefined, 'POST', '/product/visit', VISIT)).status,
-      200,
-      'it takes connections',
-    );
-    const last = await Promise.all(
-      kept.map(async ({ asked: [method, path, body], agent }) => {
-        let answer: Awaited<ReturnType<typeof ask>>;
-        do answer = await ask(port, agent, method, path, body);
-        while (answer.connection === undefined);
-        return { name: `${method} ${path}`, connection: answer.connection, ms: performance.now() - told };
-      }),
-    );
-    for (const { name, connection, ms } of last) {
-      t.equal(connection, 'close', name);
-      t.ok(ms >= drainMs, `${name} kept its connection until then`);
-    }
-    await t.rejects(ask(port, undefined, 'GET', '/healthz'), { code: 'ECONNREFUSED' });
-    t.match(await serving.ended, { code: 0, stderr: '' });
-  },
-);
+  const told = performance.now();
+  serving.child.kill('SIGTERM');
+  const unready = await until('it is not ready, and still answers', async () => {
+    const answer = await ask(port, agent, 'GET', '/readyz');
+    return answer.status === 503 && answer;
+  });
+  t.match(unready, { connection: undefined, body: /^\{"error":"Not ready: the process is stopping\."/ });
+  t.equal((await ask(port, undefined, 'POST', '/product/visit', VISIT)).status, 200, 'it takes connections');
+  const last = await Promise.all(
+    kept.map(async ({ asked: [method, path, body], agent }) => {
+      let answer: Awaited<ReturnType<typeof ask>>;
+      do answer = await ask(port, agent, method, path, body);
+      while (answer.connection === undefined);
+      return { name: `${method} ${path}`, connection: answer.connection, ms: performance.now() - told };
+    }),
+  );
+  for (const { name, connection, ms } of last) {
+    t.equal(connection, 'close', name);
+    t.ok(ms >= drainMs, `${name} kept its connection until then`);
+  }
+  await t.rejects(ask(port, undefined, 'GET', '/healthz'), { code: 'ECONNREFUSED' });
+  t.match(await serving.ended, { code: 0, stderr: '' });
+});
 
 function keptConnection(t: Test): Agent {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -71,11 +63,11 @@ function keptConnection(t: Test): Agent {
 
 t.test('a second signal ends the drain at once', async (t) => {
   const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '30000' };
-  const serving = spawnWishmeter({ args: ['serve'], env });
-  await until('it serves', () => serving.stdout().includes('"serving"'));
-  serving.child.kill('SIGTERM');
-  await until('it is told', () => serving.stdout().includes('"stopping"'));
-  serving.child.kill('SIGTERM');
+  const serving = runWishmeter(t, { args: ['serve'], env });
+  for (const said of ['"serving"', '"stopping"']) {
+    await until(said, () => serving.stdout().includes(said));
+    serving.child.kill('SIGTERM');
+  }
   t.match(await serving.ended, { code: 143 }, 'not 0, as when the drain has ended');
 });
 
@@ -85,50 +77,42 @@ t.test('a signal in the moment in which it says that it serves stops it in order
   t.match(await ended, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' });
 });
 
-t.test('two on one port that are restarted in turn', async (t) => {
-  const { port, parts } = await startServes(t, 2, { TRUST_PROXY: '1', RATE_LIMIT: '0' });
-
-  await t.test('clients that keep connections notice nothing', (t) => restartUnderLoad(t, port, parts));
-
-  await t.test('behind nginx, with deploy/nginx.conf', needsNginx(), async (t) => {
-    const nginx = await startNginx(t, port);
-
-    t.test('clients notice nothing either', (t) => restartUnderLoad(t, nginx, parts, 'of-nginx'));
-
-    t.test('header lines with an empty name hide none of the others', async (t) => {
-      for (const line of [': x', ':', ': content-length: 0', ' : x']) {
-        const wire = await Wire.open(t, nginx);
-        const headers = [
-          `host: x`,
-          line,
-          `content-length: ${VISIT.length}`,
-          'x-request-id: hidden',
-          'connection: close',
-        ];
-        wire.send(`POST /product/visit HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n${VISIT}`);
-        const said = await wire.ended();
-        const isServed = said.startsWith('HTTP/1.1 200 ') && said.includes('x-request-id: hidden');
-        t.ok(isServed || said.startsWith('HTTP/1.1 400 '), `${JSON.stringify(line)}: ${said}`);
-      }
-    });
-
-    t.test('without its line on HTTP 1.1 no request is taken', async (t) => {
-      const old = await startNginx(t, port, (conf) => conf.replace('proxy_http_version 1.1;', ''));
-      t.equal((await ask(old, undefined, 'GET', '/healthz')).status, 505);
-    });
-  });
+t.test('two on one port are restarted in turn, and kept connections notice nothing', async (t) => {
+  const port = await freePort();
+  await restartUnderLoad(t, port, await startServes(t, [port, port]));
 });
 
-t.test('RATE_LIMIT counts by the address of the client that called nginx', needsNginx(), async (t) => {
-  const { port } = await startServes(t, 1, { TRUST_PROXY: '1', RATE_LIMIT: '1' });
+t.test('behind nginx, with deploy/nginx.conf', needsNginx(), async (t) => {
+  const port = await freePort();
+  await startServes(t, [port], { TRUST_PROXY: '1', RATE_LIMIT: '5' });
   const nginx = await startNginx(t, port);
-  const visits = async (from: string, headers: (i: number) => Record<string, string> = () => ({})) => {
-    const all = Array.from({ length: 20 }, (_, i) =>
-      ask(nginx, undefined, 'POST', '/product/visit', VISIT, headers(i), from),
-    );
-    return (await Promise.all(all)).map(({ status }) => status);
-  };
-  const forged = await visits('127.0.0.2', (i) => ({ 'x-forwarded-for': `203.0.113.${i}` }));
-  t.ok(forged.includes(429), 'a forged X-Forwarded-For changes nothing');
-  t.equal((await visits('127.0.0.3'))[0], 200, 'another address');
+
+  t.test('header lines with an empty name hide none of the others', async (t) => {
+    for (const line of [': x', ':', ': content-length: 0', ' : x']) {
+      const wire = await Wire.open(t, nginx);
+      const length = `content-length: ${VISIT.length}`;
+      const headers = ['host: x', line, length, 'x-request-id: hidden', 'connection: close'];
+      wire.send(`POST /product/visit HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n${VISIT}`);
+      const said = await wire.ended();
+      const isServed = said.startsWith('HTTP/1.1 200 ') && said.includes('x-request-id: hidden');
+      t.ok(isServed || said.startsWith('HTTP/1.1 400 '), `${JSON.stringify(line)}: ${said}`);
+    }
+  });
+
+  t.test('without its line on HTTP 1.1 no request is taken', async (t) => {
+    const old = await startNginx(t, port, (conf) => conf.replace('proxy_http_version 1.1;', ''));
+    t.equal((await ask(old, undefined, 'GET', '/healthz')).status, 505);
+  });
+
+  t.test('RATE_LIMIT counts by the address of the client that called nginx', async (t) => {
+    const visits = async (from: string, headers: (i: number) => Record<string, string> = () => ({})) => {
+      const all = Array.from({ length: 20 }, (_, i) =>
+        ask(nginx, undefined, 'POST', '/product/visit', VISIT, headers(i), from),
+      );
+      return (await Promise.all(all)).map(({ status }) => status);
+    };
+    const forged = await visits('127.0.0.2', (i) => ({ 'x-forwarded-for': `203.0.113.${i}` }));
+    t.ok(forged.includes(429), 'a forged X-Forwarded-For changes nothing');
+    t.equal((await visits('127.0.0.3'))[0], 200, 'another address');
+  });
 });

@@ -9,27 +9,20 @@ import { needsPrograms } from '../harness/needs.js';
 import { MAIN, tempDir, wishmeter } from './wishmeter.js';
 
 t.test('sql', async (t) => {
-  const clickhouse = await startClickHouse({ dir: await tempDir(t) });
+  const dir = await tempDir(t);
+  const readable = { database: 'default', tables: ['seen'] };
+  const clickhouse = await startClickHouse({ dir: join(dir, 'clickhouse'), readable });
   t.teardown(() => clickhouse.stop());
   const env = { CLICKHOUSE_URL: clickhouse.url, CLICKHOUSE_DATABASE: 'default' };
   const sql = (args: string[], stdin?: string) =>
     wishmeter({ args: ['sql', ...args], env, ...(stdin === undefined ? {} : { stdin }) });
 
-  t.test('a pipe gets tab-separated values under a header', async (t) => {
-    t.match(await sql(["SELECT number AS n, 'é☃' AS s FROM numbers(2)"]), {
-      code: 0,
-      stdout: 'n\ts\n0\té☃\n1\té☃\n',
-      stderr: '',
-    });
-  });
-
-  t.test('--format is obeyed, and a FORMAT in the query goes before it', async (t) => {
+  t.test('a pipe gets tab-separated values under a header, or the format asked for', async (t) => {
+    const told = await sql(["SELECT number AS n, 'é☃' AS s FROM numbers(2)"]);
+    t.match(told, { code: 0, stdout: 'n\ts\n0\té☃\n1\té☃\n', stderr: '' });
     t.equal((await sql(['--format', 'JSONEachRow', 'SELECT 1 AS n'])).stdout, '{"n":1}\n');
     t.equal((await sql(['-f', 'JSONEachRow', 'SELECT 1 AS n FORMAT CSV'])).stdout, '1\n');
-  });
-
-  t.test('without an argument the query is read from stdin', async (t) => {
-    t.equal((await sql([], 'SELECT 7 AS n\n')).stdout, 'n\n7\n');
+    t.equal((await sql([], 'SELECT 7 AS n\n')).stdout, 'n\n7\n', 'the query comes from stdin');
   });
 
   t.test("an error is one line with ClickHouse's text, exit code 1", async (t) => {
@@ -52,16 +45,9 @@ t.test('sql', async (t) => {
     const { code, stdout } = await sql(['SELECT number FROM numbers(1000000)']);
     t.equal(code, 0);
     t.equal(stdout.split('\n').length, 1_000_002); // header, and nothing after the last newline
-    const head = spawnSync(
-      '/bin/sh',
-      [
-        '-c',
-        `"$0" "$1" sql "SELECT number FROM numbers(5000000)" | head -n 3; exit $?`,
-        process.execPath,
-        MAIN,
-      ],
-      { env: { PATH: process.env.PATH, ...env }, encoding: 'utf8', timeout: 60_000 },
-    );
+    const pipe = '"$0" "$1" sql "SELECT number FROM numbers(5000000)" | head -n 3; exit $?';
+    const options = { env: { PATH: process.env.PATH, ...env }, encoding: 'utf8', timeout: 60_000 } as const;
+    const head = spawnSync('/bin/sh', ['-c', pipe, process.execPath, MAIN], options);
     t.match(head, { status: 0, stdout: 'number\n0\n1\n', stderr: '' });
   });
 
@@ -82,7 +68,7 @@ t.test('sql', async (t) => {
   });
 
   t.test(
-    'a terminal is shown escape sequences and does not get them; a pipe gets the bytes',
+    'a terminal shows escape sequences as text; a pipe gets the bytes',
     needsPrograms('script'),
     async (t) => {
       const query = "SELECT unhex('1B5D303B7077C29B6DE280AE7F07') AS s FORMAT TSVRaw";
@@ -96,42 +82,25 @@ t.test('sql', async (t) => {
       t.notMatch(error, /\u001b/, 'nor do errors, which quote the query');
     },
   );
-});
 
-t.test('a ClickHouse that is not there is one sentence', async (t) => {
-  for (const env of [{ CLICKHOUSE_URL: 'http://127.0.0.1:1' }, { CLICKHOUSE_PORT: '1' }]) {
-    const { code, stderr } = await wishmeter({ args: ['sql', 'SELECT 1'], env });
-    t.equal(code, 1);
-    t.match(stderr, /^wishmeter: ClickHouse does not answer at http:\/\/127\.0\.0\.1:1 [^\n]+\n$/);
-  }
-});
-
-t.test(
-  'the embedded one is asked as its analyst; --write is the service, by the password in its folder',
-  async (t) => {
-    const dir = await tempDir(t);
-    const clickhouse = await startClickHouse({
-      dir: join(dir, 'clickhouse'),
-      readable: { database: 'default', tables: ['seen'] },
-    });
-    t.teardown(() => clickhouse.stop());
+  t.test('the embedded one is asked as its analyst; --write is the service', async (t) => {
     const env = {
       DATA_DIR: dir,
       CLICKHOUSE_PORT: new URL(clickhouse.url).port,
       CLICKHOUSE_DATABASE: 'default',
     };
-    const sql = (...args: string[]) => wishmeter({ args: ['sql', ...args], env });
+    const own = (...args: string[]) => wishmeter({ args: ['sql', ...args], env });
     const create = 'CREATE TABLE seen (a UInt8) ENGINE = Memory';
-    t.match(await sql(create), { code: 1, stderr: /ACCESS_DENIED/ });
-    t.match(await sql('--write', create), { code: 0 });
-    t.match(await sql('--write', 'INSERT INTO seen VALUES (7)'), { code: 0 });
-    t.match(await sql('INSERT INTO seen VALUES (8)'), { code: 1, stderr: /ACCESS_DENIED/ });
-    t.equal((await sql('SELECT a FROM seen')).stdout, 'a\n7\n');
+    t.match(await own(create), { code: 1, stderr: /ACCESS_DENIED/ });
+    t.match(await own('--write', create), { code: 0 });
+    t.match(await own('--write', 'INSERT INTO seen VALUES (7)'), { code: 0 });
+    t.match(await own('INSERT INTO seen VALUES (8)'), { code: 1, stderr: /ACCESS_DENIED/ });
+    t.equal((await own('SELECT a FROM seen')).stdout, 'a\n7\n');
     for (const CLICKHOUSE_PORT of ['0', '1']) {
       const read = { args: ['sql', 'SELECT a FROM seen'], env: { ...env, CLICKHOUSE_PORT } };
       t.equal((await wishmeter(read)).stdout, 'a\n7\n', 'the port of the one that runs comes first');
     }
-    const late = await sql("SELECT throwIf(number = 299999, 'too late') FROM numbers(300000)");
+    const late = await own("SELECT throwIf(number = 299999, 'too late') FROM numbers(300000)");
     t.match(late, { code: 1, stdout: /\n0\n0\n/, stderr: /^wishmeter: Code: 395\. .*too late[^\n]*\n$/ });
     t.match(await wishmeter({ args: ['migrate'], env: { ...env, CLICKHOUSE_DATABASE: 'shop' } }), {
       code: 0,
@@ -142,5 +111,13 @@ t.test(
       code: 1,
       stderr: /There is no password in .*DATA_DIR/,
     });
-  },
-);
+  });
+});
+
+t.test('a ClickHouse that is not there is one sentence', async (t) => {
+  for (const env of [{ CLICKHOUSE_URL: 'http://127.0.0.1:1' }, { CLICKHOUSE_PORT: '1' }]) {
+    const { code, stderr } = await wishmeter({ args: ['sql', 'SELECT 1'], env });
+    t.equal(code, 1);
+    t.match(stderr, /^wishmeter: ClickHouse does not answer at http:\/\/127\.0\.0\.1:1 [^\n]+\n$/);
+  }
+});

@@ -1,12 +1,15 @@
-// The children of one `start`: a scrape has the figures of every worker, and a child that hangs or dies is started again,
-// keeps its address, and loses nothing that was acknowledged.
+// The children of one `start`: a scrape has the figures of every worker, a child that hangs or dies is started again, keeps
+// its address, and loses nothing that was acknowledged; and RATE_LIMIT is of all workers, not of each.
 
-import { type RequestOptions, request } from 'node:http';
+import { Agent, type RequestOptions, request } from 'node:http';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import t from 'tap';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { putMigrated } from '../harness/clickhouse.js';
 import { needsProc } from '../harness/needs.js';
 import { processesOf } from './processes.js';
-import { apiKey, client, killAndAwaitNext, sql, started } from './started.js';
+import { apiKey, killAndAwaitNext, shopAt, sql, started } from './started.js';
 import { tempDir, until } from './wishmeter.js';
 
 const CHILDREN = [
@@ -15,6 +18,15 @@ const CHILDREN = [
   /^wishmeter clickhouse/,
   /^\S*(redis|valkey)-server/,
 ];
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+const visitOf = (sessionId: string) => JSON.stringify({ identity: { sessionId }, productHandle: 'p' });
+
+async function migratedDir(t: Test): Promise<string> {
+  const dir = await tempDir(t);
+  await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
+  return dir;
+}
 
 /** Each on a connection of its own (fetch keeps them), which may meet any worker. */
 function ask(url: string, options: RequestOptions = {}, body = ''): Promise<string> {
@@ -35,12 +47,10 @@ function samples(scrape: string, name: string): Map<string, number> {
 }
 
 t.test('children of a start', needsProc(), async (t) => {
-  const dir = await tempDir(t);
+  const dir = await migratedDir(t);
   const { url, clickhouseUrl, dashboardUrl, stop } = await started(t, dir, { WORKERS: '2' });
 
-  const body = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'p' });
-  const headers = { 'content-type': 'application/json' };
-  const visit = () => ask(`${url}/product/visit`, { method: 'POST', headers }, body);
+  const visit = () => ask(`${url}/product/visit`, { method: 'POST', headers: JSON_TYPE }, visitOf('s'));
   const visitsOf = (scrape: string) =>
     ['1', '2'].map((worker) =>
       samples(scrape, 'wishmeter_http_answers_total').get(
@@ -83,18 +93,14 @@ t.test('children of a start', needsProc(), async (t) => {
   });
 
   await t.test('each child that is killed comes back, and nothing is lost', async (t) => {
-    const shop = client(url, await apiKey(dir));
+    const shop = shopAt(url, await apiKey(dir));
+    const identity = { sessionId: 's-1' };
+    const isDone = (asking: Promise<unknown>) => asking.then(() => true).catch(() => false);
     let events = 0;
     for (const title of CHILDREN) {
       await killAndAwaitNext(dir, title);
-      await until(`served again after ${title}`, async () => {
-        const answer = await shop.visit('s-1', `after ${title}`).catch(() => undefined);
-        return answer?.status === 200;
-      });
-      await until('an event is taken', async () => {
-        const answer = await shop.event('s-1', 'add', { productId: '1' }).catch(() => undefined);
-        return answer?.status === 200;
-      });
+      await until(`served again after ${title}`, () => isDone(shop.visit(identity, `after ${title}`)));
+      await until('an event is taken', () => isDone(shop.event(identity)));
       events += 1;
       await until(`${events} events in ClickHouse after ${title}`, async () => {
         const count = await sql(clickhouseUrl, 'SELECT count() FROM events').catch(() => '');
@@ -114,5 +120,62 @@ t.test('children of a start', needsProc(), async (t) => {
     );
   });
 
+  t.equal((await stop()).code, 0);
+});
+
+const LIMIT = 30;
+const CONNECTIONS = 24;
+/** After these what was too much in the first second is paid back. */
+const ACCEPTED = 4 * LIMIT;
+const WITHIN_MS = 120_000;
+
+/** The second of the machine's monotonic clock, by which the workers count. */
+const second = () => Number(process.hrtime.bigint() / 1_000_000_000n);
+
+t.test('a caller that floods three workers gets RATE_LIMIT, within a tenth', async (t) => {
+  const dir = await migratedDir(t);
+  const { url, stop } = await started(t, dir, { WORKERS: '3', RATE_LIMIT: String(LIMIT) });
+  // Connections are spread over the workers, and each stays with its own.
+  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+  t.teardown(() => agent.destroy());
+  const statuses = new Map<number, number>();
+  const visit = () =>
+    new Promise<void>((resolve, reject) => {
+      request(`${url}/product/visit`, { method: 'POST', headers: JSON_TYPE, agent }, (answer) => {
+        const status = answer.statusCode ?? 0;
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        answer.resume().on('end', resolve).on('error', reject);
+      })
+        .on('error', reject)
+        .end(visitOf('flood'));
+    });
+
+  const began = second();
+  const accepted = () => statuses.get(200) ?? 0;
+  const seconds = () => second() - began + 1;
+  const isWithin = () => accepted() <= LIMIT * seconds() * 1.1;
+  let isEnough = false;
+  const flood = Promise.all(
+    Array.from({ length: CONNECTIONS }, async () => {
+      while (!isEnough) {
+        await visit();
+        await sleep(5); // far more than the limit, and time for others on this machine
+      }
+    }),
+  );
+  const enough = until(
+    'what is accepted is within the limit',
+    () => accepted() >= ACCEPTED && isWithin(),
+    WITHIN_MS,
+  );
+  await enough.finally(() => {
+    isEnough = true;
+  });
+  await flood;
+  t.ok(isWithin(), `${accepted()} accepted in ${seconds()} s: ${JSON.stringify([...statuses])}`);
+  t.same([...statuses.keys()].sort(), [200, 429]);
+
+  const count = await shopAt(url, await apiKey(dir)).count({ sessionId: 'flood' }, 'p');
+  t.equal(count, accepted(), 'what was accepted was counted, and nothing else');
   t.equal((await stop()).code, 0);
 });

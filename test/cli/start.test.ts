@@ -2,26 +2,27 @@
 // from starting. Nothing is left of it, whichever way it ends.
 
 import { once } from 'node:events';
-import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { networkInterfaces } from 'node:os';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import t from 'tap';
+import { outsideAddress } from '../embedded/processes.js';
 import { needsProc } from '../harness/needs.js';
 import { findProcess, processesOf } from './processes.js';
 import {
   apiKey,
-  client,
   logLines,
   nothingLeft,
   type Started,
+  shopAt,
   sql,
   started,
   startSettings,
 } from './started.js';
-import { MAIN, type Running, spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
+import { type Running, spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
+const GUEST = { sessionId: 's-1' };
 /** NODE_OPTIONS with which another program gets each port at the moment when it is free. */
 const NEIGHBOUR = `--import=data:text/javascript,${encodeURIComponent(`
   import { createServer, Server } from 'node:net';
@@ -51,11 +52,8 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     const env = { LOG_LEVEL: 'trace', WORKERS: '2', NODE_OPTIONS: NEIGHBOUR };
     const { url, clickhouseUrl, dashboardUrl } = await start({ ...env, HOST: '', REDIS_FSYNC: 'always' });
     t.equal(new URL(url).hostname, '127.0.0.1', 'without HOST it listens on loopback');
-    const outside = Object.values(networkInterfaces())
-      .flat()
-      .find((address) => address?.family === 'IPv4' && !address.internal);
-    if (outside)
-      await t.rejects(fetch(`http://${outside.address}:${new URL(url).port}/healthz`), 'and nowhere else');
+    const outside = outsideAddress();
+    if (outside) await t.rejects(fetch(`http://${outside}:${new URL(url).port}/healthz`), 'and nowhere else');
     t.equal((await fetch(`${clickhouseUrl}/ping`)).status, 200);
     t.equal((await fetch(dashboardUrl)).status, 200);
     const redis = new Redis({ path: join(dir, 'redis', 'redis.sock') });
@@ -78,9 +76,8 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
   await all.test('it stops in the order that loses nothing, and its key is in no log line', async (t) => {
     key = await apiKey(dir);
     t.match(key, /^sk_[\w-]{43}$/, 'a key was made');
-    const shop = client(run.url, key);
-    for (let i = 0; i < 3; i++) t.equal((await shop.visit('s-1', 'red-shoe')).status, 200);
-    t.equal((await shop.event('s-1', 'add', { productId: '1001' })).status, 200);
+    for (let i = 0; i < 3; i++) await shopAt(run.url, key).visit(GUEST);
+    await shopAt(run.url, key).event(GUEST);
     t.equal((await processesOf(dir)).filter(({ title }) => title.startsWith('wishmeter serve')).length, 2);
     const { code, signal, stdout, stderr } = await run.stop();
     t.same({ code, signal }, { code: 0, signal: null });
@@ -93,28 +90,15 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.same(await processesOf(dir), []);
   });
 
-  await all.test(
-    'everything is there after another start, with the same key and a new password',
-    async (t) => {
-      const { url, clickhouseUrl } = await start();
-      t.equal(await apiKey(dir), key);
-      t.not(await password(), firstPassword);
-      t.equal(await client(url, key).count('s-1', 'red-shoe'), 3);
-      // It may have been moved before the stop or after this start; once, either way.
-      await until('the event is there', async () => {
-        return (await sql(clickhouseUrl, 'SELECT count() FROM events')) === '1';
-      });
-    },
-  );
-
-  await all.test('a second start on the same folder is refused and changes nothing', async (t) => {
-    const { code, stderr } = await wishmeter({ args: ['start'], env: startSettings(dir) });
-    t.equal(code, 1);
-    t.match(
-      stderr,
-      new RegExp(`^wishmeter: Another .wishmeter start. \\(pid ${run.running.child.pid}\\)[^\\n]+\\n$`),
-    );
-    t.equal((await client(run.url, '').visit('s-1', 'red-shoe')).status, 200);
+  await all.test('another start has everything, the same key and a new password', async (t) => {
+    const { url, clickhouseUrl } = await start();
+    t.equal(await apiKey(dir), key);
+    t.not(await password(), firstPassword);
+    t.equal(await shopAt(url, key).count(GUEST), 3);
+    // It may have been moved before the stop or after this start; once, either way.
+    await until('the event is there', async () => {
+      return (await sql(clickhouseUrl, 'SELECT count() FROM events')) === '1';
+    });
   });
 
   await all.test('a second signal stops everything at once, also what hangs', async (t) => {
@@ -129,7 +113,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
 
   await all.test('after a kill -9 nothing is left, and of two starts at one moment one runs', async (t) => {
     const killed = await start();
-    t.equal((await client(killed.url, key).visit('s-1', 'red-shoe')).status, 200);
+    await shopAt(killed.url, key).visit(GUEST);
     killed.running.child.kill('SIGKILL');
     await nothingLeft(dir);
     const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(dir) }));
@@ -143,7 +127,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
     const redises = (await processesOf(dir)).filter(({ title }) => /^\S*(redis|valkey)-server/.test(title));
     t.equal(redises.length, 1, JSON.stringify(redises));
-    t.equal(await client(String(readyLine(winner)?.['url']), key).count('s-1', 'red-shoe'), 5);
+    t.equal(await shopAt(String(readyLine(winner)?.['url']), key).count(GUEST), 4);
     winner.child.kill('SIGTERM');
     t.equal((await winner.ended).code, 0);
   });
@@ -161,41 +145,19 @@ t.test('what keeps it from starting is one sentence, exit code 1, and nothing is
   const other = createServer().listen(0, '127.0.0.1');
   t.teardown(() => other.close());
   await once(other, 'listening');
-  const taken = String((other.address() as { port: number }).port);
-  const empty = join(await tempDir(t), 'empty');
-  await mkdir(empty);
-  const pretend = encodeURIComponent("Object.defineProperty(process.versions, 'modules', { value: '999' })");
-  const cases: Record<string, { env: NodeJS.ProcessEnv; sentence: RegExp }> = {
-    'a taken port': { env: { PORT: taken }, sentence: /Port \d+ is taken; .*PORT/ },
-    'a taken port of ClickHouse': {
-      env: { CLICKHOUSE_PORT: taken },
-      sentence: /Port \d+ is taken; .*CLICKHOUSE_PORT/,
-    },
-    'no redis-server': { env: { PATH: empty }, sentence: /redis-server.* (PATH|installed|install)/ },
-    'a Redis that does not answer': {
-      env: { REDIS_URL: 'redis://127.0.0.1:1' },
-      sentence: /Redis does not answer/,
-    },
-    'a ClickHouse that does not answer': {
-      env: { CLICKHOUSE_URL: 'http://127.0.0.1:1' },
-      sentence: /ClickHouse/,
-    },
-    'a folder that is a file': { env: { DATA_DIR: MAIN }, sentence: /DATA_DIR/ },
-    'a folder below one that takes none': {
-      env: { DATA_DIR: '/proc/none/data' },
-      sentence: /\/proc\/none\/data can't be made.*DATA_DIR/,
-    },
-    'no binary of uWebSockets.js': {
-      env: { NODE_OPTIONS: `--import=data:text/javascript,${pretend}` },
-      sentence: /no binary .*use Node/,
-    },
-  };
-  for (const [name, { env, sentence }] of Object.entries(cases)) {
+  const { port } = other.address() as AddressInfo;
+  // Before anything has started, and after children have. test/cli/start-parts.test.ts has the other reasons.
+  const cases: [env: NodeJS.ProcessEnv, sentence: RegExp][] = [
+    [{ PORT: String(port) }, /Port \d+ is taken; .*PORT/],
+    [{ REDIS_URL: 'redis://127.0.0.1:1' }, /Redis does not answer/],
+    [{ CLICKHOUSE_URL: 'http://127.0.0.1:1' }, /ClickHouse/],
+  ];
+  for (const [env, sentence] of cases) {
     const dir = await tempDir(t);
-    const ended = await wishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
-    t.equal(ended.code, 1, name);
-    t.match(ended.stderr, sentence, name);
-    t.match(ended.stderr, /^wishmeter: [^\n]+\n$/, `${name}: one sentence`);
+    const { code, stderr } = await wishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
+    t.equal(code, 1, String(sentence));
+    t.match(stderr, sentence);
+    t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
     if (process.platform === 'linux') await nothingLeft(dir);
   }
 });

@@ -2,10 +2,13 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
 import { MOST_PATIENT_MS } from '../faults/service.js';
-import { processesOf } from './processes.js';
-import { type Ended, type Running, spawnWishmeter, until, wishmeter } from './wishmeter.js';
+import { forFetch } from '../harness/clickhouse.js';
+import { type Send, type Shop, shopClient } from '../harness/shop.js';
+import { type Process, processesOf } from './processes.js';
+import { type Ended, type Running, spawnWishmeter, until } from './wishmeter.js';
 
 /** The line that `start` logs when it is ready. */
 interface ReadyLine {
@@ -65,10 +68,17 @@ export async function started(t: Teardown, dir: string, env: NodeJS.ProcessEnv =
   return { ...(line as unknown as ReadyLine), running, dir, stop };
 }
 
+/** A look at all of /proc, and a rest: it takes as much CPU as a process that starts. */
+async function looked(dir: string): Promise<Process[]> {
+  const processes = await processesOf(dir);
+  await sleep(100);
+  return processes;
+}
+
 /** Waits until no process of this folder lives. @throws where one stays */
 export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void> {
   try {
-    await until(`nothing of ${dir} is left`, async () => (await processesOf(dir)).length === 0, withinMs);
+    await until(`nothing of ${dir} is left`, async () => (await looked(dir)).length === 0, withinMs);
   } catch {
     throw new Error(`left of ${dir} after ${withinMs} ms: ${JSON.stringify(await processesOf(dir))}`);
   }
@@ -77,7 +87,7 @@ export async function nothingLeft(dir: string, withinMs = 60_000): Promise<void>
 /** Kills all children with this title and waits for as many others in their place. */
 export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void> {
   const living = async () => {
-    const all = await processesOf(dir);
+    const all = await looked(dir);
     return all.filter((process) => title.test(process.title)).map(({ pid }) => pid);
   };
   const before = await until(`${title} is there`, async () => {
@@ -91,29 +101,19 @@ export async function killAndAwaitNext(dir: string, title: RegExp): Promise<void
   });
 }
 
-/** The service as a client sees it. */
-export function client(url: string, key: string) {
-  const call = async (method: string, path: string, body?: object) => {
+/** What a shop's server asks of the service at `url`. */
+export function shopAt(url: string, key: string): Shop {
+  const send: Send = async (method, path, body, headers) => {
     const response = await fetch(url + path, {
       method,
-      headers: { 'content-type': 'application/json', 'x-api-key': key },
+      headers: { 'content-type': 'application/json', ...headers },
       signal: AbortSignal.timeout(CALL_MS),
-      ...(body ? { body: JSON.stringify(body) } : {}),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    const text = await response.text();
+    return { status: response.status, text, json: response.ok ? JSON.parse(text) : undefined };
   };
-  const identity = (sessionId: string) => ({ sessionId, device: 'desktop' });
-  return {
-    call,
-    visit: (sessionId: string, productHandle: string) =>
-      call('POST', '/product/visit', { identity: identity(sessionId), productHandle }),
-    count: async (sessionId: string, productHandle: string) => {
-      const query = new URLSearchParams({ sessionId, productHandle });
-      return (await call('GET', `/product/visit?${query}`)).body.count;
-    },
-    event: (sessionId: string, type: string, payload: object) =>
-      call('POST', '/event', { identity: identity(sessionId), type, payload }),
-  };
+  return shopClient(send, { 'x-api-key': key });
 }
 
 /** The key that `start` has made in its folder. */
@@ -121,12 +121,15 @@ export async function apiKey(dir: string): Promise<string> {
   return (await readFile(join(dir, 'api-key'), 'utf8')).trim();
 }
 
-/** Asks ClickHouse as an analyst would, with the command line. @throws what it has on stderr */
+/** Asks ClickHouse by HTTP. @throws its error */
 export async function sql(clickhouseUrl: string, query: string): Promise<string> {
-  const { code, stdout, stderr } = await wishmeter({
-    args: ['sql', '--format', 'TSV', query],
-    env: { CLICKHOUSE_URL: clickhouseUrl },
+  const { origin, headers } = forFetch(clickhouseUrl);
+  const answer = await fetch(`${origin}/?database=wishmeter`, {
+    method: 'POST',
+    headers: new URL(clickhouseUrl).username === '' ? {} : headers,
+    body: query,
   });
-  if (code !== 0) throw new Error(stderr);
-  return stdout.trim();
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(text);
+  return text.trim();
 }

@@ -1,22 +1,27 @@
-// The dashboard's server: logging in and out; nothing of the shop without the cookie; from the browser come the name of a
-// panel and two days, and no query; CSV runs in no spreadsheet; and a sentence where ClickHouse is away.
+// The dashboard over HTTP: who gets in, and how; nothing of the shop without the cookie; from the browser come the name of
+// a panel and two days, and no query; CSV runs in no spreadsheet; and a sentence where ClickHouse is away.
 
-import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { csvOf } from '../../src/dashboard/csv.js';
 import { Login } from '../../src/dashboard/login.js';
 import { PANELS, readRange, statementOf } from '../../src/dashboard/panels.js';
-import { startDashboard } from '../../src/dashboard/server.js';
-import { dashboardWorld, MONTH, TOKEN } from './world.js';
+import { cookieOf, dashboardOfShop, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
-const { url, logIn, stopClickHouse } = await dashboardWorld(t);
+const { url, logIn, logOut, session, post, stopClickHouse } = await dashboardOfShop(t);
 const range = `from=${MONTH.from}&to=${MONTH.to}`;
-const PANEL = `/panels/days?${range}`;
 const NOW = Date.UTC(2026, 2, 1);
-const cookieOf = (header: string | null) => (header ?? '').split(';')[0] as string;
-const post = (path: string, body: string, headers: Record<string, string> = {}) =>
-  fetch(url + path, { method: 'POST', body, headers });
+const WEEK_MS = 7 * 86_400_000;
+
+const isIn = async (cookie: string, at = url) =>
+  (await fetch(`${at}/panels/days?${range}`, { headers: { cookie } })).status !== 401;
+
+/** Another dashboard, whose ClickHouse is away. */
+async function another(t: Test, wrongMs?: number) {
+  const clickhouse = createClickHouse('http://127.0.0.1:1', 'shop');
+  t.teardown(() => clickhouse.close());
+  return await openDashboard(t, clickhouse, wrongMs);
+}
 
 t.test('the page and its files are open, and load nothing from elsewhere', async (t) => {
   for (const path of ['/', '/dashboard.js', '/dashboard.css', '/uplot.js', '/uplot.css']) {
@@ -32,7 +37,7 @@ t.test('the page and its files are open, and load nothing from elsewhere', async
 });
 
 t.test('panels need a login', async (t) => {
-  const cookie = await logIn();
+  const cookie = await session();
   for (const { name } of PANELS)
     for (const path of [`/panels/${name}?${range}`, `/panels/${name}.csv?${range}`]) {
       t.equal((await fetch(url + path)).status, 401, path);
@@ -61,132 +66,9 @@ t.test('wrong tokens, other sites and broken bodies get no cookie', async (t) =>
   t.match(answer.headers.get('set-cookie'), /HttpOnly; SameSite=Strict; Secure$/);
 });
 
-t.test('the browser chooses a panel and two days, and no more', async (t) => {
-  const headers = { cookie: await logIn() };
-  const ask = async (path: string) => {
-    const answer = await fetch(url + path, { headers });
-    const body = (await answer.json()) as { readonly sql: string; readonly rows: readonly unknown[] };
-    return { status: answer.status, body };
-  };
-  t.equal((await ask(`/panels/system?${range}`)).status, 404);
-  const injected = `from=${MONTH.from}&to=${encodeURIComponent("2025-04-01' OR 1=1")}`;
-  for (const query of ['', `from=${MONTH.to}&to=${MONTH.from}`, injected])
-    t.equal((await ask(`/panels/days?${query}`)).status, 400, query);
-  const plain = await ask(`/panels/days?${range}`);
-  const more = await ask(`/panels/days?${range}&query=SELECT+1&sql=SELECT+1`);
-  t.equal(more.body.sql, plain.body.sql);
-  t.same(more.body.rows, plain.body.rows);
-  t.ok(plain.body.rows.length > 5);
-});
-
-t.test('CSV has the rows of the panel, under a name that says what it is', async (t) => {
-  const headers = { cookie: await logIn() };
-  const answer = await fetch(`${url}/panels/devices.csv?${range}`, { headers });
-  t.equal(answer.headers.get('content-type'), 'text/csv; charset=utf-8');
-  t.match(answer.headers.get('content-disposition'), `wishmeter-devices-${MONTH.from}-${MONTH.to}.csv`);
-  t.match(await answer.text(), /^device,visits\r\n(phone|desktop),\d+\r\n(phone|desktop),\d+\r\n$/);
-});
-
-t.test('a range is two real days in order, of at most three years', async (t) => {
-  t.same(readRange('2026-02-28', '2026-03-01'), { from: '2026-02-28', to: '2026-03-01' });
-  t.same(readRange('2026-03-01', '2026-03-01'), { from: '2026-03-01', to: '2026-03-01' });
-  for (const [from, to] of [
-    ['2026-03-02', '2026-03-01'],
-    ['2026-02-30', '2026-03-01'],
-    ['2026-02-01', '2026-13-01'],
-    ['', '2026-03-01'],
-    ["2026-03-01' OR 1", '2026-03-01'],
-    ['2026-03-01', '2026-03-01 '],
-    ['1969-12-31', '1970-01-01'],
-    ['2020-01-01', '2026-01-01'],
-    ['2148-12-31', '2149-01-01'],
-  ] as const)
-    t.equal(readRange(from, to), undefined, `${from} ${to}`);
-});
-
-t.test('every statement has its days filled in', async (t) => {
-  for (const panel of PANELS) {
-    const sql = statementOf(panel, { from: '2026-02-28', to: '2026-03-01' });
-    t.match(sql, /^SELECT /);
-    t.notMatch(sql, /[{}]/, panel.name);
-    t.match(sql, "'2026-03-01'", panel.name);
-  }
-});
-
-t.test('CSV: no sign that begins a formula hides behind its width or what is not seen', async (t) => {
-  const blanks = ['', '\t', '\r', '\n', ' ', '\u00a0', '\u3000', '\0'];
-  const unseen = [...blanks, '\ufeff', '\u200b', '\u00ad', '\u2060', '\u202e', '\u3164', '\ufe0f'];
-  for (const before of [...unseen, unseen.join('')])
-    for (const sign of '=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b') {
-      const text = `${before}${sign}1+1`;
-      const [, cell = ''] = /^a\r\n"?([\s\S]*?)"?\r\n$/.exec(csvOf(['a'], [[text]])) ?? [];
-      t.equal(cell, `'${text}`, JSON.stringify(text));
-    }
-  for (const text of ['\tx', '\rx', '\nx']) t.match(csvOf(['a'], [[text]]), `'${text}`, JSON.stringify(text));
-  for (const text of ['a=1', 'red-shoe', '\u200bred', ' red', '\uff21', '1+1', 'ﬁ'])
-    t.equal(csvOf(['a'], [[text]]), `a\r\n${text}\r\n`, 'what is no formula stays as it is');
-});
-
-t.test('CSV: quotes, empty cells, maps, and no formula', async (t) => {
-  t.equal(
-    csvOf(
-      ['a', 'b'],
-      [
-        ['plain', 1],
-        ['with "quotes", commas\nand lines', null],
-        [{ EUR: 1 }, -5],
-        ['=cmd()', '@x'],
-        ['+1', '-1'],
-      ],
-    ),
-    [
-      'a,b',
-      'plain,1',
-      '"with ""quotes"", commas\nand lines",',
-      '"{""EUR"":1}",-5',
-      "'=cmd(),'@x",
-      "'+1,'-1",
-      '',
-    ].join('\r\n'),
-  );
-});
-
-t.test('while ClickHouse is away a panel says so', async (t) => {
-  const headers = { cookie: await logIn() };
-  await stopClickHouse();
-  const answer = await fetch(`${url}/panels/days?${range}`, { headers });
-  t.equal(answer.status, 503);
-  t.same(await answer.json(), { error: 'ClickHouse does not answer.', away: true });
-  t.equal((await fetch(`${url}/healthz`)).status, 200, 'the dashboard itself is up');
-});
-
-// Where ClickHouse is away a panel is 503 with a session and 401 without one.
-
-const WEEK_MS = 7 * 86_400_000;
-
-/** @param wrongMs see Login */
-async function start(t: Test, wrongMs: number) {
-  const clickhouse = createClickHouse('http://127.0.0.1:1', 'shop');
-  t.teardown(() => clickhouse.close());
-  const options = { host: '127.0.0.1', port: 0, token: TOKEN, log: pino({ level: 'silent' }) };
-  const dashboard = await startDashboard({ ...options, clickhouse, wrongMs });
-  t.teardown(() => dashboard.close());
-  const url = `http://127.0.0.1:${dashboard.port}`;
-  const logIn = (token = TOKEN, headers: Record<string, string> = {}) =>
-    fetch(`${url}/login`, { method: 'POST', body: JSON.stringify({ token }), headers });
-  return {
-    url,
-    logIn,
-    logOut: (headers: Record<string, string>) => fetch(`${url}/logout`, { method: 'POST', headers }),
-    /** A new session's header `Cookie`. */
-    session: async () => cookieOf((await logIn()).headers.get('set-cookie')),
-    isIn: async (cookie: string) => (await fetch(url + PANEL, { headers: { cookie } })).status !== 401,
-  };
-}
-
 t.test('25 clients that guess do not keep the right token out', async (t) => {
   // Their answers wait until the test is over.
-  const { url, logIn } = await start(t, 3_600_000);
+  const { url, logIn } = await another(t, 3_600_000);
   const guessers = new AbortController();
   const guesses = Array.from({ length: 25 }, (_, i) =>
     fetch(`${url}/login`, { method: 'POST', body: `{"token":"guess ${i}"}`, signal: guessers.signal }),
@@ -202,7 +84,6 @@ t.test('25 clients that guess do not keep the right token out', async (t) => {
 });
 
 t.test('a log-out ends its session on the server, and no other', async (t) => {
-  const { session, isIn, logOut } = await start(t, 1);
   const [left, kept] = [await session(), await session()];
   t.not(left, kept);
   t.ok(await isIn(left));
@@ -215,7 +96,6 @@ t.test('a log-out ends its session on the server, and no other', async (t) => {
 });
 
 t.test('a page of another origin can neither log in nor log out', async (t) => {
-  const { url, session, isIn, logIn, logOut } = await start(t, 1);
   const { host } = new URL(url);
   const cookie = await session();
   for (const headers of [
@@ -243,16 +123,15 @@ t.test('a page of another origin can neither log in nor log out', async (t) => {
 });
 
 t.test('a cookie that no log-in gave opens nothing', async (t) => {
-  const { session, isIn } = await start(t, 1);
   const cookie = await session();
   t.ok(await isIn(`other=1; ${cookie}; more=2`));
   for (const wrong of ['', 'wishmeter_dashboard=', `${cookie}x`, cookie.slice(0, -1), `x${cookie}`])
     t.notOk(await isIn(wrong), wrong);
-  const other = await start(t, 1);
-  t.notOk(await other.isIn(cookie), 'nor does one of before a restart');
+  const { url: restarted } = await another(t);
+  t.notOk(await isIn(cookie, restarted), 'nor does one of before a restart');
 });
 
-t.test('the cookie is out of reach of scripts and other sites, and lasts a week', async (t) => {
+t.test('the cookie is out of reach of scripts and other sites, and lasts a week', (t) => {
   const login = new Login(TOKEN);
   const header = login.begin(NOW, false);
   t.match(header, /; HttpOnly; SameSite=Strict$/);
@@ -261,4 +140,110 @@ t.test('the cookie is out of reach of scripts and other sites, and lasts a week'
   t.notMatch(header, TOKEN);
   t.ok(login.isKnown(cookieOf(header), NOW + WEEK_MS - 1_000));
   t.notOk(login.isKnown(cookieOf(header), NOW + WEEK_MS), 'a week later');
+  t.end();
+});
+
+t.test('the browser chooses a panel and two days, and no more', async (t) => {
+  const headers = { cookie: await session() };
+  const ask = async (path: string) => {
+    const answer = await fetch(url + path, { headers });
+    const body = (await answer.json()) as { readonly sql: string; readonly rows: readonly unknown[] };
+    return { status: answer.status, body };
+  };
+  t.equal((await ask(`/panels/system?${range}`)).status, 404);
+  t.equal((await ask('/panels/days')).status, 400);
+  t.equal((await ask(`/panels/days?from=${MONTH.to}&to=${MONTH.from}`)).status, 400);
+  t.equal(
+    (await ask(`/panels/days?from=${MONTH.from}&to=${encodeURIComponent("2025-04-01' OR 1=1")}`)).status,
+    400,
+  );
+  const plain = await ask(`/panels/days?${range}`);
+  const more = await ask(`/panels/days?${range}&query=SELECT+1&sql=SELECT+1`);
+  t.equal(more.body.sql, plain.body.sql);
+  t.same(more.body.rows, plain.body.rows);
+  t.ok(plain.body.rows.length > 5);
+});
+
+t.test('CSV has the rows of the panel, under a name that says what it is', async (t) => {
+  const headers = { cookie: await session() };
+  const answer = await fetch(`${url}/panels/devices.csv?${range}`, { headers });
+  t.equal(answer.headers.get('content-type'), 'text/csv; charset=utf-8');
+  t.match(answer.headers.get('content-disposition'), `wishmeter-devices-${MONTH.from}-${MONTH.to}.csv`);
+  t.match(await answer.text(), /^device,visits\r\n(phone|desktop),\d+\r\n(phone|desktop),\d+\r\n$/);
+});
+
+t.test('a range is two real days in order, of at most three years', (t) => {
+  t.same(readRange('2026-02-28', '2026-03-01'), { from: '2026-02-28', to: '2026-03-01' });
+  t.same(readRange('2026-03-01', '2026-03-01'), { from: '2026-03-01', to: '2026-03-01' });
+  for (const [from, to] of [
+    ['2026-03-02', '2026-03-01'],
+    ['2026-02-30', '2026-03-01'],
+    ['2026-02-01', '2026-13-01'],
+    ['', '2026-03-01'],
+    ["2026-03-01' OR 1", '2026-03-01'],
+    ['2026-03-01', '2026-03-01 '],
+    ['1969-12-31', '1970-01-01'],
+    ['2020-01-01', '2026-01-01'],
+    ['2148-12-31', '2149-01-01'],
+  ] as const)
+    t.equal(readRange(from, to), undefined, `${from} ${to}`);
+  t.end();
+});
+
+t.test('every statement has its days filled in', (t) => {
+  for (const panel of PANELS) {
+    const sql = statementOf(panel, { from: '2026-02-28', to: '2026-03-01' });
+    t.match(sql, /^SELECT /);
+    t.notMatch(sql, /[{}]/, panel.name);
+    t.match(sql, "'2026-03-01'", panel.name);
+  }
+  t.end();
+});
+
+t.test('CSV: no sign that begins a formula hides behind its width or what is not seen', (t) => {
+  const unseen = ['', ...'\t\r\n \u00a0\u3000\ufeff\u200b\u00ad\u2060\u202e\0\u3164\ufe0f'];
+  for (const before of [...unseen, unseen.join('')])
+    for (const sign of '=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b') {
+      const text = `${before}${sign}1+1`;
+      const [, cell = ''] = /^a\r\n"?([\s\S]*?)"?\r\n$/.exec(csvOf(['a'], [[text]])) ?? [];
+      t.equal(cell, `'${text}`, JSON.stringify(text));
+    }
+  for (const text of ['\tx', '\rx', '\nx']) t.match(csvOf(['a'], [[text]]), `'${text}`, JSON.stringify(text));
+  for (const text of ['a=1', 'red-shoe', '\u200bred', ' red', '\uff21', '1+1', 'ﬁ'])
+    t.equal(csvOf(['a'], [[text]]), `a\r\n${text}\r\n`, 'what is no formula stays as it is');
+  t.end();
+});
+
+t.test('CSV: quotes, empty cells, maps, and no formula', (t) => {
+  t.equal(
+    csvOf(
+      ['a', 'b'],
+      [
+        ['plain', 1],
+        ['with "quotes", commas\nand lines', null],
+        [{ EUR: 1 }, -5],
+        ['=cmd()', '@x'],
+        ['+1', '-1'],
+      ],
+    ),
+    [
+      'a,b',
+      'plain,1',
+      '"with ""quotes"", commas\nand lines",',
+      '"{""EUR"":1}",-5',
+      "'=cmd(),'@x",
+      "'+1,'-1",
+      '',
+    ].join('\r\n'),
+  );
+  t.end();
+});
+
+t.test('while ClickHouse is away a panel says so', async (t) => {
+  const headers = { cookie: await session() };
+  await stopClickHouse();
+  const answer = await fetch(`${url}/panels/days?${range}`, { headers });
+  t.equal(answer.status, 503);
+  t.same(await answer.json(), { error: 'ClickHouse does not answer.', away: true });
+  t.equal((await fetch(`${url}/healthz`)).status, 200, 'the dashboard itself is up');
 });

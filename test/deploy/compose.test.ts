@@ -9,15 +9,11 @@ import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { SETTINGS } from '../../src/config.js';
-import { startChild } from '../../src/embedded/child.js';
-import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
-import { restartUnderLoad } from '../cli/rolling-restart.js';
+import { restartUnderLoad, startServes } from '../cli/rolling-restart.js';
 import { tempDir, until } from '../cli/wishmeter.js';
-import { programPart } from '../faults/service.js';
 import { needsPrograms } from '../harness/needs.js';
-import { startTestRedis } from '../harness/redis.js';
-import { check, DEPLOY, parseYaml } from './programs.js';
+import { check, DEPLOY, parseYaml, startRedisServer } from './programs.js';
 
 const ENV_EXAMPLE = readFileSync(join(DEPLOY, 'compose.env.example'), 'utf8');
 const PREDEFINED = new Set(['COMPOSE_PROJECT_NAME', 'SHOP_URL']);
@@ -57,13 +53,8 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
 
   t.test('has two of serve and of flush, with settings that there are', async (t) => {
     t.same(
-      ours.map(([name, { command }]) => [name, command.join(' ')]),
-      [
-        ['flush-1', 'flush'],
-        ['flush-2', 'flush'],
-        ['serve-1', 'serve'],
-        ['serve-2', 'serve'],
-      ],
+      ours.map(([name, { command }]) => `${name} ${command.join(' ')}`),
+      ['flush-1 flush', 'flush-2 flush', 'serve-1 serve', 'serve-2 serve'],
     );
     for (const [name, { environment = {} }] of ours)
       for (const setting of Object.keys(environment))
@@ -138,15 +129,7 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
       const dir = join(await tempDir(t), name);
       await mkdir(dir);
       const port = await freePort();
-      const own = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--loglevel', 'warning'];
-      const args = [...command.slice(1).map(change), ...own];
-      const child = await startChild({
-        name,
-        command: () => ({ file: findRedis(), args }),
-        ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
-        output: 'tail',
-        restart: false,
-      });
+      const child = await startRedisServer(dir, port, command.slice(1).map(change));
       const client = new Redis({ port, host: '127.0.0.1' });
       t.teardown(async () => {
         client.disconnect();
@@ -172,30 +155,14 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     await until('and in its file', async () => !writing.test(await replica.client.info('persistence')));
   });
 
-  t.test(
-    'nginx passes on to both: while they are restarted in turn no request fails',
-    needsNginx(),
-    async (t) => {
-      const redis = await startTestRedis();
-      t.teardown(() => redis.stop());
-      const ports = [await freePort(), await freePort()];
-      const parts = ports.map((port, i) =>
-        programPart(`serve ${i + 1}`, 'serve', {
-          REDIS_URL: redis.url,
-          HOST: '127.0.0.1',
-          PORT: String(port),
-          DRAIN_MS: '400',
-          REDIS_TIMEOUT_MS: '900',
-        }),
-      );
-      t.teardown(() => Promise.all(parts.map((part) => part.stop())));
-      for (const part of parts) await part.start();
-      const [, substitution = ''] = /sed '(.*?)'/.exec(services['nginx']?.command.at(-1) ?? '') ?? [];
-      const nginx = await startNginx(t, 0, (conf) => {
-        const text = execFileSync('sed', [substitution], { input: conf, encoding: 'utf8' });
-        return ports.reduce((all, port, i) => all.replace(`serve-${i + 1}:8080`, `127.0.0.1:${port}`), text);
-      });
-      await restartUnderLoad(t, nginx, parts);
-    },
-  );
+  t.test('behind nginx no request fails while both are restarted in turn', needsNginx(), async (t) => {
+    const ports = [await freePort(), await freePort()];
+    const parts = await startServes(t, ports);
+    const [, substitution = ''] = /sed '(.*?)'/.exec(services['nginx']?.command.at(-1) ?? '') ?? [];
+    const nginx = await startNginx(t, 0, (conf) => {
+      const text = execFileSync('sed', [substitution], { input: conf, encoding: 'utf8' });
+      return ports.reduce((all, port, i) => all.replace(`serve-${i + 1}:8080`, `127.0.0.1:${port}`), text);
+    });
+    await restartUnderLoad(t, nginx, parts);
+  });
 });

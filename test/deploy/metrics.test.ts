@@ -1,28 +1,37 @@
-// Figures for operators: docs/metrics.md has every metric that `serve` and `flush` show, and promtool finds nothing to
-// say about them; each counts what it says. UPDATE_DOCS=1 writes the tables anew.
+// Figures for operators: docs/metrics.md has every metric that `serve` and `flush` show, and each counts what it says; what
+// an alarm or a panel reads is among them, and promtool plays the alarms' cases. UPDATE_DOCS=1 writes the tables anew.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { freePort } from '../../bench/servers/ports.js';
 import { flush } from '../../src/app/flush.js';
+import { createClickHouse } from '../../src/clickhouse/client.js';
 import { readConfig } from '../../src/config.js';
 import { VERSION } from '../../src/http/openapi.js';
-import { until } from '../cli/wishmeter.js';
+import { tempDir } from '../cli/wishmeter.js';
 import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
-import { startTestRedis } from '../harness/redis.js';
+import { checkSection } from '../harness/sections.js';
+import { startStores } from '../harness/stores.js';
+import { until } from '../harness/until.js';
+import { check, DEPLOY, parseYaml } from './programs.js';
 
-const DOCUMENT = new URL('../../../docs/metrics.md', import.meta.url);
-const SHOPPER = { sessionId: 's', device: 'desktop' };
-/** Labels of what nothing here makes happen. */
+const RULES = join(DEPLOY, 'prometheus/rules.yaml');
+const CASES = join(DEPLOY, 'prometheus/rules.test.yaml');
+/** Labels of counters that count nothing here. */
 const UNSEEN: Readonly<Record<string, readonly string[]>> = {
   wishmeter_flush_insert_errors_total: ['blame'],
   wishmeter_visit_flush_insert_errors_total: ['blame'],
+  wishmeter_visits_not_logged_total: ['why'],
 };
+/** What Prometheus adds, and a start with WORKERS. */
+const ADDED = { metric: 'up', labels: ['job', 'instance', 'worker'] };
 
 interface Metric {
   readonly name: string;
@@ -54,14 +63,6 @@ function tableOf(metrics: readonly Metric[]): string {
   return ['| Metric | Type | Labels | |', '|---|---|---|---|', ...rows].join('\n');
 }
 
-function checkSection(t: Test, name: string, expected: string): void {
-  const [open, close] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`];
-  const text = readFileSync(DOCUMENT, 'utf8');
-  const [from, to] = [text.indexOf(open) + open.length, text.indexOf(close)];
-  if (process.env['UPDATE_DOCS']) writeFileSync(DOCUMENT, text.slice(0, from) + expected + text.slice(to));
-  else t.equal(text.slice(from, to), expected, `${name}: UPDATE_DOCS=1 writes it anew`);
-}
-
 async function lint(figures: string): Promise<string> {
   const child = spawn('promtool', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });
   const said = Promise.all([readText(child.stdout), readText(child.stderr)]);
@@ -78,22 +79,17 @@ function sample(figures: string, series: string): number {
 }
 
 /** Something of everything that is counted. */
-async function traffic(t: Test, app: TestApp): Promise<void> {
-  const ok = async (answering: Promise<{ readonly status: number }>) =>
-    t.equal((await answering).status, 200);
-  const item = { productId: '1', productTitle: 'A', productHandle: 'a', image: 'https://x.example/a.png' };
-  const price = { price: '1.00', compareAt: null, inventoryAvailable: true, quantity: 1 };
-  for (const productHandle of ['a', 'a', 'b'])
-    await ok(app.post('/product/visit', { identity: SHOPPER, productHandle }));
-  const visit = { identity: SHOPPER, productHandle: 'c' };
-  for (let i = 0; i < 2; i++) await ok(app.post('/product/visit', visit, { 'idempotency-key': 'once' }));
-  await ok(app.post('/event', { identity: SHOPPER, type: 'moveToCart' }, TRUSTED));
-  for (const productId of ['1', '2', '3'])
-    await ok(app.post('/item/add', { identity: SHOPPER, ...item, ...price, productId }, TRUSTED));
-  await ok(app.post('/item/remove', { identity: SHOPPER, productId: '1' }, TRUSTED));
-  await ok(app.post('/item/remove', { identity: SHOPPER, productId: '1' }, TRUSTED));
-  await ok(app.post('/share', { identity: SHOPPER }, TRUSTED));
-  await ok(app.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED));
+async function traffic(t: Test, { shop, post, send }: TestApp): Promise<void> {
+  const shopper = { sessionId: 's', device: 'desktop' };
+  for (const handle of ['a', 'a', 'b']) await shop.visit(shopper, handle);
+  const visit = { identity: shopper, productHandle: 'c' };
+  for (let i = 0; i < 2; i++)
+    t.equal((await post('/product/visit', visit, { 'idempotency-key': 'once' })).status, 200);
+  await shop.event(shopper, 'moveToCart');
+  for (const productId of ['1', '2', '3']) await shop.add(shopper, { productId });
+  for (let i = 0; i < 2; i++) await shop.remove(shopper, { productId: '1' });
+  await shop.share(shopper);
+  t.equal((await send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED)).status, 200);
   const line = (product: number) => ({ product_id: product, variant_id: null, quantity: 1, price: '1.00' });
   const order = {
     id: 7,
@@ -101,9 +97,9 @@ async function traffic(t: Test, app: TestApp): Promise<void> {
     note_attributes: [{ name: 'wishlist_session_id', value: 's' }],
     line_items: [line(2), line(3)],
   };
-  await ok(app.post('/webhook/purchase', order, TRUSTED));
-  t.equal((await app.post('/event', {}, { 'x-api-key': 'wrong' })).status, 401);
-  await ok(app.del('/profile', { identity: { sessionId: 's' } }, TRUSTED));
+  t.equal((await post('/webhook/purchase', order, TRUSTED)).status, 200);
+  t.equal((await post('/event', {}, { 'x-api-key': 'wrong' })).status, 401);
+  await shop.erase({ sessionId: 's' });
 }
 
 const COUNTED: Readonly<Record<string, number>> = {
@@ -123,11 +119,7 @@ const COUNTED: Readonly<Record<string, number>> = {
 };
 
 t.test('metrics', needsPrograms('promtool'), async (t) => {
-  const [redis, clickhouse] = await Promise.all([
-    startTestRedis(),
-    startTestClickHouse({ databases: ['wishmeter'] }),
-  ]);
-  t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
+  const { redis, clickhouse } = await startStores(t, ['wishmeter']);
   const app = await startApp(t, redis, { prefix: 'wm' });
   await traffic(t, app);
   // Before flush is there to erase them.
@@ -197,7 +189,161 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
   });
 
   t.test('docs/metrics.md has each', async (t) => {
-    checkSection(t, 'serve', tableOf(metricsOf(served)));
-    checkSection(t, 'flush', tableOf(metricsOf(flushed)));
+    checkSection(t, 'docs/metrics.md', 'serve', tableOf(metricsOf(served)));
+    checkSection(t, 'docs/metrics.md', 'flush', tableOf(metricsOf(flushed)));
+  });
+
+  const programs = needsPrograms('prometheus-redis-exporter', 'docker-compose');
+  t.test('every metric and every label that an alarm or a panel reads is there', programs, async (t) => {
+    const ofClickHouse = (await clickhouseNames(clickhouse.url)).map(
+      (name) => [name, new Set<string>()] as const,
+    );
+    const ofOthers = labelsByName([served, flushed, await redisExporter(t, redis.url)].join('\n'));
+    const there = new Map<string, ReadonlySet<string>>([...ofOthers, ...ofClickHouse]);
+    const { rules } = alarms();
+    const read = [...rules.map(({ alert, expr }) => ({ title: alert, expr })), ...panels().expressions];
+    for (const { title, expr } of read) {
+      const { metrics, labels } = readsOf(expr);
+      t.ok(metrics.length > 0, title);
+      for (const metric of metrics) t.ok(metric === ADDED.metric || there.has(metric), `${title}: ${metric}`);
+      const known = metrics.flatMap((metric) => [...(there.get(metric) ?? [])]);
+      for (const label of labels)
+        t.ok([...ADDED.labels, ...known].includes(label), `${title}: ${label} of ${metrics}`);
+    }
   });
 });
+
+t.test('alarms and dashboard', needsPrograms('promtool', 'docker-compose'), async (t) => {
+  const { rules, cases } = alarms();
+  const { ids, expressions } = panels();
+
+  t.test('promtool takes the rules, and each case ends as it says', async (t) => {
+    for (const args of [
+      ['check', 'rules', RULES],
+      ['test', 'rules', CASES],
+    ])
+      t.match(await check('promtool', args), { ok: true });
+  });
+
+  t.test('each alarm has a case in which it is raised, and one in which it is not', async (t) => {
+    for (const { alert } of rules) {
+      const raised = cases.flatMap(({ alertname, exp_alerts }) =>
+        alertname === alert ? [exp_alerts.length > 0] : [],
+      );
+      t.ok(raised.includes(true), `${alert} is raised`);
+      t.ok(raised.includes(false), `${alert} is not raised`);
+    }
+  });
+
+  t.test("every metric of docs/operations.md's table of alarms has a rule", async (t) => {
+    const table = /\| Alarm on \|.*?\n\n/s.exec(readFileSync('docs/operations.md', 'utf8'))?.[0] ?? '';
+    // `wishmeter_visit_stream_…` stands for a family.
+    const named = [...new Set(table.match(/\bwishmeter_\w+(?!…)\b/g))].filter((name) => !name.endsWith('_'));
+    t.ok(named.length > 5);
+    const text = rules.map(({ expr }) => expr).join('\n');
+    for (const name of named) t.match(text, new RegExp(`\\b${name}(_bucket)?\\b`));
+  });
+
+  t.test('promtool takes every expression of the dashboard', async (t) => {
+    const records = expressions.map(
+      ({ expr }, i) => `      - record: panel:${i}\n        expr: ${JSON.stringify(expr)}`,
+    );
+    const file = join(await tempDir(t), 'panels.yaml');
+    await writeFile(file, `groups:\n  - name: panels\n    rules:\n${records.join('\n')}\n`);
+    t.match(await check('promtool', ['check', 'rules', file]), {
+      ok: true,
+      output: `${expressions.length} rules found`,
+    });
+    t.equal(new Set(ids).size, ids.length, 'each panel has an id of its own');
+  });
+});
+
+function alarms() {
+  interface Expected {
+    readonly alertname: string;
+    readonly exp_alerts: readonly unknown[];
+  }
+  const { groups } = parseYaml(readFileSync(RULES, 'utf8'));
+  const { tests } = parseYaml(readFileSync(CASES, 'utf8'));
+  return {
+    rules: groups[0].rules as readonly { readonly alert: string; readonly expr: string }[],
+    cases: tests.flatMap((one: { alert_rule_test: Expected[] }) => one.alert_rule_test) as Expected[],
+  };
+}
+
+function panels() {
+  interface Panel {
+    readonly id: number;
+    readonly title: string;
+    readonly targets?: readonly { readonly expr: string }[];
+  }
+  const dashboard = JSON.parse(readFileSync(join(DEPLOY, 'grafana/wishmeter.json'), 'utf8'));
+  const all: readonly Panel[] = dashboard.panels;
+  return {
+    ids: all.map(({ id }) => id),
+    expressions: all.flatMap(({ title, targets = [] }) =>
+      targets.map(({ expr }) => ({ title, expr: expr.replaceAll('$__rate_interval', '5m') })),
+    ),
+  };
+}
+
+const NO_METRIC = /^(histogram_quantile|rate|delta|changes|sum|max|min|avg|count|or|and|unless)$/;
+
+/** What a PromQL expression reads. Not a parser: it takes away what is no metric, and what is left must be. */
+function readsOf(expression: string) {
+  const labels: string[] = [];
+  const bare = expression
+    .replace(/\b(?:by|without|on|ignoring|group_left|group_right) *\(([^)]*)\)/g, (_, list: string) => {
+      labels.push(...list.split(',').map((label) => label.trim()));
+      return ' ';
+    })
+    .replace(/\{([^}]*)\}/g, (_, matchers: string) => {
+      for (const [, label = ''] of matchers.matchAll(/(\w+) *(?:=~|!~|!=|=)/g)) labels.push(label);
+      return ' ';
+    })
+    .replace(/\[[^\]]*\]/g, ' ');
+  const words = bare.match(/[A-Za-z_:][\w:]*/g) ?? [];
+  return { metrics: words.filter((word) => !NO_METRIC.test(word)), labels: labels.filter(Boolean) };
+}
+
+/** Of every sample in a scrape. A metric that has none yet is there by its type: errors of inserts, say. */
+function labelsByName(scrape: string): Map<string, Set<string>> {
+  const names = new Map<string, Set<string>>();
+  for (const [, name = '', type] of scrape.matchAll(/^# TYPE (\w+) (\w+)$/gm)) {
+    const suffixes = type === 'histogram' ? ['_bucket', '_sum', '_count'] : [''];
+    for (const suffix of suffixes) names.set(name + suffix, new Set(UNSEEN[name] ?? []));
+  }
+  for (const [, name = '', labels = ''] of scrape.matchAll(/^(\w+)(?:\{(.*)\})? \S+$/gm)) {
+    const seen = names.get(name) ?? new Set();
+    for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) seen.add(label);
+    names.set(name, seen);
+  }
+  return names;
+}
+
+async function redisExporter(t: Test, url: string): Promise<string> {
+  const port = await freePort();
+  const address = `unix://${new URL(url).searchParams.get('path')}`;
+  const args = ['--redis.addr', address, '--web.listen-address', `127.0.0.1:${port}`];
+  const child = spawn('prometheus-redis-exporter', args, { stdio: 'ignore' });
+  const ended = once(child, 'exit');
+  t.teardown(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  return await until('redis_exporter answers', async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/metrics`).catch(() => undefined);
+    return answer?.ok && (await answer.text());
+  });
+}
+
+/** As its `prometheus` endpoint spells them, from the tables that it shows there. */
+async function clickhouseNames(url: string): Promise<string[]> {
+  const client = createClickHouse(url);
+  const query = `SELECT 'ClickHouseMetrics_' || metric AS name FROM system.metrics
+    UNION ALL SELECT 'ClickHouseProfileEvents_' || event FROM system.events SETTINGS system_events_show_zero_values = 1`;
+  const answer = await client.query({ query, format: 'JSONEachRow' });
+  const names = (await answer.json<{ name: string }>()).map(({ name }) => name);
+  await client.close();
+  return names;
+}

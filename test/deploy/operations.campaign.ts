@@ -4,14 +4,14 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { apiKey, client, nothingLeft, sql, started } from '../cli/started.js';
+import { apiKey, nothingLeft, shopAt, sql, started } from '../cli/started.js';
 import { tempDir, until } from '../cli/wishmeter.js';
 import { backedUp, follow, programs } from './operations.js';
 
 for (const kind of ['aof', 'rdb'] as const) {
   t.test(`Redis is lost, and restored from an ${kind} older than ClickHouse`, programs, async (t) => {
     const { shop, counted } = await backedUp(t, kind);
-    const profileId = (await shop.visit('grace')).body['profileId'];
+    const profileId = (await shop.visit('grace')).profileId;
     await shop.stop();
     await shop.lose('redis');
     await shop.follow(`restore-${kind}`);
@@ -21,7 +21,7 @@ for (const kind of ['aof', 'rdb'] as const) {
     await shop.traffic('e');
     await shop.untilShown(['e']);
     t.same(await shop.shown(), ['a', 'b', 'c', 'd', 'e'], 'every event, once');
-    t.equal((await shop.visit('grace')).body['profileId'], profileId, 'ids are as before');
+    t.equal((await shop.visit('grace')).profileId, profileId, 'ids are as before');
     // Five of the one, two of the other; that of `b` waited in the backup, and had been flushed.
     await until('every visit, once', async () => (await shop.visitsShown()) === 7);
   });
@@ -48,19 +48,19 @@ t.test('an embedded start: DATA_DIR copied and put back', async (t) => {
   await mkdir(BACKUP);
   const follows = (name: string) => follow(t, name, { DATA_DIR, BACKUP });
   const first = await started(t, DATA_DIR);
-  const before = client(first.url, await apiKey(DATA_DIR));
-  await before.visit('ada', 'red-shoe');
-  await before.event('ada', 'add', { productId: 'a' });
+  const before = shopAt(first.url, await apiKey(DATA_DIR));
+  await before.visit({ sessionId: 'ada' });
+  await before.event({ sessionId: 'ada' }, 'add', { productId: 'a' });
   await first.stop();
   await follows('backup-embedded');
   const second = await started(t, DATA_DIR);
-  await client(second.url, await apiKey(DATA_DIR)).visit('ada', 'red-shoe');
+  await shopAt(second.url, await apiKey(DATA_DIR)).visit({ sessionId: 'ada' });
   await second.stop();
   await nothingLeft(DATA_DIR);
   await follows('restore-embedded');
   const third = await started(t, DATA_DIR);
-  const after = client(third.url, await apiKey(DATA_DIR));
-  t.equal(await after.count('ada', 'red-shoe'), 1);
+  const after = shopAt(third.url, await apiKey(DATA_DIR));
+  t.equal(await after.count({ sessionId: 'ada' }), 1);
   await until('the event is in ClickHouse', async () => {
     return (await sql(third.clickhouseUrl, 'SELECT product_id FROM events')) === 'a';
   });

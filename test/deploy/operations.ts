@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { type Child, startChild } from '../../src/embedded/child.js';
+import type { Child } from '../../src/embedded/child.js';
 import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse.js';
-import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
-import { client, logLines } from '../cli/started.js';
+import { logLines, shopAt } from '../cli/started.js';
 import { MAIN, type Running, tempDir, until } from '../cli/wishmeter.js';
 import { type Part, programPart } from '../faults/service.js';
 import { forFetch } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
+import { startRedisServer } from './programs.js';
 
 const DOCUMENT = new URL('../../../docs/operations.md', import.meta.url);
 const KEY = 'sk_a-key-for-this-test';
@@ -64,13 +64,7 @@ async function openShop(t: Test) {
   const startDatabase = {
     redis: async () => {
       redisPort = await freePort();
-      const args = ['--port', String(redisPort), '--bind', '127.0.0.1', '--appendonly', 'yes', '--save', ''];
-      redis = await startChild({
-        name: 'Redis',
-        command: () => ({ file: findRedis(), args, cwd: folders.redis }),
-        ready: (_child, ended) => untilLoaded({ port: redisPort, host: '127.0.0.1' }, ended),
-        output: 'tail',
-      });
+      redis = await startRedisServer(folders.redis, redisPort, ['--appendonly', 'yes', '--save', '']);
     },
     clickhouse: async () => {
       clickhouse = await startClickHouse({ dir: folders.clickhouse });
@@ -98,7 +92,7 @@ async function openShop(t: Test) {
     );
   let [serve, flush] = [part('serve'), part('flush')];
   t.teardown(() => Promise.all([serve.stop(), flush.stop()]));
-  let shop = client('', KEY);
+  let shop = shopAt('', KEY);
   let visits = 0;
   const ask = async (query: string) => {
     const { origin, headers } = forFetch(clickhouse.url);
@@ -107,8 +101,8 @@ async function openShop(t: Test) {
   };
   const shown = () => ask('SELECT product_id FROM wishmeter.events ORDER BY product_id');
   return {
-    visit: (sessionId: string) => shop.visit(sessionId, 'red-shoe'),
-    count: (sessionId: string) => shop.count(sessionId, 'red-shoe'),
+    visit: (sessionId: string) => shop.visit({ sessionId }),
+    count: (sessionId: string) => shop.count({ sessionId }),
     shown,
     visitsShown: async () => Number(await ask('SELECT count() FROM wishmeter.visits')),
     flush: { start: () => flush.start(), stop: () => flush.stop() },
@@ -118,7 +112,7 @@ async function openShop(t: Test) {
       await startPatiently(flush);
       await startPatiently(serve);
       const line = logLines(runs.at(-1)?.stdout() ?? '').find(({ msg }) => msg === 'serving');
-      shop = client(`http://127.0.0.1:${line?.['port']}`, KEY);
+      shop = shopAt(`http://127.0.0.1:${line?.['port']}`, KEY);
     },
     stop: async () => {
       await serve.stop();
@@ -141,8 +135,8 @@ async function openShop(t: Test) {
     startDatabase,
     /** A visit of the one visitor, and an event of this name. */
     traffic: async (name: string) => {
-      t.equal((await shop.visit('ada', 'red-shoe')).status, 200);
-      t.equal((await shop.event('ada', 'add', { productId: name })).status, 200);
+      await shop.visit({ sessionId: 'ada' });
+      await shop.event({ sessionId: 'ada' }, 'add', { productId: name });
       visits++;
       return visits;
     },

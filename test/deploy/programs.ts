@@ -3,6 +3,8 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { type Child, startChild } from '../../src/embedded/child.js';
+import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
 
 export const DEPLOY = fileURLToPath(new URL('../../../deploy/', import.meta.url));
 
@@ -33,4 +35,16 @@ export function parseYaml(text: string): any {
   });
   if (status !== 0) throw new Error(stderr);
   return JSON.parse(stdout);
+}
+
+/** Redis on a port of loopback, in `dir`. It is not started again. */
+export function startRedisServer(dir: string, port: number, args: readonly string[]): Promise<Child<void>> {
+  const own = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--loglevel', 'warning'];
+  return startChild({
+    name: 'Redis',
+    command: () => ({ file: findRedis(), args: [...args, ...own] }),
+    ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
+    output: 'tail',
+    restart: false,
+  });
 }

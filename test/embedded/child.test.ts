@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { type ChildSpec, type ChildState, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { StartupError } from '../../src/errors.js';
-import { groupIsAlive, groupOf, happens, kill9, startParent } from './processes.js';
+import { until } from '../harness/until.js';
+import { groupIsAlive, groupOf, kill9, startParent } from './processes.js';
 
 const sh = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
-const node = (script: string) => ({ file: process.execPath, args: ['-e', script] });
 
 /** A program that says `up`, and what becomes of it. */
 const observed = (script: string, more: Partial<ChildSpec<number>> = {}) => {
@@ -30,61 +30,43 @@ const observed = (script: string, more: Partial<ChildSpec<number>> = {}) => {
 
 const WAIT = 'echo up; exec sleep 60';
 
-t.test('a Node child is ready when it says so, with what it says', async (t) => {
-  const child = await startChild<{ ready: true; port: number }>({
+t.test('a Node child says that it is ready, or why it cannot start', async (t) => {
+  const saying = (message: string): ChildSpec<{ ready: true; port: number }> => ({
     name: 'thing',
-    command: () => node('process.send({ ready: true, port: 7 }); setInterval(() => {}, 1000)'),
+    command: () => ({
+      file: process.execPath,
+      args: ['-e', `process.send(${message}); setInterval(() => {}, 1000)`],
+    }),
     ready: readyOverIpc,
     ipc: true,
   });
+  const child = await startChild(saying('{ ready: true, port: 7 }'));
   t.equal(child.ready.port, 7);
   await child.stop();
   t.equal(child.pid, undefined);
+  await t.rejects(startChild(saying("{ failed: 'Port 1 is taken.' }")), new StartupError('Port 1 is taken.'));
 });
 
-t.test('the sentence of a child that cannot start is the error, word for word', async (t) => {
-  const starting = startChild({
-    name: 'thing',
-    command: () => node("process.send({ failed: 'Port 1 is taken.' }); setInterval(() => {}, 1000)"),
-    ready: readyOverIpc,
-    ipc: true,
-  });
-  await t.rejects(starting, new StartupError('Port 1 is taken.'));
-});
-
-t.test('a child that ends before it is ready fails the start, with its last words', async (t) => {
-  const { spec, states } = observed('echo no such luck >&2; exit 3', { ready: () => new Promise(() => {}) });
-  const failing = startChild({
-    ...spec,
+t.test('a child that never gets ready fails the start with the reason, and is not tried again', async (t) => {
+  const never: Partial<ChildSpec<number>> = {
     ready: (_, ended) => new Promise((_, no) => ended.addEventListener('abort', () => no(ended.reason))),
+  };
+  const failing = observed('echo no such luck >&2; exit 3', never);
+  await t.rejects(
+    startChild(failing.spec),
+    new StartupError('thing did not start: exit code 3: no such luck.'),
+  );
+  t.same(failing.names(), ['starting']);
+  const slow = observed('exec sleep 60', { ...never, readyMs: 200 });
+  await t.rejects(startChild(slow.spec), new StartupError('thing did not start: not ready after 0.2 s.'));
+  const [begun] = slow.states;
+  const pid = begun?.state === 'starting' ? (begun.pid ?? 0) : 0;
+  await until('it is gone', () => !groupIsAlive(pid));
+  const nowhere = { ...never, command: () => ({ file: '/nowhere/thing', args: [] }) };
+  await t.rejects(startChild(observed('', nowhere).spec), {
+    name: 'StartupError',
+    message: /did not start: exit code 127: .*not found/,
   });
-  await t.rejects(failing, new StartupError('thing did not start: exit code 3: no such luck.'));
-  t.equal(states.length, 1, 'and it is not tried again');
-});
-
-t.test('a child that is not ready in time is ended, and fails the start', async (t) => {
-  let pid = 0;
-  const starting = startChild({
-    name: 'thing',
-    command: () => sh('exec sleep 60'),
-    ready: (_, ended) => new Promise((_, no) => ended.addEventListener('abort', () => no(ended.reason))),
-    readyMs: 200,
-    onState: (state) => {
-      if (state.state === 'starting') pid = state.pid ?? 0;
-    },
-  });
-  await t.rejects(starting, new StartupError('thing did not start: not ready after 0.2 s.'));
-  t.ok(await happens(() => !groupIsAlive(pid)));
-});
-
-t.test('a program that is not there fails the start', async (t) => {
-  const { spec } = observed('');
-  const starting = startChild({
-    ...spec,
-    command: () => ({ file: '/nowhere/thing', args: [] }),
-    ready: (_, ended) => new Promise((_, no) => ended.addEventListener('abort', () => no(ended.reason))),
-  });
-  await t.rejects(starting, { name: 'StartupError', message: /did not start: exit code 127: .*not found/ });
 });
 
 t.test('a child that dies is started again, and told what it was when it was ready', async (t) => {
@@ -99,7 +81,7 @@ t.test('a child that dies is started again, and told what it was when it was rea
   });
   const first = child.pid ?? 0;
   process.kill(first, 'SIGKILL');
-  t.ok(await happens(() => child.ready === 2));
+  await until('it is ready again', () => child.ready === 2);
   t.not(child.pid, first);
   t.strictSame(lasts, [undefined, 1]);
   t.match(states[2], { state: 'died', reason: 'SIGKILL: up' });
@@ -110,7 +92,7 @@ t.test('a child that dies is started again, and told what it was when it was rea
 t.test('restarts back off: each wait may be longer than the one before', async (t) => {
   const { spec, states } = observed('echo up; exit 1');
   const child = await startChild(spec);
-  t.ok(await happens(() => states.filter(({ state }) => state === 'died').length >= 4));
+  await until('it has died four times', () => states.filter(({ state }) => state === 'died').length >= 4);
   await child.stop();
   const waits = states.flatMap((s) => (s.state === 'died' ? [s.restartInMs] : []));
   for (const [i, ceiling] of [100, 200, 400, 800].entries()) {
@@ -122,7 +104,7 @@ t.test('restarts back off: each wait may be longer than the one before', async (
 t.test('stop during the back-off ends it: nothing is started any more', async (t) => {
   const { spec, names } = observed('echo up; exit 1');
   const child = await startChild(spec);
-  t.ok(await happens(() => names().includes('died')));
+  await until('it has died', () => names().includes('died'));
   await child.stop();
   const count = names().length;
   await sleep(500);
@@ -133,7 +115,7 @@ t.test('with restart off, a child that died stays dead, and stop still resolves'
   const { spec, names } = observed(WAIT, { restart: false });
   const child = await startChild(spec);
   process.kill(child.pid ?? 0, 'SIGKILL');
-  t.ok(await happens(() => child.pid === undefined));
+  await until('it has died', () => child.pid === undefined);
   await sleep(400);
   await child.stop();
   t.strictSame(names(), ['starting', 'ready', 'stopped']);
@@ -145,7 +127,7 @@ t.test('stop is SIGTERM first: the child may finish what it does', async (t) => 
   const pid = child.pid ?? 0;
   await Promise.all([child.stop(), child.stop()]);
   t.match(states.at(-1), { state: 'stopped', killed: false });
-  t.ok(await happens(() => !groupIsAlive(pid)), 'its watcher is gone, too');
+  await until('its watcher is gone, too', () => !groupIsAlive(pid));
 });
 
 t.test('stop is SIGKILL after the deadline of that child', async (t) => {
@@ -168,14 +150,14 @@ t.test('stop is SIGKILL after the deadline of that child', async (t) => {
 
 t.test('what is stopped has left nothing: its watcher is gone, too', async (t) => {
   const child = await startChild(observed(WAIT).spec);
-  const pid = child.pid ?? 0;
+  const pid = child.pid ?? 0; // it leads a group of its own, so that Ctrl-C does not reach it
   const watcher = groupOf(pid).find((member) => member !== pid) ?? 0;
   process.kill(watcher, 'SIGSTOP');
   let hasStopped = false;
   const stopping = child.stop().then(() => {
     hasStopped = true;
   });
-  t.ok(await happens(() => !groupOf(pid).includes(pid)), 'the program has ended');
+  await until('the program has ended', () => !groupOf(pid).includes(pid));
   await sleep(50);
   t.notOk(hasStopped);
   process.kill(watcher, 'SIGCONT');
@@ -183,25 +165,15 @@ t.test('what is stopped has left nothing: its watcher is gone, too', async (t) =
   t.same(groupOf(pid), []);
 });
 
-t.test('a child leads a process group of its own, so that Ctrl-C does not reach it', async (t) => {
-  const { spec } = observed(WAIT);
-  const child = await startChild(spec);
-  t.ok(groupIsAlive(child.pid ?? 0));
-  await child.stop();
+t.test('kill -9 of the parent ends a stubborn child at its deadline', async (t) => {
+  const [soon, late] = await Promise.all([
+    startParent('stubborn', '1000'),
+    startParent('stubborn', '600000'),
+  ]);
+  t.ok(groupIsAlive(soon.pid));
+  await Promise.all([kill9(soon.parent), kill9(late.parent)]);
+  await until('it is gone', () => !groupIsAlive(soon.pid));
+  t.ok(groupIsAlive(late.pid), 'one with a later deadline runs on');
+  process.kill(-late.pid, 'SIGKILL');
+  await until('it is gone', () => !groupIsAlive(late.pid));
 });
-
-t.test(
-  'kill -9 of the parent ends a child that ignores SIGTERM at its deadline, and its watcher',
-  async (t) => {
-    const [soon, late] = await Promise.all([
-      startParent('stubborn', '1000'),
-      startParent('stubborn', '600000'),
-    ]);
-    t.ok(groupIsAlive(soon.pid));
-    await Promise.all([kill9(soon.parent), kill9(late.parent)]);
-    t.ok(await happens(() => !groupIsAlive(soon.pid)));
-    t.ok(groupIsAlive(late.pid), 'one with a later deadline runs on');
-    process.kill(-late.pid, 'SIGKILL');
-    t.ok(await happens(() => !groupIsAlive(late.pid)));
-  },
-);

@@ -1,71 +1,76 @@
-// Permissions in the embedded ClickHouse: the analyst reads what analysts are shown, and changes nothing; the
-// service's user needs its password; and pages of other sites are refused.
+// Permissions in the embedded ClickHouse: the analyst reads what analysts are shown, and changes nothing; the service's user
+// needs its password; pages of other sites are refused; and no statement of either user reads, writes or runs anything
+// outside of it, on this machine or on the network, however it is spelled.
 
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { asDashboard } from '../../src/embedded/clickhouse-users.js';
-import { analyst, openShop } from './shop.js';
+import { analyst, openShop } from './fixtures.js';
 
-const { server, origin, credentials, users, post, get } = await openShop(t);
+const CANARY = 'canary-4711';
+const outside = await mkdtemp(join(tmpdir(), 'wm-outside-'));
+t.teardown(() => rm(outside, { recursive: true, force: true }));
+const secret = join(outside, 'secret');
+await writeFile(secret, `${CANARY}\n`, { mode: 0o600 });
 
-t.test(
-  "the analyst needs no password, and a request that names no user is the analyst's; the service needs its own",
-  async (t) => {
-    const basic = (pair: string) => ({ authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
-    const password = new URL(server.url).password;
-    const roleOf = async (headers: Record<string, string>, params: Record<string, string> = {}) => {
-      const answer = await fetch(`${origin}/?${new URLSearchParams(params)}`, {
-        method: 'POST',
-        body: 'SELECT currentRoles()[1]',
-        headers,
-      });
-      return answer.ok ? (await answer.text()).trim() : answer.status;
-    };
-    for (const headers of [{}, analyst, basic('analyst:'), basic('default:'), { 'x-clickhouse-user': '' }])
-      t.equal(await roleOf(headers), 'analyst', JSON.stringify(headers));
-    t.equal(await roleOf({}, { user: 'analyst' }), 'analyst');
-    t.equal(await roleOf(basic(`wishmeter:${password}`)), 'service');
-    t.equal(await roleOf({ 'x-clickhouse-user': 'wishmeter', 'x-clickhouse-key': password }), 'service');
-    t.equal(await roleOf({}, { user: 'wishmeter', password }), 'service');
-    t.match(password, /^[\w-]{32}$/);
-    const dashboard = new URL(asDashboard(server.url)).password;
-    t.equal(
-      await roleOf(basic(`dashboard:${dashboard}`)),
-      'analyst',
-      'the dashboard reads as the analyst does',
-    );
-    t.equal(await roleOf(basic(`wishmeter:${dashboard}`)), 403);
-    for (const [headers, params] of [
-      [basic('wishmeter:'), {}],
-      [basic(`wishmeter:${password}x`), {}],
-      [basic(`analyst:${password}`), {}],
-      [basic(`default:${password}`), {}],
-      [basic('service:'), {}],
-      [basic('dashboard:'), {}],
-      [basic(`dashboard:${password}`), {}],
-      [{ 'x-clickhouse-key': 'x' }, {}],
-      [{}, { user: 'admin' }],
-      [{}, { user: 'wishmeter', password: 'x' }],
-      [{ 'x-clickhouse-user': 'wishmeter' }, {}],
-    ] as [Record<string, string>, Record<string, string>][])
-      t.equal(await roleOf(headers, params), 403, JSON.stringify([headers, params]));
-  },
-);
+process.env['SHOPIFY_SECRET'] = CANARY;
+process.env['API_KEYS'] = CANARY;
+const { server, origin, credentials, users, http, post, get } = await openShop(t);
 
-t.test(
-  'the password is in a file of the folder, for its owner only, as is all that was made there',
-  async (t) => {
-    const file = join(server.dir, 'service-url');
-    t.equal((await readFile(file, 'utf8')).trim(), server.url);
-    t.equal((await stat(file)).mode & 0o777, 0o600);
-    for (const name of await readdir(server.dir, { recursive: true })) {
-      const { mode } = await stat(join(server.dir, name)).catch(() => ({ mode: 0 })); // parts come and go
-      t.equal(mode & 0o077, 0, name);
-    }
-  },
-);
+t.test('the analyst needs no password and no name; the service needs its password', async (t) => {
+  const basic = (pair: string) => ({ authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
+  const password = new URL(server.url).password;
+  const roleOf = async (headers: Record<string, string>, params: Record<string, string> = {}) => {
+    const answer = await fetch(`${origin}/?${new URLSearchParams(params)}`, {
+      method: 'POST',
+      body: 'SELECT currentRoles()[1]',
+      headers,
+    });
+    return answer.ok ? (await answer.text()).trim() : answer.status;
+  };
+  for (const headers of [{}, analyst, basic('analyst:'), basic('default:'), { 'x-clickhouse-user': '' }])
+    t.equal(await roleOf(headers), 'analyst', JSON.stringify(headers));
+  t.equal(await roleOf({}, { user: 'analyst' }), 'analyst');
+  t.equal(await roleOf(basic(`wishmeter:${password}`)), 'service');
+  t.equal(await roleOf({ 'x-clickhouse-user': 'wishmeter', 'x-clickhouse-key': password }), 'service');
+  t.equal(await roleOf({}, { user: 'wishmeter', password }), 'service');
+  t.match(password, /^[\w-]{32}$/);
+  const dashboard = new URL(asDashboard(server.url)).password;
+  t.equal(
+    await roleOf(basic(`dashboard:${dashboard}`)),
+    'analyst',
+    'the dashboard reads as the analyst does',
+  );
+  t.equal(await roleOf(basic(`wishmeter:${dashboard}`)), 403);
+  for (const [headers, params] of [
+    [basic('wishmeter:'), {}],
+    [basic(`wishmeter:${password}x`), {}],
+    [basic(`analyst:${password}`), {}],
+    [basic(`default:${password}`), {}],
+    [basic('service:'), {}],
+    [basic('dashboard:'), {}],
+    [basic(`dashboard:${password}`), {}],
+    [{ 'x-clickhouse-key': 'x' }, {}],
+    [{}, { user: 'admin' }],
+    [{}, { user: 'wishmeter', password: 'x' }],
+    [{ 'x-clickhouse-user': 'wishmeter' }, {}],
+  ] as [Record<string, string>, Record<string, string>][])
+    t.equal(await roleOf(headers, params), 403, JSON.stringify([headers, params]));
+});
+
+t.test('the password, and all else in the folder, is for its owner only', async (t) => {
+  const file = join(server.dir, 'service-url');
+  t.equal((await readFile(file, 'utf8')).trim(), server.url);
+  t.equal((await stat(file)).mode & 0o777, 0o600);
+  for (const name of await readdir(server.dir, { recursive: true })) {
+    const { mode } = await stat(join(server.dir, name)).catch(() => ({ mode: 0 })); // parts come and go
+    t.equal(mode & 0o077, 0, name);
+  }
+});
 
 t.test('the analyst reads what is shown, by GET and by POST', async (t) => {
   for (const ask of [get, post]) {
@@ -101,28 +106,21 @@ t.test('and nothing else', async (t) => {
     "INSERT INTO shop.shown VALUES (3, 'z')",
     'INSERT INTO shop.shown SELECT 3, 1',
     'INSERT INTO shop.shown FORMAT JSONEachRow {"a":3}',
-    '/**/ INSERT INTO shop.shown VALUES (3)',
     '# a comment\nINSERT INTO shop.shown VALUES (3)',
     'WITH 3 AS n INSERT INTO shop.shown SELECT n, 1',
     'CREATE TABLE shop.mine (a UInt8) ENGINE = Memory',
-    'CREATE TEMPORARY TABLE mine (a UInt8)',
     'CREATE VIEW shop.mine AS SELECT 1',
     'CREATE DATABASE mine',
     'CREATE FUNCTION mine AS (x) -> x',
     'CREATE USER mine',
-    'CREATE ROLE mine',
     'GRANT service TO analyst',
     'DROP TABLE shop.shown',
-    'DROP VIEW shop.view_of_shown',
     'TRUNCATE TABLE shop.shown',
     'ALTER TABLE shop.shown DELETE WHERE 1',
-    'ALTER TABLE shop.shown ADD COLUMN b UInt8',
     'DELETE FROM shop.shown WHERE 1',
     'OPTIMIZE TABLE shop.shown FINAL',
     'RENAME TABLE shop.shown TO shop.gone',
-    'EXCHANGE TABLES shop.shown AND shop.hidden',
     'DETACH TABLE shop.shown',
-    'ATTACH TABLE shop.shown',
     'KILL QUERY WHERE 1',
     'SYSTEM STOP MERGES shop.shown',
     'SYSTEM SHUTDOWN',
@@ -187,34 +185,197 @@ t.test('a GET of either user changes nothing, and readonly can only be tightened
   t.equal((await post(credentials, 'SELECT count() FROM shop.shown')).text, '2\n');
 });
 
-t.test(
-  'a page of another site is refused by what its browser tells, and no answer can be taken for a script',
-  async (t) => {
-    const sql = 'SELECT 1';
-    for (const site of ['cross-site', 'same-site', 'CROSS-SITE', 'x'])
-      t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 403, site);
-    for (const site of ['none', 'same-origin'])
-      t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 200, site);
-    t.equal((await post({ ...analyst, origin: 'null' }, sql)).status, 403);
-    const status = (host: string) =>
-      new Promise<number | undefined>((done) =>
-        request(`${origin}/?query=SELECT+1`, { headers: { host } }, (res) => {
-          res.resume();
-          done(res.statusCode);
-        }).end(),
+t.test('a page of another site is refused, and no answer is a script', async (t) => {
+  const sql = 'SELECT 1';
+  for (const site of ['cross-site', 'same-site', 'CROSS-SITE', 'x'])
+    t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 403, site);
+  for (const site of ['none', 'same-origin'])
+    t.equal((await get({ ...analyst, 'sec-fetch-site': site }, sql)).status, 200, site);
+  t.equal((await post({ ...analyst, origin: 'null' }, sql)).status, 403);
+  const status = (host: string) =>
+    new Promise<number | undefined>((done) => {
+      const sent = request(`${origin}/?query=SELECT+1`, { headers: { host } }, (answer) => {
+        answer.resume();
+        done(answer.statusCode);
+      });
+      sent.end();
+    });
+  for (const host of ['rebound.example:8123', 'localhost.evil.example', '127.0.0.1.evil.example'])
+    t.equal(await status(host), 403, host);
+  for (const path of ['/', '/ping', '/nowhere', '/?query=SELECT+1', '/?query=SELEC']) {
+    const { headers } = await fetch(origin + path);
+    t.equal(headers.get('x-content-type-options'), 'nosniff', path);
+    t.equal(headers.get('cross-origin-resource-policy'), 'same-origin', path);
+    t.equal(headers.get('access-control-allow-origin'), null, path);
+  }
+});
+
+t.test('no statement of any user reads, writes or runs a file', async (t) => {
+  const written = join(outside, 'written');
+  const q = (path: string) => `'${path}'`;
+  const statements = [
+    `SELECT file(${q(secret)})`,
+    `SELECT /* */ file /**/ (${q(secret)})`,
+    `SELECT \`file\`(${q(secret)})`,
+    `SELECT "fil\\x65"(${q(secret)})`,
+    `SELECT \`\\x66ile\`(${q(secret)})`,
+    `SELECT * APPLY(file) FROM (SELECT ${q(secret)})`,
+    `SELECT arrayMap(p -> file(p), [${q(secret)}])`,
+    `EXPLAIN SELECT file(${q(secret)})`,
+    `SELECT throwIf(file(${q(secret)}) != '', 'it is there')`,
+    `SELECT * FROM file(${q(secret)}, 'LineAsString')`,
+    `SELECT * FROM file/**/(${q(secret)}, 'LineAsString')`,
+    `SELECT * FROM fileCluster('default', ${q(secret)}, 'LineAsString')`,
+    `SELECT * FROM ${q(secret)}`,
+    `SELECT * FROM \`${secret}\``,
+    `SELECT * FROM default.\`${secret}\``,
+    `SELECT * FROM {t: Identifier}`,
+    `DESCRIBE file(${q(secret)}, 'LineAsString')`,
+    `SELECT * FROM view(SELECT * FROM file(${q(secret)}, 'LineAsString'))`,
+    `SELECT * FROM loop(file(${q(secret)}, 'LineAsString')) LIMIT 1`,
+    `SELECT * FROM format(Values, '(file(${q(`\\'${secret}\\'`).slice(1, -1)}))')`,
+    `SELECT * FROM eval('SELECT file(\\'${secret}\\')') SETTINGS allow_experimental_eval_table_function = 1`,
+    `SELECT * FROM sqlite(${q(secret)}, 't')`,
+    `SELECT * FROM executable('cat', 'LineAsString', 'x String')`,
+    `SELECT * FROM deltaLakeLocal(${q(outside)})`,
+    `SELECT * FROM icebergLocal(${q(outside)})`,
+    `SELECT * FROM filesystem(${q(outside)})`,
+    `SELECT 1 INTO OUTFILE ${q(written)}`,
+    `SELECT 1 INTO/**/OUTFILE ${q(written)}`,
+    `SELECT 1 into -- x\n outfile ${q(written)} FORMAT CSV`,
+    `SELECT 1 AS x FORMAT Template SETTINGS format_template_row = ${q(secret)}`,
+    `SELECT 1 AS x FORMAT Template SETTINGS format_template_resultset = ${q(secret)}`,
+    `SELECT 1 AS x FORMAT Protobuf SETTINGS output_format_schema = ${q(written)}`,
+    `SELECT 1 SETTINGS additional_result_filter = 'throwIf(file(\\'${secret}\\') != \\'\\')'`,
+    `INSERT INTO FUNCTION file(${q(written)}, 'CSV', 'x UInt8') VALUES (1)`,
+    `INSERT INTO shop.shown (s) FROM INFILE ${q(secret)} FORMAT LineAsString`,
+    `INSERT INTO shop.shown (s) FROM/**/INFILE ${q(secret)} FORMAT LineAsString`,
+    `INSERT INTO shop.shown (s) SELECT file(${q(secret)})`,
+    `INSERT INTO shop.shown (s) VALUES (file(${q(secret)}))`,
+    `INSERT INTO shop.shown (s) SETTINGS input_format_values_interpret_expressions = 1 VALUES (file(${q(secret)}))`,
+    `INSERT INTO shop.shown VALUES (9, 'x'); SELECT 1 INTO OUTFILE ${q(written)}`,
+    `INSERT INTO shop.shown FORMAT TSV 9\tx\n\nSELECT 1 INTO OUTFILE ${q(written)}; garbage(`,
+    `INSERT INTO shop.shown FORMAT JSONEachRow {"a":9}\n\nSELECT 1 INTO OUTFILE ${q(written)}`,
+    `INSERT INTO shop.shown FORMAT CSV 9,x\n\n;SELECT 1 INTO OUTFILE ${q(written)};\n`,
+    `CREATE TABLE shop.f (x String) ENGINE = File(LineAsString, ${q(secret)})`,
+    `CREATE TABLE shop.f AS file(${q(secret)}, 'LineAsString')`,
+    `CREATE TABLE shop.f (x String DEFAULT file(${q(secret)})) ENGINE = Memory`,
+    `CREATE TABLE shop.f (x UInt8) ENGINE = MergeTree ORDER BY x SETTINGS disk = disk(type = local, path = ${q(`${outside}/d/`)})`,
+    `CREATE TABLE shop.f (x String) ENGINE = FileLog(${q(outside)}, 'LineAsString')`,
+    `CREATE VIEW shop.f AS SELECT * FROM file(${q(secret)}, 'LineAsString')`,
+    `CREATE DATABASE f ENGINE = Filesystem(${q(outside)})`,
+    `CREATE DATABASE f ENGINE = SQLite(${q(written)})`,
+    `CREATE DICTIONARY shop.f (x String) PRIMARY KEY x SOURCE(FILE(path ${q(secret)} format 'LineAsString')) LAYOUT(DIRECT())`,
+    `CREATE DICTIONARY shop.f (x String) PRIMARY KEY x SOURCE(EXECUTABLE(command 'cat ${secret}' format 'LineAsString')) LAYOUT(DIRECT())`,
+    `CREATE FUNCTION f AS () -> file(${q(secret)})`,
+    `ATTACH TABLE shop.f FROM ${q(`${outside}/d/`)} (x UInt8) ENGINE = MergeTree ORDER BY x`,
+    `ALTER TABLE shop.shown ADD COLUMN f String DEFAULT file(${q(secret)})`,
+    `ALTER TABLE shop.shown UPDATE s = file(${q(secret)}) WHERE 1`,
+    `BACKUP TABLE shop.shown TO File(${q(written)})`,
+    `RESTORE TABLE shop.shown FROM File(${q(written)})`,
+    "SELECT catboostEvaluate('/etc/hostname', 1)",
+  ];
+  const param_t = secret;
+  for (const [user, headers] of Object.entries(users)) {
+    for (const sql of statements) {
+      for (const ask of [get, post]) {
+        const { status, text } = await ask(headers, sql, { param_t });
+        t.ok(status >= 400, `${user}, ${sql}: ${status}`);
+        t.notMatch(text, CANARY, `${user}, ${sql}`);
+      }
+      const begun = await http(
+        { query: `${sql.slice(0, 12)}`, param_t },
+        { method: 'POST', body: sql.slice(12), headers },
       );
-    for (const host of [
-      'rebound.example',
-      'rebound.example:8123',
-      'localhost.evil.example',
-      '127.0.0.1.evil.example',
-    ])
-      t.equal(await status(host), 403, host);
-    for (const path of ['/', '/ping', '/nowhere', '/?query=SELECT+1', '/?query=SELEC']) {
-      const { headers } = await fetch(origin + path);
-      t.equal(headers.get('x-content-type-options'), 'nosniff', path);
-      t.equal(headers.get('cross-origin-resource-policy'), 'same-origin', path);
-      t.equal(headers.get('access-control-allow-origin'), null, path);
+      t.ok(begun.status >= 400, `${user}, begun in the URL: ${sql}`);
+      t.notMatch(begun.text, CANARY);
     }
-  },
-);
+    for (const setting of ['format_template_row', 'format_template_resultset']) {
+      const answer = await post(headers, 'SELECT 1 AS x FORMAT Template', { [setting]: secret });
+      t.ok(answer.status >= 400, setting);
+      t.notMatch(answer.text, CANARY);
+    }
+    const plain = { query: 'INSERT INTO shop.shown FORMAT JSONEachRow' };
+    for (const end of ['', '; garbage(']) {
+      const body = `{"a":9}\n\nSELECT 1 INTO OUTFILE ${q(written)}${end}`;
+      t.ok(
+        (await http(plain, { method: 'POST', body, headers })).status >= 400,
+        `${user}, behind data${end}`,
+      );
+    }
+  }
+  t.same(await readdir(outside), ['secret']);
+  t.equal((await post(credentials, `SELECT count() FROM shop.shown WHERE s LIKE '%canary%'`)).text, '0\n');
+});
+
+t.test('no statement of any user reaches the network', async (t) => {
+  let connections = 0;
+  const listener = createServer((socket) => {
+    connections++;
+    socket.destroy();
+  });
+  await new Promise<void>((up) => listener.listen(0, '127.0.0.1', up));
+  t.teardown(() => listener.close());
+  const { port } = listener.address() as AddressInfo;
+  const at = `127.0.0.1:${port}`;
+  const url = `http://${at}/bucket/key`;
+  const statements = [
+    `SELECT * FROM url('${url}', CSV, 'x String')`,
+    `SELECT * FROM urlCluster('default', '${url}', CSV, 'x String')`,
+    `SELECT * FROM s3('${url}', 'a', 'b', CSV, 'x String')`,
+    `SELECT * FROM gcs('${url}', 'a', 'b', CSV, 'x String')`,
+    `SELECT * FROM deltaLake('${url}', 'a', 'b')`,
+    `SELECT * FROM iceberg('${url}', 'a', 'b')`,
+    `SELECT * FROM azureBlobStorage('DefaultEndpointsProtocol=http;AccountName=a;AccountKey=Yg==;BlobEndpoint=http://${at}/a', 'c', 'b', CSV, 'auto', 'x String')`,
+    `SELECT * FROM hdfs('hdfs://${at}/x', CSV, 'x String')`,
+    `SELECT * FROM remote('${at}', shop.shown)`,
+    `SELECT * FROM remote('${at}', view(SELECT 1))`,
+    `SELECT * FROM remoteSecure('${at}', shop.shown)`,
+    `SELECT * FROM cluster('default', shop.shown)`,
+    `SELECT * FROM mysql('${at}', 'd', 't', 'u', 'p')`,
+    `SELECT * FROM postgresql('${at}', 'd', 't', 'u', 'p')`,
+    `SELECT * FROM mongodb('${at}', 'd', 't', 'u', 'p', 'x String')`,
+    `SELECT * FROM redis('${at}', 'k', 'k String, v String')`,
+    `SELECT * FROM jdbc('jdbc:mysql://${at}', 'd', 't')`,
+    `SELECT * FROM odbc('DSN=x', 'd', 't')`,
+    `SELECT hasColumnInTable('${at}', 'shop', 'shown', 'a')`,
+    `SELECT aiGenerate('x') SETTINGS allow_experimental_ai_functions = 1`,
+    `INSERT INTO FUNCTION url('${url}', CSV, 'x String') SELECT s FROM shop.shown`,
+    `INSERT INTO FUNCTION remote('${at}', shop.shown) SELECT * FROM shop.shown`,
+    `CREATE TABLE shop.n (x String) ENGINE = URL('${url}', CSV)`,
+    `CREATE TABLE shop.n (x String) ENGINE = S3('${url}', 'a', 'b', CSV)`,
+    `CREATE TABLE shop.n (x String) ENGINE = MySQL('${at}', 'd', 't', 'u', 'p')`,
+    `CREATE TABLE shop.n AS remote('${at}', shop.shown)`,
+    `CREATE TABLE shop.n (x UInt8) ENGINE = MergeTree ORDER BY x SETTINGS disk = disk(type = web, endpoint = '${url}/')`,
+    `CREATE TABLE shop.n (x String) ENGINE = Kafka('${at}', 't', 'g', 'CSV')`,
+    `CREATE DATABASE n ENGINE = MySQL('${at}', 'd', 'u', 'p')`,
+    `CREATE DATABASE n ENGINE = PostgreSQL('${at}', 'd', 'u', 'p')`,
+    `CREATE DICTIONARY shop.n (x String) PRIMARY KEY x SOURCE(HTTP(url '${url}' format 'CSV')) LAYOUT(DIRECT())`,
+    `BACKUP TABLE shop.shown TO S3('${url}', 'a', 'b')`,
+    `RESTORE TABLE shop.shown FROM S3('${url}', 'a', 'b')`,
+  ];
+  for (const [user, headers] of Object.entries(users)) {
+    for (const sql of statements) {
+      const { status, text } = await post(headers, sql);
+      t.ok(status >= 400, `${user}, ${sql}: ${status} ${text}`);
+    }
+  }
+  t.equal(connections, 0);
+});
+
+t.test('its process has no secret in its environment', { skip: process.platform !== 'linux' }, async (t) => {
+  const environment = await readFile(`/proc/${server.pid}/environ`, 'utf8');
+  t.match(environment, 'UV_THREADPOOL_SIZE=');
+  t.notMatch(environment, CANARY);
+  const names = environment.split('\0').map((line) => line.split('=')[0]);
+  t.notOk(
+    names.some((name) => /KEY|SECRET|TOKEN|PASSWORD|URL|HOME/.test(name ?? '')),
+    names.join(' '),
+  );
+});
+
+t.test('every function of this build was looked at, and those of a new one have to be', async (t) => {
+  // See FUNCTIONS_OFF and TABLE_FUNCTIONS_ON in clickhouse-statement.ts, FIXED_SETTINGS in clickhouse-access.ts.
+  const { text } = await post(credentials, 'SELECT version()');
+  t.equal(text, '26.7.2.1\n', 'look for functions and settings that reach out, then change this line');
+});

@@ -6,9 +6,9 @@ import { gzipSync } from 'node:zlib';
 import { ClickHouseError } from '@clickhouse/client';
 import t from 'tap';
 import { forFetch } from '../harness/clickhouse.js';
-import { openWorld } from './world.js';
+import { openClickHouse } from './fixtures.js';
 
-const { server, origin, connect, client, http, post, rows, one, table } = await openWorld(t);
+const { server, origin, connect, client, http, post, rows, one, table } = await openClickHouse(t);
 
 t.test('parameters of requests at the same time are not mixed up', async (t) => {
   const answers = await Promise.all(
@@ -21,29 +21,21 @@ t.test('parameters of requests at the same time are not mixed up', async (t) => 
 });
 
 t.test('a setting counts for its query only', async (t) => {
-  const read = `SELECT getSetting('max_block_size'), getSetting('extremes')`;
+  const read = "SELECT getSetting('max_block_size'), getSetting('extremes') FORMAT TSV";
   const before = await one(read);
-  t.equal(
-    (
-      await post({ max_block_size: '77', extremes: '1' }, "SELECT getSetting('max_block_size') FORMAT CSV")
-    ).text.split('\n')[0],
-    '77',
-  );
-  t.equal((await post({}, `${read} SETTINGS max_block_size = 78`)).text.split('\t')[0], '78');
+  t.match((await post({ max_block_size: '77', extremes: '1' }, read)).text, /^77\t/);
+  t.match((await post({}, `${read} SETTINGS max_block_size = 78`)).text, /^78\t/);
   await post({}, 'SET max_block_size = 79');
   await post({ max_block_size: '80' }, 'SELECT nope');
   t.equal(await one(read), before);
-  t.match(await post({ max_blok_size: '1' }, 'SELECT 1'), {
-    status: 404,
-    text: /^Code: 115\..*\(UNKNOWN_SETTING\)/,
-  });
-  t.match(await post({ 'x; DROP TABLE y': '1' }, 'SELECT 1'), { status: 404, text: /\(UNKNOWN_SETTING\)/ });
-  t.match(
-    await post({ log_comment: "'; SELECT 1; --\\" }, "SELECT getSetting('log_comment') FORMAT TSVRaw"),
-    {
-      text: "'; SELECT 1; --\\\n",
-    },
-  );
+  for (const name of ['max_blok_size', 'x; DROP TABLE y'])
+    t.match(await post({ [name]: '1' }, 'SELECT 1'), {
+      status: 404,
+      text: /^Code: 115\..*\(UNKNOWN_SETTING\)/,
+    });
+  const log_comment = "'; SELECT 1; --\\";
+  const quoted = await post({ log_comment }, "SELECT getSetting('log_comment') FORMAT TSVRaw");
+  t.equal(quoted.text, `${log_comment}\n`);
 });
 
 t.test('the query may be in the URL, in the body, or begin in one and go on in the other', async (t) => {
@@ -61,14 +53,10 @@ t.test('the query may be in the URL, in the body, or begin in one and go on in t
   );
 });
 
-t.test('an INSERT without rows is no error', async (t) => {
+t.test('an INSERT takes no rows, and binary ones byte by byte', async (t) => {
   const name = await table();
-  t.match(await post({ query: `INSERT INTO ${name} FORMAT JSONEachRow` }), { status: 200, text: '' });
-  t.match(await post({ query: `INSERT INTO ${name} FORMAT JSONEachRow` }, '\n'), { status: 200, text: '' });
-});
-
-t.test('binary data goes through byte by byte', async (t) => {
-  const name = await table();
+  for (const body of ['', '\n'])
+    t.match(await post({ query: `INSERT INTO ${name} FORMAT JSONEachRow` }, body), { status: 200, text: '' });
   const row = Buffer.from([1, 0, 0, 0, 4, 0xff, 0x00, 0xfe, 0x0a]);
   t.equal((await post({ query: `INSERT INTO ${name} FORMAT RowBinary` }, row)).status, 200);
   t.equal(await one(`SELECT hex(s) FROM ${name}`), 'FF00FE0A');
@@ -77,32 +65,22 @@ t.test('binary data goes through byte by byte', async (t) => {
   t.strictSame(Buffer.from(await back.arrayBuffer()), row);
 });
 
-t.test(
-  'the format is that of the query, else of the header, else of the URL, else TabSeparated',
-  async (t) => {
-    const format = async (params: Record<string, string>, sql: string, headers = {}) => {
-      const { headers: told } = await post(params, sql, headers);
-      return [told.get('x-clickhouse-format'), told.get('content-type')];
-    };
-    t.strictSame(await format({}, 'SELECT 1'), ['TabSeparated', 'text/tab-separated-values; charset=UTF-8']);
-    t.strictSame(await format({ default_format: 'JSON' }, 'SELECT 1'), [
-      'JSON',
-      'application/json; charset=UTF-8',
-    ]);
-    t.strictSame(await format({ default_format: 'JSON' }, 'SELECT 1', { 'X-ClickHouse-Format': 'CSV' }), [
-      'CSV',
-      'text/csv; charset=UTF-8; header=absent',
-    ]);
-    t.strictSame(
-      await format({ default_format: 'JSON' }, 'SELECT 1 FORMAT JSONEachRow SETTINGS max_threads=1;'),
-      ['JSONEachRow', 'application/x-ndjson; charset=UTF-8'],
-    );
-    t.equal(
-      (await post({ default_format: 'CSVWithNames' }, "SHOW DATABASES LIKE 'system'")).text,
-      '"name"\n"system"\n',
-    );
-  },
-);
+t.test('the format is that of the query, the header, the URL, or TabSeparated', async (t) => {
+  const json = { default_format: 'JSON' };
+  const csv = { 'X-ClickHouse-Format': 'CSV' };
+  const cases: [Record<string, string>, string, Record<string, string>, format: string, type: string][] = [
+    [{}, 'SELECT 1', {}, 'TabSeparated', 'text/tab-separated-values; charset=UTF-8'],
+    [json, 'SELECT 1', {}, 'JSON', 'application/json; charset=UTF-8'],
+    [json, 'SELECT 1', csv, 'CSV', 'text/csv; charset=UTF-8; header=absent'],
+    [json, 'SELECT 1 FORMAT XML SETTINGS max_threads=1;', csv, 'XML', 'application/xml; charset=UTF-8'],
+  ];
+  for (const [params, sql, sent, format, type] of cases) {
+    const { headers } = await post(params, sql, sent);
+    t.same([headers.get('x-clickhouse-format'), headers.get('content-type')], [format, type]);
+  }
+  const show = await post({ default_format: 'CSVWithNames' }, "SHOW DATABASES LIKE 'system'");
+  t.equal(show.text, '"name"\n"system"\n');
+});
 
 t.test('gzip both ways: bodies that say so are unpacked, answers are packed where asked for', async (t) => {
   const name = await table();
@@ -140,10 +118,7 @@ t.test('the database is that of the header or the URL, else default', async (t) 
   t.equal(await one(sql), 'default');
   t.equal((await post({ database: "o'd`d" }, sql)).text, "o'd`d\n");
   t.equal((await post({ database: 'default' }, sql, { 'X-ClickHouse-Database': 'system' })).text, 'system\n');
-  t.match(await post({ database: 'nowhere' }, sql), {
-    status: 404,
-    text: /^Code: 81\..*\(UNKNOWN_DATABASE\)/,
-  });
+  t.match(await post({ database: 'nowhere' }, sql), { status: 404, text: /\(UNKNOWN_DATABASE\)/ });
   const other = connect({ database: 'system' });
   t.strictSame(await rows('SELECT count() AS n FROM one', other), [{ n: 1 }]);
   await other.close();
@@ -153,40 +128,31 @@ t.test('errors have the status, the header and the body of a server', async (t) 
   const cases: [sql: string, status: number, code: number, type: string][] = [
     ['SELECT nope', 404, 47, 'UNKNOWN_IDENTIFIER'],
     ['SELECT * FROM nowhere', 404, 60, 'UNKNOWN_TABLE'],
-    ['SELECT nope()', 404, 46, 'UNKNOWN_FUNCTION'],
     ['SELECT 1 FORMAT Nope', 404, 73, 'UNKNOWN_FORMAT'],
     ['SELEC 1', 400, 62, 'SYNTAX_ERROR'],
-    ['1 + 1', 400, 62, 'SYNTAX_ERROR'],
     ['SELECT 1; SELECT 2', 400, 62, 'SYNTAX_ERROR'],
-    ['SHOW TABLES; SHOW TABLES', 400, 62, 'SYNTAX_ERROR'],
     ["SELECT toDate('x')", 400, 38, 'CANNOT_PARSE_DATE'],
     ['SELECT {x:UInt8}', 500, 456, 'UNKNOWN_QUERY_PARAMETER'],
-    ['SELECT throwIf(1)', 500, 395, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'],
     ['SELECT sleep(3) SETTINGS max_execution_time = 0.1', 408, 159, 'TIMEOUT_EXCEEDED'],
     ["SELECT 1 INTO OUTFILE '/tmp/never'", 500, 358, 'INTO_OUTFILE_NOT_ALLOWED'],
     ["INSERT INTO t SELECT * FROM input('x UInt8') FORMAT TSV\n1", 501, 48, 'NOT_IMPLEMENTED'],
   ];
   for (const [sql, status, code, type] of cases) {
-    const answer = await post({}, sql);
-    t.equal(answer.status, status, sql);
-    t.equal(answer.headers.get('x-clickhouse-exception-code'), String(code), sql);
-    t.match(
-      answer.text,
-      new RegExp(`^Code: ${code}\\. DB::Exception: .*\\(${type}\\) \\(version 26\\.`, 's'),
-      sql,
-    );
+    const { headers, ...answer } = await post({}, sql);
+    const text = new RegExp(`^Code: ${code}\\. DB::Exception: .*\\(${type}\\) \\(version 26\\.`, 's');
+    t.match(answer, { status, text }, sql);
+    t.equal(headers.get('x-clickhouse-exception-code'), String(code), sql);
   }
 });
 
 t.test('every answer carries the headers that clients read', async (t) => {
   const { headers } = await post({ query_id: 'my-id' }, 'SELECT 1 FORMAT JSON');
-  t.equal(headers.get('x-clickhouse-query-id'), 'my-id');
-  t.ok(headers.get('x-clickhouse-timezone'));
-  t.ok(headers.get('x-clickhouse-server-display-name'));
+  for (const name of ['timezone', 'server-display-name']) t.ok(headers.get(`x-clickhouse-${name}`), name);
   t.match(JSON.parse(headers.get('x-clickhouse-summary') ?? ''), { result_rows: '1', written_rows: '0' });
-  const given = await post({}, 'SELECT 1', { 'X-ClickHouse-Query-Id': 'by-header' });
-  t.equal(given.headers.get('x-clickhouse-query-id'), 'by-header');
-  t.match((await post({}, 'SELECT 1')).headers.get('x-clickhouse-query-id'), /^[0-9a-f-]{36}$/);
+  const idOf = async (sent = {}) => (await post({}, 'SELECT 1', sent)).headers.get('x-clickhouse-query-id');
+  t.equal(headers.get('x-clickhouse-query-id'), 'my-id');
+  t.equal(await idOf({ 'X-ClickHouse-Query-Id': 'by-header' }), 'by-header');
+  t.match(await idOf(), /^[0-9a-f-]{36}$/);
 });
 
 t.test('what is not supported is refused in words, never half done', async (t) => {
@@ -197,12 +163,14 @@ t.test('what is not supported is refused in words, never half done', async (t) =
   t.match(await http({}, { method: 'POST', body: form }), { status: 501, text: /form/ });
 });
 
-t.test('the small paths: /ping, /replicas_status, /, and anything else', async (t) => {
-  for (const path of ['/ping', '/replicas_status', '/']) {
-    const answer = await fetch(origin + path);
-    t.equal(answer.status, 200);
-    t.equal(await answer.text(), 'Ok.\n');
-  }
+t.test('health checks are answered, and other paths and methods refused', async (t) => {
+  for (const method of ['GET', 'HEAD'])
+    for (const path of ['/ping', '/', '/replicas_status']) {
+      const answer = await fetch(origin + path, { method });
+      t.equal(answer.status, 200, `${method} ${path}`);
+      t.equal(await answer.text(), method === 'GET' ? 'Ok.\n' : '');
+    }
+  t.equal((await fetch(`${origin}/?query=SELECT+1`, { method: 'HEAD' })).status, 405);
   const nowhere = await fetch(`${origin}/nowhere`);
   t.equal(nowhere.status, 404);
   t.match(await nowhere.text(), /^There is no handle \/nowhere/);
@@ -238,16 +206,10 @@ t.test('ping, queries in any format, inserts of rows and of streams', async (t) 
   t.strictSame(await rows(`SELECT count() AS n FROM ${name}`), [{ n: 1_003 }]);
 });
 
-t.test('an error has the code, the type and the text that a server gives', async (t) => {
-  const error = await client.query({ query: 'SELECT nope' }).catch((e: unknown) => e as ClickHouseError);
-  t.type(error, ClickHouseError);
-  t.match(error, {
-    code: '47',
-    type: 'UNKNOWN_IDENTIFIER',
-    message: /^Unknown expression identifier `nope`/,
-  });
-  const insert = client.insert({ table: 'nowhere', values: [{ a: 1 }], format: 'JSONEachRow' });
-  await t.rejects(insert, { code: '60', type: 'UNKNOWN_TABLE' });
+t.test("the client's errors have the code, the type and the text that a server gives", async (t) => {
+  const query = client.query({ query: 'SELECT nope' });
+  const message = /^Unknown expression identifier `nope`/;
+  await t.rejects(query, { constructor: ClickHouseError, code: '47', type: 'UNKNOWN_IDENTIFIER', message });
   const name = await table();
   const badRow = client.insert({ table: name, values: [{ id: 'x' }], format: 'JSONEachRow' });
   await t.rejects(badRow, { code: '27', type: 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', message: /at row 1/ });

@@ -1,37 +1,38 @@
-// Limits of an analyst's statement in the embedded ClickHouse: of time and of memory. It can tighten them, and that is all.
+// Limits of an analyst's statement in the embedded ClickHouse, of time and of memory, which it can only tighten; and statements
+// that go on for ever, whose clients may have left, do not stop other users.
 
 import { once } from 'node:events';
 import { request } from 'node:http';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { eraseRows } from '../../src/clickhouse/erase.js';
+import { insertEvents } from '../../src/clickhouse/insert.js';
+import { VisitorRowReader } from '../../src/clickhouse/visitor-rows.js';
+import { never } from '../clickhouse/databases.js';
+import { dashboardOfShop, MONTH } from '../dashboard/fixtures.js';
+import { eventRow, lineOf } from '../flush/fixtures.js';
 import { until } from '../harness/until.js';
-import { openWorld } from './world.js';
+import { openClickHouse } from './fixtures.js';
 
-const { origin, post, one, rows } = await openWorld(t, { analystSeconds: 1 });
+const { origin, post, one, rows } = await openClickHouse(t, { analystSeconds: 1 });
 const analyst = { 'x-clickhouse-user': 'analyst' };
 const TOLD = /Code: 159\. DB::Exception: Timeout exceeded: .* analyst may run 1 s; see ANALYST_MAX_SECONDS/;
 
 t.test('a statement of the analyst ends at ANALYST_MAX_SECONDS, and says so', async (t) => {
-  for (const asked of [{}, { max_execution_time: '0' }, { max_execution_time: '86400' }]) {
-    const answer = await post(
-      { ...asked },
-      'SELECT count() FROM numbers(10000000000000) FORMAT JSON',
-      analyst,
-    );
-    t.match(answer, { status: 408, text: TOLD }, JSON.stringify(asked));
-  }
-  const streamed = await post(
-    { max_block_size: '1' },
-    'SELECT sleepEachRow(0.1) FROM numbers(100000) FORMAT TSV',
-    analyst,
-  );
-  t.match(streamed.text, /^0\n0\n/);
+  const block = { max_block_size: '1' };
+  const asleep = 'SELECT sleepEachRow(0.01) FROM numbers(100000) FORMAT TSV';
+  const whole = 'SELECT count(sleepEachRow(0.01)) FROM numbers(100000) FORMAT JSON';
+  const busy = 'SELECT count() FROM numbers(10000000000000)';
+  const [unlimited, longer, streamed] = await Promise.all([
+    post({ ...block, max_execution_time: '0' }, whole, analyst),
+    post({ ...block, max_execution_time: '86400' }, busy, analyst),
+    post(block, asleep, analyst),
+  ]);
+  t.match(unlimited, { status: 408, text: TOLD });
+  t.match(longer, { status: 408, text: TOLD });
+  t.match(streamed.text, /^0\n/);
   t.match(streamed.text, TOLD);
-  const own = await post(
-    { max_execution_time: '0.1' },
-    'SELECT count() FROM numbers(10000000000000)',
-    analyst,
-  );
-  t.match(own.text, /Timeout exceeded: elapsed/, 'at its own limit, where that is shorter');
+  const shorter = await post({ ...block, max_execution_time: '0.1' }, asleep, analyst);
+  t.match(shorter.text, /Timeout exceeded: elapsed/, 'at its own limit, where that is shorter');
 });
 
 t.test('a client that does not read its answer keeps no place', async (t) => {
@@ -124,4 +125,75 @@ t.test('formats with names stream: the names come once, whatever they are', asyn
   }
   const large = await post({}, 'SELECT number FROM numbers(1000001) FORMAT RowBinaryWithNames', analyst);
   t.equal(large.status, 200, 'more rows than are held whole');
+});
+
+// Nothing ends by its limit.
+const shop = await dashboardOfShop(t, { analystSeconds: 86_400 });
+const cookie = await shop.session();
+let profiles = 0;
+
+/** By whole results and by streams, at work and asleep, as the plan is made and after it; none ends in a day. */
+const ENDLESS = [
+  'SELECT count() FROM numbers(10000000000000)',
+  'SELECT count() FROM numbers(10000000000000) FORMAT JSON',
+  'SELECT sleepEachRow(1) FROM numbers(100000)',
+  'SELECT count(sleepEachRow(1)) FROM numbers(100000)',
+  'SELECT (SELECT count() FROM numbers(10000000000000))',
+  'SELECT number FROM numbers(10000000000000) FORMAT JSONEachRow',
+  'SELECT number, count() FROM numbers(10000000000000) GROUP BY number % 10 AS number',
+];
+
+function ask(sql: string, signal?: AbortSignal): Promise<Response> {
+  const settings = new URLSearchParams({ user: 'analyst', max_block_size: '1', max_threads: '1' });
+  return fetch(`${new URL(shop.clickhouseUrl).origin}/?${settings}`, {
+    method: 'POST',
+    body: sql,
+    ...(signal ? { signal } : {}),
+  });
+}
+
+async function running(): Promise<number> {
+  const query = `SELECT toUInt32(count()) AS n FROM system.processes
+    WHERE query LIKE '%100000%' AND query NOT LIKE '%system.processes%'`;
+  const answer = await shop.client.query({ query, format: 'JSONEachRow' });
+  return (await answer.json<{ n: number }>())[0]?.n ?? 0;
+}
+
+/** More statements than there are places for. @returns what makes their clients leave */
+async function occupy(sent: readonly string[]): Promise<() => void> {
+  const clients = new AbortController();
+  for (const sql of sent) ask(sql, clients.signal).catch(() => {});
+  await until('statements of the analyst run', async () => (await running()) >= 3);
+  return () => clients.abort();
+}
+
+async function othersGoOn(t: Test): Promise<void> {
+  const panel = await fetch(`${shop.url}/panels/products?from=${MONTH.from}&to=${MONTH.to}`, {
+    headers: { cookie },
+  });
+  t.equal(panel.status, 200, 'the dashboard');
+  const profileId = `1a.s${'A'.repeat(15)}${++profiles}`;
+  const row = eventRow({ profile_id: profileId, occurred_at: new Date(0).toISOString() });
+  await insertEvents(shop.client, Buffer.from(lineOf(row)), profileId, never);
+  const reader = new VisitorRowReader(() => shop.clickhouseUrl, 'shop');
+  t.teardown(() => reader.close());
+  t.equal((await reader.read([profileId], [], new Map()))?.events.length, 1, 'the export');
+  const now = Date.now();
+  await eraseRows(shop.client, new Map([[profileId, { until: { server: now, redis: now } }]]));
+  t.equal((await reader.read([profileId], [], new Map()))?.events.length, 0, 'an erasure');
+}
+
+t.test('statements that their clients left hold up nothing', async (t) => {
+  const leave = await occupy(ENDLESS);
+  leave();
+  t.equal(await (await ask('SELECT 1')).text(), '1\n');
+  await othersGoOn(t);
+  await until('none of them runs', async () => (await running()) === 0);
+});
+
+t.test('statements that go on leave places for the dashboard, exports and erasures', async (t) => {
+  const leave = await occupy([...ENDLESS, ...ENDLESS]);
+  await othersGoOn(t);
+  t.not(await running(), 0);
+  leave();
 });

@@ -8,9 +8,9 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { BodyFiles } from '../../src/embedded/clickhouse-body-files.js';
 import { until } from '../harness/until.js';
-import { openWorld } from './world.js';
+import { openClickHouse } from './fixtures.js';
 
-const { server, origin, credentials, client, post, one, table } = await openWorld(t);
+const { server, origin, credentials, client, post, one, table } = await openClickHouse(t);
 
 t.test('a document that is larger than a block is one document', async (t) => {
   const sql = 'SELECT number FROM numbers(200000) FORMAT';
@@ -29,28 +29,15 @@ t.test('a document that is larger than a block is one document', async (t) => {
   );
 });
 
-t.test('a large result streams: its beginning is there while the query runs', async (t) => {
-  const { left, answer } = await endless(
-    'SELECT sleepEachRow(0.02) FROM numbers(1000000) SETTINGS max_block_size = 1',
-  );
-  const first = await answer.then(({ body }) => body?.getReader().read());
-  t.equal(first?.done, false);
-  await left();
-});
-
-t.test('a client that goes away in the middle of a result leaves the server as it was', async (t) => {
+t.test('a large result streams, and a client that leaves in the middle of it keeps no place', async (t) => {
+  // More than there are places for reads.
   for (let i = 0; i < 8; i++) {
-    const abort = new AbortController();
-    const answer = await fetch(origin, {
-      method: 'POST',
-      headers: credentials,
-      body: 'SELECT number FROM numbers(1000000000) FORMAT TSV',
-      signal: abort.signal,
-    });
-    await answer.body?.getReader().read();
-    abort.abort();
+    const { left, answer } = send('SELECT number FROM numbers(1000000000) FORMAT TSV');
+    const first = await answer.then(({ body }) => body?.getReader().read());
+    t.equal(first?.done, false);
+    await left();
   }
-  t.equal(await one('SELECT 1'), '1', 'more than the places for reads were left');
+  t.equal(await one('SELECT 1'), '1');
 });
 
 t.test('a body of 64 MiB is taken, one byte more is refused', async (t) => {
@@ -64,39 +51,6 @@ t.test('a body of 64 MiB is taken, one byte more is refused', async (t) => {
   t.match(await post({ query }, gzipSync(row(limit + 1)), { 'Content-Encoding': 'gzip' }), { status: 413 });
   t.equal(await one(`SELECT count() FROM ${name}`), '1');
 });
-
-t.test(
-  'the same insert token does not insert twice, and an insert is one block where it asks for it',
-  async (t) => {
-    const name = await table('id UInt32, s String', 'SETTINGS non_replicated_deduplication_window = 10');
-    const lines = Buffer.from(
-      Array.from({ length: 40_000 }, (_, i) => `{"id":${i},"s":"${'x'.repeat(220)}"}\n`).join(''),
-    );
-    const insert = (settings: Record<string, string>) =>
-      post(
-        { query: `INSERT INTO ${name} FORMAT JSONEachRow`, input_format_parallel_parsing: '0', ...settings },
-        lines,
-      );
-    // What an insert wrote, merged or not.
-    const blocks = () => one(`SELECT count() FROM system.parts WHERE table = '${name}' AND level = 0`);
-    for (const token of ['a', 'a', 'b', 'a']) {
-      const { status } = await insert({
-        insert_deduplication_token: token,
-        max_insert_block_size: '1000000',
-      });
-      t.equal(status, 200);
-    }
-    t.equal(await one(`SELECT count() FROM ${name}`), '80000');
-    t.equal(await blocks(), '2');
-    const small = {
-      max_insert_block_size: '10000',
-      min_insert_block_size_rows: '10000',
-      min_insert_block_size_bytes: '0',
-    };
-    await insert({ insert_deduplication_token: 'c', ...small });
-    t.equal(await blocks(), '6');
-  },
-);
 
 t.test('there are no system logs that would grow', async (t) => {
   t.equal(await one("SHOW TABLES FROM system LIKE '%\\_log'"), '');
@@ -162,21 +116,25 @@ async function insertTable() {
   return { name, insert };
 }
 
-t.test(
-  'of a large insert all rows are there, as one block, and the same token again adds none',
-  async (t) => {
-    const { name, insert } = await insertTable();
-    const token = { insert_deduplication_token: 'once' };
-    const answer = await insert(LINES, token);
-    t.equal(answer.status, 200, answer.text);
-    t.match(JSON.parse(answer.headers.get('x-clickhouse-summary') ?? ''), { written_rows: String(ROWS) });
-    t.equal(await one(`${TOTALS} FROM ${name}`), ALL);
-    t.equal(await one(`SELECT count() FROM system.parts WHERE table = '${name}' AND active`), '1');
-    t.equal((await insert(LINES, token)).status, 200);
-    t.equal(await one(`${TOTALS} FROM ${name}`), ALL);
-    t.strictSame(await readdir(join(server.dir, 'bodies')), []);
-  },
-);
+t.test('a large insert is one block, or those it asks for, and the same token again adds none', async (t) => {
+  const { name, insert } = await insertTable();
+  // What inserts wrote, merged or not.
+  const blocks = () => one(`SELECT count() FROM system.parts WHERE table = '${name}' AND level = 0`);
+  const token = { insert_deduplication_token: 'once' };
+  const answer = await insert(LINES, token);
+  t.equal(answer.status, 200, answer.text);
+  t.match(JSON.parse(answer.headers.get('x-clickhouse-summary') ?? ''), { written_rows: String(ROWS) });
+  t.equal(await one(`${TOTALS} FROM ${name}`), ALL);
+  t.equal(await blocks(), '1');
+  for (const again of [token, token, { insert_deduplication_token: 'other' }, token])
+    t.equal((await insert(LINES, again)).status, 200);
+  t.equal(await one(`SELECT count() FROM ${name}`), String(2 * ROWS));
+  t.equal(await blocks(), '2');
+  const small = { max_insert_block_size: '10000', min_insert_block_size_rows: '10000' };
+  await insert(LINES, { ...small, min_insert_block_size_bytes: '0' });
+  t.equal(await blocks(), '9');
+  t.strictSame(await readdir(join(server.dir, 'bodies')), []);
+});
 
 t.test('a bad line refuses all of them, with its code, and without a path of ours', async (t) => {
   const { name, insert } = await insertTable();
@@ -184,39 +142,35 @@ t.test('a bad line refuses all of them, with its code, and without a path of our
   t.match(answer, { status: 400, text: /^Code: 27\..*at row 70001.*CANNOT_PARSE_INPUT_ASSERTION_FAILED/s });
   t.notMatch(answer.text, server.dir);
   t.equal(await one(`SELECT count() FROM ${name}`), '0');
+  const missing = await insert(LINES, { database: 'nowhere' });
+  t.match(missing, { status: 404, text: /UNKNOWN_DATABASE/ }, 'as a small one is');
   t.strictSame(await readdir(join(server.dir, 'bodies')), []);
 });
 
-t.test(
-  'no file where chDB would read its path as a pattern, or the statement is more than a table and a format',
-  async (t) => {
-    const none = async (): Promise<{ rowsRead: number }> => {
-      throw new Error('nothing is to run');
-    };
-    const data = [Buffer.from(LINES)];
-    const odd = new BodyFiles(join(server.dir, '{a,b}*'));
-    t.equal(await odd.insert('INSERT INTO t FORMAT JSONEachRow', data, '1000', none), undefined);
-    const bodies = new BodyFiles(join(server.dir, 'even'));
-    for (const sql of [
-      'INSERT INTO t SELECT 1 FORMAT JSONEachRow',
-      'INSERT INTO FUNCTION null() FORMAT JSONEachRow',
-      'INSERT INTO t SETTINGS async_insert = 1 FORMAT JSONEachRow',
-      'INSERT INTO t FORMAT TSV',
-      `INSERT INTO t FROM INFILE '/etc/hosts' FORMAT JSONEachRow`,
-    ])
-      t.equal(await bodies.insert(sql, data, '1000', none), undefined, sql);
-  },
-);
-
-t.test('a file that chDB does not find goes the usual way, and one that was left goes', async (t) => {
+t.test('no file where chDB would misread it or does not find it; one that was left goes', async (t) => {
+  const none = async (): Promise<{ rowsRead: number }> => {
+    throw new Error('nothing is to run');
+  };
+  const data = [Buffer.from(LINES)];
+  const plain = 'INSERT INTO t FORMAT JSONEachRow';
+  const odd = new BodyFiles(join(server.dir, '{a,b}*'));
+  t.equal(await odd.insert(plain, data, '1000', none), undefined, 'its path is a pattern');
   const dir = join(server.dir, 'left');
   await mkdir(join(dir, 'bodies'), { recursive: true });
   await writeFile(join(dir, 'bodies', '1.jsonl'), LINES);
   const bodies = new BodyFiles(dir);
-  const data = [Buffer.from(LINES)];
+  for (const sql of [
+    'INSERT INTO t SELECT 1 FORMAT JSONEachRow',
+    'INSERT INTO FUNCTION null() FORMAT JSONEachRow',
+    'INSERT INTO t SETTINGS async_insert = 1 FORMAT JSONEachRow',
+    'INSERT INTO t FORMAT TSV',
+    `INSERT INTO t FROM INFILE '/etc/hosts' FORMAT JSONEachRow`,
+  ])
+    t.equal(await bodies.insert(sql, data, '1000', none), undefined, sql);
   t.equal(
-    await bodies.insert('INSERT INTO t FORMAT JSONEachRow', data, '1000', async () => ({ rowsRead: 0 })),
+    await bodies.insert(plain, data, '1000', async () => ({ rowsRead: 0 })),
     undefined,
+    'goes the usual way',
   );
   t.strictSame(await readdir(join(dir, 'bodies')), []);
 });
@@ -230,12 +184,6 @@ t.test('many at once do not get at each other', async (t) => {
   );
   t.ok(answers.every(({ status }) => status === 200));
   t.equal(await one(`SELECT count(), uniqExact(text), uniqExact(id, text) FROM ${name}`), '36000\t12\t36000');
-});
-
-t.test('a large insert into a table that is not there is refused as a small one is', async (t) => {
-  const { name, insert } = await insertTable();
-  await one(`DROP TABLE ${name}`);
-  t.match(await insert(LINES), { status: 404, text: /^Code: 60\..*UNKNOWN_TABLE/s });
 });
 
 /** A query that runs until its client leaves. Resolves once ClickHouse has begun it. */

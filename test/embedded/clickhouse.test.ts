@@ -1,14 +1,16 @@
 // The process of the embedded ClickHouse: its start, its end, and what is left after each kind of end.
 
+import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { networkInterfaces, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse.js';
 import { forFetch } from '../harness/clickhouse.js';
-import { groupIsAlive, happens, kill9, startParent } from './processes.js';
+import { until } from '../harness/until.js';
+import { groupIsAlive, kill9, outsideAddress, startParent } from './processes.js';
 
 const root = await mkdtemp(join(tmpdir(), 'wm-embedded-clickhouse-'));
 t.teardown(() => rm(root, { recursive: true, force: true }));
@@ -38,10 +40,8 @@ t.test('from one start to the next', async (t) => {
   await t.test('it listens on loopback only, and a second one in its folder is refused', async (t) => {
     const clickhouse = await startClickHouse({ dir });
     t.equal(new URL(clickhouse.url).hostname, '127.0.0.1');
-    const outside = Object.values(networkInterfaces())
-      .flat()
-      .find((address) => address?.family === 'IPv4' && !address.internal);
-    if (outside) await t.rejects(fetch(`http://${outside.address}:${new URL(clickhouse.url).port}/ping`));
+    const outside = outsideAddress();
+    if (outside) await t.rejects(fetch(`http://${outside}:${new URL(clickhouse.url).port}/ping`));
     await t.rejects(startClickHouse({ dir }), {
       name: 'StartupError',
       message:
@@ -67,7 +67,7 @@ t.test('from one start to the next', async (t) => {
 async function stopsAfterItsQuery(t: Test, clickhouse: EmbeddedClickHouse): Promise<void> {
   const running = ask(clickhouse.url, 'SELECT sleep(1.5)');
   // One that has only begun to come would be refused.
-  t.ok(await happens(async () => (await ask(clickhouse.url, RUNNING)) === '2'));
+  await until('it runs', async () => (await ask(clickhouse.url, RUNNING)) === '2');
   const stopping = clickhouse.stop();
   t.equal(await running, '0');
   await stopping;
@@ -87,20 +87,13 @@ async function losesNothingKilled(t: Test, clickhouse: EmbeddedClickHouse): Prom
       acknowledged++;
     }
   })();
-  t.ok(await happens(() => acknowledged >= FIRST + 20));
+  await until('some are acknowledged', () => acknowledged >= FIRST + 20);
   const first = clickhouse.pid ?? 0;
   process.kill(first, 'SIGKILL');
   await t.rejects(inserting);
 
-  t.ok(await happens(() => clickhouse.pid !== undefined && clickhouse.pid !== first));
-  t.ok(
-    await happens(() =>
-      ask(url, 'SELECT 1').then(
-        () => true,
-        () => false,
-      ),
-    ),
-  );
+  await until('another one is there', () => clickhouse.pid !== undefined && clickhouse.pid !== first);
+  await until('it answers again', () => ask(url, 'SELECT 1').catch(() => false as const));
   const counted = `SELECT count() FROM wishmeter.t WHERE id > ${FIRST} AND id <= ${acknowledged}`;
   t.equal(await ask(url, counted), String(acknowledged - FIRST));
   const copies = (id: number) => ask(url, `SELECT count() FROM wishmeter.t WHERE id = ${id}`);
@@ -112,7 +105,7 @@ async function losesNothingKilled(t: Test, clickhouse: EmbeddedClickHouse): Prom
   t.match(await copies(acknowledged + 1), /^[01]$/);
 }
 
-t.test('a folder that it can not use is refused with the reason', async (t) => {
+t.test('a folder that it can not use, and a taken port, are refused with the reason', async (t) => {
   const dir = freshDir();
   await mkdir(dir);
   await writeFile(join(dir, 'config'), 'a file where a folder has to be');
@@ -120,32 +113,26 @@ t.test('a folder that it can not use is refused with the reason', async (t) => {
     name: 'StartupError',
     message: `ClickHouse did not start: exit code 1: EEXIST: file already exists, mkdir '${dir}/config'.`,
   });
-});
-
-t.test('a taken port is refused in one sentence', async (t) => {
-  const other = createServer();
-  await new Promise<void>((up) => other.listen(0, '127.0.0.1', up));
+  const other = createServer().listen(0, '127.0.0.1');
+  t.teardown(() => other.close());
+  await once(other, 'listening');
   const { port } = other.address() as AddressInfo;
   await t.rejects(startClickHouse({ dir: freshDir(), port }), {
     name: 'StartupError',
     message: `Port ${port} of 127.0.0.1 is taken; set another CLICKHOUSE_PORT.`,
   });
-  other.close();
 });
 
-t.test(
-  'kill -9 of the parent leaves nothing running, and the next start has the folder after the last query',
-  async (t) => {
-    const dir = freshDir();
-    const { parent, pid, url } = await startParent('clickhouse', dir);
-    await ask(url, 'CREATE DATABASE wishmeter');
-    const last = ask(url, 'SELECT sum(sleepEachRow(1)) FROM numbers(3) SETTINGS max_block_size = 1');
-    t.ok(await happens(async () => (await ask(url, RUNNING)) === '2'));
-    await kill9(parent);
-    const next = await startClickHouse({ dir });
-    t.equal(await last, '0');
-    t.equal(await ask(next.url, "SELECT count() FROM system.databases WHERE name = 'wishmeter'"), '1');
-    t.ok(await happens(() => !groupIsAlive(pid)));
-    await next.stop();
-  },
-);
+t.test('kill -9 of the parent leaves nothing running after the last query', async (t) => {
+  const dir = freshDir();
+  const { parent, pid, url } = await startParent('clickhouse', dir);
+  await ask(url, 'CREATE DATABASE wishmeter');
+  const last = ask(url, 'SELECT sum(sleepEachRow(1)) FROM numbers(3) SETTINGS max_block_size = 1');
+  await until('it runs', async () => (await ask(url, RUNNING)) === '2');
+  await kill9(parent);
+  const next = await startClickHouse({ dir });
+  t.equal(await last, '0');
+  t.equal(await ask(next.url, "SELECT count() FROM system.databases WHERE name = 'wishmeter'"), '1');
+  await until('it is gone', () => !groupIsAlive(pid));
+  await next.stop();
+});

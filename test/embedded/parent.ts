@@ -1,9 +1,8 @@
 // A parent for the tests to kill: starts one child, reports it over IPC, and waits for its own end. Its arguments: what to
-// start, and the folder of a database or the milliseconds that a stubborn child has after SIGTERM.
+// start, and the folder of ClickHouse or the milliseconds that a stubborn child has after SIGTERM.
 
 import { startChild } from '../../src/embedded/child.js';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
-import { startRedis } from '../../src/embedded/redis.js';
 
 const [what, setting = ''] = process.argv.slice(2);
 
@@ -18,11 +17,6 @@ const stubborn = async () => {
   return { url: '', pid };
 };
 
-const started =
-  what === 'redis'
-    ? await startRedis({ dir: setting })
-    : what === 'clickhouse'
-      ? await startClickHouse({ dir: setting })
-      : await stubborn();
+const started = what === 'clickhouse' ? await startClickHouse({ dir: setting }) : await stubborn();
 process.send?.({ url: started.url, pid: started.pid });
 setInterval(() => {}, 60_000);

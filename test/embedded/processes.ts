@@ -2,7 +2,7 @@
 
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { networkInterfaces } from 'node:os';
 
 /** What parent.ts says when its child is up. */
 export interface Started {
@@ -15,7 +15,7 @@ export interface Started {
  * @param setting a server's folder, or the program's stopMs
  */
 export async function startParent(
-  what: 'redis' | 'clickhouse' | 'stubborn',
+  what: 'clickhouse' | 'stubborn',
   setting: string,
 ): Promise<Started & { readonly parent: ChildProcess }> {
   const parent = fork(new URL('./parent.js', import.meta.url), [what, setting], { execArgv: [] });
@@ -39,19 +39,14 @@ export function groupIsAlive(pid: number): boolean {
   return groupOf(pid).length > 0;
 }
 
-/** Far more than any of it takes, also on a machine with much to do, and less than the programs that must be ended run for. */
-const PATIENCE_MS = 30_000;
-
-/** Resolves to false where it does not happen. */
-export async function happens(isSo: () => boolean | Promise<boolean>): Promise<boolean> {
-  for (const deadline = performance.now() + PATIENCE_MS; performance.now() < deadline; await sleep(20)) {
-    if (await isSo()) return true;
-  }
-  return false;
-}
-
 export async function kill9(child: ChildProcess): Promise<void> {
   const exit = once(child, 'exit');
   child.kill('SIGKILL');
   await exit;
 }
+
+/** Of this machine, as others on the network reach it; undefined where it has none. */
+export const outsideAddress = () =>
+  Object.values(networkInterfaces())
+    .flat()
+    .find((address) => address?.family === 'IPv4' && !address.internal)?.address;

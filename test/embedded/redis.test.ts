@@ -1,13 +1,18 @@
+// The embedded Redis: what it is set to, who reaches it, and what is left after each kind of end.
+
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { connect as connectTcp } from 'node:net';
-import { networkInterfaces, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import t from 'tap';
 import { embeddedRedisUrl, startRedis } from '../../src/embedded/redis.js';
 import { connectRedis } from '../../src/redis/client.js';
-import { startTestCluster, startTestRedis } from '../harness/redis.js';
-import { groupIsAlive, happens, kill9, startParent } from './processes.js';
+import { startTestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
+import { outsideAddress } from './processes.js';
+
+type Started = Awaited<ReturnType<typeof startRedis>>;
 
 const root = await mkdtemp(join(tmpdir(), 'wm-embedded-redis-'));
 t.teardown(() => rm(root, { recursive: true, force: true }));
@@ -77,72 +82,43 @@ t.test('an event that waits takes hardly more memory than its line', async (t) =
   await redis.stop();
 });
 
-t.test('a folder that is in use is refused in one sentence, and its owner is not disturbed', async (t) => {
-  const dir = freshDir();
-  const redis = await startRedis({ dir });
-  await ask(redis.url, 'SET', 'k', '1');
-  await t.rejects(startRedis({ dir }), {
-    name: 'StartupError',
-    message: `Another Redis is using ${dir}; stop it or set another DATA_DIR.`,
-  });
-  t.equal(await ask(redis.url, 'GET', 'k'), '1');
-  await redis.stop();
-});
-
-t.test(
-  'what a kill -9 leaves behind does not block the next start, and what was acknowledged is there',
-  async (t) => {
-    const dir = freshDir();
-    const before = await startRedis({ dir, restart: false });
-    await ask(before.url, 'SET', 'k', 'kept');
-    process.kill(before.pid ?? 0, 'SIGKILL');
-    t.ok(await happens(() => before.pid === undefined));
-    const after = await startRedis({ dir });
-    t.equal(await ask(after.url, 'GET', 'k'), 'kept');
-    await after.stop();
-    await before.stop();
-  },
-);
-
 t.test('a server that dies comes back by itself, at the same URL, with its data', async (t) => {
   const redis = await startRedis({ dir: freshDir() });
+  t.teardown(() => redis.stop());
   await ask(redis.url, 'SET', 'k', 'kept');
-  const first = redis.pid ?? 0;
-  process.kill(first, 'SIGKILL');
-  t.ok(await happens(() => redis.pid !== undefined && redis.pid !== first));
-  t.ok(
-    await happens(() =>
-      ask(redis.url, 'GET', 'k').then(
-        (v) => v === 'kept',
-        () => false,
-      ),
-    ),
-  );
-  await redis.stop();
+  const first = redis.pid;
+  process.kill(first ?? 0, 'SIGKILL');
+  await until('another one is there', () => redis.pid !== undefined && redis.pid !== first);
+  await until('it has its data', async () => {
+    return (await ask(redis.url, 'GET', 'k').catch(() => undefined)) === 'kept';
+  });
 });
 
-t.test(
-  'in a folder too deep for a socket it listens on a loopback port, and the folder is still guarded',
-  async (t) => {
-    const dir = join(freshDir(), 'd'.repeat(120));
-    await mkdir(dir, { recursive: true });
-    const redis = await startRedis({ dir });
-    t.match(redis.url, /^redis:\/\/:[\w-]{32}@127\.0\.0\.1:\d+$/);
-    t.equal(await ask(redis.url, 'PING'), 'PONG');
-    t.equal(embeddedRedisUrl(dir), redis.url, 'for `wishmeter dead`, which has only the folder');
-    const { host, port, password } = new URL(redis.url);
-    await t.rejects(ask(`redis://${host}`, 'GET', 'k'), /NOAUTH/, 'not without its password');
-    await t.rejects(ask(`redis://:x${password}@${host}`, 'GET', 'k'), /WRONGPASS|NOAUTH/);
-    t.equal((await stat(join(dir, 'listen.conf'))).mode & 0o777, 0o600);
-    t.notMatch(await readFile(`/proc/${redis.pid}/cmdline`, 'utf8').catch(() => ''), password);
-    const outside = Object.values(networkInterfaces())
-      .flat()
-      .find((address) => address?.family === 'IPv4' && !address.internal);
-    if (outside) t.equal(await accepts(outside.address, Number(port)), false, 'on loopback only');
-    await t.rejects(startRedis({ dir }), { name: 'StartupError', message: /^Another Redis is using / });
-    await redis.stop();
-  },
-);
+t.test('a folder in use is refused, also where it is too deep for a socket', async (t) => {
+  const deep = join(freshDir(), 'd'.repeat(120));
+  const dirs = [freshDir(), deep];
+  for (const dir of dirs) await mkdir(dir, { recursive: true });
+  const [first, second] = (await Promise.all(dirs.map((dir) => startRedis({ dir })))) as [Started, Started];
+  t.teardown(() => Promise.all([first.stop(), second.stop()]));
+  const refused = dirs.map((dir) =>
+    t.rejects(startRedis({ dir }), {
+      name: 'StartupError',
+      message: `Another Redis is using ${dir}; stop it or set another DATA_DIR.`,
+    }),
+  );
+  const { url, pid } = second;
+  t.match(url, /^redis:\/\/:[\w-]{32}@127\.0\.0\.1:\d+$/);
+  t.equal(embeddedRedisUrl(deep), url, 'for `wishmeter dead`, which has only the folder');
+  const { host, port, password } = new URL(url);
+  await t.rejects(ask(`redis://${host}`, 'GET', 'k'), /NOAUTH/, 'not without its password');
+  await t.rejects(ask(`redis://:x${password}@${host}`, 'GET', 'k'), /WRONGPASS|NOAUTH/);
+  t.equal((await stat(join(deep, 'listen.conf'))).mode & 0o777, 0o600);
+  t.notMatch(await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''), password);
+  const outside = outsideAddress();
+  if (outside) t.equal(await accepts(outside, Number(port)), false, 'on loopback only');
+  await Promise.all(refused);
+  for (const { url } of [first, second]) t.equal(await ask(url, 'PING'), 'PONG');
+});
 
 t.test('without the program, one sentence says what to install', async (t) => {
   const { PATH } = process.env;
@@ -156,65 +132,18 @@ t.test('without the program, one sentence says what to install', async (t) => {
   });
 });
 
-t.test('data that cannot be loaded fails the start with the reason that Redis gives', async (t) => {
+t.test('data that cannot be loaded fails the start with the first words of Redis on it', async (t) => {
   const dir = freshDir();
-  const redis = await startRedis({ dir });
-  await redis.stop();
-  await rm(join(dir, 'appendonlydir'), { recursive: true });
-  await mkdir(join(dir, 'appendonlydir', 'appendonly.aof.manifest'), { recursive: true });
-  await t.rejects(startRedis({ dir }), {
-    name: 'StartupError',
-    message: /^Redis did not start: exit code 1: .*manifest/s,
-  });
+  const files = join(dir, 'appendonlydir');
+  await (await startRedis({ dir })).stop();
+  const [last = ''] = (await readdir(files)).filter((name) => name.endsWith('.incr.aof'));
+  // As a power cut leaves it.
+  await appendFile(join(files, last), Buffer.alloc(4_096));
+  const bad =
+    /^Redis did not start: exit code 1: Bad file format reading the append only file .*redis-check-aof --fix/;
+  await t.rejects(startRedis({ dir }), { name: 'StartupError', message: bad });
+  await rm(files, { recursive: true });
+  await mkdir(join(files, 'appendonly.aof.manifest'), { recursive: true });
+  const message = /^Redis did not start: exit code 1: .*manifest/s;
+  await t.rejects(startRedis({ dir }), { name: 'StartupError', message });
 });
-
-t.test(
-  'after a power cut left zero bytes in its file, the first words are those of Redis on what to do',
-  async (t) => {
-    const dir = freshDir();
-    const redis = await startRedis({ dir });
-    await ask(redis.url, 'SET', 'k', 'kept');
-    await redis.stop();
-    const files = join(dir, 'appendonlydir');
-    const [last = ''] = (await readdir(files)).filter((name) => name.endsWith('.incr.aof'));
-    await appendFile(join(files, last), Buffer.alloc(4_096));
-    await t.rejects(startRedis({ dir }), {
-      name: 'StartupError',
-      message:
-        /^Redis did not start: exit code 1: Bad file format reading the append only file .*redis-check-aof --fix/,
-    });
-  },
-);
-
-t.test(
-  'kill -9 of the parent leaves nothing running, and the next start takes the folder at once',
-  async (t) => {
-    const dir = freshDir();
-    const { parent, pid, url } = await startParent('redis', dir);
-    await ask(url, 'SET', 'k', 'kept');
-    await kill9(parent);
-    const next = await startRedis({ dir });
-    t.equal(await ask(next.url, 'GET', 'k'), 'kept');
-    t.ok(await happens(() => !groupIsAlive(pid)));
-    await next.stop();
-  },
-);
-
-t.test(
-  'the test cluster takes keys of every slot range on three masters, and stops completely',
-  async (t) => {
-    const cluster = await startTestCluster();
-    const client = await connect(cluster.urls);
-    await Promise.all(Array.from({ length: 60 }, (_, i) => client.set(`k${i}`, String(i))));
-    const sizes = await Promise.all(cluster.urls.map((url) => ask(url, 'DBSIZE') as Promise<number>));
-    t.equal(
-      sizes.reduce((a, b) => a + b),
-      60,
-    );
-    t.ok(sizes.every((size) => size > 0));
-    client.disconnect();
-    const pids = [...cluster.pids];
-    await cluster.stop();
-    t.ok(await happens(() => pids.every((pid) => pid !== undefined && !groupIsAlive(pid))));
-  },
-);

@@ -11,6 +11,8 @@ export interface ToolRequest {
 const basic = { authorization: `Basic ${Buffer.from('analyst:').toString('base64')}` };
 const text = { 'content-type': 'text/plain; charset=UTF-8' };
 
+const parameters = (...lines: string[]) => Object.fromEntries(new URLSearchParams(lines.join('&')));
+
 /** clickhouse-jdbc: DBeaver, and Metabase's driver. */
 const JDBC_STATEMENTS = [
   'SELECT 1',
@@ -45,17 +47,10 @@ const CONNECT_STATEMENTS = [
 export const TOOLS: readonly ToolRequest[] = [
   {
     tool: 'clickhouse-jdbc 0.4 to 0.7',
-    params: {
-      compress: '1',
-      max_execution_time: '30',
-      max_result_rows: '2000',
-      result_overflow_mode: 'break',
-      query_id: 'b1f0',
-      session_id: 's-1',
-      session_check: '0',
-      session_timeout: '30',
-      extremes: '0',
-    },
+    params: parameters(
+      'compress=1&max_execution_time=30&max_result_rows=2000&result_overflow_mode=break&extremes=0',
+      'query_id=b1f0&session_id=s-1&session_check=0&session_timeout=30',
+    ),
     headers: {
       'x-clickhouse-user': 'analyst',
       'x-clickhouse-database': 'shop',
@@ -87,30 +82,19 @@ export const TOOLS: readonly ToolRequest[] = [
   },
   {
     tool: 'clickhouse-connect',
-    params: {
-      database: 'shop',
-      session_id: '0c5f1d6e-3f6c-4b1e-9f0e-0d6f3c6b0a11',
-      enable_http_compression: '1',
-      wait_end_of_query: '1',
-      send_progress_in_http_headers: '1',
-      http_headers_progress_interval_ms: '120000',
-      date_time_input_format: 'best_effort',
-      cast_string_to_dynamic_use_inference: '1',
-      client_protocol_version: '54405',
-    },
+    params: parameters(
+      'database=shop&session_id=0c5f1d6e-3f6c-4b1e-9f0e-0d6f3c6b0a11&enable_http_compression=1&wait_end_of_query=1',
+      'send_progress_in_http_headers=1&http_headers_progress_interval_ms=120000&date_time_input_format=best_effort',
+      'cast_string_to_dynamic_use_inference=1&client_protocol_version=54405',
+    ),
     headers: { ...basic, ...text, 'accept-encoding': 'lz4,zstd,br,gzip' },
     statements: CONNECT_STATEMENTS,
   },
   {
     tool: 'clickhouse-go over HTTP, before it told a revision',
-    params: {
-      database: 'shop',
-      default_format: 'Native',
-      enable_http_compression: '1',
-      max_execution_time: '65',
-      limit: '1000000',
-      quota_key: '',
-    },
+    params: parameters(
+      'database=shop&default_format=Native&enable_http_compression=1&max_execution_time=65&limit=1000000&quota_key=',
+    ),
     headers: { ...basic, 'accept-encoding': 'gzip', 'user-agent': 'clickhouse-go/2.20.0' },
     statements: [
       'SELECT timeZone()',
@@ -121,13 +105,9 @@ export const TOOLS: readonly ToolRequest[] = [
   },
   {
     tool: 'clickhouse-go over HTTP',
-    params: {
-      client_protocol_version: '54460',
-      database: 'shop',
-      default_format: 'Native',
-      enable_http_compression: '1',
-      max_execution_time: '65',
-    },
+    params: parameters(
+      'client_protocol_version=54460&database=shop&default_format=Native&enable_http_compression=1&max_execution_time=65',
+    ),
     headers: { ...basic, 'accept-encoding': 'gzip', 'user-agent': 'grafana/12.0.0 clickhouse-go/2.40.0' },
     statements: [
       'SELECT displayName(), version(), revision(), timezone()',

@@ -4,11 +4,13 @@
 // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
 type Json = any;
 type Headers = Readonly<Record<string, string>>;
-type Send = (
+
+/** One request. */
+export type Send = (
   method: string,
   path: string,
-  body?: unknown,
-  headers?: Headers,
+  body: unknown,
+  headers: Headers,
 ) => Promise<{ readonly status: number; readonly text: string; readonly json: Json }>;
 
 export interface Shop {
@@ -34,7 +36,7 @@ export interface Shop {
   exported(identity: Readonly<Record<string, string>>): Promise<Json>;
 }
 
-const HANDLE = 'red-shoe';
+export const HANDLE = 'red-shoe';
 
 /** An item with the fields that have to be given. */
 export const ITEM = {

@@ -1,4 +1,5 @@
-// An embedded ClickHouse and ways to ask it: by its own client, and by plain HTTP as curl would.
+// An embedded ClickHouse and ways to ask it: by its own client, and by plain HTTP as curl would; bare, or with tables that
+// its analyst is shown and tables that it is not.
 
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import type { Test } from 'tap';
@@ -14,7 +15,7 @@ interface Answer {
 type ClientOptions = Parameters<typeof createClient>[0];
 
 /** Asked as the service's user, unless a request says otherwise. All of it ends with the test. */
-export async function openWorld(t: Pick<Test, 'teardown'>, spec: Partial<ClickHouseSpec> = {}) {
+export async function openClickHouse(t: Pick<Test, 'teardown'>, spec: Partial<ClickHouseSpec> = {}) {
   const server = await startTestClickHouse(spec);
   const { origin, headers: credentials } = forFetch(server.url);
   const connect = (more: ClientOptions = {}) =>
@@ -50,4 +51,41 @@ export async function openWorld(t: Pick<Test, 'teardown'>, spec: Partial<ClickHo
     return name;
   };
   return { server, origin, credentials, connect, client, http, post, rows, one, table };
+}
+
+type Texts = Readonly<Record<string, string>>;
+
+export const analyst = { 'x-clickhouse-user': 'analyst' };
+
+/** `shop.shown` has the rows (1, x) and (2, y); `shop.hidden` and `other.shown` are not shown. */
+export async function openShop(t: Pick<Test, 'teardown'>) {
+  const clickhouse = await openClickHouse(t, {
+    readable: { database: 'shop', tables: ['shown', 'view_of_shown', 'shown_from'] },
+  });
+  const { client, credentials, http } = clickhouse;
+  await client.command({ query: 'CREATE DATABASE shop' });
+  for (const query of [
+    'CREATE TABLE shop.shown (a UInt32, s String) ENGINE = MergeTree ORDER BY a',
+    'CREATE TABLE shop.hidden (a UInt32, s String) ENGINE = MergeTree ORDER BY a',
+    'CREATE VIEW shop.view_of_shown AS SELECT a FROM shop.shown SETTINGS max_threads = 1',
+    'CREATE VIEW shop.shown_from AS SELECT a FROM shop.shown WHERE a >= {a: UInt32}',
+    'CREATE DATABASE other',
+    'CREATE TABLE other.shown (a UInt32) ENGINE = MergeTree ORDER BY a',
+  ])
+    await client.command({ query });
+  await client.insert({
+    table: 'shop.shown',
+    values: [
+      { a: 1, s: 'x' },
+      { a: 2, s: 'y' },
+    ],
+    format: 'JSONEachRow',
+  });
+  return {
+    ...clickhouse,
+    users: { analyst, service: credentials },
+    post: (headers: Texts, sql: string, params: Texts = {}) =>
+      http(params, { method: 'POST', body: sql, headers }),
+    get: (headers: Texts, query: string, params: Texts = {}) => http({ query, ...params }, { headers }),
+  };
 }

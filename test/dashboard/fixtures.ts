@@ -1,0 +1,65 @@
+// A dashboard over the small shop of test/clickhouse/small-world.ts, asked as the user that `start` lets it be.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { startDashboard } from '../../src/dashboard/server.js';
+import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
+import { asDashboard } from '../../src/embedded/clickhouse-users.js';
+import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+
+export const TOKEN = '0123456789abcdef';
+export const MONTH = { from: dateOf(1), to: dateOf(31) };
+
+/** A dashboard, asked over HTTP. */
+export async function openDashboard(t: Test, clickhouse: ClickHouseClient, wrongMs = 1) {
+  const log = pino({ level: 'silent' });
+  const dashboard = await startDashboard({
+    host: '127.0.0.1',
+    port: 0,
+    token: TOKEN,
+    clickhouse,
+    log,
+    wrongMs,
+  });
+  t.teardown(() => dashboard.close());
+  const url = `http://127.0.0.1:${dashboard.port}`;
+  const post = (path: string, body: string, headers: Record<string, string> = {}) =>
+    fetch(url + path, { method: 'POST', body, headers });
+  const logIn = (token = TOKEN, headers: Record<string, string> = {}) =>
+    post('/login', JSON.stringify({ token }), headers);
+  return {
+    url,
+    post,
+    logIn,
+    logOut: (headers: Record<string, string>) => post('/logout', '', headers),
+    /** A new session's header `Cookie`. */
+    session: async () => cookieOf((await logIn()).headers.get('set-cookie')),
+  };
+}
+
+export const cookieOf = (header: string | null) => (header ?? '').split(';')[0] as string;
+
+/** A dashboard, its ClickHouse with a month of a small shop, and the service's own client to compare with. */
+export async function dashboardOfShop(t: Test, spec: Partial<ClickHouseSpec> = {}) {
+  const server = await startTestClickHouse({
+    ...spec,
+    databases: ['shop'],
+    readable: { database: 'shop', tables: ANALYST_TABLES },
+  });
+  let isUp = true;
+  const stopClickHouse = async () => {
+    if (isUp) await server.stop();
+    isUp = false;
+  };
+  t.teardown(stopClickHouse);
+  const client = createClickHouse(server.url, 'shop');
+  t.teardown(() => client.close());
+  await makeSmallWorld(client);
+  const reader = createClickHouse(asDashboard(server.url), 'shop');
+  t.teardown(() => reader.close());
+  return { ...(await openDashboard(t, reader)), clickhouseUrl: server.url, client, stopClickHouse };
+}
