@@ -13,12 +13,11 @@ import { eraseWaiting } from '../../src/flush/eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { fixedShards } from '../flush/fixtures.js';
-import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { eachRedis, startApp } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { dumpRedis } from '../harness/dump.js';
 import { until } from '../harness/until.js';
-import { deliver, JSON_TYPE, listed, orderOf, SECRET, sign, switchTo } from './orders.js';
-import { itemOf } from './wishlist.js';
+import { deliver, JSON_TYPE, listed, orderOf, SECRET, sessionNote, sign, switchTo } from './orders.js';
 
 /** What was known before the order came. */
 const BEFORE = {
@@ -127,12 +126,10 @@ eachRedis(t, async (t, redis) => {
   const ask = async <Row>(query: string): Promise<Row[]> =>
     (await client.query({ query, format: 'JSONEachRow' })).json<Row>();
 
-  const profileOf = async (query: Record<string, string>): Promise<string> =>
-    (await app.get(withQuery('/product/visit', { ...query, productHandle: 'x' }), TRUSTED)).json.profileId;
-  const login = (customerId: string, sessionId: string) =>
-    app.post('/profile/merge', { identity: { customerId, sessionId } }, TRUSTED);
-  const wish = (identity: object) =>
-    app.post('/item/add', itemOf(identity, { productId: '11', variantId: '21' }), TRUSTED);
+  const { erase, exported } = app.shop;
+  const profileOf = async (who: Record<string, string>): Promise<string> => (await exported(who)).profileId;
+  const login = (customerId: string, sessionId: string) => app.shop.login({ customerId, sessionId });
+  const wish = (identity: object) => app.shop.add(identity, { productId: '11', variantId: '21' });
   const forEach = async (act: (one: Case) => Promise<void>) => {
     for (let i = 0; i < cases.length; i += AT_ONCE) await Promise.all(cases.slice(i, i + AT_ONCE).map(act));
   };
@@ -173,8 +170,7 @@ eachRedis(t, async (t, redis) => {
             {
               email,
               currency: 'EUR',
-              note_attributes:
-                one.named === 'customer' ? [] : [{ name: 'wishlist_session_id', value: sessionId }],
+              note_attributes: one.named === 'customer' ? [] : sessionNote(sessionId),
             },
           ),
           id: Number(orderId),
@@ -195,13 +191,12 @@ eachRedis(t, async (t, redis) => {
     });
     await forEach(async (one) => {
       const { customerId, sessionId, orderId } = one;
-      const named = one.named === 'both' ? [{ customerId }, { sessionId }] : [{ customerId, sessionId }];
-      if (one.named === 'customer') named.splice(0, 1, { customerId } as never);
-      if (one.named === 'session') named.splice(0, 1, { sessionId } as never);
-      for (const query of named) {
-        const { purchases } = (await app.get(withQuery('/profile', query), TRUSTED)).json;
-        t.match(purchases, [{ order_id: orderId }], `${one.name}: ${Object.keys(query)}`);
-      }
+      const named = [
+        ...(one.named === 'session' ? [] : [{ customerId }]),
+        ...(one.named === 'customer' ? [] : [{ sessionId }]),
+      ] as Record<string, string>[];
+      for (const who of named)
+        t.match((await exported(who)).purchases, [{ order_id: orderId }], `${one.name}: ${Object.keys(who)}`);
     });
   });
 
@@ -222,15 +217,12 @@ eachRedis(t, async (t, redis) => {
     await forEach(async (one) => {
       const { customerId, otherId, sessionId, after } = one;
       const owner = rowOwner.get(one);
-      const present = () => {
-        if (owner === 'customer') return profileOf({ customerId });
-        if (owner === 'foreign') return profileOf({ customerId: otherId });
-        if (after === 'a login of both' || after === 'a shared device') return profileOf({ customerId });
-        return after === 'a login as another customer'
-          ? profileOf({ customerId: otherId })
-          : profileOf({ sessionId });
-      };
-      expected.set(one.orderId, { one, profileId: await present() });
+      const isOfSession = owner === 'session';
+      const isOthers = owner === 'foreign' || (isOfSession && after === 'a login as another customer');
+      const isCustomers =
+        owner === 'customer' || (isOfSession && ['a login of both', 'a shared device'].includes(after));
+      const present = isOthers ? { customerId: otherId } : isCustomers ? { customerId } : { sessionId };
+      expected.set(one.orderId, { one, profileId: await profileOf(present as Record<string, string>) });
     });
     const seen = () =>
       ask<{ order_id: string; profile_id: string }>('SELECT order_id, profile_id FROM purchases_by_visitor');
@@ -247,10 +239,6 @@ eachRedis(t, async (t, redis) => {
     let webhooks = 0;
     await forEach(async (one) => {
       const { customerId, sessionId, email, erasedBy, named } = one;
-      const erase = async (identity: object) => {
-        const { status, json } = await app.del('/profile', { identity }, TRUSTED);
-        t.equal(status, 200, `${one.name}: ${JSON.stringify(json)}`);
-      };
       if (erasedBy === 'the customer') await erase({ customerId });
       else if (erasedBy === 'the session') await erase({ sessionId });
       else if (erasedBy === 'the e-mail address') await erase({ email });
@@ -286,8 +274,9 @@ eachRedis(t, async (t, redis) => {
     };
     await until('all is erased from ClickHouse, and every webhook is done', async () => {
       await eraseWaiting(spec, 0);
-      const isOpen = /^wishmeter_requests_open\{kind="customers\/redact"\} [1-9]/m.test(await app.figures());
-      return !isOpen && (await connection.hlen(keys.erasures)) === 0;
+      const figures = await app.figures();
+      const isOpen = /^wishmeter_requests_open\{kind="customers\/redact"\} [1-9]/m.test(figures);
+      return !isOpen && /^wishmeter_pending_erasures 0$/m.test(figures);
     });
     const rows = await ask<{ order_id: string; customer_id: string | null; session_id: string | null }>(
       'SELECT order_id, customer_id, session_id FROM purchases',
@@ -298,17 +287,9 @@ eachRedis(t, async (t, redis) => {
     const held = JSON.stringify(await dumpRedis(redis, app.prefix));
     await forEach(async (one) => {
       for (const id of gone.get(one) ?? []) {
-        const found = (
-          await app.get(
-            withQuery('/profile', id === one.sessionId ? { sessionId: id } : { customerId: id }),
-            TRUSTED,
-          )
-        ).json;
-        t.match(
-          found,
-          { items: [], visits: {}, shares: [], events: [], visitLog: [], purchases: [] },
-          one.name,
-        );
+        const found = await exported(id === one.sessionId ? { sessionId: id } : { customerId: id });
+        const nothing = { items: [], visits: {}, shares: [], events: [], visitLog: [], purchases: [] };
+        t.match(found, nothing, one.name);
       }
     });
     for (const [one, ids] of gone)
