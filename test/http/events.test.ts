@@ -115,29 +115,7 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('an odd payload is stored whole, and left out of columns that do not take it', async (t) => {
-    const payload = {
-      productId: 2.5,
-      variantId: ['33'],
-      productHandle: { a: 1 },
-      source: 'a"b\\c\n\u0000\u2028😀\ud800',
-      channel: true,
-      shareCode: null,
-      quantity: 'two',
-      price: '19.999',
-      compareAt: 25,
-      nested: { deep: [1, [2, [3, { '': null }]]], 'key"': -0.5e-7 },
-      [`long ${'k'.repeat(300)}`]: 'x',
-    };
-    const { profileId } = await app.shop.event({ sessionId: 's2' }, 'add', payload);
-    t.same(await lastEvent(), {
-      type: 'add',
-      origin: 'event',
-      session_id: 's2',
-      profile_id: profileId,
-      source: 'a"b\\c\u2028😀\ufffd',
-      payload: JSON.stringify(payload).replace('\\ud800', '\ufffd'),
-    });
+  t.test('a payload is stored as it came: any names, and 1,000 levels deep', async (t) => {
     for (const raw of [
       '{"__proto__":{"productId":"evil"},"constructor":"x","toJSON":"y","hasOwnProperty":1}',
       `{"a":${'['.repeat(999)}${']'.repeat(999)}}`,

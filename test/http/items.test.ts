@@ -80,8 +80,7 @@ eachRedis(t, async (t, redis) => {
           row['type'] === type ? row['event_id'] : [],
         ),
       ).size;
-    await until('each change has its event', async () => (await events(who, 'add')) === 100);
-    t.equal(await events(who, 'remove'), 1);
+    await until('the removal has its event', async () => (await events(who, 'remove')) === 1);
 
     await atOnce((by, i) => by.shop.add({ sessionId: `crowd-${i % 10}` }, { productId: String(i) }));
     for (let i = 0; i < 10; i++) {
