@@ -4,6 +4,7 @@
 import t, { type Test } from 'tap';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
+import { ITEM } from '../harness/shop.js';
 
 const PATH = '/product/visit';
 type Ids = Readonly<Record<string, string>>;
@@ -41,10 +42,9 @@ eachRedis(t, async (t, redis) => {
   };
   /** Adds an item; the answer may be a refusal. */
   const add = (identity: Ids, productId: string, changes: object = {}, by = app) => {
-    const item = { productTitle: 'A', productHandle: 'a', price: '1.00', compareAt: null, quantity: 1 };
     const facts = { email: 'a@refused.example', firstName: 'Ann' };
-    const body = { ...item, inventoryAvailable: true, productId, ...changes };
-    return by.post('/item/add', { identity: { ...identity, ...facts }, ...body }, TRUSTED);
+    const body = { identity: { ...identity, ...facts }, ...ITEM, productId, ...changes };
+    return by.post('/item/add', body, TRUSTED);
   };
   const wish = async (identity: Ids, ids: string[], changes: object = {}) => {
     for (const productId of ids) await app.shop.add(identity, { productId, ...changes });
@@ -84,6 +84,14 @@ eachRedis(t, async (t, redis) => {
       t.equal((await add(both, '7', next)).status, 200);
       t.same(await listed(session), left);
     }
+  });
+
+  t.test('a merge counts the bytes of each item once', async (t) => {
+    const [customer, session, both] = pair();
+    await fill(customer);
+    await wish(session, ['1', '2'], large(700));
+    t.match(await login(both as never), { merged: true });
+    t.equal((await add(both, '3', large(700))).status, 200);
   });
 
   const cases: [string, (customer: Ids, session: Ids) => Promise<unknown>][] = [

@@ -87,7 +87,7 @@ eachRedis(t, async (t, redis) => {
   t.test('an address leads to whom its visitor was merged into, and is forgotten with them', async (t) => {
     const session = { sessionId: 'mailed-and-merged' };
     const email = 'merged@rights.example';
-    await add({ ...session, email });
+    const guest = await add({ ...session, email });
     await visit({ customerId: '77011' });
     const { profileId } = await other.shop.visit({ ...session, customerId: '77011' });
     t.match(await exported({ email }), { profileId, items: [{}] });
@@ -97,6 +97,8 @@ eachRedis(t, async (t, redis) => {
     t.same(await erase({ email }), { erased: false });
     t.equal((await visit({ customerId: '77011' })).count, 1);
     t.equal((await visit({ customerId: '77012' })).count, 2, 'of the shared device only the one who gave it');
+    for (const customerId of ['77011', '77012']) await erase({ customerId });
+    t.same(await traces('7701', email, profileId, guest.profileId), []);
   });
 
   let devices = 0;

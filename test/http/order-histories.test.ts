@@ -139,7 +139,11 @@ eachRedis(t, async (t, redis) => {
       (await seen()).every(({ order_id, profile_id }) => expected.get(order_id) === profile_id),
     ).catch(() => {});
     for (const { order_id, profile_id } of await seen())
-      t.equal(profile_id, expected.get(order_id), String(CASES.find(({ orderId }) => orderId === order_id)?.name));
+      t.equal(
+        profile_id,
+        expected.get(order_id),
+        String(CASES.find(({ orderId }) => orderId === order_id)?.name),
+      );
   });
 
   t.test('once erased, no row of ClickHouse and no key of Redis names who was erased', async (t) => {
