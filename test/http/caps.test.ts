@@ -2,8 +2,10 @@
 // no two ids are linked for it, no visitor is made known, no fact is kept.
 
 import t, { type Test } from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
+import { connectToEach, dumpRedis } from '../harness/dump.js';
 import { ITEM } from '../harness/shop.js';
 
 const PATH = '/product/visit';
@@ -86,12 +88,25 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
-  t.test('a merge counts the bytes of each item once', async (t) => {
+  t.test('items of an older version, whose bytes were not counted, count in a merge', async (t) => {
     const [customer, session, both] = pair();
-    await fill(customer);
-    await wish(session, ['1', '2'], large(700));
-    t.match(await login(both as never), { merged: true });
-    t.equal((await add(both, '3', large(700))).status, 200);
+    for (const [counted, uncounted] of [
+      [session, customer],
+      [customer, session],
+    ] as const) {
+      const old = await startApp(t, redis, { env: { MAX_ITEMS_BYTES: '4096' } });
+      const wishes = async (who: Ids, ...ids: string[]) => {
+        for (const productId of ids) await old.shop.add(who, { productId, ...large(1_000) });
+      };
+      await wishes(uncounted, '1', '2');
+      for (const node of connectToEach(t, redis.urls))
+        for (const key of await node.keys(createKeys(old.prefix).profile('*.*')))
+          await node.hdel(key, 'itemBytes');
+      await wishes(counted, '3', '4');
+      t.match(await old.shop.login(both as never), { merged: true });
+      const body = { identity: both, ...ITEM, productId: '5', ...large(1_000) };
+      t.equal((await old.post('/item/add', body, TRUSTED)).status, 409);
+    }
   });
 
   const cases: [string, (customer: Ids, session: Ids) => Promise<unknown>][] = [
@@ -177,7 +192,11 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test('an item of one id is over a limit and changes nothing', async (t) => {
+    const fresh = await startApp(t, redis, { env });
     for (const who of pair().slice(0, 2) as Ids[]) {
+      const before = await dumpRedis(redis, fresh.prefix);
+      await isRefused(t, fresh, [who], () => add(who, '1', large(4_000), fresh));
+      t.same(await dumpRedis(redis, fresh.prefix), before);
       await isRefused(t, app, [who], () => add(who, '1', large(4_000)));
       t.same(await erase(who), { erased: false }, 'an unknown visitor stays so');
       await wish(who, ['1', '2', '3']);
