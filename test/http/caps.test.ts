@@ -195,7 +195,8 @@ eachRedis(t, async (t, redis) => {
     const fresh = await startApp(t, redis, { env });
     for (const who of pair().slice(0, 2) as Ids[]) {
       const before = await dumpRedis(redis, fresh.prefix);
-      await isRefused(t, fresh, [who], () => add(who, '1', large(4_000), fresh));
+      const tooLarge = { identity: who, ...ITEM, ...large(4_000) };
+      await isRefused(t, fresh, [who], () => fresh.post('/item/add', tooLarge, TRUSTED));
       t.same(await dumpRedis(redis, fresh.prefix), before);
       await isRefused(t, app, [who], () => add(who, '1', large(4_000)));
       t.same(await erase(who), { erased: false }, 'an unknown visitor stays so');
