@@ -1,231 +1,329 @@
-// Erasures in Redis that are not the common case. A shared device: its session was one customer's and moved to another one,
-// who is erased; the session is a new visitor then, though its default profile is the first customer's for good. And a Redis
-// at its `maxmemory` that evicts nothing: writes are refused, and an erasure is what makes room.
+// DELETE and GET /profile: who is meant, that an export has all and that nothing is left in Redis of a visitor who was erased:
+// also of a shared device, whose session moved from one customer to another, and in a Redis at its `maxmemory`.
 
 import t from 'tap';
-import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { allKeys, connectToEach, dumpRedis } from '../harness/dump.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 
+type Ids = Readonly<Record<string, string>>;
 const LOGGED_OUT = '';
+const ERASED = { status: 200, json: { erased: true } };
 
 eachRedis(t, async (t, redis) => {
-  t.test('a shared device', async (t) => {
-    const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
-    const other = await startApp(t, redis, { prefix: app.prefix, env: { SHOPIFY_SECRET: SECRET } });
-    const visit = async (identity: object, by = app) =>
-      (await by.post('/product/visit?count=true', { identity, productHandle: 'x' }, TRUSTED)).json;
-    const count = async (query: Record<string, string>, by = app) =>
-      (await by.get(withQuery('/product/visit', { ...query, productHandle: 'x' }), TRUSTED)).json;
-    const erase = (identity: object, by = app) => by.del('/profile', { identity }, TRUSTED);
-    const items = async (identity: object, by = app) =>
-      (await by.post('/item/list', { identity }, TRUSTED)).json.items.length;
-    const read = async (query: Record<string, string>, by = app) =>
-      (await by.get(withQuery('/profile', query), TRUSTED)).json;
+  const env = { SHOPIFY_SECRET: SECRET, BUCKETS: '16' };
+  const timing = { compliancePollMs: 50 };
+  const app = await startApp(t, redis, { env, timing });
+  const other = await startApp(t, redis, { env, timing, prefix: app.prefix });
+  const { add, count, erase, exported, items, login, share, visit } = app.shop;
+  const erasing = (identity: Ids) => app.del('/profile', { identity }, TRUSTED);
 
-    let devices = 0;
-    /** A session whose profile became customer `c`'s, and which belongs to `d` now. */
-    const addDevice = async () => {
-      const n = ++devices;
-      const [session, c, d] = [
-        { sessionId: `shared-${n}` },
-        { customerId: `c${n}` },
-        { customerId: `d${n}` },
-      ];
-      await visit(session);
-      await app.post('/item/add', itemOf(session), TRUSTED);
-      const { code } = (await app.post('/share', { identity: session }, TRUSTED)).json;
-      await visit({ ...session, ...c });
-      await visit({ ...session, ...d });
-      await app.post('/item/add', itemOf({ ...session, ...d, email: `d${n}@shared.example` }), TRUSTED);
-      return { session, c, d, code, email: `d${n}@shared.example` };
-    };
+  /**
+   * What Redis has that names one of these texts, but for what waits for ClickHouse: streams, and the list of erasures.
+   * Lanes, which go by themselves, are in no dump.
+   */
+  const traces = async (...texts: string[]): Promise<string[]> => {
+    const keys = createKeys(app.prefix);
+    const waiting = [keys.erasures, keys.unanswered];
+    // Of a profile's id only the hash: its keys have bucket and hash apart.
+    const needles = texts.map((text) =>
+      /^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text,
+    );
+    return Object.entries(await dumpRedis(redis, app.prefix))
+      .filter(([key, value]) => !Array.isArray(value) && !waiting.includes(key))
+      .map(([key, value]) => `${key} ${JSON.stringify(value)}`)
+      .concat((await allKeys(redis, app.prefix)).filter((key) => !key.includes(':lane:')))
+      .filter((held) => needles.some((text) => held.includes(text)));
+  };
 
-    for (const [how, by] of [
-      ['the customer', ({ d }: Awaited<ReturnType<typeof addDevice>>) => d],
-      ['the session', ({ session }: Awaited<ReturnType<typeof addDevice>>) => session],
-      ['the e-mail address', ({ email }: Awaited<ReturnType<typeof addDevice>>) => ({ email })],
-    ] as const) {
-      t.test(`erased by ${how}, the session is a new visitor`, async (t) => {
-        const device = await addDevice();
-        const { session, c, d, code } = device;
-        const ofC = (await count(c)).profileId;
-        t.same((await erase(by(device))).json, { erased: true });
-        for (const server of [app, other]) {
-          const { count: n, profileId } = await count(session, server);
-          t.equal(n, 0, 'no count of the first customer comes back');
-          t.not(profileId, ofC);
-          t.equal(await items(session, server), 0);
-          t.match(await read(session, server), {
-            items: [],
-            visits: {},
-            shares: [],
-            identities: { customerIds: [] },
-          });
-        }
-        t.match(await read(c), { visits: { x: 2 }, shares: [code], identities: { sessionIds: [] } });
-        t.equal((await count(d)).count, 0);
+  t.test('a guest: the export has all of it, and after the erasure nothing is left', async (t) => {
+    const who = { sessionId: 'guest-of-rights' };
+    const email = 'guest@rights.example';
+    const identity = { ...who, email, firstName: 'Gu' };
+    const keyed = { ...TRUSTED, 'idempotency-key': 'k-1' };
+    await app.post('/event', { identity, type: 'add' }, keyed);
+    await add(identity);
+    const { profileId } = await visit(identity, 'x');
+    const { code } = await share(identity);
+    t.match(await exported(who), {
+      profileId,
+      identities: { customerIds: [], sessionIds: [who.sessionId] },
+      profile: { email, firstName: 'Gu' },
+      items: [{ productId: String }],
+      visits: { x: 1 },
+      shares: [code],
+    });
+    t.match(await app.del(withQuery('/profile', who), undefined, TRUSTED), ERASED, 'by query as by body');
+    t.same(await traces(who.sessionId, profileId, email, code), []);
+    t.same(await erase(who), { erased: false }, 'again');
+    t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 404);
+    t.match(await exported(who), { items: [], visits: {}, shares: [] });
+    t.equal((await other.shop.visit(who)).count, 1, 'a visitor who comes back is new');
+    t.equal((await app.post('/event', { identity, type: 'add' }, keyed)).status, 200);
+    t.match((await exported(who)).profile, { email }, 'and a repeated request is a new one');
+  });
 
-        t.equal(
-          (await postProxied(app, '/item/add', LOGGED_OUT, itemOf(session))).status,
-          200,
-          'its own wishlist',
-        );
-        t.equal((await visit(session, other)).count, 1);
-        const shared = (await app.post('/share', { identity: session }, TRUSTED)).json;
-        t.not(shared.code, code);
-        t.equal((await app.get(`/share/${shared.code}/items`, TRUSTED)).json.items.length, 1);
-        t.equal((await count(c)).count, 2, 'and nothing of it is the first customer’s');
-        t.equal(await items(c), 1);
-      });
+  t.test('a customer with merged sessions: all of them, on every server', async (t) => {
+    const customer = { customerId: '77001' };
+    const [first, second] = [{ sessionId: 'first-of-two' }, { sessionId: 'second-of-two' }];
+    const ids: string[] = [];
+    for (const guest of [first, second]) {
+      ids.push((await visit(guest)).profileId);
+      await add({ ...guest, email: 'two@rights.example' });
+      await share(guest);
     }
+    for (const guest of [first, second]) await other.shop.visit({ ...guest, ...customer });
+    const { profileId, shares, identities } = await exported({ email: 'Two@rights.EXAMPLE' });
+    t.equal(shares.length, 2);
+    t.same(identities.sessionIds.sort(), ['first-of-two', 'second-of-two']);
+    t.same(await other.shop.erase(first), { erased: true });
+    t.same(await traces('of-two', '77001', 'two@rights.example', ...shares, ...ids, profileId), []);
+    for (const who of [first, second, customer]) t.equal((await visit(who)).count, 1);
+  });
 
-    // The rest are the same steps in other orders.
-    if (redis.urls.length > 1) return;
+  t.test('an address leads to whom its visitor was merged into, and is forgotten with them', async (t) => {
+    const session = { sessionId: 'mailed-and-merged' };
+    const email = 'merged@rights.example';
+    const guest = await add({ ...session, email });
+    await visit({ customerId: '77011' });
+    const { profileId } = await other.shop.visit({ ...session, customerId: '77011' });
+    t.match(await exported({ email }), { profileId, items: [{}] });
+    // The device is another customer's from now on, and the address is not.
+    await visit({ ...session, customerId: '77012' });
+    t.same(await erase({ email }), { erased: true });
+    t.same(await erase({ email }), { erased: false });
+    t.equal((await visit({ customerId: '77011' })).count, 1);
+    t.equal((await visit({ customerId: '77012' })).count, 2, 'of the shared device only the one who gave it');
+    for (const customerId of ['77011', '77012']) await erase({ customerId });
+    t.same(await traces('7701', email, profileId, guest.profileId), []);
+  });
 
-    t.test('what it does afterwards becomes the next customer’s, and goes with that one', async (t) => {
-      const { session, c, d } = await addDevice();
-      await erase(d);
-      const { profileId } = await visit(session);
-      const next = { customerId: `next-${session.sessionId}` };
-      const linked = await visit({ ...session, ...next }, other);
-      t.match(linked, { profileId, count: 2 }, 'its profile becomes the unknown customer’s');
-      t.equal((await count(next)).count, 2);
-      t.equal((await postProxied(app, '/item/list', LOGGED_OUT, { identity: session })).status, 403);
-      await erase(next);
-      t.equal((await count(session)).count, 0);
+  let devices = 0;
+  /** A session whose profile became customer `c`'s, and which belongs to `d` now. */
+  const addDevice = async () => {
+    const n = ++devices;
+    const [session, c, d] = [{ sessionId: `shared-${n}` }, { customerId: `c${n}` }, { customerId: `d${n}` }];
+    await visit(session);
+    await add(session);
+    const { code } = await share(session);
+    await visit({ ...session, ...c });
+    await visit({ ...session, ...d });
+    const email = `d${n}@shared.example`;
+    await add({ ...session, ...d, email });
+    return { session, c, d, code, email };
+  };
 
-      await visit(session);
-      await visit(d);
-      t.equal((await visit({ ...session, ...d }, other)).count, 3, 'it is merged into a known customer’s');
-      await erase(d);
-      t.equal((await count(session)).count, 0);
-      t.equal((await count(c)).count, 2);
+  for (const how of ['the customer', 'the session', 'the e-mail address']) {
+    if (redis.urls.length > 1 && how !== 'the session') continue;
+    t.test(`a shared device that is erased by ${how} is a new visitor`, async (t) => {
+      const { session, c, d, code, email } = await addDevice();
+      const { profileId } = await exported(c);
+      const named = how === 'the customer' ? d : how === 'the session' ? session : { email };
+      t.same(await erase(named), { erased: true });
+      for (const { shop } of [app, other]) {
+        t.equal(await shop.count(session), 0, 'no count of the first customer comes back');
+        const found = await shop.exported(session);
+        t.not(found.profileId, profileId);
+        t.match(found, { items: [], visits: {}, shares: [], identities: { customerIds: [] } });
+      }
+      const kept = { visits: { 'red-shoe': 2 }, shares: [code], identities: { sessionIds: [] } };
+      t.match(await exported(c), kept);
+      t.equal(await count(d), 0);
+
+      const added = await postProxied(app, '/item/add', LOGGED_OUT, itemOf(session));
+      t.equal(added.status, 200, 'its own wishlist');
+      t.equal((await other.shop.visit(session)).count, 1);
+      const shared = await share(session);
+      t.not(shared.code, code);
+      t.equal((await app.get(`/share/${shared.code}/items`, TRUSTED)).json.items.length, 1);
+      t.equal(await count(c), 2, 'and nothing of it is the first customer’s');
+      t.equal((await items(c)).length, 1);
     });
+  }
 
-    t.test('the first customer comes back to a session that is new', async (t) => {
-      const { session, c, d } = await addDevice();
-      await erase(d);
-      await visit(session);
-      t.equal((await visit({ ...session, ...c })).count, 4);
-      t.equal((await count(session, other)).count, 4);
-    });
+  // The rest are the same steps in other orders.
+  if (redis.urls.length > 1) return;
 
-    t.test('once the first customer is erased, too, the session keeps what is its own', async (t) => {
-      const { session, c, d } = await addDevice();
-      await erase(d);
-      await visit(session);
-      await erase(c);
-      t.equal((await count(session, other)).count, 1);
-      t.same((await erase(session)).json, { erased: true });
-      t.same((await erase(session)).json, { erased: false });
-      t.equal((await visit(session, other)).count, 1);
-    });
+  t.test('what a shared device does later becomes the next customer’s, and goes with that one', async (t) => {
+    const { session, c, d } = await addDevice();
+    await erase(d);
+    const { profileId } = await visit(session);
+    const next = { customerId: `next-${session.sessionId}` };
+    t.match(await other.shop.visit({ ...session, ...next }), { profileId, count: 2 });
+    t.equal(await count(next), 2);
+    t.equal((await postProxied(app, '/item/list', LOGGED_OUT, { identity: session })).status, 403);
+    await erase(next);
+    t.equal(await count(session), 0);
+    await visit(session);
+    await visit(d);
+    t.equal((await other.shop.visit({ ...session, ...d })).count, 3, 'merged into a known customer’s');
+    await erase(d);
+    t.equal(await count(session), 0);
+    t.equal(await count(c), 2);
+  });
+
+  t.test('the first customer may come back to a shared device, or be erased, too', async (t) => {
+    const one = await addDevice();
+    await erase(one.d);
+    await visit(one.session);
+    t.equal((await visit({ ...one.session, ...one.c })).count, 4);
+    t.equal(await other.shop.count(one.session), 4);
+    const two = await addDevice();
+    await erase(two.d);
+    await visit(two.session);
+    await erase(two.c);
+    t.equal(await other.shop.count(two.session), 1, 'it keeps what is its own');
+    t.same([await erase(two.session), await erase(two.session)], [{ erased: true }, { erased: false }]);
+  });
+
+  t.test('by e-mail address: every visitor for whom it was given, and no other', async (t) => {
+    const email = 'Shared@Rights.example';
+    await add({ sessionId: 'mailed-guest', email });
+    await add({ customerId: '77010', email: ' shared@rights.example ' });
+    await add({ sessionId: 'mailed-other', email: 'other@rights.example' });
+    const found = await exported({ email: 'shared@rights.EXAMPLE' });
+    t.match(found, { identities: { customerIds: ['77010'] }, items: [{}] }, 'customers first');
+    t.match(found.others, [{ items: [{}], profile: { email } }]);
+    const unknown = await app.get('/profile?email=nobody@rights.example', TRUSTED);
+    t.match(unknown, { status: 404, json: { code: 'not_found' } });
+    t.equal((await app.get('/profile?email=no-address', TRUSTED)).status, 400);
+    t.same(await erase({ email }), { erased: true });
+    const ids = [found.profileId, found.others[0].profileId];
+    t.same(await traces('mailed-guest', '77010', 'hared@', 'HARED@', ...ids), []);
+    t.same(await erase({ email }), { erased: false });
+    t.match(await exported({ sessionId: 'mailed-other' }), { items: [{}] });
+  });
+
+  t.test('a purchase names the address of its visitor, who is known by it', async (t) => {
+    const order = (id: number, customer: object) =>
+      app.post('/webhook/purchase', { id, customer, line_items: [{ product_id: 1 }] }, TRUSTED);
+    await visit({ customerId: '77013' });
+    await order(1, { id: 77013, email: 'buyer@rights.example' });
+    await order(2, { id: 77014, email: 'unknown@rights.example' });
+    t.match(await exported({ email: 'buyer@rights.example' }), { visits: { 'red-shoe': 1 } });
+    const unknown = await exported({ email: 'unknown@rights.example' });
+    t.match(unknown, { identities: { customerIds: ['77014'] } });
+    t.same(await erase({ email: 'buyer@rights.example' }), { erased: true });
+    t.equal(await count({ customerId: '77013' }), 0);
+  });
+
+  t.test('ids in one request name the same visitor, all of them, or it is refused', async (t) => {
+    const [one, guest] = [{ customerId: '1' }, { sessionId: 'g-1' }];
+    const fill = async () => {
+      await visit({ ...one, sessionId: 'of-1' }, 'x');
+      await add({ ...one, email: 'one@named.example' });
+      await add({ ...guest, email: 'guest@named.example' });
+    };
+    await fill();
+    await visit({ customerId: '2' });
+    await add({ sessionId: 'other-guest', email: 'both@named.example' });
+    await add({ customerId: '2', email: 'both@named.example' });
+    const before = await dumpRedis(redis, app.prefix);
+    for (const ids of [
+      { ...one, ...guest },
+      { customerId: '2', sessionId: 'of-1' },
+      { ...one, email: 'guest@named.example' },
+      { ...guest, email: 'one@named.example' },
+      { customerId: '2', email: 'both@named.example' },
+      { customerId: 'unknown', email: 'both@named.example' },
+      { ...one, sessionId: 'of-1', email: 'guest@named.example' },
+    ] as Ids[]) {
+      const refused = { status: 400, json: { code: 'invalid_request', issues: [{ path: String }] } };
+      const query = withQuery('/profile', ids);
+      for (const answer of [
+        await app.get(query, TRUSTED),
+        await erasing(ids),
+        await app.del(query, undefined, TRUSTED),
+      ])
+        t.match(answer, refused, JSON.stringify(ids));
+    }
+    t.equal((await app.get('/profile', TRUSTED)).status, 400, 'no visitor is named');
+    t.equal((await app.del('/profile', {}, { 'x-api-key': KEY })).status, 400);
+    t.same(await dumpRedis(redis, app.prefix), before);
+
+    for (const [who, alone, more] of [
+      ['a customer and their session', one, { sessionId: 'of-1' }],
+      ['a customer and a session that is unknown', one, { sessionId: 'unknown' }],
+      ['a guest and a customer who is unknown', guest, { customerId: 'no' }],
+      ['a customer and their address', one, { email: 'One@named.example' }],
+      ['a customer and an unknown address', one, { email: 'no@named.example' }],
+      ['an unknown customer and an address', guest, { customerId: 'no', email: 'guest@named.example' }],
+    ] as [string, Ids, Ids][]) {
+      const ids = { ...alone, ...more };
+      const { profileId } = await visit(alone, 'x');
+      const { code } = await share(alone);
+      t.match(await exported(ids), { profileId, shares: [code] }, who);
+      t.same(await erase(ids), { erased: true }, who);
+      t.match(await exported(alone), { visits: {}, shares: [] }, who);
+      t.same(await erase(ids), { erased: false }, who);
+      await fill();
+    }
+    const unknown = { customerId: 'no', sessionId: 'unknown' };
+    t.match(await exported(unknown), { items: [], visits: {} });
+    t.same(await erase(unknown), { erased: false });
   });
 
   t.test('at maxmemory', async (t) => {
-    const app = await startApp(t, redis, { env: { BUCKETS: '16' }, timing: { compliancePollMs: 50 } });
     const nodes = connectToEach(t, redis.urls);
     const setMaxMemory = (bytes: number) =>
       Promise.all(nodes.map((node) => node.config('SET', 'maxmemory', bytes)));
-    const visit = async (identity: object) =>
-      app.post('/product/visit?count=true', { identity, productHandle: 'x' }, TRUSTED);
-    /** What Redis has that tells of a text; lanes and streams go by themselves. */
-    const traces = async (...texts: string[]) =>
-      [
-        ...(await allKeys(redis, app.prefix)).map((key) => [key, '']),
-        ...Object.entries(await dumpRedis(redis, app.prefix)),
-      ]
-        .filter(([key]) => !/:lane:|:(events|visits)(:|$)|:(erasures|unanswered)$/.test(key as string))
-        .map((entry) => JSON.stringify(entry))
-        .filter((entry) => texts.some((text) => entry.includes(text)));
+    t.teardown(() => setMaxMemory(0));
+    const isFull = async (sessionId: string) =>
+      (await app.post('/product/visit', { identity: { sessionId }, productHandle: 'x' }, TRUSTED)).status ===
+      503;
 
-    let customers = 0;
-    /** A customer with two sessions, items, a share link, an address and an idempotency key. */
-    const addCustomer = async () => {
-      const id = `9${app.prefix.replace(/\D/g, '')}${++customers}000`;
-      const email = `full-${id}@rights.example`;
-      for (const sessionId of [`full-${id}-a`, `full-${id}-b`]) {
-        await visit({ sessionId });
-        await app.post('/item/add', itemOf({ sessionId, email }), TRUSTED);
-        await app.post('/share', { identity: { sessionId } }, TRUSTED);
-        await app.post(
-          '/product/visit',
-          { identity: { sessionId, customerId: id }, productHandle: 'y' },
-          { ...TRUSTED, 'idempotency-key': sessionId },
-        );
+    /** A customer with two sessions, items, a share link, an address and an idempotency key; and a guest. */
+    const addCustomer = async (customerId: string) => {
+      const email = `full-${customerId}@rights.example`;
+      for (const sessionId of [`full-${customerId}-a`, `full-${customerId}-b`]) {
+        await add({ sessionId, email });
+        await share({ sessionId });
+        const keyed = { ...TRUSTED, 'idempotency-key': sessionId };
+        await app.post('/product/visit', { identity: { sessionId, customerId }, productHandle: 'y' }, keyed);
       }
-      await visit({ sessionId: `guest-${id}` });
-      return { customerId: id, email, guest: `guest-${id}` };
+      await visit({ sessionId: `guest-${customerId}` });
+      return { customerId, email, guest: `guest-${customerId}` };
     };
-    const atMaxMemory = async (act: () => Promise<void>) => {
-      await setMaxMemory(1);
-      try {
-        await act();
-      } finally {
-        await setMaxMemory(0);
-      }
-    };
-
-    t.test('DELETE /profile by customer, session and e-mail address', async (t) => {
-      const [first, second] = [await addCustomer(), await addCustomer()];
-      await atMaxMemory(async () => {
-        t.equal((await visit({ sessionId: first.guest })).status, 503, 'Redis takes no writes');
-        for (const identity of [
-          { customerId: first.customerId },
-          { email: second.email },
-          { sessionId: first.guest },
-        ]) {
-          // Beside requests that fail, in the same batches.
-          let isErasing = true;
-          const failing = Array.from({ length: 32 }, async (_, i) => {
-            while (isErasing) await visit({ sessionId: `fails-${i}` });
-          });
-          const erased = await app.del('/profile', { identity }, TRUSTED);
-          isErasing = false;
-          t.match(erased, { status: 200, json: { erased: true } }, erased.text);
-          await Promise.all(failing);
-        }
-        t.same(await traces(first.customerId, first.email, `full-${second.customerId}`, second.email), []);
-        t.match((await app.get(withQuery('/profile', { customerId: first.customerId }), TRUSTED)).json, {
-          items: [],
-          visits: {},
-        });
+    const [first, second, third] = [
+      await addCustomer('90001'),
+      await addCustomer('90002'),
+      await addCustomer('90003'),
+    ];
+    const device = await addDevice();
+    await setMaxMemory(1);
+    t.ok(await isFull('new'), 'Redis takes no writes');
+    for (const identity of [
+      { customerId: first.customerId },
+      { email: second.email },
+      { sessionId: first.guest },
+      device.session,
+    ] as Ids[]) {
+      // Beside requests that fail, in the same batches.
+      let isErasing = true;
+      const failing = Array.from({ length: 32 }, async (_, i) => {
+        while (isErasing) await isFull(`fails-${i}`);
       });
-      t.match((await visit({ customerId: first.customerId })).json, { count: 1 }, 'who comes back is new');
-    });
+      const erased = await erasing(identity);
+      isErasing = false;
+      t.match(erased, ERASED, erased.text);
+      await Promise.all(failing);
+    }
+    t.same(await traces('full-90001', first.guest, 'full-90002'), []);
+    t.match(await exported({ customerId: first.customerId }), { items: [], visits: {} });
 
-    t.test('customers/redact and shop/redact are taken, and done', async (t) => {
-      const [first, second] = [await addCustomer(), await addCustomer()];
-      const shop = { shop_id: 1, shop_domain: 'x.example' };
-      await atMaxMemory(async () => {
-        const customer = { id: Number(first.customerId), email: first.email };
-        const taken = await app.post(
-          '/webhook/customers/redact',
-          { ...shop, customer, orders_to_redact: [] },
-          TRUSTED,
-        );
-        t.equal(taken.status, 200);
-        await until(
-          'the customer is erased',
-          async () => (await traces(`full-${first.customerId}`)).length === 0,
-        );
-        t.equal((await app.post('/webhook/shop/redact', shop, TRUSTED)).status, 200);
-        await until('all are', async () => (await traces(second.customerId, 'full-', 'guest-')).length === 0);
-      });
-      t.match((await visit({ customerId: second.customerId })).json, { count: 1 });
-    });
-
-    t.test('a shared device', async (t) => {
-      const { customerId } = await addCustomer();
-      const sessionId = `full-${customerId}-a`;
-      await visit({ sessionId, customerId: `${customerId}1` });
-      await atMaxMemory(async () => {
-        t.same((await app.del('/profile', { identity: { sessionId } }, TRUSTED)).json, { erased: true });
-      });
-      t.match((await visit({ sessionId })).json, { count: 1 });
-    });
+    const shop = { shop_id: 1, shop_domain: 'x.example' };
+    const customer = { id: Number(third.customerId), email: third.email };
+    const redact = { ...shop, customer, orders_to_redact: [] };
+    t.equal((await app.post('/webhook/customers/redact', redact, TRUSTED)).status, 200);
+    const isGone = async (who: Ids, handle?: string) => (await count(who, handle)) === 0;
+    await until('the customer is erased', () => isGone({ customerId: third.customerId }, 'y'));
+    t.equal((await app.post('/webhook/shop/redact', shop, TRUSTED)).status, 200);
+    await until('all are', async () => (await traces('full-', 'guest-', 'shared-')).length === 0);
+    await setMaxMemory(0);
+    t.match(await login({ customerId: third.customerId, sessionId: third.guest }), { merged: false });
+    t.match(await visit({ customerId: third.customerId }), { count: 1 }, 'who comes back is new');
   });
 });

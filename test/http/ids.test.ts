@@ -1,234 +1,247 @@
-// What ids, handles and queries mean: integers, text and gids name the same thing; any text is a name like any other;
-// handles are trimmed; what JSON.parse has rounded, and a gid of another thing, are refused.
+// What ids, handles, queries and blank text mean: integers, text and gids name the same thing; handles are trimmed; the
+// `"{{ customer.id }}"` of a guest is ""; a body may begin with a byte order mark; what JSON.parse has rounded is refused.
 
 import { parse } from 'node:querystring';
 import fc from 'fast-check';
 import t from 'tap';
 import { parseQuery } from '../../src/http/query.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { postProxied, proxied, SECRET } from '../harness/app-proxy.js';
+import { postProxied, proxied, SECRET, signed } from '../harness/app-proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { eventsOf } from '../harness/stream.js';
-import { itemOf } from './wishlist.js';
+import { itemOf, without } from './wishlist.js';
 
-const JSON_TYPE = { 'content-type': 'application/json' };
 /** Of Shopify's test notification; JSON.parse reads it as …500. */
 const ROUNDED = '{"identity":{"customerId":820982911946154508},"productHandle":"x"}';
 
-t.test('ids', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
-  const visit = (identity: object, productHandle = 'x') =>
-    app.post('/product/visit?count=true', { identity, productHandle }, TRUSTED);
+const redis = await startTestRedis();
+t.teardown(() => redis.stop());
+const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
+const { add, event, exported, items, remove, share, visit } = app.shop;
+const post = async (path: string, body: unknown) => {
+  const answer = await app.post(path, body, TRUSTED);
+  t.equal(answer.status, 200, `${path} ${JSON.stringify(body)}: ${answer.text}`);
+  return answer.json;
+};
 
-  t.test('integer, text and gid of a customer are one, with blanks around or not', async (t) => {
-    const ids = [42, '42', ' 42 ', 'gid://shopify/Customer/42', ' gid://shopify/Customer/42 '];
-    const counts = [];
-    for (const customerId of ids) counts.push((await visit({ customerId })).json.count);
-    t.same(counts, [1, 2, 3, 4, 5]);
-    const read = withQuery('/product/visit', {
-      customerId: 'gid://shopify/Customer/42',
-      productHandle: ' x ',
+t.test('integer, text and gid of a customer are one, with blanks around or not', async (t) => {
+  const ids = [42, '42', ' 42 ', 'gid://shopify/Customer/42', ' gid://shopify/Customer/42 '];
+  const counts = [];
+  for (const customerId of ids) counts.push((await visit({ customerId })).count);
+  t.same(counts, [1, 2, 3, 4, 5]);
+  t.equal(await app.shop.count({ customerId: 'gid://shopify/Customer/42' }, ' red-shoe '), 5);
+});
+
+t.test('an id that only looks like a gid is taken as it is; a session is no customer', async (t) => {
+  const different: Record<string, string>[] = [
+    ...['gid://shopify/Customer/47x', 'gid://shopify/Customer/', 'gid://other/Customer/4711', '04711'].map(
+      (customerId) => ({ customerId }),
+    ),
+    { customerId: '4711' },
+    { sessionId: '4711' },
+  ];
+  const profiles = await Promise.all(different.map(exported));
+  t.equal(new Set(profiles.map(({ profileId }) => profileId)).size, different.length);
+});
+
+t.test('integer, text and gid of a product and its variant are one item, which has digits', async (t) => {
+  const identity = { sessionId: 'shopper' };
+  const expected = { productId: '1001', variantId: '2002' };
+  for (const [productId, variantId] of [
+    [1001, 2002],
+    ['1001', '2002'],
+    ['gid://shopify/Product/1001', ' gid://shopify/ProductVariant/2002 '],
+  ]) {
+    t.match(await add(identity, { productId, variantId }), expected);
+    t.equal((await items(identity)).length, 1);
+    t.match(await remove(identity, { productId, variantId }), { removed: true, ...expected });
+    await event(identity, 'share', { productId, variantId });
+    t.match((await eventsOf(redis, app, identity)).at(-1), { product_id: '1001', variant_id: '2002' });
+    await add(identity, expected);
+  }
+});
+
+t.test('a gid of another thing, or a rounded integer, is 400 with the reason', async (t) => {
+  const item = itemOf({ sessionId: 'wrong' });
+  const named = (customerId: unknown) => ({ identity: { customerId }, productHandle: 'x' });
+  const wrong: [path: string, body: unknown, field: string, message: RegExp][] = [
+    ['/item/add', { ...item, productId: 'gid://shopify/ProductVariant/1' }, '/productId', /than Product$/],
+    ['/item/add', { ...item, variantId: 'gid://shopify/Product/1' }, '/variantId', /than ProductVariant$/],
+    ['/item/add', { ...item, productId: 0 }, '/productId', />= 1/],
+    ['/item/add', { ...item, variantId: 2 ** 53 }, '/variantId', /send a larger one as text/],
+    ['/item/remove', { ...item, productId: 2 ** 53 }, '/productId', /9007199254740991/],
+    ['/product/visit', named('gid://shopify/Order/1'), '/identity/customerId', /than Customer$/],
+    ['/product/visit', named(-5), '/identity/customerId', />= 1/],
+    ['/product/visit', ROUNDED, '/identity/customerId', /send a larger one as text/],
+  ];
+  for (const [path, body, field, message] of wrong)
+    t.match(await app.post(path, body, TRUSTED), {
+      status: 400,
+      json: { code: 'invalid_request', issues: [{ path: field, message }] },
     });
-    t.equal((await app.get(read, TRUSTED)).json.count, 5);
-  });
+  await visit({ customerId: Number.MAX_SAFE_INTEGER });
+});
 
-  t.test('ids and handles that are names of things are just names', async (t) => {
-    const names = [
-      '__proto__',
-      'constructor',
-      'hasOwnProperty',
-      '{x}',
-      '{}',
-      '*',
-      '[a-z]',
-      '?',
-      'a:b',
-      "o'clock",
-      '"quoted"',
-      'back\\slash',
-      'two words',
-      '../../etc/passwd',
-      '%00',
-      '%s',
-      'a&b=c#d',
-      'İstanbul',
-      'ünïcödé',
-      '日本語',
-      '😀',
-      '\u202eright-to-left',
-      '0x10',
-      '1e3',
-      '-0',
-      'x'.repeat(255),
-      '😀'.repeat(63),
-    ];
-    for (const name of names) {
-      const posted = await visit({ sessionId: name }, name);
-      t.match(posted, { status: 200, json: { productHandle: name, count: 1 } }, name.slice(0, 20));
-    }
-    const profiles = await Promise.all(
-      names.map((name) => app.get(withQuery('/product/visit', { sessionId: name, productHandle: 'x' }))),
-    );
-    t.equal(
-      new Set(profiles.map(({ json }) => json.profileId)).size,
-      names.length,
-      'each is another visitor',
-    );
-  });
+t.test('handles are trimmed in every request', async (t) => {
+  const identity = { sessionId: 'trimmer' };
+  const visited = await post('/product/visit', { identity, productHandle: ' hat\u00a0' });
+  t.match(visited, { productHandle: 'hat' });
+  const list = { identity, productHandles: ['hat ', 'hat', ' red-shoe'] };
+  t.same((await post('/product/visit/list', list)).counts, { hat: 1, 'red-shoe': 0 });
+  const batch = { visits: [{ identity, productHandle: ' hat' }] };
+  const { results } = await post('/product/visit/batch?count=true', batch);
+  t.match(results, [{ productHandle: 'hat', count: 2 }]);
+  await visit(identity, `${' '.repeat(300)}x`);
+});
 
-  t.test('an id that only looks like a gid is taken as it is', async (t) => {
-    const different = [
-      'gid://shopify/Customer/47x',
-      'gid://shopify/Customer/',
-      'gid://other/Customer/4711',
-      '04711',
-      '4711',
-    ];
-    const profiles = await Promise.all(
-      different.map((customerId) =>
-        app.get(withQuery('/product/visit', { customerId, productHandle: 'x' }), TRUSTED),
-      ),
-    );
-    t.equal(new Set(profiles.map(({ json }) => json.profileId)).size, different.length);
-  });
+t.test('the app proxy names the customer who is logged in where the body names none', async (t) => {
+  const body = { productHandle: 'proxied' };
+  const counted = await postProxied(app, '/product/visit', '77', body);
+  t.match(counted, { status: 200, json: { productHandle: 'proxied' } });
+  const read = proxied('/product/visit', { logged_in_customer_id: '77', productHandle: 'proxied' });
+  t.match(await app.get(read), { status: 200, json: { count: 1, profileId: counted.json.profileId } });
+  t.equal((await postProxied(app, '/item/add', '77', without(itemOf({}), 'identity'))).status, 200);
+  t.equal((await items({ customerId: 77 })).length, 1);
+  t.equal((await postProxied(app, '/product/visit', '', body)).status, 400, 'no customer is logged in');
+  t.equal((await app.post('/product/visit', body, TRUSTED)).status, 400, 'a key names no customer');
+  t.equal((await postProxied(app, '/item/list', '77', undefined)).status, 400, 'a body is still needed');
+});
 
-  t.test('a customer and a session of the same name are two visitors', async (t) => {
-    const [customer, session] = await Promise.all([
-      visit({ customerId: 'same' }),
-      visit({ sessionId: 'same' }),
-    ]);
-    t.not(customer.json.profileId, session.json.profileId);
-  });
+for (const [n, blank] of ['', ' \t\n', '\u00a0'].entries()) {
+  const name = JSON.stringify(blank);
+  const facts = { device: blank, locale: blank, email: blank, firstName: blank, lastName: blank };
 
-  t.test('integer, text and gid of a product and its variant are one item, which has digits', async (t) => {
-    const identity = { sessionId: 'shopper' };
-    const ids: [unknown, unknown][] = [
-      [1001, 2002],
-      ['1001', '2002'],
-      ['gid://shopify/Product/1001', 'gid://shopify/ProductVariant/2002'],
-    ];
-    for (const [productId, variantId] of ids) {
-      const added = await app.post('/item/add', { ...itemOf(identity), productId, variantId }, TRUSTED);
-      t.match(added, { status: 200, json: { productId: '1001', variantId: '2002' } });
-    }
-    t.equal((await app.post('/item/list', { identity }, TRUSTED)).json.items.length, 1);
-    const removed = await app.post('/item/remove', { identity, productId: 1001, variantId: 2002 }, TRUSTED);
-    t.match(removed.json, { removed: true, productId: '1001', variantId: '2002' });
-  });
-
-  t.test('ids of the payload of an event have their columns, whatever they come as', async (t) => {
-    for (const [productId, variantId] of [
-      [7, 8],
-      ['gid://shopify/Product/7', 'gid://shopify/ProductVariant/8'],
-    ]) {
-      const identity = { sessionId: `payload ${productId}` };
-      await app.post('/event', { identity, type: 'add', payload: { productId, variantId } }, TRUSTED);
-      const [event] = await eventsOf(redis, app, identity);
-      t.match(event, { product_id: '7', variant_id: '8' });
-    }
-  });
-
-  t.test('a gid of another thing, or a rounded integer, is 400 with the reason', async (t) => {
-    const item = itemOf({ sessionId: 'wrong' });
-    const wrong: [path: string, body: object, field: string, message: RegExp][] = [
-      ['/item/add', { ...item, productId: 'gid://shopify/ProductVariant/1' }, '/productId', /than Product$/],
-      ['/item/add', { ...item, variantId: 'gid://shopify/Product/1' }, '/variantId', /than ProductVariant$/],
-      ['/item/add', { ...item, productId: 0 }, '/productId', />= 1/],
-      ['/item/add', { ...item, productId: -5 }, '/productId', />= 1/],
-      ['/item/add', { ...item, variantId: 2 ** 53 }, '/variantId', /send a larger one as text/],
-      ['/item/remove', { ...item, productId: 2 ** 53 }, '/productId', /9007199254740991/],
+  t.test(`${name} in an optional field of an identity is as null`, async (t) => {
+    const sessionId = `identity ${n}`;
+    const identity = { sessionId, customerId: blank, ...facts };
+    const plain = await post('/product/visit', { identity: { sessionId }, productHandle: 'x' });
+    t.same(await post('/product/visit', { identity, productHandle: 'x' }), plain);
+    const visits = [{ identity, productHandle: 'x' }];
+    t.same(await post('/product/visit/batch', { visits }), { results: [plain] });
+    const { profileId } = plain;
+    t.match(await post('/event', { identity, type: 'add', payload: blank }), { profileId });
+    t.match(await post('/profile/guest', identity), { profileId });
+    t.match(await post('/item/list', { identity }), { profileId });
+    t.match(await post('/share', { identity, channel: blank }), { code: String });
+    const [added, shared] = await eventsOf(redis, app, { sessionId });
+    t.match(
+      [added, shared],
       [
-        '/product/visit',
-        { identity: { customerId: 'gid://shopify/Order/1' }, productHandle: 'x' },
-        '/identity/customerId',
-        /than Customer$/,
+        { type: 'add', payload: '{}' },
+        { type: 'share', channel: 'Link' },
       ],
-      ['/product/visit', { identity: { customerId: 0 }, productHandle: 'x' }, '/identity/customerId', />= 1/],
-      ['/product/visit', JSON.parse(ROUNDED), '/identity/customerId', /send a larger one as text/],
+    );
+    const kept = await exported({ sessionId, customerId: blank, email: blank });
+    t.same(kept.profile, {}, 'no fact was learned');
+    t.same(kept.identities, { customerIds: [], sessionIds: [sessionId] });
+    await visit({ customerId: `${7000 + n}`, sessionId: blank, ...facts });
+  });
+
+  t.test(`${name} in an optional field of an item is as null`, async (t) => {
+    const identity = { sessionId: `item ${n}` };
+    const titles = ['variantTitle', 'image', 'compareAt', 'currencyCode', 'countryCode'];
+    const optional = ['variantId', ...titles, 'properties'];
+    const blanks = Object.fromEntries([...optional, 'source'].map((field) => [field, blank]));
+    t.equal((await add(identity, blanks)).variantId, null);
+    const [item] = await items(identity);
+    for (const field of optional) t.equal(item[field], null, field);
+    t.equal(item.source, 'pdp');
+    const removed = await remove(identity, { variantId: blank, event: blank });
+    t.match(removed, { removed: true, variantId: null });
+    t.equal((await eventsOf(redis, app, identity)).at(-1)?.['type'], 'remove');
+  });
+
+  t.test(`${name} in a query is as if it were not given`, async (t) => {
+    const given = { sessionId: 'query', customerId: blank, device: blank, productHandle: 'x' };
+    t.match(await app.get(withQuery('/product/visit', given), TRUSTED), { status: 200, json: { count: 0 } });
+    t.match(await app.del(withQuery('/product/visit', given), undefined, TRUSTED), { status: 200 });
+    const query = { customerId: blank, sessionId: blank, productHandle: 'x', logged_in_customer_id: '77' };
+    const answer = await app.get(withQuery('/product/visit', signed(query)));
+    t.match(answer, { status: 200 }, 'the signature names the customer');
+  });
+
+  t.test(`${name} in a required field is an error`, async (t) => {
+    const identity = { sessionId: 'required' };
+    const none = { sessionId: blank, customerId: blank };
+    const cases: [path: string, body: unknown, at: string][] = [
+      ['/product/visit', { identity, productHandle: blank }, '/productHandle'],
+      ['/product/visit', { identity: none, productHandle: 'x' }, '/identity'],
+      ['/event', { identity, type: blank }, '/type'],
+      ['/profile/guest', { sessionId: blank }, '/sessionId'],
+      ['/profile/merge', { identity: { ...identity, customerId: blank } }, '/identity/customerId'],
+      ...['productId', 'productTitle', 'productHandle', 'price'].map((field): [string, unknown, string] => [
+        '/item/add',
+        itemOf(identity, { [field]: blank }),
+        `/${field}`,
+      ]),
     ];
-    for (const [path, body, field, message] of wrong)
-      t.match(await app.post(path, body, TRUSTED), {
-        status: 400,
-        json: { code: 'invalid_request', issues: [{ path: field, message }] },
-      });
-    t.equal(
-      (await app.post('/product/visit', ROUNDED, { ...TRUSTED, ...JSON_TYPE })).status,
-      400,
-      'as bytes',
-    );
-    const largest = { customerId: Number.MAX_SAFE_INTEGER };
-    t.equal((await visit(largest)).status, 200, 'the largest that is exact');
+    for (const [path, body, at] of cases) {
+      const { status, json } = await app.post(path, body, TRUSTED);
+      t.equal(status, 400, `${path} ${JSON.stringify(body)}`);
+      const paths = json.issues?.map((issue: { path: string }) => issue.path);
+      t.same(paths, [at]);
+    }
   });
+}
 
-  t.test('handles are trimmed in every request', async (t) => {
-    const identity = { sessionId: 'trimmer' };
-    t.match((await visit(identity, ' red-shoe\u00a0')).json, { productHandle: 'red-shoe', count: 1 });
-    const list = { identity, productHandles: ['red-shoe ', 'red-shoe', ' hat'] };
-    t.same((await app.post('/product/visit/list', list, TRUSTED)).json.counts, { 'red-shoe': 1, hat: 0 });
-    const batch = { visits: [{ identity, productHandle: ' red-shoe' }] };
-    const { results } = (await app.post('/product/visit/batch?count=true', batch, TRUSTED)).json;
-    t.match(results, [{ productHandle: 'red-shoe', count: 2 }]);
-    t.equal((await visit(identity, ' ')).status, 400, 'nothing is left');
-    t.equal((await visit(identity, `${' '.repeat(300)}x`)).status, 200, 'what is trimmed does not count');
-  });
+t.test('an item may have no image, and its share page has none either', async (t) => {
+  for (const [sessionId, change] of Object.entries({ absent: {}, given: { image: null } })) {
+    const identity = { sessionId };
+    await post('/item/add', { ...without(itemOf(identity), 'image'), ...change });
+    t.equal((await items(identity))[0].image, null);
+    const page = await app.get(`/wishlist/share/${(await share(identity)).code}`);
+    t.equal(page.status, 200);
+    t.notMatch(page.text, '<img');
+    t.notMatch(page.text, 'og:image');
+    await remove(identity, { variantId: 2002, event: 'moveToCart' });
+    const moved = (await eventsOf(redis, app, identity)).at(-1);
+    t.match(JSON.parse(String(moved?.['payload'])), { productId: '1001', image: null });
+  }
+});
 
-  t.test('the app proxy names the customer who is logged in where the body names none', async (t) => {
-    const body = { productHandle: 'proxied' };
-    const counted = await postProxied(app, '/product/visit', '77', body);
-    t.match(counted, { status: 200, json: { productHandle: 'proxied' } });
-    const read = proxied('/product/visit', { logged_in_customer_id: '77', productHandle: 'proxied' });
-    t.match(await app.get(read), { status: 200, json: { count: 1, profileId: counted.json.profileId } });
-    const item = { ...itemOf({}), identity: undefined };
-    t.equal((await postProxied(app, '/item/add', '77', item)).status, 200);
-    const { items } = (await app.post('/item/list', { identity: { customerId: 77 } }, TRUSTED)).json;
-    t.equal(items.length, 1);
-    t.equal((await postProxied(app, '/product/visit', '', body)).status, 400, 'no customer is logged in');
-    t.equal((await app.post('/product/visit', body, TRUSTED)).status, 400, 'a key names no customer');
-    t.equal(
-      (await postProxied(app, '/item/list', '77', undefined)).status,
-      400,
-      'a body is needed all the same',
-    );
+t.test('control characters in titles become spaces', async (t) => {
+  const identity = { sessionId: 'titles' };
+  await add(identity, { productTitle: 'Red\tshoe\u0000\u0085', variantTitle: '4\r\n2' });
+  const titles = { productTitle: 'Red shoe  ', variantTitle: '4  2' };
+  t.match((await items(identity))[0], titles);
+  const [added] = await eventsOf(redis, app, identity);
+  t.match(JSON.parse(String(added?.['payload'])), titles);
+});
+
+t.test('a byte order mark before JSON is skipped', async (t) => {
+  const body = JSON.stringify({ identity: { sessionId: 'mark' }, productHandle: 'x' });
+  t.match(await post('/product/visit?count=true', `\ufeff${body}`), { count: 1 });
+  await post('/webhook/purchase', '\ufeff{"id":820982911946154508,"line_items":[{"product_id":5}]}');
+  t.match(await app.post('/product/visit', `\ufeff\ufeff${body}`), {
+    status: 400,
+    json: { code: 'invalid_json' },
   });
 });
 
-const piece = fc.constantFrom(
-  'a',
-  'sessionId',
-  '__proto__',
-  'toString',
-  '&',
-  '&',
-  '=',
-  '=',
-  '%20',
-  '+',
-  'é',
-  '',
-  '?',
-  '#',
-  '%',
-);
-const query = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''));
+t.test('a body with a Content-Encoding is 415, and the sentence says so', async (t) => {
+  const body = { identity: { sessionId: 'encoded' }, productHandle: 'x' };
+  for (const encoding of ['gzip', 'br', 'GZIP', ['identity', 'gzip']])
+    t.match(await app.post('/product/visit', body, { 'content-encoding': encoding }), {
+      status: 415,
+      json: { code: 'unsupported_media_type', error: /Content-Encoding/ },
+    });
+  for (const encoding of ['identity', 'Identity', ''])
+    t.equal((await app.post('/product/visit', body, { 'content-encoding': encoding })).status, 200);
+});
 
 t.test('a query is read as node:querystring reads it', async (t) => {
+  const names = ['a', 'sessionId', '__proto__', 'toString'];
+  const piece = fc.constantFrom(...names, '&', '&', '=', '=', '%20', '+', 'é', '', '?', '#', '%');
+  const query = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''));
   fc.assert(
     fc.property(query, (raw) => {
-      // It answers what it can't decode as it can; what we make of that is told below.
-      if (raw.includes('%') && /%(?!20)/.test(raw)) return;
+      // node:querystring answers what it can't decode as it can; what the service makes of that is below.
+      if (/%(?!20)/.test(raw)) return;
       t.same({ ...parseQuery(raw) }, { ...parse(raw) }, JSON.stringify(raw));
     }),
     { numRuns: 1_000 },
   );
-});
-
-t.test('what is not percent-encoded UTF-8 is a lone surrogate, which no field takes', async (t) => {
-  for (const wrong of ['%', '%zz', '%ff', '%c3', '%ed%a0%80'])
-    t.same({ ...parseQuery(`a=${wrong}`) }, { a: '\ud800' }, wrong);
-});
-
-t.test('a parameter that is there twice has both values', async (t) => {
   t.same({ ...parseQuery('a=1&b=2&a=3') }, { a: ['1', '3'], b: '2' });
+  for (const wrong of ['%', '%zz', '%ff', '%c3', '%ed%a0%80'])
+    t.same({ ...parseQuery(`a=${wrong}`) }, { a: '\ud800' }, `${wrong}: a lone surrogate`);
 });

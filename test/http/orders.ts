@@ -2,8 +2,7 @@
 
 import { createHmac } from 'node:crypto';
 import { type Headers, type TestApp, TRUSTED } from '../harness/app.js';
-import { eventsOf } from '../harness/stream.js';
-import { itemOf } from './wishlist.js';
+import { eventsOf, type Row, rowsOf } from '../harness/stream.js';
 
 export const PATH = '/webhook/purchase';
 export const SECRET = 'hush-hush-hush-hush';
@@ -40,30 +39,35 @@ export const orderOf = (customer: unknown, lines: readonly object[], rest: objec
   ...rest,
 });
 
-export const listed = async (app: TestApp, identity: object): Promise<[string, string | null][]> => {
-  const { json } = await app.post('/item/list', { identity }, TRUSTED);
-  return json.items.map((item: { productId: string; variantId: string | null }) => [
-    item.productId,
-    item.variantId,
-  ]);
-};
+export const listed = async (app: TestApp, identity: object): Promise<[string, string | null][]> =>
+  (await app.shop.items(identity)).map(({ productId, variantId }) => [productId, variantId]);
 
 export async function add(app: TestApp, identity: object, ...ids: [string, string | null][]): Promise<void> {
-  for (const [productId, variantId] of ids) {
-    const { status } = await app.post('/item/add', itemOf(identity, { productId, variantId }), TRUSTED);
-    if (status !== 200) throw new Error(`add: ${status}`);
-  }
+  for (const [productId, variantId] of ids) await app.shop.add(identity, { productId, variantId });
 }
 
 export const switchTo = (app: TestApp, autoRemoveAfterPurchase: boolean) =>
   app.send('PUT', '/settings', { autoRemoveAfterPurchase }, TRUSTED);
 
-/** What the purchases of a visitor have left in the stream. */
+/** The events that the purchases of a visitor have made. */
 export const purchasesOf = async (
   redis: { readonly urls: readonly string[] },
-  of: TestApp,
+  app: TestApp,
   who: { sessionId?: string; customerId?: string },
-) => (await eventsOf(redis, of, who)).filter(({ type }) => type === 'autoRemoveAfterPurchase');
+) => (await eventsOf(redis, app, who)).filter(({ type }) => type === 'autoRemoveAfterPurchase');
+
+/** The lines of an order, for analysts. */
+export const linesOf = async (
+  redis: { readonly urls: readonly string[] },
+  app: TestApp,
+  order: { readonly id: unknown },
+): Promise<Row[]> =>
+  (await rowsOf(redis, app)).filter(
+    ({ origin, order_id }) => origin === 'order' && order_id === String(order.id),
+  );
+
+/** The note attribute that names the session of a checkout. */
+export const sessionNote = (value: string) => [{ name: 'wishlist_session_id', value }];
 
 interface Line {
   readonly product_id: number | null;
@@ -72,10 +76,7 @@ interface Line {
   readonly price?: string;
 }
 
-/**
- * An order as Shopify sends it with `orders/paid`, as far as shops that use this service may see. A guest's has a customer,
- * too, whose account is disabled.
- */
+/** An order as Shopify sends it with `orders/paid`. A guest's has a customer, too, whose account is disabled. */
 export function shopifyOrder(
   who: { readonly customer?: number; readonly session?: string; readonly email?: string },
   lines: readonly Line[],
@@ -90,57 +91,25 @@ export function shopifyOrder(
   return {
     id,
     admin_graphql_api_id: `gid://shopify/Order/${id}`,
-    cancel_reason: null,
     cancelled_at: null,
-    confirmed: true,
     contact_email: email,
     created_at: '2026-03-02T10:15:00+01:00',
     currency: 'EUR',
     presentment_currency: 'EUR',
     email,
     financial_status: 'paid',
-    fulfillment_status: null,
-    name: `#${id % 10_000}`,
-    note_attributes:
-      session === undefined
-        ? []
-        : [
-            { name: 'gift', value: 'no' },
-            { name: 'wishlist_session_id', value: session },
-          ],
-    source_name: 'web',
-    taxes_included: true,
+    note_attributes: session === undefined ? [] : [{ name: 'gift', value: 'no' }, ...sessionNote(session)],
     test: false,
-    discount_applications: [],
-    ...(customer === undefined
-      ? { customer: null }
-      : {
-          customer: {
-            id: customer,
-            admin_graphql_api_id: `gid://shopify/Customer/${customer}`,
-            email,
-            first_name: 'Ada',
-            last_name: 'Guest',
-            state: 'disabled',
-            verified_email: true,
-            currency: 'EUR',
-          },
-        }),
+    customer: customer === undefined ? null : { id: customer, email, state: 'disabled', first_name: 'Ada' },
     line_items: lines.map(({ quantity = 1, price = '79.90', ...line }, i) => ({
       id: id * 10 + i,
-      admin_graphql_api_id: `gid://shopify/LineItem/${id * 10 + i}`,
       current_quantity: quantity,
-      fulfillable_quantity: quantity,
-      gift_card: false,
-      name: 'A thing',
       price,
       price_set: money(price),
-      product_exists: true,
       quantity,
       total_discount: '0.00',
       total_discount_set: money('0.00'),
       discount_allocations: [],
-      tax_lines: [],
       ...line,
     })),
     refunds: [],
