@@ -15,7 +15,7 @@ import { encodeMerge } from '../../src/events/row.js';
 import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
 import { never, startDatabases } from './databases.js';
 
-const { client, freshDatabase, clientOf, migrated, ask } = await startDatabases(3);
+const { client, freshDatabase, clientOf, emptied, ask } = await startDatabases();
 const names = loadMigrations().map(({ name }) => name);
 
 t.test('a fresh database gets all migrations, and a second run has nothing to do', async (t) => {
@@ -45,7 +45,7 @@ t.test('a migration that broke off is finished by the next start', async (t) => 
 });
 
 t.test('a database that is newer than the program is refused in one sentence', async (t) => {
-  const { database } = await migrated(t);
+  const { database } = await emptied(t);
   await t.rejects(migrate(client, database, { given: loadMigrations().slice(0, -1) }), {
     constructor: StartupError,
     message: /has schema \d+, and this program knows \d+/,
@@ -53,7 +53,7 @@ t.test('a database that is newer than the program is refused in one sentence', a
 });
 
 t.test('a migration that has changed since it ran is refused', async (t) => {
-  const { database } = await migrated(t);
+  const { database } = await emptied(t);
   const changed = loadMigrations().map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m));
   await t.rejects(migrate(client, database, { given: changed }), {
     constructor: StartupError,

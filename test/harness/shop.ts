@@ -8,7 +8,10 @@ type Send = (method: string, path: string, body?: unknown, headers?: Headers) =>
 
 export interface Shop {
   /** Counts a visit. */
-  visit(identity: object, productHandle?: string): Promise<{ readonly profileId: string; readonly count: number }>;
+  visit(
+    identity: object,
+    productHandle?: string,
+  ): Promise<{ readonly profileId: string; readonly count: number }>;
   count(identity: Readonly<Record<string, string>>, productHandle?: string): Promise<number>;
   reset(identity: object, productHandle?: string): Promise<Json>;
   /** Wishes for ITEM. @param changes of its fields */
