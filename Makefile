@@ -108,7 +108,7 @@ bench-profile: build redis wrk
 	@exec node dist/bench/profile.js
 
 soak: build redis
-	@MINUTES="$(MINUTES)" SEED="$(SEED)" CLUSTER="$(CLUSTER)" exec node dist/test/faults/soak/main.js
+	@MINUTES="$(MINUTES)" SEED="$(SEED)" CLUSTER="$(CLUSTER)" exec node dist/test/faults/soak.js
 
 mutate: build redis
 	@ONLY="$(ONLY)" exec node dist/test/mutations/main.js

@@ -14,7 +14,7 @@ import { until } from '../harness/until.js';
 import { startDatabases } from './databases.js';
 import { dateOf, insertVisits } from './small-world.js';
 
-const { client, migrated, ask } = await startDatabases(9);
+const { client, emptied, ask } = await startDatabases();
 
 const perDay = (own: ClickHouseClient) =>
   ask('SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL', own);
@@ -22,6 +22,14 @@ const visitors = async (own: ClickHouseClient) => {
   const query = `SELECT uniqCombinedMerge(14)(visitors) AS n FROM visitors_per_day WHERE product_handle = ''`;
   return (await ask<{ n: string }>(query, own))[0]?.n;
 };
+/** Visits of both days came in at this time, and at no other one. */
+async function touchDays(own: ClickHouseClient, time: string, isOnly = true): Promise<void> {
+  if (isOnly) await own.command({ query: 'TRUNCATE TABLE visit_days' });
+  await own.command({
+    query: `INSERT INTO visit_days (day, touched_at) SELECT arrayJoin(['${one}', '${two}'])::Date, ${time}`,
+  });
+}
+
 /** Late enough that nothing has come in for a while. */
 const later = (ms = 0) => Date.now() + 2 * QUIET_MS + ms;
 
@@ -39,7 +47,7 @@ const SHOWN = [
 t.test(
   'a day is totalled once it is over and quiet, and its totals stay when its visits are gone',
   async (t) => {
-    const { own } = await migrated(t);
+    const { own } = await emptied(t);
     await insertVisits(own, THREE);
     await own.insert({
       table: 'visits_stored',
@@ -59,7 +67,7 @@ t.test(
 );
 
 t.test('a late visit is in the answer at once, and one that comes twice counts once', async (t) => {
-  const { own } = await migrated(t);
+  const { own } = await emptied(t);
   await insertVisits(own, THREE);
   await totalDays(own, later());
   t.same(await perDay(own), SHOWN);
@@ -76,36 +84,27 @@ t.test('a late visit is in the answer at once, and one that comes twice counts o
   t.same(await visitors(own), '3');
 });
 
-t.test('totals that broke off before the day was closed are not shown beside its visits', async (t) => {
-  const { own } = await migrated(t);
-  await insertVisits(own, THREE);
-  await totalDays(own, later());
-  await own.command({ query: 'TRUNCATE TABLE visit_days' });
-  await own.command({
-    query: `INSERT INTO visit_days (day, touched_at) SELECT arrayJoin(['${one}', '${two}'])::Date, now64(3)`,
-  });
-  t.same(await perDay(own), SHOWN);
-  t.same(await visitors(own), '2');
-});
-
-t.test('two processes that total at the same time count nothing twice', async (t) => {
-  const { own } = await migrated(t);
-  await insertVisits(own, THREE);
-  const now = later();
-  await Promise.all([totalDays(own, now), totalDays(own, now), totalDays(own, now + 5)]);
-  t.same(await perDay(own), SHOWN);
-  t.same(await visitors(own), '2');
-});
+t.test(
+  'totals of two processes, and those that broke off before the day was closed, count nothing twice',
+  async (t) => {
+    const { own } = await emptied(t);
+    await insertVisits(own, THREE);
+    const now = later();
+    await Promise.all([totalDays(own, now), totalDays(own, now), totalDays(own, now + 5)]);
+    t.same(await perDay(own), SHOWN);
+    t.same(await visitors(own), '2');
+    await touchDays(own, 'now64(3)');
+    t.same(await perDay(own), SHOWN);
+    t.same(await visitors(own), '2');
+  },
+);
 
 t.test('visitors who sign in within a week become one with the guest that they were', async (t) => {
-  const { own } = await migrated(t);
+  const { own } = await emptied(t);
   await insertVisits(own, THREE);
   const evening = Date.parse(`${two}T23:59:00Z`) + 3_600_000;
   // The clock of these days: what came in is of then, too.
-  await own.command({ query: 'TRUNCATE TABLE visit_days' });
-  await own.command({
-    query: `INSERT INTO visit_days (day, touched_at) SELECT arrayJoin(['${one}', '${two}'])::Date, toDateTime64('${one} 00:00:00', 3, 'UTC')`,
-  });
+  await touchDays(own, `toDateTime64('${one} 00:00:00', 3, 'UTC')`);
   t.same(await totalDays(own, evening), [one, two]);
   t.same(await visitors(own), '2');
   const merge = encodeMerge(newEventId(evening), evening, 'b', 'a');
@@ -126,13 +125,11 @@ const LATE = [
 /** Visits that come in when the totals are there already, by the clock of these tests. */
 async function insertLate(own: ClickHouseClient, ms: number, place = 10): Promise<void> {
   await insertVisits(own, LATE, place);
-  await own.command({
-    query: `INSERT INTO visit_days (day, touched_at) SELECT arrayJoin(['${one}', '${two}'])::Date, fromUnixTimestamp64Milli(${ms})`,
-  });
+  await touchDays(own, `fromUnixTimestamp64Milli(${ms})`, false);
 }
 
 t.test('a late visit of a day whose visits are gone changes no total', async (t) => {
-  const { own } = await migrated(t);
+  const { own } = await emptied(t);
   await insertVisits(own, THREE);
   t.same(await totalDays(own, NOON, 1_000), [one, two]);
   await own.command({ query: 'TRUNCATE TABLE visits_stored' });
@@ -148,7 +145,7 @@ t.test('a late visit of a day whose visits are gone changes no total', async (t)
 });
 
 t.test('a day is sealed a day before its visits may go, and not before', async (t) => {
-  const { own } = await migrated(t);
+  const { own } = await emptied(t);
   await insertVisits(own, THREE);
   const keptDays = Math.floor((NOON - Date.parse(one)) / 86_400_000);
   const shown = (first: string, second: string) => [
@@ -166,7 +163,7 @@ t.test('a day is sealed a day before its visits may go, and not before', async (
 });
 
 t.test('a day that was never totalled is once, however old it is', async (t) => {
-  const { own } = await migrated(t);
+  const { own } = await emptied(t);
   await insertVisits(own, THREE);
   t.same(await totalDays(own, NOON, 40), [one, two], 'an import of old visits');
   t.same(await perDay(own), SHOWN);
@@ -177,7 +174,7 @@ t.test('a day that was never totalled is once, however old it is', async (t) => 
 const DAY_MS = 86_400_000;
 
 t.test('VISIT_RETENTION_DAYS', async (t) => {
-  const { database, own } = await migrated(t);
+  const { database, own } = await emptied(t);
   const ttl = async () => {
     const [table] = await ask<{ engine_full: string }>(
       `SELECT engine_full FROM system.tables WHERE database = '${database}' AND name = 'visits_stored'`,

@@ -5,42 +5,54 @@ import t, { type Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { type EventRow, lineOf } from '../flush/fixtures.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
 
 export const never = new AbortController().signal;
 
+/** The one that tests of a file share. */
+const SHARED = 'shop';
+
 /** Ends with the file's tests. @param ready databases for `migrated` that cost no migration */
-export async function startDatabases(ready = 1) {
+export async function startDatabases(ready = 0) {
   const prepared = Array.from({ length: ready }, (_, i) => `db${i + 1}`);
-  const server = await startTestClickHouse({ databases: prepared });
+  const server = await startTestClickHouse({ databases: [SHARED, ...prepared] });
   const client = createClickHouse(server.url);
   t.teardown(async () => {
     await client.close();
     await server.stop();
   });
   let databases = 0;
-  /** The name of a database that does not exist. */
-  const freshDatabase = () => `empty${++databases}`;
+  let isUsed = false;
   const clientOf = (t: Test, database: string) => {
     const own = createClickHouse(server.url, database);
     t.teardown(() => own.close());
     return own;
   };
+  const filled = async (t: Test, database: string, rows: readonly EventRow[]) => {
+    const own = clientOf(t, database);
+    if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);
+    return { database, own };
+  };
   return {
     url: server.url,
     client,
-    freshDatabase,
     clientOf,
+    /** The name of a database that does not exist. */
+    freshDatabase: () => `empty${++databases}`,
     async ask<T>(query: string, by: ClickHouseClient = client): Promise<T[]> {
       return await (await by.query({ query, format: 'JSONEachRow' })).json<T>();
     },
-    /** A migrated database with these rows, and a client on it. */
+    /** The shared database with these rows and no others, and a client on it. */
+    async emptied(t: Test, ...rows: EventRow[]) {
+      if (isUsed) await emptyDatabase(client, SHARED);
+      isUsed = true;
+      return await filled(t, SHARED, rows);
+    },
+    /** A migrated database of its own, for what changes its tables. */
     async migrated(t: Test, ...rows: EventRow[]) {
       const database = prepared.shift();
       if (database === undefined) throw new Error(`startDatabases(${ready}) is too few`);
-      const own = clientOf(t, database);
-      if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);
-      return { database, own };
+      return await filled(t, database, rows);
     },
   };
 }

@@ -24,7 +24,7 @@ const SETTINGS: Readonly<Record<string, readonly [hostile: string, own: string]>
   date_time_input_format: ['basic', 'best_effort'],
 };
 
-const { url, client: admin, migrated, clientOf } = await startDatabases(2);
+const { url, client: admin, migrated, emptied, clientOf } = await startDatabases(1);
 const { database: hostile } = await migrated(t);
 /** What a client sends with every request stands for a profile: both give way to what an insert says itself. */
 const client = createClient({
@@ -102,7 +102,7 @@ t.test('no setting of the profile that matters holds for the insert', async (t) 
 });
 
 // Whether events are stored: over many ids, months, and lines that are not as ours.
-const { database, own } = await migrated(t);
+const { database, own } = await emptied(t);
 const linesOf = (rows: readonly EventRow[]) => Buffer.from(rows.map(lineOf).join(''));
 const isStored = (lines: Buffer | string, from = own) => areStored(from, Buffer.from(lines), never);
 /** A second apart, from this time on. */

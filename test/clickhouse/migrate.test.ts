@@ -11,7 +11,7 @@ import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
 import { startDatabases } from './databases.js';
 
-const { client, freshDatabase, migrated, ask } = await startDatabases(3);
+const { client, freshDatabase, emptied, ask } = await startDatabases();
 const names = loadMigrations().map(({ name }) => name);
 
 t.test('a fresh database gets all migrations, and a second run has nothing to do', async (t) => {
@@ -41,7 +41,7 @@ t.test('a migration that broke off is finished by the next start', async (t) => 
 });
 
 t.test('a database that is newer than the program is refused in one sentence', async (t) => {
-  const { database } = await migrated(t);
+  const { database } = await emptied(t);
   await t.rejects(migrate(client, database, { given: loadMigrations().slice(0, -1) }), {
     constructor: StartupError,
     message: /has schema \d+, and this program knows \d+/,
@@ -49,7 +49,7 @@ t.test('a database that is newer than the program is refused in one sentence', a
 });
 
 t.test('a migration that has changed since it ran is refused', async (t) => {
-  const { database } = await migrated(t);
+  const { database } = await emptied(t);
   const changed = loadMigrations().map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m));
   await t.rejects(migrate(client, database, { given: changed }), {
     constructor: StartupError,

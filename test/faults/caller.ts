@@ -1,4 +1,4 @@
-// HTTP requests of the fault tests' loads: each answer is timed, counted and judged as it comes.
+// HTTP requests of the fault tests' loads: each answer is counted and judged as it comes.
 
 import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,16 +11,7 @@ export interface CallerSpec {
   readonly connections: number;
 }
 
-/** One second of the load. */
-export interface Second {
-  acknowledged: number;
-  refused: number;
-  failed: number;
-  /** Milliseconds until each answer. */
-  latencies: number[];
-}
-
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly retryAfter: string | undefined;
   readonly body: string;
@@ -36,13 +27,11 @@ export class Caller {
   readonly answers: Record<string, number> = {};
   /** What must not be: other statuses than 200 and 503, a 503 without Retry-After, no answer at all. */
   readonly faults: string[] = [];
-  readonly seconds: Second[] = [];
   /** Milliseconds of the longest wait for an answer. */
   longestMs = 0;
 
   readonly #spec: CallerSpec;
   readonly #agent: Agent;
-  readonly #began = performance.now();
 
   constructor(spec: CallerSpec) {
     this.#spec = spec;
@@ -67,12 +56,6 @@ export class Caller {
 
     const status = String(answer?.status ?? 'none');
     this.answers[status] = (this.answers[status] ?? 0) + 1;
-    const second = this.#second();
-    second.latencies.push(ms);
-    if (status === '200') second.acknowledged++;
-    else if (status === '503') second.refused++;
-    else second.failed++;
-
     if (answer !== undefined && answer.status !== 200 && answer.status !== 503)
       this.fault(`${method} ${path}: ${answer.status} ${answer.body}`);
     if (answer?.status === 503 && answer.retryAfter === undefined)
@@ -80,13 +63,6 @@ export class Caller {
     // Clients whose request failed do not come back at once.
     if (status !== '200') await sleep(20);
     return answer;
-  }
-
-  #second(): Second {
-    const index = Math.floor((performance.now() - this.#began) / 1000);
-    while (this.seconds.length <= index)
-      this.seconds.push({ acknowledged: 0, refused: 0, failed: 0, latencies: [] });
-    return this.seconds[index] as Second;
   }
 
   #exchange(

@@ -2,101 +2,112 @@
 // that has no bound but the number of connections. Cheap, so that it is the service that is busy.
 
 import { connect, type Socket } from 'node:net';
+import { percentile } from '../../bench/statistics.js';
 
 const SESSIONS = 50;
+const OPENED_AT_ONCE = 100;
 
 export const floodSession = (i: number) => `flood-${i % SESSIONS}`;
 
-export interface FloodResult {
-  readonly sent: number;
-  /** Answers by status; `none` where the connection ended under a request. */
-  readonly answers: Readonly<Record<string, number>>;
-  /** 503 without Retry-After. */
-  readonly withoutRetryAfter: number;
-  /** Visits acknowledged, per second. */
-  readonly goodput: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  readonly longestMs: number;
+export interface FloodSpec {
+  readonly port: number;
+  readonly connections: number;
+  readonly seconds: number;
+  /** Bytes that a visit brings along: they are written as they are, and the service has to parse them. */
+  readonly luggage?: number;
 }
 
-/** Begins with all connections open; ends when all are answered, or `hangMs` after the last was sent. */
-export async function flood(
-  port: number,
-  connections: number,
-  seconds: number,
-  hangMs = 20_000,
-): Promise<FloodResult> {
-  const requests = Array.from({ length: SESSIONS }, (_, i) => visitOf(floodSession(i)));
+export type FloodResult = Awaited<ReturnType<typeof flood>>;
+
+/** A request without an answer for this long hangs. */
+const HANG_MS = 20_000;
+
+/** Begins with all connections open; ends when all are answered, or hang. */
+export async function flood({ port, connections, seconds, luggage = 0 }: FloodSpec) {
+  const requests = Array.from({ length: SESSIONS }, (_, i) => visitOf(floodSession(i), luggage));
+  const sockets = await openMany(port, connections);
+  /** By status; `none` where the connection ended under a request. */
   const answers: Record<string, number> = {};
   const latencies: number[] = [];
   let sent = 0;
   let withoutRetryAfter = 0;
-  const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)));
   const began = performance.now();
   const end = began + seconds * 1_000;
-  await Promise.all(
-    sockets.map(
-      (socket) =>
-        new Promise<void>((done) => {
-          let at = 0;
-          let text = '';
-          let busy = false;
-          const settle = (status: string) => {
-            busy = false;
-            answers[status] = (answers[status] ?? 0) + 1;
-            latencies.push(performance.now() - at);
-          };
-          const next = () => {
-            at = performance.now();
-            if (at >= end) return finish();
-            busy = true;
-            socket.write(requests[sent++ % SESSIONS] as string);
-          };
-          const finish = () => {
-            clearTimeout(hanging);
-            if (busy) settle('none');
-            socket.removeAllListeners('close').destroy();
-            done();
-          };
-          const hanging = setTimeout(finish, seconds * 1_000 + hangMs);
-          socket.on('close', finish);
-          socket.on('data', (data) => {
-            text += data;
-            const head = text.indexOf('\r\n\r\n');
-            if (head < 0) return;
-            const length = Number(/\r\ncontent-length: (\d+)/i.exec(text)?.[1] ?? 0);
-            if (text.length < head + 4 + length) return;
-            const status = text.slice(9, 12);
-            if (status === '503' && !/\r\nretry-after: [1-9]/i.test(text)) withoutRetryAfter++;
-            text = '';
-            settle(status);
-            next();
-          });
-          next();
-        }),
-    ),
-  );
+  const run = (socket: Socket) =>
+    new Promise<void>((done) => {
+      let at = 0;
+      let text = '';
+      let isBusy = false;
+      const settle = (status: string) => {
+        isBusy = false;
+        answers[status] = (answers[status] ?? 0) + 1;
+        latencies.push(performance.now() - at);
+      };
+      const finish = () => {
+        clearTimeout(hanging);
+        if (isBusy) settle('none');
+        socket.removeAllListeners('close').destroy();
+        done();
+      };
+      const hanging = setTimeout(finish, seconds * 1_000 + HANG_MS);
+      const next = () => {
+        at = performance.now();
+        if (at >= end) return finish();
+        isBusy = true;
+        socket.write(requests[sent++ % SESSIONS] as string);
+      };
+      socket.on('close', finish);
+      socket.on('data', (data) => {
+        text += data;
+        const head = text.indexOf('\r\n\r\n');
+        if (head < 0) return;
+        const length = Number(/\r\ncontent-length: (\d+)/i.exec(text)?.[1] ?? 0);
+        if (text.length < head + 4 + length) return;
+        const status = text.slice(9, 12);
+        if (status === '503' && !/\r\nretry-after: [1-9]/i.test(text)) withoutRetryAfter++;
+        text = '';
+        settle(status);
+        next();
+      });
+      next();
+    });
+  await Promise.all(sockets.map(run));
   latencies.sort((a, b) => a - b);
-  const at = (share: number) =>
-    latencies[Math.min(Math.floor(latencies.length * share), latencies.length - 1)] ?? 0;
   return {
     sent,
     answers,
     withoutRetryAfter,
+    /** Visits acknowledged per second. */
     goodput: Math.round((answers['200'] ?? 0) / ((performance.now() - began) / 1_000)),
-    p50Ms: Math.round(at(0.5)),
-    p99Ms: Math.round(at(0.99)),
-    longestMs: Math.round(at(1)),
+    p50Ms: Math.round(percentile(latencies, 0.5)),
+    p99Ms: Math.round(percentile(latencies, 0.99)),
+    longestMs: Math.round(latencies.at(-1) ?? 0),
   };
 }
 
-function visitOf(sessionId: string): string {
-  const body = JSON.stringify({ identity: { sessionId }, productHandle: 'x' });
+function visitOf(sessionId: string, luggage: number): string {
+  const more = Array.from({ length: Math.ceil(luggage / 40) }, (_, i) => ({
+    handle: `h${i}`,
+    price: '12.50',
+  }));
+  return requestOf({ identity: { sessionId }, productHandle: 'x', more });
+}
+
+export function requestOf(visit: object): string {
+  const body = JSON.stringify(visit);
   return `POST /product/visit HTTP/1.1\r\nhost: flood\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** A connection, kept trying for where the server's queue of new ones is full. */
+/** Connections, opened some at a time: the server's queue of new ones is short. */
+export async function openMany(port: number, count: number): Promise<Socket[]> {
+  const sockets: Socket[] = [];
+  while (sockets.length < count) {
+    const length = Math.min(OPENED_AT_ONCE, count - sockets.length);
+    sockets.push(...(await Promise.all(Array.from({ length }, () => open(port)))));
+  }
+  return sockets;
+}
+
 export async function open(port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   await new Promise<void>((resolve, reject) => {

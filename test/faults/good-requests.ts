@@ -5,56 +5,40 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from '../../bench/statistics.js';
 
 const GOOD_CLIENTS = 8;
+const BODY = JSON.stringify({ identity: { sessionId: 'good' }, productHandle: 'x' });
 
-export interface Good {
-  /** Milliseconds, ascending. */
-  readonly latencies: readonly number[];
-  /** Whatever is not 200. */
-  readonly wrong: readonly string[];
-}
-
-/** Some clients that count visits, and rest a little in between. */
-export async function goodRequests(port: number, seconds: number): Promise<Good> {
+/** Some clients that count visits, and rest a little in between. @returns times in milliseconds, what was not 200 */
+export async function goodRequests(port: number, seconds: number) {
   const agent = new Agent({ keepAlive: true, maxSockets: GOOD_CLIENTS });
   const latencies: number[] = [];
   const wrong: string[] = [];
   const end = performance.now() + seconds * 1_000;
-  const body = JSON.stringify({ identity: { sessionId: 'good' }, productHandle: 'x' });
   const one = () =>
-    new Promise<void>((done) => {
-      const at = performance.now();
-      const settle = (what: string) => {
-        latencies.push(performance.now() - at);
-        if (what !== '200') wrong.push(what);
-        done();
-      };
-      const req = request({
-        host: '127.0.0.1',
-        port,
-        agent,
-        method: 'POST',
-        path: '/product/visit?count=true',
-        headers: { 'content-length': body.length },
-      });
-      req.on('response', (res) => res.resume().on('end', () => settle(String(res.statusCode))));
-      req.on('error', (error) => settle(error.message));
-      req.end(body);
+    new Promise<string>((done) => {
+      const path = '/product/visit?count=true';
+      const headers = { 'content-length': BODY.length };
+      request({ host: '127.0.0.1', port, agent, method: 'POST', path, headers })
+        .on('response', (res) => res.resume().on('end', () => done(String(res.statusCode))))
+        .on('error', (error) => done(error.message))
+        .end(BODY);
     });
   await Promise.all(
     Array.from({ length: GOOD_CLIENTS }, async () => {
-      for (; performance.now() < end; await sleep(5)) await one();
+      for (; performance.now() < end; await sleep(5)) {
+        const at = performance.now();
+        const status = await one();
+        latencies.push(performance.now() - at);
+        if (status !== '200') wrong.push(status);
+      }
     }),
   );
   agent.destroy();
-  return { latencies: latencies.sort((a, b) => a - b), wrong };
-}
-
-export function p99({ latencies }: Good): number {
-  return percentile(latencies, 0.99);
-}
-
-export function told(good: Good | undefined): string {
-  const { latencies } = good as Good;
-  const at = (share: number) => percentile(latencies, share).toFixed(1);
-  return `${latencies.length} good requests, p50 ${at(0.5)}, p99 ${at(0.99)}, longest ${at(1)} ms`;
+  latencies.sort((a, b) => a - b);
+  const [p50, p99, longest] = [0.5, 0.99, 1].map((share) => percentile(latencies, share)) as [
+    number,
+    number,
+    number,
+  ];
+  const shown = `${latencies.length} good requests, p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}, longest ${longest.toFixed(1)} ms`;
+  return { wrong, p99, shown };
 }

@@ -5,8 +5,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
+import { ITEM } from '../harness/shop.js';
 import { until } from '../harness/until.js';
-import { Caller, type CallerSpec, type Second } from './caller.js';
+import { Caller, type CallerSpec } from './caller.js';
 
 export interface LoadSpec extends CallerSpec {
   readonly seed: number;
@@ -21,17 +22,6 @@ export interface Entry {
   sent: number;
   acknowledged: number;
 }
-
-/** What every item of the fault tests has. */
-export const ITEM = {
-  productTitle: 'Red shoe',
-  productHandle: 'red-shoe',
-  image: 'https://shop.example/red-shoe.jpg',
-  price: '12.50',
-  compareAt: null,
-  inventoryAvailable: true,
-  quantity: 1,
-};
 
 const SESSIONS = Array.from({ length: 60 }, (_, i) => `s${i}`);
 const HANDLES = Array.from({ length: 8 }, (_, i) => `h${i}`);
@@ -68,25 +58,8 @@ export class Load {
     return this.caller.faults;
   }
 
-  get seconds(): readonly Second[] {
-    return this.caller.seconds;
-  }
-
-  /** Milliseconds of the longest wait for an answer. */
-  get longestMs(): number {
-    return this.caller.longestMs;
-  }
-
-  set longestMs(ms: number) {
-    this.caller.longestMs = ms;
-  }
-
   get acknowledged(): number {
     return this.answers['200'] ?? 0;
-  }
-
-  get sent(): number {
-    return Object.values(this.answers).reduce((sum, n) => sum + n, 0);
   }
 
   /** Lets what is under way end. */
@@ -112,7 +85,7 @@ export class Load {
   /** What one line says of it. */
   toString(): string {
     const answers = Object.entries(this.answers).map(([status, n]) => `${n} × ${status}`);
-    return `${this.sent} requests: ${answers.join(', ')}; longest ${Math.round(this.caller.longestMs)} ms`;
+    return `${answers.join(', ')}; longest ${Math.round(this.caller.longestMs)} ms`;
   }
 
   async #connection(): Promise<void> {

@@ -8,8 +8,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom, type Random } from '../../bench/demo/random.js';
+import { ITEM } from '../harness/shop.js';
 import type { Caller } from './caller.js';
-import { type Entry, ITEM } from './load.js';
+import type { Entry } from './load.js';
 
 export interface LoginsSpec {
   readonly caller: Caller;

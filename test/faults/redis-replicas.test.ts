@@ -5,10 +5,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { startApp, TRUSTED } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
+import { ITEM } from '../harness/shop.js';
 import { until } from '../harness/until.js';
 import { FULL } from './service.js';
 
@@ -53,10 +54,9 @@ async function failOver(
     for (let n = 0; running; n++) {
       const identity = { sessionId: `c${connection}-${n}` };
       const isItem = n % 5 === 0;
-      const item = { ...ITEM, identity };
       const { status } = isItem
-        ? await app.post('/item/add', item, TRUSTED)
-        : await app.post('/product/visit', { identity, productHandle: 'x' });
+        ? await app.post('/item/add', { ...ITEM, identity }, TRUSTED)
+        : await app.post('/product/visit', { identity, productHandle: ITEM.productHandle });
       if (status === 503) refused++;
       else if (status !== 200) t.fail(`${status}`);
       else (isItem ? added : visited).push(identity.sessionId);
@@ -76,34 +76,20 @@ async function failOver(
   await toReplica.replicaof('NO', 'ONE');
   address.retarget(replica.url);
 
-  const isLost = async (sessionId: string, isItem: boolean) => {
-    for (;;) {
-      const answer = isItem
-        ? await app.post('/item/list', { identity: { sessionId } }, TRUSTED)
-        : await app.get(withQuery('/product/visit', { sessionId, productHandle: 'x' }));
-      if (answer.status === 200) return isItem ? answer.json.items.length === 0 : answer.json.count === 0;
-      await sleep(20);
-    }
-  };
+  const isLost = (sessionId: string, isItem: boolean) =>
+    until(`${sessionId} is read`, async () => {
+      const read = isItem
+        ? app.shop.items({ sessionId }).then(({ length }) => length)
+        : app.shop.count({ sessionId });
+      return await read.then((n) => ({ lost: n === 0 })).catch(() => undefined);
+    });
   let lost = 0;
-  for (const id of visited) if (await isLost(id, false)) lost++;
-  for (const id of added) if (await isLost(id, true)) lost++;
+  for (const id of visited) if ((await isLost(id, false)).lost) lost++;
+  for (const id of added) if ((await isLost(id, true)).lost) lost++;
   const acknowledged = visited.length + added.length;
   t.comment(`${replicas} replicas asked for: ${acknowledged} acknowledged, ${refused} refused, ${lost} lost`);
   return { acknowledged, refused, lost };
 }
-
-const ITEM = {
-  productId: '1001',
-  variantId: '2002',
-  productTitle: 'Red shoe',
-  productHandle: 'red-shoe',
-  image: 'https://shop.example/red.jpg',
-  price: '49.90',
-  compareAt: null,
-  inventoryAvailable: true,
-  quantity: 1,
-};
 
 for (let time = 1; time <= TIMES; time++) {
   t.test(`REDIS_REPLICAS=1 loses nothing, ${time} of ${TIMES}`, { timeout: 120_000 }, async (t) => {
@@ -125,30 +111,16 @@ t.test('a process that only reads waits for no replica, though it notes that gue
   const client = connectTo(redis.url);
   t.teardown(() => client.disconnect());
   const writer = await startApp(t, redis);
-  const guests = Array.from({ length: 20 }, (_, n) => `seen-${n}`);
-  for (const sessionId of guests)
-    await writer.post('/product/visit', { identity: { sessionId }, productHandle: 'x' });
+  const guests = Array.from({ length: 20 }, (_, n) => ({ sessionId: `seen-${n}` }));
+  for (const guest of guests) await writer.shop.visit(guest);
   // There is none, so that what waits for one is refused.
-  const reader = await startApp(t, redis, {
-    prefix: writer.prefix,
-    timeoutMs: 1_000,
-    env: { REDIS_REPLICAS: '1' },
-  });
-  for (const sessionId of guests) {
-    const path = withQuery('/product/visit', { sessionId, productHandle: 'x' });
-    const { json } = await until('it is read', async () => {
-      const answer = await reader.get(path);
-      return answer.status === 200 && answer;
-    });
-    t.equal(json.count, 1);
-  }
+  const env = { REDIS_REPLICAS: '1' };
+  const reader = await startApp(t, redis, { prefix: writer.prefix, timeoutMs: 1_000, env });
+  for (const guest of guests)
+    t.equal(await until('it is read', () => reader.shop.count(guest).catch(() => undefined)), 1);
   const noted = async () => /duration_seconds_count\{script="meet"\} (\d+)/.exec(await reader.figures())?.[1];
   await until('all are noted', async () => (await noted()) === String(guests.length));
   t.notMatch(await client.info('commandstats'), /^cmdstat_wait:/m);
-  const { status } = await reader.post('/product/visit', {
-    identity: { sessionId: 'new' },
-    productHandle: 'x',
-  });
-  t.equal(status, 503, 'a visit is refused');
+  await t.rejects(reader.shop.visit({ sessionId: 'new' }), /503/, 'a visit is refused');
   t.match(await client.info('commandstats'), /^cmdstat_wait:/m);
 });

@@ -8,6 +8,7 @@ import { slotOf } from '../../src/redis/marks.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToEach } from '../harness/dump.js';
 import { startTestCluster } from '../harness/redis.js';
+import { ITEM } from '../harness/shop.js';
 import { until } from '../harness/until.js';
 import { FULL, MOST_PATIENT_MS } from './service.js';
 
@@ -15,18 +16,6 @@ const ROUNDS = FULL ? 20 : 1;
 /** ioredis would send again for 1.6 s, longer than the time-out. */
 const LATE_MS = 2_000;
 const SLOTS = 16_384;
-
-const ITEM = {
-  productId: '1001',
-  variantId: '2002',
-  productTitle: 'Red shoe',
-  productHandle: 'red-shoe',
-  image: 'https://shop.example/red.jpg',
-  price: '49.90',
-  compareAt: null,
-  inventoryAvailable: true,
-  quantity: 1,
-};
 
 t.test('a slot is on the move', { timeout: 200_000 }, async (t) => {
   const cluster = await startTestCluster();
@@ -54,8 +43,6 @@ t.test('a slot is on the move', { timeout: 200_000 }, async (t) => {
       if (answer.status !== 200 && answer.status !== 503) throw new Error(answer.text);
       return answer.status === 200 && answer;
     });
-  const list = async (identity: object) =>
-    (await app.post('/item/list', { identity }, TRUSTED)).json.items as { productId: string }[];
 
   t.test(`the move is called off, ${ROUNDS} times`, async (t) => {
     const late = [];
@@ -63,7 +50,7 @@ t.test('a slot is on the move', { timeout: 200_000 }, async (t) => {
       const identity = { sessionId: `m${round}` };
       const other = { ...ITEM, identity, productId: '7' };
       const { profileId } = (await done('/item/add', other)).json;
-      await done('/item/remove', { identity, productId: '7', variantId: '2002' });
+      await done('/item/remove', { identity, productId: '7' });
       const place = placeOf(profileId);
       await startMove(place);
       const refused = await app.post('/item/add', { ...ITEM, identity }, TRUSTED);
@@ -71,12 +58,12 @@ t.test('a slot is on the move', { timeout: 200_000 }, async (t) => {
       await setSlot(place.from, place.slot, 'STABLE');
       await setSlot(place.to, place.slot, 'STABLE');
       await done('/item/add', { ...ITEM, identity });
-      await done('/item/remove', { identity, productId: '1001', variantId: '2002' });
+      await done('/item/remove', { identity, productId: '1001' });
       late.push(identity);
     }
     await sleep(LATE_MS);
     for (const identity of late)
-      t.same(await list(identity), [], `${identity.sessionId}: the item stays away`);
+      t.same(await app.shop.items(identity), [], `${identity.sessionId}: the item stays away`);
   });
 
   t.test('the slot moves, and its visits go on', async (t) => {

@@ -1,25 +1,18 @@
-// Redis forgets its scripts, is full, or loses its data while the service runs under load: requests are refused, nothing
-// is wrong, and nothing is written under a salt that the deployment does not have.
+// Redis loses its data while the service runs under load: requests are refused, and nothing is written under a salt that
+// the deployment does not have.
 
 import { cp, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Ended, spawnWishmeter, until } from '../cli/wishmeter.js';
 import { connectTo } from '../harness/dump.js';
-import type { Load } from './load.js';
-import { FULL, MOST_PATIENT_MS, openService, programPart } from './service.js';
+import { MOST_PATIENT_MS, openService, programPart } from './service.js';
 
 const service = await openService({ env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS } });
 t.teardown(() => service.stop());
 const redis = connectTo(service.redisUrl);
 redis.on('error', () => {}); // it is stopped meanwhile
 t.teardown(() => redis.disconnect());
-const loads: Load[] = [];
-function startLoad(name: string): Load {
-  const load = service.load({ seed: loads.length, name });
-  loads.push(load);
-  return load;
-}
 const databases = { REDIS_URL: service.redisUrl, CLICKHOUSE_URL: service.clickhouseUrl };
 
 /** Of a request that has to reach Redis. */
@@ -40,34 +33,12 @@ async function refusedFlush(): Promise<Ended> {
   return await ended;
 }
 
-t.test('the service goes on while its scripts are flushed again and again', async () => {
-  const load = startLoad('f');
-  for (let i = 0; i < (FULL ? 300 : 10); i++) {
-    await load.untilServed(10);
-    await redis.script('FLUSH');
-  }
-  await load.untilServed(10);
-  await load.stop();
-});
-
-t.test('at maxmemory requests get 503, and are served once there is room', async () => {
-  const load = startLoad('m');
-  await load.untilServed(10);
-  for (let i = 0; i < (FULL ? 20 : 2); i++) {
-    await redis.config('SET', 'maxmemory', '1');
-    await load.untilRefused(30);
-    await redis.config('SET', 'maxmemory', '0');
-    await load.untilServed(30);
-  }
-  await load.stop();
-});
-
 t.test(
   'a Redis that restarts empty is not written to, flush refuses it, and its data come back',
   async (t) => {
     const folder = join(service.dir, 'redis');
     const kept = join(service.dir, 'kept');
-    const load = startLoad('r');
+    const load = service.load();
     await load.untilServed(10);
     await service.redis.stop();
     await rename(folder, kept);
@@ -99,13 +70,9 @@ t.test(
     await load.untilServed(10);
     await service.flush.start();
     await load.stop();
+    await service.exact(t, load);
   },
 );
-
-t.test('after all of this everything that was acknowledged is there, once', async (t) => {
-  for (const load of loads) t.comment(String(load));
-  await service.exact(t, ...loads);
-});
 
 t.test('FLUSHALL under connections that stay is noticed, and its undoing, too', async () => {
   await until('this test is connected again', () => redis.status === 'ready');

@@ -1,21 +1,30 @@
 // What was erased from Redis goes from streams, dead letters and ClickHouse, and what came after it stays; also where a
-// flusher is killed in the middle. FAULTS=full: at more moments.
+// flusher is killed in the middle (FAULTS=full: at more moments), and where ClickHouse is away.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { pino } from 'pino';
 import t from 'tap';
-import { VISITOR_TABLES } from '../../src/clickhouse/erase.js';
+import { flush } from '../../src/app/flush.js';
+import { createClickHouse } from '../../src/clickhouse/client.js';
+import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
+import { readConfig } from '../../src/config.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
+import { visitStreams } from '../../src/flush/backlog.js';
 import { eraseWaiting } from '../../src/flush/eraser.js';
 import { withoutErased } from '../../src/flush/erasures.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
+import { wishmeter } from '../cli/wishmeter.js';
 import type { EraserProcessSpec } from '../faults/eraser-process.js';
 import { FULL } from '../faults/service.js';
+import { startApp, TRUSTED } from '../harness/app.js';
+import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
+import { JSON_TYPE } from '../http/orders.js';
 import { lineOf as eventLine, eventRow, fixedShards, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
@@ -23,17 +32,14 @@ const ERASER = new URL('../faults/eraser-process.js', import.meta.url);
 const APPEND = loadScript('append');
 const ERASURES = loadScript('erasures');
 const [GONE, STAYS] = ['1a.sAAAAAAAAAAAAAAAA', '1b.cBBBBBBBBBBBBBBBB'] as const;
-const NOBODY = {
-  customerId: null,
-  sessionId: 's',
-  device: null,
-  locale: null,
-  email: null,
-  firstName: null,
-  lastName: null,
-};
+const NO_NAMES = { device: null, locale: null, email: null, firstName: null, lastName: null };
+const identity = { customerId: null, sessionId: 's', ...NO_NAMES };
+const never = new AbortController().signal;
+const log = pino({ level: 'silent' });
+const ALL = VISITOR_TABLES.length;
+
 const lineOf = (profileId: string, at: number) =>
-  encodeEvent({ type: 'add', origin: 'event', profileId, identity: NOBODY, payload: {}, at });
+  encodeEvent({ type: 'add', origin: 'event', profileId, identity, payload: {}, at });
 
 t.test('lines of who was erased are left out, up to then', async (t) => {
   const erasures = new Map([[GONE, { held: '', until: { server: 1_000, redis: 1_000 } }]]);
@@ -51,38 +57,39 @@ t.test('lines of who was erased are left out, up to then', async (t) => {
   t.equal(withoutErased(all, new Map()), all, 'nothing is looked at where no visitor was erased');
 });
 
-/** Rows of both in every table, before the erasure and, of events, long after it. */
+/** Rows of both in every table, before the erasure and, of events and visits, long after it. */
 async function fill({ clickhouse }: Pipeline, before: number): Promise<void> {
-  const never = new AbortController().signal;
+  const times = [before, before + 3_600_000];
   const lines = [GONE, STAYS].flatMap((profile_id, n) => [
-    ...[before, before + 3_600_000].map((at) =>
+    ...times.map((at) =>
       eventLine(eventRow({ profile_id, product_id: '1', occurred_at: new Date(at).toISOString() })),
     ),
     encodeMerge(newEventId(before + n), before, profile_id, '1c.cCCCCCCCCCCCCCCCC'),
   ]);
   await insertEvents(clickhouse, Buffer.from(lines.join('')), 'events', never);
-  const visits = [GONE, STAYS].map((id, n) => `${before / 1_000}\t0\t1\t${n}\t${id}\that\t\n`);
+  const visits = [GONE, STAYS].flatMap((id, n) =>
+    times.map((at) => `${at / 1_000}\t0\t1\t${n}\t${id}\that\t\n`),
+  );
   await insertVisits(clickhouse, Buffer.from(visits.join('')), 'visits', never);
 }
 
-async function rowsOf({ clickhouse }: Pipeline, id: string): Promise<Record<string, number>> {
+async function rowsOf({ ask }: Pipeline, id: string): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const { name, profile, isHash } of VISITOR_TABLES) {
-    const answer = await clickhouse.query({
-      query: `SELECT toUInt32(count()) AS n FROM ${name} WHERE ${profile} = ${isHash ? `sipHash64('${id}')` : `'${id}'`}`,
-      format: 'JSONEachRow',
-    });
-    counts[name] = (await answer.json<{ n: number }>())[0]?.n ?? -1;
+    const is = isHash ? `sipHash64('${id}')` : `'${id}'`;
+    const [row] = await ask<{ n: number }>(
+      `SELECT toUInt32(count()) AS n FROM ${name} WHERE ${profile} = ${is}`,
+    );
+    counts[name] = row?.n ?? -1;
   }
   return counts;
 }
 
-const ALL = VISITOR_TABLES.length;
 const KILLS: readonly Pick<EraserProcessSpec, 'mutation' | 'when'>[] = [
   { mutation: 1, when: 'meanwhile' },
-  { mutation: ALL, when: 'after' },
   ...(FULL
     ? ([
+        { mutation: ALL, when: 'after' },
         { mutation: 1, when: 'before' },
         { mutation: 3, when: 'after' },
       ] as const)
@@ -90,7 +97,7 @@ const KILLS: readonly Pick<EraserProcessSpec, 'mutation' | 'when'>[] = [
 ];
 
 t.test('streams, dead letters and ClickHouse', async (t) => {
-  const pipelines = await openPipelines(await startTestRedis());
+  const pipelines = await openPipelines(await startTestRedis(), KILLS.length + 1);
   t.teardown(() => pipelines.close());
   const { redis } = pipelines;
   let batch = 0;
@@ -100,17 +107,19 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
     const args = [++batch, Number.MAX_SAFE_INTEGER, 60, 1e9, lines.length, lines.join('')];
     await runScript(redis, APPEND, touched, args);
   };
+  const flushAll = async (pipeline: Pipeline) => {
+    const flusher = pipeline.flusher();
+    await pipeline.drained();
+    await flusher.close();
+  };
   const erase = ({ keys }: Pipeline, profileId: string, now = Date.now()) =>
     runScript(redis, ERASURES, [keys.erasures], [Number.MAX_SAFE_INTEGER, now, profileId]);
-  const profilesOf = async ({ clickhouse }: Pipeline) => {
-    const answer = await clickhouse.query({
-      query: 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at',
-      format: 'JSONEachRow',
-    });
-    return (await answer.json<{ profile_id: string }>()).map(({ profile_id }) => profile_id);
+  const profilesOf = async ({ ask }: Pipeline) => {
+    const query = 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at';
+    return (await ask<{ profile_id: string }>(query)).map(({ profile_id }) => profile_id);
   };
   const run = ({ keys, clickhouse, shards }: Pipeline) =>
-    eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(shards), log: pino({ level: 'silent' }) }, 0);
+    eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(shards), log }, 0);
   const untilErased = (pipeline: Pipeline) =>
     until('the erasure is due', async () => (await run(pipeline)) > 0);
 
@@ -118,18 +127,14 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
     const pipeline = await pipelines.fresh();
     const before = Date.now();
     await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
-    const first = pipeline.flusher();
-    await pipeline.drained();
-    await first.close();
+    await flushAll(pipeline);
     t.same(await profilesOf(pipeline), [GONE, STAYS]);
 
     await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 1));
     await erase(pipeline, GONE, before + 2);
     t.equal(await run(pipeline), 0, 'while an older entry waits it is not due');
     await append(pipeline, lineOf(GONE, before + 3));
-    const second = pipeline.flusher();
-    await pipeline.drained();
-    await second.close();
+    await flushAll(pipeline);
     t.equal((await profilesOf(pipeline)).length, 4, 'one of the two that waited was left out');
 
     await untilErased(pipeline);
@@ -139,28 +144,25 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
   });
 
   t.test('an erasure that is written down again while it is done is done again', async (t) => {
-    const pipeline = await pipelines.fresh();
-    await erase(pipeline, GONE, 5);
-    await erase(pipeline, GONE, 3);
-    t.match(await redis.hget(pipeline.keys.erasures, GONE), /^5 /, 'time goes on only');
-    const stale = (await redis.hget(pipeline.keys.erasures, GONE)) as string;
-    await erase(pipeline, GONE, 7);
-    await runScript(redis, loadScript('erasure-done'), [pipeline.keys.erasures], [GONE, stale]);
-    t.match(await redis.hget(pipeline.keys.erasures, GONE), /^7 /);
+    const { keys } = await pipelines.fresh();
+    const until = () => redis.hget(keys.erasures, GONE);
+    await erase({ keys } as Pipeline, GONE, 5);
+    await erase({ keys } as Pipeline, GONE, 3);
+    t.match(await until(), /^5 /, 'time goes on only');
+    const stale = (await until()) as string;
+    await erase({ keys } as Pipeline, GONE, 7);
+    await runScript(redis, loadScript('erasure-done'), [keys.erasures], [GONE, stale]);
+    t.match(await until(), /^7 /);
   });
 
   t.test('an erasure of all of the shop: every row up to then, and none after it', async (t) => {
     const pipeline = await pipelines.fresh();
     const before = Date.now();
     await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
-    const first = pipeline.flusher();
-    await pipeline.drained();
-    await first.close();
+    await flushAll(pipeline);
     await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 3));
     await erase(pipeline, EVERY_PROFILE, before + 2);
-    const second = pipeline.flusher();
-    await pipeline.drained();
-    await second.close();
+    await flushAll(pipeline);
     t.equal((await profilesOf(pipeline)).length, 3, 'one that waited was left out');
     await untilErased(pipeline);
     t.same(await profilesOf(pipeline), [STAYS]);
@@ -169,10 +171,8 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
   t.test('dead letters of who was erased go, others stay', async (t) => {
     const pipeline = await pipelines.fresh();
     const dead = pipeline.keys.eventsDead(0);
-    const letter = (line: string) =>
-      redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', line);
-    await letter(lineOf(GONE, 1).trimEnd());
-    await letter(lineOf(STAYS, 1).trimEnd());
+    for (const id of [GONE, STAYS])
+      await redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', lineOf(id, 1).trimEnd());
     await erase(pipeline, GONE);
     await untilErased(pipeline);
     const left = await redis.xrange(dead, '-', '+');
@@ -180,54 +180,120 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
     t.match(JSON.stringify(left), STAYS);
   });
 
-  t.test('where ClickHouse is away the erasure waits', async (t) => {
-    const pipeline = await pipelines.fresh();
-    await erase(pipeline, GONE);
-    await pipeline.clickhouse.command({ query: 'RENAME TABLE events_stored TO events_away' });
-    await t.rejects(until('the erasure is due', async () => (await run(pipeline)) > 0));
-    t.equal(await redis.hexists(pipeline.keys.erasures, GONE), 1);
-    await pipeline.clickhouse.command({ query: 'RENAME TABLE events_away TO events_stored' });
-    await untilErased(pipeline);
+  t.test('what a mutation says is literals: functions would be called for each in each part', async (t) => {
+    const { clickhouse } = await pipelines.fresh();
+    const asked: string[] = [];
+    const { command } = clickhouse;
+    clickhouse.command = async (params) => {
+      asked.push(params.query);
+      return command.call(clickhouse, params);
+    };
+    const until = { server: 1_000, redis: 1_000 };
+    const many = Array.from(
+      { length: 100 },
+      (_, i) => [`1a.s${String(i).padStart(16, 'A')}`, { until }] as const,
+    );
+    await eraseRows(clickhouse, new Map(many));
+    const mutations = asked.filter((query) => query.startsWith('ALTER'));
+    t.equal(mutations.length, ALL, 'one of each table');
+    for (const query of mutations) {
+      const called = query.replaceAll(/'[^']*'/g, '').match(/\w+(?=\()/g);
+      t.same(called, ['toUnixTimestamp64Milli', 'transform', 'toInt64'], query.slice(0, 40));
+    }
   });
 
   for (const { mutation, when } of KILLS) {
     t.test(`kill -9 ${when} mutation ${mutation} of ${ALL}: the next flusher finishes it`, async (t) => {
       const pipeline = await pipelines.freshDatabase();
-      const before = Date.now() - 1_000;
-      await fill(pipeline, before);
+      await fill(pipeline, Date.now() - 1_000);
       const all = await rowsOf(pipeline, STAYS);
       t.ok(Object.values(all).every((n) => n > 0));
       t.same(await rowsOf(pipeline, GONE), all);
-      const { erasures } = pipeline.keys;
-      await runScript(redis, ERASURES, [erasures], [Number.MAX_SAFE_INTEGER, Date.now(), GONE]);
+      await erase(pipeline, GONE);
 
-      const spec: EraserProcessSpec = {
-        redisUrls: pipelines.redisUrls,
-        prefix: pipeline.prefix,
-        clickhouseUrl: pipelines.clickhouseUrl,
-        database: pipeline.database,
-        mutation,
-        when,
-      };
+      const { redisUrls, prefix, clickhouseUrl, database } = pipeline.processSpec;
+      const spec: EraserProcessSpec = { redisUrls, prefix, clickhouseUrl, database, mutation, when };
       const child = fork(ERASER, [JSON.stringify(spec)], { execArgv: [] });
       t.teardown(() => child.kill('SIGKILL'));
       const [, signal] = await once(child, 'exit');
       t.equal(signal, 'SIGKILL');
-      t.equal(await redis.hexists(erasures, GONE), 1, 'it is still written down');
+      t.equal(await redis.hexists(pipeline.keys.erasures, GONE), 1, 'it is still written down');
 
-      const log = pino({ level: 'silent' });
-      const { keys, clickhouse } = pipeline;
-      await until('it is finished', async () => {
-        return (await eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(1), log }, 0)) === 1;
-      });
-      t.equal(await redis.exists(erasures), 0);
-      const later = {
-        ...Object.fromEntries(VISITOR_TABLES.map(({ name }) => [name, 0])),
-        events_stored: 1,
-        steps_stored: 1,
-      };
+      await untilErased(pipeline);
+      t.equal(await redis.exists(pipeline.keys.erasures), 0);
+      const none = Object.fromEntries(VISITOR_TABLES.map(({ name }) => [name, 0]));
+      const later = { ...none, events_stored: 1, visits_stored: 1, steps_stored: 1 };
       t.same(await rowsOf(pipeline, GONE), later, 'only what came later is left');
       t.same(await rowsOf(pipeline, STAYS), all);
     });
   }
+
+  t.test('while ClickHouse is away an export is refused, and an erasure stays to be done', async (t) => {
+    const pipeline = await pipelines.freshDatabase();
+    const proxy = await startProxy(t, pipelines.clickhouseUrl);
+    const through = new URL(pipelines.clickhouseUrl);
+    through.port = String(proxy.port);
+    const env = {
+      CLICKHOUSE_URL: through.href,
+      CLICKHOUSE_DATABASE: pipeline.database,
+      BUCKETS: '64',
+      FLUSH_INTERVAL_MS: '50',
+      EVENT_SHARDS: '1',
+    };
+    const app = await startApp(t, { urls: pipelines.redisUrls }, { env });
+    const { shop } = app;
+    const settings = { ...env, REDIS_URL: pipelines.redisUrls.join(','), KEY_PREFIX: app.prefix };
+    const read = (customerId: string) => app.get(`/profile?customerId=${customerId}`, TRUSTED);
+    const figure = async (name: string) =>
+      Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await app.figures())?.[1]);
+    const pending = () => figure('wishmeter_pending_erasures');
+    const openRedactions = () => figure('wishmeter_requests_open\\{kind="customers/redact"\\}');
+
+    const customers = ['1', '2', '3'];
+    for (const customerId of customers) await shop.add({ customerId });
+    const flushing = await flush(readConfig(settings), log);
+    await until('their events are in ClickHouse', async () => {
+      const found = await Promise.all(customers.map(read));
+      return found.every(({ status, json }) => status === 200 && json.events.length === 1);
+    });
+    await flushing.close();
+
+    proxy.retarget('http://127.0.0.1:1');
+    proxy.dropAll();
+    const error = /ClickHouse does not answer/;
+    const headers = { 'retry-after': /^\d+$/ };
+    t.match(await read('1'), { status: 503, headers, json: { code: 'unavailable', error } });
+    const exporting = await wishmeter({ args: ['export', '--customer', '1'], env: settings });
+    t.match(exporting, { code: 1, stdout: '', stderr: error });
+    t.same(await shop.erase({ customerId: '1' }), { erased: true });
+    const erasing = await wishmeter({ args: ['erase', '--customer', '2'], env: settings });
+    t.match(erasing, { code: 0, stdout: '{"erased":true}\n' });
+    const redact = { shop_id: 1, shop_domain: 'x.myshopify.com', customer: { id: 3, email: null } };
+    const ofShopify = { ...TRUSTED, ...JSON_TYPE, 'x-shopify-event-id': 'e-3' };
+    t.equal((await app.post('/webhook/customers/redact', redact, ofShopify)).status, 200);
+    // Of each a profile and an identity.
+    await until('all three are erased from Redis', async () => (await pending()) === 6);
+    t.equal(await openRedactions(), 1);
+
+    const clickhouse = createClickHouse(through.href, pipeline.database);
+    t.teardown(() => clickhouse.close());
+    const keys = createKeys(app.prefix);
+    const shards = fixedShards(1);
+    const spec = { redis, keys, clickhouse, shards, visitStreams: await visitStreams(redis, keys), log };
+    await t.rejects(
+      until('the erasures are due', async () => (await eraseWaiting(spec, 0)) > 0),
+      { code: /^ECONN(REFUSED|RESET)$/ },
+    );
+    t.equal(await pending(), 6, 'a flusher that fails forgets none');
+
+    proxy.retarget(pipelines.clickhouseUrl);
+    await until('they are erased from ClickHouse', async () => {
+      await eraseWaiting(spec, 0);
+      return (await pending()) === 0;
+    });
+    await until('the request is done', async () => (await openRedactions()) === 0);
+    for (const customerId of customers)
+      t.match(await read(customerId), { status: 200, json: { events: [] } });
+    t.same(await pipeline.ask('SELECT count() AS n FROM events_stored'), [{ n: '0' }]);
+  });
 });

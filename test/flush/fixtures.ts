@@ -52,6 +52,9 @@ export function eventRow(changes: Partial<EventRow> = {}): EventRow {
   };
 }
 
+export const eventRows = (n: number, changes: Partial<EventRow> = {}): EventRow[] =>
+  Array.from({ length: n }, () => eventRow(changes));
+
 export const lineOf = (row: EventRow): string => `${JSON.stringify(row)}\n`;
 
 /** Appends lines as one entry, as `serve` does. */

@@ -1,27 +1,34 @@
-// From the stream of one Redis to ClickHouse: each event once, in batches, also where clocks are set back; what is bad becomes a dead
-// letter. (cluster.test.ts has a cluster, ../faults/ flushers that are killed, clock-jumps.campaign.ts processes whose clocks jump.)
+// From the stream of one Redis to ClickHouse: each event once, in batches, also where clocks are set back; what is bad
+// becomes a dead letter. And the metrics of `flush`. (cluster.test.ts has a cluster, sharing.test.ts several flushers,
+// ../faults/ those that are killed.)
 
+import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Registry } from 'prom-client';
+import { pino } from 'pino';
+import { Gauge, Registry } from 'prom-client';
 import t from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
+import { listenForMetrics } from '../../src/flush/metrics-server.js';
 import { cutBatch } from '../../src/flush/reader.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { startTestRedis } from '../harness/redis.js';
-import { appendEvents, appendLines, eventRow, lineOf, pendingOf, until } from './fixtures.js';
+import { appendEvents, appendLines, eventRow, eventRows, lineOf, pendingOf, until } from './fixtures.js';
 import { openPipelines } from './pipelines.js';
 
 const HOUR_MS = 3_600_000;
-const events = (n: number) => Array.from({ length: n }, () => eventRow());
 
+const BIG = { payload: { note: 'x'.repeat(16_000) } };
 /** So many share the memory for batches: each batch is up to 4 MB. */
 const SHARDS = 12;
 
+const totalOf = async (registry: Registry, name: string) =>
+  (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
+
 t.test('on one Redis', async (t) => {
   const server = await startTestRedis();
-  const pipelines = await openPipelines(server);
+  const pipelines = await openPipelines(server, 1);
   t.teardown(() => pipelines.close());
   const { redis } = pipelines;
 
@@ -55,11 +62,11 @@ t.test('on one Redis', async (t) => {
     async (t) => {
       const pipeline = await pipelines.fresh();
       const stream = pipeline.keys.events(0);
-      await appendEvents(redis, pipeline.keys, 0, events(1));
+      await appendEvents(redis, pipeline.keys, 0, eventRows(1));
       // What a clock that was an hour ahead leaves behind.
       const ahead = Date.now() + HOUR_MS;
       await redis.call('XSETID', stream, `${ahead}-0`);
-      for (let n = 0; n < 10; n++) await appendEvents(redis, pipeline.keys, 0, events(1));
+      for (let n = 0; n < 10; n++) await appendEvents(redis, pipeline.keys, 0, eventRows(1));
       const ids = (await redis.xrange(stream, '-', '+')).map(([id]) => id);
       t.same(
         ids.slice(1),
@@ -67,7 +74,7 @@ t.test('on one Redis', async (t) => {
       );
       const flusher = pipeline.flusher();
       await pipeline.drained();
-      await appendEvents(redis, pipeline.keys, 0, events(1));
+      await appendEvents(redis, pipeline.keys, 0, eventRows(1));
       await pipeline.drained();
       await flusher.close();
       t.same(await pipeline.counts(), { stored: 12, shown: 12, ids: 12 });
@@ -82,9 +89,9 @@ t.test('on one Redis', async (t) => {
       'it is a dead letter',
       async () => (await listDeadLetters(redis, pipeline.keys, 0)).length > 0,
     );
-    await appendEvents(redis, pipeline.keys, 0, events(3));
+    await appendEvents(redis, pipeline.keys, 0, eventRows(3));
     await redis.xadd(pipeline.keys.events(0), '*', 'n', '1', 'd', 'no newline');
-    await appendEvents(redis, pipeline.keys, 0, events(3));
+    await appendEvents(redis, pipeline.keys, 0, eventRows(3));
     await until('the events are there', async () => (await pipeline.counts()).shown === 6);
     await pipeline.drained();
     t.equal(await redis.xlen(pipeline.keys.events(0)), 0);
@@ -107,10 +114,10 @@ t.test('on one Redis', async (t) => {
     const pipeline = await pipelines.freshDatabase();
     const bad = lineOf(eventRow()).replace('"type":"add"', '"type":"add","quantity":"two"');
     const broken = '{"event_id":"01990292\n';
-    await appendEvents(redis, pipeline.keys, 0, events(50));
+    await appendEvents(redis, pipeline.keys, 0, eventRows(50));
     await appendLines(redis, pipeline.keys, 0, [lineOf(eventRow()), bad, lineOf(eventRow())]);
     await appendLines(redis, pipeline.keys, 0, [broken]);
-    await appendEvents(redis, pipeline.keys, 0, events(50));
+    await appendEvents(redis, pipeline.keys, 0, eventRows(50));
     const registry = new Registry();
     const flusher = pipeline.flusher({ metrics: registry });
     await pipeline.drained();
@@ -122,24 +129,16 @@ t.test('on one Redis', async (t) => {
       { code: Number, reason: /\S/ },
       { code: Number, reason: /\S/ },
     ]);
-    const total = async (name: string) => (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
-    t.equal(await total('wishmeter_flush_rows_total'), 102);
-    t.equal(await total('wishmeter_flush_refused_total'), 2);
-    t.ok(Number(await total('wishmeter_flush_insert_errors_total')) > 2);
+    t.equal(await totalOf(registry, 'wishmeter_flush_rows_total'), 102);
+    t.equal(await totalOf(registry, 'wishmeter_flush_refused_total'), 2);
+    t.ok(Number(await totalOf(registry, 'wishmeter_flush_insert_errors_total')) > 2);
 
     // Once the cause is mended, what was refused goes in.
     await pipeline.clickhouse.command({
       query: 'ALTER TABLE events_stored MODIFY COLUMN quantity Nullable(String)',
     });
-    t.equal(
-      await retryDeadLetters(
-        redis,
-        pipeline.keys,
-        0,
-        letters.map(({ id }) => id),
-      ),
-      2,
-    );
+    const ids = letters.map(({ id }) => id);
+    t.equal(await retryDeadLetters(redis, pipeline.keys, 0, ids), 2);
     await until('the mended one is there', async () => (await pipeline.counts()).shown === 103);
     await pipeline.drained();
     const [still, ...none] = await listDeadLetters(redis, pipeline.keys, 0);
@@ -149,50 +148,9 @@ t.test('on one Redis', async (t) => {
     await flusher.close();
   });
 
-  t.test('a second flusher stands by, and has the shard at once when the first closes', async (t) => {
-    const pipeline = await pipelines.fresh();
-    const first = pipeline.flusher({ owner: 'first' });
-    await until(
-      'the first owns it',
-      async () => (await redis.hget(pipeline.keys.eventsState(0), 'owner')) === 'first',
-    );
-    const second = pipeline.flusher({ owner: 'second', silentMs: 600_000 });
-    await appendEvents(redis, pipeline.keys, 0, events(10));
-    await pipeline.drained();
-    t.equal(await redis.hget(pipeline.keys.eventsState(0), 'owner'), 'first');
-    await first.close();
-    await appendEvents(redis, pipeline.keys, 0, events(10));
-    await pipeline.drained();
-    t.equal(await redis.hget(pipeline.keys.eventsState(0), 'owner'), 'second');
-    await second.close();
-    t.equal(await redis.hget(pipeline.keys.eventsState(0), 'owner'), null);
-    t.same(await pipeline.counts(), { stored: 20, shown: 20, ids: 20 });
-  });
-
-  t.test('close brings what waits by then to ClickHouse', async (t) => {
-    const pipeline = await pipelines.fresh();
-    const flusher = pipeline.flusher({ owner: 'only', intervalMs: 60_000 });
-    await until(
-      'it owns the shard',
-      async () => (await redis.hget(pipeline.keys.eventsState(0), 'owner')) === 'only',
-    );
-    await sleep(100); // its first look found nothing; the next is a minute away
-    await appendEvents(redis, pipeline.keys, 0, events(30));
-    await flusher.close();
-    t.same(await pipeline.counts(), { stored: 30, shown: 30, ids: 30 });
-  });
   t.test('more than one batch: each is one insert, and none waits for the interval', async (t) => {
     const pipeline = await pipelines.fresh(SHARDS);
-    const big = { note: 'x'.repeat(16_000) };
-    for (let i = 0; i < 6; i++) {
-      await appendEvents(
-        redis,
-        pipeline.keys,
-        0,
-        Array.from({ length: 100 }, () => eventRow({ payload: big })),
-        20,
-      );
-    }
+    await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 20);
     const { bytes } = await pendingOf(redis, pipeline.keys, 0);
     t.ok(bytes > 9e6);
     const registry = new Registry();
@@ -200,9 +158,11 @@ t.test('on one Redis', async (t) => {
     await pipeline.drained();
     await flusher.close();
     t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
-    const batches = (await registry.getSingleMetric('wishmeter_flush_batches_total')?.get())?.values[0]
-      ?.value;
-    t.equal(batches, Math.ceil(bytes / 4e6), `${bytes} bytes in batches below 4 MB`);
+    t.equal(
+      await totalOf(registry, 'wishmeter_flush_batches_total'),
+      Math.ceil(bytes / 4e6),
+      `${bytes} bytes in batches below 4 MB`,
+    );
   });
 
   t.test('close brings all that waits to ClickHouse, also where it is more than one batch', async (t) => {
@@ -213,36 +173,11 @@ t.test('on one Redis', async (t) => {
       async () => (await redis.hexists(pipeline.keys.eventsState(0), 'owner')) === 1,
     );
     await sleep(100); // its first look found nothing; the next is ten minutes away
-    const big = { note: 'x'.repeat(16_000) };
-    for (let i = 0; i < 12; i++) {
-      const rows = Array.from({ length: 50 }, () => eventRow({ payload: big }));
-      await appendEvents(redis, pipeline.keys, 0, rows, 50);
-    }
+    await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 50);
     t.ok((await pendingOf(redis, pipeline.keys, 0)).bytes > 9e6, 'three batches');
     await flusher.close(90_000);
     t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
     t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
-  });
-
-  t.test('few events wait for the interval, so that there are few parts', async (t) => {
-    const pipeline = await pipelines.fresh();
-    let inserts = 0;
-    const flusher = pipeline.flusher({
-      intervalMs: 200,
-      onStep: (step) => {
-        if (step === 'finalized') inserts++;
-      },
-    });
-    const began = performance.now();
-    for (let i = 0; i < 40; i++) {
-      await appendEvents(redis, pipeline.keys, 0, events(1));
-      await sleep(10);
-    }
-    await pipeline.drained();
-    const most = (performance.now() - began) / 200 + 2;
-    await flusher.close();
-    t.ok(inserts >= 1 && inserts <= most, `${inserts} inserts, at most ${most}`);
-    t.equal((await pipeline.counts()).shown, 40);
   });
 
   t.test('the epoch of a shard shows while it is owned, and is gone afterwards', async (t) => {
@@ -265,7 +200,7 @@ t.test('on one Redis', async (t) => {
     const flusher = pipeline.flusher({ redis: own });
     let cut = 0;
     for (let i = 0; i < 8; i++) {
-      await appendEvents(redis, pipeline.keys, 0, events(50));
+      await appendEvents(redis, pipeline.keys, 0, eventRows(50));
       cut += Number(await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'));
       await until('the flusher is connected again', () => own.status === 'ready');
     }
@@ -276,3 +211,36 @@ t.test('on one Redis', async (t) => {
     t.same(await pipeline.counts(), { stored: 400, shown: 400, ids: 400 });
   });
 });
+
+t.test(
+  'a metric that can not be collected is a 500 that is logged, and the next scrape is answered',
+  async (t) => {
+    const registry = new Registry();
+    let fails = true;
+    new Gauge({
+      name: 'moody',
+      help: 'fails at first',
+      registers: [registry],
+      async collect() {
+        if (fails) throw new Error('not now');
+        this.set(1);
+      },
+    });
+    const lines: string[] = [];
+    const log = pino(new Writable({ write: (line, _, done) => done(void lines.push(String(line))) }));
+    const server = await listenForMetrics('127.0.0.1', 0, '', registry, log);
+    t.teardown(() => server.close());
+    const scrape = () => fetch(`http://127.0.0.1:${server.port}/metrics`);
+
+    t.equal((await scrape()).status, 500);
+    t.match(JSON.parse(lines.join('')), { level: 50, err: { message: 'not now' } });
+    fails = false;
+    const answer = await scrape();
+    t.equal(answer.status, 200);
+    t.match(await answer.text(), /^moody 1$/m);
+    for (const path of ['/metrics', '/healthz']) {
+      const head = await fetch(`http://127.0.0.1:${server.port}${path}`, { method: 'HEAD' });
+      t.match({ status: head.status, text: await head.text() }, { status: 200, text: '' }, `HEAD ${path}`);
+    }
+  },
+);

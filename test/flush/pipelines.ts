@@ -4,15 +4,15 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { migrate } from '../../src/clickhouse/migrate.js';
 import { type Flusher, type FlusherSpec, startFlusher } from '../../src/flush/flusher.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys, type Keys } from '../../src/redis/keys.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import type { ProcessSpec } from '../faults/flusher-process.js';
+import { emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
 import type { TestRedis } from '../harness/redis.js';
 import { fixedShards, pendingOf, until } from './fixtures.js';
 
-const SHARED = 'shared';
+const SHARED = 'shop';
 
 export interface Pipelines {
   readonly redis: RedisClient;
@@ -32,41 +32,52 @@ export interface Pipeline {
   readonly shards: number;
   readonly database: string;
   readonly clickhouse: ClickHouseClient;
+  /** Where a process finds it all. */
+  readonly processSpec: Pick<ProcessSpec, 'redisUrls' | 'prefix' | 'shards' | 'clickhouseUrl' | 'database'>;
   flusher(changes?: Partial<FlusherSpec>): Flusher;
   /** Rows that are stored, rows that analysts see, and different ids among those. */
   counts(): Promise<{ stored: number; shown: number; ids: number }>;
+  ask<T>(query: string): Promise<T[]>;
   /** Resolves when nothing waits in Redis. */
   drained(): Promise<void>;
 }
 
-export async function openPipelines(server: TestRedis): Promise<Pipelines> {
-  const clickhouse = await startTestClickHouse();
+/** @param own databases for `freshDatabase` */
+export async function openPipelines(server: TestRedis, own = 0): Promise<Pipelines> {
+  const prepared = Array.from({ length: own }, (_, i) => `db${i + 1}`);
+  const clickhouse = await startTestClickHouse({ databases: [SHARED, ...prepared] });
   const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
   const admin = createClickHouse(clickhouse.url);
   const clients: ClickHouseClient[] = [admin];
   let opened = 0;
-  let isMigrated = false;
+  let isUsed = false;
   const open = async (database: string, shards: number) => {
     const prefix = `case${++opened}`;
     const client = createClickHouse(clickhouse.url, database);
     clients.push(client);
     // Of a deployment, without which flushers are none of a team.
     await redis.hset(createKeys(prefix).meta, 'of', 'a test');
-    return pipelineOf({ redis, clickhouse: client, prefix, database, shards });
+    const processSpec = {
+      redisUrls: server.urls,
+      prefix,
+      shards,
+      clickhouseUrl: clickhouse.url,
+      database,
+    };
+    return pipelineOf(redis, client, processSpec);
   };
   return {
     redis,
     redisUrls: server.urls,
     clickhouseUrl: clickhouse.url,
     async fresh(shards = 1) {
-      if (!isMigrated) await migrate(admin, SHARED);
-      else await empty(admin, SHARED);
-      isMigrated = true;
+      if (isUsed) await emptyDatabase(admin, SHARED);
+      isUsed = true;
       return await open(SHARED, shards);
     },
     async freshDatabase() {
-      const database = `own${opened}`;
-      await migrate(admin, database);
+      const database = prepared.shift();
+      if (database === undefined) throw new Error(`openPipelines(server, ${own}) is too few`);
       return await open(database, 1);
     },
     async close() {
@@ -78,32 +89,23 @@ export async function openPipelines(server: TestRedis): Promise<Pipelines> {
   };
 }
 
-async function empty(admin: ClickHouseClient, database: string): Promise<void> {
-  const answer = await admin.query({
-    query: `SELECT name FROM system.tables WHERE database = '${database}' AND engine LIKE '%MergeTree' AND total_rows > 0
-      AND name NOT IN ('schema_migrations', 'views_put', 'deployment')`,
-    format: 'JSONEachRow',
-  });
-  for (const { name } of await answer.json<{ name: string }>())
-    await admin.command({ query: `TRUNCATE TABLE ${database}.${name}` });
-}
-
-interface PipelineSpec {
-  readonly redis: RedisClient;
-  readonly clickhouse: ClickHouseClient;
-  readonly prefix: string;
-  readonly database: string;
-  readonly shards: number;
-}
-
-function pipelineOf({ redis, clickhouse, prefix, database, shards }: PipelineSpec): Pipeline {
+function pipelineOf(
+  redis: RedisClient,
+  clickhouse: ClickHouseClient,
+  processSpec: Pipeline['processSpec'],
+): Pipeline {
+  const { prefix, shards, database } = processSpec;
   const keys = createKeys(prefix);
+  const ask = async <T>(query: string): Promise<T[]> =>
+    await (await clickhouse.query({ query, format: 'JSONEachRow' })).json<T>();
   return {
     prefix,
     keys,
     shards,
     database,
     clickhouse,
+    processSpec,
+    ask,
     flusher: (changes = {}) =>
       startFlusher({
         redis,
@@ -117,12 +119,10 @@ function pipelineOf({ redis, clickhouse, prefix, database, shards }: PipelineSpe
         ...changes,
       }),
     async counts() {
-      const answer = await clickhouse.query({
-        query: `SELECT toUInt32((SELECT count() FROM events_stored)) AS stored,
+      const [counts] = await ask<{ stored: number; shown: number; ids: number }>(
+        `SELECT toUInt32((SELECT count() FROM events_stored)) AS stored,
           toUInt32(count()) AS shown, toUInt32(uniqExact(event_id)) AS ids FROM events`,
-        format: 'JSONEachRow',
-      });
-      const [counts] = await answer.json<{ stored: number; shown: number; ids: number }>();
+      );
       if (counts === undefined) throw new Error('no counts');
       return counts;
     },

@@ -6,10 +6,11 @@ import { manifestOf } from '../../src/flush/manifest.js';
 import { cutBatch } from '../../src/flush/reader.js';
 import { FencedError, Shard } from '../../src/flush/shard.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
-import { createKeys } from '../../src/redis/keys.js';
+import { createKeys, type Keys } from '../../src/redis/keys.js';
 import { LUA } from '../../src/redis/lua-codes.js';
+import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { startTestRedis } from '../harness/redis.js';
-import { appendEvents, appendLines, eventRow, pendingOf, until } from './fixtures.js';
+import { appendEvents, appendLines, eventRow, eventRows, pendingOf, until } from './fixtures.js';
 
 const server = await startTestRedis();
 const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
@@ -38,6 +39,21 @@ function freshShard() {
   return { keys, redis: forgetful, shard: new Shard(forgetful, keys, 0), state: keys.eventsState(0) };
 }
 
+/** Claims the shard, and prepares the next batch of its stream. */
+async function prepared(shard: Shard, keys: Keys) {
+  const epoch = await claimed(shard);
+  const batch = await cut(keys);
+  const manifest = manifestOf(batch);
+  await shard.prepare(epoch, manifest);
+  return { epoch, manifest };
+}
+
+async function cut(keys: Keys) {
+  const batch = await cutBatch(redis, keys.events(0));
+  if (batch === undefined) throw new Error('nothing to cut');
+  return batch;
+}
+
 async function claimed(shard: Shard, owner = 'a') {
   const claim = await shard.claim(owner, undefined, SILENT);
   if (claim === undefined) throw new Error('not claimed');
@@ -54,7 +70,8 @@ t.test(
   'every claim raises the epoch, also twice in a millisecond and after the clock fell behind it',
   async (t) => {
     const { shard, state } = freshShard();
-    let last = 0n;
+    // One that a failover lost is not handed out again.
+    let last = BigInt(Date.now() - 1_000);
     for (let i = 0; i < 50; i++) {
       const epoch = BigInt(await claimed(shard));
       t.ok(epoch > last);
@@ -66,27 +83,16 @@ t.test(
 );
 
 t.test(
-  'an epoch is no less than the clock, so that one which a failover lost is not handed out again',
+  'an owner has its shard back at once after a restart, and two of one name do not take it from each other for ever',
   async (t) => {
     const { shard } = freshShard();
-    const before = Date.now() - 1_000;
-    t.ok(Number(await claimed(shard)) > before);
+    const first = await claimed(shard);
+    const second = await claimed(shard);
+    t.not(second, first);
+    t.equal(await shard.claim('a', first, SILENT), undefined, 'the first waits');
+    t.ok(await shard.claim('a', second, SILENT), 'the second has it back after a fault');
   },
 );
-
-t.test('the same owner has its shard back at once after a restart', async (t) => {
-  const { shard } = freshShard();
-  const first = await claimed(shard);
-  t.not(await claimed(shard), first);
-});
-
-t.test('two processes of one name do not take the shard from each other for ever', async (t) => {
-  const { shard } = freshShard();
-  const first = await claimed(shard);
-  const second = await claimed(shard);
-  t.equal(await shard.claim('a', first, SILENT), undefined, 'the first waits');
-  t.ok(await shard.claim('a', second, SILENT), 'the second has it back after a fault');
-});
 
 t.test('an owner that has been silent for too long loses the shard', async (t) => {
   const { shard } = freshShard();
@@ -123,11 +129,7 @@ t.test(
 t.test('every script of an older epoch is refused and changes nothing', async (t) => {
   const { shard, keys, redis: client, state } = freshShard();
   await appendEvents(client, keys, 0, [eventRow()]);
-  const old = await claimed(shard);
-  const batch = await cutBatch(client, keys.events(0));
-  if (batch === undefined) throw new Error('nothing to cut');
-  const manifest = manifestOf(batch);
-  await shard.prepare(old, manifest);
+  const { epoch: old, manifest } = await prepared(shard, keys);
   await claimed(shard, 'a');
   const before = await redis.hgetall(state);
   await t.rejects(shard.beat(old), FencedError);
@@ -142,8 +144,7 @@ t.test('a manifest stays until its own batch is finalized, and comes with the ne
   const { shard, keys, redis: client } = freshShard();
   await appendEvents(client, keys, 0, [eventRow()]);
   const epoch = await claimed(shard);
-  const batch = await cutBatch(client, keys.events(0));
-  if (batch === undefined) throw new Error('nothing to cut');
+  const batch = await cut(keys);
   const manifest = manifestOf(batch);
   await t.rejects(shard.finalize(epoch, manifest, []), /another batch/, 'nothing was prepared');
   await shard.prepare(epoch, manifest);
@@ -158,11 +159,7 @@ t.test('finalize removes exactly its range and its figures', async (t) => {
   const { shard, keys, redis: client } = freshShard();
   const first = [eventRow({ payload: { note: '😀' } }), eventRow()];
   await appendEvents(client, keys, 0, first, 1);
-  const epoch = await claimed(shard);
-  const batch = await cutBatch(client, keys.events(0));
-  if (batch === undefined) throw new Error('nothing to cut');
-  const manifest = manifestOf(batch);
-  await shard.prepare(epoch, manifest);
+  const { epoch, manifest } = await prepared(shard, keys);
   const later = `${JSON.stringify(eventRow({ type: 'remove' }))}\n`;
   await appendLines(client, keys, 0, [later]);
   await shard.finalize(epoch, manifest, []);
@@ -173,14 +170,10 @@ t.test('finalize removes exactly its range and its figures', async (t) => {
 
 t.test('what was removed from the stream by hand does not count as pending for ever', async (t) => {
   const { shard, keys, redis: client } = freshShard();
-  await appendEvents(client, keys, 0, [eventRow(), eventRow(), eventRow()], 1);
-  const epoch = await claimed(shard);
+  await appendEvents(client, keys, 0, eventRows(3), 1);
   await redis.xtrim(keys.events(0), 'MAXLEN', 1);
   const finalizeNext = async () => {
-    const batch = await cutBatch(client, keys.events(0));
-    if (batch === undefined) throw new Error('nothing to cut');
-    const manifest = manifestOf(batch);
-    await shard.prepare(epoch, manifest);
+    const { epoch, manifest } = await prepared(shard, keys);
     await shard.finalize(epoch, manifest, []);
   };
   await finalizeNext();
@@ -193,11 +186,7 @@ t.test('what was removed from the stream by hand does not count as pending for e
 t.test('release frees the shard at once and keeps the batch in flight', async (t) => {
   const { shard, keys, redis: client } = freshShard();
   await appendEvents(client, keys, 0, [eventRow()]);
-  const epoch = await claimed(shard);
-  const batch = await cutBatch(client, keys.events(0));
-  if (batch === undefined) throw new Error('nothing to cut');
-  const manifest = manifestOf(batch);
-  await shard.prepare(epoch, manifest);
+  const { epoch, manifest } = await prepared(shard, keys);
   await shard.release(epoch);
   t.same((await shard.claim('b', undefined, SILENT))?.manifest, manifest);
 });
@@ -205,22 +194,11 @@ t.test('release frees the shard at once and keeps the batch in flight', async (t
 t.test('dead letters are listed in pages, retried with the figures right, and dropped', async (t) => {
   const { shard, keys, redis: client } = freshShard();
   const lines = ['{"a":"emoji 😀"}', '{"b":"\\n"}', '{"c":1}'];
-  await appendLines(
-    client,
-    keys,
-    0,
-    lines.map((line) => `${line}\n`),
-  );
-  const epoch = await claimed(shard);
-  const batch = await cutBatch(client, keys.events(0));
-  if (batch === undefined) throw new Error('nothing to cut');
-  const manifest = manifestOf(batch);
-  await shard.prepare(epoch, manifest);
-  await shard.finalize(
-    epoch,
-    manifest,
-    lines.map((line) => ({ line: Buffer.from(line), code: 72, reason: 'why' })),
-  );
+  const whole = lines.map((line) => `${line}\n`);
+  await appendLines(client, keys, 0, whole);
+  const { epoch, manifest } = await prepared(shard, keys);
+  const refused = lines.map((line) => ({ line: Buffer.from(line), code: 72, reason: 'why' }));
+  await shard.finalize(epoch, manifest, refused);
   t.equal(await redis.xlen(keys.eventsDead(0)), 3);
 
   const letters = await listDeadLetters(client, keys, 0, 2);
@@ -247,11 +225,7 @@ t.test('a large batch of nothing but bad lines becomes as many dead letters', as
   const { shard, keys, redis: client } = freshShard();
   const lines = Array.from({ length: 20_000 }, (_, i) => `{"a":${i}}\n`);
   await appendLines(client, keys, 0, lines);
-  const epoch = await claimed(shard);
-  const batch = await cutBatch(client, keys.events(0));
-  if (batch === undefined) throw new Error('nothing to cut');
-  const manifest = manifestOf(batch);
-  await shard.prepare(epoch, manifest);
+  const { epoch, manifest } = await prepared(shard, keys);
   const refused = lines.map((line) => ({ line: Buffer.from(line.trimEnd()), code: 27, reason: 'bad' }));
   await shard.finalize(epoch, manifest, refused);
   t.equal(await redis.xlen(keys.eventsDead(0)), 20_000);
@@ -264,12 +238,8 @@ t.test('at maxmemory the flusher can still make room', async (t) => {
   await redis.config('SET', 'maxmemory', '1');
   t.teardown(() => redis.config('SET', 'maxmemory', '0'));
   await t.rejects(appendEvents(client, keys, 0, [eventRow()]), /OOM/);
-  const epoch = await claimed(shard);
+  const { epoch, manifest } = await prepared(shard, keys);
   await shard.beat(epoch);
-  const batch = await cutBatch(client, keys.events(0));
-  if (batch === undefined) throw new Error('nothing to cut');
-  const manifest = manifestOf(batch);
-  await shard.prepare(epoch, manifest);
   await shard.finalize(epoch, manifest, [{ line: Buffer.from('{}'), code: 6, reason: 'bad' }]);
   await shard.release(epoch);
   t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
@@ -278,7 +248,6 @@ t.test('at maxmemory the flusher can still make room', async (t) => {
 t.test('the codes that the scripts answer are those of src/errors.ts', async (t) => {
   const { shard, state } = freshShard();
   await claimed(shard);
-  const { loadScript, runScript } = await import('../../src/redis/scripts.js');
   t.equal(await runScript(redis, loadScript('flush-release'), [state], ['0']), LUA.FENCED);
   t.equal(await runScript(redis, loadScript('flush-claim'), [state], ['b', '', SILENT]), LUA.FENCED);
 });

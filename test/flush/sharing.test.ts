@@ -10,7 +10,7 @@ import type { Flusher, FlusherSpec } from '../../src/flush/flusher.js';
 import { changeOfShare } from '../../src/flush/team.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
 import { startTestRedis } from '../harness/redis.js';
-import { appendEvents, eventRow, lineOf, pendingOf, until } from './fixtures.js';
+import { appendEvents, eventRow, eventRows, lineOf, pendingOf, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const PROGRAM = new URL('../faults/flusher-process.js', import.meta.url);
@@ -79,13 +79,7 @@ t.test('on Redis and ClickHouse', async (t) => {
   const fill = (pipeline: Pipeline, events = 5) =>
     Promise.all(
       Array.from({ length: pipeline.shards }, (_, shard) =>
-        appendEvents(
-          redis,
-          pipeline.keys,
-          shard,
-          Array.from({ length: events }, () => eventRow()),
-          5,
-        ),
+        appendEvents(redis, pipeline.keys, shard, eventRows(events)),
       ),
     );
 
@@ -125,11 +119,7 @@ t.test('on Redis and ClickHouse', async (t) => {
     const pipeline = await pipelines.fresh(4);
     await fill(pipeline);
     const spec: ProcessSpec = {
-      redisUrls: pipelines.redisUrls,
-      prefix: pipeline.prefix,
-      shards: 4,
-      clickhouseUrl: pipelines.clickhouseUrl,
-      database: pipeline.database,
+      ...pipeline.processSpec,
       owner: 'killed',
       silentMs: 300,
       at: { step: 'prepared', signal: 'SIGKILL' },

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
 import { loadViews } from '../../src/clickhouse/views.js';
@@ -59,6 +60,17 @@ const FOLDERS = ['data', 'metadata', 'store'] as const;
 export async function putMigrated(dir: string, ...databases: readonly string[]): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   for (const database of databases) await exec('tar', ['-xf', await migratedOnce(database), '-C', dir]);
+}
+
+/** Empties the tables of a migrated database: much cheaper than another one. */
+export async function emptyDatabase(client: ClickHouseClient, database: string): Promise<void> {
+  const answer = await client.query({
+    query: `SELECT name FROM system.tables WHERE database = '${database}' AND engine LIKE '%MergeTree' AND total_rows > 0
+      AND name NOT IN ('schema_migrations', 'views_put', 'deployment')`,
+    format: 'JSONEachRow',
+  });
+  for (const { name } of await answer.json<{ name: string }>())
+    await client.command({ query: `TRUNCATE TABLE ${database}.${name}` });
 }
 
 /** An archive of the migrated database. Several processes may make it at once, each of which is whole when it has its name. */

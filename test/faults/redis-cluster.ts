@@ -1,14 +1,14 @@
-// A Redis Cluster of three masters, each with a replica, for soaks: nodes that are killed and started again on their
+// A Redis Cluster of three masters, each with a replica: nodes that are killed and started again on their
 // data, and masters whose replica takes over.
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { freePort } from '../../../bench/servers/ports.js';
-import { type Child, startChild } from '../../../src/embedded/child.js';
-import { findRedis, untilLoaded } from '../../../src/embedded/redis.js';
-import { until } from '../../harness/until.js';
-import type { Part, RedisPart } from '../service.js';
+import { freePort } from '../../bench/servers/ports.js';
+import { type Child, startChild } from '../../src/embedded/child.js';
+import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
+import { until } from '../harness/until.js';
+import type { Part, RedisPart } from './service.js';
 
 const MASTERS = 3;
 const SLOTS = 16_384;
@@ -24,7 +24,7 @@ export interface ClusterNode extends Part {
   command(...words: string[]): Promise<unknown>;
 }
 
-export interface SoakCluster extends RedisPart {
+export interface RedisCluster extends RedisPart {
   readonly nodes: readonly ClusterNode[];
   /** A master and its replica, which has a link to it. @param pick draws one of them */
   pair(pick: <T>(from: readonly T[]) => T): Promise<{ master: ClusterNode; replica: ClusterNode }>;
@@ -33,7 +33,7 @@ export interface SoakCluster extends RedisPart {
 }
 
 /** Not started yet; stopped, its folder is left alone. */
-export async function soakCluster(dir: string): Promise<SoakCluster> {
+export async function redisCluster(dir: string): Promise<RedisCluster> {
   const nodes = await Promise.all(
     Array.from({ length: 2 * MASTERS }, (_, i) => nodeOf(join(dir, `node${i}`))),
   );

@@ -1,0 +1,279 @@
+// What can go wrong with the service: each fault begins, lasts, and is undone. kills.test.ts plays them in turn, a soak
+// (soak.ts) at random.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import type { Random } from '../../bench/demo/random.js';
+import { type Proxy as Line, startProxy } from '../harness/proxy.js';
+import { until } from '../harness/until.js';
+import { type ClickHouseProxy, exception, type Spoiling, startClickHouseProxy } from './clickhouse-proxy.js';
+import { connectNodesAt } from './redis-at.js';
+import type { RedisCluster } from './redis-cluster.js';
+import { kill, openService, type Part, type Service, type ServiceSpec, signal } from './service.js';
+
+export interface Targets {
+  readonly service: Service;
+  /** To the one Redis; a cluster has none. */
+  readonly redisLine: Line | undefined;
+  readonly cluster: RedisCluster | undefined;
+  readonly clickhouseLine: ClickHouseProxy;
+  readonly random: Random;
+}
+
+export interface Fault {
+  readonly name: string;
+  /** What it happens to. */
+  readonly place: 'Redis' | 'ClickHouse' | 'flush' | 'a worker' | 'everything';
+  /** Milliseconds that it lasts, at most. */
+  readonly ms: number;
+  /** Resolves with what undoes it. */
+  begin(targets: Targets): Promise<() => Promise<unknown>>;
+}
+
+/** Two workers with proxies before Redis, unless that is a cluster, and ClickHouse. @param t closes the proxies */
+export async function openTargets(
+  t: Parameters<typeof startProxy>[0],
+  random: Random,
+  cluster?: RedisCluster,
+  env: ServiceSpec['env'] = {},
+): Promise<Targets> {
+  const lines: { redis?: Line; clickhouse?: ClickHouseProxy } = {};
+  const service = await openService({
+    workers: 2,
+    fsync: 'always',
+    env,
+    ...(cluster === undefined ? {} : { redis: cluster }),
+    via: {
+      async redis(url) {
+        if (cluster !== undefined) return url; // its nodes tell clients where they are
+        lines.redis = await startProxy(t, url);
+        return lines.redis.url;
+      },
+      async clickhouse(url) {
+        lines.clickhouse = await startClickHouseProxy(t, url);
+        return lines.clickhouse.url;
+      },
+    },
+  });
+  const clickhouseLine = lines.clickhouse as ClickHouseProxy;
+  return { service, redisLine: lines.redis, cluster, clickhouseLine, random };
+}
+
+const STARTS = 20;
+const REST_MS = 500;
+
+/** As a supervisor does: what finds Redis or ClickHouse away at its start ends, and is started once more. */
+async function startAgain(part: Part): Promise<void> {
+  for (let left = STARTS; ; left--) {
+    try {
+      return await part.start();
+    } catch (error) {
+      if (left === 0) throw error;
+      await sleep(REST_MS);
+    }
+  }
+}
+
+/** What may happen to a process: it is killed, stopped, or frozen. */
+function ofPart(place: Fault['place'], which: (targets: Targets) => Part): readonly Fault[] {
+  const fault = (
+    name: string,
+    ms: number,
+    begin: (part: Part) => unknown,
+    end: (part: Part) => unknown,
+  ): Fault => ({
+    name,
+    place,
+    ms,
+    async begin(targets) {
+      const part = which(targets);
+      await begin(part);
+      return async () => await end(part);
+    },
+  });
+  return [
+    fault(`kill -9 ${place}`, 1_000, kill, startAgain),
+    fault(`${place} stopped`, 5_000, (part) => part.stop(), startAgain),
+    fault(
+      `${place} frozen`,
+      8_000,
+      (part) => signal(part, 'SIGSTOP'),
+      (part) => signal(part, 'SIGCONT'),
+    ),
+  ];
+}
+
+/** Something that is done again and again. */
+const again = (
+  name: string,
+  place: Fault['place'],
+  everyMs: number,
+  act: (targets: Targets) => unknown,
+): Fault => ({
+  name,
+  place,
+  ms: 3_000,
+  async begin(targets) {
+    let isOver = false;
+    const acting = (async () => {
+      for (; !isOver; await sleep(everyMs)) await act(targets);
+    })();
+    return () => {
+      isOver = true;
+      return acting;
+    };
+  },
+});
+
+const onLine = (name: string, begin: (line: Line) => void, end: (line: Line) => void): Fault => ({
+  name: `line to Redis: ${name}`,
+  place: 'Redis',
+  ms: 4_000,
+  async begin({ redisLine }) {
+    if (redisLine === undefined) throw new Error('no line to Redis');
+    begin(redisLine);
+    return async () => end(redisLine);
+  },
+});
+
+async function onNodes({ redisUrl }: Service, act: (node: Redis) => Promise<unknown>): Promise<void> {
+  const nodes = connectNodesAt(redisUrl);
+  await Promise.all(nodes.map(act));
+  for (const node of nodes) node.disconnect();
+}
+
+const ANSWERS: readonly Spoiling['answer'][] = [
+  'nothing: the connection closes',
+  'half a status line',
+  'a body that ends early',
+  { status: 504, body: '<html><h1>504 Gateway Time-out</h1></html>' },
+  { status: 500, code: 252, body: exception(252, 'Too many parts (3000)', 'TOO_MANY_PARTS') },
+  { status: 500, code: 241, body: exception(241, 'Memory limit (total) exceeded', 'MEMORY_LIMIT_EXCEEDED') },
+  { status: 500, code: 1002, body: exception(1002, 'std::exception', 'UNKNOWN_EXCEPTION') },
+];
+
+/** Everything but Redis, whatever form that has. */
+const AROUND: readonly Fault[] = [
+  ...ofPart('ClickHouse', ({ service }) => service.clickhouse),
+  ...ofPart('flush', ({ service }) => service.flush),
+  ...ofPart('a worker', ({ service, random }) => random.pick(service.workers)),
+  {
+    name: 'inserts spoiled',
+    place: 'ClickHouse',
+    ms: 0,
+    async begin({ clickhouseLine, random }) {
+      for (let i = 0; i < 5; i++)
+        clickhouseLine.spoil({ forward: random.chance(0.5), answer: random.pick(ANSWERS) });
+      return () => until('they are spoiled', () => clickhouseLine.waiting === 0);
+    },
+  },
+  // Of a replica it is refused.
+  again('SCRIPT FLUSH', 'Redis', 100, ({ service }) =>
+    onNodes(service, (node) => node.script('FLUSH').catch(() => {})),
+  ),
+  {
+    name: 'maxmemory reached',
+    place: 'Redis',
+    ms: 4_000,
+    async begin({ service }) {
+      const limit = (bytes: string) => onNodes(service, (node) => node.config('SET', 'maxmemory', bytes));
+      await limit('1');
+      return () => limit('0');
+    },
+  },
+];
+
+/** Where there is one Redis, and a line to it. */
+export const SERVER_FAULTS: readonly Fault[] = [
+  ...AROUND,
+  ...ofPart('Redis', ({ service }) => service.redis),
+  {
+    name: 'kill -9 everything',
+    place: 'everything',
+    ms: 0,
+    async begin({ service: { redis, clickhouse, workers, flush } }) {
+      await Promise.all([redis, clickhouse, flush, ...workers].map(kill));
+      return async () => {
+        await Promise.all([redis, clickhouse].map((part) => part.start()));
+        await Promise.all([flush, ...workers].map((part) => part.start()));
+      };
+    },
+  },
+  onLine(
+    'one reply in twenty is cut off, at any byte, after its command was done',
+    (line) => line.cutReplies(0.05),
+    (line) => line.cutReplies(0),
+  ),
+  onLine(
+    '20 ms late',
+    (line) => line.delay(20),
+    (line) => line.delay(0),
+  ),
+  onLine(
+    'byte by byte',
+    (line) => line.split(1),
+    (line) => line.split(0),
+  ),
+  onLine(
+    'nothing passes',
+    (line) => line.freeze(),
+    (line) => line.thaw(),
+  ),
+  again('line to Redis: connections dropped', 'Redis', 100, ({ redisLine }) => redisLine?.dropAll()),
+];
+
+const clusterOf = ({ cluster }: Targets): RedisCluster => {
+  if (cluster === undefined) throw new Error('no cluster');
+  return cluster;
+};
+type Pair = Awaited<ReturnType<RedisCluster['pair']>>;
+
+/** What may happen to a master or its replica; in the end each master has a replica again. */
+const ofPair = (
+  name: string,
+  ms: number,
+  begin: (pair: Pair) => Promise<unknown>,
+  end: (pair: Pair) => unknown,
+): Fault => ({
+  name,
+  place: 'Redis',
+  ms,
+  async begin(targets) {
+    const cluster = clusterOf(targets);
+    const pair = await cluster.pair(targets.random.pick);
+    await begin(pair);
+    return async () => {
+      await end(pair);
+      await cluster.whole();
+    };
+  },
+});
+const tookOver = ({ replica }: Pair) =>
+  until('the replica is the master', async () => (await replica.role()) === 'master');
+
+/** Where there is a cluster of masters with replicas. */
+export const CLUSTER_FAULTS: readonly Fault[] = [
+  ...AROUND,
+  ofPair('CLUSTER FAILOVER', 0, ({ replica }) => replica.command('CLUSTER', 'FAILOVER'), tookOver),
+  ofPair(
+    'kill -9 a master',
+    2_000,
+    async (pair) => {
+      await kill(pair.master);
+      await tookOver(pair);
+    },
+    ({ master }) => startAgain(master),
+  ),
+  ofPair(
+    'a replica stopped',
+    3_000,
+    ({ replica }) => replica.stop(),
+    ({ replica }) => startAgain(replica),
+  ),
+  ofPair(
+    'a master frozen', // its replica may take over meanwhile
+    8_000,
+    async ({ master }) => signal(master, 'SIGSTOP'),
+    ({ master }) => signal(master, 'SIGCONT'),
+  ),
+];
