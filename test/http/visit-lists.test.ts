@@ -13,7 +13,6 @@ import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import { identityOf } from '../harness/samples.js';
-import { until } from '../harness/until.js';
 
 const PATH = '/product/visit/list';
 const PUBLISHABLE = 'pk_0123456789abcdef';
@@ -69,19 +68,6 @@ eachRedis(t, async (t, redis) => {
     const answer = await app.post(PATH, listOf(identity, 'b', 'a', 'none', 'b'));
     t.match(answer, { status: 200, headers: { 'content-type': 'application/json' } });
     t.equal(answer.text, `{"profileId":"${profileId}","counts":{"b":1,"a":2,"none":0}}`);
-  });
-
-  t.test('a page of a new visitor asks for them once, not once for each product', async (t) => {
-    const other = await startApp(t, redis, { prefix: app.prefix });
-    await visit({ sessionId: 'unmet' }, 'p1');
-    const handles = Array.from({ length: 100 }, (_, i) => `p${i}`);
-    const calls = async () =>
-      /batch_operations_sum\{script="meet"\} ([1-9]\d*)/.exec(await other.figures())?.[1];
-    const page = () => other.post(PATH, listOf({ sessionId: 'unmet' }, ...handles));
-    t.equal((await page()).json.counts.p1, 1);
-    t.equal(await until('it was asked for', calls), '1');
-    await page();
-    t.equal(await calls(), '1', 'and not again');
   });
 
   t.test('handles that mean something to JavaScript or JSON are just names', async (t) => {
