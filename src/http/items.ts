@@ -5,7 +5,7 @@ import { isPersonal, type Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
 import { fitsBytes, type Identity } from '../identity-rules.js';
 import type { Operation as RepeatableOperation, RequestStore } from '../redis/requests.js';
-import { readItem, readList, readRemoval } from '../validation/requests.js';
+import { type ItemRequest, readItem, readList, readRemoval } from '../validation/requests.js';
 import { itemAddBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
 import type { ItemContent } from '../wishlist/item.js';
 import type { ItemLimit } from '../wishlist/item-limit.js';
@@ -14,7 +14,7 @@ import type { Access, Caller } from './access.js';
 import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from './answers.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
 import type { LinkedSessions } from './linked-sessions.js';
-import { MAX_BODY, MAX_PAYLOAD, type Operation } from './operation.js';
+import { MAX_BODY, MAX_PAYLOAD, type Operation, type Request } from './operation.js';
 
 const IDENTITY = { sessionId: 's-1', device: 'desktop' };
 const EXAMPLE = {
@@ -75,11 +75,7 @@ export function itemOperations(
         const refused = sessions.refuse(caller, identity);
         const isPlain = refused === undefined && !isPersonal(identity);
         if (isPlain && !hasKey(request)) return add(caller, identity, content);
-        const what = { operation: 'add', input, identity };
-        const place = () => visitors.likelyProfile(identity, caller.mayLink);
-        return once(requests, request, what, place, (operation) =>
-          addStepwise(caller, identity, content, refused, operation),
-        );
+        return addStepwise(request, input, identity, refused);
       },
     },
     {
@@ -159,17 +155,21 @@ export function itemOperations(
 
   /** Of a session that may be refused, whose visitor's facts are kept, or with a key. */
   async function addStepwise(
-    caller: Caller,
+    request: Request,
+    input: ItemRequest,
     identity: Identity,
-    content: ItemContent,
     refused: Promise<void> | undefined,
-    operation?: RepeatableOperation,
   ): Promise<string> {
+    const { caller } = request;
+    const { content } = input;
     await refused;
-    if (isPersonal(identity)) {
-      await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
-      await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
-    }
-    return add(caller, identity, content, operation);
+    const place = () => visitors.likelyProfile(identity, caller.mayLink);
+    return once(requests, request, { operation: 'add', input, identity }, place, async (operation) => {
+      if (isPersonal(identity)) {
+        await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
+        await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
+      }
+      return add(caller, identity, content, operation);
+    });
   }
 }

@@ -79,7 +79,7 @@ t.test('visits.lua, with a log', async (t) => {
 
   t.test('visit-once.lua: as in a batch', async (t) => {
     const once = async (record: string, mark = 1_000) => {
-      const args = [await clock(10_000), 'x', 60, 100, 0, LOG, STATE, mark, 'p\tx\t\n'];
+      const args = [await clock(10_000), 'x', 60, 100, 0, 1, '', LOG, STATE, mark, 'p\tx\t\n'];
       return call('visit-once', [ROOM, PROFILE, record], args);
     };
     for (let i = 0; i < 2; i++) t.equal(await once('{a}:k:1'), 1);
@@ -103,7 +103,7 @@ t.test('visit-once.lua', async (t) => {
   });
   const RECORD = '{a}:k:1';
   const visit = async (record = RECORD, { handle = 'x', deadline = 0, max = 100, isRoom = true } = {}) => {
-    const args = [deadline || (await clock(10_000)), handle, 60, max, isRoom ? 1 : 0];
+    const args = [deadline || (await clock(10_000)), handle, 60, max, isRoom ? 1 : 0, 1, ''];
     return call('visit-once', [ROOM, PROFILE, record], args);
   };
 
