@@ -149,12 +149,6 @@ const AIMS: readonly Aim[] = [
     'ms',
   ),
   atMost(
-    5,
-    "Redis's longest pause while guests who were not seen for long go",
-    ({ rights }) => rights?.sweep.meanwhile.pauseMs,
-    'ms',
-  ),
-  atMost(
     1_000,
     'compliance webhook, longest answer under load',
     ({ rights }) => rights?.webhooks.longestMs,

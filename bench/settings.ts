@@ -14,8 +14,6 @@ export interface BenchSettings {
   readonly crowds: readonly number[];
   /** Products of a profile, likewise; as many counts together as the second crowd has. */
   readonly products: readonly number[];
-  /** Guests of a sweep, a tenth of whom go. */
-  readonly guests: number;
   /** Events for the flusher's ceiling, memory and disk. */
   readonly events: number;
   /** Rows for the analysts' views: few and many. */
@@ -50,7 +48,6 @@ export function readSettings(env: NodeJS.ProcessEnv): BenchSettings {
     visitors: quick ? 20_000 : 100_000,
     crowds: quick ? [10_000, 100_000] : [10_000, 1_000_000, 10_000_000],
     products: quick ? [1, 1_000] : [1, 100, 10_000],
-    guests: number('GUESTS', 200_000),
     events: quick ? 100_000 : 1_000_000,
     rows: quick ? [10_000, 1_000_000] : [10_000, 10_000_000],
     only: env.ONLY ? new RegExp(`^(?:${env.ONLY})$`) : undefined,

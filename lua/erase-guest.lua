@@ -4,7 +4,7 @@
 -- KEYS[1] profile   KEYS[2] door   KEYS[3..] whatever else there may be of it
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] 1 also where it is a tombstone: what it leads to is gone
+-- ARGV[2] 1 also where its identity is away, or it is a tombstone: what it leads to is gone
 --
 -- Returns its share code or empty. 0 where its identity is away, and 1 where it is a room or a tombstone; then nothing
 -- was done.
@@ -16,13 +16,10 @@ local facts = redis.call('HMGET', KEYS[1], 'owner', 'heir', 'share')
 if facts[1] or facts[2] and (ARGV[2] ~= '1' or facts[2] == '@') then
   return 1
 end
-local is_away = redis.call('TYPE', KEYS[2]).ok == 'string'
-if is_away and not facts[2] then
+if ARGV[2] ~= '1' and redis.call('HEXISTS', KEYS[2], '') == 1 then
   return 0
 end
-if not is_away then
-  redis.call('UNLINK', KEYS[2])
-end
+redis.call('UNLINK', KEYS[2])
 -- Most guests have counts and nothing else: one look in place of an UNLINK for each key.
 if redis.call('EXISTS', KEYS[1], unpack(KEYS, 3)) > 0 then
   redis.call('UNLINK', KEYS[1])

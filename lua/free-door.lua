@@ -3,8 +3,7 @@
 -- another customer's (a shared device), it gets a fresh profile instead, which it owns itself: it never reads what is
 -- not its own.
 --
--- KEYS[1] ids of its bucket   KEYS[2] its door   KEYS[3] its own profile
--- KEYS[4] the fresh profile   KEYS[5] merged: what came to the fresh profile
+-- KEYS[1] its door   KEYS[2] its own profile   KEYS[3] the fresh profile   KEYS[4] merged: what came to the fresh profile
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the identity, `s:<session>` or `c:<customer>`
@@ -17,17 +16,16 @@
 
 -- @include deadline
 
-if redis.call('HGET', KEYS[1], ARGV[2]) ~= ARGV[3] then
+if redis.call('HGET', KEYS[1], '') ~= ARGV[3] then
   return 0
 end
 local room, move = string.match(ARGV[3], '^(%S+) (%d+)$')
-local facts = redis.call('HMGET', KEYS[3], 'heir', 'owner')
+local facts = redis.call('HMGET', KEYS[2], 'heir', 'owner')
 if room ~= ARGV[4] and (facts[1] or facts[2]) then
-  redis.call('HSET', KEYS[4], 'owner', ARGV[2])
-  redis.call('HSET', KEYS[5], ARGV[2], '')
-  redis.call('HSET', KEYS[1], ARGV[2], ARGV[5] .. ' ' .. string.format('%.0f', move + 1))
+  redis.call('HSET', KEYS[3], 'owner', ARGV[2])
+  redis.call('HSET', KEYS[4], ARGV[2], '')
+  redis.call('HSET', KEYS[1], '', ARGV[5] .. ' ' .. string.format('%.0f', move + 1))
 else
-  redis.call('HDEL', KEYS[1], ARGV[2])
-  redis.call('DEL', KEYS[2])
+  redis.call('DEL', KEYS[1])
 end
 return 1

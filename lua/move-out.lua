@@ -1,8 +1,8 @@
--- An identity leaves home: its counts become those of the room of its own profile, which has an owner from now on,
--- and its door a marker. An unknown identity becomes known by it.
+-- An identity leaves home: its counts become those of the room of its own profile, which has an owner from now on, and its
+-- door has the empty field. An unknown identity becomes known by it. What a guest has does not end any more.
 --
--- KEYS[1] ids of its bucket   KEYS[2] its door   KEYS[3] room of its own profile   KEYS[4] its own profile
--- KEYS[5] merged: what came to that room; the identity is the first (see register.lua)
+-- KEYS[1] its door   KEYS[2] room of its own profile   KEYS[3] its own profile
+-- KEYS[4] merged: what came to that room; the identity is the first (see register.lua)   KEYS[5..] what else it has
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the identity, `s:<session>` or `c:<customer>`
@@ -17,37 +17,37 @@
 
 -- @include deadline
 
-local field = redis.call('HGET', KEYS[1], ARGV[2])
-if field and field ~= '.' then
+local field = redis.call('HGET', KEYS[1], '')
+if field then
   return field
 end
--- When a guest was seen does not matter of a customer. (A marker without a field is what a failover left.)
-redis.pcall('HDEL', KEYS[2], '')
-if redis.call('EXISTS', KEYS[2]) == 1 then
-  if redis.call('EXISTS', KEYS[3]) == 0 then
-    redis.call('RENAME', KEYS[2], KEYS[3])
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  if redis.call('EXISTS', KEYS[2]) == 0 then
+    redis.call('RENAME', KEYS[1], KEYS[2])
   else
     -- A table that was emptied in part may stay as large: then a scan comes back with nothing, and is not over.
     local cursor, page = '0', nil
     repeat
-      cursor, page = unpack(redis.call('HSCAN', KEYS[2], cursor, 'COUNT', ARGV[5]))
+      cursor, page = unpack(redis.call('HSCAN', KEYS[1], cursor, 'COUNT', ARGV[5]))
     until #page > 0 or cursor == '0'
     for i = 1, #page, 2 do
-      redis.call('HINCRBY', KEYS[3], page[i], page[i + 1])
-      redis.call('HDEL', KEYS[2], page[i])
+      redis.call('HINCRBY', KEYS[2], page[i], page[i + 1])
+      redis.call('HDEL', KEYS[1], page[i])
     end
-    if redis.call('EXISTS', KEYS[2]) == 1 then
-      redis.call('HSET', KEYS[1], ARGV[2], '.')
+    if redis.call('EXISTS', KEYS[1]) == 1 then
       return 1
     end
   end
 end
-local owner = redis.call('HGET', KEYS[4], 'owner')
+local owner = redis.call('HGET', KEYS[3], 'owner')
 if not owner or owner == '?' then
-  redis.call('HSET', KEYS[4], 'owner', ARGV[4])
+  redis.call('HSET', KEYS[3], 'owner', ARGV[4])
 end
-redis.call('HSET', KEYS[5], ARGV[2], '')
+redis.call('HDEL', KEYS[3], 'known')
+redis.call('HSET', KEYS[4], ARGV[2], '')
 field = ARGV[3] .. ' 1'
-redis.call('HSET', KEYS[1], ARGV[2], field)
-redis.call('SET', KEYS[2], '')
+redis.call('HSET', KEYS[1], '', field)
+for i = 1, #KEYS do
+  redis.call('PERSIST', KEYS[i])
+end
 return field

@@ -8,10 +8,10 @@
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
 -- ARGV[4] high-water mark: pending bytes that may not be passed
--- ARGV[5] visitors of the events, each in four lines: its door, where it is expected at home, else the profile of the
---         room that it is expected at; that room, or empty where it is expected at home, or there `+<seconds of a day>`:
---         it is noted that it was seen; ids of its bucket; the identity, `s:<session>` or `c:<customer>`
+-- ARGV[5] visitors of the events, each in three lines: its door; where it is expected at a room, the room and its profile,
+--         else two empty lines
 -- ARGV[6] their JSONEachRow lines, one for each, ended by a newline
+-- ARGV[7] seconds for which a guest stays after its last write; 0: for ever
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the events that were not appended, because their visitor is
 -- elsewhere (`@<field>`, see visits.lua) or the room was merged away (its heir's id, `!` before it while the merge is
@@ -21,7 +21,8 @@
 
 -- @include lane
 -- @include append
--- @include note-seen
+-- @include retain
+-- @include known
 -- @include without
 
 local pending = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0)
@@ -30,39 +31,35 @@ if pending + #ARGV[6] > tonumber(ARGV[4]) then
 end
 
 -- A text that is made of others is hashed by Lua: so the lines of all events stay one.
-local text, type = ARGV[5], type
+local text = ARGV[5]
 -- @include lines
 
--- Where a visitor is instead, or nil. An unknown one becomes known. `fields`: of its door, where they were asked for.
-local function elsewhere_of(place, room, fields, ids, identity)
-  local field, day_s = redis.call('HGET', ids, identity), sub(room, 1, 1) == '+' and sub(room, 2)
-  if room == '' or day_s then
-    if field and field ~= '.' then
-      return '@' .. field
-    elseif day_s then
-      note_seen(place, ids, identity, field, day_s, time[1])
-    elseif not field and fields == 0 then
-      redis.call('HSET', ids, identity, '.')
+-- Where a visitor is instead, or nil. An unknown one becomes known.
+local function elsewhere_of(door, room, profile)
+  local field = redis.call('HGET', door, '')
+  if room ~= '' then
+    if sub(field or '', 1, #room + 1) ~= room .. ' ' then
+      return '@' .. (field or '')
     end
-  elseif not field or sub(field, 1, #room + 1) ~= room .. ' ' then
-    return '@' .. (field or '')
-  else
-    local facts = redis.call('HMGET', place, 'heir', 'owner')
+    local facts = redis.call('HMGET', profile, 'heir', 'owner')
     return facts[1] or not facts[2] and '@'
+  elseif field then
+    return '@' .. field
+  end
+  local own = key_of(door, 'p')
+  if not is_known(door, own) then
+    redis.call('HSET', own, 'known', '1')
+  end
+  if find(door, '}:v:s', 1, true) then
+    retain(door, tonumber(ARGV[7]))
   end
 end
 
 local answers, n, i, elsewhere = {}, 0, 0, {}
 while at <= #text do
   i = i + 1
-  local place, room, other = line(), line(), nil
-  local fields = room == '' and redis.pcall('HLEN', place)
-  if type(fields) == 'number' and fields > 0 then
-    -- One whose door has fields is at home, since a marker is no hash: nobody asks who it is.
-    at = find(text, '\n', find(text, '\n', at, true) + 1, true) + 1
-  else
-    other = elsewhere_of(place, room, fields, line(), line())
-  end
+  local door, room, profile = line(), line(), line()
+  local other = elsewhere_of(door, room, profile)
   if other then
     answers[n + 1], answers[n + 2] = i, other
     n = n + 2

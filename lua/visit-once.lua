@@ -1,17 +1,16 @@
 -- Counts one visit under an operation's id, and logs it, or resets: the same id again answers as the first time and does
 -- nothing.
 --
--- KEYS[1] door or room that has the counts (hash; the marker of a door that was left is a string)
+-- KEYS[1] door or room that has the counts; a door that was left has the empty field
 -- KEYS[2] profile of the room, or of the door
 -- KEYS[3] record of this operation at this place (see fence.lua)
--- KEYS[4] of a reset at a door: ids of its bucket
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] product handle
 -- ARGV[3] seconds for which the operation is remembered
 -- ARGV[4] products that a profile may count
 -- ARGV[5] 1 where it is at a room, 0 at a door
--- ARGV[6] 1 for a visit, 0 for a reset   ARGV[7] of a reset at a door: its identity
+-- ARGV[6] 1 for a visit, 0 for a reset   ARGV[7] seconds for which a guest stays after its last write; 0: for ever
 -- ARGV[8..11] where visits are logged: stream; its state; its high-water mark; the visit's line (see visits.lua)
 --
 -- Returns the count after this (integer; in a list with 1 behind it where it was not logged because of the mark,
@@ -22,6 +21,7 @@
 
 -- @include deadline
 -- @include log-visits
+-- @include retain
 
 local count = redis.call('GET', KEYS[3])
 if count then
@@ -31,21 +31,28 @@ local facts = redis.call('HMGET', KEYS[2], 'heir', 'owner')
 if facts[1] or ARGV[5] == '1' and not facts[2] then
   return facts[1] or '@'
 end
-if redis.call('TYPE', KEYS[1]).ok == 'string' then
+if redis.call('HEXISTS', KEYS[1], '') == 1 then
   return '@'
 end
+local guest = ARGV[5] == '0' and string.find(KEYS[1], '}:v:s', 1, true)
 if ARGV[6] == '0' then
-  if redis.call('HDEL', KEYS[1], ARGV[2]) == 1 and KEYS[4] and redis.call('EXISTS', KEYS[1]) == 0 then
+  if redis.call('HDEL', KEYS[1], ARGV[2]) == 1 and ARGV[5] == '0' and redis.call('EXISTS', KEYS[1]) == 0 then
     -- Its last count is gone, and it stays known.
-    redis.call('HSET', KEYS[4], ARGV[7], '.')
+    redis.call('HSET', KEYS[2], 'known', '1')
+  end
+  if guest then
+    retain(KEYS[1], tonumber(ARGV[7]))
   end
   redis.call('SET', KEYS[3], 0, 'EX', ARGV[3])
   return 0
 end
 count = redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
-if count == 1 and redis.call('HLEN', KEYS[1]) - redis.call('HEXISTS', KEYS[1], '') > tonumber(ARGV[4]) then
+if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   redis.call('HDEL', KEYS[1], ARGV[2])
   return -6
+end
+if guest then
+  retain(KEYS[1], tonumber(ARGV[7]))
 end
 redis.call('SET', KEYS[3], count, 'EX', ARGV[3])
 local missed = ARGV[8] and log_visits(ARGV[8], ARGV[9], ARGV[10], ARGV[11], 1)

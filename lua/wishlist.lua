@@ -8,8 +8,7 @@
 -- KEYS[1]  lane   KEYS[2..4]  events and events:state of the shard, operations without a reply; left out on a cluster
 -- KEYS[5...]  the keys of each operation, in order (on a cluster from KEYS[2] on):
 --            a r c  profile, items (c on one server: share key of the drawn code), then on a cluster the outbox, then
---                   the record of one that has it (see fence.lua), then, where an identity is named, ids of its
---                   bucket, and its door where it is noted that it was seen
+--                   the record of one that has it (see fence.lua), then, where an identity is named, its door
 --            s      profile, outbox
 --
 -- ARGV[1]  sequence number of the batch in its lane
@@ -23,8 +22,7 @@
 -- ARGV[9]  each a r c in words, a line each: who does what; asked for again it has the same words
 -- ARGV[10] the operations, in lines. The first one: the kind, one letter. A r c have the identity with it,
 --          `s:<session>` or `c:<customer>`, or nothing where its door was asked before; after an identity comes the room
---          that it is expected at, or empty where it is expected at home, or (a c) there `+<seconds of a day>`: it is
---          noted that it was seen. As capitals they do not wait for the same operation in another request. Then for a r c
+--          that it is expected at, or empty where it is expected at home. As capitals they do not wait for the same operation in another request. Then for a r c
 --          seconds for which its record is kept, or empty where it has none, and:
 --            a  add or update an item: its field, `<item id> <added at>`
 --            r  remove items: number of items; for each its field, the event's line, and fields of the item that make its
@@ -33,7 +31,8 @@
 --            s  an event of an outbox is in the stream, and its sender has the reply: id of the event
 --            k  senders have their replies (on one server): number of operations, and each in words
 -- ARGV[11] the events of a and c, a line each; that of c has the drawn code
--- ARGV[12...]  for each a `<updated at>\n<content>`
+-- ARGV[12] seconds for which a guest stays after its last write; 0: for ever
+-- ARGV[13...]  for each a `<updated at>\n<content>`
 --
 -- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`; its first line stays when it is added again. The
 -- outbox holds event id -> `<milliseconds of this server's clock>\n<operation in words>\n<line>`, and operations without
@@ -62,7 +61,8 @@ local MAX_PENDING = 64
 
 -- @include lane
 -- @include append
--- @include note-seen
+-- @include retain
+-- @include known
 -- A number is spelled each time that it is given to a command, with all the digits that a fraction might have.
 local stamp = string.format('%.0f', now)
 
@@ -166,7 +166,7 @@ local function id_of(line)
 end
 
 local NONE, NEVER, PATIENCE_MS = {}, math.huge, tonumber(ARGV[8])
-local answers, n, i, o, arg, line_to = {}, 0, 0, 0, 11, 0
+local answers, n, i, o, arg, line_to = {}, 0, 0, 0, 12, 0
 for first in next_line do
   i = i + 1
   local kind, name, answer = sub(first, 1, 1), sub(first, 2), nil
@@ -212,20 +212,15 @@ for first in next_line do
       end
     end
 
-    local ids, door = KEYS[k + 1], KEYS[k + 2]
-    local is_unknown, facts, at, day_s = false, nil, nil, nil
+    local facts, door = nil, nil
     if name ~= '' then
       k = k + 1
-      if sub(room, 1, 1) == '+' then
-        k = k + 1
-        day_s, room = sub(room, 2), ''
-      end
-      at = redis.call('HGET', ids, name)
+      door = KEYS[k]
+      local field = redis.call('HGET', door, '')
       if room == '' then
-        is_unknown = not at
-        answer = at and at ~= '.' and '@' .. at
-      elseif string.sub(at or '', 1, #room + 1) ~= room .. ' ' then
-        answer = '@' .. (at or '')
+        answer = field and '@' .. field
+      elseif string.sub(field or '', 1, #room + 1) ~= room .. ' ' then
+        answer = '@' .. (field or '')
       end
     end
     -- An identity at home has no heir.
@@ -321,16 +316,19 @@ for first in next_line do
         if bytes then
           redis.call('HSET', profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
         end
-        if day_s then
-          note_seen(door, ids, name, at, day_s, time[1])
-        elseif is_unknown and kind ~= 'r' then
-          redis.call('HSET', ids, name, '.')
-        end
         for e = 1, #events do
           if space then
             lines[#lines + 1] = events[e]
           else
             redis.call('HSET', outbox, id_of(events[e]), stamp .. '\n' .. words .. '\n' .. events[e])
+          end
+        end
+        if door and room == '' then
+          if kind ~= 'r' and not is_known(door, profile) then
+            redis.call('HSET', profile, 'known', '1')
+          end
+          if find(door, '}:v:s', 1, true) then
+            retain(door, tonumber(ARGV[12]))
           end
         end
         if not space then

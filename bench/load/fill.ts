@@ -111,41 +111,6 @@ export async function fillEvents(
   });
 }
 
-export interface StoredGuest extends Visit {
-  /** Day on which it was last seen, counted from 1970. */
-  readonly day: number;
-}
-
-// As lua/visits.lua leaves the door of a guest with one visit.
-const PUT_GUESTS = `
-for i = 1, #ARGV, 3 do
-  redis.call('HSET', ARGV[i], ARGV[i + 1], 1, '', ARGV[i + 2])
-end
-`;
-const GUESTS_PER_CALL = 500;
-const CALLS_AT_ONCE = 4;
-
-/** Writes guests with the day on which each was last seen; over HTTP that would be today. One server, no cluster. */
-export async function fillGuests(redisUrl: string, guests: Iterable<StoredGuest>): Promise<void> {
-  await withStore(redisUrl, async (store) => {
-    const { keys, deployment, client } = store;
-    const profileIds = createProfileIds(deployment.salt, deployment.buckets);
-    const pages = function* () {
-      let page: (string | number)[] = [];
-      for (const { sessionId, productHandle, day } of guests) {
-        page.push(keys.door(profileIds.of(identityName('s', sessionId))), productHandle, day);
-        if (page.length < 3 * GUESTS_PER_CALL) continue;
-        yield page;
-        page = [];
-      }
-      if (page.length > 0) yield page;
-    };
-    await inParallel(pages(), CALLS_AT_ONCE, async (page) => {
-      await client.eval(PUT_GUESTS, 0, ...page);
-    });
-  });
-}
-
 async function withStore(redisUrl: string, use: (store: Store) => Promise<void>): Promise<void> {
   const { KEY_PREFIX, BUCKETS, EVENT_SHARDS } = readConfig({});
   const store = await Store.open({

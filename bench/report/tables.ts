@@ -226,8 +226,8 @@ function knee({ knee: found }: Results): string {
 
 function rights({ rights: found }: Results): string {
   if (!found) return '';
-  const { shop, sweep, webhooks, clickhouse, rate } = found;
-  const row = (title: string, figure: (one: Beside) => string): Row => [title, figure(shop), figure(sweep)];
+  const { shop, webhooks, clickhouse, rate } = found;
+  const row = (title: string, figure: (one: Beside) => string): Row => [title, figure(shop)];
   const ms = (value: number) => `${value.toFixed(1)} ms`;
   const periods = (['before', 'meanwhile'] as const).flatMap((when) => [
     row(`visits ${when}: p99; longest`, ({ [when]: { runs } }) => {
@@ -263,9 +263,8 @@ function rights({ rights: found }: Results): string {
   const head = [
     `beside ${count(rate)} visits/s`,
     `a shop of ${count(shop.visitors)} visitors erased, ${count(shop.signedIn)} signed in`,
-    `${count(sweep.guests)} guests swept, ${count(sweep.expired)} go`,
   ];
-  return `${table(head, rows, [1, 2])}\n\n${table(['rights', ''], also, [1])}`;
+  return `${table(head, rows, [1])}\n\n${table(['rights', ''], also, [1])}`;
 }
 
 function views({ views: found }: Results): string {

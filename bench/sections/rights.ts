@@ -1,18 +1,15 @@
-// Visitors' rights under load: the erasure of a whole shop and the sweep of expired guests, each beside visits at a modest
-// rate; the latency of compliance webhooks; an erasure from ClickHouse.
+// Visitors' rights under load: the erasure of a whole shop beside visits at a modest rate; the latency of compliance webhooks; an erasure from ClickHouse.
 
 import type { Bench } from '../bench.js';
 import { RATE } from './rights/beside.js';
 import { type ErasedRows, measureRows } from './rights/rows.js';
 import { type ErasedShop, measureShop } from './rights/shop.js';
-import { measureSweep, type Sweep } from './rights/sweep.js';
 import type { Webhooks } from './rights/webhooks.js';
 
 export interface Rights {
   /** Visits per second. */
   readonly rate: number;
   readonly shop: ErasedShop;
-  readonly sweep: Sweep;
   readonly webhooks: Webhooks;
   readonly clickhouse: ErasedRows;
 }
@@ -23,7 +20,6 @@ export async function measureRights(bench: Bench): Promise<Rights> {
     rate: RATE,
     shop,
     webhooks,
-    sweep: await measureSweep(bench),
     clickhouse: await measureRows(bench),
   };
 }

@@ -39,8 +39,6 @@ export interface TargetSpec {
   readonly replicas?: number;
   /** wishmeter: without the log of visits (VISIT_LOG). */
   readonly isUnlogged?: boolean;
-  /** wishmeter: with the sweep of guests that is due a minute after a start; else it was done lately. */
-  readonly sweeps?: boolean;
   /** wishmeter: the tree that is run, where it is not this one. */
   readonly root?: URL;
   /** wishmeter: arguments of Node itself, for `serve`. */

@@ -6,13 +6,10 @@ import type { Redis } from 'ioredis';
 import { type Command, nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import type { EmbeddedRedis } from '../../src/embedded/redis.js';
-import { createKeys } from '../../src/redis/keys.js';
 import { KEY } from '../traffic/requests.js';
 import { freePort } from './ports.js';
 import { connectTo, startReplica } from './redis.js';
 import { pidsOf, type Target, type TargetSpec, type Worker } from './target.js';
-
-const DAY_S = 86_400;
 
 /** This tree: dist/bench/servers/ -> the project's root. */
 export const ROOT = new URL('../../../', import.meta.url);
@@ -33,7 +30,6 @@ export async function startWishmeter(
     flushes = false,
     replicas = 0,
     isUnlogged = false,
-    sweeps = false,
     root = ROOT,
     nodeArgs = [],
   }: TargetSpec,
@@ -75,7 +71,6 @@ export async function startWishmeter(
       for (const client of clients) client.disconnect();
     };
     running.push({ stop: disconnect });
-    if (!sweeps) await putOffSweep(clients);
     const [client] = clients as [Redis, ...Redis[]];
     return {
       port: serving[0]?.ready.port ?? 0,
@@ -93,16 +88,6 @@ export async function startWishmeter(
     await stop();
     throw error;
   }
-}
-
-/**
- * A sweep works for a tenth of 20 s where there are 100,000 guests, twice a day: in the slices of its own case, and of all
- * that are measured while it lasts, it would be far more than its share.
- */
-async function putOffSweep(masters: readonly Redis[]): Promise<void> {
-  const put = masters.map((master) => master.set(createKeys('wm').sweep, 'the benchmark', 'EX', DAY_S));
-  // Of a cluster, the one that has the key's slot takes it.
-  await Promise.any(put);
 }
 
 /** Settings of every wishmeter process of the benchmark. Settings in the caller's environment are not passed on. */

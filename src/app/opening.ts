@@ -32,7 +32,7 @@ export function openStore(
   name: string,
   log: Logger,
   more: Pick<StoreOptions, 'timeoutMs'> &
-    Partial<Pick<StoreOptions, 'urls' | 'confirm' | 'onCall' | 'onReplicated' | 'onError'>>,
+    Partial<Pick<StoreOptions, 'urls' | 'guestsS' | 'confirm' | 'onCall' | 'onReplicated' | 'onError'>>,
 ): Promise<Store> {
   return Store.open({
     urls: config.REDIS_URL,

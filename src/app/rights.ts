@@ -44,7 +44,7 @@ export function openRights(
       onError: () => {},
     });
     onClose(() => store.close());
-    const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, undefined));
+    const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
     onClose(() => visits.close());
     const appends = store.batcher(appendFormat(store.keys, config.STREAM_HIGH_WATER));
     onClose(() => appends.close());

@@ -37,8 +37,6 @@ import { Compliance } from '../identity/compliance.js';
 import { ComplianceWorker } from '../identity/compliance-worker.js';
 import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
-import { GuestRetention } from '../identity/retention.js';
-import { Seen } from '../identity/seen.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { inWords } from '../redis/failures.js';
 import { VISIT_STREAMS } from '../redis/keys.js';
@@ -113,6 +111,7 @@ export function serve(
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const store = await openStore(config, 'wishmeter serve', log, {
       timeoutMs: config.REDIS_TIMEOUT_MS,
+      guestsS: config.GUEST_RETENTION_DAYS * 86_400,
       onCall: metrics.called,
       onReplicated: metrics.replicated,
     });
@@ -146,7 +145,7 @@ export function serve(
             onNotLogged: metrics.visitsNotLogged,
           });
     const visits = store.batcher(
-      visitFormat(store.keys, config.MAX_PRODUCTS, visitLog, metrics.visitsCounted),
+      visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS, visitLog, metrics.visitsCounted),
       metrics.batchObserver('visits'),
     );
     onClose(() => visits.close());
@@ -159,7 +158,7 @@ export function serve(
     const recordings = store.isCluster
       ? undefined
       : store.batcher(
-          recordingFormat(store.keys, config.STREAM_HIGH_WATER, metrics.recorded),
+          recordingFormat(store.keys, config.STREAM_HIGH_WATER, store.guestsS, metrics.recorded),
           metrics.batchObserver('record'),
         );
     onClose(() => recordings?.close());
@@ -174,26 +173,12 @@ export function serve(
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store, undefined, timing.requestGraceMs);
-    const guestDays = config.GUEST_RETENTION_DAYS;
-    const seen = guestDays > 0 ? new Seen() : undefined;
-    const identity = openIdentity(
-      store,
-      visits,
-      recorder,
-      wishlists,
-      config.MAX_PRODUCTS,
-      visitLog,
-      {
-        visitsCounted: metrics.visitsCounted,
-        onMeetings: metrics.batchObserver('meet'),
-        erased: metrics.erased,
-      },
-      seen,
-    );
+    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS, visitLog, {
+      visitsCounted: metrics.visitsCounted,
+      erased: metrics.erased,
+    });
     const { atProfile, outbox, visitors, profiles } = identity;
     onClose(identity.audit.watch());
-    if (guestDays > 0)
-      onClose(new GuestRetention(store, identity.profileIds, outbox, { days: guestDays }).watch(log));
     const { items, shares, purchases, settings } = openWishlist(
       store,
       atProfile,

@@ -2,7 +2,6 @@
 // are in many slots, so on a cluster it takes two calls, one after the other (see Doors.record).
 
 import { ServiceError } from '../errors.js';
-import { expectedAt } from '../redis/at-profile.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
@@ -18,17 +17,15 @@ export interface Recording extends Batched<string | undefined> {
   /** The profile that the line names, and whether the visitor is expected at its room; else at home. */
   readonly profileId: string;
   readonly isRoom: boolean;
-  /** The identity whose door is checked, and its bucket. */
-  readonly name: string;
-  readonly bucket: string;
-  /** As of a Place. */
-  readonly dayS?: string | undefined;
+  /** Own profile of the identity whose door is checked. */
+  readonly own: string;
 }
 
-/** Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark. */
+/** @param guestsS see StoreOptions. Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark. */
 export function recordingFormat(
   keys: Keys,
   highWater: number,
+  guestsS: number,
   onRecorded?: OnRecorded,
 ): BatchFormat<Recording, string | undefined> {
   return {
@@ -44,14 +41,14 @@ export function recordingFormat(
       let visitors = '';
       let lines = '';
       for (const recording of recordings) {
-        const { profileId, isRoom } = recording;
-        const place = isRoom ? keys.profile(profileId) : keys.door(profileId);
-        visitors += `${place}\n${expectedAt(recording)}\n${keys.ids(recording.bucket)}\n${recording.name}\n`;
+        const { profileId, isRoom, own } = recording;
+        visitors += `${keys.door(own)}\n${isRoom ? `${profileId}\n${keys.profile(profileId)}` : '\n'}\n`;
         lines += recording.line;
       }
       call.arg(highWater);
       call.arg(visitors);
       call.arg(lines);
+      call.arg(guestsS);
     },
     decode(recordings, reply) {
       if (reply === LUA.FULL) return new Array(recordings.length).fill(new ServiceError('overloaded'));

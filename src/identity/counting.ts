@@ -11,9 +11,7 @@ import type { Store } from '../redis/store.js';
 import type { Entry, VisitAnswer, VisitBatch, VisitKind } from '../visits/visit-batch.js';
 import { type VisitLog, visitLine } from '../visits/visit-log.js';
 import type { Doors, Settled } from './doors.js';
-import type { Guests } from './guests.js';
 import type { Places, Subject } from './places.js';
-import type { Seen } from './seen.js';
 
 const VISIT_ONCE = loadScript<string | number | [count: number, notLogged: number]>('visit-once');
 
@@ -37,7 +35,6 @@ export class Counting {
   readonly #batch: VisitBatch;
   readonly #doors: Doors;
   readonly #places: Places;
-  readonly #guests: Guests;
   readonly #maxProducts: number;
   readonly #log: VisitLog | undefined;
   readonly #onCounted: ((visits: number) => void) | undefined;
@@ -47,14 +44,12 @@ export class Counting {
     batch: VisitBatch,
     doors: Doors,
     places: Places,
-    guests: Guests,
     { maxProducts, log, onCounted }: CountingOptions,
   ) {
     this.#store = store;
     this.#batch = batch;
     this.#doors = doors;
     this.#places = places;
-    this.#guests = guests;
     this.#maxProducts = maxProducts;
     this.#log = log;
     this.#onCounted = onCounted;
@@ -64,10 +59,7 @@ export class Counting {
   count(kind: VisitKind, name: string, handle: string, device: string | null, asker: Asker): void {
     const own = this.#doors.ownProfile(name);
     const room = this.#doors.checksDoors ? this.#doors.remembered(name) : undefined;
-    const counting = new CountingAt(this, kind, name, handle, device, asker, own, room);
-    if (room === undefined && isVisit(kind) && this.#guests.isUnmet(name, own))
-      counting.meet(this.#guests.seen as Seen);
-    this.#batch.add(counting);
+    this.#batch.add(new CountingAt(this, kind, name, handle, device, asker, own, room));
   }
 
   /**
@@ -92,12 +84,12 @@ export class Counting {
 
   /** Asks on for a count that is not where it was looked for. @param answer of that place */
   async countElsewhere(
-    { kind, handle, device, name, asker, profileId, isRoom }: CountingAt,
+    { kind, handle, device, name, asker, profileId, isRoom, own }: CountingAt,
     answer: string,
   ): Promise<void> {
     try {
       const ask = (place: Place) => this.#submit(kind, handle, device, place);
-      const place = { profileId, isRoom, checked: name, bucket: bucketOf(this.#doors.ownProfile(name)) };
+      const place = { profileId, isRoom, checked: name, own };
       const settled = (await this.#places.follow(name, place, answer, ask, settle)) as Settled;
       asker.counted(settled.profileId, settled.count);
     } catch (error) {
@@ -116,14 +108,13 @@ export class Counting {
     device: string | null,
     operation: Operation,
   ): Promise<Settled | undefined> {
-    if (subject.room === undefined) await this.#guests.meet(subject.name);
     // The record and the count are at one place: the door is asked before, and not in the same step.
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const asked = await this.#places.askedSubject(subject);
       if (asked === undefined) return undefined;
       const done = await this.#places.ask(
         asked,
-        (place) => this.#once(kind, place, subject.name, handle, device, operation),
+        (place) => this.#once(kind, place, handle, device, operation),
         (place, answer) => (typeof answer === 'object' ? answer : settle(place, answer)),
       );
       if (done !== undefined) return done;
@@ -137,7 +128,6 @@ export class Counting {
   async #once(
     kind: 'visit' | 'reset',
     { profileId, isRoom }: Place,
-    name: string,
     handle: string,
     device: string | null,
     operation: Operation,
@@ -148,19 +138,11 @@ export class Counting {
     const counts = isRoom ? keys.room(profileId) : keys.door(profileId);
     const touched = [counts, keys.profile(profileId), keys.operation(profileId, operation.recordId())];
     const isVisit = kind === 'visit';
-    if (!isVisit && !isRoom) touched.push(keys.ids(bucketOf(profileId)));
     const line = visitLine(profileId, handle, device);
     const logged = (isVisit && this.#log?.args(line, this.#store.addressOf(bucketOf(profileId)))) || [];
-    const identity = isVisit || isRoom ? '' : name;
-    const args = [
-      handle,
-      REMEMBERED_S,
-      this.#maxProducts,
-      isRoom ? 1 : 0,
-      isVisit ? 1 : 0,
-      identity,
-      ...logged,
-    ];
+    const { guestsS } = this.#store;
+    const flags = [isRoom ? 1 : 0, isVisit ? 1 : 0];
+    const args = [handle, REMEMBERED_S, this.#maxProducts, ...flags, guestsS, ...logged];
     const reply = await this.#store.change(VISIT_ONCE, touched, args);
     if (isVisit && typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
     if (Array.isArray(reply)) {
@@ -174,20 +156,17 @@ export class Counting {
   }
 
   #submit(kind: VisitKind, handle: string, device: string | null, place: Place): Promise<VisitAnswer> {
-    const { profileId, isRoom, checked: name, bucket } = place;
-    return this.#batch.run({ kind, isRoom, name, bucket, profileId, handle, device });
+    const { profileId, isRoom, checked: name, own } = place;
+    return this.#batch.run({ kind, isRoom, name, own, profileId, handle, device });
   }
 }
 
 /** A count that is asked for at one place; with its answer it is told, or asked for elsewhere. */
 class CountingAt implements Entry {
   deadline = 0;
-  dayS: string | undefined = undefined;
-  #seen: Seen | undefined = undefined;
   readonly profileId: string;
   readonly isRoom: boolean;
   readonly #counting: Counting;
-  readonly #own: string;
 
   /** @param own the identity's own profile @param room where it is thought to be, if not at home */
   constructor(
@@ -197,23 +176,12 @@ class CountingAt implements Entry {
     readonly handle: string,
     readonly device: string | null,
     readonly asker: Asker,
-    own: string,
+    readonly own: string,
     room: string | undefined,
   ) {
     this.#counting = counting;
     this.profileId = room ?? own;
     this.isRoom = room !== undefined;
-    this.#own = own;
-  }
-
-  get bucket(): string {
-    return bucketOf(this.#own);
-  }
-
-  /** Lets the script note, with a visit at a guest's door, that the guest is active today. */
-  meet(seen: Seen): void {
-    this.#seen = seen;
-    this.dayS = seen.dayS;
   }
 
   done(answer: VisitAnswer): void {
@@ -221,17 +189,12 @@ class CountingAt implements Entry {
       void this.#counting.countElsewhere(this, answer);
       return;
     }
-    this.#seen?.add(this.#own);
     this.asker.counted(this.profileId, this.kind === 'visit' ? 0 : (answer ?? 0));
   }
 
   failed(error: Error): void {
     this.asker.failed(error);
   }
-}
-
-function isVisit(kind: VisitKind): boolean {
-  return kind === 'visit' || kind === 'visitAndCount';
 }
 
 function settle({ profileId }: Place, answer: number | undefined): Settled {

@@ -1,7 +1,7 @@
 // Where identities are: the one place that says so, and what follows from it.
 //
 // Each identity has a door in the bucket of its own profile (computed from its name). A visitor who was never linked is
-// at home there: one HINCRBY counts a visit. One that was linked is away, in the room that its field in `ids` names.
+// at home there: one HINCRBY counts a visit. One that was linked is away, in the room that the door's one field names.
 // A room that was merged away has a tombstone that names the heir. There is nothing else to follow: no door leads to a
 // door, and a profile is merged only while it is not its owner's room.
 //
@@ -14,7 +14,7 @@ import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
 import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
-import { bucketOf, type Keys } from '../redis/keys.js';
+import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
@@ -88,15 +88,10 @@ export class Doors {
     else this.#rooms.set(name, room);
   }
 
-  /**
-   * What an identity's door says now.
-   * @param kind `resolve` makes an unknown one known
-   * @param dayS seconds of a day, where `resolve` notes that one who is at home was seen
-   */
-  async where(name: string, kind: 'peek' | 'resolve' = 'peek', dayS?: string): Promise<Door> {
+  /** What an identity's door says now. @param kind `resolve` makes an unknown one known */
+  async where(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Door> {
     const profileId = this.ownProfile(name);
-    const bucket = bucketOf(profileId);
-    const asked = { kind, isRoom: false, name, bucket, profileId, handle: '', device: null, dayS };
+    const asked = { kind, isRoom: false, name, own: profileId, profileId, handle: '', device: null };
     const field = (await this.#batch.run(asked)) as string;
     const door = doorOf(field);
     if (door.room !== undefined) this.#rooms.set(name, door.room);
@@ -107,9 +102,13 @@ export class Doors {
   async look(name: string): Promise<Door> {
     const { keys } = this.#store;
     const own = this.ownProfile(name);
-    const field = await this.#store.call((client) => client.hget(keys.ids(bucketOf(own)), name));
+    const field = await this.#store.call((client) => client.hget(keys.door(own), ''));
     if (field !== null) return doorOf(field);
-    return doorOf((await this.#store.call((client) => client.exists(keys.door(own)))) === 1 ? '.' : '');
+    if ((await this.#store.call((client) => client.exists(keys.door(own)))) === 1) return doorOf('.');
+    const facts = await this.#store.call((client) => client.hgetall(keys.profile(own)));
+    const isHome =
+      Object.keys(facts).length > 0 && facts['owner'] === undefined && facts['heir'] === undefined;
+    return doorOf(isHome ? '.' : '');
   }
 
   /** The profile that an identity has, or would get. */
@@ -162,13 +161,7 @@ export class Doors {
     const { keys } = this.#store;
     const own = this.ownProfile(name);
     const fresh = freshLike(own);
-    const touched = [
-      keys.ids(bucketOf(own)),
-      keys.door(own),
-      keys.profile(own),
-      keys.profile(fresh),
-      keys.merged(fresh),
-    ];
+    const touched = [keys.door(own), keys.profile(own), keys.profile(fresh), keys.merged(fresh)];
     this.#rooms.delete(name);
     return (await this.#store.change(FREE, touched, [name, door.field, own, fresh])) === 1;
   }
@@ -209,8 +202,8 @@ export class Doors {
     // A door that was taken away and made anew does not count from the same number.
     const before = door.room === undefined ? Math.random() * FIRST_MOVES : moveOf(door);
     const move = Math.floor(before) + 1;
-    const args = [name, door.field, `${room} ${move}`];
-    return (await this.#store.change(POINT, [keys.ids(bucketOf(own)), keys.door(own)], args)) === 1;
+    const args = [door.field, `${room} ${move}`];
+    return (await this.#store.change(POINT, [keys.door(own), keys.profile(own)], args)) === 1;
   }
 
   /** An identity leaves home, for the room of its own profile, which is the owner's. @returns what its door says now */
@@ -218,11 +211,12 @@ export class Doors {
     const { keys } = this.#store;
     const own = this.ownProfile(name);
     const touched = [
-      keys.ids(bucketOf(own)),
       keys.door(own),
       keys.room(own),
       keys.profile(own),
       keys.merged(own),
+      keys.items(own),
+      keys.outbox(own),
     ];
     for (;;) {
       const reply = await this.#store.change(MOVE_OUT, touched, [name, own, owner, MOVED_AT_ONCE]);
@@ -231,7 +225,7 @@ export class Doors {
   }
 }
 
-/** @param field of an identity in `ids`, as lua/visits.lua answers it */
+/** @param field of a door, as lua/visits.lua answers it */
 export function doorOf(field: string): Door {
   const space = field.indexOf(' ');
   return { field, room: space < 0 ? undefined : field.slice(0, space) };

@@ -4,11 +4,8 @@
 import type { Recorder } from '../events/recorder.js';
 import type { Recording } from '../events/recording.js';
 import type { Place } from '../redis/at-profile.js';
-import { bucketOf } from '../redis/keys.js';
 import type { Doors } from './doors.js';
-import type { Guests } from './guests.js';
 import type { Ask, Places, Subject } from './places.js';
-import type { Seen } from './seen.js';
 
 /** An event that is to be recorded. It is told one of the two, once. */
 export interface Draft {
@@ -22,13 +19,11 @@ export interface Draft {
 export class Drafts {
   readonly #doors: Doors;
   readonly #places: Places;
-  readonly #guests: Guests;
   readonly #recorder: Recorder;
 
-  constructor(doors: Doors, places: Places, guests: Guests, recorder: Recorder) {
+  constructor(doors: Doors, places: Places, recorder: Recorder) {
     this.#doors = doors;
     this.#places = places;
-    this.#guests = guests;
     this.#recorder = recorder;
   }
 
@@ -54,18 +49,13 @@ export class Drafts {
     const room = this.#doors.remembered(name);
     const profileId = room ?? own;
     const shard = this.#recorder.shardOf(profileId);
-    const recording = new RecordingAt(this, name, draft, own, profileId, room !== undefined, shard);
-    if (room === undefined && this.#guests.isUnmet(name, own)) recording.meet(this.#guests.seen as Seen);
-    this.#recorder.add(recording);
+    this.#recorder.add(new RecordingAt(this, name, draft, own, profileId, room !== undefined, shard));
   }
 
   /** Asks on for an event that is not to be recorded where that was tried. @param answer of that place */
-  async recordElsewhere(
-    { name, draft, profileId, isRoom, bucket }: RecordingAt,
-    answer: string,
-  ): Promise<void> {
+  async recordElsewhere({ name, draft, profileId, isRoom, own }: RecordingAt, answer: string): Promise<void> {
     try {
-      const place = { profileId, isRoom, checked: name, bucket };
+      const place = { profileId, isRoom, checked: name, own };
       const ask = this.#recordsAt((other) => draft.encode(other));
       draft.recorded((await this.#places.follow(name, place, answer, ask, profileOf)) as string);
     } catch (error) {
@@ -81,37 +71,23 @@ export class Drafts {
 /** An event that is to be recorded at one place; with its answer it is told, or recorded elsewhere. */
 class RecordingAt implements Recording {
   deadline = 0;
-  dayS: string | undefined = undefined;
-  #seen: Seen | undefined = undefined;
   readonly type: string;
   readonly line: string;
   readonly #drafts: Drafts;
-  readonly #own: string;
 
   /** @param own the identity's own profile */
   constructor(
     drafts: Drafts,
     readonly name: string,
     readonly draft: Draft,
-    own: string,
+    readonly own: string,
     readonly profileId: string,
     readonly isRoom: boolean,
     readonly shard: number,
   ) {
     this.#drafts = drafts;
-    this.#own = own;
     this.type = draft.type;
     this.line = draft.encode(profileId);
-  }
-
-  get bucket(): string {
-    return bucketOf(this.#own);
-  }
-
-  /** Lets the script note that the identity, which is expected at home, was seen. */
-  meet(seen: Seen): void {
-    this.#seen = seen;
-    this.dayS = seen.dayS;
   }
 
   done(answer: string | undefined): void {
@@ -119,7 +95,6 @@ class RecordingAt implements Recording {
       void this.#drafts.recordElsewhere(this, answer);
       return;
     }
-    this.#seen?.add(this.#own);
     this.draft.recorded(this.profileId);
   }
 

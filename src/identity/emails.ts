@@ -9,7 +9,7 @@ import { createHmac } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
 import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
-import { bucketOf, type Keys } from '../redis/keys.js';
+import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { ProfileIds } from './profile-id.js';
@@ -57,13 +57,8 @@ export class Emails {
     const digest = this.digest(normal);
     const { keys } = this.#store;
     const makerOf = (id: string) => names.find((name) => this.#profileIds.of(name) === id) ?? '';
-    const keysOf = (of: Keys, id: string) => [
-      of.profile(id),
-      of.merged(id),
-      of.ids(bucketOf(id)),
-      of.door(id),
-    ];
-    const args = [`@${digest}`, makerOf(profileId)];
+    const keysOf = (of: Keys, id: string) => [of.profile(id), of.merged(id), of.door(id)];
+    const args = [`@${digest}`, makerOf(profileId), this.#store.guestsS];
     const { profileId: at, reply } = await this.#atProfile.run('change', profileId, NOTE, keysOf, args);
     if (reply === 0) return;
     const maker = makerOf(at);
@@ -105,11 +100,22 @@ export class Emails {
       .sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   }
 
-  /** `find` without index entries that an erasure left behind: another visitor may have the profile now. */
+  /**
+   * `find` without index entries of guests who ended, or that an erasure left behind: these are removed. Another visitor may
+   * have the profile now.
+   */
   async findGiven(digest: string): Promise<Indexed[]> {
     const given: Indexed[] = [];
-    for (const one of await this.find(digest))
-      if (await this.isGivenFor(digest, one.profileId)) given.push(one);
+    for (const one of await this.find(digest)) {
+      const { profileId, maker } = one;
+      if (await this.isGivenFor(digest, profileId)) given.push(one);
+      else {
+        await this.forget(digest, [profileId]);
+        // The visitor who came back may have given it just now.
+        if (await this.#isNoted(digest, profileId))
+          await this.#store.change(PUT, [this.#store.keys.email(digest)], ['put', profileId, maker]);
+      }
+    }
     return given;
   }
 

@@ -181,7 +181,6 @@ export class Eraser {
     await this.#steps.queueRows([own, name]);
     await this.#steps.eraseRequests(own);
     const touched = [
-      keys.ids(bucketOf(own)),
       keys.door(own),
       keys.profile(own),
       keys.merged(own),
@@ -191,7 +190,7 @@ export class Eraser {
       keys.requests(own),
       ...keys.journal(own),
     ];
-    const reply = await this.#store.change(HOME, touched, [name, by]);
+    const reply = await this.#store.change(HOME, touched, [by]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply as [number, string];
     if (code !== '') await this.#steps.eraseCode(code);
@@ -286,7 +285,6 @@ export class Eraser {
 
   async #eraseScope({ profiles, names, codes, digests }: Scope, root: string): Promise<void> {
     const { keys } = this.#store;
-    const makers = new Map([...names].map((name) => [this.#doors.ownProfile(name), name]));
     for (const profileId of profiles) {
       await this.#steps.eraseRequests(profileId);
       const received = [...profiles].map((from) => keys.received(profileId, from));
@@ -309,23 +307,21 @@ export class Eraser {
     await this.#steps.queueRows([...profiles]);
     for (const digest of digests) await this.#emails.forget(digest, [...profiles]);
     for (const profileId of [...profiles].filter((one) => one !== root))
-      await this.#eraseProfile(profileId, makers.get(profileId) ?? '', profiles);
-    await this.#eraseProfile(root, makers.get(root) ?? '', profiles);
+      await this.#eraseProfile(profileId, profiles);
+    await this.#eraseProfile(root, profiles);
   }
 
-  async #eraseProfile(profileId: string, maker: string, profiles: ReadonlySet<string>): Promise<void> {
+  async #eraseProfile(profileId: string, profiles: ReadonlySet<string>): Promise<void> {
     const { keys } = this.#store;
-    const bucket = bucketOf(profileId);
     const touched = [
       keys.profile(profileId),
-      keys.merges(bucket),
-      keys.ids(bucket),
+      keys.merges(bucketOf(profileId)),
       keys.door(profileId),
       keys.merged(profileId),
       keys.requests(profileId),
       ...keys.journal(profileId),
     ];
-    await this.#store.change(ROOM, touched, [profileId, maker, ...profiles]);
+    await this.#store.change(ROOM, touched, [profileId, ...profiles]);
   }
 
   /** Queues the rows that name an identity, if it leads to what is erased, and unlinks it. */

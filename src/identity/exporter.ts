@@ -117,8 +117,6 @@ export class Exporter {
     if (code !== undefined) codes.unshift(code);
     const idsOf = (prefix: string) =>
       names.filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
-    // The field with the empty name is the day on which a guest was seen.
-    counts.delete('');
     return {
       profileId,
       identities: { customerIds: idsOf('c:'), sessionIds: idsOf('s:') },
@@ -173,10 +171,9 @@ export class Exporter {
     );
   }
 
-  /** A hash, read in pages: it may be large. Empty where the key is a door's marker. */
+  /** A hash, read in pages: it may be large. */
   async #hash(key: string): Promise<Map<string, string>> {
     const found = new Map<string, string>();
-    if ((await this.#store.call((client) => client.type(key))) !== 'hash') return found;
     let cursor = '0';
     do {
       const from = cursor;

@@ -81,7 +81,7 @@ export class Linker {
   async #placeOf(name: string, { room }: Door): Promise<Place> {
     const present = room === undefined ? undefined : await this.#atProfile.presentOf(room);
     if (present !== undefined) return placeOf(present);
-    return { profileId: this.#doors.ownProfile(name), isRoom: false, checked: '', bucket: '' };
+    return { profileId: this.#doors.ownProfile(name), isRoom: false, checked: '', own: '' };
   }
 
   /** Whether a session's profile belongs to a customer. Changes nothing. */

@@ -13,16 +13,13 @@ import { Doors } from './doors.js';
 import { Drafts } from './drafts.js';
 import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
-import { Guests } from './guests.js';
 import { Linker } from './link.js';
-import { meetFormat } from './meet-batch.js';
 import { Merger } from './merge.js';
 import { MergeAudit } from './merge-audit.js';
 import { NamedVisitors } from './named-visitor.js';
 import { Places } from './places.js';
 import { createProfileIds, type ProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
-import type { Seen } from './seen.js';
 import { ShopEraser } from './shop-eraser.js';
 import { Visitors } from './visitors.js';
 
@@ -46,15 +43,12 @@ export interface IdentityParts {
 export interface IdentityFigures {
   /** Visits that were counted one by one. */
   readonly visitsCounted?: (visits: number) => void;
-  /** Visitors were met in one call, of so many milliseconds. */
-  readonly onMeetings?: (visitors: number, ms: number) => void;
   /** A visitor was erased. */
   readonly erased?: () => void;
 }
 
 /**
  * @param maxProducts products that a profile may count @param log of visits, where there is one
- * @param seen where visitors are met, see Guests.meet
  */
 export function openIdentity(
   store: Store,
@@ -63,8 +57,7 @@ export function openIdentity(
   wishlists: WishlistBatch,
   maxProducts: number,
   log?: VisitLog,
-  { visitsCounted, onMeetings, erased }: IdentityFigures = {},
-  seen?: Seen,
+  { visitsCounted, erased }: IdentityFigures = {},
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
@@ -73,15 +66,13 @@ export function openIdentity(
   const outbox = new Outbox(store, wishlists, atProfile, recorder);
   const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
   const doors = new Doors(store, batch, profileIds, atProfile);
-  const meetings = store.batcher(meetFormat(store.keys, store.isCluster), onMeetings);
-  const guests = new Guests(meetings, doors, seen);
-  const places = new Places(doors, atProfile, guests);
-  const counting = new Counting(store, batch, doors, places, guests, {
+  const places = new Places(doors, atProfile);
+  const counting = new Counting(store, batch, doors, places, {
     maxProducts,
     log,
     onCounted: visitsCounted,
   });
-  const drafts = new Drafts(doors, places, guests, recorder);
+  const drafts = new Drafts(doors, places, recorder);
   const emails = new Emails(store, atProfile, profileIds);
   const eraser: Eraser = new Eraser(store, doors, atProfile, emails, true, erased);
   const shopEraser = new ShopEraser(store, new Eraser(store, doors, atProfile, emails, false, erased));
@@ -96,16 +87,8 @@ export function openIdentity(
     eraser,
     shopEraser,
     audit: new MergeAudit(store, merger, linker, finishErasure),
-    profiles: new Profiles(atProfile, profileIds, emails),
-    visitors: new Visitors(
-      doors,
-      places,
-      guests,
-      counting,
-      drafts,
-      linker,
-      new ProductLimit(store, maxProducts),
-    ),
+    profiles: new Profiles(atProfile, profileIds, emails, store.guestsS),
+    visitors: new Visitors(doors, places, counting, drafts, linker, new ProductLimit(store, maxProducts)),
     profileIds,
   };
 }

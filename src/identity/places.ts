@@ -3,9 +3,7 @@
 
 import { ServiceError } from '../errors.js';
 import { type AtProfile, ERASED, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
-import { bucketOf } from '../redis/keys.js';
 import { type Door, type Doors, doorOf } from './doors.js';
-import type { Guests } from './guests.js';
 
 /**
  * Whose operation it is. Without a room: an identity's, wherever its door leads. With one: a linked customer's, at that
@@ -30,12 +28,10 @@ export interface Changed<Answer> {
 export class Places {
   readonly #doors: Doors;
   readonly #atProfile: AtProfile;
-  readonly #guests: Guests;
 
-  constructor(doors: Doors, atProfile: AtProfile, guests: Guests) {
+  constructor(doors: Doors, atProfile: AtProfile) {
     this.#doors = doors;
     this.#atProfile = atProfile;
-    this.#guests = guests;
   }
 
   /**
@@ -52,32 +48,10 @@ export class Places {
   ): Promise<Told | undefined> {
     const { name, room } = subject;
     if (room !== undefined) return this.ask(subject, make, tell);
-    if (!makesKnown) return this.#changeKnown(name, make, tell);
-    if (!this.#doors.checksDoors)
-      return this.#guests.resolve(name).then((door) => this.#changeAt(name, door, make, tell));
-    const own = this.#doors.ownProfile(name);
-    const { seen } = this.#guests;
-    if (seen === undefined || !this.#guests.isUnmet(name, own)) return this.ask(subject, make, tell);
-    const { dayS } = seen;
-    return this.ask(
-      subject,
-      (place) => make(place.isRoom ? place : { ...place, dayS }),
-      (place, answer) => {
-        if (!place.isRoom) seen.add(own);
-        return tell(place, answer);
-      },
-    );
-  }
-
-  /** An unknown identity stays so: then nothing may be noted of it. */
-  async #changeKnown<Answer, Told>(
-    name: string,
-    make: Ask<Answer>,
-    tell: Tell<Answer, Told>,
-  ): Promise<Told | undefined> {
-    await this.#guests.meet(name);
-    if (this.#doors.checksDoors) return this.ask({ name }, make, tell);
-    return this.#changeAt(name, await this.#doors.where(name), make, tell);
+    if (this.#doors.checksDoors) return this.ask(subject, make, tell);
+    return this.#doors
+      .where(name, makesKnown ? 'resolve' : 'peek')
+      .then((door) => this.#changeAt(name, door, make, tell));
   }
 
   /** On a cluster: at home a door is checked in the same step, a room only before it. */
@@ -163,12 +137,12 @@ export class Places {
   #placeOf(name: string, room: string | undefined): Place {
     if (room !== undefined) return this.#roomOf(room, this.#doors.checksDoors ? name : '');
     const profileId = this.#doors.ownProfile(name);
-    return { profileId, isRoom: false, checked: name, bucket: bucketOf(profileId) };
+    return { profileId, isRoom: false, checked: name, own: profileId };
   }
 
   #roomOf(room: string, checked: string): Place {
     if (checked === '') return placeOf(room);
-    return { profileId: room, isRoom: true, checked, bucket: bucketOf(this.#doors.ownProfile(checked)) };
+    return { profileId: room, isRoom: true, checked, own: this.#doors.ownProfile(checked) };
   }
 }
 

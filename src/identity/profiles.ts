@@ -5,7 +5,7 @@
 
 import { type Identity, namesIn } from '../identity-rules.js';
 import type { AtProfile } from '../redis/at-profile.js';
-import { bucketOf, type Keys } from '../redis/keys.js';
+import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Emails } from './emails.js';
 import type { ProfileIds } from './profile-id.js';
@@ -22,8 +22,11 @@ export class Profiles {
   readonly #atProfile: AtProfile;
   readonly #profileIds: ProfileIds;
   readonly #emails: Emails;
+  readonly #guestsS: number;
 
-  constructor(atProfile: AtProfile, profileIds: ProfileIds, emails: Emails) {
+  /** @param guestsS see StoreOptions */
+  constructor(atProfile: AtProfile, profileIds: ProfileIds, emails: Emails, guestsS: number) {
+    this.#guestsS = guestsS;
     this.#atProfile = atProfile;
     this.#profileIds = profileIds;
     this.#emails = emails;
@@ -48,8 +51,8 @@ export class Profiles {
     const now = new Date().toISOString();
     const names = namesIn(identity);
     const maker = names.find((name) => this.#profileIds.of(name) === profileId) ?? '';
-    const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.ids(bucketOf(id)), keys.door(id)];
-    await this.#atProfile.run('change', profileId, PROFILE, keysOf, [maker, now, ...facts]);
+    const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.door(id)];
+    await this.#atProfile.run('change', profileId, PROFILE, keysOf, [maker, now, this.#guestsS, ...facts]);
     if (identity.email !== null) await this.#emails.note(profileId, names, identity.email);
   }
 }

@@ -1,11 +1,11 @@
 // Erases every visitor of the shop, in steps that each take Redis less than a few milliseconds.
 //
-//   written down for streams and ClickHouse, as one erasure of all ──▶ identities, bucket by bucket, each as one visitor
-//   ──▶ what is left, by SCAN: guests at home, whom only their door knows ──▶ written down once more
+//   written down for streams and ClickHouse, as one erasure of all ──▶ by SCAN, each profile: a guest in one step, a room
+//   as one visitor ──▶ by SCAN, what is left: doors without a room, tombstones ──▶ written down once more
 //
 // It may be ended anywhere, and begins anew: what is gone takes no time any more. Visitors who come meanwhile may be
 // erased, too. The audit of merges may finish a visitor that it meets half erased; it writes that one down as well, which
-// changes nothing. (Buckets and SCAN take turns with other requests: AT_ONCE steps are under way at a time.)
+// changes nothing. (SCAN takes turns with other requests: AT_ONCE steps are under way at a time.)
 
 import type { Redis } from 'ioredis';
 import { EVERY_PROFILE } from '../identity-rules.js';
@@ -18,7 +18,7 @@ const GUEST = loadScript('erase-guest');
 const PUT = loadScript('put');
 /** Names or keys of one step: SCAN looks at ten times as many places of a table that has become empty. */
 const PAGE = 200;
-/** Visitors, or buckets that are looked at, under way at once. */
+/** Visitors under way at once. */
 const AT_ONCE = 16;
 /** Kinds of keys of one profile; src/redis/keys.ts spells them. */
 const OF_PROFILE = /^\{([0-9a-z]+)\}:(?:v|r|p|i|o|g|q|m|jv|ji|jo|jp|jg):([^:]+)$/;
@@ -44,8 +44,8 @@ export class ShopEraser {
    */
   async erase(onStep: OnStep = () => {}): Promise<string[]> {
     await this.#writeDown();
-    await this.#eraseKnown(onStep);
-    await this.#eraseLeft(onStep);
+    await this.#eraseFound(onStep, false);
+    await this.#eraseFound(onStep, true);
     await this.#writeDown();
     return [EVERY_PROFILE];
   }
@@ -54,26 +54,9 @@ export class ShopEraser {
     await this.#store.change(ERASURES, [this.#store.keys.erasures], [Date.now(), EVERY_PROFILE]);
   }
 
-  /** Identities that have a field in their bucket: customers, linked sessions, and guests without counts. */
-  async #eraseKnown(onStep: OnStep): Promise<void> {
-    const { keys, deployment } = this.#store;
-    let next = 0;
-    const work = async () => {
-      while (next < deployment.buckets) {
-        const bucket = (next++).toString(36);
-        await onStep();
-        for await (const names of this.#pagesOf(keys.ids(bucket)))
-          for (const name of names) {
-            await this.#eraser.erase(name);
-            await onStep();
-          }
-      }
-    };
-    await together(Array.from({ length: AT_ONCE }, work));
-  }
-
-  async #eraseLeft(onStep: OnStep): Promise<void> {
-    const [prefix = ''] = this.#store.keys.ids('').split('{');
+  /** @param isLeft whether visitors were erased before: also what leads to none */
+  async #eraseFound(onStep: OnStep, isLeft: boolean): Promise<void> {
+    const [prefix = ''] = this.#store.keys.mark('').split('{');
     for (const node of await this.#nodes()) {
       let cursor = '0';
       do {
@@ -86,12 +69,13 @@ export class ShopEraser {
         await this.#erasePage(
           found.map((key) => key.slice(prefix.length)),
           prefix,
+          isLeft,
         );
       } while (cursor !== '0');
     }
   }
 
-  async #erasePage(spelled: readonly string[], prefix: string): Promise<void> {
+  async #erasePage(spelled: readonly string[], prefix: string, isLeft: boolean): Promise<void> {
     const profiles = new Set<string>();
     const others: string[] = [];
     for (const key of spelled) {
@@ -100,7 +84,7 @@ export class ShopEraser {
       else if (OF_VISITORS.test(key)) others.push(prefix + key);
     }
     const steps = [
-      ...[...profiles].map((profileId) => () => this.#eraseProfile(profileId)),
+      ...[...profiles].map((profileId) => () => this.#eraseProfile(profileId, isLeft)),
       ...others.map((key) => () => this.#store.change(PUT, [key], [''])),
     ];
     let next = 0;
@@ -110,14 +94,14 @@ export class ShopEraser {
     await together(Array.from({ length: AT_ONCE }, work));
   }
 
-  async #eraseProfile(profileId: string): Promise<void> {
-    if (!(await this.#eraseGuest(profileId, false))) return;
-    // A room that no identity led to, or a tombstone.
+  async #eraseProfile(profileId: string, isLeft: boolean): Promise<void> {
+    if (!(await this.#eraseGuest(profileId, isLeft))) return;
+    // A room, or a tombstone that leads to one.
     if (!(await this.#eraser.eraseProfile(profileId, ''))) await this.#eraseGuest(profileId, true);
   }
 
   /** @returns whether it is a room or a tombstone, and still there */
-  async #eraseGuest(profileId: string, isAlone: boolean): Promise<boolean> {
+  async #eraseGuest(profileId: string, isLeft: boolean): Promise<boolean> {
     const { keys } = this.#store;
     const touched = [
       keys.profile(profileId),
@@ -129,20 +113,10 @@ export class ShopEraser {
       keys.requests(profileId),
       ...keys.journal(profileId),
     ];
-    const reply = await this.#store.change(GUEST, touched, [isAlone ? 1 : 0]);
+    const reply = await this.#store.change(GUEST, touched, [isLeft ? 1 : 0]);
     if (typeof reply !== 'string') return reply === 1;
     if (reply !== '') await this.#store.change(PUT, [keys.share(reply)], ['']);
     return false;
-  }
-
-  async *#pagesOf(key: string): AsyncGenerator<string[]> {
-    let cursor = '0';
-    do {
-      const from = cursor;
-      const [next, fields] = await this.#store.call((client) => client.hscan(key, from, 'COUNT', PAGE));
-      cursor = next;
-      yield fields.filter((_, i) => i % 2 === 0);
-    } while (cursor !== '0');
   }
 
   /** Every server that has keys. */

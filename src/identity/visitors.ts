@@ -15,7 +15,6 @@ import type { VisitKind } from '../visits/visit-batch.js';
 import type { Asker, Counting } from './counting.js';
 import type { Doors, Settled } from './doors.js';
 import type { Draft, Drafts } from './drafts.js';
-import type { Guests } from './guests.js';
 import type { Linked, Linker } from './link.js';
 import { LinkOrder, type Outcome } from './link-order.js';
 import { type Ask, asChanged, type Changed, type Places, type Subject } from './places.js';
@@ -35,7 +34,6 @@ export type Check = (places: readonly Place[]) => Promise<void>;
 export class Visitors {
   readonly #doors: Doors;
   readonly #places: Places;
-  readonly #guests: Guests;
   readonly #counting: Counting;
   readonly #drafts: Drafts;
   readonly #linker: Linker;
@@ -44,7 +42,6 @@ export class Visitors {
   constructor(
     doors: Doors,
     places: Places,
-    guests: Guests,
     counting: Counting,
     drafts: Drafts,
     linker: Linker,
@@ -52,7 +49,6 @@ export class Visitors {
   ) {
     this.#doors = doors;
     this.#places = places;
-    this.#guests = guests;
     this.#counting = counting;
     this.#drafts = drafts;
     this.#linker = linker;
@@ -248,7 +244,7 @@ export class Visitors {
   async #resolve(who: Identity, mayLink: boolean): Promise<Settled> {
     if (!mustLink(who, mayLink)) {
       const name = onlyName(who);
-      const { room } = await this.#guests.resolve(name);
+      const { room } = await this.#doors.where(name, 'resolve');
       return { profileId: room ?? this.#doors.ownProfile(name), count: 0, known: true };
     }
     const { profileId } = await this.#linker.link(...namesOf(who));

@@ -12,22 +12,14 @@ import type { Store } from './store.js';
 export interface Place {
   readonly profileId: string;
   readonly isRoom: boolean;
-  /** The identity whose door is checked in the same step, and its bucket; both empty where it was asked before. */
+  /** The identity whose door is checked in the same step, and its own profile; both empty where it was asked before. */
   readonly checked: string;
-  readonly bucket: string;
-  /** Seconds of a day, where the script is to note that the identity, which is at home, was seen. */
-  readonly dayS?: string | undefined;
-}
-
-/** What scripts that check a door are told of where they find its identity: the room; at home nothing, or `+` and `dayS`. */
-export function expectedAt(place: Pick<Place, 'isRoom' | 'profileId' | 'dayS'>): string {
-  if (place.isRoom) return place.profileId;
-  return place.dayS === undefined ? '' : `+${place.dayS}`;
+  readonly own: string;
 }
 
 /** A profile that was asked for before, or is known by itself. */
 export function placeOf(profileId: string): Place {
-  return { profileId, isRoom: true, checked: '', bucket: '' };
+  return { profileId, isRoom: true, checked: '', own: '' };
 }
 
 /** Steps from one place to the next; more than a few would be a circle in the data. */

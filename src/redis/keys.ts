@@ -19,16 +19,14 @@ export interface Keys extends StreamKeys {
   readonly meta: string;
   /** hash: app settings */
   readonly settings: string;
-  /** hash: `s:<session>` / `c:<customer>` -> where it is, for the identities of one bucket; see lua/visits.lua */
-  ids(bucket: string): string;
   /**
-   * hash: product handle -> count, while the identity whose own profile this is is at home, and for a guest, empty -> day on
-   * which it was seen; a string while it is away
+   * hash: product handle -> count, while the identity whose own profile this is is at home; while it is away only empty ->
+   * `<room> <move>`; see lua/visits.lua
    */
   door(profileId: string): string;
   /** hash: product handle -> count of a profile that was linked, wherever its identities came from */
   room(profileId: string): string;
-  /** hash: owner, e-mail, names, device, locale, timestamps; or `heir` and `nonce` once it was merged away */
+  /** hash: owner, e-mail, names, device, locale, timestamps, `known` of one who has nothing else; or `heir` and `nonce` once it was merged away */
   profile(profileId: string): string;
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
@@ -75,10 +73,6 @@ export interface Keys extends StreamKeys {
   email(digest: string): string;
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(tag: string): string;
-  /** string: who sweeps guests, or did so lately; see src/identity/retention.ts */
-  readonly sweep: string;
-  /** hash: guests of this bucket who are gone -> share code and digests whose keys are still to be removed */
-  leads(bucket: string): string;
   /** The streams of visits. On one server there is only number 0. */
   readonly visits: StreamKeys;
   /** hash, on one server: changes of wishlists whose senders do not have the reply yet, see lua/wishlist.lua */
@@ -115,7 +109,6 @@ export function createKeys(prefix: string): Keys {
   return {
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
-    ids: (bucket) => `${prefix}:{${bucket}}:ids`,
     profile: ofProfile('p'),
     door: ofProfile('v'),
     room: ofProfile('r'),
@@ -137,8 +130,6 @@ export function createKeys(prefix: string): Keys {
     complianceTaken: `${prefix}:{compliance}:taken`,
     complianceOwner: `${prefix}:{compliance}:owner`,
     email: (digest) => `${prefix}:{email:${digest}}`,
-    sweep: `${prefix}:sweep`,
-    leads: (bucket) => `${prefix}:{${bucket}}:leads`,
     mark: (tag) => `${prefix}:{${tag}}:mark`,
     events: (shard) => `${prefix}:{e${shard}}:events`,
     eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,

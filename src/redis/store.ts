@@ -20,6 +20,8 @@ export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
   readonly buckets: number;
   readonly eventShards: number;
+  /** Seconds for which a guest stays after its last write; 0, the default: for ever. */
+  readonly guestsS?: number;
   /** Replicas that must have a change before it is answered; 0 by default. */
   readonly replicas?: number;
   /** Told of the connection's errors, and of a DeploymentLostError. */
@@ -52,6 +54,8 @@ export class Store {
   readonly #sender: Sender;
   /** Milliseconds that a call may take. */
   readonly timeoutMs: number;
+  /** Seconds for which a guest stays after its last write; 0: for ever. */
+  readonly guestsS: number;
   readonly #onCall: ((script: string, ms: number) => void) | undefined;
 
   private constructor(client: RedisClient, keys: Keys, deployment: Deployment, options: StoreOptions) {
@@ -60,6 +64,7 @@ export class Store {
     this.deployment = deployment;
     this.isCluster = options.urls.length > 1;
     this.timeoutMs = options.timeoutMs;
+    this.guestsS = options.guestsS ?? 0;
     this.#onCall = options.onCall;
     const { timeoutMs, onError, onReplicated, verifyMs, replicas = 0 } = options;
     const { salt } = deployment;

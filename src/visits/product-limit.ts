@@ -26,7 +26,7 @@ export class ProductLimit {
     const products = new Set<string>();
     for (const key of counts)
       for (const product of await this.#read([], (client) => client.hkeys(key))) products.add(product);
-    // The field with the empty name is the day on which a guest was seen.
+    // Of a door whose identity was linked meanwhile.
     products.delete('');
     if (!products.has(handle) && products.size >= this.#maxProducts)
       throw new ServiceError('too_many_products');

@@ -2,6 +2,7 @@
 // for each node). An operation that is elsewhere says so in its answer; src/identity/places.ts then asks there.
 
 import { ServiceError } from '../errors.js';
+import { isCustomerName } from '../identity-rules.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
@@ -21,6 +22,8 @@ export interface Entry extends Batched<VisitAnswer> {
   readonly handle: string;
   /** The identity's own profile, or the one whose room it is. */
   readonly profileId: string;
+  /** At a room: own profile of the identity that is checked; not used else. */
+  readonly own: string;
   /** Whether it is at a room; never an operation on a door itself. */
   readonly isRoom: boolean;
   /**
@@ -28,20 +31,13 @@ export interface Entry extends Batched<VisitAnswer> {
    * was asked before.
    */
   readonly name: string;
-  /** Bucket of that identity. */
-  readonly bucket: string;
   /** Of a visit, as its visitor sent it: it is logged. */
   readonly device: string | null;
-  /**
-   * Seconds of a day, where the script notes that a guest was active today: of a visit at the guest's door, and of
-   * `resolve`.
-   */
-  readonly dayS?: string | undefined;
 }
 
 /**
- * The count, where one was asked for, and of a visit with `dayS`.
- * For `resolve` and `peek` the identity's field in `ids`, as in lua/visits.lua.
+ * The count, where one was asked for.
+ * For `resolve` and `peek` the identity's field, as in lua/visits.lua.
  * Another text says that nothing was done here, and where to ask: `@<field>`, or a profile's heir.
  */
 export type VisitAnswer = string | number | undefined;
@@ -56,15 +52,19 @@ const LETTERS: Record<Entry['kind'], string> = {
   resolve: 'r',
   peek: 'p',
 };
+/** Of a customer at home, who does not end as guests do. */
+const LETTERS_OF_CUSTOMERS: Record<Entry['kind'], string> = { ...LETTERS, visit: 'w', visitAndCount: 'x' };
 
 /**
  * @param maxProducts products that a profile may count; one more is `too_many_products`
+ * @param guestsS see StoreOptions
  * @param log undefined where visits are counted only
  * @param onCounted told how many visits of a batch were counted
  */
 export function visitFormat(
   keys: Keys,
   maxProducts: number,
+  guestsS: number,
   log?: VisitLog,
   onCounted?: (visits: number) => void,
 ): BatchFormat<Entry, VisitAnswer> {
@@ -82,26 +82,20 @@ export function visitFormat(
       };
       for (const entry of entries) {
         const { kind, profileId, handle } = entry;
-        const letter = LETTERS[kind];
         if (log !== undefined && (kind === 'visit' || kind === 'visitAndCount'))
           visits += visitLine(profileId, handle, entry.device);
         if (entry.isRoom) {
           const room = name(keys.room(profileId));
-          lines += `${letter.toUpperCase()}${room}\n${handle}\n${name(keys.profile(profileId))}\n${entry.name}\n`;
-          if (entry.name !== '') lines += `${name(keys.ids(entry.bucket))}\n${profileId}\n`;
+          lines += `${LETTERS[kind].toUpperCase()}${room}\n${handle}\n${name(keys.profile(profileId))}\n`;
+          lines += entry.name === '' ? '\n' : `${name(keys.door(entry.own))}\n${profileId}\n`;
           continue;
         }
-        const door = name(keys.door(profileId));
-        if (kind === 'resolve' || kind === 'peek')
-          lines += `${letter}${name(keys.ids(entry.bucket))}\n${entry.name}\n${door}\n${entry.dayS ?? ''}\n`;
-        else if (entry.dayS !== undefined) {
-          const ids = name(keys.ids(entry.bucket));
-          lines += `n${door}\n${handle}\n${ids}\n${entry.name}\n${entry.dayS}\n`;
-        } else if (kind === 'reset')
-          lines += `${letter}${door}\n${handle}\n${name(keys.ids(entry.bucket))}\n${entry.name}\n`;
-        else lines += `${letter}${door}\n${handle}\n`;
+        const letters = isCustomerName(entry.name) ? LETTERS_OF_CUSTOMERS : LETTERS;
+        lines += `${letters[kind]}${name(keys.door(profileId))}\n${handle}\n`;
+        if (kind !== 'visit' && kind !== 'visitAndCount' && kind !== 'read') name(keys.profile(profileId));
       }
       call.arg(maxProducts);
+      call.arg(guestsS);
       call.arg(lines);
       if (visits !== '') log?.give(call, visits, address);
     },

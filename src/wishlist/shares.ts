@@ -93,7 +93,10 @@ export class Shares {
     if (madeFor === null) return undefined;
     const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.merged(id)];
     const { profileId, reply } = await this.#atProfile.run('run', madeFor, SHARE_OF, keysOf, [code]);
-    return reply === 1 ? profileId : undefined;
+    if (reply === 1) return profileId;
+    // Its guest has ended, or came back and has another one.
+    await this.#write(code, '');
+    return undefined;
   }
 
   async #write(code: string, profileId: string): Promise<void> {

@@ -5,7 +5,7 @@ import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
 import type { Identity } from '../identity-rules.js';
-import { expectedAt, type Place } from '../redis/at-profile.js';
+import type { Place } from '../redis/at-profile.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
 import { type EventShards, shardOf } from '../redis/event-shards.js';
 import { bucketOf, type Keys } from '../redis/keys.js';
@@ -147,7 +147,7 @@ export class WishlistBatch {
   constructor(store: Store, options: WishlistOptions, onBatch?: (size: number, ms: number) => void) {
     this.underWayMs = options.underWayMs ?? 500;
     this.#shards = options.shards;
-    const format = wishlistFormat(store.keys, !store.isCluster, this.underWayMs, options);
+    const format = wishlistFormat(store.keys, !store.isCluster, this.underWayMs, store.guestsS, options);
     this.#batcher = store.batcher(format, onBatch);
   }
 
@@ -199,6 +199,7 @@ function wishlistFormat(
   keys: Keys,
   isOneServer: boolean,
   underWayMs: number,
+  guestsS: number,
   { highWater, maxItems = 0, maxBytes = 0, onRecorded }: WishlistOptions,
 ): BatchFormat<Entry, WishlistAnswer> {
   return {
@@ -230,18 +231,16 @@ function wishlistFormat(
           continue;
         }
         const { place, change, isPatient } = request;
-        const { checked, bucket, dayS } = place;
+        const { checked, own, isRoom } = place;
         // On a cluster a code's key is in another slot, and its sender writes it.
         call.key(change.kind === 'share' && isOneServer ? keys.share(change.code) : keys.items(profileId));
         if (!isOneServer) call.key(keys.outbox(profileId));
         words += `${change.operationKey}\n`;
         const letter = LETTERS[change.kind];
         lines += `${isPatient ? letter : letter.toUpperCase()}${checked}\n`;
-        if (checked !== '') lines += `${expectedAt(place)}\n`;
+        if (checked !== '') lines += isRoom ? `${profileId}\n` : '\n';
         lines += linesOf(change, profileId, call, keys, given);
-        if (checked === '') continue;
-        call.key(keys.ids(bucket));
-        if (dayS !== undefined) call.key(keys.door(profileId));
+        if (checked !== '') call.key(keys.door(own));
       }
       call.arg(isOneServer ? highWater : '');
       call.arg(maxItems);
@@ -251,6 +250,7 @@ function wishlistFormat(
       call.arg(words);
       call.arg(lines);
       call.arg(given.events);
+      call.arg(guestsS);
       for (const content of given.contents) call.arg(content);
     },
     decode(entries, reply) {

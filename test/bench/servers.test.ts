@@ -1,5 +1,4 @@
-// Servers under test: each has a port of its own; the floor answers every visit; and ours are those of production, but for
-// one thing: the sweep of guests does not fall into their slices.
+// Servers under test: each has a port of its own; the floor answers every visit; and ours are those of production.
 
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,7 +9,6 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { startTarget } from '../../bench/servers/start.js';
 import { postVisit } from '../../bench/traffic/requests.js';
-import { createKeys } from '../../src/redis/keys.js';
 
 const run = promisify(execFile);
 const PROCESSES = 4;
@@ -63,22 +61,4 @@ t.test('the floor answers both of two visits that come shortly after each other'
     if (answered < 2 * (pair + 1)) break;
   }
   t.equal(answered, 2 * PAIRS);
-});
-
-t.test('a sweep of guests falls only into what measures sweeps', async (t) => {
-  const { sweep } = createKeys('wm');
-  for (const { putOff, ...spec } of [
-    { putOff: 1, masters: 3 },
-    { putOff: 0, sweeps: true },
-  ]) {
-    const dir = join(t.testdir(), `target-${putOff}`);
-    const target = await startTarget({ server: 'wishmeter', dir, ...spec });
-    t.teardown(target.stop);
-    // Of a cluster, the other masters do not say.
-    const asked = await Promise.allSettled((target.masters ?? []).map((master) => master.exists(sweep)));
-    t.match(
-      asked.filter(({ status }) => status === 'fulfilled'),
-      [{ value: putOff }],
-    );
-  }
 });

@@ -8,8 +8,9 @@ import { startLuaRedis } from '../harness/lua.js';
 const LANE = '{e0}:lane';
 const EVENTS = '{e0}:events';
 const STATE = '{e0}:events:state';
-const IDS = '{b}:ids';
-const DOOR = '{b}:v:own';
+/** Of sessions. */
+const doorOf = (who: string) => `{b}:v:${who}`;
+const ownOf = (who: string) => `{b}:p:${who}`;
 const PROFILE = '{a}:p:room';
 /** The profile that PROFILE is. */
 const ROOM = 'a.room';
@@ -23,7 +24,7 @@ t.test('record.lua', async (t) => {
 
   interface Event {
     readonly who: string;
-    /** Where it is expected; empty: at home, and `+100` there, with its day. */
+    /** Where it is expected; empty: at home. */
     readonly room: string;
     readonly line: string;
   }
@@ -39,98 +40,73 @@ t.test('record.lua', async (t) => {
       [LANE, EVENTS, STATE],
       [
         ...[seq, deadline || (await clock(10_000)), 60, highWater],
-        events
-          .map(({ who, room }) => `${/^(\+|$)/.test(room) ? DOOR : PROFILE}\n${room}\n${IDS}\n${who}\n`)
-          .join(''),
+        events.map(({ who, room }) => `${doorOf(who)}\n${room}\n${room && PROFILE}\n`).join(''),
         events.map(({ line }) => `${line}\n`).join(''),
+        0,
       ],
     );
   const entries = async () => (await client.xrange(EVENTS, '-', '+')).map(([, fields]) => fields);
 
   t.test('a batch is one entry, its figures are pending, and its visitors are known', async (t) => {
-    await client.hset(IDS, 's:2', `${ROOM} 1`);
-    t.same(await record(1, [atHome('s:1', '{"a":1}'), atRoom('s:2', '{"a":"é"}')]), []);
-    t.same(await record(2, [atHome('s:1', '{"b":1}')]), []);
+    await client.hset(doorOf('s2'), '', `${ROOM} 1`);
+    t.same(await record(1, [atHome('s1', '{"a":1}'), atRoom('s2', '{"a":"é"}')]), []);
+    t.same(await record(2, [atHome('s1', '{"b":1}')]), []);
     t.same(await entries(), [
       ['n', '2', 'd', '{"a":1}\n{"a":"é"}\n'],
       ['n', '1', 'd', '{"b":1}\n'],
     ]);
     t.same(await client.hgetall(STATE), { events: '3', bytes: String(8 + 11 + 8) });
-    t.same(await client.hgetall(IDS), { 's:1': '.', 's:2': `${ROOM} 1` });
+    t.same(await client.hgetall(ownOf('s1')), { known: '1' });
+    t.equal(await client.exists(ownOf('s2')), 0);
   });
 
-  t.test('who has counts at its door is known by them: no field is written', async (t) => {
-    await client.hset(DOOR, 'x', 1);
-    t.same(await record(1, [atHome('s:1', '1'), atRoom('s:2', '2'), atHome('s:3', '3')]), [2, '@']);
-    t.equal(await client.exists(IDS), 0);
-    t.same(await entries(), [['n', '2', 'd', '1\n3\n']]);
-  });
-
-  t.test('a marker at the door says nothing of where its identity is', async (t) => {
-    await client.set(DOOR, '');
-    await client.hset(IDS, { 's:1': `${ROOM} 1`, 's:2': '.' });
-    const events = [atHome('s:1', '1'), atHome('s:2', '2'), atHome('s:3', '3')];
-    t.same(await record(1, events), [1, `@${ROOM} 1`]);
-    t.same(await client.hkeys(IDS), ['s:1', 's:2']);
-    t.same(await entries(), [['n', '2', 'd', '2\n3\n']]);
-  });
-
-  t.test('the day of one who is at home is noted, and makes an unknown one known', async (t) => {
-    const seen = (who: string, line: string): Event => ({ who, room: '+100', line });
-    t.same(await record(1, [seen('s:1', '1')]), []);
-    const [seconds] = await client.time();
-    const day = await client.hget(DOOR, '');
-    t.ok(Math.abs(Number(day) - Number(seconds) / 100) <= 1, String(day));
-    t.equal(await client.exists(IDS), 0, 'no field is written');
-    await client.del(DOOR);
-    await client.hset(IDS, { 's:1': '.', 's:2': 'z.other 3' });
-    t.same(await record(2, [seen('s:2', '2'), seen('s:1', '3')]), [1, '@z.other 3']);
-    t.same(await client.hgetall(IDS), { 's:2': 'z.other 3' }, 'with a day it needs no field');
-    t.same(await client.hkeys(DOOR), ['']);
-    await client.del(DOOR);
-    t.same(await record(3, [seen('s:2', '2')]), [1, '@z.other 3']);
-    t.equal(await record(4, [seen('s:1', '123456789')], { highWater: 9 }), LUA.FULL);
-    t.equal(await client.exists(DOOR), 0, 'who is away has no day, nor one whose event is refused');
-    t.same(
-      (await entries()).map(([, , , line]) => line),
-      ['1\n', '3\n'],
-    );
+  t.test('who has counts at its door is known by them: nothing is written', async (t) => {
+    await client.hset(doorOf('s1'), 'x', 1);
+    t.same(await record(1, [atHome('s1', '1')]), []);
+    t.equal(await client.exists(ownOf('s1')), 0);
   });
 
   t.test('a visitor who is elsewhere: told where, its line left out, the others appended', async (t) => {
-    await client.hset(IDS, { 's:2': 'z.other 3', 's:4': '.', 's:5': `${ROOM}2 1` });
+    await client.hset(doorOf('s2'), '', 'z.other 3');
+    await client.hset(doorOf('s4'), 'x', 1);
+    await client.hset(doorOf('s5'), '', `${ROOM}2 1`);
     const events = [
-      ...[atHome('s:1', '1'), atHome('s:2', '22'), atHome('s:3', '333')],
-      ...[atRoom('s:2', '4444'), atRoom('s:4', '5'), atRoom('s:5', '6'), atRoom('s:unknown', '7')],
+      ...[atHome('s1', '1'), atHome('s2', '22'), atHome('s3', '333')],
+      ...[atRoom('s2', '4444'), atRoom('s4', '5'), atRoom('s5', '6'), atRoom('unknown', '7')],
     ];
-    const elsewhere = [2, '@z.other 3', 4, '@z.other 3', 5, '@.', 6, `@${ROOM}2 1`, 7, '@'];
+    const elsewhere = [2, '@z.other 3', 4, '@z.other 3', 5, '@', 6, `@${ROOM}2 1`, 7, '@'];
     for (const again of [false, true]) t.same(await record(1, events), elsewhere, again ? 'again' : 'first');
     t.same(await entries(), [['n', '2', 'd', '1\n333\n']]);
     t.same(await client.hgetall(STATE), { events: '2', bytes: '6' });
-    t.same(await client.hkeys(IDS), ['s:2', 's:4', 's:5', 's:1', 's:3'], 'no other identity became known');
+    t.same(
+      (await client.keys(ownOf('*'))).sort(),
+      [ownOf('s1'), ownOf('s3')],
+      'no other identity became known',
+    );
   });
 
   t.test('where no identity is where it was expected there is no entry, and no figure', async (t) => {
-    await client.hset(IDS, 's:2', 'z.other 3');
-    t.same(await record(1, [atHome('s:2', '2')]), [1, '@z.other 3']);
-    t.same((await client.keys('*')).sort(), [IDS, LANE, PROFILE].sort());
+    await client.hset(doorOf('s2'), '', 'z.other 3');
+    t.same(await record(1, [atHome('s2', '2')]), [1, '@z.other 3']);
+    t.same((await client.keys('*')).sort(), [doorOf('s2'), LANE, PROFILE].sort());
   });
 
   t.test('a room that was merged away answers its heir, and nothing is appended for it', async (t) => {
-    await client.hset(IDS, { 's:1': `${ROOM} 1`, 's:2': 'z.other 7' });
+    await client.hset(doorOf('s1'), '', `${ROOM} 1`);
+    await client.hset(doorOf('s2'), '', 'z.other 7');
     for (const [seq, heir] of [
       [1, 'z.heir'],
       [2, '!z.heir'],
     ] as const) {
       await client.hset(PROFILE, 'heir', heir);
-      t.same(await record(seq, [atRoom('s:1', '1'), atRoom('s:2', '2')]), [1, heir, 2, '@z.other 7']);
+      t.same(await record(seq, [atRoom('s1', '1'), atRoom('s2', '2')]), [1, heir, 2, '@z.other 7']);
     }
-    t.same((await client.keys('*')).sort(), [IDS, LANE, PROFILE].sort());
+    t.same(await entries(), []);
   });
 
   t.test('the same batch sent again appends nothing, an older one is refused', async (t) => {
-    for (let i = 0; i < 3; i++) t.same(await record(5, [atHome('s:1', '1')]), []);
-    t.equal(await record(4, [atHome('s:1', '1')]), LUA.SUPERSEDED);
+    for (let i = 0; i < 3; i++) t.same(await record(5, [atHome('s1', '1')]), []);
+    t.equal(await record(4, [atHome('s1', '1')]), LUA.SUPERSEDED);
     t.equal((await entries()).length, 1);
     t.same(await client.hgetall(STATE), { events: '1', bytes: '2' });
     const ttl = await client.ttl(LANE);
@@ -138,15 +114,15 @@ t.test('record.lua', async (t) => {
   });
 
   t.test('past its deadline, or over the high-water mark: refused, and nothing is left', async (t) => {
-    t.equal(await record(1, [atHome('s:1', '1')], { deadline: await clock(-1) }), LUA.EXPIRED);
-    t.equal(await record(1, [atHome('s:1', '123456789')], { highWater: 9 }), LUA.FULL);
+    t.equal(await record(1, [atHome('s1', '1')], { deadline: await clock(-1) }), LUA.EXPIRED);
+    t.equal(await record(1, [atHome('s1', '123456789')], { highWater: 9 }), LUA.FULL);
     t.same(await client.keys('*'), [PROFILE]);
-    t.same(await record(1, [atHome('s:1', '123456789')], { highWater: 10 }), []);
-    t.equal(await record(2, [atHome('s:2', '')], { highWater: 10 }), LUA.FULL);
+    t.same(await record(1, [atHome('s1', '123456789')], { highWater: 10 }), []);
+    t.equal(await record(2, [atHome('s2', '')], { highWater: 10 }), LUA.FULL);
     t.same(await client.hgetall(STATE), { events: '1', bytes: '10' });
-    t.same(await client.hkeys(IDS), ['s:1']);
+    t.same(await client.keys(ownOf('*')), [ownOf('s1')]);
     t.same(
-      await record(1, [atHome('s:1', '123456789')], { highWater: 0 }),
+      await record(1, [atHome('s1', '123456789')], { highWater: 0 }),
       [],
       'what was done before, was done',
     );

@@ -60,9 +60,9 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
     eventShards: 1,
     onError: () => {},
   });
-  const visits = store.batcher(visitFormat(store.keys, MAX_PRODUCTS));
+  const visits = store.batcher(visitFormat(store.keys, MAX_PRODUCTS, 0));
   const appends = store.batcher(appendFormat(store.keys, HIGH_WATER));
-  const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, HIGH_WATER));
+  const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, HIGH_WATER, 0));
   const recorder = new Recorder(appends, recordings, { current: 1 });
   const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: HIGH_WATER });
   const identity = openIdentity(store, visits, recorder, wishlists, MAX_PRODUCTS);

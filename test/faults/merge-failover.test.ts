@@ -7,7 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { bucketOf, createKeys } from '../../src/redis/keys.js';
+import { createKeys } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/marks.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { ITEM } from '../harness/shop.js';
@@ -101,7 +101,7 @@ t.test('a merge across a failover', { timeout: 1_800_000 }, async (t) => {
     return until(`${JSON.stringify(who)} has ${count}`, isSeen, LIMIT_MS);
   };
   const profileOf = async (who: Who) => String((await visit(who)).profileId);
-  const slotOfProfile = (profileId: string) => slotOf(keys.ids(bucketOf(profileId)));
+  const slotOfProfile = (profileId: string) => slotOf(keys.profile(profileId));
   const nodeOf = (profileId: string) => Math.floor((slotOfProfile(profileId) * 3) / 16_384);
 
   let names = 0;

@@ -101,7 +101,7 @@ eachRedis(t, async (t, redis) => {
       await wishes(uncounted, '1', '2');
       for (const node of connectToEach(t, redis.urls))
         for (const key of await node.keys(createKeys(old.prefix).profile('*.*')))
-          await node.hdel(key, 'itemBytes');
+          await node.multi().hset(key, 'known', '1').hdel(key, 'itemBytes').exec();
       await wishes(counted, '3', '4');
       t.match(await old.shop.login(both as never), { merged: true });
       const body = { identity: both, ...ITEM, productId: '5', ...large(1_000) };

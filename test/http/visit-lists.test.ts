@@ -4,7 +4,6 @@ import t from 'tap';
 import type { Counting } from '../../src/identity/counting.js';
 import type { Doors } from '../../src/identity/doors.js';
 import type { Drafts } from '../../src/identity/drafts.js';
-import type { Guests } from '../../src/identity/guests.js';
 import type { Linker } from '../../src/identity/link.js';
 import type { Places } from '../../src/identity/places.js';
 import { Visitors } from '../../src/identity/visitors.js';
@@ -144,7 +143,6 @@ t.test('an answer is about one profile: what was read while the visitor moved is
     return new Visitors(
       {} as Doors,
       {} as Places,
-      { note() {} } as unknown as Guests,
       { enter } as unknown as Counting,
       {} as Drafts,
       {} as Linker,

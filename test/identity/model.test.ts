@@ -34,7 +34,7 @@ async function startServer(redis: TestRedis, keyPrefix: string): Promise<Server>
     eventShards: 1,
     onError: () => {},
   });
-  const visits = store.batcher(visitFormat(store.keys, 10_000));
+  const visits = store.batcher(visitFormat(store.keys, 10_000, 0));
   const appends = store.batcher(appendFormat(store.keys, Number.MAX_SAFE_INTEGER));
   const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: Number.MAX_SAFE_INTEGER });
   const server: Server = {

@@ -132,8 +132,6 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
     keys.room(id),
     keys.received(id, '2b.sOTHER'),
     keys.merges(bucketOf(id)),
-    keys.leads(bucketOf(id)),
-    keys.ids(bucketOf(id)),
     keys.lane('1a', 'x'),
   ];
   for (const key of of) t.match(key, /^wm:\{1a\}:[^{}]+$/);

@@ -4,8 +4,7 @@ import t from 'tap';
 import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
-const [IDS, DOOR, ROOM, PROFILE] = ['{b}:ids', '{b}:v:own', '{b}:r:own', '{b}:p:own'];
-const MERGED = '{b}:g:own';
+const [DOOR, ROOM, PROFILE, MERGED] = ['{b}:v:own', '{b}:r:own', '{b}:p:own', '{b}:g:own'];
 
 t.test('scripts of identities', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
@@ -15,34 +14,29 @@ t.test('scripts of identities', async (t) => {
   t.test('past its deadline no script does anything', async (t) => {
     await client.hset(DOOR, 'x', 1);
     const late = await clock(-1);
-    t.equal(await call('point', [IDS, DOOR], [late, 's:1', '.', 'a.1 1']), LUA.EXPIRED);
+    t.equal(await call('point', [DOOR, PROFILE], [late, '.', 'a.1 1']), LUA.EXPIRED);
     t.equal(
-      await call('move-out', [IDS, DOOR, ROOM, PROFILE, MERGED], [late, 's:1', 'b.own', 'c:1', 250]),
+      await call('move-out', [DOOR, ROOM, PROFILE, MERGED], [late, 's:1', 'b.own', 'c:1', 250]),
       LUA.EXPIRED,
     );
     t.equal(await call('claim', [PROFILE], [late, 'c:1']), LUA.EXPIRED);
-    t.equal(await call('profile', [PROFILE, IDS, DOOR], [late, '', 'now', 'email', 'a@b']), LUA.EXPIRED);
+    t.equal(await call('profile', [PROFILE, DOOR], [late, '', 'now', 0, 'email', 'a@b']), LUA.EXPIRED);
     t.same(await keys(), [DOOR]);
     t.same(await client.hgetall(DOOR), { x: '1' });
   });
 
   t.test('point', async (t) => {
     const point = async (from: string, to: string) =>
-      call('point', [IDS, DOOR], [await clock(10_000), 's:1', from, to]);
+      call('point', [DOOR, PROFILE], [await clock(10_000), from, to]);
+    const field = () => client.hget(DOOR, '');
 
-    t.test('an unknown identity goes to a room, and its door says so', async (t) => {
-      t.equal(await point('', 'a.1 1'), 1);
-      t.same(await client.hgetall(IDS), { 's:1': 'a.1 1' });
-      t.equal(await client.get(DOOR), '', 'a marker, so that no visit is counted there');
-      t.same(await keys(), [DOOR, IDS].sort());
-    });
-
-    t.test('the same once more is 1 and changes nothing', async (t) => {
-      await point('', 'a.1 1');
-      for (let i = 0; i < 2; i++) t.equal(await point('', 'a.1 1'), 1);
+    t.test('an unknown identity goes to a room, and the same once more changes nothing', async (t) => {
+      for (let i = 0; i < 3; i++) t.equal(await point('', 'a.1 1'), 1);
+      t.same(await client.hgetall(DOOR), { '': 'a.1 1' });
+      t.same(await keys(), [DOOR]);
       await point('a.1 1', 'a.2 2');
       t.equal(await point('a.1 1', 'a.2 2'), 1);
-      t.same(await client.hgetall(IDS), { 's:1': 'a.2 2' });
+      t.equal(await field(), 'a.2 2');
     });
 
     t.test('who believes something else is told so, and nothing is done', async (t) => {
@@ -51,7 +45,7 @@ t.test('scripts of identities', async (t) => {
       await point('', 'a.1 1');
       for (const believed of ['', '.', 'a.1 2', 'a.1', 'a.2 1'])
         t.equal(await point(believed, 'a.3 9'), 0, believed);
-      t.same(await client.hgetall(IDS), { 's:1': 'a.1 1' });
+      t.equal(await field(), 'a.1 1');
     });
 
     t.test('a session that came back to a room is another field: the move number tells', async (t) => {
@@ -60,40 +54,34 @@ t.test('scripts of identities', async (t) => {
       await point('a.2 2', 'a.1 3');
       t.equal(await point('a.1 1', 'a.3 2'), 0, 'a late one that saw it here the first time');
       t.equal(await point('a.1 3', 'a.3 4'), 1);
-      t.same(await client.hgetall(IDS), { 's:1': 'a.3 4' });
+      t.equal(await field(), 'a.3 4');
     });
 
-    t.test('who has counts at its door is at home, though no field says so: its counts stay', async (t) => {
+    t.test('who has counts, or a profile that is no room, is at home: it is not unknown', async (t) => {
       await client.hset(DOOR, 'x', 1);
       t.equal(await point('', 'a.1 1'), 0);
-      t.same(await keys(), [DOOR]);
       t.same(await client.hgetall(DOOR), { x: '1' });
-    });
-
-    t.test('another identity of the bucket is left alone', async (t) => {
-      await client.hset(IDS, 's:2', 'a.9 4');
-      await point('', 'a.1 1');
-      t.same(await client.hgetall(IDS), { 's:1': 'a.1 1', 's:2': 'a.9 4' });
+      await client.del(DOOR);
+      await client.hset(PROFILE, 'email', 'a@b');
+      t.equal(await point('', 'a.1 1'), 0);
+      t.same(await keys(), [PROFILE]);
+      await client.hset(PROFILE, 'owner', 'c:1');
+      t.equal(await point('', 'a.1 1'), 1);
     });
   });
 
   t.test('move-out', async (t) => {
     const moveOut = async (owner = 'c:1', atOnce = 250) =>
-      call(
-        'move-out',
-        [IDS, DOOR, ROOM, PROFILE, MERGED],
-        [await clock(10_000), 's:1', 'b.own', owner, atOnce],
-      );
+      call('move-out', [DOOR, ROOM, PROFILE, MERGED], [await clock(10_000), 's:1', 'b.own', owner, atOnce]);
 
-    t.test("counts become the room's in one step, the room has an owner, the door a marker", async (t) => {
+    t.test("counts become the room's in one step, the room has an owner, the door one field", async (t) => {
       await client.hset(DOOR, { x: 3, y: 1 });
       t.equal(await moveOut(), 'b.own 1');
       t.same(await client.hgetall(ROOM), { x: '3', y: '1' });
-      t.equal(await client.get(DOOR), '');
+      t.same(await client.hgetall(DOOR), { '': 'b.own 1' });
       t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
-      t.same(await client.hgetall(IDS), { 's:1': 'b.own 1' });
       t.same(await client.hgetall(MERGED), { 's:1': '' }, 'the room knows who leads to it');
-      t.same(await keys(), [DOOR, IDS, PROFILE, ROOM, MERGED].sort());
+      t.same(await keys(), [DOOR, PROFILE, ROOM, MERGED].sort());
     });
 
     t.test('again, or for another owner: its field, and nothing changes', async (t) => {
@@ -103,21 +91,20 @@ t.test('scripts of identities', async (t) => {
       t.equal(await moveOut('c:2'), 'b.own 1');
       t.same(await client.hgetall(ROOM), { x: '3' });
       t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
-      await client.hset(IDS, 's:1', 'z.other 5');
+      await client.hset(DOOR, '', 'z.other 5');
       t.equal(await moveOut(), 'z.other 5', 'where it went since');
-      t.equal(await client.hget(IDS, 's:1'), 'z.other 5');
+      t.same(await client.hgetall(DOOR), { '': 'z.other 5' });
     });
 
     t.test(
       'an unknown identity, and one known without counts, get an empty room with an owner',
       async (t) => {
         t.equal(await moveOut(), 'b.own 1');
-        t.same(await keys(), [DOOR, IDS, PROFILE, MERGED].sort());
+        t.same(await keys(), [DOOR, PROFILE, MERGED].sort());
         await client.flushall();
-        await client.hset(IDS, 's:1', '.');
+        await client.hset(PROFILE, 'known', '1');
         t.equal(await moveOut(), 'b.own 1');
-        t.same(await client.hgetall(IDS), { 's:1': 'b.own 1' });
-        t.equal(await client.hget(PROFILE, 'owner'), 'c:1');
+        t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
       },
     );
 
@@ -134,14 +121,13 @@ t.test('scripts of identities', async (t) => {
       let calls = 1;
       for (; (await moveOut('c:1', 100)) === 1; calls++) {
         if (calls > 100) throw new Error('it never ends');
-        t.equal(await client.hget(IDS, 's:1'), '.', 'at home until the last page');
+        t.equal(await client.hget(DOOR, ''), null, 'at home until the last page');
         const [door, room] = await Promise.all([client.hlen(DOOR), client.hlen(ROOM)]);
         // p0 may have gone over or not.
         t.ok([2_001, 2_002].includes(door + room), `${door} + ${room}`);
       }
       t.ok(calls >= 5, `${calls} calls`);
-      t.equal(await client.get(DOOR), '');
-      t.equal(await client.hget(IDS, 's:1'), 'b.own 1');
+      t.same(await client.hgetall(DOOR), { '': 'b.own 1' });
       t.equal(await client.hlen(ROOM), 2_001);
       t.match(await client.hgetall(ROOM), { p0: '7', p1999: '2', other: '1' });
     });
@@ -158,7 +144,7 @@ t.test('scripts of identities', async (t) => {
         // A scan for 5 looks at 50 places of its table at most: after some pages the first 50 are empty.
         for (let calls = 1; (await moveOut('c:1', atOnce)) === 1; calls++)
           if (calls > products) throw new Error(`${await client.hlen(DOOR)} products stay behind`);
-        t.equal(await client.get(DOOR), '');
+        t.same(await client.hgetall(DOOR), { '': 'b.own 1' });
         t.equal(await client.hlen(ROOM), products + 1);
       },
     );
@@ -178,7 +164,7 @@ t.test('scripts of identities', async (t) => {
 
   t.test('profile: what is told is kept, the rest stays, and so does the day it was made', async (t) => {
     const learn = async (now: string, ...facts: string[]) =>
-      call('profile', [PROFILE, IDS, DOOR], [await clock(10_000), '', now, ...facts]);
+      call('profile', [PROFILE, DOOR], [await clock(10_000), '', now, 0, ...facts]);
     await client.hset(PROFILE, 'owner', 'c:1');
     t.equal(await learn('day 1', 'email', 'a@b', 'device', 'desktop'), 1);
     const first = { owner: 'c:1', createdAt: 'day 1', updatedAt: 'day 1', email: 'a@b', device: 'desktop' };
@@ -190,18 +176,18 @@ t.test('scripts of identities', async (t) => {
 
   t.test('profile: nothing is kept of a visitor who is not there (any more)', async (t) => {
     const learn = async (maker: string) =>
-      call('profile', [PROFILE, IDS, DOOR], [await clock(10_000), maker, 'now', 'email', 'a@b']);
+      call('profile', [PROFILE, DOOR], [await clock(10_000), maker, 'now', 0, 'email', 'a@b']);
     t.equal(await learn(''), 0, 'no room');
     t.equal(await learn('s:1'), 0, 'not at home: unknown');
-    await client.hset(IDS, 's:1', 'a.1 1');
-    t.equal(await learn('s:1'), 0, 'at home elsewhere');
-    t.same(await keys(), [IDS]);
+    await client.hset(DOOR, '', 'a.1 1');
+    t.equal(await learn('s:1'), 0, 'elsewhere');
+    t.same(await keys(), [DOOR]);
     await client.hset(PROFILE, 'heir', '@');
     t.equal(await learn('s:1'), '@', 'being erased');
-    await client.del(PROFILE);
-    await client.hset(IDS, 's:1', '.');
+    await client.del(PROFILE, DOOR);
+    await client.hset(PROFILE, 'known', '1');
     t.equal(await learn('s:1'), 1);
-    await client.del(IDS, PROFILE);
+    await client.del(PROFILE);
     await client.hset(DOOR, 'x', 1);
     t.equal(await learn('s:1'), 1);
   });
@@ -210,7 +196,7 @@ t.test('scripts of identities', async (t) => {
     for (const heir of ['b.heir', '!b.heir']) {
       await client.hset(PROFILE, 'heir', heir);
       t.equal(
-        await call('profile', [PROFILE, IDS, DOOR], [await clock(10_000), '', 'now', 'email', 'a@b']),
+        await call('profile', [PROFILE, DOOR], [await clock(10_000), '', 'now', 0, 'email', 'a@b']),
         heir,
       );
       t.same(await client.hgetall(PROFILE), { heir });

@@ -59,15 +59,14 @@ t.test('three operations of a turn that are too much together go in two calls', 
   const EVENTS = {
     'events of visitors who were looked for': [appendFormat(keys, 1e9), { line: LARGE, shard: 0 }],
     'events with their visitors': [
-      recordingFormat(keys, 1e9),
+      recordingFormat(keys, 1e9, 0),
       {
         line: LARGE,
         shard: 0,
         type: 'add',
         profileId: PROFILE_ID,
         isRoom: false,
-        name: 's:1',
-        bucket: '1a',
+        own: PROFILE_ID,
       },
     ],
   } as const;

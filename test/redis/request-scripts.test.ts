@@ -121,7 +121,7 @@ t.test('scripts of requests', async (t) => {
 
     t.test('a visit that comes later under a fenced record is not counted', async (t) => {
       const visit = async () =>
-        call('visit-once', ['{a}:v:1', '{a}:p:1', parts[0]], [await soon(), 'x', 60, 10, 0, 1, '']);
+        call('visit-once', ['{a}:v:1', '{a}:p:1', parts[0]], [await soon(), 'x', 60, 10, 0, 1, 0]);
       await fence();
       t.equal(await visit(), '@');
       t.equal(await client.exists('{a}:v:1'), 0);

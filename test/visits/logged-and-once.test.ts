@@ -5,7 +5,7 @@ import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const LANE = '{b}:lane';
-const DOOR = '{b}:v:own';
+const DOOR = '{b}:v:s1';
 const ROOM = '{a}:r:room';
 const PROFILE = '{a}:p:room';
 
@@ -18,7 +18,7 @@ t.test('visits.lua, with a log', async (t) => {
   const batch = async (kinds: readonly [kind: string, handle: string][], max = 100, mark = 1_000) => {
     const operations = kinds.map(([kind, handle]) => `${kind}${DOOR}\n${handle}\n`).join('');
     const lines = kinds.filter(([kind]) => kind !== 'g').map(([, handle]) => `p\t${handle}\t\n`);
-    const args = [++seq, await clock(10_000), 60, max, operations, LOG, STATE, mark, lines.join('')];
+    const args = [++seq, await clock(10_000), 60, max, 0, operations, LOG, STATE, mark, lines.join('')];
     return () => call('visits', [LANE], args);
   };
   const logged = async () => (await client.xrange(LOG, '-', '+')).map(([, fields]) => fields);
@@ -49,8 +49,9 @@ t.test('visits.lua, with a log', async (t) => {
     t.same(answers, [2, LUA.TOO_MANY, 3, 2, 4, LUA.TOO_MANY]);
     t.same(await logged(), [['n', '2', 'v', 'p\tx\t\np\tx\t\n']]);
     await (await batch([['v', 'too many']], 1))();
-    await client.set(DOOR, '');
-    t.same(await (await batch([['v', 'x']]))(), [1, '@'], 'at an identity that left its door');
+    await client.del(DOOR);
+    await client.hset(DOOR, '', 'z.other 1');
+    t.same(await (await batch([['v', 'x']]))(), [1, '@z.other 1'], 'at an identity that left its door');
     t.equal((await logged()).length, 1);
     t.same(await client.hgetall(STATE), { events: '2', bytes: '10' });
   });
@@ -79,7 +80,7 @@ t.test('visits.lua, with a log', async (t) => {
 
   t.test('visit-once.lua: as in a batch', async (t) => {
     const once = async (record: string, mark = 1_000) => {
-      const args = [await clock(10_000), 'x', 60, 100, 0, 1, '', LOG, STATE, mark, 'p\tx\t\n'];
+      const args = [await clock(10_000), 'x', 60, 100, 0, 1, 0, LOG, STATE, mark, 'p\tx\t\n'];
       return call('visit-once', [ROOM, PROFILE, record], args);
     };
     for (let i = 0; i < 2; i++) t.equal(await once('{a}:k:1'), 1);
@@ -103,7 +104,7 @@ t.test('visit-once.lua', async (t) => {
   });
   const RECORD = '{a}:k:1';
   const visit = async (record = RECORD, { handle = 'x', deadline = 0, max = 100, isRoom = true } = {}) => {
-    const args = [deadline || (await clock(10_000)), handle, 60, max, isRoom ? 1 : 0, 1, ''];
+    const args = [deadline || (await clock(10_000)), handle, 60, max, isRoom ? 1 : 0, 1, 0];
     return call('visit-once', [ROOM, PROFILE, record], args);
   };
 
@@ -118,7 +119,8 @@ t.test('visit-once.lua', async (t) => {
   });
 
   t.test('where the identity left its door: told so, and nothing is done', async (t) => {
-    await client.set(ROOM, '');
+    await client.del(ROOM);
+    await client.hset(ROOM, '', 'z.other 1');
     t.equal(await visit(), '@');
     t.same((await client.keys('*')).sort(), [ROOM, PROFILE].sort());
   });
@@ -156,7 +158,8 @@ t.test('visit-once.lua', async (t) => {
     await client.hset(PROFILE, 'heir', 'z.heir');
     t.equal(await visit(), 1);
     await client.del(PROFILE);
-    await client.set(ROOM, '');
+    await client.del(ROOM);
+    await client.hset(ROOM, '', 'z.other 1');
     t.equal(await visit(), 1);
   });
 

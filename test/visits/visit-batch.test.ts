@@ -22,11 +22,11 @@ t.test('a batch is numbered where any of its operations writes', async (t) => {
   });
   t.teardown(() => store.close());
   const sizes: number[] = [];
-  const batch = store.batcher(visitFormat(store.keys, 3), (size) => sizes.push(size));
+  const batch = store.batcher(visitFormat(store.keys, 3, 0), (size) => sizes.push(size));
   t.teardown(() => batch.close());
   type Kind = Entry['kind'];
   const at = (kind: Kind, handle = 'x') => ({
-    ...{ kind, isRoom: false, name: 's:1', bucket: '1', profileId: '1.s1', handle, device: 'tv' },
+    ...{ kind, isRoom: false, name: 's:1', own: '1.s1', profileId: '1.s1', handle, device: 'tv' },
   });
   const cases: [numbered: boolean, kinds: Kind[]][] = [
     [false, ['read']],

@@ -6,7 +6,9 @@ import { startLuaRedis } from '../harness/lua.js';
 const LANE = '{a}:lane';
 export const [EVENTS, STATE, UNANSWERED] = ['{a}:events', '{a}:state', '{a}:unanswered'];
 export const [PROFILE, OUTBOX, ITEMS, RECORD] = ['{a}:p:1', '{a}:o:1', '{a}:i:1', '{a}:k:1'];
-export const [SHARE, IDS, DOOR] = ['{a}:share', '{a}:ids', '{a}:v:1'];
+export const SHARE = '{a}:share';
+/** The door of a session. */
+export const doorOf = (name: string) => `{a}:v:${name}`;
 export const UNDER_WAY_MS = 5_000;
 export const LEFT_BEHIND_MS = 60_000;
 export const CODE = 'AAAA-BBBB-CCCC-_';
@@ -24,7 +26,7 @@ export interface Op {
 }
 
 interface At {
-  /** Where its door is checked: whose, and the room that is expected; `+100` at home, with its day. */
+  /** Where its door is checked: whose, and the room that is expected. */
   readonly name?: string;
   readonly room?: string;
   readonly words?: string;
@@ -35,7 +37,7 @@ function opOf(letter: string, third: string, rest: string, { name = '', room = '
   const kind = hurries ? letter.toUpperCase() : letter;
   const door = name === '' ? '' : `${room}\n`;
   return {
-    keys: [PROFILE, third, ...(name === '' ? [] : [IDS]), ...(room.startsWith('+') ? [DOOR] : [])],
+    keys: [PROFILE, third, ...(name === '' ? [] : [doorOf(name)])],
     words: words ?? `${letter} ${rest.split('\n', 1)[0]}`,
     lines: `${kind}${name}\n${door}${rest}`,
   };
@@ -88,6 +90,7 @@ export async function openScriptWorld(t: Test, isCluster: boolean) {
         ops.map(({ words }) => (words === undefined ? '' : `${words}\n`)).join(''),
         ops.map(({ lines }) => lines).join(''),
         ops.map(({ event }) => (event === undefined ? '' : `${event}\n`)).join(''),
+        0,
         ...ops.flatMap(({ content }) => content ?? []),
       ],
     ) as Promise<unknown[]>;

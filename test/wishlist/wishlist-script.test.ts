@@ -8,9 +8,8 @@ import {
   add,
   type Caps,
   CODE,
-  DOOR,
+  doorOf,
   EVENTS,
-  IDS,
   ITEMS,
   idOf,
   lineOf,
@@ -199,7 +198,6 @@ for (const isCluster of [false, true]) {
       const ops = ['1:', '2:', '3:'].map((field) => add(field, 'A', 'e1', { name: `s:${field}` }));
       t.same(await batch(ops, { highWater }), [3, LUA.FULL]);
       t.same(await client.hkeys(ITEMS), ['1:', '2:']);
-      t.same(await client.hkeys(IDS), ['s:1:', 's:2:'], 'who was refused stays unknown');
       t.equal(await client.hget(STATE, 'bytes'), String(highWater));
       t.same(await client.hkeys(UNANSWERED), ['add 1: A', 'add 2: A']);
       t.equal(await one(remove('1:', lineOf('e2')), { highWater }), LUA.FULL);
@@ -208,35 +206,29 @@ for (const isCluster of [false, true]) {
     });
 
     t.test('the identity is looked for at its door: at home, unknown, at a room, elsewhere', async (t) => {
-      await client.hset(IDS, { 's:away': 'z.other 3', 's:here': 'a.1 2', 's:near': 'a.11 1' });
+      for (const [name, field] of Object.entries({ away: 'z.other 3', here: 'a.1 2', near: 'a.11 1' }))
+        await client.hset(doorOf(name), '', field);
       const at = (name: string, room = '') => add('1:', name, 'e', { name, room });
-      const ops = [at('s:new'), at('s:away'), at('s:here', 'a.1'), at('s:near', 'a.1'), at('s:gone', 'a.1')];
+      const ops = [at('new'), at('away'), at('here', 'a.1'), at('near', 'a.1'), at('gone', 'a.1')];
       t.same(await batch(ops), [2, '@z.other 3', 3, '=id day', 4, '@a.11 1', 5, '@']);
-      t.equal(await client.hget(IDS, 's:new'), '.');
-      t.equal(await client.hlen(IDS), 4);
       t.equal(await client.hget(STATE, 'events'), '2');
       await client.hset(PROFILE, 'heir', 'b.heir');
-      t.equal(await one(at('s:here', 'a.1')), 'b.heir', 'a room may have been merged away');
+      t.equal(await one(at('here', 'a.1')), 'b.heir', 'a room may have been merged away');
     });
 
-    t.test('the day of one who is at home is noted with what it does, and with nothing else', async (t) => {
-      const at = { name: 's:1', room: '+100' };
+    t.test('who adds or shares is known by it; who is refused, or removes, stays unknown', async (t) => {
+      await client.del(PROFILE);
+      const at = { name: 's1' };
       t.equal(await one(add('1:', 'A', 'e1', at), { highWater: 1 }), LUA.FULL);
-      t.equal(await client.exists(DOOR, IDS), 0, 'who was refused stays unknown');
+      await one(remove('1:', lineOf('e2'), '', at));
+      t.equal(await client.exists(PROFILE), 0);
       await one(add('1:', 'A', 'e1', at));
-      const [seconds] = await client.time();
-      const day = await client.hget(DOOR, '');
-      t.ok(Math.abs(Number(day) - Number(seconds) / 100) <= 1, String(day));
-      t.equal(await client.exists(IDS), 0, 'known by its day, and by no field');
-      await client.del(DOOR, PROFILE);
-      await client.hset(IDS, 's:1', '.');
-      t.same(await batch([share('e2', 0, at), add('2:', 'B', 'e3', { name: 's:1' })]), []);
-      t.same(await client.hkeys(DOOR), ['']);
-      t.equal(await client.hget(IDS, 's:1'), '.', 'who was met before has a field, as one who has no day');
-      await client.del(DOOR);
-      await client.hset(IDS, 's:1', 'z.other 3');
+      t.same(await client.hgetall(PROFILE), { known: '1' });
+      await client.del(PROFILE);
+      await one(share('e3', 0, at));
+      t.same(await client.hgetall(PROFILE), { share: CODE });
+      await client.hset(doorOf('s1'), '', 'z.other 3');
       t.equal(await one(add('3:', 'C', 'e4', at)), '@z.other 3');
-      t.equal(await client.exists(DOOR), 0, 'who is away has no day');
     });
   });
 }

@@ -7,7 +7,6 @@ import { appendFormat } from '../../src/events/appender.js';
 import { Recorder } from '../../src/events/recorder.js';
 import { recordingFormat } from '../../src/events/recording.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
-import type { Seen } from '../../src/identity/seen.js';
 import { RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
@@ -25,8 +24,6 @@ export interface Server extends IdentityParts {
   readonly purchases: Purchases;
   readonly deliveries: RequestStore;
   readonly wishlists: WishlistBatch;
-  /** How many visitors each call so far has met that does nothing else. */
-  readonly met: readonly number[];
   /** Steps from now until Redis is gone; the last one is done where `lastIsDone`, and its answer lost. */
   crashAfter(steps: number, lastIsDone: boolean): void;
   /** Redis is back. @returns whether it was ever gone */
@@ -50,12 +47,7 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  {
-    highWater = 1e9,
-    underWayMs = UNDER_WAY_MS,
-    limits = {} as Partial<ItemLimits>,
-    seen = undefined as Seen | undefined,
-  } = {},
+  { highWater = 1e9, underWayMs = UNDER_WAY_MS, limits = {} as Partial<ItemLimits> } = {},
 ): Promise<Server> {
   const store = await Store.open({
     urls: redis.urls,
@@ -94,9 +86,9 @@ export async function startServer(
   store.change = isStep(store.change);
   store.call = (command) => step(() => call.call(store, command)) as never;
 
-  const visits = store.batcher(visitFormat(store.keys, 10_000));
+  const visits = store.batcher(visitFormat(store.keys, 10_000, 0));
   const appends = store.batcher(appendFormat(store.keys, highWater));
-  const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, highWater));
+  const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, highWater, 0));
   const recorder = new Recorder(appends, recordings, { current: 1 });
   const append = recorder.append.bind(recorder);
   recorder.append = (...args) =>
@@ -114,24 +106,7 @@ export async function startServer(
   const { sent, answered } = wishlists;
   wishlists.sent = (...args) => step(() => sent.apply(wishlists, args));
   wishlists.answered = (...args) => step(() => answered.apply(wishlists, args));
-  const met: number[] = [];
-  const batcher = store.batcher.bind(store);
-  store.batcher = (...given) => {
-    const made = batcher(...given);
-    const run = made.run.bind(made);
-    made.run = (op) => step(() => run(op));
-    return made;
-  };
-  const identity = openIdentity(
-    store,
-    visits,
-    recorder,
-    wishlists,
-    10_000,
-    undefined,
-    { onMeetings: (visitors) => met.push(visitors) },
-    seen,
-  );
+  const identity = openIdentity(store, visits, recorder, wishlists, 10_000);
   const server: Server = {
     ...identity,
     ...openWishlist(store, identity.atProfile, identity.outbox, 'https://shop.example', 'w'),
@@ -139,7 +114,6 @@ export async function startServer(
     // A try that ended is taken over after a moment.
     deliveries: new RequestStore(store, undefined, 20),
     wishlists,
-    met,
     onChange: async () => {},
     onAppend: async () => {},
     crashAfter(steps, isDone) {

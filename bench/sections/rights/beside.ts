@@ -1,4 +1,4 @@
-// Visits at a modest rate, first alone and then beside an erasure or a sweep: the CPU that it takes, and how long it
+// Visits at a modest rate, first alone and then beside an erasure: the CPU that it takes, and how long it
 // blocks Redis.
 
 import type { Redis } from 'ioredis';
@@ -28,7 +28,7 @@ interface Period {
   readonly pings: Pings;
 }
 
-/** An erasure or a sweep beside visits, and the visits alone. */
+/** An erasure beside visits, and the visits alone. */
 export interface Beside {
   readonly seconds: number;
   /** Seconds of CPU beyond what the visits take. */
@@ -113,7 +113,7 @@ export async function runAtRate(bench: Bench, target: Target, seconds: number): 
 
 /** Their numbers are above those of all other visitors. */
 function poolOf(bench: Bench) {
-  const first = bench.settings.guests + (bench.settings.crowds[1] as number);
+  const first = bench.settings.crowds[1] as number;
   const visits = visitsOf(upTo(COMING_BACK).map((n) => first + n));
   return bench.pools.add('rights', { writes: true, requests: visits.map((visit) => postVisit(visit)) });
 }

@@ -1,0 +1,202 @@
+// Guards GUEST_RETENTION_DAYS: a guest goes so many days, or up to a day longer, after its last visit, item or event, with
+// all that it has and at one moment. Reading prolongs nothing; customers, and what was linked to them, stay.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import { connectToEach } from '../harness/dump.js';
+import type { TestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
+
+const DAY_MS = 86_400_000;
+const DAYS = 10;
+/** What Redis says of a key that is not there. */
+const GONE = -2;
+const env = { GUEST_RETENTION_DAYS: String(DAYS), SHOP_URL: 'https://shop.example' };
+
+let keyed = 0;
+const WRITES: Readonly<Record<string, (app: TestApp, sessionId: string) => Promise<unknown>>> = {
+  visit: ({ post }, sessionId) => post('/product/visit', { identity: { sessionId }, productHandle: 'a' }),
+  'visit and count': ({ shop }, sessionId) => shop.visit({ sessionId }, 'b'),
+  'visit under a key': ({ post }, sessionId) =>
+    post(
+      '/product/visit',
+      { identity: { sessionId }, productHandle: 'c' },
+      { 'idempotency-key': `${keyed++}` },
+    ),
+  'batch of visits': ({ post }, sessionId) =>
+    post('/product/visit/batch', { visits: [{ identity: { sessionId }, productHandle: 'd' }] }, TRUSTED),
+  event: ({ shop }, sessionId) => shop.event({ sessionId }),
+  item: ({ shop }, sessionId) => shop.add({ sessionId }),
+  removal: ({ shop }, sessionId) => shop.remove({ sessionId }, { productId: 'first' }),
+  share: ({ shop }, sessionId) => shop.share({ sessionId }),
+  name: ({ post }, sessionId) => post('/profile/guest', { sessionId, firstName: 'Ada' }, TRUSTED),
+  address: ({ post }, sessionId) => post('/profile/guest', { sessionId, email: 'a@b.example' }, TRUSTED),
+};
+
+const READS: Readonly<Record<string, (app: TestApp, sessionId: string) => Promise<unknown>>> = {
+  count: ({ shop }, sessionId) => shop.count({ sessionId }, 'first'),
+  'counts of a page': ({ post }, sessionId) =>
+    post('/product/visit/list', { identity: { sessionId }, productHandles: ['first', 'a'] }),
+  items: ({ shop }, sessionId) => shop.items({ sessionId }),
+  export: ({ shop }, sessionId) => shop.exported({ sessionId }),
+};
+
+eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis, { env });
+
+  /** A guest with one of everything that a later write may meet. */
+  async function guest(sessionId: string): Promise<void> {
+    await app.shop.visit({ sessionId }, 'first');
+    await app.shop.add({ sessionId }, { productId: 'first' });
+  }
+
+  t.test(
+    'every write lets all that a guest has end at one moment, DAYS to DAYS + 1 days later',
+    async (t) => {
+      const ages = await agesOf(t, redis, app);
+      for (const [name, write] of Object.entries(WRITES)) {
+        const sessionId = `write-${name}`;
+        const who = { sessionId: `bare-${name}` };
+        await app.shop.visit(who);
+        await write(app, who.sessionId);
+        const bare = await ages.ends((await app.shop.exported(who)).profileId);
+        t.equal(new Set(bare.values()).size, 1, `${name} of one who only looked: ${[...bare.keys()]}`);
+        await guest(sessionId);
+        await write(app, sessionId);
+        const { profileId } = await app.shop.exported({ sessionId });
+        const first = await ages.ends(profileId);
+        t.equal(new Set(first.values()).size, 1, `${name}: one moment of ${[...first.keys()]}`);
+        await ages.shift(profileId, -2 * DAY_MS);
+        for (const [title, read] of Object.entries(READS)) {
+          await read(app, sessionId);
+          t.equal(
+            [...(await ages.ends(profileId)).values()][0],
+            ([...first.values()][0] as number) - 2 * DAY_MS,
+            title,
+          );
+        }
+        const began = Date.now();
+        await write(app, sessionId);
+        const [end, ...others] = new Set((await ages.ends(profileId)).values());
+        t.same(others, [], `${name}: one moment`);
+        const days = ((end as number) - began) / DAY_MS;
+        t.ok(days >= DAYS && days <= DAYS + 1.001, `${name}: ${days} days`);
+        await ages.shift(profileId, -DAY_MS / 2);
+        const later = (end as number) - DAY_MS / 2;
+        await app.shop.visit({ sessionId }, 'first');
+        t.equal([...(await ages.ends(profileId)).values()][0], later, 'it is set once a day');
+      }
+    },
+  );
+
+  t.test('a guest who ends is gone with items, share code and address; who comes back is new', async (t) => {
+    const ages = await agesOf(t, redis, app);
+    const who = { sessionId: 'ends' };
+    const addresses = await ages.names(/:\{email:/, '');
+    await guest('ends');
+    const { code } = await app.shop.share(who);
+    await app.post('/profile/guest', { ...who, email: 'gone@b.example' }, TRUSTED);
+    const { profileId } = await app.shop.exported(who);
+    await ages.endNow(profileId);
+    t.equal(await app.shop.count(who, 'first'), 0);
+    t.same(await app.shop.items(who), []);
+    t.equal((await app.get(`/wishlist/share/${code}`)).status, 404);
+    t.equal((await app.get(withQuery('/profile', { email: 'gone@b.example' }), TRUSTED)).status, 404);
+    t.match(await app.shop.visit(who, 'first'), { profileId, count: 1 });
+    await app.shop.add(who);
+    t.not((await app.shop.share(who)).code, code);
+    t.equal(
+      (await app.get(`/wishlist/share/${code}`)).status,
+      404,
+      'an old link shows nothing of what comes later',
+    );
+    t.equal((await app.get(withQuery('/profile', { email: 'gone@b.example' }), TRUSTED)).status, 404);
+    t.same(await ages.names(/:\{share:/, code), [], 'what led to it is gone once it was met');
+    t.same(await ages.names(/:\{email:/, ''), addresses);
+  });
+
+  t.test('customers stay, and what was linked to them or merged into them', async (t) => {
+    const ages = await agesOf(t, redis, app);
+    const customer = { customerId: 'stays' };
+    await app.shop.visit(customer, 'first');
+    await app.shop.add(customer);
+    const forEver = async (profileId: string) =>
+      t.same([...new Set((await ages.ends(profileId)).values())], [-1]);
+    await forEver((await app.shop.exported(customer)).profileId);
+    await guest('adopted');
+    await app.shop.share({ sessionId: 'adopted' });
+    await forEver((await app.shop.login({ customerId: 'adopts', sessionId: 'adopted' })).profileId);
+    await guest('merged');
+    const merged = await app.shop.login({ ...customer, sessionId: 'merged' });
+    t.match(merged, { merged: true });
+    await app.shop.visit({ sessionId: 'merged' }, 'first');
+    await forEver(merged.profileId);
+    t.equal(await app.shop.count(customer, 'first'), 3);
+  });
+
+  t.test('other days hold from the next write on, 0 is for ever', async (t) => {
+    const ages = await agesOf(t, redis, app);
+    await guest('changed');
+    const { profileId } = await app.shop.exported({ sessionId: 'changed' });
+    for (const days of [2, 400, 0, 5]) {
+      const changed = await startApp(t, redis, {
+        env: { ...env, GUEST_RETENTION_DAYS: String(days) },
+        prefix: app.prefix,
+      });
+      const began = Date.now();
+      await changed.shop.visit({ sessionId: 'changed' }, 'first');
+      const [end, ...others] = new Set((await ages.ends(profileId)).values());
+      t.same(others, []);
+      if (days === 0) t.equal(end, -1);
+      else
+        t.ok(
+          ((end as number) - began) / DAY_MS >= days && ((end as number) - began) / DAY_MS <= days + 1.001,
+        );
+    }
+  });
+});
+
+/** When the keys of a profile end, as Redis has it. */
+async function agesOf(t: Test, redis: TestRedis, { prefix }: TestApp) {
+  const nodes = connectToEach(t, redis.urls);
+  const keysOf = async (profileId: string) => {
+    const [bucket, hash] = profileId.split('.') as [string, string];
+    const found = await Promise.all(
+      nodes.map(async (node) =>
+        (await node.keys(`${prefix}:{${bucket}}:*:${hash}`)).map((key) => ({ node, key })),
+      ),
+    );
+    // Request records and their list end by themselves.
+    return found.flat().filter(({ key }) => /\}:[a-z]:/.test(key) && !/\}:[kq]:/.test(key));
+  };
+  const names = async (pattern: RegExp, but: string) =>
+    (await Promise.all(nodes.map((node) => node.keys(`${prefix}:*`))))
+      .flat()
+      .filter((key) => pattern.test(key) && key.includes(but));
+  const ends = async (profileId: string) => {
+    const all = new Map<string, number>();
+    for (const { node, key } of await keysOf(profileId)) {
+      const end = Number(await node.call('PEXPIRETIME', key));
+      // An outbox is there for a moment.
+      if (end !== GONE) all.set(key, end);
+    }
+    return all;
+  };
+  return {
+    names,
+    ends,
+    async shift(profileId: string, ms: number) {
+      const before = await ends(profileId);
+      for (const { node, key } of await keysOf(profileId)) {
+        const end = before.get(key);
+        if (end !== undefined) await node.pexpireat(key, end + ms);
+      }
+    },
+    async endNow(profileId: string) {
+      for (const { node, key } of await keysOf(profileId)) await node.pexpire(key, 1);
+      await sleep(2);
+      await until('it is gone', async () => (await keysOf(profileId)).length === 0);
+    },
+  };
+}
