@@ -75,8 +75,6 @@ export interface Keys extends StreamKeys {
   mark(tag: string): string;
   /** The streams of visits. On one server there is only number 0. */
   readonly visits: StreamKeys;
-  /** hash, on one server: changes of wishlists whose senders do not have the reply yet, see lua/wishlist.lua */
-  readonly unanswered: string;
 }
 
 /**
@@ -133,7 +131,6 @@ export function createKeys(prefix: string): Keys {
     mark: (tag) => `${prefix}:{${tag}}:mark`,
     events: (shard) => `${prefix}:{e${shard}}:events`,
     eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,
-    unanswered: `${prefix}:unanswered`,
     eventsDead: (shard) => `${prefix}:{e${shard}}:events:dead`,
     visits: {
       events: (stream) => `${prefix}:{${visitTag(stream)}}:visits`,

@@ -8,7 +8,6 @@ import type { Operation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import { bornId, type Item, type ItemContent, itemField, newestFirst, newItem, parseItem } from './item.js';
 import { type Outbox, prepareEvent } from './outbox.js';
-import { operationKey } from './wishlist-batch.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('items');
 /** Items of one page, about. */
@@ -72,7 +71,6 @@ export class Items {
         place,
         {
           kind: 'add',
-          operationKey: operationKey('add', identity, json),
           field: itemField(productId, variantId),
           born,
           others,
@@ -106,7 +104,6 @@ export class Items {
       place,
       {
         kind: 'remove',
-        operationKey: operationKey(type, identity, field),
         items: [{ field, event: { id, type, line }, payload: PAYLOADS[type] }],
       },
       operation,

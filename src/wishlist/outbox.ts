@@ -1,21 +1,15 @@
-// A change of a wishlist and its event are not two hopes. On one server one script makes the change and appends the
-// event. On a cluster, where the stream is on another node, it leaves the event's line in the profile's outbox:
+// A change of a wishlist and its event are made together. On one server one script makes the change and appends the event.
+// On a cluster, where the stream is on another node, it leaves the event's line in the profile's outbox:
 //
-//   one server   (asked) ──make──▶ changed, event in the stream ──▶ answered ──▶ forgotten
-//   cluster      (asked) ──make──▶ changed, event pending ──append──▶ event in the stream ──▶ answered ──▶ forgotten
+//   one server   (asked) ──make──▶ changed, event in the stream
+//   cluster      (asked) ──make──▶ changed, event pending ──append──▶ event in the stream ──▶ out of the outbox
 //
-// What fails or crashes before the answer leaves the operation remembered, and a caller without an answer, who sends the
-// request again. The script then finds that what is asked for holds already, and makes no second event. One that is
-// pending is appended (again): twice in the stream it is one event, because ClickHouse shows an event id once. The answer
-// is as the first time would have been. A merge in between takes the outbox along.
+// A caller without an answer sends the request again, under its Idempotency-Key: then the change is not made again, and its
+// event, where it is pending, is appended (again): twice in the stream it is one event, because ClickHouse shows an event id
+// once. A merge in between takes the outbox along. Without a key two requests are two requests.
 //
-// An operation that is remembered may also be the same request sent twice at once, here or on another server. It is
-// not possible to tell that from a retry, but for its age: a young one is waited for. When it is forgotten, the
-// second request finds the world as the first one left it (of two removals one removed).
-//
-// Who never comes back leaves an event behind in an outbox, and a change that was never acknowledged. The next change
-// of the profile, a minute later or more, brings that event to the stream. (On one server only merges leave events in
-// outboxes; src/identity/merge.ts comes back for them.)
+// An event that no caller comes back for stays in the outbox; the next change of the profile, a minute later or more, brings
+// it to the stream. (On one server only merges leave events in outboxes; src/identity/merge.ts comes back for them.)
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
@@ -24,7 +18,6 @@ import type { Recorder } from '../events/recorder.js';
 import { encodeEvent, eventIdOf, type NewEvent } from '../events/row.js';
 import { type AtProfile, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
 import { type Operation, REMEMBERED_S } from '../redis/requests.js';
-import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import {
   type Change,
@@ -37,11 +30,7 @@ import {
   type WishlistBatch,
 } from './wishlist-batch.js';
 
-const RELEASE = loadScript('release');
-
-/** How often a request that is under way elsewhere is looked at. */
-const POLL_MS = 20;
-/** When an operation whose sender has the reply is forgotten, where the first try failed. */
+/** When an event that is in the stream is taken out of its outbox, where the first try failed. */
 const FORGET_DELAYS_MS = [20, 100, 500, 2_000, 10_000];
 /** Contention on one wishlist is over long before. */
 const GIVE_UP_MS = 2_000;
@@ -64,6 +53,11 @@ export interface Made {
 const AS_ASKED: Made = { verdict: DONE, value: '' };
 const REMOVED: Made = { verdict: DONE, value: '1' };
 
+/** What was done as asked, in one step with its event, or where to ask instead. */
+function made({ kind }: Change, answer: string | undefined): Made | string {
+  return answer ?? (kind === 'remove' ? REMOVED : AS_ASKED);
+}
+
 /** The events of an answer; each line keeps its end. */
 function linesOf(answer: string): string[] {
   return (answer.match(/[^\n]*\n/g) ?? []).slice(1);
@@ -74,8 +68,6 @@ export class Outbox {
   readonly #batch: WishlistBatch;
   readonly #atProfile: AtProfile;
   readonly #recorder: Recorder;
-  /** Operations of this turn whose senders have the reply. */
-  #answered: string[] = [];
 
   constructor(store: Store, batch: WishlistBatch, atProfile: AtProfile, recorder: Recorder) {
     this.#store = store;
@@ -85,19 +77,16 @@ export class Outbox {
   }
 
   /**
-   * Makes a change; resolves when it is made and its events are in the stream. One that was made, and
-   * whose answer was lost, is not made again.
+   * Makes a change; resolves when it is made and its events are in the stream.
    * @returns where to ask instead (a text) where it belongs elsewhere; then nothing was done
    * @throws ServiceError `unavailable`, `overloaded`: the request may be sent again; `too_many_items`
    */
   make(place: Place, change: Change): Promise<Made | string> {
-    // Under an operation's record there is nothing to wait for: the record deduplicates.
-    const isPatient = change.once === undefined;
     return this.#batch
-      .make(place, change, isPatient)
+      .make(place, change)
       .then((answer) =>
         answer === undefined || isElsewhere(answer)
-          ? this.#made(place, change, answer)
+          ? made(change, answer)
           : this.#settle(place, change, answer),
       );
   }
@@ -111,10 +100,12 @@ export class Outbox {
     const { profileId } = place;
     for (let round = 0; round < MAX_HOPS; round++) {
       const [done] = await operation.settle(profileId);
-      if (done !== undefined) return { verdict: DONE, value: done.record };
+      if (done !== undefined) {
+        await this.bring(profileId, operation);
+        return { verdict: DONE, value: done.record };
+      }
       const once = { recordId: operation.recordId(), seconds: REMEMBERED_S };
-      const operationKey = `${change.kind} ${operation.id}`;
-      const made = await this.make(place, { ...change, operationKey, once });
+      const made = await this.make(place, { ...change, once });
       if (typeof made === 'string' || made.verdict !== FENCED) return made;
       // A retry has taken the operation to another place, or ended before it could.
       await operation.moveOn(profileId);
@@ -122,11 +113,20 @@ export class Outbox {
     throw new ServiceError('unavailable');
   }
 
-  /** What was done as asked, in one step with its event, or belongs elsewhere. */
-  #made({ profileId }: Place, { kind, operationKey }: Change, answer: string | undefined): Made | string {
-    if (answer !== undefined) return answer;
-    this.#answer(profileId, operationKey);
-    return kind === 'remove' ? REMOVED : AS_ASKED;
+  /**
+   * Brings the events of an operation to the stream that its first try left in an outbox which has moved since.
+   * @throws as `send`
+   */
+  async bring(profileId: string, operation: Operation): Promise<void> {
+    if (!this.#store.isCluster) return;
+    const key = this.#store.keys.outbox(profileId);
+    const pending = await this.#store.call((client) => client.hvals(key));
+    // See lua/wishlist.lua: the time and the operation's record stand before an event's line.
+    const mine = pending.filter((entry) => entry.split('\n', 2)[1]?.includes(`:${operation.id}.`));
+    await this.send(
+      profileId,
+      mine.map((entry) => entry.slice(entry.indexOf('\n', entry.indexOf('\n') + 1) + 1)),
+    );
   }
 
   /**
@@ -152,17 +152,13 @@ export class Outbox {
     const began = performance.now();
     let answer: WishlistAnswer = first;
     while (answer?.startsWith(NOT_NOW)) {
-      const waitedMs = performance.now() - began;
-      if (waitedMs > GIVE_UP_MS) throw new ServiceError('unavailable');
-      const full = linesOf(answer);
-      if (full.length > 0) await this.send(place.profileId, full);
-      else await sleep(POLL_MS);
-      answer = await this.#batch.make(place, change, waitedMs < this.#batch.underWayMs);
+      if (performance.now() - began > GIVE_UP_MS) throw new ServiceError('unavailable');
+      await this.send(place.profileId, linesOf(answer));
+      answer = await this.#batch.make(place, change);
     }
-    if (answer === undefined || isElsewhere(answer)) return this.#made(place, change, answer);
+    if (answer === undefined || isElsewhere(answer)) return made(change, answer);
     const verdict = answer.charAt(0);
     if (this.#store.isCluster) await this.send(place.profileId, linesOf(answer));
-    else if (verdict === DONE) this.#answer(place.profileId, change.operationKey);
     return { verdict, value: answer.slice(1).split('\n', 1)[0] as string };
   }
 
@@ -171,17 +167,9 @@ export class Outbox {
    * @throws ServiceError `overloaded`, `unavailable`: they go on waiting in the outbox
    */
   async send(at: string, lines: readonly string[]): Promise<void> {
-    const ids = lines.map(eventIdOf);
-    try {
-      await Promise.all(lines.map((line) => this.#recorder.append(line, at)));
-    } catch (error) {
-      // Best effort; otherwise the retry waits.
-      const args = [this.#batch.underWayMs, ...ids];
-      this.#store.change(RELEASE, [this.#store.keys.outbox(at)], args).catch(() => {});
-      throw error;
-    }
+    await Promise.all(lines.map((line) => this.#recorder.append(line, at)));
     // From here on the caller has what was asked for: told to send again, it would get it twice.
-    for (const id of ids) this.#forget(() => this.#sent(at, id));
+    for (const line of lines) this.#forget(() => this.#sent(at, eventIdOf(line)));
   }
 
   async #sent(at: string, id: string): Promise<void> {
@@ -189,17 +177,7 @@ export class Outbox {
     if (typeof heir === 'string') await this.#sent(await this.#atProfile.follow(at, heir), id);
   }
 
-  /** What a turn has answered is forgotten in one go. */
-  #answer(profileId: string, operationKey: string): void {
-    if (this.#answered.push(operationKey) > 1) return;
-    queueMicrotask(() => {
-      const keys = this.#answered;
-      this.#answered = [];
-      this.#forget(() => this.#batch.answered(profileId, keys));
-    });
-  }
-
-  /** In the background. Where it fails for good, the next like request is taken for a retry, once. */
+  /** In the background. Where it fails for good, the event is appended once more a minute later. */
   #forget(act: () => Promise<void>, failures = 0): void {
     act().catch(async () => {
       const delayMs = FORGET_DELAYS_MS[failures];

@@ -51,10 +51,10 @@ export class Purchases {
       const mine = targets.slice(part * REMOVED_AT_ONCE, (part + 1) * REMOVED_AT_ONCE);
       const plan = async (at: string): Promise<Removal> => {
         const done = await operation.settle(at, parts);
+        if (done[part] !== undefined) await this.#outbox.bring(at, operation);
         const removed = done[part] === undefined ? await this.#itemsOf(mine, at) : new Map<string, Bought>();
         return {
           kind: 'remove',
-          operationKey: `purchase ${operation.id} ${part}`,
           items: Array.from(removed, ([field, { productId, variantId, quantity, price }]) => ({
             field,
             payload: '',

@@ -13,7 +13,7 @@ import type { Operation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Outbox, prepareEvent } from './outbox.js';
-import { operationKey, WRITE_CODE } from './wishlist-batch.js';
+import { WRITE_CODE } from './wishlist-batch.js';
 
 const PUT = loadScript('put');
 const SHARE_OF = loadScript<string | number>('share-of');
@@ -66,7 +66,6 @@ export class Shares {
         place,
         {
           kind: 'share',
-          operationKey: operationKey('share', identity, channel),
           code: drawn,
           isWritten,
           event,

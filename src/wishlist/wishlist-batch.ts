@@ -1,10 +1,8 @@
 // Changes of wishlists in Redis: those of an event-loop turn go to lua/wishlist.lua in one call, with their events. One
 // that is elsewhere says so in its answer; src/identity/places.ts then asks there.
 
-import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
-import type { Identity } from '../identity-rules.js';
 import type { Place } from '../redis/at-profile.js';
 import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
 import { type EventShards, shardOf } from '../redis/event-shards.js';
@@ -23,8 +21,6 @@ export interface PendingEvent {
 }
 
 interface Operation {
-  /** Who does what, without line breaks: a retry has the same one. From operationKey. */
-  readonly operationKey: string;
   /** Where given, it is done once under this record, whatever is there. */
   readonly once?: { readonly recordId: string; readonly seconds: number } | undefined;
 }
@@ -67,26 +63,16 @@ interface Making {
   readonly profileId: string;
   readonly place: Place;
   readonly change: Change;
-  /** Whether it waits for another request that does the same. */
-  readonly isPatient: boolean;
 }
 
-/** An event of an outbox is in the stream, and its sender has the reply. */
+/** An event of an outbox is in the stream. */
 interface Sent {
   readonly kind: 'sent';
   readonly profileId: string;
   readonly id: string;
 }
 
-/** Senders have their replies, on one server. */
-interface Answered {
-  readonly kind: 'answered';
-  /** Of any of the operations. */
-  readonly profileId: string;
-  readonly operationKeys: readonly string[];
-}
-
-type Request = Making | Sent | Answered;
+type Request = Making | Sent;
 
 class Entry implements Batched<WishlistAnswer> {
   deadline = 0;
@@ -129,25 +115,16 @@ export interface WishlistOptions extends Partial<ItemLimits> {
   readonly highWater: number;
   /** Told of events that came into a stream with their changes: on one server. */
   readonly onRecorded?: OnRecorded;
-  /** How long a pending event is taken for a request that is still under way. */
-  readonly underWayMs?: number;
-}
-
-/** @param what is done, as far as a retry must be told from another operation */
-export function operationKey(kind: string, { customerId, sessionId }: Identity, what: string): string {
-  return `${kind} ${hash('sha1', `${customerId}\n${sessionId}\n${what}`, 'base64url')}`;
 }
 
 export class WishlistBatch {
-  readonly underWayMs: number;
   readonly #batcher: Batcher<Entry, WishlistAnswer>;
   readonly #shards: Pick<EventShards, 'current'>;
 
   /** @param onBatch told of each batch: entries in it, milliseconds until Redis answered */
   constructor(store: Store, options: WishlistOptions, onBatch?: (size: number, ms: number) => void) {
-    this.underWayMs = options.underWayMs ?? 500;
     this.#shards = options.shards;
-    const format = wishlistFormat(store.keys, !store.isCluster, this.underWayMs, store.guestsS, options);
+    const format = wishlistFormat(store.keys, !store.isCluster, store.guestsS, options);
     this.#batcher = store.batcher(format, onBatch);
   }
 
@@ -155,18 +132,13 @@ export class WishlistBatch {
    * Makes a change, if it belongs to this place.
    * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
    */
-  make(place: Place, change: Change, isPatient: boolean): Promise<WishlistAnswer> {
-    return this.#run({ kind: 'make', profileId: place.profileId, place, change, isPatient });
+  make(place: Place, change: Change): Promise<WishlistAnswer> {
+    return this.#run({ kind: 'make', profileId: place.profileId, place, change });
   }
 
   /** Takes an event out of its outbox: it is in the stream. @returns a text where the profile was merged away */
   sent(profileId: string, id: string): Promise<WishlistAnswer> {
     return this.#run({ kind: 'sent', profileId, id });
-  }
-
-  /** Forgets changes that were made on one server: their senders have the replies. */
-  async answered(profileId: string, operationKeys: readonly string[]): Promise<void> {
-    await this.#run({ kind: 'answered', profileId, operationKeys });
   }
 
   async close(): Promise<void> {
@@ -198,7 +170,6 @@ const COLUMN_NAMES = Object.entries(COLUMNS)
 function wishlistFormat(
   keys: Keys,
   isOneServer: boolean,
-  underWayMs: number,
   guestsS: number,
   { highWater, maxItems = 0, maxBytes = 0, onRecorded }: WishlistOptions,
 ): BatchFormat<Entry, WishlistAnswer> {
@@ -213,31 +184,23 @@ function wishlistFormat(
         const { shard } = entries[0] as Entry;
         call.key(keys.events(shard));
         call.key(keys.eventsState(shard));
-        call.key(keys.unanswered);
       }
-      let words = '';
       let lines = '';
       const given = { events: '', contents: [] as string[] };
       for (const { request } of entries) {
         const { kind, profileId } = request;
-        if (kind === 'answered') {
-          lines += `k\n${request.operationKeys.length}\n${request.operationKeys.join('\n')}\n`;
-          continue;
-        }
         call.key(keys.profile(profileId));
         if (kind === 'sent') {
           call.key(keys.outbox(profileId));
           lines += `s\n${request.id}\n`;
           continue;
         }
-        const { place, change, isPatient } = request;
+        const { place, change } = request;
         const { checked, own, isRoom } = place;
         // On a cluster a code's key is in another slot, and its sender writes it.
         call.key(change.kind === 'share' && isOneServer ? keys.share(change.code) : keys.items(profileId));
         if (!isOneServer) call.key(keys.outbox(profileId));
-        words += `${change.operationKey}\n`;
-        const letter = LETTERS[change.kind];
-        lines += `${isPatient ? letter : letter.toUpperCase()}${checked}\n`;
+        lines += `${LETTERS[change.kind]}${checked}\n`;
         if (checked !== '') lines += isRoom ? `${profileId}\n` : '\n';
         lines += linesOf(change, profileId, call, keys, given);
         if (checked !== '') call.key(keys.door(own));
@@ -246,11 +209,9 @@ function wishlistFormat(
       call.arg(maxItems);
       call.arg(maxBytes);
       call.arg(COLUMN_NAMES);
-      call.arg(underWayMs);
-      call.arg(words);
+      call.arg(guestsS);
       call.arg(lines);
       call.arg(given.events);
-      call.arg(guestsS);
       for (const content of given.contents) call.arg(content);
     },
     decode(entries, reply) {

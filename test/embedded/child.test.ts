@@ -162,7 +162,7 @@ t.test('what is stopped has left nothing: its watcher is gone, too', async (t) =
   t.notOk(hasStopped);
   process.kill(watcher, 'SIGCONT');
   await stopping;
-  t.same(groupOf(pid), []);
+  await until('nothing is left', () => groupOf(pid).length === 0);
 });
 
 t.test('kill -9 of the parent ends a stubborn child at its deadline', async (t) => {

@@ -74,7 +74,7 @@ eachRedis(t, async (t, redis) => {
   if (redis.urls.length > 1) return;
 
   t.test('an order that matches nothing is 200, and is remembered for 48 h with its lines', async (t) => {
-    const app = await startApp(t, redis, { env });
+    const app = await startApp(t, redis, { env: { ...env, GUEST_RETENTION_DAYS: '0' } });
     await switchTo(app, true);
     const { who } = await newBuyer(app);
     const id = Number(who.customerId);

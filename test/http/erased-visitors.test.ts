@@ -27,7 +27,7 @@ eachRedis(t, async (t, redis) => {
    */
   const traces = async (...texts: string[]): Promise<string[]> => {
     const keys = createKeys(app.prefix);
-    const waiting = [keys.erasures, keys.unanswered];
+    const waiting = [keys.erasures];
     // Of a profile's id only the hash: its keys have bucket and hash apart.
     const needles = texts.map((text) =>
       /^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text,

@@ -152,7 +152,7 @@ t.test('injection', async (t) => {
         of('*.*'),
       ),
       ...[keys.operation('*.*', '*'), keys.lane('*', '*')],
-      ...[keys.events(0), keys.eventsState(0), keys.eventsDead(0), keys.unanswered],
+      ...[keys.events(0), keys.eventsState(0), keys.eventsDead(0)],
       ...[keys.visits.events(0), keys.visits.eventsState(0), keys.visits.eventsDead(0)],
     );
     const all = await client.keys('*');

@@ -18,7 +18,6 @@ const LARGE_EVENT: PendingEvent = { ...EVENT, line: `${LARGE}\n` };
 
 const addition = (large: Partial<Change & { kind: 'add' }>): Change => ({
   kind: 'add',
-  operationKey: 'o',
   field: 'f',
   born: 'b',
   others: 'o',
@@ -31,7 +30,6 @@ const CHANGES: Record<string, Change> = {
   "an item's event": addition({ event: LARGE_EVENT }),
   "a removal's events": {
     kind: 'remove',
-    operationKey: 'o',
     items: [{ field: 'f', event: LARGE_EVENT, payload: '' }],
   },
 };
@@ -83,7 +81,7 @@ t.test('three operations of a turn that are too much together go in two calls', 
     t.test(what, async (t) => {
       const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: 1e9 }, onBatch);
       t.teardown(() => wishlists.close());
-      await Promise.all([1, 2, 3].map(() => wishlists.make(placeOf(PROFILE_ID), change, false)));
+      await Promise.all([1, 2, 3].map(() => wishlists.make(placeOf(PROFILE_ID), change)));
       t.same(sizes, [2, 1]);
     });
   }

@@ -1,7 +1,8 @@
 // A change of a wishlist and its event are one: servers end after any step of a request, its client sends it again
-// to another one, and the answer, the wishlist and the events are as if nothing had happened.
+// to another one, under its key, and the answer, the wishlist and the events are as if nothing had happened.
 
 import t from 'tap';
+import type { Operation } from '../../src/redis/requests.js';
 import type { Added } from '../../src/wishlist/items.js';
 import { eachRedis } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -13,6 +14,7 @@ import {
   CUSTOMER,
   followShare,
   GUEST,
+  keyed,
   outboxes,
   products,
   remove,
@@ -28,8 +30,8 @@ let worlds = 0;
 interface Case {
   readonly name: string;
   prepare(server: Server): Promise<unknown>;
-  /** The request; its answer is compared with that of a run without a crash. */
-  act(server: Server): Promise<unknown>;
+  /** The request, under its key; its answer is compared with that of a run without a crash. */
+  act(server: Server, operation: Operation): Promise<unknown>;
   /** What there is to see of the answer, where that is not the answer itself. */
   see?(server: Server, answer: unknown): Promise<unknown>;
   /** Whether a cluster, where all of it takes longer, would only do alike what it does in another case. */
@@ -41,6 +43,8 @@ interface Case {
 }
 
 const nothing = async () => {};
+/** The request of a case, as its client sends it again. */
+const ask = (server: Server, { act }: Case) => keyed(server, 'k', (operation) => act(server, operation));
 const same = async (_server: Server, answer: unknown) => answer;
 
 /** The item that an answer names. */
@@ -55,7 +59,7 @@ const CASES: readonly Case[] = [
   {
     name: 'add',
     prepare: nothing,
-    act: (server) => add(server),
+    act: (server, operation) => add(server, GUEST, '1', 1, operation),
     see: added,
     events: ['add'],
     items: ['1'],
@@ -64,7 +68,7 @@ const CASES: readonly Case[] = [
     name: 'add again with another quantity',
     onOneServer: true,
     prepare: (server) => add(server),
-    act: (server) => add(server, GUEST, '1', 7),
+    act: (server, operation) => add(server, GUEST, '1', 7, operation),
     see: added,
     events: ['add', 'add'],
     items: ['1'],
@@ -72,7 +76,7 @@ const CASES: readonly Case[] = [
   {
     name: 'add the very same again',
     prepare: (server) => add(server),
-    act: (server) => add(server),
+    act: (server, operation) => add(server, GUEST, '1', 1, operation),
     see: added,
     events: ['add', 'add'],
     items: ['1'],
@@ -80,7 +84,7 @@ const CASES: readonly Case[] = [
   {
     name: 'remove',
     prepare: (server) => add(server),
-    act: (server) => remove(server),
+    act: (server, operation) => remove(server, GUEST, '1', 'remove', operation),
     events: ['add', 'remove'],
     items: [],
   },
@@ -88,7 +92,7 @@ const CASES: readonly Case[] = [
     name: 'move to cart',
     onOneServer: true,
     prepare: (server) => add(server),
-    act: (server) => remove(server, GUEST, '1', 'moveToCart'),
+    act: (server, operation) => remove(server, GUEST, '1', 'moveToCart', operation),
     events: ['add', 'moveToCart'],
     items: [],
   },
@@ -96,14 +100,14 @@ const CASES: readonly Case[] = [
     name: 'remove what is not there',
     onOneServer: true,
     prepare: (server) => add(server),
-    act: (server) => remove(server, GUEST, '2'),
+    act: (server, operation) => remove(server, GUEST, '2', 'remove', operation),
     events: ['add'],
     items: ['1'],
   },
   {
     name: 'share for the first time',
     prepare: (server) => add(server),
-    act: (server) => share(server),
+    act: (server, operation) => share(server, GUEST, operation),
     see: followShare,
     events: ['add', 'share'],
     items: ['1'],
@@ -115,7 +119,7 @@ const CASES: readonly Case[] = [
       await add(server);
       await share(server);
     },
-    act: (server) => share(server),
+    act: (server, operation) => share(server, GUEST, operation),
     see: followShare,
     events: ['add', 'share', 'share'],
     items: ['1'],
@@ -135,7 +139,7 @@ const CASES: readonly Case[] = [
       await add(server, GUEST, '2');
       await add(server, CUSTOMER, '3');
     },
-    act: (server) => add(server, BOTH, '1'),
+    act: (server, operation) => add(server, BOTH, '1', 1, operation),
     see: added,
     events: ['add', 'add', 'add'],
     items: ['1', '3', '2'],
@@ -146,7 +150,7 @@ const CASES: readonly Case[] = [
       await add(server, GUEST, '2');
       await add(server, CUSTOMER, '3');
     },
-    act: (server) => remove(server, BOTH, '2'),
+    act: (server, operation) => remove(server, BOTH, '2', 'remove', operation),
     events: ['add', 'add', 'remove'],
     items: ['3'],
   },
@@ -182,7 +186,8 @@ async function mergesOf(redis: Redis, prefix: string): Promise<number> {
 
 eachRedis(t, async (t, redis) => {
   const cases = redis.urls.length === 1 ? CASES : CASES.filter(({ onOneServer }) => !onOneServer);
-  for (const { name, prepare, act, see = same, events, items } of cases) {
+  for (const one of cases) {
+    const { name, prepare, see = same, events, items } = one;
     t.test(`${name}: ended after any step and sent again, it is done once`, async (t) => {
       const start = async (): Promise<[string, Server, Server]> => {
         const prefix = `w${worlds++}`;
@@ -190,7 +195,7 @@ eachRedis(t, async (t, redis) => {
       };
       const [prefix, calm] = await start();
       await prepare(calm);
-      const expected = await outcome(redis, prefix, calm, await see(calm, await act(calm)));
+      const expected = await outcome(redis, prefix, calm, await see(calm, await ask(calm, one)));
       t.same(expected, {
         answer: expected.answer,
         merges: name.includes('merges') ? 1 : 0,
@@ -202,7 +207,12 @@ eachRedis(t, async (t, redis) => {
       const [stutterer, stutters] = await start();
       await prepare(stutters);
       stutters.sendTwice();
-      const stuttered = await outcome(redis, stutterer, stutters, await see(stutters, await act(stutters)));
+      const stuttered = await outcome(
+        redis,
+        stutterer,
+        stutters,
+        await see(stutters, await ask(stutters, one)),
+      );
       t.same(stuttered, expected, 'each script called twice');
 
       let crashes = 0;
@@ -212,7 +222,7 @@ eachRedis(t, async (t, redis) => {
           const [prefix, ending, other] = await start();
           await prepare(other);
           ending.crashAfter(steps, lastIsDone);
-          const first = await act(ending).then(
+          const first = await ask(ending, one).then(
             (answer) => ({ answer }),
             (error) => {
               t.equal(error.code, 'unavailable');
@@ -225,7 +235,7 @@ eachRedis(t, async (t, redis) => {
           }
           crashes++;
           // Who got an answer does not send again.
-          const { answer } = first ?? { answer: await act(steps % 2 ? other : ending) };
+          const { answer } = first ?? { answer: await ask(steps % 2 ? other : ending, one) };
           const what = `ended after step ${steps}${lastIsDone ? ', which was done' : ''}`;
           t.same(await outcome(redis, prefix, other, await see(other, answer)), expected, what);
         }

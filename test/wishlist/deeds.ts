@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OrderLine } from '../../src/events/row.js';
 import type { Identity } from '../../src/identity-rules.js';
+import type { Operation } from '../../src/redis/requests.js';
 import { connectTo, dumpRedis } from '../harness/dump.js';
 import { contentOf, identityOf } from '../harness/samples.js';
 import type { Redis, Server } from './world.js';
@@ -14,9 +15,9 @@ export const GUEST = identityOf({ sessionId: 's' });
 export const CUSTOMER = identityOf({ customerId: 'c' });
 export const BOTH = identityOf({ sessionId: 's', customerId: 'c' });
 
-export async function add(server: Server, who = GUEST, product = '1', quantity = 1) {
+export async function add(server: Server, who = GUEST, product = '1', quantity = 1, operation?: Operation) {
   const { answer } = await server.visitors.change(who, true, (place) =>
-    server.items.add(place, who, contentOf(product, quantity)),
+    server.items.add(place, who, contentOf(product, quantity), operation),
   );
   return answer;
 }
@@ -26,18 +27,31 @@ export async function remove(
   who = GUEST,
   product = '1',
   type: 'remove' | 'moveToCart' = 'remove',
+  operation?: Operation,
 ) {
   const { answer } = await server.visitors.changeKnown(who, true, (place) =>
-    server.items.remove(place, who, product, null, type),
+    server.items.remove(place, who, product, null, type, operation),
   );
   return answer.removed;
 }
 
-export async function share(server: Server, who = GUEST) {
+export async function share(server: Server, who = GUEST, operation?: Operation) {
   const { answer } = await server.visitors.change(who, true, (place) =>
-    server.shares.share(place, who, 'Link'),
+    server.shares.share(place, who, 'Link', operation),
   );
   return answer.code;
+}
+
+/** Under a key, as a request does: once, however often it is asked for. */
+export async function keyed<T>(
+  server: Server,
+  key: string,
+  act: (operation: Operation) => Promise<T>,
+): Promise<T> {
+  const answer = await server.deliveries.run({ scope: 'test', key, fingerprint: '' }, '', async (operation) =>
+    JSON.stringify([await act(operation)]),
+  );
+  return (JSON.parse(answer) as [T])[0];
 }
 
 /** Codes are drawn anew in each run, so it is what they lead to that is compared. */
@@ -83,21 +97,18 @@ export async function products(server: Server, who = GUEST): Promise<string[]> {
   return (await server.items.list(profileId)).items.map(({ productId }) => productId);
 }
 
-/**
- * What is remembered until its sender has the reply: events in outboxes and in journals of merges that are not done (those
- * that are done keep theirs), and on one server operations.
- */
+/** Events in outboxes, and in journals of merges that are not done (those that are done keep theirs). */
 export async function outboxes(redis: Redis, prefix: string): Promise<Record<string, string>> {
   const dump = (await dumpRedis(redis, prefix)) as Record<string, Record<string, string>>;
   const isPending = (key: string) =>
-    /:o:|:unanswered$/.test(key) ||
+    /:o:/.test(key) ||
     (/:jo:/.test(key) && dump[key.replace(':jo:', ':p:')]?.['heir']?.startsWith('!') === true);
   const pending = Object.keys(dump).filter(isPending);
   return Object.fromEntries(pending.flatMap((key) => Object.entries(dump[key] ?? {})));
 }
 
-/** No event is left behind, but for those of one kind of operation. @throws where one is after some seconds */
-export async function untilSent(redis: Redis, prefix: string, besides?: string): Promise<void> {
+/** No event is left behind, but for those of merges where these are left out. @throws where one is after some seconds */
+export async function untilSent(redis: Redis, prefix: string, besides?: 'merge'): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     const left = Object.values(await outboxes(redis, prefix)).filter(

@@ -1,5 +1,5 @@
 // 503 and then? Over HTTP: a full stream, and replies of Redis that are lost on the way. What was refused is sent
-// again, and ends as if it had not been refused: one answer, one change, one event.
+// again under its key, and ends as if it had not been refused: one answer, one change, one event.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -20,9 +20,11 @@ const ORDER = {
 };
 const HOOK = { ...TRUSTED, 'content-type': 'application/json', 'x-shopify-webhook-id': 'd-1' };
 
+const under = (key: string) => ({ ...TRUSTED, 'idempotency-key': key });
+
 interface Step {
   readonly name: string;
-  send(app: TestApp): Promise<Answer>;
+  send(app: TestApp, key: string): Promise<Answer>;
   /** Of the answer, what is the same in every run. */
   readonly answer: object;
   /** The event that the step makes. */
@@ -33,7 +35,7 @@ interface Step {
 
 const add = (quantity: number): Step => ({
   name: `add ${quantity}`,
-  send: (app) => app.post('/item/add', itemOf(WHO, { quantity }), TRUSTED),
+  send: (app, key) => app.post('/item/add', itemOf(WHO, { quantity }), under(key)),
   answer: { productId: '1001', variantId: '2002', quantity },
   event: { type: 'add', customer_id: '7', product_id: '1001' },
   items: 1,
@@ -41,7 +43,7 @@ const add = (quantity: number): Step => ({
 
 const remove = (event: 'remove' | 'moveToCart'): Step => ({
   name: event,
-  send: (app) => app.post('/item/remove', { identity: WHO, ...ITEM, event }, TRUSTED),
+  send: (app, key) => app.post('/item/remove', { identity: WHO, ...ITEM, event }, under(key)),
   answer: { removed: true, ...ITEM },
   event: { type: event, product_id: '1001', ...(event === 'remove' ? {} : { quantity: 2, price: '79.90' }) },
   items: 0,
@@ -49,7 +51,7 @@ const remove = (event: 'remove' | 'moveToCart'): Step => ({
 
 const share: Step = {
   name: 'share',
-  send: (app) => app.post('/share', { identity: WHO }, TRUSTED),
+  send: (app, key) => app.post('/share', { identity: WHO }, under(key)),
   answer: { code: String, shareLink: String },
   event: { type: 'share', channel: 'Link', share_code: String },
   items: 1,
@@ -110,7 +112,7 @@ async function until(what: string, isSo: () => Promise<boolean>): Promise<void> 
 
 async function isEmptied(t: Test, redis: TestRedis, app: TestApp) {
   const left = async () =>
-    Object.keys(await dumpRedis(redis, app.prefix)).filter((key) => /:o:|:unanswered$/.test(key)).length;
+    Object.keys(await dumpRedis(redis, app.prefix)).filter((key) => /:o:/.test(key)).length;
   await until('no event is left behind', async () => (await left()) === 0);
   t.pass('no event is left behind');
 }
@@ -122,11 +124,11 @@ eachRedis(t, async (t, redis) => {
     await roomy.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
     for (const [i, step] of STEPS.entries()) {
       for (let tries = 0; tries < 2; tries++) {
-        const refused = await step.send(full);
+        const refused = await step.send(full, `k${i}`);
         t.match(refused, { status: 503, json: { code: 'overloaded' }, headers: { 'retry-after': '1' } });
         t.equal((await shown(redis, full)).length, i, 'nothing was appended');
       }
-      await isDoneOnce(t, redis, roomy, STEPS.slice(0, i + 1), await step.send(roomy));
+      await isDoneOnce(t, redis, roomy, STEPS.slice(0, i + 1), await step.send(roomy, `k${i}`));
     }
     t.match(await roomy.post('/webhook/purchase', ORDER, HOOK), { status: 200 });
     t.equal((await eventLines(redis, roomy)).length, STEPS.length, 'and each line was appended once');
@@ -140,13 +142,13 @@ eachRedis(t, async (t, redis) => {
   t.test('a visitor who comes back with something else has both in the end', { skip }, async (t) => {
     const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
     const roomy = await startApp(t, redis, { prefix: full.prefix });
-    t.equal((await add(1).send(full)).status, 503);
-    t.match(await remove('remove').send(roomy), { status: 200, json: { removed: true } });
-    t.match(await remove('remove').send(roomy), { status: 200, json: { removed: false } });
+    t.equal((await add(1).send(full, 'a')).status, 503);
+    t.match(await remove('remove').send(roomy, 'b'), { status: 200, json: { removed: true } });
+    t.match(await remove('remove').send(roomy, 'c'), { status: 200, json: { removed: false } });
     t.match(await shown(redis, roomy), [{ type: 'remove' }]);
-    t.equal((await add(1).send(roomy)).status, 200);
+    t.equal((await add(1).send(roomy, 'd')).status, 200);
     await makePendingOlder(redis, full.prefix);
-    t.equal((await add(5).send(roomy)).status, 200);
+    t.equal((await add(5).send(roomy, 'e')).status, 200);
     t.same(
       (await shown(redis, roomy)).map(({ type }) => type).sort(),
       ['add', 'add', 'add', 'remove'],
@@ -184,7 +186,7 @@ t.test('replies of Redis that are lost', async (t) => {
     for (const [i, step] of STEPS.entries()) {
       await until('ready', async () => (await app.get('/readyz')).status === 200);
       proxy.cutReplyAfter(0, new RegExp(loadScript('wishlist').sha));
-      const answer = await step.send(app);
+      const answer = await step.send(app, `k${i}`);
       t.equal(answer.status, 200, `${step.name}: ${answer.text}`);
       await isDoneOnce(t, redis, calm, STEPS.slice(0, i + 1), answer);
       await isEmptied(t, redis, calm);

@@ -4,12 +4,11 @@ import type { Test } from 'tap';
 import { startLuaRedis } from '../harness/lua.js';
 
 const LANE = '{a}:lane';
-export const [EVENTS, STATE, UNANSWERED] = ['{a}:events', '{a}:state', '{a}:unanswered'];
+export const [EVENTS, STATE] = ['{a}:events', '{a}:state'];
 export const [PROFILE, OUTBOX, ITEMS, RECORD] = ['{a}:p:1', '{a}:o:1', '{a}:i:1', '{a}:k:1'];
 export const SHARE = '{a}:share';
 /** The door of a session. */
 export const doorOf = (name: string) => `{a}:v:${name}`;
-export const UNDER_WAY_MS = 5_000;
 export const LEFT_BEHIND_MS = 60_000;
 export const CODE = 'AAAA-BBBB-CCCC-_';
 
@@ -19,7 +18,6 @@ export const idOf = (id: string) => id.padEnd(36, '.');
 
 export interface Op {
   readonly keys: readonly string[];
-  readonly words?: string;
   readonly lines: string;
   readonly event?: string;
   readonly content?: string;
@@ -29,32 +27,30 @@ interface At {
   /** Where its door is checked: whose, and the room that is expected. */
   readonly name?: string;
   readonly room?: string;
-  readonly words?: string;
-  readonly hurries?: boolean;
+  /** Whether it is done under RECORD. */
+  readonly isOnce?: boolean;
 }
 
-function opOf(letter: string, third: string, rest: string, { name = '', room = '', words, hurries }: At): Op {
-  const kind = hurries ? letter.toUpperCase() : letter;
+function opOf(letter: string, third: string, rest: string, { name = '', room = '', isOnce }: At): Op {
   const door = name === '' ? '' : `${room}\n`;
   return {
-    keys: [PROFILE, third, ...(name === '' ? [] : [doorOf(name)])],
-    words: words ?? `${letter} ${rest.split('\n', 1)[0]}`,
-    lines: `${kind}${name}\n${door}${rest}`,
+    keys: [PROFILE, third, ...(isOnce ? [RECORD] : []), ...(name === '' ? [] : [doorOf(name)])],
+    lines: `${letter}${name}\n${door}${isOnce ? 60 : ''}\n${rest}`,
   };
 }
 
 /** Adds; an item is born as `id day`. */
 export const add = (field: string, content: string, event: string, at: At = {}, born = 'id day'): Op => ({
-  ...opOf('a', ITEMS, `\n${field}\n${born}\n`, { words: `add ${field} ${content}`, ...at }),
+  ...opOf('a', ITEMS, `${field}\n${born}\n`, at),
   event: lineOf(event),
   content: `later\n${content}`,
 });
 
 export const remove = (field: string, line: string, payload = '', at: At = {}): Op =>
-  opOf('r', ITEMS, `\n1\n${field}\n${line}\n${payload}\n`, { words: `remove ${field}`, ...at });
+  opOf('r', ITEMS, `1\n${field}\n${line}\n${payload}\n`, at);
 
 export const share = (event: string, isWritten = 0, at: At = {}): Op => ({
-  ...opOf('c', SHARE, `\n${CODE}\n${isWritten}\na.1\n`, { words: 'share', ...at }),
+  ...opOf('c', SHARE, `${CODE}\n${isWritten}\na.1\n`, at),
   event: lineOf(event, `,"code":"${CODE}"`),
 });
 
@@ -82,15 +78,13 @@ export async function openScriptWorld(t: Test, isCluster: boolean) {
     );
     return call(
       'wishlist',
-      [LANE, ...(isCluster ? [] : [EVENTS, STATE, UNANSWERED]), ...keys],
+      [LANE, ...(isCluster ? [] : [EVENTS, STATE]), ...keys],
       [
         ...[caps.seq ?? ++seq, deadline, 60, isCluster ? '' : highWater, maxItems, maxBytes],
         'productId=product_id quantity=quantity compareAt=compare_at ',
-        UNDER_WAY_MS,
-        ops.map(({ words }) => (words === undefined ? '' : `${words}\n`)).join(''),
+        0,
         ops.map(({ lines }) => lines).join(''),
         ops.map(({ event }) => (event === undefined ? '' : `${event}\n`)).join(''),
-        0,
         ...ops.flatMap(({ content }) => content ?? []),
       ],
     ) as Promise<unknown[]>;
@@ -108,18 +102,15 @@ export async function openScriptWorld(t: Test, isCluster: boolean) {
       .map((entry) => entry.split('\n')[2])
       .join('\n');
   };
-  const acknowledge = (words: string, event: string) =>
-    batch([
-      isCluster
-        ? { keys: [PROFILE, OUTBOX], lines: `s\n${idOf(event)}\n` }
-        : { keys: [], lines: `k\n1\n${words}\n` },
-    ]);
-  /** Makes what nobody has heard of this old. */
-  const age = async (words: string, ms: number) => {
-    const at = await clock(-ms);
-    if (!isCluster) return void (await client.hset(UNANSWERED, words, at));
-    for (const [id, entry] of Object.entries(await client.hgetall(OUTBOX)))
-      if (entry.split('\n')[1] === words) await client.hset(OUTBOX, id, entry.replace(/^\d+/, String(at)));
+  /** An event of the outbox is in the stream. */
+  const acknowledge = async (event: string) => {
+    if (isCluster) await batch([{ keys: [PROFILE, OUTBOX], lines: `s\n${idOf(event)}\n` }]);
+  };
+  /** Makes an event of the outbox old. */
+  const age = async (event: string, ms: number) => {
+    const entry = await client.hget(OUTBOX, idOf(event));
+    if (entry !== null)
+      await client.hset(OUTBOX, idOf(event), entry.replace(/^\d+/, String(await clock(-ms))));
   };
   const data = async () =>
     (await client.keys('*')).filter((key) => ![LANE, STATE, PROFILE].includes(key)).sort();

@@ -20,7 +20,6 @@ import {
   SHARE,
   STATE,
   share,
-  UNANSWERED,
 } from './script-world.js';
 
 for (const isCluster of [false, true]) {
@@ -36,7 +35,7 @@ for (const isCluster of [false, true]) {
       t.equal((await lines()).trim(), lineOf('e1'));
       if (!isCluster)
         t.same(await client.hgetall(STATE), { events: '1', bytes: String(lineOf('e1').length + 1) });
-      await acknowledge('add 1: A', 'e1');
+      await acknowledge('e1');
       t.same(await data(), isCluster ? [ITEMS] : [EVENTS, ITEMS]);
     });
 
@@ -101,7 +100,7 @@ for (const isCluster of [false, true]) {
       t.equal(await client.hget(PROFILE, 'share'), CODE);
       if (!isCluster) t.equal(await client.get(SHARE), 'a.1');
       await client.hset(PROFILE, 'share', 'other');
-      await acknowledge('share', 'e1');
+      await acknowledge('e1');
       isDone(await one(share('e2')), 'other', lineOf('e2', ',"code":"other"'));
       t.match(await lines(), lineOf('e2', ',"code":"other"'));
     });
@@ -124,7 +123,7 @@ for (const isCluster of [false, true]) {
     t.test('caps', async (t) => {
       const caps = { maxItems: 3, maxBytes: 100 };
       const put = (field: string, content: string, more: Caps = {}) =>
-        one(add(field, content, `e ${field} ${content.length}`, { hurries: true }, ''), { ...caps, ...more });
+        one(add(field, content, `e ${field} ${content.length}`, {}, ''), { ...caps, ...more });
       const take = (field: string) => one(remove(field, lineOf('r')), caps);
       const bytes = () => client.hget(PROFILE, 'itemBytes');
       // Beside its content an item has two line ends and `later`.
@@ -199,7 +198,6 @@ for (const isCluster of [false, true]) {
       t.same(await batch(ops, { highWater }), [3, LUA.FULL]);
       t.same(await client.hkeys(ITEMS), ['1:', '2:']);
       t.equal(await client.hget(STATE, 'bytes'), String(highWater));
-      t.same(await client.hkeys(UNANSWERED), ['add 1: A', 'add 2: A']);
       t.equal(await one(remove('1:', lineOf('e2')), { highWater }), LUA.FULL);
       t.equal(await one(share('e3'), { highWater }), LUA.FULL);
       t.equal(await client.hlen(ITEMS), 2);

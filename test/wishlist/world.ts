@@ -40,14 +40,11 @@ export interface Redis {
   readonly urls: readonly string[];
 }
 
-/** How long a pending event is taken for a request under way; short, so that tests need not wait. */
-const UNDER_WAY_MS = 15;
-
 export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  { highWater = 1e9, underWayMs = UNDER_WAY_MS, limits = {} as Partial<ItemLimits> } = {},
+  { highWater = 1e9, limits = {} as Partial<ItemLimits> } = {},
 ): Promise<Server> {
   const store = await Store.open({
     urls: redis.urls,
@@ -96,16 +93,15 @@ export async function startServer(
       await server.onAppend();
       await append(...args);
     });
-  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater, underWayMs, ...limits });
+  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater, ...limits });
   const make = wishlists.make.bind(wishlists);
   wishlists.make = (...args) =>
     step(async () => {
       await server.onChange();
       return make(...args);
     });
-  const { sent, answered } = wishlists;
+  const { sent } = wishlists;
   wishlists.sent = (...args) => step(() => sent.apply(wishlists, args));
-  wishlists.answered = (...args) => step(() => answered.apply(wishlists, args));
   const identity = openIdentity(store, visits, recorder, wishlists, 10_000);
   const server: Server = {
     ...identity,
