@@ -39,7 +39,7 @@ help:
 	@echo '  make test-fast      what needs no server, or only Redis: under a minute'
 	@echo '  make test           all tests; TESTS=dist/test/http/*.test.js for some, NODE=22 on that Node, from npm'
 	@echo '  make check          types, lint, format, import rules, unused code, what others make of the OpenAPI document'
-	@echo '  make test-full      all of it in its long form, and the campaigns: kills, floods, slow disks, clock jumps; hours'
+	@echo '  make test-full      all of it in its long form, and the campaigns: kills, floods, slow disks, clock jumps; mutate; hours'
 	@echo '  make test-redis SERVER=/usr/bin/valkey-server'
 	@echo '                      what concerns Redis, on another server program'
 	@echo '  make test-debian13  all tests on Debian 13 with Node 24, as root; TESTS= for some, SERVER= as test-redis'
@@ -52,7 +52,7 @@ help:
 	@echo 'Ship it'
 	@echo '  make package        what runs in production, as dist/wishmeter-<version>.tgz for npm'
 	@echo '                      OLD_GLIBC=1: for systems before Debian 13 and Ubuntu 24.04, in dist/old-glibc'
-	@echo '  make release        checks, tests on Node 20, 22 and 24, audit, package, SBOM, tag; see CONTRIBUTING.md'
+	@echo '  make release        checks, tests on Node 20, 22 and 24 and in full size, audit, package, SBOM, tag; see CONTRIBUTING.md'
 	@echo '  make build, make clean'
 
 run: build redis
@@ -71,7 +71,8 @@ watch: build
 
 # Everything, with the campaigns: hours. What takes long in `test` takes its long form.
 test-full: build redis chromium faketime nginx deploy-programs $(TAP)
-	@set -f; FAULTS=full exec $(BIN)/tap --timeout=14400 $(TAP_FLAGS) $(TESTS) $(CAMPAIGNS)
+	@set -f; FAULTS=full $(BIN)/tap --timeout=14400 $(TAP_FLAGS) $(TESTS) $(CAMPAIGNS)
+	@node dist/test/mutations/main.js
 
 test-redis: build
 	@.ci/test-redis "$(SERVER)"

@@ -67,18 +67,6 @@ export async function sumHashes(masters: readonly Redis[], pattern: string): Pro
   return totals;
 }
 
-/** How many keys match, of which there may be so many that no script should look at all of them. */
-export async function countKeys(redis: Redis, pattern: string): Promise<number> {
-  let keys = 0;
-  let cursor = '0';
-  do {
-    const [next, page] = await redis.scan(cursor, 'MATCH', pattern, 'COUNT', 10_000);
-    cursor = next;
-    keys += page.length;
-  } while (cursor !== '0');
-  return keys;
-}
-
 /** One figure of INFO. */
 export async function info(redis: Redis, name: string): Promise<number> {
   const found = new RegExp(`^${name}:([\\d.]+)`, 'm').exec(await redis.info());

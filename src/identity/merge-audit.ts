@@ -7,14 +7,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isCustomerName } from '../identity-rules.js';
 import { ERASED, type FinishErasure, MAX_HOPS } from '../redis/at-profile.js';
+import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Linker } from './link.js';
 import type { Merger } from './merge.js';
 
 /** Milliseconds. */
 const SPREAD_MS = 1_000;
-/** Buckets that are asked for their merges at once. */
-const AT_ONCE = 64;
+const MERGES = loadScript<(string | number)[]>('merges');
+
+/** Buckets that one call asks for. */
+const AT_ONCE = 1_024;
 
 export class MergeAudit {
   readonly #store: Store;
@@ -63,18 +66,34 @@ export class MergeAudit {
 
   /** @throws ServiceError `unavailable`: to be run again */
   async run(): Promise<void> {
-    const { buckets } = this.#store.deployment;
-    let next = 0;
-    const work = async () => {
-      while (next < buckets) await this.#checkBucket((next++).toString(36));
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    for (const from of await this.#merged()) await this.#check(from);
   }
 
-  async #checkBucket(bucket: string): Promise<void> {
-    const key = this.#store.keys.merges(bucket);
-    const merges = await this.#store.call((client) => client.zrange(key, '0', '-1'));
-    for (const from of merges) await this.#check(from);
+  /** Profiles that were merged away in the last hours, or are being erased: many buckets in one call to their node. */
+  async #merged(): Promise<string[]> {
+    const { keys, deployment } = this.#store;
+    const ofNodes = new Map<string | undefined, string[]>();
+    for (let number = 0; number < deployment.buckets; number++) {
+      const bucket = number.toString(36);
+      const address = this.#store.addressOf(bucket);
+      const ofNode = ofNodes.get(address);
+      if (ofNode === undefined) ofNodes.set(address, [keys.merges(bucket)]);
+      else ofNode.push(keys.merges(bucket));
+    }
+    const merged: string[] = [];
+    for (const all of ofNodes.values())
+      for (let i = 0; i < all.length; i += AT_ONCE) {
+        const some = all.slice(i, i + AT_ONCE);
+        for (const found of await this.#store.run(MERGES, some.slice(0, 1), some)) {
+          if (typeof found === 'string') merged.push(found);
+          // Its slot has moved, or is on the move.
+          else
+            merged.push(
+              ...(await this.#store.call((client) => client.zrange(some[found - 1] as string, '0', '-1'))),
+            );
+        }
+      }
+    return merged;
   }
 
   async #check(from: string): Promise<void> {

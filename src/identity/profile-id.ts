@@ -49,7 +49,7 @@ export function freshLike(profileId: string): string {
 }
 
 /** The number that up to 5 digits of base64url spell. */
-export function numberOf(text: string, start: number, end: number): number {
+function numberOf(text: string, start: number, end: number): number {
   let bits = 0;
   for (let i = start; i < end; i++) bits = (bits << 6) | (VALUE_OF[text.charCodeAt(i)] as number);
   return bits;

@@ -80,6 +80,19 @@ t.test('a Redis that does not answer is one sentence', async (t) => {
   t.match(error, { message: /^Redis does not answer: .*\.$/ });
 });
 
+t.test('a Redis that is frozen for a moment is waited for', async (t) => {
+  const redis = await startTestRedis();
+  t.teardown(() => redis.stop());
+  const pid = redis.pids[0] as number;
+  process.kill(pid, 'SIGSTOP');
+  const opening = Store.open({ ...OPTIONS, urls: redis.urls });
+  await sleep(700);
+  process.kill(pid, 'SIGCONT');
+  const store = await opening;
+  await store.ping();
+  store.close();
+});
+
 t.test('a Redis Cluster', async (t) => {
   const cluster = await startTestCluster();
   t.teardown(() => cluster.stop());
