@@ -112,13 +112,12 @@ export async function fillEvents(
 }
 
 async function withStore(redisUrl: string, use: (store: Store) => Promise<void>): Promise<void> {
-  const { KEY_PREFIX, BUCKETS, EVENT_SHARDS } = readConfig({});
+  const { KEY_PREFIX, EVENT_SHARDS } = readConfig({});
   const store = await Store.open({
     urls: [redisUrl],
     name: 'wishmeter bench',
     timeoutMs: 30_000, // a fork of a big Redis takes its time
     keyPrefix: KEY_PREFIX,
-    buckets: BUCKETS,
     eventShards: EVENT_SHARDS,
     onError: () => {},
   });

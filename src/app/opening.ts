@@ -38,7 +38,6 @@ export function openStore(
     urls: config.REDIS_URL,
     name,
     keyPrefix: config.KEY_PREFIX,
-    buckets: config.BUCKETS,
     eventShards: config.EVENT_SHARDS,
     replicas: config.REDIS_REPLICAS,
     onError: (error) => {

@@ -8,7 +8,6 @@ const STORE = [
   'REDIS_URL',
   'REDIS_REPLICAS',
   'KEY_PREFIX',
-  'BUCKETS',
   'EVENT_SHARDS',
 ] as const satisfies readonly SettingName[];
 

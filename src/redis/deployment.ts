@@ -1,4 +1,4 @@
-// What is drawn once for a deployment and then fixed: bucket count, salt, schema version of the keys.
+// What is drawn once for a deployment and then fixed: salt, schema version of the keys.
 
 import { randomBytes } from 'node:crypto';
 import type { Cluster } from 'ioredis';
@@ -10,6 +10,9 @@ import { loadScript, runScript } from './scripts.js';
 
 /** Raised when keys change their meaning. A program refuses data that is newer than it knows. */
 export const SCHEMA = 1;
+
+/** Hash tags that profiles are spread over. It is part of every key, and never changes. */
+const BUCKETS = 16_384;
 
 export interface Deployment {
   readonly buckets: number;
@@ -23,34 +26,24 @@ const OPEN = loadScript<string[]>('open');
 const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
-/** @throws StartupError where the data is newer than the program or was made with another bucket count. */
+/** @param wanted buckets other than BUCKETS in tests @throws StartupError where the data is newer than the program */
 export async function openDeployment(
   client: RedisClient,
   keys: Keys,
-  wanted: { readonly buckets: number; readonly eventShards: number },
+  { buckets = BUCKETS, eventShards }: { readonly buckets?: number; readonly eventShards: number },
 ): Promise<Deployment> {
   await refuseHalfACluster(client);
   await refuseOldCluster(client);
   const fresh = randomBytes(32).toString('hex');
-  const reply = await runScript(
-    client,
-    OPEN,
-    [keys.meta],
-    [SCHEMA, wanted.buckets, wanted.eventShards, fresh],
-  );
-  const [schema, buckets] = reply.slice(0, 2).map(Number) as [number, number];
-  if (schema > SCHEMA) {
+  const reply = await runScript(client, OPEN, [keys.meta], [SCHEMA, eventShards, fresh]);
+  const [schema, salt] = reply as [string, string];
+  if (Number(schema) > SCHEMA) {
     throw new StartupError(
       `Redis holds data of schema ${schema}, and this program knows ${SCHEMA}: start a newer version.`,
     );
   }
-  if (buckets !== wanted.buckets) {
-    throw new StartupError(
-      `BUCKETS is ${wanted.buckets}, but this data was made with ${buckets}, which can't change.`,
-    );
-  }
-  const shards = await EventShards.open(client, keys, wanted.eventShards);
-  return { buckets, shards, salt: reply[2] as string };
+  const shards = await EventShards.open(client, keys, eventShards);
+  return { buckets, shards, salt };
 }
 
 /** Whether there is a deployment under this prefix already. @throws the connection's error */

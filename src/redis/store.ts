@@ -18,7 +18,8 @@ import { SilentConnectionError } from './silence.js';
 
 export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
-  readonly buckets: number;
+  /** Other than BUCKETS in tests. */
+  readonly buckets?: number;
   readonly eventShards: number;
   /** Seconds for which a guest stays after its last write; 0, the default: for ever. */
   readonly guestsS?: number;

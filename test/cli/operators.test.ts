@@ -103,8 +103,8 @@ t.test('dead letters of every shard are listed, put back or dropped', async (t) 
 t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
   const redis = await startTestCluster();
   t.teardown(() => redis.stop());
-  const { shop, post, prefix } = await startApp(t, redis, { env: { BUCKETS: '64' } });
-  const env = { REDIS_URL: redis.urls.join(','), KEY_PREFIX: prefix, BUCKETS: '64' };
+  const { shop, post, prefix } = await startApp(t, redis);
+  const env = { REDIS_URL: redis.urls.join(','), KEY_PREFIX: prefix };
   const ask = (name: keyof typeof COMMANDS, ...args: string[]) => run(env, name, ...args);
   const list = async () => linesOf((await ask('requests', 'list')).stdout);
   const webhook = (kind: string, body: object) =>

@@ -236,7 +236,6 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
     const env = {
       CLICKHOUSE_URL: through.href,
       CLICKHOUSE_DATABASE: pipeline.database,
-      BUCKETS: '64',
       FLUSH_INTERVAL_MS: '50',
       EVENT_SHARDS: '1',
     };

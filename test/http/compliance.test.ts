@@ -33,7 +33,7 @@ function deliver(app: TestApp, kind: Kind, body: object | string, headers: Heade
 }
 
 eachRedis(t, async (t, redis) => {
-  const env = { SHOPIFY_SECRET: SECRET, BUCKETS: '64' };
+  const env = { SHOPIFY_SECRET: SECRET };
   /** An app, and what is open of its requests, as operators list it. */
   const open = async (t: Test, prefix?: string) => {
     const settings = { env, timing: { compliancePollMs: 50 } };

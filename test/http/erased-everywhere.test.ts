@@ -37,7 +37,7 @@ async function filesWith(dir: string, texts: readonly string[]): Promise<string[
 t.test('erasures through ClickHouse', async (t) => {
   const { redis, clickhouse, env: stores } = await startStores(t);
   // The test decides when ClickHouse is erased.
-  const env = { ...stores, BUCKETS: '64', ERASURE_INTERVAL_S: '3600' };
+  const env = { ...stores, ERASURE_INTERVAL_S: '3600' };
   const app = await startApp(t, redis, { env });
   const log = pino({ level: 'silent' });
   const startFlush = () => flush(readConfig({ ...env, KEY_PREFIX: app.prefix, EVENT_SHARDS: '1' }), log);

@@ -14,7 +14,7 @@ const LOGGED_OUT = '';
 const ERASED = { status: 200, json: { erased: true } };
 
 eachRedis(t, async (t, redis) => {
-  const env = { SHOPIFY_SECRET: SECRET, BUCKETS: '16' };
+  const env = { SHOPIFY_SECRET: SECRET };
   const timing = { compliancePollMs: 50 };
   const app = await startApp(t, redis, { env, timing });
   const other = await startApp(t, redis, { env, timing, prefix: app.prefix });

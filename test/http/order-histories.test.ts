@@ -111,7 +111,6 @@ eachRedis(t, async (t, redis) => {
   t.teardown(() => clickhouse.stop());
   const env = {
     CLICKHOUSE_URL: clickhouse.url,
-    BUCKETS: '64',
     FLUSH_INTERVAL_MS: '50',
     SHOPIFY_SECRET: SECRET,
   };

@@ -33,12 +33,12 @@ t.test('a deployment', async (t) => {
 
   t.test('is drawn at the first start and then the same for everybody', async (t) => {
     const opened = await Promise.all(
-      Array.from({ length: 10 }, () => openDeployment(client, keys, { buckets: 16, eventShards: 2 })),
+      Array.from({ length: 10 }, () => openDeployment(client, keys, { eventShards: 2 })),
     );
-    t.match(opened[0], { buckets: 16, salt: /^[0-9a-f]{64}$/ });
+    t.match(opened[0], { salt: /^[0-9a-f]{64}$/ });
     for (const { shards } of opened) t.equal(shards.current, 2, 'at once');
     t.equal(new Set(opened.map(({ salt }) => salt)).size, 1);
-    t.same(Object.keys(await client.hgetall(keys.meta)).sort(), ['buckets', 'salt', 'schema', 'shards']);
+    t.same(Object.keys(await client.hgetall(keys.meta)).sort(), ['salt', 'schema', 'shards']);
   });
 
   t.test('has another salt under another prefix', async (t) => {
@@ -50,17 +50,8 @@ t.test('a deployment', async (t) => {
   });
 
   t.test('shards only grow, so that all that were ever used go on being flushed', async (t) => {
-    t.equal((await openDeployment(client, keys, { buckets: 16, eventShards: 5 })).shards.all, 5);
-    t.equal((await openDeployment(client, keys, { buckets: 16, eventShards: 1 })).shards.all, 5);
-  });
-
-  t.test('a start with another bucket count is refused, and changes nothing', async (t) => {
-    const before = await client.hgetall(keys.meta);
-    await t.rejects(openDeployment(client, keys, { buckets: 32, eventShards: 1 }), {
-      name: 'StartupError',
-      message: "BUCKETS is 32, but this data was made with 16, which can't change.",
-    });
-    t.same(await client.hgetall(keys.meta), before);
+    t.equal((await openDeployment(client, keys, { eventShards: 5 })).shards.all, 5);
+    t.equal((await openDeployment(client, keys, { eventShards: 1 })).shards.all, 5);
   });
 
   t.test('data of a newer schema is refused', async (t) => {
