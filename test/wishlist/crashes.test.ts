@@ -75,6 +75,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'add the very same again',
+    onOneServer: true,
     prepare: (server) => add(server),
     act: (server, operation) => add(server, GUEST, '1', 1, operation),
     see: added,
@@ -146,6 +147,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'remove in both names, which merges two profiles first',
+    onOneServer: true,
     prepare: async (server) => {
       await add(server, GUEST, '2');
       await add(server, CUSTOMER, '3');

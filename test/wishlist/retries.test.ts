@@ -20,6 +20,8 @@ const ORDER = {
 };
 const HOOK = { ...TRUSTED, 'content-type': 'application/json', 'x-shopify-webhook-id': 'd-1' };
 
+/** A request without an answer is taken to be under way for less time than by default. */
+const timing = { requestGraceMs: 20 };
 const under = (key: string) => ({ ...TRUSTED, 'idempotency-key': key });
 
 interface Step {
@@ -119,8 +121,8 @@ async function isEmptied(t: Test, redis: TestRedis, app: TestApp) {
 
 eachRedis(t, async (t, redis) => {
   t.test('at the high-water mark: 503, and sent again when there is room it is done once', async (t) => {
-    const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
-    const roomy = await startApp(t, redis, { prefix: full.prefix });
+    const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' }, timing });
+    const roomy = await startApp(t, redis, { prefix: full.prefix, timing });
     await roomy.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
     for (const [i, step] of STEPS.entries()) {
       for (let tries = 0; tries < 2; tries++) {
