@@ -41,6 +41,14 @@ eachRedis(t, async (t, redis) => {
   const exporterOf = ({ store, doors, items, emails }: Server) =>
     new Exporter(store, doors, items, emails, async () => undefined);
 
+  t.test('an address of a visitor who is unknown, or erased just now, is not indexed', async (t) => {
+    const { server } = await open(t);
+    const own = server.doors.ownProfile('s:unknown');
+    await server.emails.note(own, ['s:unknown'], 'unknown@rights.example');
+    t.same(await server.emails.find(server.emails.digest('unknown@rights.example')), []);
+    t.equal((await server.visitors.find(identityOf({ sessionId: 'unknown' }), false)).known, false);
+  });
+
   t.test('an export finds the visitor at home and behind a login', async (t) => {
     const { server, other, profileId, digest } = await open(t);
     t.match(await exporterOf(other).exportByEmail(digest), { profileId, visits: { p: 1 } });
