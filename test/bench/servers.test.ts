@@ -12,7 +12,7 @@ import { postVisit } from '../../bench/traffic/requests.js';
 
 const run = promisify(execFile);
 const PROCESSES = 4;
-const PORTS = 300;
+const PORTS = 600;
 
 t.test('a free port is given to one of the processes that look for one at the same time', async (t) => {
   const module = new URL('../../bench/servers/ports.js', import.meta.url).href;

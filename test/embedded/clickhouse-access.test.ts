@@ -131,7 +131,7 @@ t.test('and nothing else', async (t) => {
     'SELECT 1; INSERT INTO shop.shown SELECT 3, 1',
     'SELECT 1; SET ROLE service',
     'SELECT 1 SETTINGS readonly = 0',
-    'SELECT 1 SETTINGS max_threads = 1',
+    'SELECT 1 SETTINGS max_block_size = 7',
     "BACKUP TABLE shop.shown TO File('x')",
   ]) {
     for (const ask of [get, post]) {
@@ -172,7 +172,7 @@ t.test('a GET of either user changes nothing, and readonly can only be tightened
     },
   );
   t.equal(twice.status, 500);
-  t.equal((await get(credentials, 'SELECT 1 SETTINGS max_threads = 1')).text, '1\n');
+  t.equal((await get(credentials, 'SELECT 1 SETTINGS max_block_size = 7')).text, '1\n');
   t.equal((await post(credentials, insert, { readonly: '1' })).status, 500);
   t.equal((await post(credentials, insert, { readonly: '2' })).status, 500);
   for (const [headers, asked, told] of [

@@ -200,6 +200,16 @@ t.test('metrics', async (t) => {
     t.ok(Number(sample(text, 'redis_call_duration_seconds_count{script="visits"}')) >= 1);
     t.match(text, /^process_cpu_seconds_total /m);
   });
+
+  t.test('a server that knows where a linked visitor counts asks there at once', async (t) => {
+    const { shop, figures } = await startApp(t, redis);
+    const asked = async () => sample(await figures(), 'batch_operations_sum{script="visits"}') as number;
+    await shop.login({ sessionId: 's', customerId: 'c' });
+    await shop.visit({ sessionId: 's' }, 'x');
+    const before = await asked();
+    for (let i = 0; i < 3; i++) await shop.visit({ sessionId: 's' }, 'x');
+    t.equal(await asked(), before + 3);
+  });
 });
 
 /** How often each error came, by INFO. */
