@@ -27,7 +27,7 @@ if not facts[2] then
   end
 end
 redis.call('HSETNX', KEYS[2], ARGV[2], '')
-if not facts[2] and string.find(KEYS[3], '}:v:s', 1, true) then
+if not facts[2] then
   retain(KEYS[3], tonumber(ARGV[4]))
 end
 return 1

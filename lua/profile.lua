@@ -28,7 +28,7 @@ if not facts[2] then
 end
 redis.call('HSETNX', KEYS[1], 'createdAt', ARGV[3])
 redis.call('HSET', KEYS[1], 'updatedAt', ARGV[3], unpack(ARGV, 5))
-if not facts[2] and string.find(KEYS[2], '}:v:s', 1, true) then
+if not facts[2] then
   retain(KEYS[2], tonumber(ARGV[4]))
 end
 return 1

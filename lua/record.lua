@@ -46,13 +46,8 @@ local function elsewhere_of(door, room, profile)
   elseif field then
     return '@' .. field
   end
-  local own = key_of(door, 'p')
-  if not is_known(door, own) then
-    redis.call('HSET', own, 'known', '1')
-  end
-  if find(door, '}:v:s', 1, true) then
-    retain(door, tonumber(ARGV[7]))
-  end
+  make_known(door, key_of(door, 'p'))
+  retain(door, tonumber(ARGV[7]))
 end
 
 local answers, n, i, elsewhere = {}, 0, 0, {}

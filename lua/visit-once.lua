@@ -22,6 +22,7 @@
 -- @include deadline
 -- @include log-visits
 -- @include retain
+-- @include known
 
 local count = redis.call('GET', KEYS[3])
 if count then
@@ -34,13 +35,12 @@ end
 if redis.call('HEXISTS', KEYS[1], '') == 1 then
   return '@'
 end
-local guest = ARGV[5] == '0' and string.find(KEYS[1], '}:v:s', 1, true)
+local is_home = ARGV[5] == '0'
 if ARGV[6] == '0' then
-  if redis.call('HDEL', KEYS[1], ARGV[2]) == 1 and ARGV[5] == '0' and redis.call('EXISTS', KEYS[1]) == 0 then
-    -- Its last count is gone, and it stays known.
-    redis.call('HSET', KEYS[2], 'known', '1')
+  if redis.call('HDEL', KEYS[1], ARGV[2]) == 1 and is_home then
+    make_known(KEYS[1], KEYS[2])
   end
-  if guest then
+  if is_home then
     retain(KEYS[1], tonumber(ARGV[7]))
   end
   redis.call('SET', KEYS[3], 0, 'EX', ARGV[3])
@@ -51,7 +51,7 @@ if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   redis.call('HDEL', KEYS[1], ARGV[2])
   return -6
 end
-if guest then
+if is_home then
   retain(KEYS[1], tonumber(ARGV[7]))
 end
 redis.call('SET', KEYS[3], count, 'EX', ARGV[3])

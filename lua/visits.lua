@@ -55,11 +55,6 @@ local function answer_of(failed)
   return find(failed.err, 'non local key', 1, true) and '~' or failed
 end
 
--- A guest's door: of a session.
-local function is_guests(door)
-  return find(door, '}:v:s', 1, true)
-end
-
 -- p and r. Every key is read before one is written, so `~` means that nothing was done.
 local function where(kind, door)
   local field = redis.pcall('HGET', door, '')
@@ -73,15 +68,11 @@ local function where(kind, door)
   if type(there) == 'table' then
     return answer_of(there)
   end
-  local known = is_known(door, profile)
   if kind == 'p' then
-    return known and '.' or ''
-  elseif not known then
-    redis.call('HSET', profile, 'known', '1')
+    return is_known(door, profile) and '.' or ''
   end
-  if is_guests(door) then
-    retain(door, retention)
-  end
+  make_known(door, profile)
+  retain(door, retention)
   return '.'
 end
 
@@ -104,13 +95,9 @@ local function reset(door, handle)
     return '@' .. field
   end
   if redis.call('HDEL', door, handle) == 1 then
-    if redis.call('EXISTS', door) == 0 then
-      -- Its last count is gone, and it stays known.
-      redis.pcall('HSET', key_of(door, 'p'), 'known', '1')
-    end
-    if is_guests(door) then
-      retain(door, retention)
-    end
+    -- Its profile may have moved with its slot.
+    pcall(make_known, door, key_of(door, 'p'))
+    retain(door, retention)
   end
 end
 

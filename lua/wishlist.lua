@@ -284,12 +284,10 @@ for first in next_line do
           end
         end
         if door and room == '' then
-          if kind ~= 'r' and not is_known(door, profile) then
-            redis.call('HSET', profile, 'known', '1')
+          if kind ~= 'r' then
+            make_known(door, profile)
           end
-          if find(door, '}:v:s', 1, true) then
-            retain(door, tonumber(ARGV[8]))
-          end
+          retain(door, tonumber(ARGV[8]))
         end
         if not space then
           answer = '=' .. value .. '\n' .. table.concat(events) .. table.concat(others)

@@ -6,3 +6,10 @@ local function is_known(door, profile)
   local facts = redis.call('HMGET', profile, 'owner', 'heir')
   return not facts[1] and not facts[2] and redis.call('EXISTS', profile) == 1
 end
+
+-- Makes it known, also where it has nothing yet, or nothing any more.
+local function make_known(door, profile)
+  if not is_known(door, profile) then
+    redis.call('HSET', profile, 'known', '1')
+  end
+end

@@ -1,10 +1,13 @@
 -- Lets a guest live on after a write: all of its keys end at one moment, so many `seconds` and up to a day after the write;
--- 0: never. The moment is set anew at most once a day. `door`: key of the guest's door.
+-- 0: never. The moment is set anew at most once a day. `door`: key of its door; a customer's stays as it is.
 local DAY_MS, GUEST_KINDS = 86400000, { 'v', 'p', 'i', 'o', 'g' }
 local function key_of(door, kind)
   return (string.gsub(door, '}:v:', '}:' .. kind .. ':', 1))
 end
 local function retain(door, seconds)
+  if not string.find(door, '}:v:s', 1, true) then
+    return
+  end
   local now = redis.call('TIME')
   local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
   local least = now_ms + seconds * 1000

@@ -21,7 +21,10 @@ export interface Recording extends Batched<string | undefined> {
   readonly own: string;
 }
 
-/** @param guestsS see StoreOptions. Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark. */
+/**
+ * Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark.
+ * @param guestsS see StoreOptions
+ */
 export function recordingFormat(
   keys: Keys,
   highWater: number,

@@ -27,19 +27,29 @@ export function hasKey(request: Request): boolean {
   return request.header(IDEMPOTENCY_KEY) !== '' || request.hasEmptyHeader(IDEMPOTENCY_KEY);
 }
 
-/**
- * Does what is asked: without a key each time, with one once for each key.
- * @param place where it will be done, as far as is known; empty where it is not
- * @param act with the operation under its key, if there is one
- */
+/** Does what is asked: without a key each time, with one as `onceUnderKey`. @param act with the operation, if there is a key */
 export async function once(
+  requests: RequestStore,
+  request: Request,
+  asked: Asked,
+  place: () => string,
+  act: (operation?: Operation) => Promise<string>,
+): Promise<string> {
+  return hasKey(request) ? onceUnderKey(requests, request, asked, place, act) : act();
+}
+
+/**
+ * Does what is asked once for each key.
+ * @param request with a key
+ * @param place where it will be done, as far as is known; empty where it is not
+ */
+export async function onceUnderKey(
   requests: RequestStore,
   request: Request,
   { operation, input, identity }: Asked,
   place: () => string,
-  act: (operation?: Operation) => Promise<string>,
+  act: (operation: Operation) => Promise<string>,
 ): Promise<string> {
-  if (!hasKey(request)) return act();
   const key = request.header(IDEMPOTENCY_KEY);
   if (key === '' || !fitsBytes(key, MAX_BYTES)) {
     throw new ServiceError('invalid_request', undefined, [

@@ -3,14 +3,14 @@
 import type { Asker } from '../identity/counting.js';
 import type { Visitors } from '../identity/visitors.js';
 import { type Identity, isBlank } from '../identity-rules.js';
-import type { Operation as RepeatableOperation, RequestStore } from '../redis/requests.js';
+import type { RequestStore } from '../redis/requests.js';
 import { TurnQueue } from '../turn.js';
-import { readVisitBody, readVisitQuery } from '../validation/requests.js';
+import { readVisitBody, readVisitQuery, type VisitRequest } from '../validation/requests.js';
 import { visitBody, visitQuery } from '../validation/schemas.js';
 import type { VisitKind } from '../visits/visit-batch.js';
 import type { Access } from './access.js';
 import { countAnswer, resetAnswer, visitAnswer } from './answers.js';
-import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
+import { hasKey, IDEMPOTENCY_KEY, onceUnderKey } from './idempotency.js';
 import { LATER, MAX_BODY, type Operation, type Request } from './operation.js';
 import { isRobot } from './robots.js';
 
@@ -58,7 +58,6 @@ export function visitOperations(
         const input = readVisitBody(request.body);
         const { productHandle } = input;
         const identity = access.actFor(caller, input.identity);
-        const { mayLink } = caller;
         const isAnonymous = caller.kind === 'anyone' || caller.kind === 'browser';
         if (isAnonymous && isRobot(request.userAgent)) {
           onRobot();
@@ -70,19 +69,7 @@ export function visitOperations(
           asked.push(new VisitAsker(request, kind, identity, productHandle, wantsCount));
           return LATER;
         }
-        const what = { operation: 'visit', input, identity };
-        const place = () => visitors.likelyProfile(identity, mayLink);
-        return once(requests, request, what, place, async (operation) => {
-          const settled = await visitors.enterOnce(
-            'visit',
-            identity,
-            mayLink,
-            productHandle,
-            operation as RepeatableOperation,
-          );
-          const { profileId, count } = settled;
-          return answer(profileId, productHandle, wantsCount ? count : undefined);
-        });
+        return enterOnce('visit', request, input, identity, wantsCount);
       },
     },
     {
@@ -124,26 +111,36 @@ export function visitOperations(
         const input = readDelete(request);
         const { productHandle } = input;
         const identity = access.actFor(caller, input.identity);
-        if (hasKey(request)) {
-          const { mayLink } = caller;
-          const what = { operation: 'reset', input, identity };
-          const place = () => visitors.likelyProfile(identity, mayLink);
-          return once(requests, request, what, place, async (operation) => {
-            const { profileId } = await visitors.enterOnce(
-              'reset',
-              identity,
-              mayLink,
-              productHandle,
-              operation as RepeatableOperation,
-            );
-            return answer(profileId, productHandle);
-          });
-        }
+        if (hasKey(request)) return enterOnce('reset', request, input, identity, false);
         asked.push(new VisitAsker(request, 'reset', identity, productHandle, false));
         return LATER;
       },
     },
   ];
+
+  /** Of a request with a key. */
+  function enterOnce(
+    kind: 'visit' | 'reset',
+    request: Request,
+    input: VisitRequest,
+    identity: Identity,
+    wantsCount: boolean,
+  ): Promise<string> {
+    const { mayLink } = request.caller;
+    const { productHandle } = input;
+    const place = () => visitors.likelyProfile(identity, mayLink);
+    const what = { operation: kind, input, identity };
+    return onceUnderKey(requests, request, what, place, async (operation) => {
+      const { profileId, count } = await visitors.enterOnce(
+        kind,
+        identity,
+        mayLink,
+        productHandle,
+        operation,
+      );
+      return answer(profileId, productHandle, wantsCount ? count : undefined);
+    });
+  }
 }
 
 /** A request that asks for a count, or for one more, and is answered once that is known. */

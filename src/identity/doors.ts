@@ -20,6 +20,7 @@ import type { Store } from '../redis/store.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
 import { freshLike, type ProfileIds } from './profile-id.js';
 
+const LOOK = loadScript<string>('look');
 const POINT = loadScript<number>('point');
 const MOVE_OUT = loadScript<string | number>('move-out');
 const REGISTER = loadScript<string | number>('register');
@@ -98,17 +99,11 @@ export class Doors {
     return door;
   }
 
-  /** `where` by plain reads, which Redis answers while it is at its `maxmemory`: a batch with visits fails then. */
+  /** `where`, which Redis answers while it is at its `maxmemory`, too: a batch with visits fails then. */
   async look(name: string): Promise<Door> {
     const { keys } = this.#store;
     const own = this.ownProfile(name);
-    const field = await this.#store.call((client) => client.hget(keys.door(own), ''));
-    if (field !== null) return doorOf(field);
-    if ((await this.#store.call((client) => client.exists(keys.door(own)))) === 1) return doorOf('.');
-    const facts = await this.#store.call((client) => client.hgetall(keys.profile(own)));
-    const isHome =
-      Object.keys(facts).length > 0 && facts['owner'] === undefined && facts['heir'] === undefined;
-    return doorOf(isHome ? '.' : '');
+    return doorOf(await this.#store.run(LOOK, [keys.door(own), keys.profile(own)], []));
   }
 
   /** The profile that an identity has, or would get. */

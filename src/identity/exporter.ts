@@ -9,7 +9,7 @@ import { bucketOf } from '../redis/keys.js';
 import type { Store } from '../redis/store.js';
 import type { Item } from '../wishlist/item.js';
 import type { Items } from '../wishlist/items.js';
-import type { Doors } from './doors.js';
+import { type Doors, doorOf } from './doors.js';
 import type { Emails, Indexed } from './emails.js';
 import { isProfile } from './merge.js';
 import type { NamedVisitor } from './named-visitor.js';
@@ -110,8 +110,12 @@ export class Exporter {
     const profiles = [profileId, ...came.filter((one) => isProfile(one) && bucketOf(one) !== '')];
     const leading = await this.#leadingTo(profiles, came.filter(isIdentityName));
     const names = [...new Set([...given, ...leading])];
-    const facts = await this.#hash(keys.profile(profileId));
     const counts = await this.#hash(isRoom ? keys.room(profileId) : keys.door(profileId));
+    const facts = await this.#hash(keys.profile(profileId));
+    // Linked or merged away meanwhile: all of it is elsewhere now.
+    const { room } = doorOf(counts.get('') ?? '');
+    if (room !== undefined || facts.has('heir'))
+      return this.#export(room ?? profileId, isRoom || room !== undefined, given);
     const codes = came.filter((one) => one.startsWith('#')).map((one) => one.slice(1));
     const code = facts.get('share');
     if (code !== undefined) codes.unshift(code);

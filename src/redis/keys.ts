@@ -26,7 +26,10 @@ export interface Keys extends StreamKeys {
   door(profileId: string): string;
   /** hash: product handle -> count of a profile that was linked, wherever its identities came from */
   room(profileId: string): string;
-  /** hash: owner, e-mail, names, device, locale, timestamps, `known` of one who has nothing else; or `heir` and `nonce` once it was merged away */
+  /**
+   * hash: owner, e-mail, names, device, locale, timestamps, `known` of one who has nothing else; or `heir` and `nonce` once
+   * it was merged away
+   */
   profile(profileId: string): string;
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
