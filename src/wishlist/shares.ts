@@ -77,7 +77,7 @@ export class Shares {
       await this.#write(drawn, profileId);
       made = await claim(true);
       // The profile has another code, or an heir: no caller has seen this one.
-      if (typeof made === 'string' || !['', drawn].includes(made.value)) await this.#write(drawn, '');
+      if (typeof made === 'string' || made.value !== '') await this.#write(drawn, '');
     }
     if (typeof made === 'string') return made;
     const code = made.value || drawn;

@@ -156,6 +156,17 @@ eachRedis(t, async (t, redis) => {
   }
 
   t.test(
+    'a key that counted a visit does not reset it: the same body is another request there',
+    async (t) => {
+      const body = visited('counted', 'red-shoe');
+      t.equal((await app.send('POST', '/product/visit', body, keyed('counted'))).status, 200);
+      const reset = await app.send('DELETE', '/product/visit', body, keyed('counted'));
+      t.match(reset, { status: 422, json: { code: 'idempotency_key_reused' } });
+      t.equal(await app.shop.count({ sessionId: 'counted' }, 'red-shoe'), 1);
+    },
+  );
+
+  t.test(
     'two requests without a key are two: an item that is added again makes a second event',
     async (t) => {
       const who = { sessionId: 'two' };

@@ -90,6 +90,17 @@ eachRedis(t, async (t, redis) => {
     },
   );
 
+  t.test('keys whose moments came apart have one after the next write of an item', async (t) => {
+    const ages = await agesOf(t, redis, app);
+    await guest('apart');
+    const { profileId } = await app.shop.exported({ sessionId: 'apart' });
+    const [last] = (await ages.ends(profileId)).values();
+    await ages.shift(profileId, -DAY_MS / 2, /:v:/);
+    t.equal(new Set((await ages.ends(profileId)).values()).size, 2);
+    await app.shop.add({ sessionId: 'apart' });
+    t.same([...new Set((await ages.ends(profileId)).values())], [last], 'the later one');
+  });
+
   t.test('a guest who ends is gone with items, share code and address; who comes back is new', async (t) => {
     const ages = await agesOf(t, redis, app);
     const who = { sessionId: 'ends' };
@@ -186,11 +197,11 @@ async function agesOf(t: Test, redis: TestRedis, { prefix }: TestApp) {
   return {
     names,
     ends,
-    async shift(profileId: string, ms: number) {
+    async shift(profileId: string, ms: number, which = /./) {
       const before = await ends(profileId);
       for (const { node, key } of await keysOf(profileId)) {
         const end = before.get(key);
-        if (end !== undefined) await node.pexpireat(key, end + ms);
+        if (end !== undefined && which.test(key)) await node.pexpireat(key, end + ms);
       }
     },
     async endNow(profileId: string) {

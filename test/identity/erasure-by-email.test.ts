@@ -57,20 +57,27 @@ eachRedis(t, async (t, redis) => {
     t.match(await exporterOf(other).exportByEmail(digest), { profileId: room, visits: { p: 2 } });
   });
 
-  t.test('an export beside a login has the counts, under the profile that has them by then', async (t) => {
-    const { server, other } = await open(t);
-    const { items } = server;
-    const list = items.list.bind(items);
-    // The visitor's door was looked at, and nothing was read behind it yet.
-    items.list = async (profileId) => {
-      items.list = list;
-      await other.linker.link('c:7', 's:s');
-      return list(profileId);
-    };
-    const { profileId } = await other.visitors.find(identityOf({ sessionId: 's' }), true);
-    t.match(await exporterOf(server).export('s:s'), { profileId, visits: { p: 1 } });
-    t.strictSame((await exporterOf(server).export('s:s')).visits, { p: 1 });
-  });
+  for (const isKnown of [false, true])
+    t.test(
+      `an export beside a login of ${isKnown ? 'a known' : 'an unknown'} customer has the counts`,
+      async (t) => {
+        const { server, other } = await open(t);
+        if (isKnown) await visit(other, { customerId: '7' });
+        const { items } = server;
+        const list = items.list.bind(items);
+        // The visitor's door was looked at, and its counts were not read yet.
+        items.list = async (profileId) => {
+          items.list = list;
+          const listed = await list(profileId);
+          await other.linker.link('c:7', 's:s');
+          return listed;
+        };
+        const told = await exporterOf(server).export('s:s');
+        const { profileId } = await other.visitors.find(identityOf({ sessionId: 's' }), true);
+        t.equal(told.profileId, profileId);
+        t.strictSame(told.visits, { p: isKnown ? 2 : 1 });
+      },
+    );
 
   for (const isKnown of [false, true]) {
     t.test(`beside a login of ${isKnown ? 'a known' : 'an unknown'} customer`, async (t) => {
