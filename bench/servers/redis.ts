@@ -27,7 +27,7 @@ export function connectTo({ url }: Pick<EmbeddedRedis, 'url'>): Redis {
   return new Redis(url);
 }
 
-// In one script, so that nothing moves under the scan and no key is met twice.
+// In one script, so that nothing moves under the scan and no key is counted twice.
 const SUM = `
 local keys, fields, sum, cursor = 0, 0, 0, '0'
 repeat
@@ -37,7 +37,7 @@ repeat
     keys = keys + 1
     local all = redis.call('HGETALL', key)
     for i = 1, #all, 2 do
-      -- The field without a name is no count: the day on which a guest was seen.
+      -- The field without a name is no count: it says where a linked identity's counts are.
       if all[i] ~= '' then
         fields = fields + 1
         sum = sum + (tonumber(all[i + 1]) or 0)

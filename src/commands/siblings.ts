@@ -1,4 +1,4 @@
-// What one `serve` worker of `start` asks of all of them: a request meets any of the workers on their port, and some
+// What one `serve` worker of `start` asks of all of them: a request reaches any of the workers on their port, and some
 // answers are about all. `start` passes the question on and the answers back; see start/relay.ts.
 //
 //   worker ──ask──▶ start ──tell──▶ every worker ──told──▶ start ──heard──▶ worker

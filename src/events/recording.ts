@@ -1,5 +1,5 @@
 // Records events of visitors in one call to Redis: is this still the visitor's profile, and if so, append. Its keys
-// are in many slots, so on a cluster it takes two calls, one after the other (see Doors.record).
+// are in many slots, so on a cluster it takes two calls, one after the other (see Recorder.record).
 
 import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';

@@ -8,8 +8,8 @@
 //             root last
 //
 // What may ever lead to a room (a door, a merge) is registered there before it does (lua/register.lua), so the root knows
-// all that has to go, and it goes last: it is the journal. Who meets an `@`, on any server, finishes what was begun; the
-// audit of merges finds what no request meets. Each step refuses to touch a profile that is not `@` any more, since its id
+// all that has to go, and it goes last: it is the journal. Any request that finds `@` completes the erasure; the
+// audit of merges finds what no request does. Each step refuses to touch a profile that is not `@` any more, since its id
 // may be a new visitor's by then: an identity whose door was freed is unknown, and gets the same profile id again.
 //
 // What was under way meanwhile ends in a new visitor, or in nothing:

@@ -4,7 +4,7 @@
 //   as one visitor ──▶ by SCAN, what is left: doors without a room, tombstones ──▶ written down once more
 //
 // It may be ended anywhere, and begins anew: what is gone takes no time any more. Visitors who come meanwhile may be
-// erased, too. The audit of merges may finish a visitor that it meets half erased; it writes that one down as well, which
+// erased, too. The audit of merges may finish a visitor that it finds half erased; it writes that one down as well, which
 // changes nothing. (SCAN takes turns with other requests: AT_ONCE steps are under way at a time.)
 
 import type { Redis } from 'ioredis';
@@ -21,7 +21,7 @@ const PAGE = 200;
 /** Visitors under way at once. */
 const AT_ONCE = 16;
 /** Kinds of keys of one profile; src/redis/keys.ts spells them. */
-const OF_PROFILE = /^\{([0-9a-z]+)\}:(?:v|r|p|i|o|g|q|m|jv|ji|jo|jp|jg):([^:]+)$/;
+const OF_PROFILE = /^\{([0-9a-z]+)\}:(?:v|r|p|i|o|g|q|jv|ji|jo|jp|jg):([^:]+)$/;
 /** Request records, which may name a customer, and the index of e-mail addresses. */
 const OF_VISITORS = /^\{(?:request|email):/;
 

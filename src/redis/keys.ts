@@ -1,5 +1,6 @@
 // The one place that knows how keys are spelled. Every key has one hash tag, so that all of it runs
-// unchanged on Redis Cluster; scripts get finished keys and never build one.
+// unchanged on Redis Cluster. Scripts get finished keys; lua/includes/retain.lua alone makes some: a visitor's other keys,
+// of its door's, in the same slot.
 //
 // A profile id is `<bucket>.<hash>`: its keys carry the bucket as the hash tag and only the hash
 // after it, in short words. There are millions of `v` keys, and 16 bytes of each were spelling.
@@ -15,7 +16,7 @@ export interface StreamKeys {
 }
 
 export interface Keys extends StreamKeys {
-  /** hash: bucket count, profile salt, schema version */
+  /** hash: profile salt, schema version, shards and their raises, names of marks (see marks.ts) */
   readonly meta: string;
   /** hash: app settings */
   readonly settings: string;

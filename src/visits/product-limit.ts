@@ -3,7 +3,6 @@
 
 import { ServiceError } from '../errors.js';
 import type { Place } from '../redis/at-profile.js';
-import type { RedisClient } from '../redis/client.js';
 import type { Store } from '../redis/store.js';
 
 export class ProductLimit {
@@ -21,24 +20,14 @@ export class ProductLimit {
     const counts = places.map(({ isRoom, profileId }) =>
       isRoom ? keys.room(profileId) : keys.door(profileId),
     );
-    const sizes = await Promise.all(counts.map((key) => this.#read(0, (client) => client.hlen(key))));
+    const sizes = await Promise.all(counts.map((key) => this.#store.call((client) => client.hlen(key))));
     if (sizes.reduce((sum, size) => sum + size, 0) < this.#maxProducts) return;
     const products = new Set<string>();
     for (const key of counts)
-      for (const product of await this.#read([], (client) => client.hkeys(key))) products.add(product);
-    // Of a door whose identity was linked meanwhile.
+      for (const product of await this.#store.call((client) => client.hkeys(key))) products.add(product);
+    // The one field of a door whose identity was linked meanwhile.
     products.delete('');
     if (!products.has(handle) && products.size >= this.#maxProducts)
       throw new ServiceError('too_many_products');
-  }
-
-  /** @param none what a door has whose identity was linked meanwhile: it is no hash then */
-  async #read<T>(none: T, command: (client: RedisClient) => Promise<T>): Promise<T> {
-    try {
-      return await this.#store.call(command);
-    } catch (error) {
-      if ((error as Error).message.startsWith('WRONGTYPE')) return none;
-      throw error;
-    }
   }
 }

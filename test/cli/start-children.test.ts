@@ -28,7 +28,7 @@ async function migratedDir(t: Test): Promise<string> {
   return dir;
 }
 
-/** Each on a connection of its own (fetch keeps them), which may meet any worker. */
+/** Each on a connection of its own (fetch keeps them), which may reach any worker. */
 function ask(url: string, options: RequestOptions = {}, body = ''): Promise<string> {
   return new Promise((resolve, reject) => {
     request(url, { ...options, agent: false }, (answer) => {

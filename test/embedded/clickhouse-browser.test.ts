@@ -10,7 +10,7 @@ import { openClickHouse } from './fixtures.js';
 
 const chromium = findChromium();
 const WRITE = "INSERT INTO visitors VALUES ('written')";
-const PATIENCE = { timeout: 90_000 };
+const WAIT_LIMIT = { timeout: 90_000 };
 
 if ('missing' in chromium) t.test('an evil page', needs(chromium.missing), () => {});
 else {
@@ -79,7 +79,7 @@ else {
       </script>`);
     const page = await browser.newPage();
     await page.goto(url);
-    await page.waitForFunction('window.seen', undefined, PATIENCE);
+    await page.waitForFunction('window.seen', undefined, WAIT_LIMIT);
     t.equal(await page.evaluate('String(window.stolen)'), 'undefined');
     for (const frame of page.frames().slice(1))
       t.notMatch(await frame.content().catch(() => ''), 'session-4711');
@@ -104,7 +104,7 @@ else {
         <input name="${WRITE} --" value="x">
       </form><script>document.forms[0].submit()</script>`);
     const page = await browser.newPage();
-    const answered = page.waitForResponse((answer) => answer.url().startsWith(origin), PATIENCE);
+    const answered = page.waitForResponse((answer) => answer.url().startsWith(origin), WAIT_LIMIT);
     await page.goto(url).catch(() => {}); // its own navigation may go before
     t.equal((await answered).status(), 403);
     t.equal(await one('SELECT count() FROM visitors'), '1');

@@ -50,7 +50,7 @@ const failure = (code: number, text: string, status = 500): Spoiling['answer'] =
   ...(status === 200 ? {} : { code }),
   body: exception(code, text, 'NAME'),
 });
-/** Nobody knows whether the rows are there. */
+/** It is not known whether the rows are there. */
 const UNKNOWN: readonly Spoiling['answer'][] = [
   CLOSES,
   { status: 504, body: '<h1>504 Gateway Time-out</h1>' },
@@ -127,7 +127,7 @@ async function spoiled(
   for (const spoiling of spoilings) proxy.spoil(spoiling);
   await appendEvents(redis, pipeline.keys, 0, rows, rows.length);
   await pipeline.drained();
-  t.equal(proxy.waiting, 0, 'every spoiling met its insert');
+  t.equal(proxy.waiting, 0, 'an insert came for every spoiled answer');
   return { inserts: proxy.inserts - before.inserts, questions: proxy.questions - before.questions };
 }
 

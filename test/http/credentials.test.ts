@@ -222,7 +222,7 @@ t.test('webhooks, the proxy and framed pages take each of several secrets, and n
   }
 });
 
-// An answer that comes sooner for a worse guess would tell a stranger how much of it was right. No request can show
+// An answer that comes sooner for a worse guess would tell the caller how much of it was right. No request can show
 // that reliably, so this reads the source.
 
 const FOLDER = new URL('../../../src/http/', import.meta.url);

@@ -187,7 +187,7 @@ eachRedis(t, async (t, redis) => {
     const found = await exported({ email: 'shared@rights.EXAMPLE' });
     t.match(found, { identities: { customerIds: ['77010'] }, items: [{}] }, 'customers first');
     t.match(found.others, [{ items: [{}], profile: { email } }]);
-    const unknown = await app.get('/profile?email=nobody@rights.example', TRUSTED);
+    const unknown = await app.get('/profile?email=unknown@rights.example', TRUSTED);
     t.match(unknown, { status: 404, json: { code: 'not_found' } });
     t.equal((await app.get('/profile?email=no-address', TRUSTED)).status, 400);
     t.same(await erase({ email }), { erased: true });

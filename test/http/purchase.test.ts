@@ -331,7 +331,7 @@ t.test('an order that was taken back is left out: 200, nothing is done, and it i
     t.match(await deliver(order, session), { status: 200, text: '{}' });
     t.same(await rows(order), []);
     t.same(await listed(who), [['1', '2']]);
-    t.same(await app.shop.erase({ sessionId: session }), { erased: false }, 'nobody became known');
+    t.same(await app.shop.erase({ sessionId: session }), { erased: false }, 'no visitor became known');
     t.equal(await leftOut(reason), before + 1, reason);
     await deliver({ ...order, cancelled_at: null, financial_status: 'paid' }, session);
     t.equal((await rows(order)).length, 1, 'it is not remembered');

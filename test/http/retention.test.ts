@@ -45,7 +45,7 @@ const READS: Readonly<Record<string, (app: TestApp, sessionId: string) => Promis
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, { env });
 
-  /** A guest with one of everything that a later write may meet. */
+  /** A guest with one of everything that a later write may find. */
   async function guest(sessionId: string): Promise<void> {
     await app.shop.visit({ sessionId }, 'first');
     await app.shop.add({ sessionId }, { productId: 'first' });
@@ -123,7 +123,7 @@ eachRedis(t, async (t, redis) => {
       'an old link shows nothing of what comes later',
     );
     t.equal((await app.get(withQuery('/profile', { email: 'gone@b.example' }), TRUSTED)).status, 404);
-    t.same(await ages.names(/:\{share:/, code), [], 'what led to it is gone once it was met');
+    t.same(await ages.names(/:\{share:/, code), [], 'what led to it is removed once it was used');
     t.same(await ages.names(/:\{email:/, ''), addresses);
   });
 

@@ -10,7 +10,7 @@ import { NOT_JSON } from './wishlist.js';
 
 const SHOP = 'https://shop.example';
 const OUTLET = 'https://outlet.example:8443';
-const STRANGER = 'https://stranger.example';
+const OTHER_ORIGIN = 'https://other.example';
 const PUBLISHABLE = 'pk_test_0123456789abcdef';
 const VISIT = { identity: { sessionId: 's' }, productHandle: 'x' };
 
@@ -182,7 +182,7 @@ t.test('routes', async (t) => {
 
     t.test('a preflight of another origin is answered and grants nothing', async (t) => {
       for (const origin of [
-        STRANGER,
+        OTHER_ORIGIN,
         'null',
         `${SHOP}.evil.example`,
         'http://shop.example',
@@ -207,9 +207,9 @@ t.test('routes', async (t) => {
         t.equal(shop.status, status);
         t.match(shop.headers, { 'access-control-allow-origin': SHOP, vary: 'Origin' });
         t.same(listed(shop.headers['access-control-expose-headers']), ['retry-after', 'x-request-id']);
-        const stranger = await open.get(path, { origin: STRANGER });
-        t.same(corsHeaders(stranger.headers), [], path);
-        t.equal(stranger.headers.vary, 'Origin');
+        const answer = await open.get(path, { origin: OTHER_ORIGIN });
+        t.same(corsHeaders(answer.headers), [], path);
+        t.equal(answer.headers.vary, 'Origin');
       }
     });
 
@@ -237,7 +237,7 @@ t.test('routes', async (t) => {
       for (const [referer, status] of [
         [`${SHOP}/products/red-shoe?variant=1`, 200],
         [`${SHOP}/`, 200],
-        [`${STRANGER}/?${SHOP}/`, 403],
+        [`${OTHER_ORIGIN}/?${SHOP}/`, 403],
         [`${SHOP}.evil.example/`, 403],
         ['about:blank', 403],
         ['no url', 403],
