@@ -2,7 +2,9 @@
 // only is gone by then. It ends as if it had not been interrupted.
 
 import t from 'tap';
+import { MergeAudit } from '../../src/identity/merge-audit.js';
 import type { Identity } from '../../src/identity-rules.js';
+import { bucketOf } from '../../src/redis/keys.js';
 import { eachRedis } from '../harness/app.js';
 import { connectTo } from '../harness/dump.js';
 import { identityOf } from '../harness/samples.js';
@@ -47,6 +49,26 @@ eachRedis(t, async (t, redis) => {
       crashes++;
     }
     t.ok(crashes >= 8, `${crashes} crashes`);
+  });
+
+  t.test('an audit looks at every bucket, also where its slot has moved to another node', async (t) => {
+    const { store, doors, linker } = await startServer(t, redis, 'audited');
+    const { client, keys } = store;
+    const condemned = Array.from({ length: 12 }, (_, i) => doors.ownProfile(`s:${i}`)).sort();
+    for (const profileId of condemned) {
+      await client.hset(keys.profile(profileId), 'heir', '@');
+      await client.zadd(keys.merges(bucketOf(profileId)), Date.now(), profileId);
+    }
+    for (const addressOf of [store.addressOf, () => 'one node']) {
+      store.addressOf = addressOf;
+      const found: string[] = [];
+      const noMerger = undefined as never;
+      const audit = new MergeAudit(store, noMerger, linker, async (profileId) => {
+        found.push(profileId);
+      });
+      await audit.run();
+      t.same(found.sort(), condemned);
+    }
   });
 
   t.test('what a finished merge keeps goes away by itself', async (t) => {
