@@ -22,7 +22,7 @@
 --              v visit, c visit and answer the count, w and x the same of a customer; g get the count; d reset: door; handle
 --              p where is the identity, r the same and make it known: door; nothing
 --              V C G D the same as v c g d, at a room: room; handle; profile of the room; door of the identity, or empty
---                where that was asked before; where it is not empty: the room that the sender expects
+--                where that was asked before; where it is not empty: the field that the sender expects there
 -- ARGV[7..10] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
 --            line for each v c w x V C, in their order. On a cluster the stream need not be at this node
 --
@@ -115,12 +115,12 @@ local function reset(door, handle)
 end
 
 -- Where else to ask than at a room, or nil.
-local function elsewhere(profile, door, room)
+local function elsewhere(profile, door, expected)
   if door ~= '' then
     local field = redis.pcall('HGET', door, '')
     if type(field) == 'table' then
       return answer_of(field)
-    elseif sub(field or '', 1, #room + 1) ~= room .. ' ' then
+    elseif field ~= expected then
       return '@' .. (field or '')
     end
   end

@@ -53,6 +53,7 @@ t.test('on a cluster', async (t) => {
     batcher.run({
       kind,
       isRoom: false,
+      field: '',
       name: 's:1',
       own: profileId,
       profileId,
