@@ -189,7 +189,7 @@ export class Doors {
 
   /** Makes a room a customer's, where it has no owner. @param owner UNOWNED where that is not known yet */
   async claim(room: string, owner: string): Promise<void> {
-    await this.#store.change(CLAIM, [this.#store.keys.profile(room)], [owner]);
+    await this.#store.change(CLAIM, this.#store.keys.ofRoom(room), [owner]);
   }
 
   /**
