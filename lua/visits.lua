@@ -95,7 +95,7 @@ local function taken_back(door, handle)
   return field and '@' .. field or -6
 end
 
--- d, at home.
+-- d, at home. What a slot on the move may refuse comes before what is written: a last count takes its key along.
 local function reset(door, handle)
   local field = redis.pcall('HGET', door, '')
   if type(field) == 'table' then
@@ -103,14 +103,19 @@ local function reset(door, handle)
   elseif field then
     return '@' .. field
   end
-  if redis.call('HDEL', door, handle) == 1 then
-    if redis.call('EXISTS', door) == 0 then
-      -- Its last count is gone, and it stays known.
-      redis.pcall('HSET', key_of(door, 'p'), 'known', '1')
+  if redis.call('HEXISTS', door, handle) == 0 then
+    return nil
+  end
+  if redis.call('HLEN', door) == 1 then
+    -- Its last count goes, and it stays known.
+    local known = redis.pcall('HSET', key_of(door, 'p'), 'known', '1')
+    if type(known) == 'table' then
+      return answer_of(known)
     end
-    if is_guests(door) then
-      retain(door, retention)
-    end
+  end
+  redis.call('HDEL', door, handle)
+  if is_guests(door) then
+    retain(door, retention)
   end
 end
 

@@ -54,7 +54,9 @@ t.test('visits.lua', async (t) => {
     await batch([door('v', 'x'), door('v', 'y')], { seq: 2 });
     await batch([door('d', 'x')], { seq: 3 });
     t.same(await left(), [DOOR], 'a count is left');
-    await batch([door('d', 'y')], { seq: 4 });
+    await batch([door('d', 'unseen')], { seq: 4 });
+    t.same(await left(), [DOOR], 'it is left by a reset of nothing');
+    await batch([door('d', 'y')], { seq: 5 });
     t.same(await client.hgetall(OWN), { known: '1' });
     t.same(await batch([ask('p')]), [1, '.']);
   });
