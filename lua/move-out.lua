@@ -6,11 +6,11 @@
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the identity, `s:<session>` or `c:<customer>`
--- ARGV[3] its own profile's id
+-- ARGV[3] its field from now on, `<its own profile's id> <move>`, which its door has never had
 -- ARGV[4] the owner, `c:<customer>`
 -- ARGV[5] counts that one call may move one by one
 --
--- Returns its field (string), `<room> <move>`: where it had left before, too; or 1 where more calls are needed.
+-- Returns its field (string): where it had left before, too, the one that it got then; or 1 where more calls are needed.
 -- (A room that is there already, and its door with counts: that is so only where a failover forgot one half of a
 -- link. Then the counts are added, so many a call.)
 -- Errors: EXPIRED -1; nothing was done.
@@ -45,9 +45,8 @@ if not owner or owner == '?' then
 end
 redis.call('HDEL', KEYS[3], 'known')
 redis.call('HSET', KEYS[4], ARGV[2], '')
-field = ARGV[3] .. ' 1'
-redis.call('HSET', KEYS[1], '', field)
+redis.call('HSET', KEYS[1], '', ARGV[3])
 for i = 1, #KEYS do
   redis.call('PERSIST', KEYS[i])
 end
-return field
+return ARGV[3]

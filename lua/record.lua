@@ -8,7 +8,7 @@
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
 -- ARGV[4] high-water mark: pending bytes that may not be passed
--- ARGV[5] visitors of the events, each in three lines: its door; where it is expected at a room, the room and its profile,
+-- ARGV[5] visitors of the events, each in three lines: its door; where it is expected at a room, its field and the room's profile,
 --         else two empty lines
 -- ARGV[6] their JSONEachRow lines, one for each, ended by a newline
 -- ARGV[7] seconds for which a guest stays after its last write; 0: for ever
@@ -35,10 +35,10 @@ local text = ARGV[5]
 -- @include lines
 
 -- Where a visitor is instead, or nil. An unknown one becomes known.
-local function elsewhere_of(door, room, profile)
+local function elsewhere_of(door, expected, profile)
   local field = redis.call('HGET', door, '')
-  if room ~= '' then
-    if sub(field or '', 1, #room + 1) ~= room .. ' ' then
+  if expected ~= '' then
+    if field ~= expected then
       return '@' .. (field or '')
     end
     local facts = redis.call('HMGET', profile, 'heir', 'owner')
@@ -53,8 +53,8 @@ end
 local answers, n, i, elsewhere = {}, 0, 0, {}
 while at <= #text do
   i = i + 1
-  local door, room, profile = line(), line(), line()
-  local other = elsewhere_of(door, room, profile)
+  local door, expected, profile = line(), line(), line()
+  local other = elsewhere_of(door, expected, profile)
   if other then
     answers[n + 1], answers[n + 2] = i, other
     n = n + 2

@@ -22,7 +22,7 @@
 --              v visit, c visit and answer the count, w and x the same of a customer; g get the count; d reset: door; handle
 --              p where is the identity, r the same and make it known: door; nothing
 --              V C G D the same as v c g d, at a room: room; handle; profile of the room; door of the identity, or empty
---                where that was asked before; where it is not empty: the room that the sender expects
+--                where that was asked before; where it is not empty: the field that the sender expects there
 -- ARGV[7..10] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
 --            line for each v c w x V C, in their order. On a cluster the stream need not be at this node
 --
@@ -86,7 +86,7 @@ local function taken_back(door, handle)
   return field and '@' .. field or -6
 end
 
--- d, at home.
+-- d, at home. What a slot on the move may refuse comes before what is written: a last count takes its key along.
 local function reset(door, handle)
   local field = redis.pcall('HGET', door, '')
   if type(field) == 'table' then
@@ -94,20 +94,27 @@ local function reset(door, handle)
   elseif field then
     return '@' .. field
   end
-  if redis.call('HDEL', door, handle) == 1 then
-    -- Its profile may have moved with its slot.
-    pcall(make_known, door, key_of(door, 'p'))
-    retain(door, retention)
+  if redis.call('HEXISTS', door, handle) == 0 then
+    return nil
   end
+  if redis.call('HLEN', door) == 1 then
+    -- Its last count goes, and it stays known.
+    local known = redis.pcall('HSET', key_of(door, 'p'), 'known', '1')
+    if type(known) == 'table' then
+      return answer_of(known)
+    end
+  end
+  redis.call('HDEL', door, handle)
+  retain(door, retention)
 end
 
 -- Where else to ask than at a room, or nil.
-local function elsewhere(profile, door, room)
+local function elsewhere(profile, door, expected)
   if door ~= '' then
     local field = redis.pcall('HGET', door, '')
     if type(field) == 'table' then
       return answer_of(field)
-    elseif sub(field or '', 1, #room + 1) ~= room .. ' ' then
+    elseif field ~= expected then
       return '@' .. (field or '')
     end
   end

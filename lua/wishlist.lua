@@ -19,8 +19,8 @@
 -- ARGV[7]  columns of an event that `r` fills from the item, as `<field of the item>=<column> `
 -- ARGV[8]  seconds for which a guest stays after its last write; 0: for ever
 -- ARGV[9]  the operations, in lines. The first one: the kind, one letter; for a r c with the identity, `s:<session>` or
---          `c:<customer>`, or nothing where its door was asked before; after an identity comes the room that it is expected
---          at, or empty where it is expected at home. Then for a r c seconds for which its record is kept, or empty where it
+--          `c:<customer>`, or nothing where its door was asked before; after an identity comes the field that its door is
+--          expected to have, or empty where it is expected at home. Then for a r c seconds for which its record is kept, or empty where it
 --          has none, and:
 --            a  add or update an item: its field, `<item id> <added at>`
 --            r  remove items: number of items; for each its field, the event's line, and fields of the item that make its
@@ -158,7 +158,7 @@ for first in next_line do
     local profile, items, outbox = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
     k = k + (space and 2 or 3)
     local record = KEYS[k + 1]
-    local room = name ~= '' and next_line()
+    local expected = name ~= '' and next_line()
     local recorded_s = next_line()
     k = k + (recorded_s == '' and 0 or 1)
     local field, born, content, code, is_put, own, wanted
@@ -183,17 +183,17 @@ for first in next_line do
       k = k + 1
       door = KEYS[k]
       local field = redis.call('HGET', door, '')
-      if room == '' then
+      if expected == '' then
         answer = field and '@' .. field
-      elseif string.sub(field or '', 1, #room + 1) ~= room .. ' ' then
+      elseif field ~= expected then
         answer = '@' .. (field or '')
       end
     end
     -- An identity at home has no heir.
-    if not answer and (name == '' or room ~= '' or kind == 'c') then
+    if not answer and (name == '' or expected ~= '' or kind == 'c') then
       facts = redis.call('HMGET', profile, 'heir', 'itemBytes', 'share', 'owner')
       -- An identity at home has no owner. A removal makes nothing, and is also asked for at a guest's own profile.
-      answer = facts[1] or kind ~= 'r' and (name == '' or room ~= '') and not facts[4] and '@'
+      answer = facts[1] or kind ~= 'r' and (name == '' or expected ~= '') and not facts[4] and '@'
     end
 
     if not answer then
@@ -283,7 +283,7 @@ for first in next_line do
             redis.call('HSET', outbox, id_of(events[e]), stamp .. '\n' .. of .. '\n' .. events[e])
           end
         end
-        if door and room == '' then
+        if door and expected == '' then
           if kind ~= 'r' then
             make_known(door, profile)
           end

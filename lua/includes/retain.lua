@@ -26,6 +26,11 @@ local function retain(door, seconds)
   if not is_due then
     return
   end
+  -- With an owner or an heir it is a room of others, which only a failover brings about: that one does not end.
+  local facts = redis.pcall('HMGET', key_of(door, 'p'), 'owner', 'heir')
+  if facts[1] or facts[2] then
+    keys = { door }
+  end
   for _, key in ipairs(keys) do
     if seconds == 0 then
       redis.call('PERSIST', key)

@@ -50,12 +50,12 @@ export class Recorder {
    * @param place where the visitor is expected; its door is checked only on one server
    * @throws as `append`
    */
-  record({ profileId, isRoom, checked, own }: Place, line: string): Promise<string | undefined> {
+  record({ profileId, isRoom, checked, own, field }: Place, line: string): Promise<string | undefined> {
     if (this.#recordings === undefined || checked === '')
       return this.append(line, profileId) as Promise<undefined>;
     const shard = this.shardOf(profileId);
     const type = eventTypeOf(line);
-    return this.#recordings.run({ profileId, isRoom, own, type, line, shard });
+    return this.#recordings.run({ profileId, isRoom, own, field, type, line, shard });
   }
 
   /**

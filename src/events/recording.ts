@@ -17,6 +17,8 @@ export interface Recording extends Batched<string | undefined> {
   /** The profile that the line names, and whether the visitor is expected at its room; else at home. */
   readonly profileId: string;
   readonly isRoom: boolean;
+  /** At a room: what the door must say. */
+  readonly field: string;
   /** Own profile of the identity whose door is checked. */
   readonly own: string;
 }
@@ -44,8 +46,8 @@ export function recordingFormat(
       let visitors = '';
       let lines = '';
       for (const recording of recordings) {
-        const { profileId, isRoom, own } = recording;
-        visitors += `${keys.door(own)}\n${isRoom ? `${profileId}\n${keys.profile(profileId)}` : '\n'}\n`;
+        const { profileId, isRoom, own, field } = recording;
+        visitors += `${keys.door(own)}\n${isRoom ? `${field}\n${keys.profile(profileId)}` : '\n'}\n`;
         lines += recording.line;
       }
       call.arg(highWater);

@@ -10,7 +10,7 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Entry, VisitAnswer, VisitBatch, VisitKind } from '../visits/visit-batch.js';
 import { type VisitLog, visitLine } from '../visits/visit-log.js';
-import type { Doors, Settled } from './doors.js';
+import type { Away, Doors, Settled } from './doors.js';
 import type { Places, Subject } from './places.js';
 
 const VISIT_ONCE = loadScript<string | number | [count: number, notLogged: number]>('visit-once');
@@ -58,8 +58,8 @@ export class Counting {
   /** Counts, reads or resets for an identity, wherever its door leads. This is the hot path: it makes no promise. */
   count(kind: VisitKind, name: string, handle: string, device: string | null, asker: Asker): void {
     const own = this.#doors.ownProfile(name);
-    const room = this.#doors.checksDoors ? this.#doors.remembered(name) : undefined;
-    this.#batch.add(new CountingAt(this, kind, name, handle, device, asker, own, room));
+    const away = this.#doors.checksDoors ? this.#doors.remembered(name) : undefined;
+    this.#batch.add(new CountingAt(this, kind, name, handle, device, asker, own, away));
   }
 
   /**
@@ -70,12 +70,13 @@ export class Counting {
    */
   enter(
     kind: VisitKind,
-    { name, room }: Subject,
+    subject: Subject,
     handle: string,
     device: string | null = null,
   ): Promise<Settled | undefined> {
+    const { name, room } = subject;
     if (room !== undefined)
-      return this.#places.askAt(name, room, (place) => this.#submit(kind, handle, device, place), settle);
+      return this.#places.askAt(subject, room, (place) => this.#submit(kind, handle, device, place), settle);
     return new Promise((resolve, failed) => {
       const counted = (profileId: string, count: number) => resolve({ profileId, count, known: true });
       this.count(kind, name, handle, device, { counted, failed });
@@ -84,12 +85,12 @@ export class Counting {
 
   /** Asks on for a count that is not where it was looked for. @param answer of that place */
   async countElsewhere(
-    { kind, handle, device, name, asker, profileId, isRoom, own }: CountingAt,
+    { kind, handle, device, name, asker, profileId, isRoom, own, field }: CountingAt,
     answer: string,
   ): Promise<void> {
     try {
       const ask = (place: Place) => this.#submit(kind, handle, device, place);
-      const place = { profileId, isRoom, checked: name, own };
+      const place = { profileId, isRoom, checked: name, own, field };
       const settled = (await this.#places.follow(name, place, answer, ask, settle)) as Settled;
       asker.counted(settled.profileId, settled.count);
     } catch (error) {
@@ -156,8 +157,8 @@ export class Counting {
   }
 
   #submit(kind: VisitKind, handle: string, device: string | null, place: Place): Promise<VisitAnswer> {
-    const { profileId, isRoom, checked: name, own } = place;
-    return this.#batch.run({ kind, isRoom, name, own, profileId, handle, device });
+    const { profileId, isRoom, checked: name, own, field } = place;
+    return this.#batch.run({ kind, isRoom, name, own, field, profileId, handle, device });
   }
 }
 
@@ -166,9 +167,10 @@ class CountingAt implements Entry {
   deadline = 0;
   readonly profileId: string;
   readonly isRoom: boolean;
+  readonly field: string;
   readonly #counting: Counting;
 
-  /** @param own the identity's own profile @param room where it is thought to be, if not at home */
+  /** @param own the identity's own profile @param away its door, where it is thought to lead to a room */
   constructor(
     counting: Counting,
     readonly kind: VisitKind,
@@ -177,11 +179,12 @@ class CountingAt implements Entry {
     readonly device: string | null,
     readonly asker: Asker,
     readonly own: string,
-    room: string | undefined,
+    away: Away | undefined,
   ) {
     this.#counting = counting;
-    this.profileId = room ?? own;
-    this.isRoom = room !== undefined;
+    this.profileId = away === undefined ? own : away.room;
+    this.isRoom = away !== undefined;
+    this.field = away === undefined ? '' : away.field;
   }
 
   done(answer: VisitAnswer): void {

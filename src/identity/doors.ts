@@ -46,10 +46,22 @@ export interface Door {
   readonly room: string | undefined;
 }
 
-/** How many numbers there are for the first move of an identity that was unknown. */
+/** A door that leads to a room. */
+export interface Away extends Door {
+  readonly room: string;
+}
+
+interface Link {
+  readonly customer: string;
+  readonly away: Away;
+}
+
+const HOME: Door = { field: '.', room: undefined };
+
+/** How many numbers there are for the first move of an identity that was at home or unknown. */
 const FIRST_MOVES = 1e6;
-/** Rooms that one process remembers; about 200 bytes each. */
-const REMEMBERED_ROOMS = 100_000;
+/** Doors that one process remembers; about 200 bytes each. */
+const REMEMBERED_FIELDS = 100_000;
 /** Counts that one call moves; only after a failover there are any to move. */
 const MOVED_AT_ONCE = 250;
 
@@ -58,8 +70,10 @@ export class Doors {
   readonly #batch: VisitBatch;
   readonly #profileIds: ProfileIds;
   readonly #atProfile: AtProfile;
-  /** name -> room, as last seen */
-  readonly #rooms = new LRUCache<string, string>({ max: REMEMBERED_ROOMS });
+  /** name -> field of its door, as last seen; of those that are away */
+  readonly #fields = new LRUCache<string, string>({ max: REMEMBERED_FIELDS });
+  /** session -> the customer it was seen with */
+  readonly #links = new LRUCache<string, Link>({ max: REMEMBERED_FIELDS });
 
   constructor(store: Store, batch: VisitBatch, profileIds: ProfileIds, atProfile: AtProfile) {
     this.#store = store;
@@ -78,24 +92,47 @@ export class Doors {
     return this.#profileIds.of(name);
   }
 
-  /** The room that this process last saw for a name. */
-  remembered(name: string): string | undefined {
-    return this.#rooms.size === 0 ? undefined : this.#rooms.get(name);
+  /** The door of a name that was away when this process last saw it. */
+  remembered(name: string): Away | undefined {
+    const field = this.#fields.size === 0 ? undefined : this.#fields.get(name);
+    return field === undefined ? undefined : (doorOf(field) as Away);
   }
 
-  /** @param room that a name was seen at; undefined: at none */
-  remember(name: string, room: string | undefined): void {
-    if (room === undefined) this.#rooms.delete(name);
-    else this.#rooms.set(name, room);
+  remember(name: string, { field, room }: Door): void {
+    if (room === undefined) this.#fields.delete(name);
+    else this.#fields.set(name, field);
+  }
+
+  /**
+   * The session's door when this process last saw that both lead to one room. While it says the same, they do: whatever
+   * takes the room from this customer, a merge aside, unlinks the session first, and no door says the same twice.
+   */
+  linked(customer: string, session: string): Away | undefined {
+    const link = this.#links.get(session);
+    return link?.customer === customer ? link.away : undefined;
+  }
+
+  /** @param door of the session, as it was before its room was seen to be the customer's */
+  rememberLink(customer: string, session: string, door: Door): void {
+    this.#links.set(session, { customer, away: door as Away });
   }
 
   /** What an identity's door says now. @param kind `resolve` makes an unknown one known */
   async where(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Door> {
     const profileId = this.ownProfile(name);
-    const asked = { kind, isRoom: false, name, own: profileId, profileId, handle: '', device: null };
+    const asked = {
+      kind,
+      isRoom: false,
+      name,
+      own: profileId,
+      field: '',
+      profileId,
+      handle: '',
+      device: null,
+    };
     const field = (await this.#batch.run(asked)) as string;
     const door = doorOf(field);
-    if (door.room !== undefined) this.#rooms.set(name, door.room);
+    if (door.room !== undefined) this.#fields.set(name, field);
     return door;
   }
 
@@ -118,8 +155,10 @@ export class Doors {
    * @returns false where that changed meanwhile, or there is no such room
    */
   async point(name: string, door: Door, room: string): Promise<boolean> {
-    if (!(await this.#register(name, room)) || !(await this.#point(name, door, room))) return false;
-    this.#rooms.set(name, room);
+    if (!(await this.#register(name, room))) return false;
+    const field = fieldAfter(door, room);
+    if (!(await this.#point(name, door, field))) return false;
+    this.#fields.set(name, field);
     if (await this.#expects(room, name)) return true;
     const pointed = await this.where(name);
     if (pointed.room === room) await this.free(name, pointed);
@@ -128,7 +167,7 @@ export class Doors {
 
   /** Lets a pending change of a door fail: what it compares with is another field now. */
   async stir(name: string, door: Door): Promise<boolean> {
-    return this.#point(name, door, door.room as string);
+    return this.#point(name, door, fieldAfter(door, door.room as string));
   }
 
   /**
@@ -145,7 +184,7 @@ export class Doors {
 
   /** Makes a room a customer's, where it has no owner. @param owner UNOWNED where that is not known yet */
   async claim(room: string, owner: string): Promise<void> {
-    await this.#store.change(CLAIM, [this.#store.keys.profile(room)], [owner]);
+    await this.#store.change(CLAIM, this.#store.keys.ofRoom(room), [owner]);
   }
 
   /**
@@ -157,7 +196,7 @@ export class Doors {
     const own = this.ownProfile(name);
     const fresh = freshLike(own);
     const touched = [keys.door(own), keys.profile(own), keys.profile(fresh), keys.merged(fresh)];
-    this.#rooms.delete(name);
+    this.#fields.delete(name);
     return (await this.#store.change(FREE, touched, [name, door.field, own, fresh])) === 1;
   }
 
@@ -191,13 +230,10 @@ export class Doors {
     throw new ServiceError('internal');
   }
 
-  async #point(name: string, door: Door, room: string): Promise<boolean> {
+  async #point(name: string, door: Door, field: string): Promise<boolean> {
     const { keys } = this.#store;
     const own = this.ownProfile(name);
-    // A door that was taken away and made anew does not count from the same number.
-    const before = door.room === undefined ? Math.random() * FIRST_MOVES : moveOf(door);
-    const move = Math.floor(before) + 1;
-    const args = [door.field, `${room} ${move}`];
+    const args = [door.field, field];
     return (await this.#store.change(POINT, [keys.door(own), keys.profile(own)], args)) === 1;
   }
 
@@ -213,8 +249,9 @@ export class Doors {
       keys.items(own),
       keys.outbox(own),
     ];
+    const field = fieldAfter(HOME, own);
     for (;;) {
-      const reply = await this.#store.change(MOVE_OUT, touched, [name, own, owner, MOVED_AT_ONCE]);
+      const reply = await this.#store.change(MOVE_OUT, touched, [name, field, owner, MOVED_AT_ONCE]);
       if (typeof reply === 'string') return doorOf(reply);
     }
   }
@@ -224,6 +261,13 @@ export class Doors {
 export function doorOf(field: string): Door {
   const space = field.indexOf(' ');
   return { field, room: space < 0 ? undefined : field.slice(0, space) };
+}
+
+/** The field of a door that leads to a room from now on: none that it had before. */
+function fieldAfter(door: Door, room: string): string {
+  // A door that was taken away and made anew does not count from the same number.
+  const before = door.room === undefined ? Math.random() * FIRST_MOVES : moveOf(door);
+  return `${room} ${Math.floor(before) + 1}`;
 }
 
 function moveOf({ field }: Door): number {

@@ -4,7 +4,7 @@
 import type { Recorder } from '../events/recorder.js';
 import type { Recording } from '../events/recording.js';
 import type { Place } from '../redis/at-profile.js';
-import type { Doors } from './doors.js';
+import type { Away, Doors } from './doors.js';
 import type { Ask, Places, Subject } from './places.js';
 
 /** An event that is to be recorded. It is told one of the two, once. */
@@ -46,16 +46,19 @@ export class Drafts {
       );
       return;
     }
-    const room = this.#doors.remembered(name);
-    const profileId = room ?? own;
+    const away = this.#doors.remembered(name);
+    const profileId = away?.room ?? own;
     const shard = this.#recorder.shardOf(profileId);
-    this.#recorder.add(new RecordingAt(this, name, draft, own, profileId, room !== undefined, shard));
+    this.#recorder.add(new RecordingAt(this, name, draft, own, profileId, away, shard));
   }
 
   /** Asks on for an event that is not to be recorded where that was tried. @param answer of that place */
-  async recordElsewhere({ name, draft, profileId, isRoom, own }: RecordingAt, answer: string): Promise<void> {
+  async recordElsewhere(
+    { name, draft, profileId, isRoom, own, field }: RecordingAt,
+    answer: string,
+  ): Promise<void> {
     try {
-      const place = { profileId, isRoom, checked: name, own };
+      const place = { profileId, isRoom, checked: name, own, field };
       const ask = this.#recordsAt((other) => draft.encode(other));
       draft.recorded((await this.#places.follow(name, place, answer, ask, profileOf)) as string);
     } catch (error) {
@@ -73,21 +76,25 @@ class RecordingAt implements Recording {
   deadline = 0;
   readonly type: string;
   readonly line: string;
+  readonly isRoom: boolean;
+  readonly field: string;
   readonly #drafts: Drafts;
 
-  /** @param own the identity's own profile */
+  /** @param own the identity's own profile @param away its door, where it is thought to lead to a room */
   constructor(
     drafts: Drafts,
     readonly name: string,
     readonly draft: Draft,
     readonly own: string,
     readonly profileId: string,
-    readonly isRoom: boolean,
+    away: Away | undefined,
     readonly shard: number,
   ) {
     this.#drafts = drafts;
     this.type = draft.type;
     this.line = draft.encode(profileId);
+    this.isRoom = away !== undefined;
+    this.field = away?.field ?? '';
   }
 
   done(answer: string | undefined): void {

@@ -81,7 +81,7 @@ export class Linker {
   async #placeOf(name: string, { room }: Door): Promise<Place> {
     const present = room === undefined ? undefined : await this.#atProfile.presentOf(room);
     if (present !== undefined) return placeOf(present);
-    return { profileId: this.#doors.ownProfile(name), isRoom: false, checked: '', own: '' };
+    return { profileId: this.#doors.ownProfile(name), isRoom: false, checked: '', own: '', field: '' };
   }
 
   /** Whether a session's profile belongs to a customer. Changes nothing. */
@@ -131,7 +131,10 @@ export class Linker {
     const door = ofSession.room === undefined ? await this.#doors.moveOut(session, customer) : ofSession;
     const from = door.room as string;
     if (from === ofCustomer.room) {
-      if (await this.#doors.isThere(from)) return { profileId: from, merged: false };
+      if (await this.#doors.isThere(from)) {
+        this.#doors.rememberLink(customer, session, door);
+        return { profileId: from, merged: false };
+      }
       await Promise.all([customer, session].map((name) => this.#doors.mend(name, from)));
       return undefined;
     }
@@ -162,6 +165,7 @@ export class Linker {
     // The session was this customer's when the owner was read: the link holds, also where another request has moved
     // the session on before its door is told.
     if (room !== from) await this.#doors.point(session, door, room);
+    else this.#doors.rememberLink(customer, session, door);
     return { profileId: room, merged: room !== from };
   }
 

@@ -219,7 +219,7 @@ export class Merger {
     const [owner] = await read(profile as string, 'owner');
     if (theirs === ERASED || tombstone === ERASED || !tombstone || ours !== nonce || !owner)
       throw new ErasedError();
-    await this.#store.change(CLAIM, [keys.profile(heir)], [owner]);
+    await this.#store.change(CLAIM, keys.ofRoom(heir), [owner]);
     await this.#store.change(REGISTER, [keys.profile(heir), keys.merged(heir)], [from]);
   }
 

@@ -12,6 +12,8 @@ import { type Door, type Doors, doorOf } from './doors.js';
 export interface Subject {
   readonly name: string;
   readonly room?: string | undefined;
+  /** What the session's door must say; see Door. */
+  readonly field?: string;
 }
 
 /** Does something at a place, or answers where to ask instead: `@` and what the door says, or a room's heir. */
@@ -57,22 +59,19 @@ export class Places {
   /** On a cluster: at home a door is checked in the same step, a room only before it. */
   async #changeAt<Answer, Told>(
     name: string,
-    { room }: Door,
+    door: Door,
     make: Ask<Answer>,
     tell: Tell<Answer, Told>,
   ): Promise<Told | undefined> {
-    const place = this.#placeOf(name, room);
+    const place = this.#placeOf(name, door);
     const answer = await make(place);
     if (typeof answer !== 'string') return tell(place, answer);
     return this.follow(name, place, answer, make, tell);
   }
 
-  ask<Answer, Told>(
-    { name, room }: Subject,
-    ask: Ask<Answer>,
-    tell: Tell<Answer, Told>,
-  ): Promise<Told | undefined> {
-    if (room !== undefined) return this.askAt(name, room, ask, tell);
+  ask<Answer, Told>(subject: Subject, ask: Ask<Answer>, tell: Tell<Answer, Told>): Promise<Told | undefined> {
+    const { name, room } = subject;
+    if (room !== undefined) return this.askAt(subject, room, ask, tell);
     const place = this.#placeOf(name, this.#doors.checksDoors ? this.#doors.remembered(name) : undefined);
     // Nearly all are asked once, and need no function that can be suspended.
     return ask(place).then((answer) =>
@@ -81,26 +80,24 @@ export class Places {
   }
 
   async askAt<Answer, Told>(
-    session: string,
+    subject: Subject,
     room: string,
     ask: Ask<Answer>,
     tell: Tell<Answer, Told>,
   ): Promise<Told | undefined> {
-    const asked = this.#doors.checksDoors
-      ? { name: session, room }
-      : await this.askedSubject({ name: session, room });
+    const asked = this.#doors.checksDoors ? subject : await this.askedSubject(subject);
     if (asked === undefined) return undefined;
-    const place = this.#roomOf(room, asked.name);
+    const place = this.#roomOf(room, asked.name, asked.field);
     const answer = await ask(place);
     if (typeof answer !== 'string') return tell(place, answer);
     return answer.startsWith('@') ? undefined : this.follow('', place, answer, ask, tell);
   }
 
   /** A subject whose door needs no check any more; undefined where its session is not at its room. */
-  async askedSubject({ name, room }: Subject): Promise<Subject | undefined> {
+  async askedSubject({ name, room, field }: Subject): Promise<Subject | undefined> {
     if (name === '') return { name, room };
     const door = await this.#doors.where(name);
-    if (room !== undefined) return door.room === room ? { name: '', room } : undefined;
+    if (room !== undefined) return door.field === field ? { name: '', room } : undefined;
     return door.room === undefined ? { name } : { name: '', room: door.room };
   }
 
@@ -120,13 +117,13 @@ export class Places {
         place = placeOf(profileId);
       } else {
         if (name === '') return undefined;
-        let { room } = answer === ERASED ? await this.#doors.where(name) : doorOf(answer.slice(1));
-        if (answer === ERASED && room === place.profileId && place.isRoom) {
-          await this.#doors.mend(name, room);
-          room = (await this.#doors.where(name)).room;
+        let door = answer === ERASED ? await this.#doors.where(name) : doorOf(answer.slice(1));
+        if (answer === ERASED && door.room === place.profileId && place.isRoom) {
+          await this.#doors.mend(name, door.room);
+          door = await this.#doors.where(name);
         }
-        this.#doors.remember(name, room);
-        place = this.#placeOf(name, room);
+        this.#doors.remember(name, door);
+        place = this.#placeOf(name, door);
       }
       answer = await ask(place);
     }
@@ -134,15 +131,16 @@ export class Places {
     return tell(place, answer);
   }
 
-  #placeOf(name: string, room: string | undefined): Place {
-    if (room !== undefined) return this.#roomOf(room, this.#doors.checksDoors ? name : '');
+  #placeOf(name: string, door: Door | undefined): Place {
+    if (door?.room !== undefined)
+      return this.#roomOf(door.room, this.#doors.checksDoors ? name : '', door.field);
     const profileId = this.#doors.ownProfile(name);
-    return { profileId, isRoom: false, checked: name, own: profileId };
+    return { profileId, isRoom: false, checked: name, own: profileId, field: '' };
   }
 
-  #roomOf(room: string, checked: string): Place {
+  #roomOf(room: string, checked: string, field = ''): Place {
     if (checked === '') return placeOf(room);
-    return { profileId: room, isRoom: true, checked, own: this.#doors.ownProfile(checked) };
+    return { profileId: room, isRoom: true, checked, own: this.#doors.ownProfile(checked), field };
   }
 }
 

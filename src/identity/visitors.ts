@@ -228,7 +228,7 @@ export class Visitors {
   /** Where a visit or event of this visitor will be recorded, as far as this process knows without asking. */
   likelyProfile(who: Identity, mayLink: boolean): string {
     const name = mustLink(who, mayLink) ? identityName('s', who.sessionId) : onlyName(who);
-    return this.#doors.remembered(name) ?? this.#doors.ownProfile(name);
+    return this.#doors.remembered(name)?.room ?? this.#doors.ownProfile(name);
   }
 
   /** Whether a session belongs to a customer. Changes nothing. @throws ServiceError `unavailable` */
@@ -273,9 +273,9 @@ export class Visitors {
     check?: Check,
     instead?: () => Promise<T | undefined>,
   ): Promise<T> {
-    const room = this.#doors.remembered(session);
-    if (room !== undefined && room === this.#doors.remembered(customer)) {
-      const done = await act({ name: session, room });
+    const linked = this.#doors.linked(customer, session);
+    if (linked !== undefined) {
+      const done = await act({ name: session, ...linked });
       if (done !== undefined) return done;
     }
     const done = await instead?.();

@@ -15,11 +15,13 @@ export interface Place {
   /** The identity whose door is checked in the same step, and its own profile; both empty where it was asked before. */
   readonly checked: string;
   readonly own: string;
+  /** At a room: what a door that is checked must say, see Door. Else empty. */
+  readonly field: string;
 }
 
 /** A profile that was asked for before, or is known by itself. */
 export function placeOf(profileId: string): Place {
-  return { profileId, isRoom: true, checked: '', own: '' };
+  return { profileId, isRoom: true, checked: '', own: '', field: '' };
 }
 
 /** Steps from one place to the next; more than a few would be a circle in the data. */

@@ -41,6 +41,8 @@ export interface Keys extends StreamKeys {
    * identities whose doors lead here, `#<share code>` of merged profiles and `@<digest>` of e-mail addresses -> empty
    */
   merged(profileId: string): string;
+  /** What a room has: its profile first. */
+  ofRoom(profileId: string): string[];
   /** sorted set: digests of request records that name this profile -> second in which they expire */
   requests(profileId: string): string;
   /** hash: what a profile received from one that was merged into it, for some hours; see lua/merge-give.lua */
@@ -107,6 +109,7 @@ export function createKeys(prefix: string): Keys {
     return `${prefix}:{${profileId.slice(0, dot)}}:${kind}:${profileId.slice(dot + 1)}`;
   };
   const received = ofProfile('x');
+  const kindsOfRoom = ['p', 'r', 'i', 'o', 'g'].map(ofProfile);
   const journalKinds = ['jv', 'ji', 'jo', 'jp', 'jg'].map(ofProfile);
   return {
     meta: `${prefix}:meta`,
@@ -117,6 +120,7 @@ export function createKeys(prefix: string): Keys {
     items: ofProfile('i'),
     outbox: ofProfile('o'),
     merged: ofProfile('g'),
+    ofRoom: (profileId) => kindsOfRoom.map((keyOf) => keyOf(profileId)),
     requests: ofProfile('q'),
     received: (profileId, from) => `${received(profileId)}:${from}`,
     merges: (bucket) => `${prefix}:{${bucket}}:merges`,

@@ -26,6 +26,8 @@ export interface Entry extends Batched<VisitAnswer> {
   readonly own: string;
   /** Whether it is at a room; never an operation on a door itself. */
   readonly isRoom: boolean;
+  /** At a room: what a door that is checked must say. */
+  readonly field: string;
   /**
    * The identity, `c:<customer>` or `s:<session>`. At a room: whose door is checked in the same step; empty where it
    * was asked before.
@@ -87,7 +89,7 @@ export function visitFormat(
         if (entry.isRoom) {
           const room = name(keys.room(profileId));
           lines += `${LETTERS[kind].toUpperCase()}${room}\n${handle}\n${name(keys.profile(profileId))}\n`;
-          lines += entry.name === '' ? '\n' : `${name(keys.door(entry.own))}\n${profileId}\n`;
+          lines += entry.name === '' ? '\n' : `${name(keys.door(entry.own))}\n${entry.field}\n`;
           continue;
         }
         const letters = isCustomerName(entry.name) ? LETTERS_OF_CUSTOMERS : LETTERS;

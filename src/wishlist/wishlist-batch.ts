@@ -196,12 +196,12 @@ function wishlistFormat(
           continue;
         }
         const { place, change } = request;
-        const { checked, own, isRoom } = place;
+        const { checked, own, field } = place;
         // On a cluster a code's key is in another slot, and its sender writes it.
         call.key(change.kind === 'share' && isOneServer ? keys.share(change.code) : keys.items(profileId));
         if (!isOneServer) call.key(keys.outbox(profileId));
         lines += `${LETTERS[change.kind]}${checked}\n`;
-        if (checked !== '') lines += isRoom ? `${profileId}\n` : '\n';
+        if (checked !== '') lines += `${field}\n`;
         lines += linesOf(change, profileId, call, keys, given);
         if (checked !== '') call.key(keys.door(own));
       }

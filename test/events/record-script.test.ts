@@ -24,12 +24,12 @@ t.test('record.lua', async (t) => {
 
   interface Event {
     readonly who: string;
-    /** Where it is expected; empty: at home. */
-    readonly room: string;
+    /** What its door is expected to say; empty: it is at home. */
+    readonly field: string;
     readonly line: string;
   }
-  const atHome = (who: string, line: string): Event => ({ who, room: '', line });
-  const atRoom = (who: string, line: string, room = ROOM): Event => ({ who, room, line });
+  const atHome = (who: string, line: string): Event => ({ who, field: '', line });
+  const atRoom = (who: string, line: string, field = `${ROOM} 1`): Event => ({ who, field, line });
   const record = async (
     seq: number,
     events: readonly Event[],
@@ -40,7 +40,7 @@ t.test('record.lua', async (t) => {
       [LANE, EVENTS, STATE],
       [
         ...[seq, deadline || (await clock(10_000)), 60, highWater],
-        events.map(({ who, room }) => `${doorOf(who)}\n${room}\n${room && PROFILE}\n`).join(''),
+        events.map(({ who, field }) => `${doorOf(who)}\n${field}\n${field && PROFILE}\n`).join(''),
         events.map(({ line }) => `${line}\n`).join(''),
         0,
       ],

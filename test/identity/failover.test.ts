@@ -11,6 +11,8 @@ import { contentOf, identityOf } from '../harness/samples.js';
 import { type Server, startServer } from '../wishlist/world.js';
 
 const HANDLE = 'x';
+/** A guest who is not linked ends. */
+const GUESTS_S = 1_000;
 let worlds = 0;
 
 type Ids = Parameters<typeof identityOf>[0];
@@ -68,11 +70,13 @@ interface World {
   /** Buckets of the customer's and the session's doors; they differ. */
   readonly buckets: { readonly customer: string; readonly session: string };
   remember(bucket: string): Promise<() => Promise<void>>;
+  /** What profiles of a bucket have, beside counts at home, that will end. */
+  ending(bucket: string): Promise<string[]>;
 }
 
 async function startWorld(t: Test, redis: { urls: readonly string[]; url: string }): Promise<World> {
   const prefix = `f${worlds++}`;
-  const server = await startServer(t, redis, prefix);
+  const server = await startServer(t, redis, prefix, { guestsS: GUESTS_S });
   const client = connectTo(redis.url);
   t.teardown(() => client.disconnect());
   const customer = new Visitor(server, { customerId: 'c' });
@@ -88,9 +92,14 @@ async function startWorld(t: Test, redis: { urls: readonly string[]; url: string
     session,
     buckets: { customer: home, session: await bucketOfVisitor(session) },
     remember: (bucket) => remember(client, prefix, bucket),
+    async ending(bucket) {
+      const keys = (await client.keys(`${prefix}:{${bucket}}:*`)).filter((key) => /}:[rpiog]:/.test(key));
+      const ttls = await Promise.all(keys.map(async (key) => [key, await client.ttl(key)] as const));
+      return ttls.flatMap(([key, ttl]) => (ttl === -1 ? [] : [key]));
+    },
     link: (by = server) => by.visitors.link(both),
     async anew() {
-      const fresh = await startServer(t, redis, prefix);
+      const fresh = await startServer(t, redis, prefix, { guestsS: GUESTS_S });
       return {
         server: fresh,
         customer: new Visitor(fresh, customer.ids),
@@ -199,6 +208,28 @@ t.test('a failover that forgets one half', async (t) => {
       for (const one of [customer, session]) t.same(await one.see(), { count: 8, items: ['of-the-guest'] });
     },
   );
+
+  t.test('of an adoption, at the session: what is in the room of a customer does not end', async (t) => {
+    const world = await startWorld(t, redis);
+    await world.session.visit(5);
+    await world.session.add('of-the-guest');
+    t.ok((await world.ending(world.buckets.session)).length > 0, 'a guest ends');
+    const forget = await world.remember(world.buckets.session);
+    await world.link();
+    t.same(await world.ending(world.buckets.session), [], 'a customer does not');
+    await forget();
+
+    const { customer, session } = await world.anew();
+    await customer.visit(2);
+    t.same(await world.ending(world.buckets.session), [], 'the room is one again');
+    await session.visit(1);
+    await session.add('at-home');
+    t.same(
+      await world.ending(world.buckets.session),
+      [],
+      'its door, which was forgotten, is a guest for itself',
+    );
+  });
 
   t.test('of a move, at either side: the session is somewhere, and reaches its next customer', async (t) => {
     for (const side of ['customer', 'session'] as const) {

@@ -183,6 +183,37 @@ eachRedis(t, async (t, redis) => {
     );
   });
 
+  t.test(
+    'a server that saw a session with a customer who was erased since leaves its next customer alone',
+    async (t) => {
+      for (const seenSince of ['nothing', 'the session'] as const) {
+        const [gone, next, sessionId] = [`gone ${seenSince}`, `next ${seenSince}`, `shared ${seenSince}`];
+        const before = { customerId: gone, sessionId };
+        await visit(app, { sessionId });
+        for (let i = 0; i < 3; i++) await visit(other, before);
+        await visit(other, { customerId: gone });
+        await app.shop.erase({ customerId: gone });
+        await visit(app, { sessionId });
+        const { profileId } = await visit(app, { customerId: next, sessionId });
+        if (seenSince === 'the session') await visit(other, { sessionId });
+        const { count } = await read(app, { customerId: next });
+        const came = await visit(other, before);
+        t.not(came.profileId, profileId, seenSince);
+        t.equal(came.count, 1);
+        await app.shop.erase({ customerId: gone });
+        await visit(app, { customerId: next, sessionId });
+        for (const write of [
+          () => other.shop.add(before),
+          () => other.shop.event(before),
+          () => other.shop.share(before),
+        ])
+          t.not((await write()).profileId, profileId, seenSince);
+        t.same(await app.shop.items({ customerId: next }), []);
+        t.equal((await read(app, { customerId: next })).count, count + 1);
+      }
+    },
+  );
+
   t.test('long ids are linked like short ones', async (t) => {
     const ids = { customerId: 'c'.repeat(255), sessionId: 's'.repeat(255) };
     const { profileId } = await visit(app, { sessionId: ids.sessionId });

@@ -16,7 +16,7 @@ t.test('scripts of identities', async (t) => {
     const late = await clock(-1);
     t.equal(await call('point', [DOOR, PROFILE], [late, '.', 'a.1 1']), LUA.EXPIRED);
     t.equal(
-      await call('move-out', [DOOR, ROOM, PROFILE, MERGED], [late, 's:1', 'b.own', 'c:1', 250]),
+      await call('move-out', [DOOR, ROOM, PROFILE, MERGED], [late, 's:1', 'b.own 1', 'c:1', 250]),
       LUA.EXPIRED,
     );
     t.equal(await call('claim', [PROFILE], [late, 'c:1']), LUA.EXPIRED);
@@ -72,7 +72,7 @@ t.test('scripts of identities', async (t) => {
 
   t.test('move-out', async (t) => {
     const moveOut = async (owner = 'c:1', atOnce = 250) =>
-      call('move-out', [DOOR, ROOM, PROFILE, MERGED], [await clock(10_000), 's:1', 'b.own', owner, atOnce]);
+      call('move-out', [DOOR, ROOM, PROFILE, MERGED], [await clock(10_000), 's:1', 'b.own 1', owner, atOnce]);
 
     t.test("counts become the room's in one step, the room has an owner, the door one field", async (t) => {
       await client.hset(DOOR, { x: 3, y: 1 });

@@ -49,10 +49,14 @@ t.test('on a cluster', async (t) => {
     return { tag, slot, node: Math.floor((slot * NODES) / 16_384), profileId: `${tag}.s1` };
   });
   type Place = (typeof places)[number];
-  const enter = ({ profileId }: Place, kind: 'visit' | 'visitAndCount' | 'read' = 'visitAndCount') =>
+  const enter = (
+    { profileId }: Pick<Place, 'profileId'>,
+    kind: 'visit' | 'visitAndCount' | 'read' | 'reset' | 'peek' = 'visitAndCount',
+  ) =>
     batcher.run({
       kind,
       isRoom: false,
+      field: '',
       name: 's:1',
       own: profileId,
       profileId,
@@ -125,6 +129,33 @@ t.test('on a cluster', async (t) => {
       );
       for (const { slot } of moving) await move(slot, to, 2);
     });
+
+  t.test(
+    'a reset that takes the last key of a slot on the move is done, as is what came with it',
+    async (t) => {
+      const [stays, moves] = atNode(2) as [Place, Place];
+      const one = { profileId: `${moves.tag}.s2` };
+      const before = (await enter(stays, 'read')) as number;
+      await enter(one, 'visit');
+      const to = anElsewhere(2);
+      await startMove(moves.slot, 2, to);
+      const answers = Promise.allSettled([enter(stays), enter(one, 'reset'), enter(stays)]);
+      await sleep(WHILE_MOVING_MS);
+      await moveKeys(moves.slot, 2, to);
+      await endMove(moves.slot, to);
+      await allKnowTheEpoch();
+      t.same(
+        (await answers).map((answer) =>
+          answer.status === 'fulfilled' ? (answer.value ?? 'done') : `${answer.reason}`,
+        ),
+        [before + 1, 'done', before + 2],
+      );
+      t.equal(await enter(stays, 'read'), before + 2);
+      t.equal(await enter(one, 'read'), 0);
+      t.equal(await enter(one, 'peek'), '.', 'it stays known');
+      await move(moves.slot, to, 2);
+    },
+  );
 
   t.test('slots move under load: what is acknowledged is counted once', async (t) => {
     const before = (await enterAll('read')) as number[];

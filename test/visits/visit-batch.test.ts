@@ -26,7 +26,7 @@ t.test('a batch is numbered where any of its operations writes', async (t) => {
   t.teardown(() => batch.close());
   type Kind = Entry['kind'];
   const at = (kind: Kind, handle = 'x') => ({
-    ...{ kind, isRoom: false, name: 's:1', own: '1.s1', profileId: '1.s1', handle, device: 'tv' },
+    ...{ kind, isRoom: false, name: 's:1', field: '', own: '1.s1', profileId: '1.s1', handle, device: 'tv' },
   });
   const cases: [numbered: boolean, kinds: Kind[]][] = [
     [false, ['read']],

@@ -29,7 +29,7 @@ t.test('visits.lua', async (t) => {
   /** On a door itself. */
   const ask = (kind: 'p' | 'r', at = DOOR) => `${kind}${at}\n\n`;
   /** At a room; with a door that is checked. */
-  const room = (kind: string, handle: string, at = '', expected = AT) =>
+  const room = (kind: string, handle: string, at = '', expected = `${AT} 1`) =>
     `${kind}${ROOM}\n${handle}\n${PROFILE}\n${at}\n${at === '' ? '' : `${expected}\n`}`;
 
   const batch = async (operations: readonly string[], options: Batch = {}) => {
@@ -54,7 +54,9 @@ t.test('visits.lua', async (t) => {
     await batch([door('v', 'x'), door('v', 'y')], { seq: 2 });
     await batch([door('d', 'x')], { seq: 3 });
     t.same(await left(), [DOOR], 'a count is left');
-    await batch([door('d', 'y')], { seq: 4 });
+    await batch([door('d', 'unseen')], { seq: 4 });
+    t.same(await left(), [DOOR], 'it is left by a reset of nothing');
+    await batch([door('d', 'y')], { seq: 5 });
     t.same(await client.hgetall(OWN), { known: '1' });
     t.same(await batch([ask('p')]), [1, '.']);
   });
@@ -108,7 +110,7 @@ t.test('visits.lua', async (t) => {
   });
 
   t.test('at a room with a door: done only where that leads here', async (t) => {
-    const fields = { s1: `${AT} 1`, s2: 'z.other 7', s3: `${AT}2 1`, s4: '' };
+    const fields = { s1: `${AT} 1`, s2: 'z.other 7', s3: `${AT}2 1`, s4: '', s5: `${AT} 2`, s6: `${AT} 11` };
     for (const [who, field] of Object.entries(fields))
       if (field !== '') await client.hset(`{b}:v:${who}`, '', field);
     await client.hset('{b}:v:s4', 'x', 1);

@@ -24,15 +24,15 @@ export interface Op {
 }
 
 interface At {
-  /** Where its door is checked: whose, and the room that is expected. */
+  /** Where its door is checked: whose, and what it is expected to say; empty: at home. */
   readonly name?: string;
-  readonly room?: string;
+  readonly field?: string;
   /** Whether it is done under RECORD. */
   readonly isOnce?: boolean;
 }
 
-function opOf(letter: string, third: string, rest: string, { name = '', room = '', isOnce }: At): Op {
-  const door = name === '' ? '' : `${room}\n`;
+function opOf(letter: string, third: string, rest: string, { name = '', field = '', isOnce }: At): Op {
+  const door = name === '' ? '' : `${field}\n`;
   return {
     keys: [PROFILE, third, ...(isOnce ? [RECORD] : []), ...(name === '' ? [] : [doorOf(name)])],
     lines: `${letter}${name}\n${door}${isOnce ? 60 : ''}\n${rest}`,

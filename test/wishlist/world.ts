@@ -44,7 +44,7 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  { highWater = 1e9, limits = {} as Partial<ItemLimits> } = {},
+  { highWater = 1e9, limits = {} as Partial<ItemLimits>, guestsS = 0 } = {},
 ): Promise<Server> {
   const store = await Store.open({
     urls: redis.urls,
@@ -53,6 +53,7 @@ export async function startServer(
     keyPrefix,
     buckets: 16,
     eventShards: 1,
+    guestsS,
     onError: () => {},
   });
   let left = Number.POSITIVE_INFINITY;
@@ -83,9 +84,11 @@ export async function startServer(
   store.change = isStep(store.change);
   store.call = (command) => step(() => call.call(store, command)) as never;
 
-  const visits = store.batcher(visitFormat(store.keys, 10_000, 0));
+  const visits = store.batcher(visitFormat(store.keys, 10_000, guestsS));
   const appends = store.batcher(appendFormat(store.keys, highWater));
-  const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, highWater, 0));
+  const recordings = store.isCluster
+    ? undefined
+    : store.batcher(recordingFormat(store.keys, highWater, guestsS));
   const recorder = new Recorder(appends, recordings, { current: 1 });
   const append = recorder.append.bind(recorder);
   recorder.append = (...args) =>
