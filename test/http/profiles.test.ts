@@ -3,7 +3,7 @@
 
 import t from 'tap';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
+import { allKeys, dumpRedis } from '../harness/dump.js';
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
@@ -132,6 +132,11 @@ eachRedis(t, async (t, redis) => {
       t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 200);
       await erase(customer);
       t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 404);
+      const keys = await allKeys(redis, app.prefix);
+      t.notOk(
+        keys.some((key) => key.includes(code)),
+        'nor is its key left',
+      );
     }
   });
 
