@@ -225,7 +225,8 @@ t.test('callers', async (t) => {
     t.match(own, { status: 200, json: { count: 1 } });
     const { profileId } = own.json;
     t.match(await post('17', { customerId: '8' }), { status: 403, json: { code: 'forbidden' } });
-    t.match(await post('', { customerId: '17' }), { status: 403, json: { code: 'forbidden' } });
+    for (const guest of [{ customerId: '17' }, { customerId: '17', sessionId: 'of-17' }])
+      t.match(await post('', guest), { status: 403, json: { code: 'forbidden' } });
     t.match(await post('17', { sessionId: 'of-17' }), { status: 200, json: { profileId, count: 2 } });
     t.match((await app.post(`${PATH}?count=true`, visit({ sessionId: 'of-17' }))).json, {
       profileId,
@@ -235,8 +236,10 @@ t.test('callers', async (t) => {
   });
 
   t.test('a browser names sessions, no customers', async (t) => {
-    const answer = await app.post(PATH, visit({ customerId: '7' }), browser);
-    t.match(answer, { status: 403, json: { code: 'forbidden' } });
+    for (const identity of [{ customerId: '7' }, { customerId: '7', sessionId: 's' }]) {
+      const answer = await app.post(PATH, visit(identity), browser);
+      t.match(answer, { status: 403, json: { code: 'forbidden' } });
+    }
   });
 
   const customer = { customerId: '42' };
