@@ -33,6 +33,19 @@ t.test('without any setting there are the fallbacks, frozen', async (t) => {
     FLUSH_OWNER: '',
     FLUSH_METRICS_PORT: undefined,
   });
+  // As the contract says.
+  t.match(config, {
+    LINKED_SESSIONS: 'closed',
+    RATE_LIMIT: 0,
+    ANONYMOUS_RATE_LIMIT: 50,
+    MAX_PRODUCTS: 10_000,
+    MAX_ITEMS: 1_000,
+    MAX_ITEMS_BYTES: 1_048_576,
+    GUEST_RETENTION_DAYS: 365,
+    VISIT_RETENTION_DAYS: 400,
+    ERASURE_INTERVAL_S: 3_600,
+    CLICKHOUSE_DATABASE: 'wishmeter',
+  });
   t.throws(() => Object.assign(config, { PORT: 1 }));
   t.throws(() => (config.API_KEYS as string[]).push('x'));
   t.same(Object.keys(config).sort(), Object.keys(SETTINGS).sort());

@@ -1,11 +1,15 @@
 // The import rules, and the lint rules that are ours: each planted violation is found. (`make check` holds them against the
-// real tree; a rule with a typing mistake would pass there for ever.)
+// real tree; a rule with a typing mistake would pass there for ever.) And the rules for scripts in lua/, which are held here.
 
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import t, { type Test } from 'tap';
+import { LUA } from '../src/redis/lua-codes.js';
+import { loadScript } from '../src/redis/scripts.js';
+import { scriptNames } from './harness/lua.js';
 
 interface Verdict {
   readonly ok: boolean;
@@ -116,4 +120,139 @@ t.test('a test', async (t) => {
     const { output } = await lint(root, file);
     t.equal(output.includes('No upper bound on a duration in a test'), i < refused.length, source);
   }
+});
+
+/** The one include that makes keys: those beside a key that it was given, in the same slot. */
+const RETAIN = readFileSync('lua/includes/retain.lua', 'utf8');
+
+/** The comment that a script opens with, and its code without comments and without RETAIN. */
+function partsOf(source: string): { head: string; code: string } {
+  const lines = source.replace(RETAIN, '').split('\n');
+  const start = lines[0]?.startsWith('#!lua') ? 1 : 0;
+  const end = lines.findIndex((line, i) => i >= start && !line.startsWith('--'));
+  const code = lines.slice(end).filter((line) => !line.trimStart().startsWith('--'));
+  return {
+    head: lines.slice(start, end).join('\n'),
+    code: code.join('\n').replace(/key_of\(door, '.'\)/g, 'own'),
+  };
+}
+
+/** Whether a head explains an element: by itself, in a range (`KEYS[2..6]`), or in an open one (`ARGV[3...]`). */
+function describes(head: string, list: string, index: number): boolean {
+  if (head.includes(`${list}[${index}]`)) return true;
+  const ranges = head.matchAll(new RegExp(`${list}\\[(\\d+)\\.{2,3}(\\d*)\\]`, 'g'));
+  return [...ranges].some(
+    ([, first, last]) => index >= Number(first) && (last === '' || index <= Number(last)),
+  );
+}
+
+t.test('a script says its purpose, keys, arguments, answers and errors in its head', async (t) => {
+  const names = scriptNames();
+  t.ok(names.includes('visits') && names.includes('wishlist'));
+  for (const name of names) {
+    const { head, code } = partsOf(loadScript(name).source);
+    t.match(head, /^-- [A-Z].*\n/, name);
+    t.match(head, /KEYS\[/, name);
+    t.match(head, /^-- Returns /m, name);
+    if (/\bARGV\b/.test(code)) t.match(head, /ARGV\[/, name);
+    for (const [element, list = '', index] of code.matchAll(/\b(KEYS|ARGV)\[(\d+)\]/g))
+      t.ok(describes(head, list, Number(index)), `${name}: ${element} is in the head`);
+    const named = Array.from(head.matchAll(/\b([A-Z_]{4,}) (-\d+)/g), ([, error = '', code]) => {
+      t.equal(LUA[error as keyof typeof LUA], Number(code), `${name}: ${error}`);
+      return Number(code);
+    });
+    const answered = Array.from(code.matchAll(/(?:return (?:\{ )?|answer = )(-\d+)/g), ([, code]) =>
+      Number(code),
+    );
+    t.same([...new Set(answered)].sort(), [...new Set(named)].sort(), `${name}: errors`);
+    if (name === 'visits') t.ok(answered.length > 0, 'errors are found in the code');
+  }
+});
+
+/** Their keys are of many slots: on a cluster a call to a node may not name them in KEYS. `record` is for one server. */
+const TAKE_KEYS_FROM_TEXT: ReadonlySet<string> = new Set(['record', 'visits']);
+/** Keys that are given whole in ARGV: they need not be in the slot of KEYS, nor at this node. */
+const OF_OTHER_SLOTS: Readonly<Record<string, readonly string[]>> = {
+  'visit-once': ['stream', 'state'],
+  merges: ['ARGV[i]'],
+};
+
+/** The value in the place that a name has among names; none where it is not among them. */
+function valueAt(names: string, name: string, values: string): string[] {
+  const at = names.split(', ').indexOf(name);
+  const value = at < 0 ? '' : (values.split(/,\s*(?![^[]*\])/)[at] ?? '').trim();
+  return value === '' || value === 'nil' ? [] : [value.replace(/^\w+ ~= '' and (\w+) or ''$/, '$1')];
+}
+
+/** Whether a name is only ever one of KEYS: where it is a local, and what is given for it where it is a parameter. */
+function isGivenKey(code: string, name: string): boolean {
+  const assigned = [...code.matchAll(/^\s*(?:local )?([a-z_, ]+) = (.+)/gm)].flatMap(
+    ([, names = '', values = '']) => valueAt(names, name, values),
+  );
+  const passed = [...code.matchAll(/local function (\w+)\(([^)]*)\)/g)].flatMap(([, of, names = '']) =>
+    [...code.matchAll(new RegExp(`(?<!function )\\b${of}\\(([^)]*)`, 'g'))].flatMap(([, values = '']) =>
+      valueAt(names, name, values),
+    ),
+  );
+  const values = [...assigned, ...passed].filter((value) => value !== name);
+  return (
+    values.length > 0 && values.every((value) => /^KEYS\[[^\]]+\]$/.test(value) || isGivenKey(code, value))
+  );
+}
+
+/** Commands whose keys are not plainly elements of KEYS. */
+function keyFaults(code: string, ofOtherSlots: readonly string[] = []): string[] {
+  const calls = [...code.matchAll(/redis\.p?call\(\s*'([A-Z]+)'\s*([^)]*)/g)];
+  const isSpelledOut = calls.length === (code.match(/redis\.p?call\b/g) ?? []).length;
+  const faults = calls.flatMap(([call, command = '', rest = '']) => {
+    if (command === 'TIME') return [];
+    const key = /^,\s*((?:KEYS|ARGV)\[[^\]]+\]|[a-z_]+)\s*(,|$)/.exec(rest)?.[1] ?? '';
+    const isGiven = key.startsWith('KEYS') || ofOtherSlots.includes(key) || isGivenKey(code, key);
+    const areAllGiven = !/^(DEL|RENAME|UNLINK)$/.test(command) || /^(,\s*KEYS\[[^\]]+\]\s*)+$/.test(rest);
+    return isGiven && areAllGiven ? [] : [call];
+  });
+  return isSpelledOut ? faults : [...faults, 'a command that is not spelled out'];
+}
+
+/** Commands whose keys are not of KEYS or a name; and what a text is put together from, beside what answers say. */
+function textKeyFaults(code: string): string[] {
+  const calls = [...code.matchAll(/redis\.p?call\(\s*'[A-Z]+'\s*([^)]*)/g)];
+  const faults = calls.flatMap(([call, rest = '']) =>
+    rest === '' || /^,\s*(KEYS\[\d\]|[a-z_]+)\s*(,|$)/.test(rest) ? [] : [call],
+  );
+  const joined = code.replace(/'@' \.\. (field|both\[2\]|\(field or ''\))|room \.\. ' '/g, '');
+  return joined.includes('..') ? [...faults, 'a text that is put together'] : faults;
+}
+
+t.test('a script touches no key that it was not given', async (t) => {
+  for (const name of scriptNames()) {
+    const { code } = partsOf(loadScript(name).source);
+    t.same(
+      TAKE_KEYS_FROM_TEXT.has(name) ? textKeyFaults(code) : keyFaults(code, OF_OTHER_SLOTS[name]),
+      [],
+      name,
+    );
+  }
+  for (const code of [
+    "redis.call('GET', door .. 'x')",
+    "local door = own .. ':v'",
+    "redis.pcall('GET', 'a')",
+  ])
+    t.not(textKeyFaults(code).length, 0, code);
+  for (const code of [
+    "redis.call('GET', KEYS[1] .. ':x')",
+    "redis.call('GET', 'wm:meta')",
+    "redis.call('GET', ARGV[1])",
+    "redis.call('GET', tostring(KEYS[1]))",
+    "local key = KEYS[1] .. 'x'\nredis.call('SET', key, 1)",
+    "local key = ARGV[1]\nredis.pcall('SET', key, 1)",
+    "local a, b = KEYS[1], ARGV[2]\nredis.call('SET', b, 1)",
+    'redis.call("GET", KEYS[1])',
+    'redis.call(ARGV[1], KEYS[1])',
+    "redis.call('RENAME', KEYS[1], ARGV[1])",
+    "local function put(key)\n  redis.call('SET', key, 1)\nend\nput(KEYS[1])\nput(ARGV[1])",
+  ])
+    t.not(keyFaults(code).length, 0, code);
+  const pair = 'local a, b = KEYS[2 * i], KEYS[2 * i + 1]\n';
+  t.same(keyFaults(`${pair}redis.call('RENAME', KEYS[1], KEYS[i + 5])\nredis.call('GET', b)`), []);
 });

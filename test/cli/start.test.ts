@@ -114,6 +114,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
   await all.test('after a kill -9 nothing is left, and of two starts at one moment one runs', async (t) => {
     const killed = await start();
     await shopAt(killed.url, key).visit(GUEST);
+    await shopAt(killed.url, key).event(GUEST);
     killed.running.child.kill('SIGKILL');
     await nothingLeft(dir);
     const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(dir) }));
@@ -127,7 +128,11 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     t.match(await loser.ended, { code: 1, stderr: new RegExp(`\\(pid ${winner.child.pid}\\) uses`) });
     const redises = (await processesOf(dir)).filter(({ title }) => /^\S*(redis|valkey)-server/.test(title));
     t.equal(redises.length, 1, JSON.stringify(redises));
-    t.equal(await shopAt(String(readyLine(winner)?.['url']), key).count(GUEST), 4);
+    const { url, clickhouseUrl } = readyLine(winner) as { url?: string; clickhouseUrl?: string };
+    t.equal(await shopAt(String(url), key).count(GUEST), 4);
+    await until('the event is there', async () => {
+      return (await sql(String(clickhouseUrl), 'SELECT count() FROM events')) === '2';
+    });
     winner.child.kill('SIGTERM');
     t.equal((await winner.ended).code, 0);
   });

@@ -59,6 +59,10 @@ t.test('an acknowledged insert is stored, in one block, and once under its token
   t.equal(await stored(), 500, 'again under its token');
   await insertEvents(client, lines, 'other', never);
   t.equal(await stored(), 1_000, 'the token is what tells');
+  const turn = ['2026-01-31T23:59:59.999Z', '2026-02-01T00:00:00.000Z'];
+  const months = Buffer.from(turn.map((occurred_at) => lineOf(eventRow({ occurred_at }))).join(''));
+  for (let i = 0; i < 2; i++) await insertEvents(client, months, 'months', never);
+  t.equal(await stored(), 1_002, 'once in each month that it touches');
 });
 
 t.test('the largest insert is one block, too', async (t) => {

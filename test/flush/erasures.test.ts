@@ -12,7 +12,6 @@ import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
 import { readConfig } from '../../src/config.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
-import { visitStreams } from '../../src/flush/backlog.js';
 import { eraseWaiting } from '../../src/flush/eraser.js';
 import { withoutErased } from '../../src/flush/erasures.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
@@ -25,7 +24,7 @@ import { startApp, TRUSTED } from '../harness/app.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { JSON_TYPE } from '../http/orders.js';
-import { lineOf as eventLine, eventRow, fixedShards, until } from './fixtures.js';
+import { eraseAsFlusher, lineOf as eventLine, eventRow, fixedShards, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const ERASER = new URL('../faults/eraser-process.js', import.meta.url);
@@ -171,9 +170,15 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
   t.test('dead letters of who was erased go, others stay', async (t) => {
     const pipeline = await pipelines.fresh();
     const dead = pipeline.keys.eventsDead(0);
-    for (const id of [GONE, STAYS])
-      await redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', lineOf(id, 1).trimEnd());
-    await erase(pipeline, GONE);
+    const named = (ids: object) => JSON.stringify({ ...JSON.parse(lineOf(STAYS, 1)), ...ids });
+    for (const line of [
+      lineOf(GONE, 1).trimEnd(),
+      named({ customer_id: 'gone' }),
+      named({ session_id: 'gone' }),
+      named({ customer_id: 'stays', session_id: 'stays' }),
+    ])
+      await redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', line);
+    for (const erased of [GONE, 'c:gone', 's:gone']) await erase(pipeline, erased);
     await untilErased(pipeline);
     const left = await redis.xrange(dead, '-', '+');
     t.equal(left.length, 1);
@@ -277,17 +282,15 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
     const clickhouse = createClickHouse(through.href, pipeline.database);
     t.teardown(() => clickhouse.close());
     const keys = createKeys(app.prefix);
-    const shards = fixedShards(1);
-    const spec = { redis, keys, clickhouse, shards, visitStreams: await visitStreams(redis, keys), log };
     await t.rejects(
-      until('the erasures are due', async () => (await eraseWaiting(spec, 0)) > 0),
+      until('the erasures are due', async () => (await eraseAsFlusher(redis, keys, clickhouse)) > 0),
       { code: /^ECONN(REFUSED|RESET)$/ },
     );
     t.equal(await pending(), 6, 'a flusher that fails forgets none');
 
     proxy.retarget(pipelines.clickhouseUrl);
     await until('they are erased from ClickHouse', async () => {
-      await eraseWaiting(spec, 0);
+      await eraseAsFlusher(redis, keys, clickhouse);
       return (await pending()) === 0;
     });
     await until('the request is done', async () => (await openRedactions()) === 0);

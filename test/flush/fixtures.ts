@@ -1,6 +1,10 @@
 // What the flusher's tests share: events as lines, and appending them with the real script.
 
+import type { ClickHouseClient } from '@clickhouse/client';
+import { pino } from 'pino';
 import { v7 as uuid } from 'uuid';
+import { visitStreams } from '../../src/flush/backlog.js';
+import { eraseWaiting } from '../../src/flush/eraser.js';
 import type { RedisClient } from '../../src/redis/client.js';
 import type { Keys, StreamKeys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
@@ -105,3 +109,14 @@ export const fixedShards = (shards: number) => ({
   raises: [{ shards, at: 0 }],
   now: () => Date.now(),
 });
+
+/** Erases what waits as a flusher of one shard does. @returns how many erasures it has done */
+export async function eraseAsFlusher(
+  redis: RedisClient,
+  keys: Keys,
+  clickhouse: ClickHouseClient,
+): Promise<number> {
+  const log = pino({ level: 'silent' });
+  const streams = await visitStreams(redis, keys);
+  return eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(1), visitStreams: streams, log }, 0);
+}

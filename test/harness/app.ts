@@ -89,6 +89,7 @@ export async function startApp(
     const answer = await call(running.port, agent, method, path, body, headers);
     const fault = contract.fault(method, path, answer);
     if (fault !== undefined) t.fail(fault);
+    if (!answer.headers['x-request-id']) t.fail(`${method} ${path}: no X-Request-Id`);
     return answer;
   };
   return {

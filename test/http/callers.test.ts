@@ -63,6 +63,10 @@ const CALLERS: Readonly<
   'a secret key in the query': [ALL_401, { origin: ORIGIN }, { query: { key: KEY } }],
   'a wrong key': [ALL_401, { 'x-api-key': 'sk_wrong_0123456789' }],
   anyone: [[200, 401, 401], {}],
+  'anyone with the signature of a webhook': [
+    [200, 401, 401],
+    { 'x-shopify-hmac-sha256': createHmac('sha256', SECRET).update('').digest('base64') },
+  ],
 };
 
 /** What an operation is about, as a place in Statuses; undefined where it is open to all. */
@@ -221,7 +225,8 @@ t.test('callers', async (t) => {
     t.match(own, { status: 200, json: { count: 1 } });
     const { profileId } = own.json;
     t.match(await post('17', { customerId: '8' }), { status: 403, json: { code: 'forbidden' } });
-    t.match(await post('', { customerId: '17' }), { status: 403, json: { code: 'forbidden' } });
+    for (const guest of [{ customerId: '17' }, { customerId: '17', sessionId: 'of-17' }])
+      t.match(await post('', guest), { status: 403, json: { code: 'forbidden' } });
     t.match(await post('17', { sessionId: 'of-17' }), { status: 200, json: { profileId, count: 2 } });
     t.match((await app.post(`${PATH}?count=true`, visit({ sessionId: 'of-17' }))).json, {
       profileId,
@@ -231,8 +236,10 @@ t.test('callers', async (t) => {
   });
 
   t.test('a browser names sessions, no customers', async (t) => {
-    const answer = await app.post(PATH, visit({ customerId: '7' }), browser);
-    t.match(answer, { status: 403, json: { code: 'forbidden' } });
+    for (const identity of [{ customerId: '7' }, { customerId: '7', sessionId: 's' }]) {
+      const answer = await app.post(PATH, visit(identity), browser);
+      t.match(answer, { status: 403, json: { code: 'forbidden' } });
+    }
   });
 
   const customer = { customerId: '42' };
@@ -338,7 +345,14 @@ t.test('callers', async (t) => {
       [app, '/webhook/purchase', '{}', hmac('AAAA'), 401, /not the one of this body/],
       [plain, '/webhook/purchase', '{}', other, 401, /SHOPIFY_SECRET is not set/],
       [app, '/webhook/purchase', '{}', browser, 403, /takes a secret key or a webhook signature/],
-      [app, '/event', event, {}, 401, /required: a secret key, an app-proxy signature, or a publishable key/],
+      [
+        app,
+        '/event',
+        event,
+        {},
+        401,
+        /required: a secret key, an app-proxy signature, or a publishable key\.$/,
+      ],
       [app, '/event', event, { ...browser, 'x-api-key': 'wrong_0123456789' }, 401, noSecretKey],
       [app, '/event?key=wrong_0123456789', event, { origin: ORIGIN }, 401, noSecretKey],
       [app, '/event', event, { ...browser, 'x-api-key': 'pk_wrong_0123456789' }, 401, /A valid credential/],
@@ -346,8 +360,8 @@ t.test('callers', async (t) => {
       [app, PATH, customerVisit, {}, 401, /takes a secret key or an app-proxy/],
     ] as const)
       t.match(await from.post(path, body, headers), { status, json: { error } }, `${path} ${error}`);
-    t.match(await app.get('/settings', browser), { status: 403, json: { error: /takes a secret key/ } });
-    t.match(await app.get('/settings'), { status: 401, json: { error: /required: a secret key/ } });
+    t.match(await app.get('/settings', browser), { status: 403, json: { error: /takes a secret key\.$/ } });
+    t.match(await app.get('/settings'), { status: 401, json: { error: /required: a secret key\.$/ } });
   });
 
   t.test('reading a visitor who is known and one who is not gives answers of one shape', async (t) => {

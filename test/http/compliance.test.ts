@@ -80,6 +80,19 @@ eachRedis(t, async (t, redis) => {
     t.equal(await app.shop.count(who), 1, 'and leaves alone who came back');
   });
 
+  t.test("who gave a redacted customer's address is erased, too, and no other", async (t) => {
+    const { app, untilErased } = await open(t);
+    const [buyer, guest, other] = [{ customerId: '7005' }, { sessionId: 'same' }, { sessionId: 'other' }];
+    await app.shop.add(buyer);
+    await app.shop.add({ ...guest, email: 'john@rights.example' });
+    await app.shop.add({ ...other, email: 'joan@rights.example' });
+    const body = customer(7005, 'John@Rights.example');
+    t.equal((await deliver(app, 'customers/redact', body)).status, 200);
+    await untilErased();
+    t.same([await app.shop.items(buyer), await app.shop.items(guest)], [[], []]);
+    t.equal((await app.shop.items(other)).length, 1);
+  });
+
   t.test('what a process has taken, and not done, another does', async (t) => {
     const first = await open(t);
     await first.app.shop.visit({ customerId: '7004' });

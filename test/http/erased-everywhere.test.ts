@@ -12,11 +12,9 @@ import { flush } from '../../src/app/flush.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { readConfig } from '../../src/config.js';
-import { visitStreams } from '../../src/flush/backlog.js';
-import { eraseWaiting } from '../../src/flush/eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { fixedShards } from '../flush/fixtures.js';
+import { eraseAsFlusher } from '../flush/fixtures.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { allKeys, dumpRedis } from '../harness/dump.js';
 import { startStores } from '../harness/stores.js';
@@ -87,15 +85,7 @@ t.test('erasures through ClickHouse', async (t) => {
   };
   const untilErased = () =>
     until('nothing is left to erase', async () => {
-      const spec = {
-        redis: connection,
-        keys,
-        clickhouse: client,
-        shards: fixedShards(1),
-        visitStreams: await visitStreams(connection, keys),
-        log,
-      };
-      await eraseWaiting(spec, 0);
+      await eraseAsFlusher(connection, keys, client);
       return /^wishmeter_pending_erasures 0$/m.test(await app.figures());
     });
 

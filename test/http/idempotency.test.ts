@@ -65,6 +65,13 @@ eachRedis(t, async (t, redis) => {
     t.equal((await post('g-1', '71')).text, guests[0]?.text, 'the retry of what the guest sent');
     t.equal((await rowsOf(redis, shop)).filter(({ origin }) => origin === 'event').length, 2);
 
+    const alone = (customer: string) =>
+      shop.post(proxied('/event', { logged_in_customer_id: customer }), { type: 'add' }, key('1'));
+    const customers = [await alone('74'), await alone('75')];
+    t.match(customers, [{ status: 200 }, { status: 200 }]);
+    t.not(customers[1]?.json.profileId, customers[0]?.json.profileId, 'customers without a session, too');
+    t.equal((await alone('74')).text, customers[0]?.text);
+
     const first = await post('shared', '72');
     const next = await post('shared', '73');
     t.not(next.json.profileId, first.json.profileId, 'the next person at the same device');

@@ -228,7 +228,9 @@ eachRedis(t, async (t, redis) => {
     const soldOut = { customerId: '78' };
     await send({ identity: soldOut, ...without(CONTENT, 'currencyCode'), inventoryAvailable: false });
     await remove(soldOut, removal);
-    for (const event of await eventsOf(redis, app, soldOut)) {
+    const events = await eventsOf(redis, app, soldOut);
+    t.equal(events.length, 2);
+    for (const event of events) {
       t.match(event, { inventory_available: false });
       t.notOk('currency' in event, 'what was not given');
     }

@@ -8,11 +8,9 @@ import t from 'tap';
 import { flush } from '../../src/app/flush.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { readConfig } from '../../src/config.js';
-import { visitStreams } from '../../src/flush/backlog.js';
-import { eraseWaiting } from '../../src/flush/eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { fixedShards } from '../flush/fixtures.js';
+import { eraseAsFlusher } from '../flush/fixtures.js';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { startTestClickHouse } from '../harness/clickhouse.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -236,7 +234,9 @@ eachRedis(t, async (t, redis) => {
     await until('every merge is in ClickHouse', async () =>
       (await seen()).every(({ order_id, profile_id }) => expected.get(order_id)?.profileId === profile_id),
     ).catch(() => {});
-    for (const { order_id, profile_id } of await seen())
+    const purchases = await seen();
+    t.equal(purchases.length, cases.length);
+    for (const { order_id, profile_id } of purchases)
       t.equal(profile_id, expected.get(order_id)?.profileId, `${expected.get(order_id)?.one.name}`);
   });
 
@@ -275,16 +275,8 @@ eachRedis(t, async (t, redis) => {
     const connection = await connectRedis({ urls: redis.urls, name: 'test', timeoutMs: 20_000 }, () => {});
     t.teardown(() => connection.disconnect());
     const keys = createKeys(app.prefix);
-    const spec = {
-      redis: connection,
-      keys,
-      clickhouse: client,
-      shards: fixedShards(1),
-      visitStreams: await visitStreams(connection, keys),
-      log,
-    };
     await until('all is erased from ClickHouse, and every webhook is done', async () => {
-      await eraseWaiting(spec, 0);
+      await eraseAsFlusher(connection, keys, client);
       const isOpen = /^wishmeter_requests_open\{kind="customers\/redact"\} [1-9]/m.test(await app.figures());
       return !isOpen && (await connection.hlen(keys.erasures)) === 0;
     });

@@ -136,6 +136,10 @@ eachRedis(t, async (t, redis) => {
       }
       t.same((await exported(one.bySession)).profile, {});
     }
+    const { customer, session, bySession } = newPair();
+    const email = `contact-${customer}@shop.example`;
+    await deliver(app, shopifyOrder({ session }, [PRODUCT], { email: '', contact_email: email }));
+    t.match(await exported(bySession), { profile: { email } }, 'of a checkout that has a contact alone');
   });
 
   t.test('of a visitor who was erased and buys again, the address is kept again', async (t) => {

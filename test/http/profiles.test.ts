@@ -3,7 +3,7 @@
 
 import t from 'tap';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
+import { allKeys, dumpRedis } from '../harness/dump.js';
 
 eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis);
@@ -131,6 +131,12 @@ eachRedis(t, async (t, redis) => {
       t.ok(found.shares.includes(code));
       t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 200);
       await erase(customer);
+      // Before it is asked for: that would remove a key that leads nowhere.
+      const keys = await allKeys(redis, app.prefix);
+      t.notOk(
+        keys.some((key) => key.includes(code)),
+        'no key is left',
+      );
       t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 404);
     }
   });

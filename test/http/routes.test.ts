@@ -155,8 +155,8 @@ t.test('routes', async (t) => {
     const open = await startApp(t, redis, { env });
     const path = (sessionId: string, more = {}) =>
       withQuery('/product/visit', { sessionId, productHandle: 'x', ...more });
-    const preflight = (app: TestApp, origin: string) =>
-      app.send('OPTIONS', '/product/visit', undefined, {
+    const preflight = (app: TestApp, origin: string, path = '/product/visit') =>
+      app.send('OPTIONS', path, undefined, {
         origin,
         'access-control-request-method': 'POST',
         'access-control-request-headers': 'content-type,x-api-key',
@@ -177,6 +177,8 @@ t.test('routes', async (t) => {
           t.ok(allowed.includes(name), name);
         t.notOk(allowed.includes('authorization'), 'secret keys have no business in a browser');
         t.notOk('access-control-allow-credentials' in headers, 'there are no cookies to allow');
+        const ofItems = (await preflight(open, origin, '/item/add')).headers;
+        t.match(ofItems, { 'access-control-allow-origin': origin, 'access-control-allow-methods': 'POST' });
       }
     });
 

@@ -204,7 +204,8 @@ t.test('with SHARE_PAGE_URL the link leads to that page, with the code', async (
   const env = { SHARE_PAGE_URL: 'https://shop.example/pages/list?view=1#top', SHOPIFY_SECRET: SECRET };
   const app = await startApp(t, redis, { env });
   const path = await share(app, { sessionId: 's' }, [{}]);
-  for (const asked of [path, proxied(path, LOGGED_OUT)]) {
+  const rewritten = path.replace(/[^/]+$/, (code) => `${code.toUpperCase()}/`);
+  for (const asked of [path, proxied(path, LOGGED_OUT), rewritten]) {
     const { status, headers, text } = await app.get(asked);
     t.match({ status, text }, { status: 302, text: '' });
     t.equal(headers.location, `https://shop.example/pages/list?view=1&code=${path.split('/').at(-1)}#top`);

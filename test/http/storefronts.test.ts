@@ -24,6 +24,7 @@ const wishlistRequests = (sessionId: string): [path: string, body: object][] => 
   ['/item/remove', { identity: { sessionId }, productId: '1', variantId: null }],
   ['/item/remove', { identity: { sessionId }, productId: '1', event: 'moveToCart' }],
   ['/share', { identity: { sessionId } }],
+  ['/event', { identity: { sessionId }, type: 'add' }],
   ['/event', { identity: { sessionId, email: 'a@b.example' }, type: 'add' }],
 ];
 

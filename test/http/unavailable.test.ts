@@ -12,6 +12,7 @@ import { type Answer, startApp, type TestApp, TRUSTED, withQuery } from '../harn
 import { connectTo } from '../harness/dump.js';
 import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
+import { itemOf } from './wishlist.js';
 
 const PATH = '/product/visit';
 /** Milliseconds until Redis counts as not answering, where a test waits for that. */
@@ -27,7 +28,8 @@ function expectUnavailable(t: Test, answer: Answer, what: string): void {
 
 /** Every operation while Redis is away. */
 async function expectAllUnavailable(t: Test, app: TestApp): Promise<void> {
-  const both = { customerId: 'c', sessionId: 's' };
+  const identity = { sessionId: 's' };
+  const both = { customerId: 'c', ...identity };
   const asked = {
     visit: app.post(PATH, visitOf('s')),
     'counted visit': app.post(`${PATH}?count=true`, visitOf('s')),
@@ -35,6 +37,21 @@ async function expectAllUnavailable(t: Test, app: TestApp): Promise<void> {
     reset: app.del(PATH, visitOf('s')),
     event: app.post('/event', { identity: { sessionId: 's', email: 'a@b' }, type: 'add' }, TRUSTED),
     link: app.post(PATH, { identity: both, productHandle: 'x' }, TRUSTED),
+    counts: app.post(`${PATH}/list`, { identity, productHandles: ['x'] }),
+    batch: app.post(`${PATH}/batch`, { visits: [visitOf('s')] }, TRUSTED),
+    addition: app.post('/item/add', itemOf(identity), TRUSTED),
+    removal: app.post('/item/remove', { identity, productId: '1001' }, TRUSTED),
+    items: app.post('/item/list', { identity }, TRUSTED),
+    share: app.post('/share', { identity }, TRUSTED),
+    'items of a share': app.get(`/share/${'a'.repeat(19)}/items`, TRUSTED),
+    guest: app.post('/profile/guest', identity, TRUSTED),
+    login: app.post('/profile/merge', { identity: both }, TRUSTED),
+    settings: app.get('/settings', TRUSTED),
+    setting: app.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED),
+    export: app.get('/profile?sessionId=s', TRUSTED),
+    erasure: app.del('/profile', { identity }, TRUSTED),
+    order: app.post('/webhook/purchase', { id: 1, customer: { id: 1 }, line_items: [] }, TRUSTED),
+    redact: app.post('/webhook/customers/redact', { customer: { id: 1 } }, TRUSTED),
   };
   await Promise.all(
     Object.entries(asked).map(async ([what, answer]) => expectUnavailable(t, await answer, what)),

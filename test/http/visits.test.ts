@@ -222,6 +222,9 @@ const ROBOTS = [
   'WhatsApp/2.23.20.0',
   'Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)',
   'GoogleStackdriverMonitoring-UptimeChecks(https://cloud.google.com/monitoring)',
+  'Baiduspider+(+http://www.baidu.com/search/spider.htm)',
+  'crawler4j (https://github.com/yasserg/crawler4j/)',
+  'Iframely/1.3.1 (+https://iframely.com/docs/about) link preview',
 ];
 const BROWSERS = [
   `${IPHONE} Version/18.6 Mobile/15E148 Safari/604.1`,
