@@ -64,10 +64,8 @@ t.test('the table of packages is that of package.json', async (t) => {
 });
 
 t.test('with a service', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const clickhouse = await startTestClickHouse({ databases: [SETTINGS.CLICKHOUSE_DATABASE.fallback] });
-  t.teardown(() => clickhouse.stop());
+  const redis = await startTestRedis(t);
+  const clickhouse = await startTestClickHouse(t, { databases: [SETTINGS.CLICKHOUSE_DATABASE.fallback] });
   // SHOP_URL's default follows PORT, which is any free one here.
   const env = { CLICKHOUSE_URL: clickhouse.url, SHOP_URL: SETTINGS.SHOP_URL.fallback };
   const app = await startApp(t, redis, { env });

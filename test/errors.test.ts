@@ -6,8 +6,7 @@ import t, { type Test } from 'tap';
 import { ERRORS, type ErrorCode, ServiceError } from '../src/errors.js';
 import { createLog } from '../src/log.js';
 import { LUA } from '../src/redis/lua-codes.js';
-import { connectTo } from './harness/dump.js';
-import { startTestRedis } from './harness/redis.js';
+import { connectTo, startTestRedis } from './harness/redis.js';
 
 t.test('each code has the status of the contract, and only those that may pass say so', async (t) => {
   const contract: Record<ErrorCode, [status: number, retryable: boolean]> = {
@@ -61,10 +60,8 @@ function logged(t: Test, error: unknown): Record<string, unknown> {
 }
 
 t.test('an error of Redis is told without the command that it was for', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   await client.set('text', '1');
   const wrong = await client.hset('text', 'email', SECRET).catch((error: Error) => error);
   t.match(JSON.stringify(wrong), SECRET, 'it does bring it along');

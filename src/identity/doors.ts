@@ -14,7 +14,7 @@ import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
 import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
-import type { Keys } from '../redis/keys.js';
+import { type Keys, keysOfRoom } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
@@ -184,7 +184,7 @@ export class Doors {
 
   /** Makes a room a customer's, where it has no owner. @param owner UNOWNED where that is not known yet */
   async claim(room: string, owner: string): Promise<void> {
-    await this.#store.change(CLAIM, this.#store.keys.ofRoom(room), [owner]);
+    await this.#store.change(CLAIM, keysOfRoom(this.#store.keys, room), [owner]);
   }
 
   /**

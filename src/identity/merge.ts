@@ -16,7 +16,7 @@ import { ServiceError } from '../errors.js';
 import { newEventId } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
 import { ERASED, MAX_HOPS } from '../redis/at-profile.js';
-import { bucketOf, type Keys } from '../redis/keys.js';
+import { bucketOf, type Keys, keysOfRoom } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
@@ -219,7 +219,7 @@ export class Merger {
     const [owner] = await read(profile as string, 'owner');
     if (theirs === ERASED || tombstone === ERASED || !tombstone || ours !== nonce || !owner)
       throw new ErasedError();
-    await this.#store.change(CLAIM, keys.ofRoom(heir), [owner]);
+    await this.#store.change(CLAIM, keysOfRoom(keys, heir), [owner]);
     await this.#store.change(REGISTER, [keys.profile(heir), keys.merged(heir)], [from]);
   }
 

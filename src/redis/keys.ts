@@ -41,8 +41,6 @@ export interface Keys extends StreamKeys {
    * identities whose doors lead here, `#<share code>` of merged profiles and `@<digest>` of e-mail addresses -> empty
    */
   merged(profileId: string): string;
-  /** What a room has: its profile first. */
-  ofRoom(profileId: string): string[];
   /** sorted set: digests of request records that name this profile -> second in which they expire */
   requests(profileId: string): string;
   /** hash: what a profile received from one that was merged into it, for some hours; see lua/merge-give.lua */
@@ -109,7 +107,6 @@ export function createKeys(prefix: string): Keys {
     return `${prefix}:{${profileId.slice(0, dot)}}:${kind}:${profileId.slice(dot + 1)}`;
   };
   const received = ofProfile('x');
-  const kindsOfRoom = ['p', 'r', 'i', 'o', 'g'].map(ofProfile);
   const journalKinds = ['jv', 'ji', 'jo', 'jp', 'jg'].map(ofProfile);
   return {
     meta: `${prefix}:meta`,
@@ -120,7 +117,6 @@ export function createKeys(prefix: string): Keys {
     items: ofProfile('i'),
     outbox: ofProfile('o'),
     merged: ofProfile('g'),
-    ofRoom: (profileId) => kindsOfRoom.map((keyOf) => keyOf(profileId)),
     requests: ofProfile('q'),
     received: (profileId, from) => `${received(profileId)}:${from}`,
     merges: (bucket) => `${prefix}:{${bucket}}:merges`,
@@ -146,4 +142,9 @@ export function createKeys(prefix: string): Keys {
       eventsDead: (stream) => `${prefix}:{${visitTag(stream)}}:visits:dead`,
     },
   };
+}
+
+/** What a room has: its profile first. */
+export function keysOfRoom(keys: Keys, room: string): string[] {
+  return [keys.profile(room), keys.room(room), keys.items(room), keys.outbox(room), keys.merged(room)];
 }

@@ -13,10 +13,9 @@ import { compareEvents, compareMerges, compareRevenue } from '../../bench/demo/p
 import { reachService } from '../../bench/demo/service.js';
 import type { Listed } from '../../bench/demo/shop.js';
 import type { StoredEvents } from '../../bench/demo/stored.js';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { PANELS, statementOf } from '../../src/dashboard/panels.js';
 import { KEY, startApp } from '../harness/app.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 
 const VISITORS = 20;
@@ -54,8 +53,7 @@ t.test('an event that is missing, doubled, changed or misplaced is told', async 
 });
 
 t.test('what is refused for a while is sent again when Retry-After says, and is no fault', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { RATE_LIMIT: '10' } });
   const address = { url: `http://127.0.0.1:${app.port}`, key: KEY, run: '1700000000' };
   const { shop, book } = createHttpShop(address);
@@ -140,10 +138,8 @@ t.test('a small afternoon on a real service is all true', async (t) => {
 });
 
 t.test('the history is weeks, with every row marked, and the same when it is made again', async (t) => {
-  const server = await startTestClickHouse({ databases: ['demo'] });
-  t.teardown(() => server.stop());
-  const client = createClickHouse(server.url, 'demo');
-  t.teardown(() => client.close());
+  const server = await startTestClickHouse(t, { databases: ['demo'] });
+  const client = connectToClickHouse(t, server.url, 'demo');
   const ask = async (query: string) =>
     (await (await client.query({ query, format: 'JSONEachRow' })).json()) as Record<string, unknown>[];
   const now = Date.UTC(2026, 2, 1, 12);

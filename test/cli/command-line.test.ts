@@ -100,8 +100,7 @@ t.test('all wrong settings are told at once, without their values', async (t) =>
 });
 
 t.test('a wrong setting that a command does not read does not stop it', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const env = { REDIS_URL: redis.url, PORT: 'none', DASHBOARD_TOKEN: 'short' };
   t.match(await wishmeter({ args: ['dead'], env }), { code: 0, stderr: '' });
 });

@@ -53,8 +53,7 @@ async function run(env: Readonly<Record<string, string>>, name: keyof typeof COM
 
 t.test('dead letters of every shard are listed, put back or dropped', async (t) => {
   const keys = createKeys('wm');
-  const server = await startTestRedis();
-  t.teardown(() => server.stop());
+  const server = await startTestRedis(t);
   const redis = new Redis(`${server.dir}/redis.sock`);
   t.teardown(() => redis.disconnect());
   const env = { REDIS_URL: server.url };
@@ -101,8 +100,7 @@ t.test('dead letters of every shard are listed, put back or dropped', async (t) 
 });
 
 t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
-  const redis = await startTestCluster();
-  t.teardown(() => redis.stop());
+  const redis = await startTestCluster(t);
   const { shop, post, prefix } = await startApp(t, redis);
   const env = { REDIS_URL: redis.urls.join(','), KEY_PREFIX: prefix };
   const ask = (name: keyof typeof COMMANDS, ...args: string[]) => run(env, name, ...args);

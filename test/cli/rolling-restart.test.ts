@@ -9,8 +9,7 @@ import { needsNginx, startNginx } from './nginx.js';
 import { ask, restartUnderLoad, startServes } from './rolling-restart.js';
 import { runWishmeter, STOPPED_ONCE_READY, until } from './wishmeter.js';
 
-const redis = await startTestRedis();
-t.teardown(() => redis.stop());
+const redis = await startTestRedis(t);
 
 const VISIT = JSON.stringify({ identity: { sessionId: 's' }, productHandle: 'x' });
 

@@ -11,8 +11,7 @@ import { until } from '../harness/until.js';
 
 /** @param ports of each; two with the same one share it @param env more settings */
 export async function startServes(t: Test, ports: readonly number[], env: NodeJS.ProcessEnv = {}) {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const settings = {
     REDIS_URL: redis.url,
     REDIS_TIMEOUT_MS: MOST_PATIENT_MS,

@@ -76,8 +76,7 @@ const metricsOf = async (url: string) => {
 };
 
 t.test('no key and no visitor is in output, titles, metrics or errors', async (t) => {
-  const [redis, dir] = await Promise.all([startTestRedis(), tempDir(t)]);
-  t.teardown(() => redis.stop());
+  const [redis, dir] = await Promise.all([startTestRedis(t), tempDir(t)]);
   await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
   const client = new Redis(`${redis.dir}/redis.sock`);
   client.on('error', () => {}); // its server is killed, too

@@ -2,9 +2,9 @@
 // and flush. Several flushers that start at once share the work; one that is older than the database changes nothing.
 
 import t from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { loadMigrations } from '../../src/clickhouse/migrate.js';
 import { programPart } from '../faults/service.js';
+import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startStores } from '../harness/stores.js';
 import { logLines, shopAt, sql } from './started.js';
 import { type Running, runWishmeter, STOPPED_ONCE_READY, until, wishmeter } from './wishmeter.js';
@@ -61,8 +61,7 @@ t.test('a signal in the moment in which flush says that it flushes stops it in o
 });
 
 t.test('a database that is newer is left alone, and events wait', async (t) => {
-  const admin = createClickHouse(clickhouse.url, 'wishmeter');
-  t.teardown(() => admin.close());
+  const admin = connectToClickHouse(t, clickhouse.url, 'wishmeter');
   await admin.insert({
     table: 'schema_migrations',
     values: [{ version: 99, name: '099_of_tomorrow', checksum: 'x' }],

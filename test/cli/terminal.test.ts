@@ -49,8 +49,7 @@ t.test('the lines of the banner work, and Ctrl-C stops it', needsPrograms('scrip
 });
 
 t.test('logs are for people on a terminal, and JSON elsewhere', needsPrograms('script'), async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '0' };
   const { screen, ctrlC } = onTerminal(t, 'serve', { TERM: 'xterm', ...env });
   await until('it serves', () => screen().includes('serving'));

@@ -6,10 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
 import { loadChdb } from '../../src/embedded/chdb.js';
-import { putMigrated, startTestClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, putMigrated, startTestClickHouse } from '../harness/clickhouse.js';
 
 const text = readFileSync(new URL('../../../docs/analysts.md', import.meta.url), 'utf8');
 
@@ -30,13 +29,11 @@ const parametersOf = (name: string): string => {
   return sql.includes('{from:Date}') ? "(from = '2025-01-01', to = '2025-02-01')" : '';
 };
 
-const server = await startTestClickHouse({
+const server = await startTestClickHouse(t, {
   databases: ['shop'],
   readable: { database: 'shop', tables: ANALYST_TABLES },
 });
-t.teardown(() => server.stop());
-const client = createClickHouse(server.url);
-t.teardown(() => client.close());
+const client = connectToClickHouse(t, server.url);
 const answer = await client.query({
   query: "SELECT name FROM system.tables WHERE database = 'shop' ORDER BY name",
   format: 'JSONEachRow',
@@ -52,8 +49,7 @@ t.test('every table of the schema is on one of the two lists', (t) => {
 });
 
 t.test('the analyst can read what is on its list, and not the rest', async (t) => {
-  const analyst = createClickHouse(new URL(server.url).origin);
-  t.teardown(() => analyst.close());
+  const analyst = connectToClickHouse(t, new URL(server.url).origin);
   for (const name of tables) {
     const reading = analyst.query({ query: `SELECT * FROM shop.${name}${parametersOf(name)} LIMIT 1` });
     if (ANALYST_TABLES.includes(name)) await t.resolves(reading, name);

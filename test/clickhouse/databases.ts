@@ -2,10 +2,9 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import t, { type Test } from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { type EventRow, lineOf } from '../flush/fixtures.js';
-import { emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
 
 export const never = new AbortController().signal;
 
@@ -15,19 +14,11 @@ const SHARED = 'shop';
 /** Ends with the file's tests. @param ready databases for `migrated` that cost no migration */
 export async function startDatabases(ready = 0) {
   const prepared = Array.from({ length: ready }, (_, i) => `db${i + 1}`);
-  const server = await startTestClickHouse({ databases: [SHARED, ...prepared] });
-  const client = createClickHouse(server.url);
-  t.teardown(async () => {
-    await client.close();
-    await server.stop();
-  });
+  const server = await startTestClickHouse(t, { databases: [SHARED, ...prepared] });
+  const client = connectToClickHouse(t, server.url);
   let databases = 0;
   let isUsed = false;
-  const clientOf = (t: Test, database: string) => {
-    const own = createClickHouse(server.url, database);
-    t.teardown(() => own.close());
-    return own;
-  };
+  const clientOf = (t: Test, database: string) => connectToClickHouse(t, server.url, database);
   const filled = async (t: Test, database: string, rows: readonly EventRow[]) => {
     const own = clientOf(t, database);
     if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);

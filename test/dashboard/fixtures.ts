@@ -4,12 +4,11 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { startDashboard } from '../../src/dashboard/server.js';
 import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
 import { asDashboard } from '../../src/embedded/clickhouse-users.js';
 import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 
 export const TOKEN = '0123456789abcdef';
 export const MONTH = { from: dateOf(1), to: dateOf(31) };
@@ -45,21 +44,18 @@ export const cookieOf = (header: string | null) => (header ?? '').split(';')[0] 
 
 /** A dashboard, its ClickHouse with a month of a small shop, and the service's own client to compare with. */
 export async function dashboardOfShop(t: Test, spec: Partial<ClickHouseSpec> = {}) {
-  const server = await startTestClickHouse({
+  const server = await startTestClickHouse(t, {
     ...spec,
     databases: ['shop'],
     readable: { database: 'shop', tables: ANALYST_TABLES },
   });
-  let isUp = true;
-  const stopClickHouse = async () => {
-    if (isUp) await server.stop();
-    isUp = false;
-  };
-  t.teardown(stopClickHouse);
-  const client = createClickHouse(server.url, 'shop');
-  t.teardown(() => client.close());
+  const client = connectToClickHouse(t, server.url, 'shop');
   await makeSmallWorld(client);
-  const reader = createClickHouse(asDashboard(server.url), 'shop');
-  t.teardown(() => reader.close());
-  return { ...(await openDashboard(t, reader)), clickhouseUrl: server.url, client, stopClickHouse };
+  const reader = connectToClickHouse(t, asDashboard(server.url), 'shop');
+  return {
+    ...(await openDashboard(t, reader)),
+    clickhouseUrl: server.url,
+    client,
+    stopClickHouse: server.stop,
+  };
 }

@@ -2,10 +2,10 @@
 // a panel and two days, and no query; CSV runs in no spreadsheet; and a sentence where ClickHouse is away.
 
 import t, { type Test } from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { csvOf } from '../../src/dashboard/csv.js';
 import { Login } from '../../src/dashboard/login.js';
 import { PANELS, readRange, statementOf } from '../../src/dashboard/panels.js';
+import { connectToClickHouse } from '../harness/clickhouse.js';
 import { cookieOf, dashboardOfShop, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
 const { url, logIn, logOut, session, post, stopClickHouse } = await dashboardOfShop(t);
@@ -18,8 +18,7 @@ const isIn = async (cookie: string, at = url) =>
 
 /** Another dashboard, whose ClickHouse is away. */
 async function another(t: Test, wrongMs?: number) {
-  const clickhouse = createClickHouse('http://127.0.0.1:1', 'shop');
-  t.teardown(() => clickhouse.close());
+  const clickhouse = connectToClickHouse(t, 'http://127.0.0.1:1', 'shop');
   return await openDashboard(t, clickhouse, wrongMs);
 }
 

@@ -2,9 +2,9 @@
 // its analyst is shown and tables that it is not.
 
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
-import type { Test } from 'tap';
 import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
 import { forFetch, startTestClickHouse } from '../harness/clickhouse.js';
+import type { Scope } from '../harness/redis.js';
 
 interface Answer {
   readonly status: number;
@@ -15,16 +15,13 @@ interface Answer {
 type ClientOptions = Parameters<typeof createClient>[0];
 
 /** Asked as the service's user, unless a request says otherwise. All of it ends with the test. */
-export async function openClickHouse(t: Pick<Test, 'teardown'>, spec: Partial<ClickHouseSpec> = {}) {
-  const server = await startTestClickHouse(spec);
+export async function openClickHouse(t: Scope, spec: Partial<ClickHouseSpec> = {}) {
+  const server = await startTestClickHouse(t, spec);
   const { origin, headers: credentials } = forFetch(server.url);
   const connect = (more: ClientOptions = {}) =>
     createClient({ url: server.url, log: { level: ClickHouseLogLevel.OFF }, ...more });
   const client = connect();
-  t.teardown(async () => {
-    await client.close();
-    await server.stop();
-  });
+  t.teardown(() => client.close());
 
   const http = async (params: Record<string, string>, init: RequestInit = {}): Promise<Answer> => {
     const headers = new Headers(init.headers);
@@ -58,7 +55,7 @@ type Texts = Readonly<Record<string, string>>;
 export const analyst = { 'x-clickhouse-user': 'analyst' };
 
 /** `shop.shown` has the rows (1, x) and (2, y); `shop.hidden` and `other.shown` are not shown. */
-export async function openShop(t: Pick<Test, 'teardown'>) {
+export async function openShop(t: Scope) {
   const clickhouse = await openClickHouse(t, {
     readable: { database: 'shop', tables: ['shown', 'view_of_shown', 'shown_from'] },
   });

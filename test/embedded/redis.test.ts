@@ -43,7 +43,7 @@ function accepts(host: string, port: number): Promise<boolean> {
 }
 
 t.test('it is the Redis that production asks for: append-only, no eviction, no snapshots', async (t) => {
-  const redis = await startTestRedis({ fsync: 'always' });
+  const redis = await startTestRedis(t, { fsync: 'always' });
   const expected = {
     appendonly: 'yes',
     appendfsync: 'always',
@@ -61,11 +61,10 @@ t.test('it is the Redis that production asks for: append-only, no eviction, no s
   t.equal((await stat(join(redis.dir, 'redis.sock'))).mode & 0o077, 0, 'its socket is its owner’s');
   for (const name of await readdir(redis.dir, { recursive: true }))
     t.equal((await stat(join(redis.dir, name))).mode & 0o077, 0, name);
-  await redis.stop();
 });
 
 t.test('an event that waits takes hardly more memory than its line', async (t) => {
-  const redis = await startTestRedis();
+  const redis = await startTestRedis(t);
   const client = (await connect([redis.url])) as Redis;
   const [entries, events, bytesPerEvent] = [1_000, 27, 512];
   const lines = 'x'.repeat(events * bytesPerEvent);
@@ -79,7 +78,6 @@ t.test('an event that waits takes hardly more memory than its line', async (t) =
   const beyond = ((await used()) - before) / (entries * events) - bytesPerEvent;
   t.ok(beyond < 30, `${beyond.toFixed(1)} B beyond the line`);
   client.disconnect();
-  await redis.stop();
 });
 
 t.test('a server that dies comes back by itself, at the same URL, with its data', async (t) => {

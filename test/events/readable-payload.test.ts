@@ -5,8 +5,7 @@ import { encodeEvent } from '../../src/events/row.js';
 import { forFetch, startTestClickHouse } from '../harness/clickhouse.js';
 import { identityOf } from '../harness/samples.js';
 
-const clickhouse = await startTestClickHouse();
-t.teardown(() => clickhouse.stop());
+const clickhouse = await startTestClickHouse(t);
 const { origin, headers } = forFetch(clickhouse.url);
 const ask = async (sql: string, body = '') => {
   const answer = await fetch(`${origin}/?query=${encodeURIComponent(sql)}`, {

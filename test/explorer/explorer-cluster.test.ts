@@ -10,7 +10,7 @@ const IS_FULL = process.env['FAULTS'] === 'full' || process.env['SCHEDULE'] !== 
 t.test('a Redis Cluster of three masters', { timeout: TIMEOUT_MS }, async (t) =>
   testScenarios(
     t,
-    await startTestCluster(),
+    await startTestCluster(t),
     SCENARIOS.filter(({ onCluster }) => onCluster || IS_FULL).map((one) => ({ ...one, isExhaustive: false })),
   ),
 );

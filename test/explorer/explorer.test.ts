@@ -7,5 +7,5 @@ import { TIMEOUT_MS, testScenarios } from './run.js';
 import { SCENARIOS } from './scenarios.js';
 
 t.test('one Redis', { timeout: TIMEOUT_MS }, async (t) =>
-  testScenarios(t, await startTestRedis(), SCENARIOS),
+  testScenarios(t, await startTestRedis(t), SCENARIOS),
 );

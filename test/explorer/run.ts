@@ -42,7 +42,6 @@ export async function testScenarios(
   redis: TestRedis,
   scenarios: readonly Scenario[],
 ): Promise<void> {
-  t.teardown(() => redis.stop());
   await makeReady(redis.urls);
   const watch = await Watch.open(redis.urls);
   t.teardown(() => watch.close());

@@ -1,8 +1,8 @@
 // All Lua scripts by their SHA, to name a step by its script; and Redis made ready for many short schedules.
 
 import { loadScript } from '../../src/redis/scripts.js';
-import { connectTo } from '../harness/dump.js';
 import { scriptNames } from '../harness/lua.js';
+import { openRedis } from '../harness/redis.js';
 
 const SCRIPTS = scriptNames().map(loadScript);
 
@@ -11,7 +11,7 @@ export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(SCRIPTS.map(({ 
 /** Loads each script, since one that has to be sent twice is a step more. Nothing is kept on disk. */
 export async function makeReady(urls: readonly string[]): Promise<void> {
   for (const url of urls) {
-    const client = connectTo(url);
+    const client = openRedis(url);
     await client.config('SET', 'appendonly', 'no');
     for (const { source } of SCRIPTS) await client.script('LOAD', source);
     client.disconnect();

@@ -28,14 +28,13 @@ import {
   until,
 } from '../flush/fixtures.js';
 import { openPipelines, type Pipeline } from '../flush/pipelines.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { type ClickHouseProxy, exception, type Spoiling, startClickHouseProxy } from './clickhouse-proxy.js';
 import { FULL } from './service.js';
 
-const pipelines = await openPipelines(await startTestRedis());
-t.teardown(() => pipelines.close());
+const pipelines = await openPipelines(t, await startTestRedis(t));
 const { redis } = pipelines;
 
 const never = new AbortController().signal;
@@ -233,8 +232,7 @@ t.test('whatever an insert is answered, it is tried again, and each failure is c
 t.test('a batch that is sent again is what it was, although the next one has been read', async (t) => {
   const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
   const pipeline = await pipelines.fresh(12); // each batch is up to 4 MB
-  const clickhouse = createClickHouse(proxy.url, pipeline.database);
-  t.teardown(() => clickhouse.close());
+  const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
   await appendEvents(redis, pipeline.keys, 0, eventRows(900, { payload: { note: 'x'.repeat(16_000) } }), 20);
   for (let batch = 0; batch < 3; batch++)
     for (const spoiling of [{ forward: false, answer: CLOSES } as const, PASS]) proxy.spoil(spoiling);
@@ -252,8 +250,7 @@ t.test(
     const proxy = await startProxy(t, pipelines.clickhouseUrl);
     const url = new URL(pipelines.clickhouseUrl);
     url.port = String(proxy.port);
-    const clickhouse = createClickHouse(url.href, pipeline.database);
-    t.teardown(() => clickhouse.close());
+    const clickhouse = connectToClickHouse(t, url.href, pipeline.database);
     const metrics = new Registry();
     const flusher = pipeline.flusher({ clickhouse, metrics });
     await appendEvents(redis, pipeline.keys, 0, eventRows(100));
@@ -277,7 +274,7 @@ t.test(
   'ClickHouse is killed whenever it writes to its deduplication log: every event is there',
   async (t) => {
     const dir = await mkdtemp(join(tmpdir(), 'wm-killed-'));
-    let server = await startTestClickHouse({ dir, restart: false, databases: ['shop'] });
+    let server = await startTestClickHouse(t, { dir, restart: false, databases: ['shop'] });
     const { url } = server;
     const clickhouse = createClickHouse(url, 'shop');
     t.teardown(async () => {
@@ -303,7 +300,7 @@ t.test(
       await appendEvents(redis, pipeline.keys, 0, events(100, FEBRUARY));
       await until('it is killed', () => server.pid === undefined);
       watcher.close();
-      server = await startTestClickHouse({ dir, port: Number(new URL(url).port), restart: false });
+      server = await startTestClickHouse(t, { dir, port: Number(new URL(url).port), restart: false });
       await pipeline.drained();
     }
     await flusher.close();

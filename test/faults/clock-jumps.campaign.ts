@@ -10,8 +10,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { connectTo } from '../harness/dump.js';
 import { needs } from '../harness/needs.js';
+import { openRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { createFakeClock, type FakeClock, findFaketime, redisByClock } from './fake-clock.js';
 import type { Entry } from './load.js';
@@ -39,7 +39,7 @@ async function jump(library: string): Promise<void> {
     env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS, ...programClock.env },
   });
   t.teardown(() => service.stop());
-  const redis = connectTo(service.redisUrl);
+  const redis = openRedis(service.redisUrl);
   const clickhouse = createClickHouse(service.clickhouseUrl, 'wishmeter');
   t.teardown(() => Promise.all([clickhouse.close(), redis.disconnect()]));
   const books: Book[] = [];

@@ -5,8 +5,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { median } from '../../bench/statistics.js';
-import { connectTo } from '../harness/dump.js';
 import { needsProc } from '../harness/needs.js';
+import { connectTo } from '../harness/redis.js';
 import { type FloodResult, type FloodSpec, flood, floodSession, openMany, requestOf } from './flood.js';
 import { type ServeAlone, startServeAlone } from './serve-alone.js';
 import { FULL } from './service.js';
@@ -63,8 +63,7 @@ t.test('a Redis that takes writes for a tenth of the time: the excess is refused
   const serve = await startServeAlone(t, { REDIS_TIMEOUT_MS: '500' });
   const { run, expectRecovered } = floodsOf(t, serve);
   await run(FEW, 1);
-  const client = connectTo(serve.redisUrl);
-  t.teardown(() => client.disconnect());
+  const client = connectTo(t, serve.redisUrl);
   let isSlow = true;
   const pausing = (async () => {
     for (; isSlow; await sleep(1_000)) await client.call('CLIENT', 'PAUSE', '900', 'WRITE');

@@ -4,13 +4,13 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { decodeManifest } from '../../src/flush/manifest.js';
 import { readBatch } from '../../src/flush/reader.js';
 import type { Step } from '../../src/flush/shard-flusher.js';
 import { appendEvents, eventRows, pendingOf, until } from '../flush/fixtures.js';
 import { openPipelines, type Pipeline } from '../flush/pipelines.js';
+import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 import type { ProcessSpec } from './flusher-process.js';
 import { FULL } from './service.js';
@@ -20,8 +20,7 @@ const PROGRAM = new URL('./flusher-process.js', import.meta.url);
 const NOWHERE = 'http://127.0.0.1:1';
 const never = new AbortController().signal;
 
-const pipelines = await openPipelines(await startTestRedis(), 1);
-t.teardown(() => pipelines.close());
+const pipelines = await openPipelines(t, await startTestRedis(t), 1);
 const { redis } = pipelines;
 
 /** A flusher in a process of its own. */
@@ -131,8 +130,7 @@ t.test('an insert that comes after the table has forgotten its token is shown on
 t.test('close keeps its deadline while ClickHouse is away, and the batch stays in Redis', async (t) => {
   const pipeline = await pipelines.fresh();
   await append(pipeline, 10);
-  const unreachable = createClickHouse(NOWHERE, pipeline.database);
-  t.teardown(() => unreachable.close());
+  const unreachable = connectToClickHouse(t, NOWHERE, pipeline.database);
   const flusher = pipeline.flusher({ clickhouse: unreachable });
   await until('the batch is in flight', async () => (await manifestOf(pipeline)) !== null);
   await flusher.close(100); // inserts are tried for ever

@@ -6,8 +6,8 @@ import { runInNewContext } from 'node:vm';
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { startApp, withQuery } from '../harness/app.js';
-import { connectTo, dumpRedis } from '../harness/dump.js';
-import { startTestRedis } from '../harness/redis.js';
+import { dumpRedis } from '../harness/dump.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { type Fuzzed, fuzz } from './fuzz.js';
 import { RawClient } from './raw-client.js';
 import { FULL } from './service.js';
@@ -36,10 +36,8 @@ interface Sent {
 }
 
 t.test(`${REQUESTS} requests from seed ${SEED}`, { timeout: 1_200_000 }, async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const redisClient = connectTo(redis.url);
-  t.teardown(() => redisClient.disconnect());
+  const redis = await startTestRedis(t);
+  const redisClient = connectTo(t, redis.url);
   const app = await startApp(t, redis);
   const clients = Array.from({ length: CONNECTIONS }, () => new RawClient(app.port));
   t.teardown(() => {

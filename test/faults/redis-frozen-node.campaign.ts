@@ -9,8 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { startApp, withQuery } from '../harness/app.js';
-import { connectTo } from '../harness/dump.js';
-import { startTestCluster, type TestRedis } from '../harness/redis.js';
+import { connectTo, startTestCluster, type TestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { createFakeClock, findFaketime, redisByClock } from './fake-clock.js';
 import { FULL } from './service.js';
@@ -28,8 +27,7 @@ async function freezeAgainAndAgain(t: Test, cluster: TestRedis): Promise<void> {
   const app = await startApp(t, cluster, { timeoutMs: 500 });
   const pid = cluster.pids[0] as number;
   t.teardown(() => process.kill(pid, 'SIGCONT'));
-  const other = connectTo(cluster.urls[1] as string);
-  t.teardown(() => other.disconnect());
+  const other = connectTo(t, cluster.urls[1] as string);
   const meetAnew = async () => {
     await other.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await until('each node is up', async () => (await app.get('/readyz')).status === 200);
@@ -75,8 +73,7 @@ async function freezeAgainAndAgain(t: Test, cluster: TestRedis): Promise<void> {
 }
 
 t.test('a node of a cluster is frozen, with equal clocks', { timeout: 300_000 }, async (t) => {
-  const cluster = await startTestCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startTestCluster(t);
   await freezeAgainAndAgain(t, cluster);
 });
 
@@ -88,9 +85,8 @@ t.test('… with its clock behind', { timeout: 300_000, skip }, async (t) => {
   const clock = await createFakeClock(library as string, join(dir, 'clock'));
   const bin = await redisByClock(dir, clock);
   await clock.set(BEHIND_S);
-  const cluster = await startTestCluster({
+  const cluster = await startTestCluster(t, {
     program: (node) => (node === 0 ? join(bin, 'redis-server') : undefined),
   });
-  t.teardown(() => cluster.stop());
   await freezeAgainAndAgain(t, cluster);
 });

@@ -6,9 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { startApp, TRUSTED } from '../harness/app.js';
-import { connectTo } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
 import { until } from '../harness/until.js';
 import { FULL } from './service.js';
@@ -26,12 +25,10 @@ async function failOver(
   replicas: number,
 ): Promise<{ acknowledged: number; refused: number; lost: number }> {
   const [master, replica] = await Promise.all(
-    [1, 2].map(async () => startTestRedis({ port: await freePort(), restart: false })),
+    [1, 2].map(async () => startTestRedis(t, { port: await freePort(), restart: false })),
   );
   if (master === undefined || replica === undefined) throw new Error('no Redis');
-  t.teardown(() => Promise.all([master.stop(), replica.stop()]));
-  const [toMaster, toReplica] = [connectTo(master.url), connectTo(replica.url)];
-  t.teardown(() => toReplica.disconnect());
+  const [toMaster, toReplica] = [connectTo(t, master.url), connectTo(t, replica.url)];
   await toMaster.config('SET', 'repl-diskless-sync-delay', '0');
   // Each has a password of its own, and one address needs one for both.
   for (const redis of [toMaster, toReplica]) await redis.config('SET', 'requirepass', '');
@@ -106,10 +103,8 @@ t.test('without it what came in between is lost', { timeout: 120_000 }, async (t
 });
 
 t.test('a process that only reads waits for no replica', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   const writer = await startApp(t, redis);
   const guests = Array.from({ length: 20 }, (_, n) => ({ sessionId: `seen-${n}` }));
   for (const guest of guests) await writer.shop.visit(guest);

@@ -6,8 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { slotOf } from '../../src/redis/marks.js';
 import { startApp, TRUSTED } from '../harness/app.js';
-import { connectToEach } from '../harness/dump.js';
-import { startTestCluster } from '../harness/redis.js';
+import { connectToEach, startTestCluster } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
 import { until } from '../harness/until.js';
 import { FULL, MOST_PATIENT_MS } from './service.js';
@@ -18,8 +17,7 @@ const LATE_MS = 2_000;
 const SLOTS = 16_384;
 
 t.test('a slot is on the move', { timeout: 200_000 }, async (t) => {
-  const cluster = await startTestCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
   const ids = await Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
   const app = await startApp(t, cluster, { timeoutMs: Number(MOST_PATIENT_MS) });

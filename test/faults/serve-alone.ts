@@ -12,8 +12,7 @@ export type ServeAlone = Awaited<ReturnType<typeof startServeAlone>>;
 
 /** @param env more settings */
 export async function startServeAlone(t: Test, env: NodeJS.ProcessEnv = {}) {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const port = await freePort();
   const part = programPart('serve', 'serve', {
     REDIS_URL: redis.url,

@@ -11,8 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { findRedis } from '../../src/embedded/redis.js';
-import { connectTo } from '../harness/dump.js';
-import { startTestRedis } from '../harness/redis.js';
+import { openRedis, startTestRedis } from '../harness/redis.js';
 import { FULL } from './service.js';
 
 const KILLS = FULL ? 10 : 1;
@@ -74,8 +73,8 @@ t.test('everysec on a slow disk', { timeout: 300_000 }, async (t) => {
   for (let kill = 0; kill < KILLS; kill++) {
     const data = join(dir, `data${kill}`);
     process.env['PATH'] = `${bin}${delimiter}${path}`;
-    const redis = await startTestRedis({ dir: data, restart: false });
-    const client = connectTo(redis.url);
+    const redis = await startTestRedis(t, { dir: data, restart: false });
+    const client = openRedis(redis.url);
     client.on('error', () => {});
     /** When each write was acknowledged. */
     const acknowledged: number[] = [];
@@ -90,7 +89,7 @@ t.test('everysec on a slow disk', { timeout: 300_000 }, async (t) => {
         // killed
       }
     })();
-    const observer = connectTo(redis.url);
+    const observer = openRedis(redis.url);
     observer.on('error', () => {});
     const began = performance.now();
     for (;;) {
@@ -107,8 +106,8 @@ t.test('everysec on a slow disk', { timeout: 300_000 }, async (t) => {
     await redis.stop();
 
     process.env['PATH'] = path;
-    const again = await startTestRedis({ dir: data, restart: false });
-    const reader = connectTo(again.url);
+    const again = await startTestRedis(t, { dir: data, restart: false });
+    const reader = openRedis(again.url);
     const kept = Number(await reader.get('n'));
     reader.disconnect();
     await again.stop();

@@ -10,9 +10,8 @@ import { startTestCluster } from '../harness/redis.js';
 import { appendEvents, eventRows, pendingOf, until } from './fixtures.js';
 import { openPipelines } from './pipelines.js';
 
-const server = await startTestCluster();
-const pipelines = await openPipelines(server);
-t.teardown(() => pipelines.close());
+const server = await startTestCluster(t);
+const pipelines = await openPipelines(t, server);
 const { redis } = pipelines;
 
 interface Row {

@@ -6,7 +6,6 @@ import { once } from 'node:events';
 import { pino } from 'pino';
 import t from 'tap';
 import { flush } from '../../src/app/flush.js';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
 import { readConfig } from '../../src/config.js';
@@ -21,6 +20,7 @@ import { wishmeter } from '../cli/wishmeter.js';
 import type { EraserProcessSpec } from '../faults/eraser-process.js';
 import { FULL } from '../faults/service.js';
 import { startApp, TRUSTED } from '../harness/app.js';
+import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { JSON_TYPE } from '../http/orders.js';
@@ -96,8 +96,7 @@ const KILLS: readonly Pick<EraserProcessSpec, 'mutation' | 'when'>[] = [
 ];
 
 t.test('streams, dead letters and ClickHouse', async (t) => {
-  const pipelines = await openPipelines(await startTestRedis(), KILLS.length + 1);
-  t.teardown(() => pipelines.close());
+  const pipelines = await openPipelines(t, await startTestRedis(t), KILLS.length + 1);
   const { redis } = pipelines;
   let batch = 0;
 
@@ -279,8 +278,7 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
     await until('all three are erased from Redis', async () => (await pending()) === 6);
     t.equal(await openRedactions(), 1);
 
-    const clickhouse = createClickHouse(through.href, pipeline.database);
-    t.teardown(() => clickhouse.close());
+    const clickhouse = connectToClickHouse(t, through.href, pipeline.database);
     const keys = createKeys(app.prefix);
     await t.rejects(
       until('the erasures are due', async () => (await eraseAsFlusher(redis, keys, clickhouse)) > 0),

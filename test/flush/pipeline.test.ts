@@ -27,9 +27,8 @@ const totalOf = async (registry: Registry, name: string) =>
   (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
 
 t.test('on one Redis', async (t) => {
-  const server = await startTestRedis();
-  const pipelines = await openPipelines(server, 1);
-  t.teardown(() => pipelines.close());
+  const server = await startTestRedis(t);
+  const pipelines = await openPipelines(t, server, 1);
   const { redis } = pipelines;
 
   t.test("serve's clock is set back an hour: ids are unique, the order is that of the answers", async (t) => {

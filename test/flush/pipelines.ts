@@ -3,13 +3,12 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { type Flusher, type FlusherSpec, startFlusher } from '../../src/flush/flusher.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys, type Keys } from '../../src/redis/keys.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
-import { emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
-import type { TestRedis } from '../harness/redis.js';
+import { connectToClickHouse, emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
+import type { Scope, TestRedis } from '../harness/redis.js';
 import { fixedShards, pendingOf, until } from './fixtures.js';
 
 const SHARED = 'shop';
@@ -22,7 +21,6 @@ export interface Pipelines {
   fresh(shards?: number): Promise<Pipeline>;
   /** With a database of its own, for tests that change its tables or look at its mutations. */
   freshDatabase(): Promise<Pipeline>;
-  close(): Promise<void>;
 }
 
 /** What one test uses. */
@@ -43,18 +41,17 @@ export interface Pipeline {
 }
 
 /** @param own databases for `freshDatabase` */
-export async function openPipelines(server: TestRedis, own = 0): Promise<Pipelines> {
+export async function openPipelines(t: Scope, server: TestRedis, own = 0): Promise<Pipelines> {
   const prepared = Array.from({ length: own }, (_, i) => `db${i + 1}`);
-  const clickhouse = await startTestClickHouse({ databases: [SHARED, ...prepared] });
+  const clickhouse = await startTestClickHouse(t, { databases: [SHARED, ...prepared] });
   const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
-  const admin = createClickHouse(clickhouse.url);
-  const clients: ClickHouseClient[] = [admin];
+  t.teardown(() => redis.disconnect());
+  const admin = connectToClickHouse(t, clickhouse.url);
   let opened = 0;
   let isUsed = false;
   const open = async (database: string, shards: number) => {
     const prefix = `case${++opened}`;
-    const client = createClickHouse(clickhouse.url, database);
-    clients.push(client);
+    const client = connectToClickHouse(t, clickhouse.url, database);
     // Of a deployment, without which flushers are none of a team.
     await redis.hset(createKeys(prefix).meta, 'of', 'a test');
     const processSpec = {
@@ -79,12 +76,6 @@ export async function openPipelines(server: TestRedis, own = 0): Promise<Pipelin
       const database = prepared.shift();
       if (database === undefined) throw new Error(`openPipelines(server, ${own}) is too few`);
       return await open(database, 1);
-    },
-    async close() {
-      await Promise.all(clients.map((client) => client.close()));
-      redis.disconnect();
-      await clickhouse.stop();
-      await server.stop();
     },
   };
 }

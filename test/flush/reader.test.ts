@@ -8,12 +8,9 @@ import { createKeys } from '../../src/redis/keys.js';
 import { startTestRedis } from '../harness/redis.js';
 import { appendLines } from './fixtures.js';
 
-const server = await startTestRedis();
+const server = await startTestRedis(t);
 const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
-t.teardown(async () => {
-  redis.disconnect();
-  await server.stop();
-});
+t.teardown(() => redis.disconnect());
 
 let prefixes = 0;
 

@@ -12,12 +12,9 @@ import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { startTestRedis } from '../harness/redis.js';
 import { appendEvents, appendLines, eventRow, eventRows, pendingOf, until } from './fixtures.js';
 
-const server = await startTestRedis();
+const server = await startTestRedis(t);
 const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
-t.teardown(async () => {
-  redis.disconnect();
-  await server.stop();
-});
+t.teardown(() => redis.disconnect());
 
 const SILENT = 60_000;
 let prefixes = 0;

@@ -53,8 +53,7 @@ function settle(owned: number[], streams: number): void {
 }
 
 t.test('on Redis and ClickHouse', async (t) => {
-  const pipelines = await openPipelines(await startTestRedis());
-  t.teardown(() => pipelines.close());
+  const pipelines = await openPipelines(t, await startTestRedis(t));
   const { redis } = pipelines;
 
   /** Streams by their owner. */

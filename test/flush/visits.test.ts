@@ -2,7 +2,6 @@
 // of events (pipeline.test.ts, ../faults/); here is what is different: lines that get their entry's id, another table.
 
 import t from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertVisits } from '../../src/clickhouse/insert.js';
 import { areVisitsStored } from '../../src/clickhouse/stored.js';
 import { visitStreams } from '../../src/flush/backlog.js';
@@ -13,6 +12,7 @@ import { Shard } from '../../src/flush/shard.js';
 import { visitLine } from '../../src/visits/visit-log.js';
 import { startClickHouseProxy } from '../faults/clickhouse-proxy.js';
 import { startApp, TRUSTED } from '../harness/app.js';
+import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 import { pendingOf, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
@@ -23,8 +23,7 @@ const shown = async ({ ask }: Pipeline) =>
   (await ask<{ n: number }>('SELECT toUInt32(count()) AS n FROM visits'))[0]?.n;
 
 t.test('on one Redis', async (t) => {
-  const pipelines = await openPipelines(await startTestRedis());
-  t.teardown(() => pipelines.close());
+  const pipelines = await openPipelines(t, await startTestRedis(t));
   const { redis } = pipelines;
 
   /** Appends visits as lua/visits.lua does. */
@@ -157,8 +156,7 @@ t.test('on one Redis', async (t) => {
       const pipeline = await pipelines.fresh();
       await pipeline.clickhouse.command({ query: 'SYSTEM STOP MERGES visits_stored' });
       const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
-      const clickhouse = createClickHouse(proxy.url, pipeline.database);
-      t.teardown(() => clickhouse.close());
+      const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
       for (let i = 0; i < 10; i++) await append(pipeline, linesOf(20, i));
       proxy.spoil({ forward, answer: 'nothing: the connection closes' });
       const flusher = pipeline.flusher({
@@ -200,8 +198,7 @@ t.test('on one Redis', async (t) => {
     async (t) => {
       const pipeline = await pipelines.fresh();
       const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
-      const clickhouse = createClickHouse(proxy.url, pipeline.database);
-      t.teardown(() => clickhouse.close());
+      const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
       for (let i = 0; i < 4; i++) proxy.spoil({ forward: false, answer: { status: 503, body: 'away' } });
       const env = { VISIT_LOG_HIGH_WATER: '20000' };
       const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix, env });

@@ -166,9 +166,7 @@ export function eachRedis(t: Test, tests: (t: Test, redis: TestRedis) => Promise
   ] as const;
   for (const [name, start] of kinds) {
     t.test(name, async (t) => {
-      const redis = await start();
-      t.teardown(() => redis.stop());
-      await tests(t, redis);
+      await tests(t, await start(t));
     });
   }
 }

@@ -19,6 +19,7 @@ import {
   type EmbeddedClickHouse,
   startClickHouse,
 } from '../../src/embedded/clickhouse.js';
+import type { Scope } from './redis.js';
 
 const exec = promisify(execFile);
 
@@ -27,25 +28,34 @@ export interface TestClickHouseSpec extends ClickHouseSpec {
   readonly databases: readonly string[];
 }
 
-/** Any number may run side by side; a `dir` of the caller's is left alone at the end. */
-export async function startTestClickHouse({
-  databases = [],
-  ...spec
-}: Partial<TestClickHouseSpec> = {}): Promise<EmbeddedClickHouse & { readonly dir: string }> {
+/** Ends with the test. Any number may run side by side; a `dir` of the caller's stays. */
+export async function startTestClickHouse(
+  t: Scope,
+  { databases = [], ...spec }: Partial<TestClickHouseSpec> = {},
+): Promise<EmbeddedClickHouse & { readonly dir: string }> {
   const dir = spec.dir ?? (await mkdtemp(join(tmpdir(), 'wm-clickhouse-')));
   if (databases.length > 0) await putMigrated(dir, ...databases);
   const server = await startClickHouse({ ...spec, dir });
+  const stop = async () => {
+    await server.stop();
+    if (spec.dir === undefined) await rm(dir, { recursive: true, force: true });
+  };
+  t.teardown(stop);
   return {
     url: server.url,
     dir,
     get pid() {
       return server.pid;
     },
-    async stop() {
-      await server.stop();
-      if (spec.dir === undefined) await rm(dir, { recursive: true, force: true });
-    },
+    stop,
   };
+}
+
+/** The service's own client, until the test ends. */
+export function connectToClickHouse(t: Scope, ...how: Parameters<typeof createClickHouse>): ClickHouseClient {
+  const client = createClickHouse(...how);
+  t.teardown(() => client.close());
+  return client;
 }
 
 // dist/test/harness/ -> dist/

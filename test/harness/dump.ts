@@ -2,10 +2,10 @@
 // Lanes (the batcher's short-lived records of its own calls) and notes of idempotency keys are left out: they go away by
 // themselves. `allKeys` has the names of all.
 
-import { Redis } from 'ioredis';
-import type { Test } from 'tap';
+import type { Redis } from 'ioredis';
 import { createKeys } from '../../src/redis/keys.js';
 import { keyPattern } from './key-pattern.js';
+import { openRedis } from './redis.js';
 
 export type Dump = Readonly<Record<string, unknown>>;
 
@@ -21,7 +21,7 @@ export async function allKeys(
   prefix: string,
 ): Promise<string[]> {
   const parts = redis.urls.map(async (url) => {
-    const client = connectTo(url);
+    const client = openRedis(url);
     try {
       return await client.keys(`${prefix}:*`);
     } finally {
@@ -32,7 +32,7 @@ export async function allKeys(
 }
 
 async function dumpNode(url: string, prefix: string): Promise<[string, unknown][]> {
-  const client = connectTo(url);
+  const client = openRedis(url);
   try {
     const spelled = createKeys(prefix);
     const passing = keyPattern(spelled.lane('*', '*'), spelled.requests('*.*'));
@@ -58,20 +58,4 @@ async function contentOf(client: Redis, key: string): Promise<unknown> {
     default:
       return client.dump(key);
   }
-}
-
-/** A plain connection to one node, by a URL as the tests have them. */
-export function connectTo(url: string): Redis {
-  const { hostname, port, password, searchParams } = new URL(url);
-  const path = searchParams.get('path');
-  return path === null ? new Redis({ host: hostname, port: Number(port), password }) : new Redis({ path });
-}
-
-/** A plain connection to each of these nodes, until the test ends. */
-export function connectToEach(t: Test, urls: readonly string[]): Redis[] {
-  const nodes = urls.map(connectTo);
-  t.teardown(() => {
-    for (const node of nodes) node.disconnect();
-  });
-  return nodes;
 }

@@ -4,8 +4,7 @@ import { readdirSync } from 'node:fs';
 import type { Redis } from 'ioredis';
 import type { Test } from 'tap';
 import { loadScript, runScript, type ScriptArg } from '../../src/redis/scripts.js';
-import { connectTo } from './dump.js';
-import { startTestRedis } from './redis.js';
+import { connectTo, startTestRedis } from './redis.js';
 
 /** Names of all scripts. */
 export function scriptNames(): string[] {
@@ -23,10 +22,8 @@ export interface LuaRedis {
 
 /** Gone at the end of `t`. */
 export async function startLuaRedis(t: Test): Promise<LuaRedis> {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   return {
     client,
     call: (name, keys, args) => runScript(client, loadScript(name), keys, args),

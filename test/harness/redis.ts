@@ -1,5 +1,5 @@
-// Redis for tests: one server, or a cluster of three masters; each in a temp folder of its own that goes
-// with it. Any number may run side by side.
+// Redis for tests: one server, or a cluster of three masters, each in a temp folder of its own; and plain connections. They
+// end with the test. Any number may run side by side.
 
 import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import type { Test } from 'tap';
 import { type Member, memberArgs, nodesConf } from '../../bench/servers/cluster.js';
 import { freePort } from '../../bench/servers/ports.js';
 import { type Child, startChild } from '../../src/embedded/child.js';
@@ -20,12 +21,21 @@ export interface TestRedis {
   stop(): Promise<void>;
 }
 
-/** One Redis on a unix socket, with the settings that `wishmeter start` uses. */
+/** Whatever has an end: a test, or a process that is none. */
+export type Scope = Pick<Test, 'teardown'>;
+
+/** One Redis on a unix socket, with the settings that `wishmeter start` uses. A `dir` of the caller's stays. */
 export async function startTestRedis(
+  t: Scope,
   spec: Partial<RedisSpec> = {},
 ): Promise<TestRedis & { readonly url: string; readonly dir: string }> {
   const dir = spec.dir ?? (await mkdtemp(join(tmpdir(), 'wm-redis-')));
   const redis = await startRedis({ ...spec, dir });
+  const stop = async () => {
+    await redis.stop();
+    if (spec.dir === undefined) await rm(dir, { recursive: true, force: true });
+  };
+  t.teardown(stop);
   return {
     url: redis.url,
     urls: [redis.url],
@@ -33,10 +43,7 @@ export async function startTestRedis(
     get pids() {
       return [redis.pid];
     },
-    async stop() {
-      await redis.stop();
-      if (spec.dir === undefined) await rm(dir, { recursive: true, force: true });
-    },
+    stop,
   };
 }
 
@@ -48,7 +55,7 @@ export interface ClusterSpec {
 }
 
 /** A Redis Cluster of three masters on free loopback ports, all slots assigned, ready for commands. */
-export async function startTestCluster({ program }: ClusterSpec = {}): Promise<TestRedis> {
+export async function startTestCluster(t: Scope, { program }: ClusterSpec = {}): Promise<TestRedis> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cluster-'));
   const members = await Promise.all(
     Array.from({ length: MASTERS }, async () => ({
@@ -71,15 +78,17 @@ export async function startTestCluster({ program }: ClusterSpec = {}): Promise<T
     String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok');
   while (!(await Promise.all(clients.map(isOk))).every(Boolean)) await sleep(20);
   for (const client of clients) client.disconnect();
+  const stop = async () => {
+    await Promise.all(nodes.map(({ child }) => child.stop()));
+    await rm(dir, { recursive: true, force: true });
+  };
+  t.teardown(stop);
   return {
     urls: nodes.map(({ port }) => `redis://127.0.0.1:${port}`),
     get pids() {
       return nodes.map(({ child }) => child.pid);
     },
-    async stop() {
-      await Promise.all(nodes.map(({ child }) => child.stop()));
-      await rm(dir, { recursive: true, force: true });
-    },
+    stop,
   };
 }
 
@@ -100,4 +109,23 @@ async function startNode(
     output: 'tail',
   });
   return { port, child };
+}
+
+/** A plain connection; the caller ends it. */
+export function openRedis(url: string): Redis {
+  const { hostname, port, password, searchParams } = new URL(url);
+  const path = searchParams.get('path');
+  return path === null ? new Redis({ host: hostname, port: Number(port), password }) : new Redis({ path });
+}
+
+/** A plain connection, until the test ends. */
+export function connectTo(t: Scope, url: string): Redis {
+  const client = openRedis(url);
+  t.teardown(() => client.disconnect());
+  return client;
+}
+
+/** A plain connection to each of these nodes, until the test ends. */
+export function connectToEach(t: Scope, urls: readonly string[]): Redis[] {
+  return urls.map((url) => connectTo(t, url));
 }

@@ -40,8 +40,7 @@ export async function inChromium(
   const found = findChromium();
   if ('missing' in found) return void t.test('in Chromium', needs(found.missing), () => {});
   await t.test('in Chromium', async (t) => {
-    const redis = await startTestRedis();
-    t.teardown(() => redis.stop());
+    const redis = await startTestRedis(t);
     const shop = await openShop(t);
     const env = { PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: shop.origin };
     const app = await startApp(t, redis, { env: { ...env, VISIT_ACCESS: 'key' } });

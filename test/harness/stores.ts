@@ -9,8 +9,7 @@ import { startTestRedis } from './redis.js';
  * @param databases that are migrated already; without one, the first `flush` or `migrate` does it
  */
 export async function startStores(t: Test, databases: readonly string[] = []) {
-  const [redis, clickhouse] = await Promise.all([startTestRedis(), startTestClickHouse({ databases })]);
-  t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
+  const [redis, clickhouse] = await Promise.all([startTestRedis(t), startTestClickHouse(t, { databases })]);
   const env = {
     REDIS_URL: redis.url,
     CLICKHOUSE_URL: clickhouse.url,

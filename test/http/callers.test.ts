@@ -14,11 +14,11 @@ import {
   withQuery,
 } from '../harness/app.js';
 import { proxied, SECRET, signed } from '../harness/app-proxy.js';
-import { connectTo, dumpRedis } from '../harness/dump.js';
+import { dumpRedis } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
 import { monitorRedis } from '../harness/monitor.js';
 import type { Document } from '../harness/openapi.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 
 const PUBLISHABLE = 'pk_0123456789abcdef';
 const ORIGIN = 'https://shop.example';
@@ -118,10 +118,8 @@ const OPEN = [200, 200, 200, 200];
 const CLOSED = [401, 401, 401, 401];
 
 t.test('callers', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   const app = await startApp(t, redis, { env });
   const document: Document = (await app.get('/openapi.json')).json;
   const visit = (identity: object) => ({ identity, productHandle: 'red-shoe' });

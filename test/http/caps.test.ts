@@ -5,7 +5,8 @@ import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
-import { connectToEach, dumpRedis } from '../harness/dump.js';
+import { dumpRedis } from '../harness/dump.js';
+import { connectToEach } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
 
 const PATH = '/product/visit';

@@ -28,8 +28,7 @@ const chunked = (sessionId: string, trailers: string) => {
 const head = (headers = '') =>
   `POST ${PATH} HTTP/1.1\r\nhost: x\r\nauthorization: ${TRUSTED.authorization}\r\ntransfer-encoding: chunked\r\n${headers}\r\n`;
 t.test('connections', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
   const countOf = (sessionId: string) => app.shop.count({ sessionId }, 'x');
 

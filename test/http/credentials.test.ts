@@ -200,8 +200,7 @@ const OTHER = 'shpss_of-another-app';
 const WRONG = [OTHER, `${APP},${BEFORE}`, ALL.join(','), APP.slice(0, -1), `${APP} `];
 
 t.test('webhooks, the proxy and framed pages take each of several secrets, and no other', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: ` ${APP}, ${BEFORE},${ADMIN},` } });
   const customer = { id: 77, email: 'a@b.example' };
   const webhook = (path: string, body: string, secret: string) =>

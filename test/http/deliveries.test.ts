@@ -2,7 +2,8 @@
 
 import t from 'tap';
 import { eachRedis, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
-import { connectToEach, dumpRedis } from '../harness/dump.js';
+import { dumpRedis } from '../harness/dump.js';
+import { connectToEach } from '../harness/redis.js';
 import { rowsOf } from '../harness/stream.js';
 import { Wire } from '../harness/wire.js';
 import {

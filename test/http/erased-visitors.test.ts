@@ -5,7 +5,8 @@ import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
-import { allKeys, connectToEach, dumpRedis } from '../harness/dump.js';
+import { allKeys, dumpRedis } from '../harness/dump.js';
+import { connectToEach } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 

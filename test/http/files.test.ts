@@ -24,8 +24,7 @@ import { Wire } from '../harness/wire.js';
 const BEACON = '/beacon.js';
 const RENDERER = '/docs/swagger-ui.js';
 const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
-const redis = await startTestRedis();
-t.teardown(() => redis.stop());
+const redis = await startTestRedis(t);
 const app = await startApp(t, redis);
 const based = await startApp(t, redis, { env: { BASE_PATH: '/api', VISIT_ACCESS: 'key' } });
 

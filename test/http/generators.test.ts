@@ -16,8 +16,7 @@ import { KEY, startApp } from '../harness/app.js';
 import { Contract } from '../harness/openapi.js';
 import { startTestRedis } from '../harness/redis.js';
 
-const redis = await startTestRedis();
-t.teardown(() => redis.stop());
+const redis = await startTestRedis(t);
 const app = await startApp(t, redis);
 const source = (await app.get('/openapi.json')).text;
 const contract = new Contract(JSON.parse(source));

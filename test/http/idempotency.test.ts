@@ -153,8 +153,7 @@ eachRedis(t, async (t, redis) => {
 });
 
 t.test('keys', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
   const dump = async () => (await dumpRedis(redis, app.prefix)) as Record<string, unknown>;
 

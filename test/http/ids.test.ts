@@ -14,8 +14,7 @@ import { itemOf, without } from './wishlist.js';
 /** Of Shopify's test notification; JSON.parse reads it as …500. */
 const ROUNDED = '{"identity":{"customerId":820982911946154508},"productHandle":"x"}';
 
-const redis = await startTestRedis();
-t.teardown(() => redis.stop());
+const redis = await startTestRedis(t);
 const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
 const { add, event, exported, items, remove, share, visit } = app.shop;
 const post = async (path: string, body: unknown) => {

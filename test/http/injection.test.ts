@@ -6,9 +6,9 @@ import t from 'tap';
 import { isVisitorId, normaliseId } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { type Headers, startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { connectTo, type Dump, dumpRedis } from '../harness/dump.js';
+import { type Dump, dumpRedis } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { rowsOf } from '../harness/stream.js';
 import { itemOf } from './wishlist.js';
 
@@ -43,10 +43,8 @@ const COMMANDS = new Set(
 );
 
 t.test('injection', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   // Where guests do not end, no key has a moment that a dump would show.
   const app = await startApp(t, redis, { env: { GUEST_RETENTION_DAYS: '0' } });
   await client.set('canary', 'alive');

@@ -32,8 +32,7 @@ function pieces(bytes: Buffer, ...sizes: number[]): Buffer[] {
 }
 
 t.test('limits', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
 
   t.test('a body of 65,536 bytes passes and one of 65,537 does not, however it comes', async (t) => {

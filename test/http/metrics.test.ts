@@ -10,9 +10,8 @@ import { readConfig } from '../../src/config.js';
 import { listenForMetrics } from '../../src/flush/metrics-server.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { type Headers, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { connectTo } from '../harness/dump.js';
 import { scriptNames } from '../harness/lua.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 const PATH = '/product/visit';
@@ -28,10 +27,8 @@ function sample(text: string, series: string): number | undefined {
 }
 
 t.test('metrics', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
 
   t.test('with METRICS_TOKEN serve and flush want that token, and no key of the API will do', async (t) => {
     const app = await startApp(t, redis, { env: { METRICS_TOKEN: TOKEN } });
@@ -160,7 +157,7 @@ t.test('metrics', async (t) => {
   });
 
   t.test('with Redis away they are still there, say so, and show nothing that is old', async (t) => {
-    const own = await startTestRedis();
+    const own = await startTestRedis(t);
     const app = await startApp(t, own, { timeoutMs: 2_000 });
     await app.shop.event({ sessionId: 's' });
     t.equal(sample(await app.figures(), 'stream_pending_events{shard="0"}'), 1);
@@ -222,10 +219,8 @@ async function errorsOf(client: Redis): Promise<Record<string, number>> {
 }
 
 t.test('what visitors do raises no error in Redis', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   const { post, shop } = await startApp(t, redis);
   const visitors: Record<string, string>[] = [
     { sessionId: 'only' },
@@ -272,10 +267,8 @@ t.test('what visitors do raises no error in Redis', async (t) => {
 });
 
 t.test("an error that Redis or our code should not raise is logged with its request's id", async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const direct = connectTo(redis.url);
-  t.teardown(() => direct.disconnect());
+  const redis = await startTestRedis(t);
+  const direct = connectTo(t, redis.url);
   const lines: string[] = [];
   const config = readConfig({ HOST: '127.0.0.1', PORT: '0', REDIS_URL: redis.url, API_KEYS: KEY });
   const log = pino({ level: 'error' }, { write: (line) => lines.push(line) });

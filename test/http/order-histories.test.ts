@@ -6,13 +6,12 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { flush } from '../../src/app/flush.js';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { readConfig } from '../../src/config.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eraseAsFlusher } from '../flush/fixtures.js';
 import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { dumpRedis } from '../harness/dump.js';
 import { until } from '../harness/until.js';
 import { deliver, JSON_TYPE, listed, orderOf, SECRET, sign, switchTo } from './orders.js';
@@ -105,8 +104,7 @@ const AT_ONCE = 24;
 
 eachRedis(t, async (t, redis) => {
   const cases = redis.urls.length === 1 ? CASES : CLUSTER_CASES;
-  const clickhouse = await startTestClickHouse({ databases: ['wishmeter'] });
-  t.teardown(() => clickhouse.stop());
+  const clickhouse = await startTestClickHouse(t, { databases: ['wishmeter'] });
   const env = {
     CLICKHOUSE_URL: clickhouse.url,
     FLUSH_INTERVAL_MS: '50',
@@ -119,8 +117,7 @@ eachRedis(t, async (t, redis) => {
     log,
   );
   t.teardown(() => flushing.close());
-  const client = createClickHouse(clickhouse.url, 'wishmeter');
-  t.teardown(() => client.close());
+  const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
   const ask = async <Row>(query: string): Promise<Row[]> =>
     (await client.query({ query, format: 'JSONEachRow' })).json<Row>();
 

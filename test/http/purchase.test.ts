@@ -25,8 +25,7 @@ import {
   switchTo,
 } from './orders.js';
 
-const redis = await startTestRedis();
-t.teardown(() => redis.stop());
+const redis = await startTestRedis(t);
 const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
 await switchTo(app, true);
 

@@ -17,8 +17,7 @@ import type { Operation } from '../../src/http/operation.js';
 import { openRateLimits } from '../../src/http/rate-limits.js';
 import { type Answer, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { SECRET } from '../harness/app-proxy.js';
-import { connectTo } from '../harness/dump.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { Wire } from '../harness/wire.js';
 
 const PATH = '/product/visit';
@@ -35,8 +34,7 @@ async function flood(app: TestApp, headers: (i: number) => Headers): Promise<num
 }
 
 t.test('rate limit', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   let now = 1_000;
   const limited = (env: Record<string, string> = {}) =>
     startApp(t, redis, {
@@ -219,11 +217,9 @@ t.test('a flood from one address fills Redis as docs/api.md says, and no faster'
   const visits = 1_000;
   /** What tables that double, and records of batches, take however many visits there are. */
   const fixed = 128 * 1024;
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { VISIT_LOG: 'off' } });
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const client = connectTo(t, redis.url);
   const used = async () => Number(/used_memory:(\d+)/.exec(await client.info('memory'))?.[1]);
   const perHour = 3_600 * Number(SETTINGS.ANONYMOUS_RATE_LIMIT.fallback);
   t.equal(rows.length, FLOODS.length);

@@ -100,8 +100,7 @@ const NOT_JSON: readonly [string | Buffer, string][] = [
 ];
 
 t.test('wrong requests', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
   // Something to be damaged: the visitor that the wrong requests name where they name one.
   const visit = { identity: { sessionId: 'good' }, productHandle: 'x' };

@@ -4,8 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { connectToEach } from '../harness/dump.js';
-import type { TestRedis } from '../harness/redis.js';
+import { connectToEach, type TestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 const DAY_MS = 86_400_000;

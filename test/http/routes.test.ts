@@ -15,8 +15,7 @@ const PUBLISHABLE = 'pk_test_0123456789abcdef';
 const VISIT = { identity: { sessionId: 's' }, productHandle: 'x' };
 
 t.test('routes', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
 
   t.test('an unknown path is 404, whatever the method, the credential and the body', async (t) => {

@@ -17,8 +17,7 @@ const HTML = 'text/html; charset=utf-8';
 const UNKNOWN = '/wishlist/share/AAAAAAAAAAAAAAAA';
 const LOGGED_OUT = { logged_in_customer_id: '' };
 
-const redis = await startTestRedis();
-t.teardown(() => redis.stop());
+const redis = await startTestRedis(t);
 
 /** Makes a wishlist, its last item first; the path of its page. */
 async function share(app: TestApp, identity: object, items: readonly object[]): Promise<string> {
@@ -228,7 +227,7 @@ t.test('refusals are pages, too, and count as refusals', async (t) => {
   t.match(figures, /wishmeter_http_refused_total\{code="rate_limited"\} 2/);
   t.match(figures, /wishmeter_http_refused_total\{code="not_found"\} 3/);
 
-  const own = await startTestRedis();
+  const own = await startTestRedis(t);
   const alone = await startApp(t, own, { timeoutMs: 500 });
   await own.stop();
   const away = await alone.get(UNKNOWN, { 'accept-language': 'fr' });

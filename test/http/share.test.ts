@@ -3,7 +3,8 @@
 import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
-import { connectTo, dumpRedis } from '../harness/dump.js';
+import { dumpRedis } from '../harness/dump.js';
+import { connectTo } from '../harness/redis.js';
 import { eventsOf, gist } from '../harness/stream.js';
 
 eachRedis(t, async (t, redis) => {
@@ -134,8 +135,7 @@ eachRedis(t, async (t, redis) => {
     await app.shop.add({ sessionId: 'old' });
     const { code } = await app.shop.share({ sessionId: 'old' });
     const keys = createKeys(app.prefix);
-    const client = connectTo(redis.urls[0] as string);
-    t.teardown(() => client.disconnect());
+    const client = connectTo(t, redis.urls[0] as string);
     const old = 'g7I3D3eDgLwDwpr-';
     await client.copy(keys.share(code), keys.share(old));
     const { profileId } = await app.shop.exported({ sessionId: 'old' });

@@ -7,8 +7,7 @@ import { startTestRedis } from '../harness/redis.js';
 import { Wire } from '../harness/wire.js';
 
 t.test('a silent client is answered 408 and not cut', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
   const answers = ['', '{"identity"', '{'].map(async (start) => {
     const wire = await Wire.open(t, app.port);

@@ -9,8 +9,7 @@ import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { type Answer, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { connectTo } from '../harness/dump.js';
-import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
+import { connectTo, openRedis, startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 
@@ -69,7 +68,7 @@ const untilReady = (app: TestApp) =>
 t.test('while Redis is stopped every operation is 503; when it is back, what it had counts', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'wm-back-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));
-  const first = await startTestRedis({ dir });
+  const first = await startTestRedis(t, { dir });
   const patient = await startApp(t, first);
   const app = await startApp(t, first, { timeoutMs: TIMEOUT_MS, prefix: patient.prefix });
   for (let i = 0; i < 3; i++) await patient.post(PATH, visitOf('s'));
@@ -77,8 +76,7 @@ t.test('while Redis is stopped every operation is 503; when it is back, what it 
 
   await expectAllUnavailable(t, app);
 
-  const second = await startTestRedis({ dir });
-  t.teardown(() => second.stop());
+  await startTestRedis(t, { dir });
   await untilReady(app);
   await untilReady(patient);
   t.match(await patient.post(`${PATH}?count=true`, visitOf('s')), { status: 200, json: { count: 4 } });
@@ -87,8 +85,7 @@ t.test('while Redis is stopped every operation is 503; when it is back, what it 
 });
 
 t.test('while Redis is frozen every operation is 503, and none of it is applied late', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const patient = await startApp(t, redis);
   const app = await startApp(t, redis, { timeoutMs: TIMEOUT_MS, prefix: patient.prefix });
   const event = { identity: { sessionId: 's' }, type: 'add' };
@@ -117,8 +114,7 @@ t.test('while Redis is frozen every operation is 503, and none of it is applied 
 });
 
 t.test('while a node of a cluster is frozen its visitors get 503, and the others are served', async (t) => {
-  const redis = await startTestCluster();
-  t.teardown(() => redis.stop());
+  const redis = await startTestCluster(t);
   const patient = await startApp(t, redis);
   const app = await startApp(t, redis, { timeoutMs: 2_000, prefix: patient.prefix });
   const visitors = Array.from({ length: 60 }, (_, i) => `s${i}`);
@@ -142,7 +138,7 @@ t.test('while a node of a cluster is frozen its visitors get 503, and the others
 });
 
 async function eventsIn(app: TestApp, redis: TestRedis): Promise<number> {
-  const client = connectTo(redis.urls[0] as string);
+  const client = openRedis(redis.urls[0] as string);
   try {
     return Number(await client.hget(createKeys(app.prefix).eventsState(0), 'events'));
   } finally {
@@ -151,11 +147,9 @@ async function eventsIn(app: TestApp, redis: TestRedis): Promise<number> {
 }
 
 t.test('at maxmemory a batch with a reset in it is 503, whichever operation was refused', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
-  const direct = connectTo(redis.url);
-  t.teardown(() => direct.disconnect());
+  const direct = connectTo(t, redis.url);
   const rounds = 10;
   for (let round = 0; round < rounds; round++) await app.post(PATH, visitOf(`reset${round}`));
   await direct.config('SET', 'maxmemory', '1');
@@ -179,12 +173,10 @@ t.test('at maxmemory a batch with a reset in it is 503, whichever operation was 
 });
 
 t.test('a Redis that was demoted is not ready: it answers, and takes no writes', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const patient = await startApp(t, redis);
   const app = await startApp(t, redis, { timeoutMs: TIMEOUT_MS });
-  const direct = connectTo(redis.url);
-  t.teardown(() => direct.disconnect());
+  const direct = connectTo(t, redis.url);
   const redisUp = async () => /^wishmeter_redis_up (\d)$/m.exec(await app.figures())?.[1];
   t.equal((await patient.post(PATH, visitOf('s'))).status, 200);
   t.equal(await redisUp(), '1');

@@ -85,8 +85,7 @@ function randomNumbers(seed: number): (below: number) => number {
 }
 
 t.test('on one Redis', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   assertSameAsAlone(t, redis, 16);
   const app = await startApp(t, redis);
 
@@ -243,7 +242,7 @@ t.test('on one Redis', async (t) => {
   });
 
   t.test('where Redis is away it is 503', async (t) => {
-    const redis = await startTestRedis();
+    const redis = await startTestRedis(t);
     const app = await startApp(t, redis, { timeoutMs: 500 });
     await redis.stop();
     const both = { identity: { customerId: 'c', sessionId: 's' }, productHandle: 'p' };
@@ -257,8 +256,7 @@ t.test('on one Redis', async (t) => {
 });
 
 t.test('on a Redis Cluster', async (t) => {
-  const redis = await startTestCluster();
-  t.teardown(() => redis.stop());
+  const redis = await startTestCluster(t);
   assertSameAsAlone(t, redis, 4);
 
   t.test('of a frozen node: its visits are named, and wait with those after them', async (t) => {

@@ -252,8 +252,7 @@ const CLIENTS = [
 ];
 
 t.test('robots', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const env = { PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: ORIGIN, SHOPIFY_SECRET: SECRET };
   const app = await startApp(t, redis, { env });
   let sessions = 0;

@@ -22,8 +22,7 @@ const DATA = { kind: 'customers/data_request', at: 1, shop: null, orders: 0, dat
 const REDACT = { kind: 'customers/redact', at: 1, shop: null, orders: 0, dataRequestId: null } as const;
 const digestOf = (n: number) => `digest-${n}`;
 
-const redis = await startTestRedis();
-t.teardown(() => redis.stop());
+const redis = await startTestRedis(t);
 
 async function open(t: Test, prefix: string) {
   const server = await startServer(t, redis, prefix);

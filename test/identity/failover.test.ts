@@ -5,8 +5,7 @@
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { bucketOf } from '../../src/redis/keys.js';
-import { connectTo } from '../harness/dump.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { contentOf, identityOf } from '../harness/samples.js';
 import { type Server, startServer } from '../wishlist/world.js';
 
@@ -77,8 +76,7 @@ interface World {
 async function startWorld(t: Test, redis: { urls: readonly string[]; url: string }): Promise<World> {
   const prefix = `f${worlds++}`;
   const server = await startServer(t, redis, prefix, { guestsS: GUESTS_S });
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const client = connectTo(t, redis.url);
   const customer = new Visitor(server, { customerId: 'c' });
   const bucketOfVisitor = async ({ who }: Visitor) =>
     bucketOf((await server.visitors.find(who, true)).profileId);
@@ -110,8 +108,7 @@ async function startWorld(t: Test, redis: { urls: readonly string[]; url: string
 }
 
 t.test('a failover that forgets one half', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
 
   t.test(
     'of a merge, at the profile that was merged away: what came since is merged, the rest not twice',

@@ -6,7 +6,7 @@ import { MergeAudit } from '../../src/identity/merge-audit.js';
 import type { Identity } from '../../src/identity-rules.js';
 import { bucketOf } from '../../src/redis/keys.js';
 import { eachRedis } from '../harness/app.js';
-import { connectTo } from '../harness/dump.js';
+import { openRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import { add, BOTH, CUSTOMER, GUEST, products, untilSent } from '../wishlist/deeds.js';
 import { type Redis, shownMerges, startServer } from '../wishlist/world.js';
@@ -18,7 +18,7 @@ const MAX_STEPS = 60;
 /** What a day does. */
 async function forget(redis: Redis, prefix: string): Promise<void> {
   for (const url of redis.urls) {
-    const client = connectTo(url);
+    const client = openRedis(url);
     for (const key of await client.keys(`${prefix}:*`)) {
       const ttl = await client.pttl(key);
       if (ttl >= 0 && ttl <= DAY_MS) await client.del(key);
@@ -81,7 +81,7 @@ eachRedis(t, async (t, redis) => {
     const left = async () => {
       const keys: string[] = [];
       for (const url of redis.urls) {
-        const client = connectTo(url);
+        const client = openRedis(url);
         for (const key of await client.keys(`${prefix}:*`)) {
           const ttl = await client.pttl(key);
           if (/:(x|j.|merges)(:|$)/.test(key) && (ttl < 0 || ttl > DAY_MS)) keys.push(key);
@@ -111,7 +111,7 @@ eachRedis(t, async (t, redis) => {
       t.match(await link('s2'), { profileId: room, merged: true });
       // The customer's node forgets where it belongs, and it comes back.
       for (const url of redis.urls) {
-        const client = connectTo(url);
+        const client = openRedis(url);
         for (const key of await client.keys(`${prefix}:*:ids`)) await client.hdel(key, 'c:c');
         for (const key of await client.keys(`${prefix}:*:v:c*`)) await client.del(key);
         client.disconnect();

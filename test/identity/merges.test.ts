@@ -5,9 +5,9 @@ import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { parseItem } from '../../src/wishlist/item.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { connectTo, dumpRedis } from '../harness/dump.js';
+import { dumpRedis } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, openRedis, startTestRedis } from '../harness/redis.js';
 import { contentOf, storedItem } from '../harness/samples.js';
 import { rowsOf } from '../harness/stream.js';
 import { until } from '../harness/until.js';
@@ -62,10 +62,8 @@ async function fill(client: Redis, prefix: string, profileId: string): Promise<v
 }
 
 t.test('a profile far above the caps is merged in pieces, and others go on meanwhile', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   const app = await startApp(t, redis, { timeoutMs: 2_000 });
   const others = await startApp(t, redis, { prefix: app.prefix });
   await visit(app, { customerId: 'c' }, 'product-7');
@@ -171,7 +169,7 @@ eachRedis(t, async (t, redis) => {
 async function agePending(redis: { urls: readonly string[] }, prefix: string): Promise<void> {
   const outboxes = Object.keys(await dumpRedis(redis, prefix)).filter((key) => key.includes(':o:'));
   for (const url of redis.urls) {
-    const client = connectTo(url);
+    const client = openRedis(url);
     for (const key of outboxes) {
       const entries = await client.hgetall(key).catch(() => ({}));
       for (const [id, entry] of Object.entries(entries)) {

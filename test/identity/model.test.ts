@@ -224,8 +224,7 @@ for (const [name, start] of [
   t.test(
     `${name}: visits, resets, links, merges and crashes from several servers end in the model's counts`,
     async (t) => {
-      const redis = await start();
-      t.teardown(() => redis.stop());
+      const redis = await start(t);
       let world = 0;
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 40 }), async (steps) => {

@@ -19,8 +19,7 @@ const VISITORS = 3_000;
 const KNOWN = 200;
 const PREFIX = 'bounded';
 
-const redis = await startTestRedis();
-t.teardown(() => redis.stop());
+const redis = await startTestRedis(t);
 
 t.test('every step of it is bounded, and nothing is left', async (t) => {
   const server = await startServer(t, redis, PREFIX);

@@ -12,9 +12,8 @@ import { createKeys } from '../../src/redis/keys.js';
 import type { RedisNode } from '../../src/redis/node.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { NOT_HERE, Sender } from '../../src/redis/sender.js';
-import { connectTo } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 const TIMEOUT_MS = 60_000;
@@ -47,8 +46,7 @@ const LINES: BatchFormat<Line, unknown> = {
 };
 
 t.test('an operation that is late', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const { client, health, keys } = await connect(t, redis.url, TIMEOUT_MS);
   const sender = new Sender(health, 0);
   t.beforeEach(() => client.del('b:{a}:stream', 'b:{a}:state'));
@@ -161,13 +159,11 @@ t.test('an operation that is late', async (t) => {
 t.test('callers who wait for replicas together wait as long as the youngest may', async (t) => {
   const timeoutMs = 10_000;
   const [master, replica] = await Promise.all(
-    [1, 2].map(async () => startTestRedis({ port: await freePort(), restart: false })),
+    [1, 2].map(async () => startTestRedis(t, { port: await freePort(), restart: false })),
   );
   if (master === undefined || replica === undefined) throw new Error('no Redis');
-  t.teardown(() => Promise.all([master.stop(), replica.stop()]));
   const { client, health } = await connect(t, master.url, timeoutMs);
-  const toReplica = connectTo(replica.url);
-  t.teardown(() => toReplica.disconnect());
+  const toReplica = connectTo(t, replica.url);
   await client.config('SET', 'repl-diskless-sync-delay', '0');
   for (const redis of [client, toReplica]) await redis.config('SET', 'requirepass', '');
   const link = await startProxy(t, master.url);

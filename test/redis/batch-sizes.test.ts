@@ -35,8 +35,7 @@ const CHANGES: Record<string, Change> = {
 };
 
 t.test('three operations of a turn that are too much together go in two calls', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const store = await Store.open({
     urls: redis.urls,
     name: 'test',

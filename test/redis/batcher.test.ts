@@ -14,9 +14,8 @@ import { loadScript } from '../../src/redis/scripts.js';
 import { Sender } from '../../src/redis/sender.js';
 import { Store } from '../../src/redis/store.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { connectTo } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 const PATH = '/product/visit';
@@ -29,14 +28,12 @@ interface Line extends Batched<unknown> {
 }
 
 t.test('batches over a connection that fails', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const proxy = await startProxy(t, redis.url);
   const app = await startApp(t, { urls: [proxy.url] }, { timeoutMs: 20_000 });
   /** One that waits for Redis for a second. */
   const hasty = await startApp(t, { urls: [proxy.url] }, { prefix: app.prefix, timeoutMs: 1_000 });
-  const direct = connectTo(redis.url);
-  t.teardown(() => direct.disconnect());
+  const direct = connectTo(t, redis.url);
 
   t.test('a visit whose reply is lost, whole or in part, is counted once and answered 200', async (t) => {
     await app.post(`${PATH}?count=true`, visitOf('lost'));
@@ -173,10 +170,8 @@ const LINES: BatchFormat<Line, unknown> = {
 };
 
 t.test('a batcher', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const direct = connectTo(redis.url);
-  t.teardown(() => direct.disconnect());
+  const redis = await startTestRedis(t);
+  const direct = connectTo(t, redis.url);
   const store = await Store.open({
     ...{ urls: redis.urls, name: 'test', timeoutMs: 20_000, keyPrefix: 'b', buckets: 16, eventShards: 1 },
     onError: (error) => t.fail(error.message),
@@ -257,11 +252,9 @@ t.test('a batcher', async (t) => {
 });
 
 t.test('a batch', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const proxy = await startProxy(t, redis.url);
-  const direct = connectTo(redis.url);
-  t.teardown(() => direct.disconnect());
+  const direct = connectTo(t, redis.url);
   const options = { urls: [proxy.url], name: 'test', timeoutMs: 20_000 };
   const client = await connectRedis(options, () => {});
   t.teardown(() => client.disconnect());

@@ -14,8 +14,7 @@ import { RedisClock } from '../../src/redis/clock.js';
 import { before } from '../../src/redis/deadline.js';
 import { isPassing } from '../../src/redis/failures.js';
 import { isSilent, SilentConnectionError, silenceOf } from '../../src/redis/silence.js';
-import { connectTo } from '../harness/dump.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 t.test('a deadline', async (t) => {
@@ -71,10 +70,8 @@ t.test('the clock of a node', async (t) => {
   });
 
   t.test('is that of a real Redis', async (t) => {
-    const redis = await startTestRedis();
-    t.teardown(() => redis.stop());
-    const client = connectTo(redis.url);
-    t.teardown(() => client.disconnect());
+    const redis = await startTestRedis(t);
+    const client = connectTo(t, redis.url);
     const clock = new RedisClock();
     const began = Date.now();
     await clock.measure(client);
@@ -170,8 +167,7 @@ t.test('a connection on which nothing comes', async (t) => {
   });
 
   t.test('is made anew, with a Redis that is frozen', { timeout: 60_000 }, async (t) => {
-    const redis = await startTestRedis();
-    t.teardown(() => redis.stop());
+    const redis = await startTestRedis(t);
     const pid = redis.pids[0] as number;
     t.teardown(() => process.kill(pid, 'SIGCONT'));
     const errors: Error[] = [];

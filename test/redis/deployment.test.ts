@@ -9,8 +9,7 @@ import { StartupError } from '../../src/errors.js';
 import { openDeployment, SCHEMA } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
-import { connectTo, connectToEach } from '../harness/dump.js';
-import { startTestCluster, startTestRedis } from '../harness/redis.js';
+import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 /** A slot of the cluster that is left without a master. */
@@ -25,10 +24,8 @@ const OPTIONS = {
 };
 
 t.test('a deployment', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   const keys = createKeys('d');
 
   t.test('is drawn at the first start and then the same for everybody', async (t) => {
@@ -72,8 +69,7 @@ t.test('a Redis that does not answer is one sentence', async (t) => {
 });
 
 t.test('a Redis that is frozen for a moment is waited for', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const pid = redis.pids[0] as number;
   process.kill(pid, 'SIGSTOP');
   const opening = Store.open({ ...OPTIONS, urls: redis.urls });
@@ -85,8 +81,7 @@ t.test('a Redis that is frozen for a moment is waited for', async (t) => {
 });
 
 t.test('a Redis Cluster', async (t) => {
-  const cluster = await startTestCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startTestCluster(t);
   t.test('one node of it alone is refused', async (t) => {
     await t.rejects(Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 1) }), {
       name: 'StartupError',

@@ -6,8 +6,7 @@ import { openDeployment } from '../../src/redis/deployment.js';
 import { EventShards, shardOf } from '../../src/redis/event-shards.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { wishmeter } from '../cli/wishmeter.js';
-import { connectTo } from '../harness/dump.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 const VISITORS = Array.from({ length: 6_000 }, (_, i) => `${i % 97}.visitor${i}`);
@@ -40,10 +39,8 @@ t.test('a visitor stays where it is, or moves to a new shard, and all shards hav
 });
 
 t.test('the number of shards', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   let deployments = 0;
   const deployment = async (eventShards: number) => {
     const keys = createKeys(`s${++deployments}`);

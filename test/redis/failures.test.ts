@@ -6,8 +6,7 @@ import { freePort } from '../../bench/servers/ports.js';
 import { ServiceError } from '../../src/errors.js';
 import { isPassing, isReadOnly, isRefused, redirectionOf, toServiceError } from '../../src/redis/failures.js';
 import { SilentConnectionError } from '../../src/redis/silence.js';
-import { connectTo } from '../harness/dump.js';
-import { startTestCluster, startTestRedis } from '../harness/redis.js';
+import { openRedis, startTestCluster, startTestRedis } from '../harness/redis.js';
 
 const isUnavailable = (error: Error) => {
   const seen = toServiceError(error);
@@ -96,9 +95,8 @@ t.test('connections that ioredis does not have', async (t) => {
   t.ok(isPassing(new SilentConnectionError(500)));
 
   t.test('one Redis', async (t) => {
-    const redis = await startTestRedis();
-    t.teardown(() => redis.stop());
-    const client = connectTo(redis.url);
+    const redis = await startTestRedis(t);
+    const client = openRedis(redis.url);
     await client.ping();
     const pending = client.blpop('nothing', 0);
     client.disconnect();
@@ -123,8 +121,7 @@ t.test('connections that ioredis does not have', async (t) => {
   });
 
   t.test('a cluster', async (t) => {
-    const cluster = await startTestCluster();
-    t.teardown(() => cluster.stop());
+    const cluster = await startTestCluster(t);
     const nodes = cluster.urls.map((url) => ({ host: '127.0.0.1', port: Number(new URL(url).port) }));
     const client = new Cluster(nodes, {
       ...{

@@ -6,9 +6,14 @@ import { freePort } from '../../bench/servers/ports.js';
 import { DeploymentLostError, slotOf } from '../../src/redis/marks.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
-import { connectTo, connectToEach } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
-import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
+import {
+  connectTo,
+  connectToEach,
+  startTestCluster,
+  startTestRedis,
+  type TestRedis,
+} from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 const PREFIX = 'h';
@@ -46,10 +51,8 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, more: 
 const losses = (errors: readonly Error[]) => errors.filter((error) => error instanceof DeploymentLostError);
 
 t.test('data that are lost under a connection that stays', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const direct = connectTo(redis.url);
-  t.teardown(() => direct.disconnect());
+  const redis = await startTestRedis(t);
+  const direct = connectTo(t, redis.url);
   const { store, errors, isServed } = await open(t, redis);
   await until('served', () => isServed('1'));
   const meta = await direct.hgetall(META);
@@ -79,15 +82,10 @@ t.test('data that are lost under a connection that stays', async (t) => {
 
 t.test('a primary that is demoted under a connection that stays', async (t) => {
   const [one, other] = await Promise.all([
-    startTestRedis({ port: await freePort() }),
-    startTestRedis({ port: await freePort() }),
+    startTestRedis(t, { port: await freePort() }),
+    startTestRedis(t, { port: await freePort() }),
   ]);
-  t.teardown(() => Promise.all([one.stop(), other.stop()]));
-  const [primary, replica] = [connectTo(one.url), connectTo(other.url)];
-  t.teardown(() => {
-    primary.disconnect();
-    replica.disconnect();
-  });
+  const [primary, replica] = [connectTo(t, one.url), connectTo(t, other.url)];
   // Each has a password of its own, and one address needs one for both.
   for (const redis of [primary, replica]) await redis.config('SET', 'requirepass', '');
   const proxy = await startProxy(t, one.url);
@@ -114,8 +112,7 @@ const follow = (redis: ReturnType<typeof connectTo>, url: string) =>
   redis.replicaof('127.0.0.1', Number(new URL(url).port));
 
 t.test('a node of a cluster', async (t) => {
-  const cluster = await startTestCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
   const { store, errors, isServed } = await open(t, cluster);
   const holder = (slot: number) => Math.floor((slot * nodes.length) / SLOTS);
@@ -213,8 +210,7 @@ async function moveSlot(
 
 t.test('another server in the place of the first is told as a fail-over', async (t) => {
   const port = await freePort();
-  const redis: TestRedis & { dir: string } = await startTestRedis({ port });
-  t.teardown(() => redis.stop());
+  const redis: TestRedis & { dir: string } = await startTestRedis(t, { port });
   const { store, isServed } = await open(t, redis);
   let failovers = 0;
   store.onFailover(() => failovers++);
@@ -230,8 +226,7 @@ t.test('another server in the place of the first is told as a fail-over', async 
 });
 
 t.test('what is asked of a store that is closed is refused, and does not wait for Redis', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const { store, isServed } = await open(t, redis, { timeoutMs: 3_600_000 });
   store.close();
   let served: boolean | undefined;

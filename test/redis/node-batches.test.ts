@@ -7,8 +7,7 @@ import { versionOf } from '../../src/redis/deployment.js';
 import { slotOf } from '../../src/redis/marks.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
-import { connectToEach } from '../harness/dump.js';
-import { startTestCluster } from '../harness/redis.js';
+import { connectToEach, startTestCluster } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
 import { until } from '../harness/until.js';
 
@@ -22,8 +21,7 @@ const MOVES = 12;
 const VISITS = 1_000;
 
 t.test('on a cluster', async (t) => {
-  const cluster = await startTestCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
   const slots = await slotsOf(nodes, cluster.urls);
   const store = await Store.open({

@@ -5,9 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { loadScript } from '../../src/redis/scripts.js';
 import { Store } from '../../src/redis/store.js';
-import { connectTo } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 
 const PUT = loadScript('put');
 const GET = { name: 'get', source: "return redis.call('GET', KEYS[1])", sha: '0'.repeat(40) };
@@ -21,11 +20,9 @@ const OPTIONS = {
 };
 
 t.test('a change', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const proxy = await startProxy(t, redis.url);
-  const direct = connectTo(redis.url);
-  t.teardown(() => direct.disconnect());
+  const direct = connectTo(t, redis.url);
   const store = await Store.open({ ...OPTIONS, urls: [proxy.url] });
   t.teardown(() => store.close());
   const put = (key: string) => store.change(PUT, [`s:{x}:${key}`], ['v']);
@@ -71,8 +68,7 @@ t.test('a change', async (t) => {
 });
 
 t.test('a read whose store is closed ends at once, not when its time is over', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
   const store = await Store.open({ ...OPTIONS, urls: [redis.url], timeoutMs: 3_600_000 });
   const read = store.call((client) => client.blpop('s:nothing', 0));
   setImmediate(() => store.close());

@@ -11,7 +11,7 @@ import { QUESTIONS, VIEWS } from '../../src/clickhouse/views.js';
 import { keepVisitsFor } from '../../src/clickhouse/visit-retention.js';
 import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
 import { until } from '../harness/until.js';
 import { CLUSTER, onEach, startCluster } from './cluster.js';
@@ -139,13 +139,11 @@ t.test('two replicas', available, async (t) => {
   );
 
   await t.test('the questions have the answers that one server has', async (t) => {
-    const server = await startTestClickHouse();
-    t.teardown(() => server.stop());
+    const server = await startTestClickHouse(t);
     const admin = createClickHouse(server.url);
     await migrate(admin, 'shop');
     await admin.close();
-    const alone = createClickHouse(server.url, 'shop');
-    t.teardown(() => alone.close());
+    const alone = connectToClickHouse(t, server.url, 'shop');
     await one.command({ query: 'TRUNCATE TABLE events_stored_local' });
     for (const client of [alone, one]) await makeSmallWorld(client);
     const answers = async (client: ClickHouseClient) =>

@@ -5,8 +5,7 @@ import t from 'tap';
 import { createKeys, VISIT_STREAMS, visitTag } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/marks.js';
 import { startApp, TRUSTED } from '../harness/app.js';
-import { connectToEach } from '../harness/dump.js';
-import { startTestCluster } from '../harness/redis.js';
+import { connectToEach, startTestCluster } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
 
 const SLOTS = 16_384;
@@ -15,8 +14,7 @@ const VISITORS = 60;
 const [LEFT, TAKER] = [0, 1];
 
 t.test('slots of streams leave a master', { timeout: 120_000 }, async (t) => {
-  const cluster = await startTestCluster();
-  t.teardown(() => cluster.stop());
+  const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
   const slots = await slotsOf(nodes, cluster.urls);
   const nodeOf = (tag: string) => Math.floor((slotOf(`{${tag}}`) * nodes.length) / SLOTS);

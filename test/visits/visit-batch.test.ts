@@ -3,14 +3,11 @@
 import t from 'tap';
 import { Store } from '../../src/redis/store.js';
 import { type Entry, visitFormat } from '../../src/visits/visit-batch.js';
-import { connectTo } from '../harness/dump.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 
 t.test('a batch is numbered where any of its operations writes', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
-  const client = connectTo(redis.url);
-  t.teardown(() => client.disconnect());
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
   const store = await Store.open({
     urls: redis.urls,
     name: 'batch test',

@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { OrderLine } from '../../src/events/row.js';
 import type { Identity } from '../../src/identity-rules.js';
 import type { Operation } from '../../src/redis/requests.js';
-import { connectTo, dumpRedis } from '../harness/dump.js';
+import { dumpRedis } from '../harness/dump.js';
+import { openRedis } from '../harness/redis.js';
 import { contentOf, identityOf } from '../harness/samples.js';
 import type { Redis, Server } from './world.js';
 
@@ -127,7 +128,7 @@ const REPLACE =
 /** Makes pending events older. */
 export async function age(redis: Redis, prefix: string, ms: number): Promise<void> {
   for (const url of redis.urls) {
-    const client = connectTo(url);
+    const client = openRedis(url);
     for (const key of await client.keys(`${prefix}:*:o:*`)) {
       for (const [id, entry] of Object.entries(await client.hgetall(key))) {
         const [since, ...rest] = entry.split('\n');

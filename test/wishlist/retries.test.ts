@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { loadScript } from '../../src/redis/scripts.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
-import { connectTo, dumpRedis } from '../harness/dump.js';
+import { dumpRedis } from '../harness/dump.js';
 import { startProxy } from '../harness/proxy.js';
-import { startTestRedis, type TestRedis } from '../harness/redis.js';
+import { openRedis, startTestRedis, type TestRedis } from '../harness/redis.js';
 import { rowsOf } from '../harness/stream.js';
 import { itemOf } from '../http/wishlist.js';
 
@@ -162,7 +162,7 @@ eachRedis(t, async (t, redis) => {
 
 async function makePendingOlder(redis: TestRedis, prefix: string): Promise<void> {
   for (const url of redis.urls) {
-    const client = connectTo(url);
+    const client = openRedis(url);
     for (const key of await client.keys(`${prefix}:*:o:*`)) {
       for (const [id, entry] of Object.entries(await client.hgetall(key))) {
         await client.hset(
@@ -177,8 +177,7 @@ async function makePendingOlder(redis: TestRedis, prefix: string): Promise<void>
 }
 
 t.test('replies of Redis that are lost', async (t) => {
-  const redis = await startTestRedis();
-  t.teardown(() => redis.stop());
+  const redis = await startTestRedis(t);
 
   t.test('the reply of a change: it is asked for again under its number, and all is done once', async (t) => {
     const proxy = await startProxy(t, redis.url);
