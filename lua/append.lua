@@ -1,24 +1,24 @@
--- Appends one batch of event lines to a shard's stream, or refuses it at the high-water mark.
+-- Appends one batch of lines to a stream, or refuses it at the high-water mark.
 --
--- KEYS[1] lane   KEYS[2] events   KEYS[3] events:state   (all of one shard, one hash tag)
+-- KEYS[1] lane   KEYS[2] stream   KEYS[3] its state   (all of one hash tag)
 --
 -- ARGV[1] sequence number of the batch in its lane
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
 -- ARGV[4] high-water mark: pending bytes that may not be passed
--- ARGV[5] number of events
--- ARGV[6] that many JSONEachRow lines, each ended by a newline
+-- ARGV[5] field of an entry that has the lines   ARGV[6] number of lines
+-- ARGV[7] that many lines, each ended by a newline
 --
 -- Returns 1. The same batch sent again returns 1, however late, and appends nothing.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark); nothing was done.
 
 -- @include lane
--- @include append
+-- @include stream
 
-local pending = tonumber(redis.call('HGET', KEYS[3], 'bytes') or 0)
-if pending + #ARGV[6] > tonumber(ARGV[4]) then
+local space = space_in(KEYS[2], KEYS[3], ARGV[4])
+if space and #ARGV[7] > space then
   return -3
 end
 
-append(ARGV[5], ARGV[6])
+append(KEYS[2], KEYS[3], ARGV[6], ARGV[7], ARGV[5])
 return remembered(1)

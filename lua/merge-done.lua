@@ -2,7 +2,7 @@
 -- Last step of a merge: the tombstone says that the heir has everything. The journal is kept for some hours, for the
 -- case that a failover makes the heir forget.
 --
--- KEYS[1] profile that was merged away (the tombstone)   KEYS[2..6] its journal
+-- KEYS[1] profile that was merged away (the tombstone)   KEYS[2..5] its journal
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the heir

@@ -4,11 +4,11 @@
 -- failover forgot the first at its side) adds only what it has gained. Counts are added; of two items for one product
 -- and variant the heir's stays; what the heir's profile does not know yet it learns.
 --
--- KEYS[1] profile of the heir   KEYS[2] what is given to: room, items, outbox, profile or merged of the heir
+-- KEYS[1] profile of the heir   KEYS[2] what is given to: room, items, profile or merged of the heir
 -- KEYS[3] received by the heir from this profile   KEYS[4] merged: what came to the heir
 --
 -- ARGV[1]   deadline, in milliseconds of this server's clock
--- ARGV[2]   kind: v counts, i items, o outbox, p profile, g merged
+-- ARGV[2]   kind: v counts, i items, p profile, g merged
 -- ARGV[3]   seconds for which what was received is remembered
 -- ARGV[4]   the profile that is merged away; the heir expects it (see register.lua)
 -- ARGV[5..] field, value, field, value, ...

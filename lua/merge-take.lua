@@ -1,7 +1,7 @@
 -- First step of a merge: moves a room's belongings aside, into its journal, and leaves a tombstone that names the heir.
 --
--- KEYS[1] profile   KEYS[2] room   KEYS[3] items   KEYS[4] outbox   KEYS[5] merged
--- KEYS[6..10] journal: of the room, items, outbox, profile, merged   KEYS[11] merges of the bucket
+-- KEYS[1] profile   KEYS[2] room   KEYS[3] items   KEYS[4] merged
+-- KEYS[5..8] journal: of the room, items, profile, merged   KEYS[9] merges of the bucket
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the profile that is merged away
@@ -30,24 +30,14 @@ if not tombstone[3] then
   return { '@', '' }
 end
 -- A journal that is there is of an earlier merge which a failover forgot here; its heir has it.
-redis.call('UNLINK', KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10])
-if redis.call('EXISTS', KEYS[2]) == 1 then
-  redis.call('RENAME', KEYS[2], KEYS[6])
-end
-if redis.call('EXISTS', KEYS[3]) == 1 then
-  redis.call('RENAME', KEYS[3], KEYS[7])
-end
-if redis.call('EXISTS', KEYS[4]) == 1 then
-  redis.call('RENAME', KEYS[4], KEYS[8])
-end
-if redis.call('EXISTS', KEYS[1]) == 1 then
-  redis.call('RENAME', KEYS[1], KEYS[9])
-end
-if redis.call('EXISTS', KEYS[5]) == 1 then
-  redis.call('RENAME', KEYS[5], KEYS[10])
+redis.call('UNLINK', KEYS[5], KEYS[6], KEYS[7], KEYS[8])
+for from, to in pairs({ [2] = 5, [3] = 6, [1] = 7, [4] = 8 }) do
+  if redis.call('EXISTS', KEYS[from]) == 1 then
+    redis.call('RENAME', KEYS[from], KEYS[to])
+  end
 end
 redis.call('HSET', KEYS[1], 'heir', '!' .. ARGV[3], 'nonce', ARGV[4])
-redis.call('ZREMRANGEBYSCORE', KEYS[11], '-inf', ms - ARGV[5] * 1000)
-redis.call('ZADD', KEYS[11], ms, ARGV[2])
-redis.call('EXPIRE', KEYS[11], ARGV[5])
+redis.call('ZREMRANGEBYSCORE', KEYS[9], '-inf', ms - ARGV[5] * 1000)
+redis.call('ZADD', KEYS[9], ms, ARGV[2])
+redis.call('EXPIRE', KEYS[9], ARGV[5])
 return { '!' .. ARGV[3], ARGV[4] }

@@ -44,16 +44,12 @@
 -- @include retain
 -- @include known
 -- @include without
+-- @include not-here
 
 local max, retention, text, type = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], type
 -- @include lines
 local VISITS = { v = true, c = true, w = true, x = true, V = true, C = true }
 local TELLS = { c = true, x = true, C = true }
-
--- An error as an operation's answer. What is not known is passed on; raising it would leave half a batch done.
-local function answer_of(failed)
-  return find(failed.err, 'non local key', 1, true) and '~' or failed
-end
 
 -- p and r. Every key is read before one is written, so `~` means that nothing was done.
 local function where(kind, door)

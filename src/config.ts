@@ -263,11 +263,6 @@ export const SETTINGS = {
     'begins every Redis key',
     matching(/^[A-Za-z0-9._-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 . _ -'),
   ),
-  EVENT_SHARDS: setting(
-    '1',
-    'streams that events are spread over, at least; more only for a Redis Cluster. `wishmeter shards` raises it while everything runs',
-    integer(1, 256),
-  ),
   STREAM_HIGH_WATER: setting(
     '1073741824',
     'bytes of events waiting in one stream at which new ones get 503',

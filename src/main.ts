@@ -30,7 +30,6 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
   sql: async () => (await import('./commands/sql.js')).sql,
   dashboard: async () => (await import('./commands/dashboard.js')).dashboard,
   dead: async () => (await import('./commands/dead.js')).dead,
-  shards: async () => (await import('./commands/shards.js')).shards,
   requests: async () => (await import('./commands/requests.js')).requests,
   export: async () => (await import('./commands/visitor.js')).exportVisitor,
   erase: async () => (await import('./commands/visitor.js')).erase,
@@ -38,14 +37,7 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
 
 const HELP: ReadonlySet<string> = new Set(['--help', '-h']);
 /** Who reads its arguments itself. */
-const TAKES_ARGUMENTS: ReadonlySet<CommandName> = new Set([
-  'sql',
-  'dead',
-  'shards',
-  'requests',
-  'export',
-  'erase',
-]);
+const TAKES_ARGUMENTS: ReadonlySet<CommandName> = new Set(['sql', 'dead', 'requests', 'export', 'erase']);
 
 const OLDEST_NODE = [20, 12] as const;
 /** Of the machine's monotonic clock, when that of this process was 0. */

@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { readConfig } from '../../src/config.js';
 import { appendFormat } from '../../src/events/appender.js';
-import { Recorder } from '../../src/events/recorder.js';
 import { encodeEvent } from '../../src/events/row.js';
 import { createProfileIds } from '../../src/identity/profile-id.js';
 import { identityName } from '../../src/identity-rules.js';
@@ -92,8 +91,7 @@ export async function fillEvents(
   count: number,
 ): Promise<void> {
   await withStore(redisUrl, async (store) => {
-    const batcher = store.batcher(appendFormat(store.keys, Number.MAX_SAFE_INTEGER));
-    const recorder = new Recorder(batcher, undefined, { current: 1 });
+    const batcher = store.batcher(appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER));
     const profileIds = createProfileIds(store.deployment.salt, store.deployment.buckets);
     let n = 0;
     await inParallel(events, EVENTS_AT_ONCE, async ({ identity, type, payload }) => {
@@ -105,20 +103,19 @@ export async function fillEvents(
         ...{ type, origin: 'event', profileId, payload, id: uuidv7({ msecs: at }), at },
         identity: { ...identity, email: null, firstName: null, lastName: null },
       });
-      await recorder.append(line, profileId);
+      await batcher.run({ line, stream: 0 });
     });
     await batcher.close();
   });
 }
 
 async function withStore(redisUrl: string, use: (store: Store) => Promise<void>): Promise<void> {
-  const { KEY_PREFIX, EVENT_SHARDS } = readConfig({});
+  const { KEY_PREFIX } = readConfig({});
   const store = await Store.open({
     urls: [redisUrl],
     name: 'wishmeter bench',
     timeoutMs: 30_000, // a fork of a big Redis takes its time
     keyPrefix: KEY_PREFIX,
-    eventShards: EVENT_SHARDS,
     onError: () => {},
   });
   try {

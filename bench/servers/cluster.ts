@@ -68,13 +68,15 @@ export function memberArgs({ port, bus }: Member, more: Readonly<Record<string, 
 /**
  * What makes a node begin as if it had met the others: a handshake of CLUSTER MEET takes seconds on a busy machine, and
  * may be lost.
+ * @param isRagged whether the members have single slots by turns, and not each a third in a row
  */
-export function nodesConf(self: Member, members: readonly Member[]): string {
+export function nodesConf(self: Member, members: readonly Member[], isRagged = false): string {
   const first = (n: number) => Math.ceil((n * SLOTS) / members.length);
+  const slotsOf = (n: number) =>
+    isRagged ? raggedSlots(n, members.length) : `${first(n)}-${first(n + 1) - 1}`;
   const lines = members.map((member, n) => {
     const flags = member === self ? 'myself,master' : 'master';
-    const slots = `${first(n)}-${first(n + 1) - 1}`;
-    return `${member.id} 127.0.0.1:${member.port}@${member.bus} ${flags} - 0 0 ${n + 1} connected ${slots}\n`;
+    return `${member.id} 127.0.0.1:${member.port}@${member.bus} ${flags} - 0 0 ${n + 1} connected ${slotsOf(n)}\n`;
   });
   return `${lines.join('')}vars currentEpoch ${members.length} lastVoteEpoch 0\n`;
 }
@@ -83,4 +85,10 @@ async function untilJoined(master: EmbeddedRedis): Promise<void> {
   const client = connectTo(master);
   while (!String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) await sleep(20);
   client.disconnect();
+}
+
+function raggedSlots(n: number, members: number): string {
+  return Array.from({ length: SLOTS }, (_, slot) => slot)
+    .filter((slot) => slot % members === n)
+    .join(' ');
 }

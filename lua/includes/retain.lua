@@ -1,6 +1,6 @@
 -- Lets a guest live on after a write: all of its keys end at one moment, so many `seconds` and up to a day after the write;
 -- 0: never. The moment is set anew at most once a day. `door`: key of its door; a customer's stays as it is.
-local DAY_MS, GUEST_KINDS = 86400000, { 'v', 'p', 'i', 'o', 'g' }
+local DAY_MS, GUEST_KINDS = 86400000, { 'v', 'p', 'i', 'g' }
 local function key_of(door, kind)
   return (string.gsub(door, '}:v:', '}:' .. kind .. ':', 1))
 end

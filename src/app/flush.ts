@@ -10,7 +10,6 @@ import { fingerprintOf, knownDeployment, recordDeployment } from '../clickhouse/
 import { migrate } from '../clickhouse/migrate.js';
 import { keepVisitsFor } from '../clickhouse/visit-retention.js';
 import { StartupError } from '../errors.js';
-import { visitStreams } from '../flush/backlog.js';
 import { watchErasures } from '../flush/eraser.js';
 import { startFlusher } from '../flush/flusher.js';
 import { flushErasures } from '../flush/metrics.js';
@@ -76,16 +75,7 @@ export function flush(
       onClose(() => server.close());
       log.info({ port: server.port }, 'metrics');
     }
-    const { shards } = store.deployment;
-    onClose(shards.watch());
-    const streams = {
-      redis: store.client,
-      keys: store.keys,
-      clickhouse,
-      shards,
-      visitStreams: await visitStreams(store.client, store.keys),
-      log,
-    };
+    const streams = { redis: store.client, keys: store.keys, clickhouse, log };
     const owner = config.FLUSH_OWNER || randomUUID();
     const flusher = startFlusher({ ...streams, owner, intervalMs: config.FLUSH_INTERVAL_MS, metrics });
     onClose(() => flusher.close());

@@ -38,7 +38,6 @@ export function openStore(
     urls: config.REDIS_URL,
     name,
     keyPrefix: config.KEY_PREFIX,
-    eventShards: config.EVENT_SHARDS,
     replicas: config.REDIS_REPLICAS,
     onError: (error) => {
       if (error instanceof DeploymentLostError) log.error(error.message);

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
 import { StartupError } from '../errors.js';
 import { appendFormat } from '../events/appender.js';
-import { Recorder } from '../events/recorder.js';
+import { recordingFormat } from '../events/recording.js';
 import { Compliance } from '../identity/compliance.js';
 import type { Eraser } from '../identity/eraser.js';
 import { Exporter } from '../identity/exporter.js';
@@ -46,17 +46,16 @@ export function openRights(
     onClose(() => store.close());
     const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
     onClose(() => visits.close());
-    const appends = store.batcher(appendFormat(store.keys, config.STREAM_HIGH_WATER));
+    const appends = store.batcher(appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER));
     onClose(() => appends.close());
-    const { shards } = store.deployment;
-    onClose(shards.watch());
-    const recorder = new Recorder(appends, undefined, shards);
+    const recordings = store.batcher(recordingFormat(store, config.STREAM_HIGH_WATER));
+    onClose(() => recordings.close());
     // Nothing is added to wishlists here.
     const caps = { highWater: config.STREAM_HIGH_WATER, maxItems: 0, maxBytes: 0 };
-    const wishlists = new WishlistBatch(store, { shards, ...caps });
+    const wishlists = new WishlistBatch(store, caps);
     onClose(() => wishlists.close());
-    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS);
-    const items = new Items(identity.atProfile, identity.outbox);
+    const identity = openIdentity(store, visits, recordings, appends, wishlists, config.MAX_PRODUCTS);
+    const items = new Items(identity.atProfile, identity.changes);
     const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
     return {

@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
 import { appendFormat } from '../events/appender.js';
-import { Recorder } from '../events/recorder.js';
 import { recordingFormat } from '../events/recording.js';
 import { readBacklogs } from '../flush/backlog.js';
 import { Access } from '../http/access.js';
@@ -39,7 +38,8 @@ import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { inWords } from '../redis/failures.js';
-import { VISIT_STREAMS } from '../redis/keys.js';
+import type { StreamKeys } from '../redis/keys.js';
+import { streamsOf } from '../redis/marks.js';
 import { RequestStore } from '../redis/requests.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import { VisitLog } from '../visits/visit-log.js';
@@ -137,52 +137,58 @@ export function serve(
       bodyTimeoutMs: timing.bodyTimeoutMs,
     });
 
+    const lateVisits = store.batcher(appendFormat(store.keys, 'visits', config.VISIT_LOG_HIGH_WATER));
     const visitLog =
       config.VISIT_LOG === 'off'
         ? undefined
         : new VisitLog(store, {
             highWater: config.VISIT_LOG_HIGH_WATER,
+            appends: lateVisits,
             onNotLogged: metrics.visitsNotLogged,
           });
+    onClose(() => lateVisits.close());
     const visits = store.batcher(
       visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS, visitLog, metrics.visitsCounted),
       metrics.batchObserver('visits'),
     );
     onClose(() => visits.close());
     const appends = store.batcher(
-      appendFormat(store.keys, config.STREAM_HIGH_WATER, metrics.recorded),
+      appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER),
       metrics.batchObserver('append'),
     );
     onClose(() => appends.close());
-
-    const recordings = store.isCluster
-      ? undefined
-      : store.batcher(
-          recordingFormat(store.keys, config.STREAM_HIGH_WATER, store.guestsS, metrics.recorded),
-          metrics.batchObserver('record'),
-        );
-    onClose(() => recordings?.close());
-    const { shards } = store.deployment;
-    onClose(shards.watch());
-    const recorder = new Recorder(appends, recordings, shards);
+    const recordings = store.batcher(
+      recordingFormat(store, config.STREAM_HIGH_WATER, metrics.recorded),
+      metrics.batchObserver('record'),
+    );
+    onClose(() => recordings.close());
     const itemLimits = { maxItems: config.MAX_ITEMS, maxBytes: config.MAX_ITEMS_BYTES };
     const wishlists = new WishlistBatch(
       store,
-      { shards, highWater: config.STREAM_HIGH_WATER, ...itemLimits, onRecorded: metrics.recorded },
+      { highWater: config.STREAM_HIGH_WATER, ...itemLimits, onRecorded: metrics.recorded },
       metrics.batchObserver('wishlist'),
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store, undefined, timing.requestGraceMs);
-    const identity = openIdentity(store, visits, recorder, wishlists, config.MAX_PRODUCTS, visitLog, {
-      visitsCounted: metrics.visitsCounted,
-      erased: metrics.erased,
-    });
-    const { atProfile, outbox, visitors, profiles } = identity;
+    const identity = openIdentity(
+      store,
+      visits,
+      recordings,
+      appends,
+      wishlists,
+      config.MAX_PRODUCTS,
+      visitLog,
+      {
+        visitsCounted: metrics.visitsCounted,
+        erased: metrics.erased,
+      },
+    );
+    const { atProfile, changes, visitors, profiles } = identity;
     onClose(identity.audit.watch());
     const { items, shares, purchases, settings } = openWishlist(
       store,
       atProfile,
-      outbox,
+      changes,
       config.SHOP_URL,
       config.APP_PROXY_PATH,
     );
@@ -239,22 +245,13 @@ export function serve(
     ];
     // What is in Redis is the same whichever worker reads it.
     const streams = new Registry();
+    const backlogsOf = (keys: StreamKeys) =>
+      store.call(async (client) => readBacklogs(client, keys, await streamsOf(client, store.keys)));
     const backlog = new BacklogMetrics(
       streams,
       [
-        {
-          kind: 'events',
-          highWater: config.STREAM_HIGH_WATER,
-          read: () => store.call((client) => readBacklogs(client, store.keys, shards.all)),
-        },
-        {
-          kind: 'visits',
-          highWater: config.VISIT_LOG_HIGH_WATER,
-          read: () =>
-            store.call((client) =>
-              readBacklogs(client, store.keys.visits, store.isCluster ? VISIT_STREAMS : 1),
-            ),
-        },
+        { kind: 'events', highWater: config.STREAM_HIGH_WATER, read: () => backlogsOf(store.keys) },
+        { kind: 'visits', highWater: config.VISIT_LOG_HIGH_WATER, read: () => backlogsOf(store.keys.visits) },
       ],
       () => store.ping(),
       () => store.call((client) => client.hlen(store.keys.erasures)),

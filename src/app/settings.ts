@@ -4,12 +4,7 @@
 import type { Config, SettingName } from '../config.js';
 
 /** What every process needs to open Redis. */
-const STORE = [
-  'REDIS_URL',
-  'REDIS_REPLICAS',
-  'KEY_PREFIX',
-  'EVENT_SHARDS',
-] as const satisfies readonly SettingName[];
+const STORE = ['REDIS_URL', 'REDIS_REPLICAS', 'KEY_PREFIX'] as const satisfies readonly SettingName[];
 
 export const SERVE_SETTINGS = [
   ...STORE,

@@ -11,7 +11,8 @@ import {
   retryDeadLetters,
 } from '../flush/dead-letters.js';
 import { connectRedis, type RedisClient } from '../redis/client.js';
-import { createKeys, type Keys, type StreamKeys, VISIT_STREAMS } from '../redis/keys.js';
+import { createKeys, type Keys, type StreamKeys } from '../redis/keys.js';
+import { streamsOf } from '../redis/marks.js';
 import { redisUrls } from './embedded-databases.js';
 import { UsageError } from './help.js';
 import type { Program } from './program.js';
@@ -19,7 +20,7 @@ import type { Program } from './program.js';
 const PAGE = 100;
 const TIMEOUT_MS = 5_000;
 
-/** Which ones, by stream: a shard's number, `v` before it for a stream of visits. */
+/** Which ones, by stream: its number, `v` before it for one of visits. */
 type Selection = Map<string, string[]>;
 
 interface Letters {
@@ -34,7 +35,7 @@ export async function dead({ args, config, stdout }: Program<'dead'>): Promise<n
   const redis = await open(config);
   try {
     const keys = createKeys(config.KEY_PREFIX);
-    const letters = { redis, keys, streams: await streamsOf(redis, keys) };
+    const letters = { redis, keys, streams: await namesOf(redis, keys) };
     if (action === 'list') {
       await list(letters, stdout);
       return 0;
@@ -80,15 +81,10 @@ async function open(config: Program<'dead'>['config']): Promise<RedisClient> {
   }
 }
 
-/**
- * All shards that were ever written to, which may be more than EVENT_SHARDS is now, and the streams of visits; none where
- * nothing ever ran.
- */
-async function streamsOf(redis: RedisClient, keys: Keys): Promise<string[]> {
-  const shards = Number((await redis.hget(keys.meta, 'shards')) ?? 0);
-  if (shards === 0) return [];
-  const number = (count: number, before: string) => Array.from({ length: count }, (_, i) => `${before}${i}`);
-  return [...number(shards, ''), ...number(VISIT_STREAMS, 'v')];
+/** All that were ever written to; none where nothing ever ran. */
+async function namesOf(redis: RedisClient, keys: Keys): Promise<string[]> {
+  const numbers = await streamsOf(redis, keys);
+  return ['', 'v'].flatMap((kind) => numbers.map((number) => `${kind}${number}`));
 }
 
 function find({ visits, ...events }: Keys, stream: string): [StreamKeys, number] {
@@ -132,7 +128,7 @@ async function everyOne(letters: Letters): Promise<Selection> {
 function parseNames(names: readonly string[]): Selection {
   const selection: Selection = new Map();
   for (const name of names) {
-    const [, stream, id] = /^(\d{1,3}|v(?:\d|1[0-5]))\/(\d+-\d+)$/.exec(name) ?? [];
+    const [, stream, id] = /^(v?\d{1,6})\/(\d+-\d+)$/.exec(name) ?? [];
     if (stream === undefined || id === undefined)
       throw new UsageError(`${JSON.stringify(name)} is not an id as \`dead list\` shows them.`);
     add(selection, stream, id);

@@ -77,12 +77,6 @@ export const COMMAND_LINES = {
     settings: OF_REDIS,
     example: 'wishmeter dead retry --all',
   },
-  shards: {
-    usage: 'shards [<number>]',
-    about: 'how many streams events are spread over; a larger number raises it while everything runs',
-    settings: OF_REDIS,
-    example: 'REDIS_URL=redis://a:6379,redis://b:6379,redis://c:6379 wishmeter shards 6',
-  },
   requests: {
     usage: 'requests [list | export <id> | done <id>]',
     about: 'what compliance webhooks have asked for and is open: data of visitors, and erasures',

@@ -1,11 +1,12 @@
-// Records events of visitors in one call to Redis: is this still the visitor's profile, and if so, append. Its keys
-// are in many slots, so on a cluster it takes two calls, one after the other (see Recorder.record).
+// Records events of visitors: is this still the visitor's profile, and if so, append to the stream of its node. Those of an
+// event-loop turn go to lua/record.lua in one call (on a cluster, one for each node).
 
 import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
-import type { Keys } from '../redis/keys.js';
+import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
 import type { OnRecorded } from './appender.js';
 
 /** An event, and whose it is as far as is known here. */
@@ -13,47 +14,44 @@ export interface Recording extends Batched<string | undefined> {
   readonly type: string;
   /** From encodeEvent. */
   readonly line: string;
-  readonly shard: number;
   /** The profile that the line names, and whether the visitor is expected at its room; else at home. */
   readonly profileId: string;
   readonly isRoom: boolean;
-  /** At a room: what the door must say. */
-  readonly field: string;
-  /** Own profile of the identity whose door is checked. */
+  /** The identity whose door is checked in the same step, and its own profile; both empty where it was asked before. */
+  readonly checked: string;
   readonly own: string;
+  /** At a room: what a door that is checked must say. */
+  readonly field: string;
 }
 
-/**
- * Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark.
- * @param guestsS see StoreOptions
- */
+/** Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark. */
 export function recordingFormat(
-  keys: Keys,
+  { keys, guestsS, streamAt }: Pick<Store, 'keys' | 'guestsS' | 'streamAt'>,
   highWater: number,
-  guestsS: number,
   onRecorded?: OnRecorded,
 ): BatchFormat<Recording, string | undefined> {
   return {
     script: loadScript('record'),
-    tag: ({ shard }) => `e${shard}`,
-    mixesTags: false,
+    tag: ({ profileId }) => bucketOf(profileId),
+    mixesTags: true,
+    needsStream: true,
     writes: () => true,
     size: ({ line }) => line.length,
-    encode(recordings, call) {
-      const { shard } = recordings[0] as Recording;
-      call.key(keys.events(shard));
-      call.key(keys.eventsState(shard));
+    encode(recordings, call, _namesKeys, address) {
+      const stream = streamAt(address);
       let visitors = '';
       let lines = '';
-      for (const recording of recordings) {
-        const { profileId, isRoom, own, field } = recording;
-        visitors += `${keys.door(own)}\n${isRoom ? `${field}\n${keys.profile(profileId)}` : '\n'}\n`;
-        lines += recording.line;
+      for (const { profileId, isRoom, checked, own, field, line } of recordings) {
+        visitors += checked === '' ? '\n' : `${keys.door(own)}\n`;
+        visitors += isRoom ? `${field}\n${keys.profile(profileId)}\n` : '\n\n';
+        lines += line;
       }
+      call.arg(keys.events(stream));
+      call.arg(keys.eventsState(stream));
       call.arg(highWater);
+      call.arg(guestsS);
       call.arg(visitors);
       call.arg(lines);
-      call.arg(guestsS);
     },
     decode(recordings, reply) {
       if (reply === LUA.FULL) return new Array(recordings.length).fill(new ServiceError('overloaded'));

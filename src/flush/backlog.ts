@@ -1,8 +1,8 @@
-// How the shards' streams stand: what waits, for how long, and whether a flusher owns them. For `serve`'s metrics:
+// How streams stand: what waits, for how long, and whether a flusher owns them. For `serve`'s metrics:
 // the flusher can't tell that there is no flusher.
 
 import type { RedisClient } from '../redis/client.js';
-import { type Keys, type StreamKeys, VISIT_STREAMS } from '../redis/keys.js';
+import type { StreamKeys } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 
 const BACKLOG = loadScript('backlog');
@@ -15,29 +15,22 @@ export interface Backlog {
   readonly deadLetters: number;
   /** Fencing epoch; 0 before the first flusher. */
   readonly epoch: number;
-  /** Milliseconds since the owner's heartbeat; undefined where no flusher owns the shard. */
+  /** Milliseconds since the owner's heartbeat; undefined where no flusher owns the stream. */
   readonly silentMs: number | undefined;
 }
 
-/**
- * Numbers of the visit streams that there are. On one server visits are logged in the first only, but it may hold what a
- * cluster has left in the others.
- * @throws Redis's errors
- */
-export async function visitStreams(redis: RedisClient, keys: Keys): Promise<number[]> {
-  const all = Array.from({ length: VISIT_STREAMS }, (_, stream) => stream);
-  if (redis.isCluster) return all;
-  const found = await Promise.all(all.map((stream) => redis.exists(keys.visits.events(stream))));
-  return all.filter((stream) => stream === 0 || found[stream] === 1);
+/** By number of the stream. @throws Redis's errors */
+export async function readBacklogs(
+  redis: RedisClient,
+  keys: StreamKeys,
+  streams: readonly number[],
+): Promise<Map<number, Backlog>> {
+  const backlogs = await Promise.all(streams.map((stream) => readBacklog(redis, keys, stream)));
+  return new Map(streams.map((stream, i) => [stream, backlogs[i] as Backlog]));
 }
 
-/** By number of the shard. @throws Redis's errors */
-export function readBacklogs(redis: RedisClient, keys: StreamKeys, shards: number): Promise<Backlog[]> {
-  return Promise.all(Array.from({ length: shards }, (_, shard) => readBacklog(redis, keys, shard)));
-}
-
-async function readBacklog(redis: RedisClient, keys: StreamKeys, shard: number): Promise<Backlog> {
-  const touched = [keys.eventsState(shard), keys.events(shard), keys.eventsDead(shard)];
+async function readBacklog(redis: RedisClient, keys: StreamKeys, stream: number): Promise<Backlog> {
+  const touched = [keys.eventsState(stream), keys.events(stream), keys.eventsDead(stream)];
   const reply = (await runScript(redis, BACKLOG, touched, [])) as [
     number,
     number,

@@ -10,8 +10,8 @@ import type { Logger } from 'pino';
 import { eraseRows } from '../clickhouse/erase.js';
 import { isIdentityName } from '../clickhouse/erased-rows.js';
 import type { RedisClient } from '../redis/client.js';
-import type { EventShards } from '../redis/event-shards.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
+import { streamsOf } from '../redis/marks.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 import { dropDeadLetters, listDeadLetters } from './dead-letters.js';
 import { type Erasure, isErased, readErasures } from './erasures.js';
@@ -26,9 +26,6 @@ export interface EraserSpec {
   readonly redis: RedisClient;
   readonly keys: Keys;
   readonly clickhouse: ClickHouseClient;
-  readonly shards: Pick<EventShards, 'all'>;
-  /** Numbers of the streams of visits; by default none. */
-  readonly visitStreams?: readonly number[];
   /** Of ClickHouse; by default one server. */
   readonly cluster?: string;
   readonly log: Logger;
@@ -87,24 +84,21 @@ async function oldestWaiting(spec: EraserSpec): Promise<number> {
   const { redis } = spec;
   const [seconds, micros] = await redis.time();
   let oldest = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
-  for (const [keys, number] of streamsOf(spec)) {
+  for (const [keys, number] of await allStreams(spec)) {
     const [first] = await redis.xrange(keys.events(number), '-', '+', 'COUNT', 1);
     if (first !== undefined) oldest = Math.min(oldest, Number.parseInt(first[0], 10));
   }
   return oldest;
 }
 
-function streamsOf({ keys, shards, visitStreams = [] }: EraserSpec): [StreamKeys, number][] {
-  const shardNumbers = Array.from({ length: shards.all }, (_, shard) => shard);
-  return [
-    ...shardNumbers.map((shard): [StreamKeys, number] => [keys, shard]),
-    ...visitStreams.map((stream): [StreamKeys, number] => [keys.visits, stream]),
-  ];
+async function allStreams({ redis, keys }: EraserSpec): Promise<[StreamKeys, number][]> {
+  const numbers = await streamsOf(redis, keys);
+  return [keys, keys.visits].flatMap((kind) => numbers.map((number): [StreamKeys, number] => [kind, number]));
 }
 
 async function eraseDeadLetters(spec: EraserSpec, erasures: ReadonlyMap<string, Erasure>): Promise<void> {
   const { redis } = spec;
-  for (const [keys, shard] of streamsOf(spec)) {
+  for (const [keys, shard] of await allStreams(spec)) {
     for (let after: string | undefined; ; ) {
       const page = await listDeadLetters(redis, keys, shard, PAGE, after);
       after = page.at(-1)?.id;

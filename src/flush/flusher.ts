@@ -7,7 +7,7 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { Registry } from 'prom-client';
 import { backoffMs, pause } from '../backoff.js';
-import type { EventShards } from '../redis/event-shards.js';
+import { streamsOf } from '../redis/marks.js';
 import { ShardFlusher, type ShardFlusherSpec } from './shard-flusher.js';
 import { eventStreams, type Streams, visitStreams } from './streams.js';
 import { changeOfShare, Team } from './team.js';
@@ -19,13 +19,9 @@ const POLL_MS = 250;
 /** How long `close` lets the batches in flight take. */
 const CLOSE_MS = 10_000;
 
-export interface FlusherSpec extends Omit<ShardFlusherSpec, 'silentMs'> {
+export interface FlusherSpec extends Omit<ShardFlusherSpec, 'silentMs' | 'streamCount'> {
   /** With the database that holds the events; see createClickHouse. */
   readonly clickhouse: ClickHouseClient;
-  /** All of them are taken care of, also those that come. */
-  readonly shards: Pick<EventShards, 'all' | 'raises' | 'now'>;
-  /** Numbers of the streams of visits that are taken care of; by default none. */
-  readonly visitStreams?: readonly number[];
   readonly metrics?: Registry;
   /** Milliseconds without a heartbeat after which an owner counts as gone. */
   readonly silentMs?: number;
@@ -67,13 +63,9 @@ class Sharing {
   #nap = new AbortController();
 
   constructor(spec: FlusherSpec, stop: AbortSignal, halt: AbortSignal) {
-    const { keys, clickhouse, shards, metrics = new Registry(), silentMs = SILENT_MS } = spec;
-    const numbers = spec.visitStreams ?? [];
-    this.#spec = { ...spec, silentMs };
-    this.#kinds = [
-      eventStreams(keys, clickhouse, shards, metrics),
-      ...(numbers.length > 0 ? [visitStreams(keys.visits, clickhouse, numbers, metrics)] : []),
-    ];
+    const { keys, clickhouse, metrics = new Registry(), silentMs = SILENT_MS } = spec;
+    this.#spec = { ...spec, silentMs, streamCount: () => this.#flushers.size };
+    this.#kinds = [eventStreams(keys, clickhouse, metrics), visitStreams(keys.visits, clickhouse, metrics)];
     this.#team = new Team(spec.redis, spec.keys, spec.owner, silentMs);
     this.#lookMs = Math.min(POLL_MS, silentMs / 4);
     this.#stop = stop;
@@ -85,7 +77,7 @@ class Sharing {
   async run(): Promise<void> {
     for (let failures = 0; !this.#stop.aborted; ) {
       try {
-        this.#add();
+        await this.#add();
         await this.#share();
         failures = 0;
       } catch (error) {
@@ -102,9 +94,10 @@ class Sharing {
   }
 
   /** Streams that have come. */
-  #add(): void {
-    for (const streams of this.#kinds) {
-      for (const number of streams.numbers()) {
+  async #add(): Promise<void> {
+    const { redis, keys } = this.#spec;
+    for (const number of await streamsOf(redis, keys)) {
+      for (const streams of this.#kinds) {
         const name = `${streams.kind} ${number}`;
         if (this.#flushers.has(name)) continue;
         const wake = () => this.#nap.abort();

@@ -26,14 +26,11 @@
 // There is one way to recover, whatever happened: claim again, and replay what the manifest says. A crash,
 // a lost reply and a lost connection all end in STANDBY. The token makes the second insert of a batch nothing, and
 // whether the first one's rows are there is looked up (see delivery.ts).
-// A stream that came by a raise of their number is held back until the older ones have brought home what came before it:
-// else a visitor's later events could arrive before the earlier ones.
 
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
 import { INSERT_BYTES } from '../clickhouse/insert.js';
 import type { RedisClient } from '../redis/client.js';
-import type { EventShards } from '../redis/event-shards.js';
 import type { Keys } from '../redis/keys.js';
 import { Delivery } from './delivery.js';
 import { readErasures, withoutErased } from './erasures.js';
@@ -43,11 +40,7 @@ import { type Batch, cutBatch, readBatch, type Source } from './reader.js';
 import { type Claim, FencedError, Shard } from './shard.js';
 import type { Kind, Streams } from './streams.js';
 
-/** After a raise, until all who append know that its moment has come, and their clocks agree. */
-const RAISE_MS = 1_000;
-/** How often it is looked whether the older streams are empty. */
-const POLL_MS = 250;
-/** Bytes of a batch where there are many shards. Each has two in memory. */
+/** Bytes of a batch where there are many streams. Each has two in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
 /** Where a shard's flusher has just got to. */
@@ -57,7 +50,8 @@ export interface ShardFlusherSpec {
   /** A connection whose timeout lets a page of a batch through; see cutBatch. */
   readonly redis: RedisClient;
   readonly keys: Keys;
-  readonly shards: Pick<EventShards, 'raises' | 'now'>;
+  /** Streams that there are. */
+  readonly streamCount: () => number;
   /** A name that is the same when this flusher is started again, and no other flusher's. */
   readonly owner: string;
   /** Longest wait of an event before it is inserted, in quiet times, milliseconds. */
@@ -189,7 +183,7 @@ export class ShardFlusher {
     try {
       await this.#reached('claimed');
       if (manifest !== undefined) await this.#replay(lease, manifest);
-      if (await this.#mayFlush(lease)) await this.#flush(lease);
+      await this.#flush(lease);
       lost.signal.throwIfAborted();
     } catch (error) {
       // What an abort cut short tells less than its reason.
@@ -202,33 +196,11 @@ export class ShardFlusher {
     }
   }
 
-  /** Resolves when all is in ClickHouse that came before the raise that this shard came by; to false at the end. */
-  async #mayFlush({ ending }: Lease): Promise<boolean> {
-    if (this.#streams.kind !== 'events') return true;
-    const { redis, keys, shards } = this.#spec;
-    const raise = shards.raises.find((one) => one.shards > this.#number);
-    if (raise === undefined || raise.at === 0) return true;
-    const older = shards.raises.findLast(({ at }) => at < raise.at)?.shards ?? 0;
-    const from = raise.at + RAISE_MS;
-    for (;;) {
-      if (shards.now() >= from) {
-        const reading = Array.from({ length: older }, (_, shard) =>
-          redis.xrange(keys.events(shard), '-', '+', 'COUNT', 1),
-        );
-        const oldest = await Promise.all(reading);
-        if (oldest.every(([first]) => first === undefined || Number.parseInt(first[0], 10) >= from))
-          return true;
-      }
-      if (ending.aborted) return false;
-      await pause(POLL_MS, ending);
-    }
-  }
-
   /** Cuts, inserts and finalizes batches until the lease ends, and then once more what waits by then. */
   async #flush(lease: Lease): Promise<void> {
-    const { redis } = this.#spec;
-    const { numbers, rows } = this.#streams;
-    const bytes = Math.max(Math.floor(INSERT_BYTES / numbers().length), LEAST_BATCH_BYTES);
+    const { redis, streamCount } = this.#spec;
+    const { rows } = this.#streams;
+    const bytes = Math.max(Math.floor(INSERT_BYTES / streamCount()), LEAST_BATCH_BYTES);
     const bounds = { rows, bytes };
     // One batch is inserted while the next one is read. They are this lease's: an earlier one may still be reading.
     const memory = [Buffer.allocUnsafeSlow(bytes), Buffer.allocUnsafeSlow(bytes)] as const;

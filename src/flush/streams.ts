@@ -4,7 +4,6 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import type { Registry } from 'prom-client';
 import { INSERT_ROWS, INSERT_VISITS, insertEvents, insertVisits } from '../clickhouse/insert.js';
 import { areStored, areVisitsStored } from '../clickhouse/stored.js';
-import type { EventShards } from '../redis/event-shards.js';
 import type { StreamKeys } from '../redis/keys.js';
 import type { Table } from './delivery.js';
 import { FlushMetrics } from './metrics.js';
@@ -16,8 +15,6 @@ export type Kind = 'events' | 'visits';
 /** Streams of one kind. */
 export interface Streams {
   readonly kind: Kind;
-  /** Numbers of those that there are now. */
-  numbers(): readonly number[];
   readonly keys: StreamKeys;
   readonly table: Table;
   /** Rows of one insert. */
@@ -26,15 +23,9 @@ export interface Streams {
   source(number: number): Source;
 }
 
-export function eventStreams(
-  keys: StreamKeys,
-  clickhouse: ClickHouseClient,
-  shards: Pick<EventShards, 'all'>,
-  registry: Registry,
-): Streams {
+export function eventStreams(keys: StreamKeys, clickhouse: ClickHouseClient, registry: Registry): Streams {
   return {
     kind: 'events',
-    numbers: () => Array.from({ length: shards.all }, (_, shard) => shard),
     keys,
     table: {
       insert: (lines, token, signal) => insertEvents(clickhouse, lines, token, signal),
@@ -46,16 +37,9 @@ export function eventStreams(
   };
 }
 
-/** @param numbers of those that are taken care of */
-export function visitStreams(
-  keys: StreamKeys,
-  clickhouse: ClickHouseClient,
-  numbers: readonly number[],
-  registry: Registry,
-): Streams {
+export function visitStreams(keys: StreamKeys, clickhouse: ClickHouseClient, registry: Registry): Streams {
   return {
     kind: 'visits',
-    numbers: () => numbers,
     keys,
     table: {
       insert: (lines, token, signal) => insertVisits(clickhouse, lines, token, signal),

@@ -9,7 +9,7 @@ export interface WatchedStreams {
   /** Bytes of a stream at which events are refused, or visits not logged. */
   readonly highWater: number;
   /** By number of the stream; throws where Redis does not answer. */
-  read(): Promise<readonly Backlog[]>;
+  read(): Promise<ReadonlyMap<number, Backlog>>;
 }
 
 export class BacklogMetrics {
@@ -113,13 +113,13 @@ class StreamFigures {
   }
 
   /** Undefined where Redis does not answer. */
-  read(): Promise<readonly Backlog[] | undefined> {
+  read(): Promise<ReadonlyMap<number, Backlog> | undefined> {
     return this.#streams.read().catch(() => undefined);
   }
 
-  show(backlogs: readonly Backlog[] = []): void {
+  show(backlogs: ReadonlyMap<number, Backlog> = new Map()): void {
     for (const gauge of Object.values(this.#shard)) gauge.reset();
-    for (const [shard, backlog] of backlogs.entries()) this.#show(String(shard), backlog);
+    for (const [shard, backlog] of backlogs) this.#show(String(shard), backlog);
   }
 
   #show(shard: string, { events, bytes, oldestMs, deadLetters, epoch, silentMs }: Backlog): void {

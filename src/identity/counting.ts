@@ -140,7 +140,8 @@ export class Counting {
     const touched = [counts, keys.profile(profileId), keys.operation(profileId, operation.recordId())];
     const isVisit = kind === 'visit';
     const line = visitLine(profileId, handle, device);
-    const logged = (isVisit && this.#log?.args(line, this.#store.addressOf(bucketOf(profileId)))) || [];
+    const address = this.#store.addressOf(bucketOf(profileId));
+    const logged = (isVisit && this.#log?.args(line, address)) || [];
     const { guestsS } = this.#store;
     const flags = [isRoom ? 1 : 0, isVisit ? 1 : 0];
     const args = [handle, REMEMBERED_S, this.#maxProducts, ...flags, guestsS, ...logged];
@@ -148,7 +149,7 @@ export class Counting {
     if (isVisit && typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
     if (Array.isArray(reply)) {
       const [count, missed] = reply;
-      this.#log?.notLogged(missed);
+      this.#log?.notLogged(missed, [{ profileId, line }], address);
       return count;
     }
     if (reply === LUA.TOO_MANY) throw new ServiceError('too_many_products');

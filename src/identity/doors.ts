@@ -241,14 +241,7 @@ export class Doors {
   async moveOut(name: string, owner: string): Promise<Door> {
     const { keys } = this.#store;
     const own = this.ownProfile(name);
-    const touched = [
-      keys.door(own),
-      keys.room(own),
-      keys.profile(own),
-      keys.merged(own),
-      keys.items(own),
-      keys.outbox(own),
-    ];
+    const touched = [keys.door(own), keys.room(own), keys.profile(own), keys.merged(own), keys.items(own)];
     const field = fieldAfter(HOME, own);
     for (;;) {
       const reply = await this.#store.change(MOVE_OUT, touched, [name, field, owner, MOVED_AT_ONCE]);

@@ -1,9 +1,10 @@
 // Events that are to be recorded: each under the profile that its visitor has at that moment. Where one call does it, the
 // draft is told without a promise.
 
-import type { Recorder } from '../events/recorder.js';
 import type { Recording } from '../events/recording.js';
+import { eventTypeOf } from '../events/row.js';
 import type { Place } from '../redis/at-profile.js';
+import type { Batcher } from '../redis/batcher.js';
 import type { Away, Doors } from './doors.js';
 import type { Ask, Places, Subject } from './places.js';
 
@@ -19,12 +20,12 @@ export interface Draft {
 export class Drafts {
   readonly #doors: Doors;
   readonly #places: Places;
-  readonly #recorder: Recorder;
+  readonly #batch: Batcher<Recording, string | undefined>;
 
-  constructor(doors: Doors, places: Places, recorder: Recorder) {
+  constructor(doors: Doors, places: Places, batch: Batcher<Recording, string | undefined>) {
     this.#doors = doors;
     this.#places = places;
-    this.#recorder = recorder;
+    this.#batch = batch;
   }
 
   /**
@@ -33,41 +34,36 @@ export class Drafts {
    * @returns the profile, or undefined as `enter` @throws ServiceError `overloaded` at the high-water mark, `unavailable`
    */
   record(subject: Subject, encode: (profileId: string) => string): Promise<string | undefined> {
-    return this.#places.change(subject, true, this.#recordsAt(encode), profileOf);
+    return this.#places.ask(subject, this.#recordsAt(encode), profileOf);
   }
 
   /** `record` of an event that is told, wherever its identity's door leads: without a promise where one call does it. */
   submit(name: string, draft: Draft): void {
     const own = this.#doors.ownProfile(name);
-    if (!this.#recorder.checksDoors) {
-      this.record({ name }, (profileId) => draft.encode(profileId)).then(
-        (profileId) => draft.recorded(profileId as string),
-        (error) => draft.failed(error),
-      );
-      return;
-    }
-    const away = this.#doors.remembered(name);
-    const profileId = away?.room ?? own;
-    const shard = this.#recorder.shardOf(profileId);
-    this.#recorder.add(new RecordingAt(this, name, draft, own, profileId, away, shard));
+    const away = this.#doors.checksDoors ? this.#doors.remembered(name) : undefined;
+    this.#batch.add(new RecordingAt(this, name, draft, own, away?.room ?? own, away));
   }
 
   /** Asks on for an event that is not to be recorded where that was tried. @param answer of that place */
   async recordElsewhere(
-    { name, draft, profileId, isRoom, own, field }: RecordingAt,
+    { checked, draft, profileId, isRoom, own, field }: RecordingAt,
     answer: string,
   ): Promise<void> {
     try {
-      const place = { profileId, isRoom, checked: name, own, field };
+      const place = { profileId, isRoom, checked, own, field };
       const ask = this.#recordsAt((other) => draft.encode(other));
-      draft.recorded((await this.#places.follow(name, place, answer, ask, profileOf)) as string);
+      draft.recorded((await this.#places.follow(checked, place, answer, ask, profileOf)) as string);
     } catch (error) {
       draft.failed(error as Error);
     }
   }
 
   #recordsAt(encode: (profileId: string) => string): Ask<undefined> {
-    return (place) => this.#recorder.record(place, encode(place.profileId)) as Promise<string | undefined>;
+    return ({ profileId, isRoom, checked, own, field }) => {
+      const line = encode(profileId);
+      const type = eventTypeOf(line);
+      return this.#batch.run({ type, line, profileId, isRoom, checked, own, field }) as Promise<undefined>;
+    };
   }
 }
 
@@ -83,12 +79,11 @@ class RecordingAt implements Recording {
   /** @param own the identity's own profile @param away its door, where it is thought to lead to a room */
   constructor(
     drafts: Drafts,
-    readonly name: string,
+    readonly checked: string,
     readonly draft: Draft,
     readonly own: string,
     readonly profileId: string,
     away: Away | undefined,
-    readonly shard: number,
   ) {
     this.#drafts = drafts;
     this.type = draft.type;

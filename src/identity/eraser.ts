@@ -1,4 +1,4 @@
-// Erases visitors from Redis: doors, rooms, items, outboxes, journals of merges, request records, share codes, and every
+// Erases visitors from Redis: doors, rooms, items, journals of merges, request records, share codes, and every
 // profile that was merged in.
 //
 //   at home   (one slot)  ──erase-home──▶ gone, in one step
@@ -186,7 +186,6 @@ export class Eraser {
       keys.merged(own),
       keys.room(own),
       keys.items(own),
-      keys.outbox(own),
       keys.requests(own),
       ...keys.journal(own),
     ];
@@ -292,7 +291,6 @@ export class Eraser {
       const things = [
         keys.room(profileId),
         keys.items(profileId),
-        keys.outbox(profileId),
         ...keys.journal(profileId).filter((key) => key !== cameBefore),
         ...received,
       ];

@@ -1,5 +1,4 @@
-// Looks at the merges of the last hours, and at erasures: finishes what a process left half done, and tells analysts
-// of what it did not. After a failover of a cluster's node it finds merges that the heir's side has forgotten, and
+// Looks at the merges of the last hours, and at erasures: finishes what a process left half done. After a failover of a cluster's node it finds merges that the heir's side has forgotten, and
 // does them again from their journals. The other side needs no audit: a profile that forgot that it was merged is
 // live again, and its next merge adds what it gained. (On one server neither happens. What it forgets is the end of
 // one history, which both sides are in.)
@@ -108,9 +107,8 @@ export class MergeAudit {
     const merged = keys.merged(at);
     if ((await this.#store.call((client) => client.hget(merged, from))) !== nonce)
       await this.#merger.giveAgain(from, heir, nonce);
-    else await this.#merger.tellAgain(from, at, nonce);
     // The owner's door may be on the node that forgot, too.
-    const [, , , profile] = keys.journal(from);
+    const [, , profile] = keys.journal(from);
     const owner = await this.#store.call((client) => client.hget(profile as string, 'owner'));
     if (owner !== null && isCustomerName(owner)) await this.#linker.bring(owner, at);
   }

@@ -11,9 +11,8 @@
 // since.
 
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
-import { newEventId } from '../events/event-id.js';
+import { eventIdOfName } from '../events/event-id.js';
 import { encodeMerge } from '../events/row.js';
 import { ERASED, MAX_HOPS } from '../redis/at-profile.js';
 import { bucketOf, type Keys, keysOfRoom } from '../redis/keys.js';
@@ -22,7 +21,7 @@ import type { Store } from '../redis/store.js';
 
 const TAKE = loadScript<[heir: string, nonce: string]>('merge-take');
 const GIVE = loadScript<1 | typeof ERASED | [tombstone: string, ...left: string[]]>('merge-give');
-const RECORD = loadScript<string | string[]>('merge-record');
+const RECORD = loadScript<string | number>('merge-record');
 const DONE = loadScript('merge-done');
 const CLAIM = loadScript('claim');
 const REGISTER = loadScript<string | number>('register');
@@ -34,36 +33,31 @@ const UNFINISHED_S = 400 * 24 * 60 * 60;
 /** How long a request waits for a merge, in time-outs of Redis; a large one goes on without it. */
 const PATIENCE = 2;
 
-/** When analysts are told of a merge again, where that failed: some forty minutes, then the next start does it. */
-const TELL_DELAYS_MS = [1_000, 5_000, 30_000, ...new Array<number>(40).fill(60_000)];
-
 /** What a merge moves, in the order of the journal: where it goes, and how much of it is a page. */
 const BELONGINGS = [
   { kind: 'v', keyOf: (keys: Keys, id: string) => keys.room(id), page: 128 },
   { kind: 'i', keyOf: (keys: Keys, id: string) => keys.items(id), page: 20 },
-  { kind: 'o', keyOf: (keys: Keys, id: string) => keys.outbox(id), page: 20 },
   { kind: 'p', keyOf: (keys: Keys, id: string) => keys.profile(id), page: 50 },
   { kind: 'g', keyOf: (keys: Keys, id: string) => keys.merged(id), page: 128 },
 ] as const;
 /** The last of these: what came to a room. */
-const G = 4;
+const G = 3;
 
 /** Fields of a profile that stay what they are at the heir. */
 const OWN_FIELDS = new Set(['owner', 'itemBytes', 'heir', 'nonce', 'root']);
 
-/** Brings the events of an outbox to the stream. */
-export type SendEvents = (profileId: string, lines: readonly string[]) => Promise<void>;
+/** Appends an event to the stream of a profile's node. @throws ServiceError `unavailable` */
+export type Append = (profileId: string, line: string) => Promise<unknown>;
 
 export class Merger {
   readonly #store: Store;
-  readonly #send: SendEvents;
+  readonly #append: Append;
   /** Merges under way in this process. */
   readonly #running = new Map<string, Promise<string | undefined>>();
 
-  /** @param send where it fails, the events go on waiting in the outbox */
-  constructor(store: Store, send: SendEvents) {
+  constructor(store: Store, append: Append) {
     this.#store = store;
-    this.#send = send;
+    this.#append = append;
   }
 
   /**
@@ -85,17 +79,6 @@ export class Merger {
     await this.#complete(from, heir, nonce);
   }
 
-  /**
-   * Tells analysts of a merge where that is still to be done: its process may have ended before.
-   * @throws ServiceError `unavailable`
-   */
-  async tellAgain(from: string, heir: string, nonce: string): Promise<void> {
-    const { keys } = this.#store;
-    const touched = [keys.profile(heir), keys.merged(heir), keys.outbox(heir)];
-    const pending = await this.#store.change(RECORD, touched, [from, nonce]);
-    if (typeof pending !== 'string') void this.#tell(heir, pending);
-  }
-
   async #merge(from: string, into: string): Promise<string | undefined> {
     const { keys } = this.#store;
     // From here on an erasure of the heir is one of this profile, too, however far the merge has got.
@@ -107,15 +90,9 @@ export class Merger {
       const heir = await this.#follow(into, registered);
       return heir === undefined ? undefined : this.#merge(from, heir);
     }
-    const belongings = [
-      keys.profile(from),
-      keys.room(from),
-      keys.items(from),
-      keys.outbox(from),
-      keys.merged(from),
-    ];
+    const belongings = [keys.profile(from), keys.room(from), keys.items(from), keys.merged(from)];
     const touched = [...belongings, ...keys.journal(from), keys.merges(bucketOf(from))];
-    const nonce = randomBytes(9).toString('base64url');
+    const nonce = `${Date.now()}.${randomBytes(9).toString('base64url')}`;
     const [heir, theirs] = await this.#store.change(TAKE, touched, [from, into, nonce, KEPT_S]);
     if (heir === ERASED) return undefined;
     return heir.startsWith('!') ? this.#complete(from, heir.slice(1), theirs) : heir;
@@ -187,17 +164,15 @@ export class Merger {
     const { from, nonce } = still;
     let at = heir;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const now = Date.now();
-      const events = told.flatMap((profile) => {
-        const id = newEventId(now);
-        return [id, encodeMerge(id, now, profile, at)];
-      });
-      const touched = [keys.profile(at), keys.merged(at), keys.outbox(at)];
-      const reply = await this.#store.change(RECORD, touched, [from, nonce, ...events]);
-      if (typeof reply !== 'string') {
-        void this.#tell(at, reply);
-        return at;
+      // A try that begins again tells analysts the same again: they see an event's id once.
+      const time = Number.parseInt(nonce, 10);
+      for (const profile of told) {
+        const id = eventIdOfName(time, `${nonce} ${profile} ${at}`);
+        await this.#append(at, encodeMerge(id, time, profile, at));
       }
+      const touched = [keys.profile(at), keys.merged(at)];
+      const reply = await this.#store.change(RECORD, touched, [from, nonce]);
+      if (typeof reply !== 'string') return at;
       if (reply === ERASED) await this.#revive(still, at);
       else at = await this.#heirOf(at, reply);
     }
@@ -215,7 +190,7 @@ export class Merger {
       this.#store.call((client) => client.hmget(key, ...fields));
     const [theirs] = await read(keys.profile(heir), 'heir');
     const [tombstone, ours] = await read(keys.profile(from), 'heir', 'nonce');
-    const [, , , profile] = keys.journal(from);
+    const [, , profile] = keys.journal(from);
     const [owner] = await read(profile as string, 'owner');
     if (theirs === ERASED || tombstone === ERASED || !tombstone || ours !== nonce || !owner)
       throw new ErasedError();
@@ -227,18 +202,6 @@ export class Merger {
     const heir = await this.#follow(at, tombstone);
     if (heir === undefined) throw new ErasedError();
     return heir;
-  }
-
-  /** No answer depends on this: where the stream is full, the outbox keeps them. */
-  async #tell(at: string, pending: readonly string[]): Promise<void> {
-    const lines = pending.filter((_, i) => i % 2 === 1);
-    for (const delayMs of TELL_DELAYS_MS) {
-      try {
-        return await this.#send(at, lines);
-      } catch {
-        await sleep(delayMs, undefined, { ref: false });
-      }
-    }
   }
 
   /** The heir was merged away itself. Its own merge comes first: what it received is in its journal. */

@@ -1,12 +1,15 @@
 // Puts the parts of identities together: they are made of each other and of nothing else.
 
-import type { Recorder } from '../events/recorder.js';
+import type { Append } from '../events/appender.js';
+import type { Recording } from '../events/recording.js';
 import { AtProfile } from '../redis/at-profile.js';
+import type { Batcher } from '../redis/batcher.js';
+import { bucketOf } from '../redis/keys.js';
 import type { Store } from '../redis/store.js';
 import { ProductLimit } from '../visits/product-limit.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
 import type { VisitLog } from '../visits/visit-log.js';
-import { Outbox } from '../wishlist/outbox.js';
+import { Changes } from '../wishlist/changes.js';
 import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { Counting } from './counting.js';
 import { Doors } from './doors.js';
@@ -25,7 +28,7 @@ import { Visitors } from './visitors.js';
 
 export interface IdentityParts {
   readonly atProfile: AtProfile;
-  readonly outbox: Outbox;
+  readonly changes: Changes;
   readonly linker: Linker;
   readonly doors: Doors;
   readonly emails: Emails;
@@ -53,7 +56,8 @@ export interface IdentityFigures {
 export function openIdentity(
   store: Store,
   batch: VisitBatch,
-  recorder: Recorder,
+  recordings: Batcher<Recording, string | undefined>,
+  appends: Batcher<Append, unknown>,
   wishlists: WishlistBatch,
   maxProducts: number,
   log?: VisitLog,
@@ -63,8 +67,9 @@ export function openIdentity(
   const profileIds = createProfileIds(salt, buckets);
   const finishErasure = (profileId: string) => eraser.finish(profileId);
   const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir), finishErasure);
-  const outbox = new Outbox(store, wishlists, atProfile, recorder);
-  const merger = new Merger(store, (profileId, lines) => outbox.send(profileId, lines));
+  const append = (profileId: string, line: string) =>
+    appends.run({ line, stream: store.streamAt(store.addressOf(bucketOf(profileId))) });
+  const merger = new Merger(store, append);
   const doors = new Doors(store, batch, profileIds, atProfile);
   const places = new Places(doors, atProfile);
   const counting = new Counting(store, batch, doors, places, {
@@ -72,14 +77,14 @@ export function openIdentity(
     log,
     onCounted: visitsCounted,
   });
-  const drafts = new Drafts(doors, places, recorder);
+  const drafts = new Drafts(doors, places, recordings);
   const emails = new Emails(store, atProfile, profileIds);
   const eraser: Eraser = new Eraser(store, doors, atProfile, emails, true, erased);
   const shopEraser = new ShopEraser(store, new Eraser(store, doors, atProfile, emails, false, erased));
   const linker = new Linker(store, doors, merger, atProfile);
   return {
     atProfile,
-    outbox,
+    changes: new Changes(wishlists, atProfile),
     linker,
     doors,
     emails,

@@ -1,5 +1,6 @@
 // Does something for an identity wherever that is by now: asks at the place that seems right, and asks on where the answer
-// names another one. On one server the script checks the door in the same step; on a cluster the door is asked first.
+// names another one. The script checks the door in the same step; but on a cluster, where a room may be at another node
+// than the door, the door is asked before it.
 
 import { ServiceError } from '../errors.js';
 import { type AtProfile, ERASED, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
@@ -37,38 +38,10 @@ export class Places {
   }
 
   /**
-   * Changes something of a subject's profile: in one step with the check of its door, or, on a cluster, after it.
-   * @param makesKnown whether an unknown identity is known afterwards
-   * @param make makes the change at a place, or answers (a text) where to ask instead
-   * @returns undefined as `enter` @throws what `make` throws, and ServiceError `unavailable`
+   * Does something at a subject's place, in one step with the check of its door: of one at home, and on one server.
+   * @param ask does it at a place, or answers (a text) where to ask instead
+   * @returns undefined as `enter` @throws what `ask` throws, and ServiceError `unavailable`
    */
-  change<Answer, Told>(
-    subject: Subject,
-    makesKnown: boolean,
-    make: Ask<Answer>,
-    tell: Tell<Answer, Told>,
-  ): Promise<Told | undefined> {
-    const { name, room } = subject;
-    if (room !== undefined) return this.ask(subject, make, tell);
-    if (this.#doors.checksDoors) return this.ask(subject, make, tell);
-    return this.#doors
-      .where(name, makesKnown ? 'resolve' : 'peek')
-      .then((door) => this.#changeAt(name, door, make, tell));
-  }
-
-  /** On a cluster: at home a door is checked in the same step, a room only before it. */
-  async #changeAt<Answer, Told>(
-    name: string,
-    door: Door,
-    make: Ask<Answer>,
-    tell: Tell<Answer, Told>,
-  ): Promise<Told | undefined> {
-    const place = this.#placeOf(name, door);
-    const answer = await make(place);
-    if (typeof answer !== 'string') return tell(place, answer);
-    return this.follow(name, place, answer, make, tell);
-  }
-
   ask<Answer, Told>(subject: Subject, ask: Ask<Answer>, tell: Tell<Answer, Told>): Promise<Told | undefined> {
     const { name, room } = subject;
     if (room !== undefined) return this.askAt(subject, room, ask, tell);

@@ -56,7 +56,7 @@ export class ShopEraser {
 
   /** @param isLeft whether visitors were erased before: also what leads to none */
   async #eraseFound(onStep: OnStep, isLeft: boolean): Promise<void> {
-    const [prefix = ''] = this.#store.keys.mark('').split('{');
+    const [prefix = ''] = this.#store.keys.mark(0).split('{');
     for (const node of await this.#nodes()) {
       let cursor = '0';
       do {
@@ -108,7 +108,6 @@ export class ShopEraser {
       keys.door(profileId),
       keys.room(profileId),
       keys.items(profileId),
-      keys.outbox(profileId),
       keys.merged(profileId),
       keys.requests(profileId),
       ...keys.journal(profileId),

@@ -198,7 +198,7 @@ export class Visitors {
   }
 
   /**
-   * Changes something of a visitor's profile; makes it where there is none. @param make see Places.change
+   * Changes something of a visitor's profile; makes it where there is none. @param make see Places.ask
    * @param check see Check @throws what `make` and `check` throw, and ServiceError `unavailable`
    */
   change<Answer>(
@@ -207,7 +207,7 @@ export class Visitors {
     make: Ask<Answer>,
     check?: Check,
   ): Promise<Changed<Answer>> {
-    return this.#for(who, mayLink, (subject) => this.#places.change(subject, true, make, asChanged), check);
+    return this.#for(who, mayLink, (subject) => this.#places.ask(subject, make, asChanged), check);
   }
 
   /** Where what this visitor has after a write is. Changes nothing. @throws ServiceError `unavailable` */
@@ -218,7 +218,7 @@ export class Visitors {
 
   /** As `change`, where there is nothing to do for a visitor who has no profile: it stays unknown. */
   changeKnown<Answer>(who: Identity, mayLink: boolean, make: Ask<Answer>): Promise<Changed<Answer>> {
-    const act = (subject: Subject) => this.#places.change(subject, false, make, asChanged);
+    const act = (subject: Subject) => this.#places.ask(subject, make, asChanged);
     return this.#for(who, mayLink, act, undefined, async () => {
       const { known, profileId } = await this.find(who, mayLink);
       return known ? undefined : act({ name: '', room: profileId });

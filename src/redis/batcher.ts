@@ -13,6 +13,7 @@
 // tag. On a cluster the former have a group for each master: their script may touch every slot of its node
 // (allow-cross-slot-keys), and what is not there, because the slot has moved or is on the move, comes back undone
 // (NOT_HERE). It is sent again with others of its tag, as a batch that names its keys: that one is redirected as a whole.
+// What needs the streams of its node can't go where they are not: it is tried until its slot has moved.
 // What a call costs Redis hardly depends on its size, so a turn sends to one node, and the others wait for the next
 // turns: batches are as large as those of one server, and an idle process has its next turn at once.
 //
@@ -50,22 +51,28 @@ export interface BatchFormat<Op, Answer> {
   tag(op: Op): string;
   /** Whether a batch may mix tags: of one server, or of one node of a cluster. */
   readonly mixesTags: boolean;
+  /** Whether it needs the streams of its node: then an operation whose slot is on the move waits until it has moved. */
+  readonly needsStream?: boolean;
   /** Whether the operation changes anything; a batch of reads needs no record. */
   writes(op: Op): boolean;
   /** Characters that the operation brings along, where they may be many: bounds a batch beside its count. */
   size?(op: Op): number;
   /**
-   * Gives the call the arguments of a batch, and its keys: with `mixesTags` only where `namesKeys`.
+   * Gives the call the arguments of a batch, and its keys: with `mixesTags` only where `namesKeys`, with `needsStream` none.
    * @param address of the node that it goes to, as far as is known; undefined on one server
    */
   encode(ops: readonly Op[], call: ScriptCall, namesKeys: boolean, address: string | undefined): void;
   /** The script's reply -> one answer per operation, in order. An Error rejects its operation. */
-  decode(ops: readonly Op[], reply: unknown): readonly (Answer | Error | typeof NOT_HERE)[];
+  decode(
+    ops: readonly Op[],
+    reply: unknown,
+    address: string | undefined,
+  ): readonly (Answer | Error | typeof NOT_HERE)[];
 }
 
 export interface BatcherOptions {
   readonly sender: Sender;
-  readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf'>;
+  readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'leaveStream'>;
   /** Key of a lane's record. */
   laneKey(tag: string, lane: string): string;
   readonly isCluster: boolean;
@@ -78,6 +85,8 @@ export interface BatcherOptions {
 }
 
 const LANES_PER_GROUP = 4;
+/** Milliseconds after which an operation whose slot, or stream, is on the move is tried again. */
+const AGAIN_MS = 10;
 const MAX_BATCH = 512;
 /** Characters; a script that takes megabytes blocks all other callers, and so does reading them back. */
 const MAX_BATCH_SIZE = 256 * 1024;
@@ -283,27 +292,35 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     const started = performance.now();
     const first = batch[0] as Op;
     const sequence = batch.some(this.#format.writes) ? ++this.#sequence : 0;
-    let script = this.#format.script;
-    if (group.isNode) {
-      // The slot of its records may have moved.
-      if (health.addressOf(group.tag) !== group.name) group.tag = this.#format.tag(first);
-      script = this.#nodeScripts[sequence > 0 ? 0 : 1];
-    }
+    // The slot of its records may have moved.
+    if (group.isNode && health.addressOf(group.tag) !== group.name) group.tag = this.#format.tag(first);
+    const spansSlots = group.isNode || (isCluster && this.#format.needsStream === true);
+    const script = spansSlots ? this.#nodeScripts[sequence > 0 ? 0 : 1] : this.#format.script;
     const call = new ScriptCall(script, laneKey(group.tag, lane));
     const address = group.isNode ? group.name : isCluster ? health.addressOf(group.tag) : undefined;
-    this.#format.encode(batch, call, isCluster && !group.isNode, address);
+    this.#format.encode(batch, call, isCluster && !spansSlots, address);
     const numbers = (lastMoment: number) => [sequence, lastMoment, LANE_MEMORY_S];
-    const reply = await sender.send(call, first.deadline, numbers, sequence > 0, group.isNode);
+    const reply = await sender.send(call, first.deadline, numbers, sequence > 0, spansSlots);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
     onBatch?.(batch.length, performance.now() - started);
-    if (reply === NOT_HERE) return new Array<typeof NOT_HERE>(batch.length).fill(NOT_HERE);
-    return this.#format.decode(batch, reply);
+    if (reply === LUA.NO_STREAM && address !== undefined) health.leaveStream(address);
+    if (reply === NOT_HERE || reply === LUA.NO_STREAM)
+      return new Array<typeof NOT_HERE>(batch.length).fill(NOT_HERE);
+    return this.#format.decode(batch, reply, address);
+  }
+
+  #addAgain(group: Group<Op>, op: Op): void {
+    this.#scheduleTurn();
+    insertByDeadline(group.waiting, op);
   }
 
   #settle(group: Group<Op>, op: Op, answer: Answer | Error | typeof NOT_HERE): void {
     if (answer === NOT_HERE && group.isNode) {
-      this.#scheduleTurn();
-      insertByDeadline(this.#groupOfTag(this.#format.tag(op)).waiting, op);
+      this.#addAgain(this.#groupOfTag(this.#format.tag(op)), op);
+      return;
+    }
+    if (answer === NOT_HERE && this.#format.needsStream) {
+      setTimeout(() => this.#addAgain(this.#groupOf(op), op), AGAIN_MS);
       return;
     }
     this.#settled(1);

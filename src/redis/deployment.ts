@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto';
 import type { Cluster } from 'ioredis';
 import { StartupError } from '../errors.js';
 import { connectRedis, type RedisClient } from './client.js';
-import { EventShards } from './event-shards.js';
 import type { Keys } from './keys.js';
 import { loadScript, runScript } from './scripts.js';
 
@@ -18,8 +17,6 @@ export interface Deployment {
   readonly buckets: number;
   /** Hexadecimal, 32 bytes; secret. */
   readonly salt: string;
-  /** As many as the largest EVENT_SHARDS ever used, from a moment after that. */
-  readonly shards: EventShards;
 }
 
 const OPEN = loadScript<string[]>('open');
@@ -30,20 +27,19 @@ const OLDEST_OF_CLUSTER = 7;
 export async function openDeployment(
   client: RedisClient,
   keys: Keys,
-  { buckets = BUCKETS, eventShards }: { readonly buckets?: number; readonly eventShards: number },
+  { buckets = BUCKETS }: { readonly buckets?: number },
 ): Promise<Deployment> {
   await refuseHalfACluster(client);
   await refuseOldCluster(client);
   const fresh = randomBytes(32).toString('hex');
-  const reply = await runScript(client, OPEN, [keys.meta], [SCHEMA, eventShards, fresh]);
+  const reply = await runScript(client, OPEN, [keys.meta], [SCHEMA, fresh]);
   const [schema, salt] = reply as [string, string];
   if (Number(schema) > SCHEMA) {
     throw new StartupError(
       `Redis holds data of schema ${schema}, and this program knows ${SCHEMA}: start a newer version.`,
     );
   }
-  const shards = await EventShards.open(client, keys, eventShards);
-  return { buckets, shards, salt };
+  return { buckets, salt };
 }
 
 /** Whether there is a deployment under this prefix already. @throws the connection's error */

@@ -46,7 +46,7 @@ export class RedisHealth {
   readonly #cluster: Cluster | undefined;
   /** By address. */
   readonly #nodes = new Map<string, RedisNode>();
-  /** As many as there are buckets and shards. */
+  /** As many as there are buckets. */
   readonly #slotsOfTags = new Map<string, number>();
   /** Where there is no cluster. */
   readonly #only: RedisNode | undefined;
@@ -110,6 +110,17 @@ export class RedisHealth {
     }
     const node = this.nodeOf(slot);
     return node?.isUp ? node.address : undefined;
+  }
+
+  /** Number of the streams at a node. @param address undefined where there are no slots */
+  streamAt(address: string | undefined): number {
+    const node = address === undefined ? this.#only : this.#nodes.get(address);
+    return node?.stream ?? 0;
+  }
+
+  /** @param address of a node whose streams are on the move */
+  leaveStream(address: string): void {
+    this.#nodes.get(address)?.leaveStream();
   }
 
   nodeAt(address: string): RedisNode | undefined {

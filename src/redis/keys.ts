@@ -5,18 +5,21 @@
 // A profile id is `<bucket>.<hash>`: its keys carry the bucket as the hash tag and only the hash
 // after it, in short words. There are millions of `v` keys, and 16 bytes of each were spelling.
 
-/** Keys of streams that are flushed to ClickHouse, by number. */
+/**
+ * Keys of streams that are flushed to ClickHouse, by number: 0 is in the slot of `meta`, and so at its node, any other beside
+ * the mark of that number (see marks.ts).
+ */
 export interface StreamKeys {
   /** stream: entries of rows */
-  events(shard: number): string;
+  events(stream: number): string;
   /** hash: epoch, owner, manifest of the batch in flight, pending rows (`events`) and bytes */
-  eventsState(shard: number): string;
+  eventsState(stream: number): string;
   /** stream: dead letters */
-  eventsDead(shard: number): string;
+  eventsDead(stream: number): string;
 }
 
 export interface Keys extends StreamKeys {
-  /** hash: profile salt, schema version, shards and their raises, names of marks (see marks.ts) */
+  /** hash: profile salt, schema version, names of marks (see marks.ts) */
   readonly meta: string;
   /** hash: app settings */
   readonly settings: string;
@@ -34,8 +37,6 @@ export interface Keys extends StreamKeys {
   profile(profileId: string): string;
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
-  /** hash: events of item operations that are not known to be in the stream yet */
-  outbox(profileId: string): string;
   /**
    * hash: what came to this room: profiles whose belongings were added -> nonce of that merge, empty until then;
    * identities whose doors lead here, `#<share code>` of merged profiles and `@<digest>` of e-mail addresses -> empty
@@ -53,7 +54,7 @@ export interface Keys extends StreamKeys {
   request(digest: string): string;
   /** string: the profile that a share code was made for */
   share(code: string): string;
-  /** What a merge moved aside: room, items, outbox, profile, merged, in this order. */
+  /** What a merge moved aside: room, items, profile, merged, in this order. */
   journal(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
   lane(tag: string, lane: string): string;
@@ -75,24 +76,11 @@ export interface Keys extends StreamKeys {
   readonly complianceOwner: string;
   /** hash: profiles that a visitor's e-mail address was given for, by its keyed digest -> the identity that made the profile */
   email(digest: string): string;
+  /** The hash tag of a stream's keys. */
+  streamTag(stream: number): string;
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
-  mark(tag: string): string;
-  /** The streams of visits. On one server there is only number 0. */
+  mark(stream: number): string;
   readonly visits: StreamKeys;
-}
-
-/**
- * Hash tags of the visit streams: a batch of visits is logged in a stream of its own node. Their slots lie 1,024 apart,
- * so that every node has one which has so many slots in a row.
- */
-const VISIT_TAGS = [78, 716, 426, 191, 246, 356, 1548, 176, 570, 460, 750, 216, 130, 42, 310, 28].map(
-  (number) => `v${number}`,
-);
-export const VISIT_STREAMS = VISIT_TAGS.length;
-
-/** The hash tag of a stream of visits. @param stream from 0 to VISIT_STREAMS - 1 */
-export function visitTag(stream: number): string {
-  return VISIT_TAGS[stream] as string;
 }
 
 /** The bucket (also the hash tag) of a profile: what stands before its first dot. */
@@ -106,8 +94,14 @@ export function createKeys(prefix: string): Keys {
     const dot = profileId.indexOf('.');
     return `${prefix}:{${profileId.slice(0, dot)}}:${kind}:${profileId.slice(dot + 1)}`;
   };
+  const tagOf = (stream: number) => (stream === 0 ? `${prefix}:meta` : String(stream));
+  const streamKeys = (kind: string): StreamKeys => ({
+    events: (stream) => `${prefix}:{${tagOf(stream)}}:${kind}`,
+    eventsState: (stream) => `${prefix}:{${tagOf(stream)}}:${kind}:state`,
+    eventsDead: (stream) => `${prefix}:{${tagOf(stream)}}:${kind}:dead`,
+  });
   const received = ofProfile('x');
-  const journalKinds = ['jv', 'ji', 'jo', 'jp', 'jg'].map(ofProfile);
+  const journalKinds = ['jv', 'ji', 'jp', 'jg'].map(ofProfile);
   return {
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
@@ -115,7 +109,6 @@ export function createKeys(prefix: string): Keys {
     door: ofProfile('v'),
     room: ofProfile('r'),
     items: ofProfile('i'),
-    outbox: ofProfile('o'),
     merged: ofProfile('g'),
     requests: ofProfile('q'),
     received: (profileId, from) => `${received(profileId)}:${from}`,
@@ -132,19 +125,14 @@ export function createKeys(prefix: string): Keys {
     complianceTaken: `${prefix}:{compliance}:taken`,
     complianceOwner: `${prefix}:{compliance}:owner`,
     email: (digest) => `${prefix}:{email:${digest}}`,
-    mark: (tag) => `${prefix}:{${tag}}:mark`,
-    events: (shard) => `${prefix}:{e${shard}}:events`,
-    eventsState: (shard) => `${prefix}:{e${shard}}:events:state`,
-    eventsDead: (shard) => `${prefix}:{e${shard}}:events:dead`,
-    visits: {
-      events: (stream) => `${prefix}:{${visitTag(stream)}}:visits`,
-      eventsState: (stream) => `${prefix}:{${visitTag(stream)}}:visits:state`,
-      eventsDead: (stream) => `${prefix}:{${visitTag(stream)}}:visits:dead`,
-    },
+    mark: (stream) => `${prefix}:{${tagOf(stream)}}:mark`,
+    streamTag: tagOf,
+    ...streamKeys('events'),
+    visits: streamKeys('visits'),
   };
 }
 
 /** What a room has: its profile first. */
 export function keysOfRoom(keys: Keys, room: string): string[] {
-  return [keys.profile(room), keys.room(room), keys.items(room), keys.outbox(room), keys.merged(room)];
+  return [keys.profile(room), keys.room(room), keys.items(room), keys.merged(room)];
 }

@@ -13,4 +13,6 @@ export const LUA = {
   MANIFEST: -5,
   /** The profile has as many products, or items, as it may: nothing was done. */
   TOO_MANY: -6,
+  /** The stream is not at this node, or on the move: nothing was done. */
+  NO_STREAM: -7,
 } as const;

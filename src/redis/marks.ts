@@ -6,6 +6,9 @@
 // or its slots came or went by resharding) is given one, and is believed until then. Marks move with their slots, as
 // every key does. The node of `meta` needs no other mark, and on one server `meta` is the only one.
 //
+// A node's streams of events and visits are in the slot of its mark. So they are found by the names of all marks; a stream
+// whose slot has gone to another node is read there.
+//
 // To accept what a node has lost: HDEL the marks of its slots from `meta`; it is given another one.
 
 import { createHash } from 'node:crypto';
@@ -30,6 +33,8 @@ export class DeploymentLostError extends StartupError {
 export interface Mark {
   /** A hash; its field `salt` is what shows it. */
   readonly key: string;
+  /** Number of the streams beside it, see StreamKeys; 0 beside `meta`. */
+  readonly stream: number;
   readonly slot: number;
   /** SHA-1 of that field. */
   readonly digest: string;
@@ -58,7 +63,7 @@ export class Marks {
     this.#client = client;
     this.#keys = keys;
     this.#text = sha1(`mark of ${salt}`);
-    this.meta = { key: keys.meta, slot: slotOf(keys.meta), digest: sha1(salt) };
+    this.meta = { key: keys.meta, stream: 0, slot: slotOf(keys.meta), digest: sha1(salt) };
   }
 
   /**
@@ -77,8 +82,7 @@ export class Marks {
 
   async #findAnew(has: (slot: number) => boolean): Promise<Mark | undefined> {
     const fields = await this.#client.hkeys(this.#keys.meta);
-    const tags = fields.flatMap((name) => (name.startsWith(FIELD) ? [name.slice(FIELD.length)] : []));
-    this.#named = tags.map((tag) => this.#mark(tag));
+    this.#named = markedStreams(fields).map((number) => this.#mark(number));
     return this.#at(has);
   }
 
@@ -90,23 +94,39 @@ export class Marks {
     if (!SLOTS.some(has)) return undefined;
     const salt = await this.#client.hget(this.meta.key, 'salt');
     if (salt === null || sha1(salt) !== this.meta.digest) throw new DeploymentLostError();
-    for (let n = 0; ; n++) {
-      const mark = this.#mark(String(n));
+    for (let n = 1; ; n++) {
+      const mark = this.#mark(n);
       if (!has(mark.slot)) continue;
       // Named last: a mark that is named has been there.
       await redis.hsetnx(mark.key, 'salt', this.#text);
-      await this.#client.hsetnx(this.#keys.meta, `${FIELD}${n}`, '1');
+      await this.name(mark);
       this.#named = [...this.#named, mark];
       return mark;
     }
+  }
+
+  /** Names a mark that is there: a failover of the node of `meta` may have forgotten its name. @throws Redis's errors */
+  async name(mark: Mark): Promise<void> {
+    if (mark !== this.meta) await this.#client.hsetnx(this.#keys.meta, `${FIELD}${mark.stream}`, '1');
   }
 
   #at(has: (slot: number) => boolean): Mark | undefined {
     return has(this.meta.slot) ? this.meta : this.#named.find(({ slot }) => has(slot));
   }
 
-  #mark(tag: string): Mark {
-    const key = this.#keys.mark(tag);
-    return { key, slot: slotOf(key), digest: sha1(this.#text) };
+  #mark(stream: number): Mark {
+    const key = this.#keys.mark(stream);
+    return { key, stream, slot: slotOf(key), digest: sha1(this.#text) };
   }
+}
+
+/** Numbers of the marks, and so of the streams, but that of `meta`. @param fields of `meta` */
+function markedStreams(fields: readonly string[]): number[] {
+  return fields.flatMap((name) => (name.startsWith(FIELD) ? [Number(name.slice(FIELD.length))] : []));
+}
+
+/** Numbers of all streams that events and visits may be in; none where there is no deployment. @throws Redis's errors */
+export async function streamsOf(client: RedisClient, keys: Pick<Keys, 'meta'>): Promise<number[]> {
+  const fields = await client.hkeys(keys.meta);
+  return fields.length === 0 ? [] : [0, ...markedStreams(fields)];
 }

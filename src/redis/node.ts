@@ -54,6 +54,9 @@ export class RedisNode {
   /** The latest of those that share `#replicated`. */
   #replicatedDeadline = 0;
   #mark: Mark | undefined;
+  /** Slot of a mark that is on the move. */
+  #leaving: number | undefined;
+  #stream = 0;
 
   constructor(spec: NodeSpec) {
     this.#spec = spec;
@@ -67,6 +70,19 @@ export class RedisNode {
 
   get isUp(): boolean {
     return this.#isReady && this.#lost === undefined && !isSilent(this.redis);
+  }
+
+  /** Number of the streams that are at it. */
+  get stream(): number {
+    return this.#stream;
+  }
+
+  /** Its streams' slot is on the move: takes others. */
+  leaveStream(): void {
+    if (this.#mark === undefined || this.#mark.slot === this.#leaving) return;
+    this.#leaving = this.#mark.slot;
+    this.#mark = undefined;
+    this.look().catch(this.#spec.onError);
   }
 
   /** Its data are gone. */
@@ -192,16 +208,21 @@ export class RedisNode {
 
   /** @returns whether its mark is there */
   async #probe(redis: Redis, deadline: number): Promise<boolean> {
-    const { marks, has } = this.#spec;
+    const { marks } = this.#spec;
+    const has = (slot: number) => slot !== this.#leaving && this.#spec.has(slot);
     for (;;) {
       // A mark that is gone is looked for until it is back, or its slot is another node's.
       if (this.#mark === undefined || !has(this.#mark.slot)) this.#mark = await marks.find(has);
       this.#mark ??= await marks.make(redis, has);
       if (this.#mark === undefined) return true; // it has nothing to lose
-      const { key, digest } = this.#mark;
+      const { key, digest, stream } = this.#mark;
       try {
         const reply = await runScript(redis, PROBE, [key], [this.lastMoment(deadline), digest]);
-        if (reply === 1) return true;
+        if (reply === 1) {
+          this.#stream = stream;
+          marks.name(this.#mark).catch(() => {}); // the next look does it
+          return true;
+        }
         if (reply === LUA.EXPIRED) await this.clock.measure(redis);
         else if (await marks.isNamed(this.#mark)) return false;
         else this.#mark = undefined;

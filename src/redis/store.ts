@@ -20,7 +20,6 @@ export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
   /** Other than BUCKETS in tests. */
   readonly buckets?: number;
-  readonly eventShards: number;
   /** Seconds for which a guest stays after its last write; 0, the default: for ever. */
   readonly guestsS?: number;
   /** Replicas that must have a change before it is answered; 0 by default. */
@@ -187,6 +186,14 @@ export class Store {
   /** Of the master that has a hash tag's slot, where that is up; undefined on one server. */
   addressOf(tag: string): string | undefined {
     return this.#health.addressOf(tag);
+  }
+
+  /** Number of the streams at a node, see StreamKeys. @param address undefined on one server */
+  readonly streamAt = (address: string | undefined): number => this.#health.streamAt(address);
+
+  /** Takes other streams at a node where those are on the move. */
+  leaveStream(address: string | undefined): void {
+    if (address !== undefined) this.#health.leaveStream(address);
   }
 
   /** Calls the listener when another server answers in a master's place, or one with another history: writes may be lost. */

@@ -101,32 +101,38 @@ export function visitFormat(
       call.arg(lines);
       if (visits !== '') log?.give(call, visits, address);
     },
-    decode(entries, reply) {
+    decode(entries, reply, address) {
       const answers = new Array<VisitAnswer | Error>(entries.length).fill(undefined);
       const list = reply as (number | string | Error)[];
+      let missed = 0;
       for (let i = 0; i < list.length; i += 2) {
         const answer = list[i + 1];
         if (list[i] === 0) {
-          log?.notLogged(answer as number);
+          missed = answer as number;
           continue;
         }
         answers[(list[i] as number) - 1] =
           answer === LUA.TOO_MANY ? new ServiceError('too_many_products') : answer;
       }
-      if (onCounted !== undefined) onCounted(countedOf(entries, answers));
+      let counted = 0;
+      for (let i = 0; i < answers.length; i++) if (isCounted(entries[i] as Entry, answers[i])) counted++;
+      onCounted?.(counted);
+      if (missed !== 0) {
+        const lines = entries.filter((entry, i) => isCounted(entry, answers[i])).map(logged);
+        log?.notLogged(missed, lines, address);
+      }
       return answers;
     },
   };
 }
 
 /** A visit without an answer was counted; so was one whose answer is its count. */
-function countedOf(entries: readonly Entry[], answers: readonly (VisitAnswer | Error)[]): number {
-  let visits = 0;
-  for (let i = 0; i < answers.length; i++) {
-    const { kind } = entries[i] as Entry;
-    if (kind !== 'visit' && kind !== 'visitAndCount') continue;
-    const answer = answers[i];
-    if (answer === undefined || typeof answer === 'number') visits++;
-  }
-  return visits;
+function isCounted({ kind }: Entry, answer: VisitAnswer | Error): boolean {
+  return (
+    (kind === 'visit' || kind === 'visitAndCount') && (answer === undefined || typeof answer === 'number')
+  );
+}
+
+function logged({ profileId, handle, device }: Entry) {
+  return { profileId, line: visitLine(profileId, handle, device) };
 }

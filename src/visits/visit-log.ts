@@ -1,20 +1,24 @@
 // The log of visits: what a script appends to a stream in the step that counts. A visit is one line, and the lines of a
 // batch are one entry; src/flush/ brings them to ClickHouse as they are, with the entry's id before them.
 //
-// A script reaches the streams of its own node. So on one server a counted visit is logged; on a cluster it is, save
-// while its slot or the stream's is on the move, or where the node has none of the streams' slots.
+// A script reaches the stream of its own node. While that stream's slot is on the move, or the visitor's, visits are counted
+// and their lines follow in a second call: a process that dies in between has counted them and not logged.
 
+import type { Append } from '../events/appender.js';
 import { columnText } from '../events/row.js';
-import { type Keys, VISIT_STREAMS, visitTag } from '../redis/keys.js';
+import type { Batcher } from '../redis/batcher.js';
+import { bucketOf } from '../redis/keys.js';
 import type { ScriptCall } from '../redis/script-call.js';
 import type { Store } from '../redis/store.js';
 
-/** Why visits that were counted are not in the log: the stream is at its mark, or it is not where they were counted. */
+/** Why visits that were counted are not in the log: the stream is at its mark, or their lines could not follow. */
 type NotLogged = 'full' | 'elsewhere';
 
 export interface VisitLogOptions {
   /** Bytes of waiting visits in one stream from which on none is added. */
   readonly highWater: number;
+  /** Appends lines that follow. */
+  readonly appends: Batcher<Append, unknown>;
   readonly onNotLogged: (why: NotLogged, visits: number) => void;
 }
 
@@ -46,10 +50,10 @@ export function visitLine(profileId: string, handle: string, device: string | nu
 }
 
 export class VisitLog {
-  readonly #store: Pick<Store, 'keys' | 'isCluster' | 'addressOf'>;
+  readonly #store: Store;
   readonly #options: VisitLogOptions;
 
-  constructor(store: Pick<Store, 'keys' | 'isCluster' | 'addressOf'>, options: VisitLogOptions) {
+  constructor(store: Store, options: VisitLogOptions) {
     this.#store = store;
     this.#options = options;
   }
@@ -59,8 +63,8 @@ export class VisitLog {
     lines: string,
     address: string | undefined,
   ): [stream: string, state: string, mark: number, lines: string] {
-    const { visits }: Keys = this.#store.keys;
-    const stream = this.#streamAt(address);
+    const { visits } = this.#store.keys;
+    const stream = this.#store.streamAt(address);
     return [visits.events(stream), visits.eventsState(stream), this.#options.highWater, lines];
   }
 
@@ -69,16 +73,22 @@ export class VisitLog {
     for (const arg of this.args(lines, address)) call.arg(arg);
   }
 
-  /** @param visits as a script tells of them: below 0 where the stream is not at its node */
-  notLogged(visits: number): void {
-    this.#options.onNotLogged(visits < 0 ? 'elsewhere' : 'full', Math.abs(visits));
-  }
-
-  /** Where a node has none, one of another: the script then says that it is not there. */
-  #streamAt(address: string | undefined): number {
-    if (!this.#store.isCluster || address === undefined) return 0;
-    for (let stream = 0; stream < VISIT_STREAMS; stream++)
-      if (this.#store.addressOf(visitTag(stream)) === address) return stream;
-    return 0;
+  /**
+   * Told of visits that were counted and not logged.
+   * @param missed as a script says it: below 0 where the stream is not at its node
+   * @param lines of these visits, and whose they are @param address of the node
+   */
+  notLogged(
+    missed: number,
+    lines: readonly { readonly profileId: string; readonly line: string }[],
+    address: string | undefined,
+  ): void {
+    const { appends, onNotLogged } = this.#options;
+    if (missed > 0) return onNotLogged('full', missed);
+    this.#store.leaveStream(address);
+    for (const { profileId, line } of lines) {
+      const stream = this.#store.streamAt(this.#store.addressOf(bucketOf(profileId)));
+      appends.run({ line, stream }).catch(() => onNotLogged('elsewhere', 1));
+    }
   }
 }

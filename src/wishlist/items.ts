@@ -6,8 +6,8 @@ import type { Identity } from '../identity-rules.js';
 import type { AtProfile, Place } from '../redis/at-profile.js';
 import type { Operation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
+import { type Changes, prepareEvent } from './changes.js';
 import { bornId, type Item, type ItemContent, itemField, newestFirst, newItem, parseItem } from './item.js';
-import { type Outbox, prepareEvent } from './outbox.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('items');
 /** Items of one page, about. */
@@ -40,16 +40,16 @@ export interface Removed {
 
 export class Items {
   readonly #atProfile: AtProfile;
-  readonly #outbox: Outbox;
+  readonly #changes: Changes;
 
-  constructor(atProfile: AtProfile, outbox: Outbox) {
+  constructor(atProfile: AtProfile, changes: Changes) {
     this.#atProfile = atProfile;
-    this.#outbox = outbox;
+    this.#changes = changes;
   }
 
   /**
    * Adds an item or updates it, with an `add` event.
-   * @returns the item's id, or where to ask instead (a text), see Outbox.make
+   * @returns the item's id, or where to ask instead (a text), see Changes.make
    * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
    */
   add(
@@ -66,7 +66,7 @@ export class Items {
     const [born, others] = newItem(itemId, json, at);
     const payload = whatAnalystsAsk(content);
     const event = prepareEvent({ type: 'add', origin: 'item', profileId, identity, payload }, at);
-    return this.#outbox
+    return this.#changes
       .makeOnce(
         place,
         {
@@ -100,11 +100,11 @@ export class Items {
     const at = operation?.at ?? Date.now();
     const id = newEventId(at);
     const line = beginEvent({ id, at, type, origin: 'item', profileId: place.profileId, identity });
-    const made = await this.#outbox.makeOnce(
+    const made = await this.#changes.makeOnce(
       place,
       {
         kind: 'remove',
-        items: [{ field, event: { id, type, line }, payload: PAYLOADS[type] }],
+        items: [{ field, event: { type, line }, payload: PAYLOADS[type] }],
       },
       operation,
     );

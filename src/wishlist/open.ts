@@ -2,8 +2,8 @@
 
 import type { AtProfile } from '../redis/at-profile.js';
 import type { Store } from '../redis/store.js';
+import type { Changes } from './changes.js';
 import { Items } from './items.js';
-import type { Outbox } from './outbox.js';
 import { Purchases } from './purchases.js';
 import { SettingsStore } from './settings.js';
 import { Shares } from './shares.js';
@@ -22,14 +22,14 @@ export interface WishlistParts {
 export function openWishlist(
   store: Store,
   atProfile: AtProfile,
-  outbox: Outbox,
+  changes: Changes,
   shopUrl: string,
   proxyPath: string,
 ): WishlistParts {
   return {
-    items: new Items(atProfile, outbox),
-    shares: new Shares(store, outbox, `${shopUrl}/apps/${proxyPath}/wishlist/share/`, atProfile),
-    purchases: new Purchases(atProfile, outbox),
+    items: new Items(atProfile, changes),
+    shares: new Shares(store, changes, `${shopUrl}/apps/${proxyPath}/wishlist/share/`, atProfile),
+    purchases: new Purchases(atProfile, changes),
     settings: new SettingsStore(store),
   };
 }

@@ -7,9 +7,9 @@ import { encodeOrderLine, type OrderHead, type OrderLine } from '../events/row.j
 import type { Identity } from '../identity-rules.js';
 import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
 import type { Operation } from '../redis/requests.js';
+import { type Changes, prepareEvent } from './changes.js';
 import { itemField, parseItem } from './item.js';
 import { readItems } from './items.js';
-import { type Outbox, prepareEvent } from './outbox.js';
 import { FENCED, type Removal } from './wishlist-batch.js';
 
 export interface Purchase extends OrderHead {
@@ -26,11 +26,11 @@ const REMOVED_AT_ONCE = 50;
 
 export class Purchases {
   readonly #atProfile: AtProfile;
-  readonly #outbox: Outbox;
+  readonly #changes: Changes;
 
-  constructor(atProfile: AtProfile, outbox: Outbox) {
+  constructor(atProfile: AtProfile, changes: Changes) {
     this.#atProfile = atProfile;
-    this.#outbox = outbox;
+    this.#changes = changes;
   }
 
   /**
@@ -51,7 +51,6 @@ export class Purchases {
       const mine = targets.slice(part * REMOVED_AT_ONCE, (part + 1) * REMOVED_AT_ONCE);
       const plan = async (at: string): Promise<Removal> => {
         const done = await operation.settle(at, parts);
-        if (done[part] !== undefined) await this.#outbox.bring(at, operation);
         const removed = done[part] === undefined ? await this.#itemsOf(mine, at) : new Map<string, Bought>();
         return {
           kind: 'remove',
@@ -73,7 +72,7 @@ export class Purchases {
         };
       };
       for (let round = 0; ; round++) {
-        const { verdict, profileId: at } = await this.#outbox.makeAt(profileId, plan);
+        const { verdict, profileId: at } = await this.#changes.makeAt(profileId, plan);
         if (verdict !== FENCED) break;
         if (round === MAX_HOPS) throw new ServiceError('unavailable');
         // A retry has taken the operation to another place, or ended before it could.

@@ -1,9 +1,8 @@
 // Share links. A profile has one code, for good; a code leads to its profile, or to the one that this was merged into, as
 // long as that has the code.
 //
-// On a cluster code and profile are in different slots. The code's key is written first, then the profile claims the
-// code: so a code that was handed out always leads somewhere, and one that lost the race (or whose server crashed) was
-// never seen by anyone.
+// Code and profile are in different slots. The code's key is written first, then the profile takes the code: so a code that
+// was handed out always leads somewhere, and one that lost the race (or whose server crashed) was never seen by anyone.
 
 import { randomBytes } from 'node:crypto';
 import type { Identity } from '../identity-rules.js';
@@ -12,8 +11,8 @@ import type { Keys } from '../redis/keys.js';
 import type { Operation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import { type Outbox, prepareEvent } from './outbox.js';
-import { WRITE_CODE } from './wishlist-batch.js';
+import { type Changes, type Made, prepareEvent } from './changes.js';
+import { HAS_CODE } from './wishlist-batch.js';
 
 const PUT = loadScript('put');
 const SHARE_OF = loadScript<string | number>('share-of');
@@ -35,21 +34,21 @@ export function normaliseCode(code: string): string {
 
 export class Shares {
   readonly #store: Store;
-  readonly #outbox: Outbox;
+  readonly #changes: Changes;
   readonly #linkBase: string;
   readonly #atProfile: AtProfile;
 
   /** @param linkBase what stands before the code */
-  constructor(store: Store, outbox: Outbox, linkBase: string, atProfile: AtProfile) {
+  constructor(store: Store, changes: Changes, linkBase: string, atProfile: AtProfile) {
     this.#store = store;
-    this.#outbox = outbox;
+    this.#changes = changes;
     this.#linkBase = linkBase;
     this.#atProfile = atProfile;
   }
 
   /**
    * The profile's link, with a `share` event for each time that it is asked for: that is another share.
-   * @returns where to ask instead (a text), see Outbox.make @throws ServiceError `unavailable`, `overloaded`
+   * @returns where to ask instead (a text), see Changes.make @throws ServiceError `unavailable`, `overloaded`
    */
   async share(
     place: Place,
@@ -57,31 +56,35 @@ export class Shares {
     channel: string,
     operation?: Operation,
   ): Promise<Share | string> {
-    const { profileId } = place;
-    const drawn = drawCode();
-    const payload = { channel, shareCode: drawn, shareLink: this.#linkBase + drawn };
-    const event = prepareEvent({ type: 'share', origin: 'share', profileId, identity, payload });
-    const claim = (isWritten: boolean) =>
-      this.#outbox.makeOnce(
-        place,
-        {
-          kind: 'share',
-          code: drawn,
-          isWritten,
-          event,
-        },
-        operation,
-      );
-    let made = await claim(false);
-    if (typeof made !== 'string' && made.verdict === WRITE_CODE) {
-      await this.#write(drawn, profileId);
-      made = await claim(true);
-      // The profile has another code, or an heir: no caller has seen this one.
-      if (typeof made === 'string' || made.value !== '') await this.#write(drawn, '');
+    const share = (code?: string): Promise<Made | string> => {
+      if (code === undefined) return this.#changes.makeOnce(place, { kind: 'share' }, operation);
+      const payload = { channel, shareCode: code, shareLink: this.#linkBase + code };
+      const event = prepareEvent({
+        type: 'share',
+        origin: 'share',
+        profileId: place.profileId,
+        identity,
+        payload,
+      });
+      return this.#changes.makeOnce(place, { kind: 'share', code, event }, operation);
+    };
+    let code: string | undefined;
+    let drawn: string | undefined;
+    let made = await share();
+    // Its code, or none yet; another request may give it one meanwhile.
+    while (typeof made !== 'string' && made.verdict === HAS_CODE) {
+      code = made.value || drawn;
+      if (code === undefined) {
+        code = drawn = drawCode();
+        await this.#write(drawn, place.profileId);
+      }
+      made = await share(code);
     }
+    if (typeof made !== 'string' && made.value !== '') code = made.value; // of an earlier try
+    // The profile has another code, or is elsewhere: no caller has seen this one.
+    if (drawn !== undefined && (typeof made === 'string' || code !== drawn)) await this.#write(drawn, '');
     if (typeof made === 'string') return made;
-    const code = made.value || drawn;
-    return { code, shareLink: this.#linkBase + code };
+    return { code: code as string, shareLink: this.#linkBase + code };
   }
 
   /** The profile that has a code: what it was made for, or was merged into. Undefined where none has it. */

@@ -16,7 +16,6 @@ import { migrate } from '../../src/commands/migrate.js';
 import type { Command, Program } from '../../src/commands/program.js';
 import { requests } from '../../src/commands/requests.js';
 import { serve } from '../../src/commands/serve.js';
-import { shards } from '../../src/commands/shards.js';
 import { sql } from '../../src/commands/sql.js';
 import { erase, exportVisitor } from '../../src/commands/visitor.js';
 import { ALL_SETTINGS, readConfig, SETTINGS, type SettingName } from '../../src/config.js';
@@ -162,7 +161,6 @@ const COMMANDS: { readonly [Name in Exclude<CommandName, 'start'>]: readonly [Co
     sql: [sql, 'SELECT 1'],
     dashboard: [dashboard],
     dead: [dead],
-    shards: [shards],
     requests: [requests],
     export: [exportVisitor, '--session', 's'],
     erase: [erase, '--session', 's'],

@@ -67,7 +67,7 @@ t.test('dead letters of every shard are listed, put back or dropped', async (t) 
   t.match(await ask(), { code: 0, stdout: '', stderr: '' }, 'where nothing ever ran');
   t.same(await allKeys(server, 'wm'), [], 'nothing is made');
   // Shards of a time when EVENT_SHARDS was 2; now it is 1.
-  await openDeployment(redis, keys, { buckets: 16, eventShards: 2 });
+  await openDeployment(redis, keys, { buckets: 16 });
   const a = await refuse(0, '{"a":1}');
   const b = await refuse(1, '{"b":1}');
   const c = await refuse(1, '{"c":1}');

@@ -3,7 +3,6 @@
 
 import type { Cluster, Redis } from 'ioredis';
 import { appendFormat } from '../../src/events/appender.js';
-import { Recorder } from '../../src/events/recorder.js';
 import { recordingFormat } from '../../src/events/recording.js';
 import { encodeEvent } from '../../src/events/row.js';
 import { openIdentity } from '../../src/identity/open.js';
@@ -30,8 +29,6 @@ export interface Server {
   follow(code: string): Promise<string | undefined>;
   /** Keys that tell of these identities and their addresses, of any profile. @param profiles that they make */
   keysOf(profiles: readonly string[], people: readonly Who[]): Promise<readonly string[]>;
-  /** Lines that wait in a profile's outbox: another request will bring them to the stream. */
-  unsent(profileId: string): Promise<readonly string[]>;
   /** Resolves when nothing of what was performed goes on in the background. */
   settle(): Promise<void>;
   close(): Promise<void>;
@@ -57,17 +54,15 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
     timeoutMs: 60_000,
     keyPrefix,
     buckets: 16_384,
-    eventShards: 1,
     onError: () => {},
   });
   const visits = store.batcher(visitFormat(store.keys, MAX_PRODUCTS, 0));
-  const appends = store.batcher(appendFormat(store.keys, HIGH_WATER));
-  const recordings = store.isCluster ? undefined : store.batcher(recordingFormat(store.keys, HIGH_WATER, 0));
-  const recorder = new Recorder(appends, recordings, { current: 1 });
-  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: HIGH_WATER });
-  const identity = openIdentity(store, visits, recorder, wishlists, MAX_PRODUCTS);
-  const { atProfile, emails, eraser, linker, outbox, profiles, visitors } = identity;
-  const wishlist = openWishlist(store, atProfile, outbox, 'https://shop.example', 'w');
+  const appends = store.batcher(appendFormat(store.keys, 'events', HIGH_WATER));
+  const recordings = store.batcher(recordingFormat(store, HIGH_WATER));
+  const wishlists = new WishlistBatch(store, { highWater: HIGH_WATER });
+  const identity = openIdentity(store, visits, recordings, appends, wishlists, MAX_PRODUCTS);
+  const { atProfile, emails, eraser, linker, changes, profiles, visitors } = identity;
+  const wishlist = openWishlist(store, atProfile, changes, 'https://shop.example', 'w');
   const { items, shares } = wishlist;
   const requests = new RequestStore(store);
   const { salt, buckets } = store.deployment;
@@ -150,10 +145,6 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   return {
     perform,
     ownProfile: (kind, id) => profileIds.of(nameOf(kind, id)),
-    async unsent(profileId) {
-      const entries = await store.client.hvals(store.keys.outbox(profileId));
-      return entries.flatMap((entry) => /^{.*/m.exec(entry) ?? []);
-    },
     async follow(code) {
       const profileId = await shares.find(code);
       return profileId && (await items.list(profileId)).profileId;

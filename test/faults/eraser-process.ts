@@ -6,7 +6,6 @@ import { createClickHouse } from '../../src/clickhouse/client.js';
 import { eraseWaiting } from '../../src/flush/eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { fixedShards } from '../flush/fixtures.js';
 import { until } from '../harness/until.js';
 
 export interface EraserProcessSpec {
@@ -46,5 +45,5 @@ clickhouse.command = async (params) => {
 const log = pino({ level: 'silent' });
 const keys = createKeys(spec.prefix);
 await until('the erasure is due', async () => {
-  return (await eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(1), log }, 0)) > 0;
+  return (await eraseWaiting({ redis, keys, clickhouse, log }, 0)) > 0;
 });

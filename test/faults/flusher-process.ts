@@ -7,7 +7,6 @@ import { startFlusher } from '../../src/flush/flusher.js';
 import type { Step } from '../../src/flush/shard-flusher.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { fixedShards } from '../flush/fixtures.js';
 
 export interface ProcessSpec {
   readonly redisUrls: readonly string[];
@@ -29,7 +28,7 @@ const flusher = startFlusher({
   redis,
   keys: createKeys(spec.prefix),
   clickhouse: createClickHouse(spec.clickhouseUrl, spec.database),
-  shards: fixedShards(spec.shards),
+
   owner: spec.owner,
   intervalMs: 20,
   silentMs: spec.silentMs,

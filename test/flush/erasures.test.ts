@@ -24,7 +24,7 @@ import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { JSON_TYPE } from '../http/orders.js';
-import { eraseAsFlusher, lineOf as eventLine, eventRow, fixedShards, until } from './fixtures.js';
+import { eraseAsFlusher, lineOf as eventLine, eventRow, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const ERASER = new URL('../faults/eraser-process.js', import.meta.url);
@@ -116,8 +116,7 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
     const query = 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at';
     return (await ask<{ profile_id: string }>(query)).map(({ profile_id }) => profile_id);
   };
-  const run = ({ keys, clickhouse, shards }: Pipeline) =>
-    eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(shards), log }, 0);
+  const run = ({ keys, clickhouse }: Pipeline) => eraseWaiting({ redis, keys, clickhouse, log }, 0);
   const untilErased = (pipeline: Pipeline) =>
     until('the erasure is due', async () => (await run(pipeline)) > 0);
 

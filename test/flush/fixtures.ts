@@ -3,7 +3,6 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import { v7 as uuid } from 'uuid';
-import { visitStreams } from '../../src/flush/backlog.js';
 import { eraseWaiting } from '../../src/flush/eraser.js';
 import type { RedisClient } from '../../src/redis/client.js';
 import type { Keys, StreamKeys } from '../../src/redis/keys.js';
@@ -68,12 +67,13 @@ export async function appendLines(
   shard: number,
   lines: readonly string[],
 ): Promise<void> {
-  const touched = [keys.lane(`e${shard}`, 'test'), keys.events(shard), keys.eventsState(shard)];
+  const touched = [keys.lane(keys.streamTag(shard), 'test'), keys.events(shard), keys.eventsState(shard)];
   const reply = await runScript(redis, APPEND, touched, [
     ++sequence,
     1e15,
     60,
     1e12,
+    'd',
     lines.length,
     lines.join(''),
   ]);
@@ -103,12 +103,11 @@ export async function pendingOf(
   return { events: Number(events ?? 0), bytes: Number(bytes ?? 0) };
 }
 
-/** Shards whose number never rises. */
-export const fixedShards = (shards: number) => ({
-  all: shards,
-  raises: [{ shards, at: 0 }],
-  now: () => Date.now(),
-});
+/** Names streams, as nodes of a cluster do: numbers from 0 on. */
+export async function nameStreams(redis: RedisClient, keys: Keys, count: number): Promise<void> {
+  await redis.hset(keys.meta, 'of', 'a test');
+  for (let number = 1; number < count; number++) await redis.hset(keys.meta, `mark:${number}`, '1');
+}
 
 /** Erases what waits as a flusher of one shard does. @returns how many erasures it has done */
 export async function eraseAsFlusher(
@@ -117,6 +116,5 @@ export async function eraseAsFlusher(
   clickhouse: ClickHouseClient,
 ): Promise<number> {
   const log = pino({ level: 'silent' });
-  const streams = await visitStreams(redis, keys);
-  return eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(1), visitStreams: streams, log }, 0);
+  return eraseWaiting({ redis, keys, clickhouse, log }, 0);
 }

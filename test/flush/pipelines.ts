@@ -9,7 +9,7 @@ import { createKeys, type Keys } from '../../src/redis/keys.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
 import { connectToClickHouse, emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
 import type { Scope, TestRedis } from '../harness/redis.js';
-import { fixedShards, pendingOf, until } from './fixtures.js';
+import { nameStreams, pendingOf, until } from './fixtures.js';
 
 const SHARED = 'shop';
 
@@ -53,7 +53,7 @@ export async function openPipelines(t: Scope, server: TestRedis, own = 0): Promi
     const prefix = `case${++opened}`;
     const client = connectToClickHouse(t, clickhouse.url, database);
     // Of a deployment, without which flushers are none of a team.
-    await redis.hset(createKeys(prefix).meta, 'of', 'a test');
+    await nameStreams(redis, createKeys(prefix), shards);
     const processSpec = {
       redisUrls: server.urls,
       prefix,
@@ -102,7 +102,6 @@ function pipelineOf(
         redis,
         keys,
         clickhouse,
-        shards: fixedShards(shards),
         owner: 'test',
         intervalMs: 20,
         backoff: { firstMs: 10, longestMs: 100 },

@@ -1,16 +1,14 @@
-// Several flushers share the streams evenly, take over what another leaves, and learn of new shards while they run; what
-// came before a raise arrives before what came after it.
+// Several flushers share the streams evenly, take over what another leaves, and learn of new streams while they run.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import type { Redis } from 'ioredis';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { Flusher, FlusherSpec } from '../../src/flush/flusher.js';
 import { changeOfShare } from '../../src/flush/team.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
 import { startTestRedis } from '../harness/redis.js';
-import { appendEvents, eventRow, eventRows, lineOf, pendingOf, until } from './fixtures.js';
+import { appendEvents, eventRows, nameStreams, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const PROGRAM = new URL('../faults/flusher-process.js', import.meta.url);
@@ -57,17 +55,18 @@ t.test('on Redis and ClickHouse', async (t) => {
   const { redis } = pipelines;
 
   /** Streams by their owner. */
-  const ownersOf = async ({ keys, shards }: Pipeline, count = shards) => {
+  const ownersOf = async ({ keys, shards }: Pipeline) => {
     const owned: Record<string, number> = {};
-    for (let shard = 0; shard < count; shard++) {
-      const owner = await redis.hget(keys.eventsState(shard), 'owner');
-      if (owner !== null) owned[owner] = (owned[owner] ?? 0) + 1;
-    }
+    for (const { eventsState } of [keys, keys.visits])
+      for (let shard = 0; shard < shards; shard++) {
+        const owner = await redis.hget(eventsState(shard), 'owner');
+        if (owner !== null) owned[owner] = (owned[owner] ?? 0) + 1;
+      }
     return owned;
   };
-  const untilOwned = (what: string, pipeline: Pipeline, counts: readonly number[], count?: number) =>
+  const untilOwned = (what: string, pipeline: Pipeline, counts: readonly number[]) =>
     until(what, async () => {
-      const owned = Object.values(await ownersOf(pipeline, count)).sort((a, b) => b - a);
+      const owned = Object.values(await ownersOf(pipeline)).sort((a, b) => b - a);
       return owned.join() === counts.join();
     });
   const flusherOf = (t: Test, pipeline: Pipeline, changes: Partial<FlusherSpec>): Flusher => {
@@ -85,17 +84,17 @@ t.test('on Redis and ClickHouse', async (t) => {
   t.test('two have half each, three a third; what one leaves at its close is taken at once', async (t) => {
     const pipeline = await pipelines.fresh(6);
     const a = flusherOf(t, pipeline, { owner: 'a', silentMs: 600_000 });
-    await untilOwned('one has all', pipeline, [6]);
+    await untilOwned('one has all', pipeline, [12]);
     await fill(pipeline);
     const b = flusherOf(t, pipeline, { owner: 'b', silentMs: 600_000 });
-    await untilOwned('two have half each', pipeline, [3, 3]);
+    await untilOwned('two have half each', pipeline, [6, 6]);
     await fill(pipeline);
     const c = flusherOf(t, pipeline, { owner: 'c', silentMs: 600_000 });
-    await untilOwned('three a third', pipeline, [2, 2, 2]);
+    await untilOwned('three a third', pipeline, [4, 4, 4]);
     await fill(pipeline);
     await a.close();
     // Ten minutes of silence would not be over: it said that it leaves.
-    await untilOwned('two have all', pipeline, [3, 3]);
+    await untilOwned('two have all', pipeline, [6, 6]);
     await fill(pipeline);
     await pipeline.drained();
     await Promise.all([b.close(), c.close()]);
@@ -108,8 +107,10 @@ t.test('on Redis and ClickHouse', async (t) => {
     const logged: string[] = [];
     const log = pino({ level: 'warn' }, { write: (line: string) => void logged.push(line) });
     flusherOf(t, pipeline, { log });
-    await untilOwned('it has all', pipeline, [2]);
-    await redis.del(pipeline.keys.meta, ...[0, 1].map((shard) => pipeline.keys.eventsState(shard)));
+    await untilOwned('it has all', pipeline, [4]);
+    const { keys } = pipeline;
+    const states = [keys, keys.visits].flatMap(({ eventsState }) => [0, 1].map(eventsState));
+    await redis.del(keys.meta, ...states);
     await until('it was told so', () => logged.filter((line) => line.includes('not hold')).length > 3);
     t.same(await ownersOf(pipeline), {});
   });
@@ -127,72 +128,21 @@ t.test('on Redis and ClickHouse', async (t) => {
     t.teardown(() => killed.kill('SIGKILL'));
     await once(killed, 'exit');
     flusherOf(t, pipeline, { owner: 'next', silentMs: 300 });
-    await until('the other has them', async () => (await ownersOf(pipeline))['next'] === 4);
+    await until('the other has them', async () => (await ownersOf(pipeline))['next'] === 8);
     await pipeline.drained();
     t.same(await pipeline.counts(), { stored: 20, shown: 20, ids: 20 });
   });
 
-  t.test('new shards are flushed without a restart, each by one, and evenly', async (t) => {
+  t.test('new streams are flushed without a restart, each by one, and evenly', async (t) => {
     const pipeline = await pipelines.fresh(6);
-    const shards = risingShards(2);
-    const [a, b] = ['a', 'b'].map((owner) => flusherOf(t, pipeline, { owner, shards }));
-    await untilOwned('one each', pipeline, [1, 1], 2);
-    shards.raise(6, Date.now() - 60_000);
-    await untilOwned('three each', pipeline, [3, 3]);
+    await redis.hdel(pipeline.keys.meta, ...[2, 3, 4, 5].map((number) => `mark:${number}`));
+    const [a, b] = ['a', 'b'].map((owner) => flusherOf(t, pipeline, { owner }));
+    await untilOwned('two each', pipeline, [2, 2]);
+    await nameStreams(redis, pipeline.keys, 6);
+    await untilOwned('six each', pipeline, [6, 6]);
     await fill(pipeline);
     await pipeline.drained();
     t.same(await pipeline.counts(), { stored: 30, shown: 30, ids: 30 });
     await Promise.all([a?.close(), b?.close()]);
   });
-
-  t.test('a new shard is held back until the old ones are empty of what came before', async (t) => {
-    const pipeline = await pipelines.fresh(3);
-    const { keys } = pipeline;
-    const shards = risingShards(1);
-    shards.raise(3, Date.now() - 60_000);
-    const before = lineOf(eventRow({ profile_id: 'before' }));
-    // From before the raise.
-    await redis.xadd(keys.events(0), '1-0', 'n', '1', 'd', before);
-    await redis.hset(keys.eventsState(0), { events: 1, bytes: Buffer.byteLength(before) });
-    for (const shard of [1, 2]) await appendEvents(redis, keys, shard, [eventRow({ profile_id: 'after' })]);
-    // Another flusher has the old shard, and does nothing.
-    await redis.hset(keys.eventsState(0), { owner: 'slow', epoch: '1', beat: Date.now() + 600_000 });
-    const flusher = flusherOf(t, pipeline, { owner: 'new', shards, silentMs: 600_000 });
-    await until('it has the new shards', async () => (await ownersOf(pipeline))['new'] === 2);
-    const reads = async () =>
-      Number(/^cmdstat_xrange:calls=(\d+)/m.exec(await (redis as Redis).info('commandstats'))?.[1]);
-    const read = await reads();
-    await until('it has looked at the old one twice', async () => (await reads()) >= read + 4);
-    t.same(await pipeline.counts(), { stored: 0, shown: 0, ids: 0 }, 'what came later waits');
-    t.equal((await pendingOf(redis, keys, 1)).events, 1);
-    await redis.hdel(keys.eventsState(0), 'owner', 'beat');
-    await pipeline.drained();
-    t.equal((await pipeline.counts()).shown, 3);
-    await flusher.close();
-  });
-
-  t.test('closing does not wait for what is held back, and leaves it in Redis', async (t) => {
-    const pipeline = await pipelines.fresh(2);
-    const shards = risingShards(1);
-    shards.raise(2, Date.now() + 600_000);
-    await appendEvents(redis, pipeline.keys, 1, [eventRow()]);
-    const flusher = flusherOf(t, pipeline, { owner: 'a', shards });
-    await untilOwned('both are owned', pipeline, [2]);
-    await flusher.close();
-    t.equal((await pendingOf(redis, pipeline.keys, 1)).events, 1);
-    t.same(await ownersOf(pipeline), {});
-  });
 });
-
-/** Shards as src/redis/event-shards.ts tells of them, raised by hand. */
-function risingShards(first: number) {
-  const raises = [{ shards: first, at: 0 }];
-  return {
-    raises,
-    get all() {
-      return raises.at(-1)?.shards ?? 0;
-    },
-    now: () => Date.now(),
-    raise: (shards: number, at: number) => void raises.push({ shards, at }),
-  };
-}

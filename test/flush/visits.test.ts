@@ -4,7 +4,6 @@
 import t from 'tap';
 import { insertVisits } from '../../src/clickhouse/insert.js';
 import { areVisitsStored } from '../../src/clickhouse/stored.js';
-import { visitStreams } from '../../src/flush/backlog.js';
 import { listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
 import { decodeManifest, manifestOf } from '../../src/flush/manifest.js';
 import { cutBatch, readBatch } from '../../src/flush/reader.js';
@@ -88,7 +87,7 @@ t.test('on one Redis', async (t) => {
     await redis.xadd(stream, '*', 'n', 3, 'v', 'a\tb\t\nc\td\t\n');
     await redis.xadd(stream, '*', 'n', 1, 'v', 'no newline');
     await append(pipeline, linesOf(3));
-    const flusher = pipeline.flusher({ visitStreams: [0] });
+    const flusher = pipeline.flusher();
     await until('the visits are there', async () => (await shown(pipeline)) === 3);
     await flusher.close();
     t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 3);
@@ -104,7 +103,7 @@ t.test('on one Redis', async (t) => {
     const pipeline = await pipelines.fresh();
     const at = '1767225600007-0';
     await append(pipeline, [...linesOf(20), 'only one column\n', ...linesOf(20, 1)], at);
-    const flusher = pipeline.flusher({ visitStreams: [0] });
+    const flusher = pipeline.flusher();
     await until('the others are there', async () => (await shown(pipeline)) === 40);
     await drained(pipeline);
     const letters = await listDeadLetters(redis, pipeline.keys.visits, 0);
@@ -161,7 +160,6 @@ t.test('on one Redis', async (t) => {
       proxy.spoil({ forward, answer: 'nothing: the connection closes' });
       const flusher = pipeline.flusher({
         clickhouse,
-        visitStreams: [0],
         onStep: async (step, _, kind) => {
           if (isRemembered && step === 'prepared' && kind === 'visits') await rememberToken(pipeline);
         },
@@ -186,7 +184,7 @@ t.test('on one Redis', async (t) => {
       const manifest = manifestOf(batch);
       await shard.prepare(claim.epoch, manifest);
       if (isInserted) await insertVisits(pipeline.clickhouse, batch.lines, manifest.token, never);
-      const flusher = pipeline.flusher({ visitStreams: [0], silentMs: 1 });
+      const flusher = pipeline.flusher({ silentMs: 1 });
       await drained(pipeline);
       await flusher.close();
       t.same(await pipeline.ask('SELECT toUInt32(count()) AS n FROM visits_stored'), [{ n: 300 }]);
@@ -202,7 +200,7 @@ t.test('on one Redis', async (t) => {
       for (let i = 0; i < 4; i++) proxy.spoil({ forward: false, answer: { status: 503, body: 'away' } });
       const env = { VISIT_LOG_HIGH_WATER: '20000' };
       const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix, env });
-      const flusher = pipeline.flusher({ clickhouse, visitStreams: [0] });
+      const flusher = pipeline.flusher({ clickhouse });
       let counted = 0;
       while (proxy.waiting > 0) {
         const visits = Array.from({ length: 100 }, (_, i) => ({
@@ -220,11 +218,4 @@ t.test('on one Redis', async (t) => {
       t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 0);
     },
   );
-
-  t.test('streams that a cluster has left behind are flushed on one server, too', async (t) => {
-    const pipeline = await pipelines.fresh();
-    t.same(await visitStreams(redis, pipeline.keys), [0]);
-    await redis.xadd(pipeline.keys.visits.events(9), '*', 'n', 1, 'v', linesOf(1)[0] as string);
-    t.same(await visitStreams(redis, pipeline.keys), [0, 9]);
-  });
 });

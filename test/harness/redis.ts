@@ -52,10 +52,15 @@ const MASTERS = 3;
 export interface ClusterSpec {
   /** The program of a node, by its number; what is in PATH where it is undefined. */
   readonly program?: (node: number) => string | undefined;
+  /** Whether the masters have single slots by turns, and not each a third in a row. */
+  readonly isRagged?: boolean;
 }
 
 /** A Redis Cluster of three masters on free loopback ports, all slots assigned, ready for commands. */
-export async function startTestCluster(t: Scope, { program }: ClusterSpec = {}): Promise<TestRedis> {
+export async function startTestCluster(
+  t: Scope,
+  { program, isRagged }: ClusterSpec = {},
+): Promise<TestRedis> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cluster-'));
   const members = await Promise.all(
     Array.from({ length: MASTERS }, async () => ({
@@ -65,7 +70,9 @@ export async function startTestCluster(t: Scope, { program }: ClusterSpec = {}):
     })),
   );
   const starts = await Promise.allSettled(
-    members.map((member, i) => startNode(join(dir, String(i)), member, members, program?.(i))),
+    members.map((member, i) =>
+      startNode(join(dir, String(i)), member, nodesConf(member, members, isRagged), program?.(i)),
+    ),
   );
   const nodes = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
   const failed = starts.find((start) => start.status === 'rejected');
@@ -95,11 +102,11 @@ export async function startTestCluster(t: Scope, { program }: ClusterSpec = {}):
 async function startNode(
   dir: string,
   self: Member,
-  members: readonly Member[],
+  nodes: string,
   file = findRedis(),
 ): Promise<{ port: number; child: Child<void> }> {
   await mkdir(dir, { recursive: true });
-  await writeFile(join(dir, 'nodes.conf'), nodesConf(self, members));
+  await writeFile(join(dir, 'nodes.conf'), nodes);
   const { port } = self;
   const args = memberArgs(self, { 'cluster-node-timeout': '2000', 'cluster-require-full-coverage': 'yes' });
   const child = await startChild({

@@ -1,19 +1,27 @@
 // The events that are in Redis, as the flusher will find them.
 
-import { createKeys, VISIT_STREAMS } from '../../src/redis/keys.js';
+import { createKeys } from '../../src/redis/keys.js';
 import type { TestApp } from './app.js';
-import { dumpRedis } from './dump.js';
+import { type Dump, dumpRedis } from './dump.js';
 
 export type Row = Readonly<Record<string, unknown>>;
 
-/** What `XRANGE` has of an app's shard: the rows, parsed, in order; the entries' counts must agree. */
+/** Numbers of the streams of a kind in a dump. */
+function numbersIn(dump: Dump, kind: string): number[] {
+  const tags = Object.keys(dump).flatMap((key) => new RegExp(`\\{([^}]*)\\}:${kind}$`).exec(key)?.[1] ?? []);
+  return tags.map((tag) => (/^\d+$/.test(tag) ? Number(tag) : 0));
+}
+
+/** What `XRANGE` has of an app's streams: the rows, parsed, in order; the entries' counts must agree. */
 export async function rowsOf(
   redis: { readonly urls: readonly string[] },
   app: Pick<TestApp, 'prefix'>,
-  shard = 0,
 ): Promise<Row[]> {
   const dump = await dumpRedis(redis, app.prefix);
-  const entries = (dump[createKeys(app.prefix).events(shard)] ?? []) as [string, string[]][];
+  const keys = createKeys(app.prefix);
+  const entries = numbersIn(dump, 'events').flatMap(
+    (stream) => dump[keys.events(stream)] as [string, string[]][],
+  );
   return entries.flatMap(([, [n, rows, d, lines]]) => {
     if (n !== 'n' || d !== 'd' || !lines?.endsWith('\n')) throw new Error(`not an entry: ${n} ${d}`);
     const parsed = lines
@@ -56,20 +64,20 @@ export async function loggedVisits(
 ): Promise<LoggedVisit[][]> {
   const dump = await dumpRedis(redis, app.prefix);
   const { visits } = createKeys(app.prefix);
-  return Array.from({ length: VISIT_STREAMS }, (_, stream) => {
-    const entries = (dump[visits.events(stream)] ?? []) as [string, string[]][];
-    const state = dump[visits.eventsState(stream)] as { events: string; bytes: string } | undefined;
-    const texts = entries.map(([, [n, rows, v, lines = '']]) => {
-      if (n !== 'n' || v !== 'v' || !lines.endsWith('\n')) throw new Error(`not an entry: ${n} ${v}`);
-      if (lines.split('\n').length !== Number(rows) + 1) throw new Error(`${rows} rows announced`);
-      return lines;
-    });
-    const all = texts.join('');
-    const found = [all.split('\n').length - 1, Buffer.byteLength(all)];
-    if (state !== undefined && `${state.events} ${state.bytes}` !== found.join(' '))
-      throw new Error(`figures ${JSON.stringify(state)}, but ${found}`);
-    return texts.map((text) => text.slice(0, -1).split('\n'));
-  })
-    .flat()
+  return numbersIn(dump, 'visits')
+    .flatMap((stream) => {
+      const entries = (dump[visits.events(stream)] ?? []) as [string, string[]][];
+      const state = dump[visits.eventsState(stream)] as { events: string; bytes: string } | undefined;
+      const texts = entries.map(([, [n, rows, v, lines = '']]) => {
+        if (n !== 'n' || v !== 'v' || !lines.endsWith('\n')) throw new Error(`not an entry: ${n} ${v}`);
+        if (lines.split('\n').length !== Number(rows) + 1) throw new Error(`${rows} rows announced`);
+        return lines;
+      });
+      const all = texts.join('');
+      const found = [all.split('\n').length - 1, Buffer.byteLength(all)];
+      if (state !== undefined && `${state.events} ${state.bytes}` !== found.join(' '))
+        throw new Error(`figures ${JSON.stringify(state)}, but ${found}`);
+      return texts.map((text) => text.slice(0, -1).split('\n'));
+    })
     .map((lines) => lines.map((line) => line.split('\t') as unknown as LoggedVisit));
 }

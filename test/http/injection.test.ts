@@ -146,9 +146,7 @@ t.test('injection', async (t) => {
   t.test('so Redis has the keys and was given the commands of the program, and no others', async (t) => {
     const isOurs = keyPattern(
       ...[keys.meta, keys.settings, keys.merges('*'), keys.share('*'), keys.request('*')],
-      ...[keys.door, keys.room, keys.profile, keys.items, keys.outbox, keys.merged, keys.requests].map((of) =>
-        of('*.*'),
-      ),
+      ...[keys.door, keys.room, keys.profile, keys.items, keys.merged, keys.requests].map((of) => of('*.*')),
       ...[keys.operation('*.*', '*'), keys.lane('*', '*')],
       ...[keys.events(0), keys.eventsState(0), keys.eventsDead(0)],
       ...[keys.visits.events(0), keys.visits.eventsState(0), keys.visits.eventsDead(0)],

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import { appendFormat } from '../../src/events/appender.js';
-import { Recorder } from '../../src/events/recorder.js';
+import { recordingFormat } from '../../src/events/recording.js';
 import type { IdentityParts } from '../../src/identity/open.js';
 import { openIdentity } from '../../src/identity/open.js';
 import type { Identity } from '../../src/identity-rules.js';
@@ -31,14 +31,14 @@ async function startServer(redis: TestRedis, keyPrefix: string): Promise<Server>
     timeoutMs: 60_000,
     keyPrefix,
     buckets: 16,
-    eventShards: 1,
     onError: () => {},
   });
   const visits = store.batcher(visitFormat(store.keys, 10_000, 0));
-  const appends = store.batcher(appendFormat(store.keys, Number.MAX_SAFE_INTEGER));
-  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: Number.MAX_SAFE_INTEGER });
+  const appends = store.batcher(appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER));
+  const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
+  const wishlists = new WishlistBatch(store, { highWater: Number.MAX_SAFE_INTEGER });
   const server: Server = {
-    ...openIdentity(store, visits, new Recorder(appends, undefined, { current: 1 }), wishlists, 10_000),
+    ...openIdentity(store, visits, recordings, appends, wishlists, 10_000),
     crashAfter: Number.POSITIVE_INFINITY,
     async close() {
       await visits.close();

@@ -4,8 +4,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { createProfileIds } from '../../src/identity/profile-id.js';
 import { fitsBytes, identityName, isPlainText, isVisitorId, normaliseId } from '../../src/identity-rules.js';
-import { bucketOf, createKeys, VISIT_STREAMS, visitTag } from '../../src/redis/keys.js';
-import { slotOf } from '../../src/redis/marks.js';
+import { bucketOf, createKeys } from '../../src/redis/keys.js';
 
 const anyText = fc.oneof(
   fc.string(),
@@ -138,16 +137,4 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
   for (const key of [keys.events(3), keys.eventsState(3), keys.eventsDead(3)])
     t.match(key, /^wm:\{e3\}:[^{}]+$/);
   t.equal(new Set(of).size, of.length);
-});
-
-t.test('streams of visits lie evenly over the slots: a node with 1,100 in a row has one', async (t) => {
-  const { visits } = createKeys('wm');
-  const slots = Array.from({ length: VISIT_STREAMS }, (_, stream) => slotOf(visits.events(stream)));
-  for (const [i, slot] of [...slots, 16_384].entries()) {
-    const gap = slot - (slots[i - 1] ?? 0);
-    t.ok(gap > 0 && gap <= 1_100, `${gap} slots`);
-  }
-  for (const stream of [0, 15])
-    for (const key of [visits.events(stream), visits.eventsState(stream), visits.eventsDead(stream)])
-      t.match(key, new RegExp(`^wm:\\{${visitTag(stream)}\\}:[^{}]+$`));
 });

@@ -66,7 +66,7 @@ t.test('an operation that is late', async (t) => {
     } as unknown as Sender;
     return new Batcher<Line, unknown>(LINES, {
       sender: held,
-      health: { isCircuitOpen: false, addressOf },
+      health: { isCircuitOpen: false, addressOf, leaveStream: () => {} },
       laneKey: keys.lane,
       isCluster,
       timeoutMs: TIMEOUT_MS,
@@ -193,7 +193,7 @@ async function connect(t: Test, url: string, timeoutMs: number) {
   const client = await connectRedis({ urls: [url], name: 'test', timeoutMs }, () => {});
   t.teardown(() => client.disconnect());
   const keys = createKeys('b');
-  const { salt } = await openDeployment(client, keys, { buckets: 16, eventShards: 1 });
+  const { salt } = await openDeployment(client, keys, { buckets: 16 });
   const health = new RedisHealth({ client, keys, salt, timeoutMs, onError: () => {} });
   t.teardown(() => health.close());
   await health.opened();

@@ -42,7 +42,6 @@ t.test('three operations of a turn that are too much together go in two calls', 
     timeoutMs: 20_000,
     keyPrefix: 'b',
     buckets: 16,
-    eventShards: 1,
     onError: (error) => t.fail(error.message),
   });
   t.teardown(() => store.close());
@@ -54,16 +53,16 @@ t.test('three operations of a turn that are too much together go in two calls', 
   });
 
   const EVENTS = {
-    'events of visitors who were looked for': [appendFormat(keys, 1e9), { line: LARGE, shard: 0 }],
+    'events of visitors who were looked for': [appendFormat(keys, 'events', 1e9), { line: LARGE, stream: 0 }],
     'events with their visitors': [
-      recordingFormat(keys, 1e9, 0),
+      recordingFormat(store, 1e9),
       {
         line: LARGE,
-        shard: 0,
         type: 'add',
         profileId: PROFILE_ID,
         isRoom: false,
         field: '',
+        checked: 's:1',
         own: PROFILE_ID,
       },
     ],
@@ -79,7 +78,7 @@ t.test('three operations of a turn that are too much together go in two calls', 
 
   for (const [what, change] of Object.entries(CHANGES)) {
     t.test(what, async (t) => {
-      const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater: 1e9 }, onBatch);
+      const wishlists = new WishlistBatch(store, { highWater: 1e9 }, onBatch);
       t.teardown(() => wishlists.close());
       await Promise.all([1, 2, 3].map(() => wishlists.make(placeOf(PROFILE_ID), change)));
       t.same(sizes, [2, 1]);

@@ -173,7 +173,7 @@ t.test('a batcher', async (t) => {
   const redis = await startTestRedis(t);
   const direct = connectTo(t, redis.url);
   const store = await Store.open({
-    ...{ urls: redis.urls, name: 'test', timeoutMs: 20_000, keyPrefix: 'b', buckets: 16, eventShards: 1 },
+    ...{ urls: redis.urls, name: 'test', timeoutMs: 20_000, keyPrefix: 'b', buckets: 16 },
     onError: (error) => t.fail(error.message),
   });
   t.teardown(() => store.close());
@@ -259,7 +259,7 @@ t.test('a batch', async (t) => {
   const client = await connectRedis(options, () => {});
   t.teardown(() => client.disconnect());
   const keys = createKeys('b');
-  const { salt } = await openDeployment(client, keys, { buckets: 16, eventShards: 1 });
+  const { salt } = await openDeployment(client, keys, { buckets: 16 });
   const health = new RedisHealth({ client, keys, salt, timeoutMs: options.timeoutMs, onError: () => {} });
   t.teardown(() => health.close());
   await health.opened();

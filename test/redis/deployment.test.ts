@@ -19,7 +19,6 @@ const OPTIONS = {
   timeoutMs: 500,
   keyPrefix: 'd',
   buckets: 16,
-  eventShards: 2,
   onError: () => {},
 };
 
@@ -29,13 +28,10 @@ t.test('a deployment', async (t) => {
   const keys = createKeys('d');
 
   t.test('is drawn at the first start and then the same for everybody', async (t) => {
-    const opened = await Promise.all(
-      Array.from({ length: 10 }, () => openDeployment(client, keys, { eventShards: 2 })),
-    );
+    const opened = await Promise.all(Array.from({ length: 10 }, () => openDeployment(client, keys, {})));
     t.match(opened[0], { salt: /^[0-9a-f]{64}$/ });
-    for (const { shards } of opened) t.equal(shards.current, 2, 'at once');
     t.equal(new Set(opened.map(({ salt }) => salt)).size, 1);
-    t.same(Object.keys(await client.hgetall(keys.meta)).sort(), ['salt', 'schema', 'shards']);
+    t.same(Object.keys(await client.hgetall(keys.meta)).sort(), ['salt', 'schema']);
   });
 
   t.test('has another salt under another prefix', async (t) => {
@@ -44,11 +40,6 @@ t.test('a deployment', async (t) => {
       await openDeployment(client, createKeys('d2'), OPTIONS),
     ];
     t.not(one.salt, other.salt);
-  });
-
-  t.test('shards only grow, so that all that were ever used go on being flushed', async (t) => {
-    t.equal((await openDeployment(client, keys, { eventShards: 5 })).shards.all, 5);
-    t.equal((await openDeployment(client, keys, { eventShards: 1 })).shards.all, 5);
   });
 
   t.test('data of a newer schema is refused', async (t) => {
@@ -115,7 +106,6 @@ t.test('a Redis Cluster', async (t) => {
       timeoutMs: 2_000,
       keyPrefix,
       buckets: 16,
-      eventShards: 1,
       onError: () => {},
     });
 

@@ -29,7 +29,6 @@ async function open(t: Test, redis: { readonly urls: readonly string[] }, more: 
     timeoutMs: 2_000,
     keyPrefix: PREFIX,
     buckets: 16,
-    eventShards: 1,
     verifyMs: 100,
     onError: (error) => errors.push(error),
     ...more,

@@ -30,7 +30,6 @@ t.test('on a cluster', async (t) => {
     timeoutMs: 20_000,
     keyPrefix: 'n',
     buckets: BUCKETS,
-    eventShards: 1,
     onError: (error) => t.comment(error.message),
   });
   t.teardown(() => store.close());

@@ -15,7 +15,6 @@ const OPTIONS = {
   timeoutMs: 30_000,
   keyPrefix: 's',
   buckets: 16,
-  eventShards: 1,
   onError: () => {},
 };
 

@@ -14,7 +14,6 @@ t.test('a batch is numbered where any of its operations writes', async (t) => {
     timeoutMs: 20_000,
     keyPrefix: 'b',
     buckets: 16,
-    eventShards: 1,
     onError: () => {},
   });
   t.teardown(() => store.close());

@@ -4,7 +4,6 @@
 import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import { appendFormat } from '../../src/events/appender.js';
-import { Recorder } from '../../src/events/recorder.js';
 import { recordingFormat } from '../../src/events/recording.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
 import { RequestStore } from '../../src/redis/requests.js';
@@ -32,7 +31,7 @@ export interface Server extends IdentityParts {
   sendTwice(): void;
   /** Called before each change of a wishlist. */
   onChange: () => Promise<void>;
-  /** Called before each append to the stream that is a step of its own; on one server changes append, too. */
+  /** Called before each append to a stream that is a step of its own: what analysts are told of a merge. */
   onAppend: () => Promise<void>;
 }
 
@@ -52,7 +51,6 @@ export async function startServer(
     timeoutMs: 5_000,
     keyPrefix,
     buckets: 16,
-    eventShards: 1,
     guestsS,
     onError: () => {},
   });
@@ -85,30 +83,27 @@ export async function startServer(
   store.call = (command) => step(() => call.call(store, command)) as never;
 
   const visits = store.batcher(visitFormat(store.keys, 10_000, guestsS));
-  const appends = store.batcher(appendFormat(store.keys, highWater));
-  const recordings = store.isCluster
-    ? undefined
-    : store.batcher(recordingFormat(store.keys, highWater, guestsS));
-  const recorder = new Recorder(appends, recordings, { current: 1 });
-  const append = recorder.append.bind(recorder);
-  recorder.append = (...args) =>
+  const appends = store.batcher(appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER));
+  const append = appends.run.bind(appends);
+  appends.run = (...args) =>
     step(async () => {
       await server.onAppend();
-      await append(...args);
+      return append(...args);
     });
-  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater, ...limits });
+  const recordings = store.batcher(recordingFormat(store, highWater));
+  const record = recordings.run.bind(recordings);
+  recordings.run = (...args) => step(() => record(...args));
+  const wishlists = new WishlistBatch(store, { highWater, ...limits });
   const make = wishlists.make.bind(wishlists);
   wishlists.make = (...args) =>
     step(async () => {
       await server.onChange();
       return make(...args);
     });
-  const { sent } = wishlists;
-  wishlists.sent = (...args) => step(() => sent.apply(wishlists, args));
-  const identity = openIdentity(store, visits, recorder, wishlists, 10_000);
+  const identity = openIdentity(store, visits, recordings, appends, wishlists, 10_000);
   const server: Server = {
     ...identity,
-    ...openWishlist(store, identity.atProfile, identity.outbox, 'https://shop.example', 'w'),
+    ...openWishlist(store, identity.atProfile, identity.changes, 'https://shop.example', 'w'),
     store,
     // A try that ended is taken over after a moment.
     deliveries: new RequestStore(store, undefined, 20),
@@ -129,7 +124,7 @@ export async function startServer(
   t.teardown(async () => {
     await visits.close();
     await appends.close();
-    await recordings?.close();
+    await recordings.close();
     await wishlists.close();
     store.close();
   });

@@ -1,0 +1,17 @@
+-- A node's stream of events. All that its slot, where that is on the move, may refuse comes before what is written.
+
+-- Bytes that it still takes; nil where it is not at this node. `mark`: waiting bytes that may not be passed.
+local function space_in(stream, state, mark)
+  local bytes = redis.pcall('HGET', state, 'bytes')
+  if type(bytes) == 'table' or type(redis.pcall('EXISTS', stream)) == 'table' then
+    return nil
+  end
+  return tonumber(mark) - (bytes or 0)
+end
+
+-- Appends lines, each ended by a newline, as one entry; its pending figures change with it.
+local function append(stream, state, count, lines, field)
+  redis.call('XADD', stream, '*', 'n', count, field or 'd', lines)
+  redis.call('HINCRBY', state, 'events', count)
+  redis.call('HINCRBY', state, 'bytes', #lines)
+end

@@ -1,0 +1,94 @@
+// Changes of wishlists, once under an operation, wherever the profile is. A change and its events are made in one step
+// (lua/wishlist.lua). A caller without an answer sends the request again, under its Idempotency-Key: then it is not made
+// again. Without a key two requests are two requests.
+
+import { ServiceError } from '../errors.js';
+import { newEventId } from '../events/event-id.js';
+import { encodeEvent, type NewEvent } from '../events/row.js';
+import { type AtProfile, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
+import { type Operation, REMEMBERED_S } from '../redis/requests.js';
+import {
+  type Change,
+  DONE,
+  FENCED,
+  isElsewhere,
+  type PendingEvent,
+  type WishlistAnswer,
+  type WishlistBatch,
+} from './wishlist-batch.js';
+
+/** Encodes an event before it happens. @param at when the service took it, milliseconds since 1970 */
+export function prepareEvent(event: Omit<NewEvent, 'id' | 'at'>, at = Date.now()): PendingEvent {
+  return { type: event.type, line: encodeEvent({ ...event, id: newEventId(at), at }) };
+}
+
+/** What a change came to: a verdict of lua/wishlist.lua, and its value. */
+export interface Made {
+  readonly verdict: string;
+  readonly value: string;
+}
+
+const AS_ASKED: Made = { verdict: DONE, value: '' };
+const REMOVED: Made = { verdict: DONE, value: '1' };
+
+export class Changes {
+  readonly #batch: WishlistBatch;
+  readonly #atProfile: AtProfile;
+
+  constructor(batch: WishlistBatch, atProfile: AtProfile) {
+    this.#batch = batch;
+    this.#atProfile = atProfile;
+  }
+
+  /**
+   * Makes a change; resolves when it is made and its events are in the stream.
+   * @returns where to ask instead (a text) where it belongs elsewhere; then nothing was done
+   * @throws ServiceError `unavailable`, `overloaded`: the request may be sent again; `too_many_items`
+   */
+  make(place: Place, change: Change): Promise<Made | string> {
+    return this.#batch.make(place, change).then((answer) => madeOf(change, answer));
+  }
+
+  /**
+   * `make` under an operation, where there is one: once, however often it is tried and wherever the profile moves.
+   * @throws as `make`
+   */
+  async makeOnce(place: Place, change: Change, operation: Operation | undefined): Promise<Made | string> {
+    if (operation === undefined) return this.make(place, change);
+    const { profileId } = place;
+    for (let round = 0; round < MAX_HOPS; round++) {
+      const [done] = await operation.settle(profileId);
+      if (done !== undefined) return { verdict: DONE, value: done.record };
+      const once = { recordId: operation.recordId(), seconds: REMEMBERED_S };
+      const made = await this.make(place, { ...change, once });
+      if (typeof made === 'string' || made.verdict !== FENCED) return made;
+      // A retry has taken the operation to another place, or ended before it could.
+      await operation.moveOn(profileId);
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /**
+   * Makes a change of a profile, wherever that is by now.
+   * @param plan the change of a profile
+   * @returns what it came to, and the profile that has it
+   * @throws as `make`
+   */
+  async makeAt(
+    profileId: string,
+    plan: (profileId: string) => Promise<Change>,
+  ): Promise<Made & { readonly profileId: string }> {
+    let at = profileId;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const made = await this.make(placeOf(at), await plan(at));
+      if (typeof made !== 'string') return { ...made, profileId: at };
+      at = await this.#atProfile.follow(at, made);
+    }
+    throw new ServiceError('internal');
+  }
+}
+
+function madeOf({ kind }: Change, answer: WishlistAnswer): Made | string {
+  if (answer === undefined) return kind === 'remove' ? REMOVED : AS_ASKED;
+  return isElsewhere(answer) ? answer : { verdict: answer.charAt(0), value: answer.slice(1) };
+}

@@ -1,0 +1,79 @@
+// Visits are logged and events appended on every layout of slots, and while the slots of streams and visitors move: all that
+// was answered is in a stream, once.
+
+import t, { type Test } from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
+import { slotOf } from '../../src/redis/marks.js';
+import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { connectToEach, startTestCluster, type TestRedis } from '../harness/redis.js';
+import { ITEM } from '../harness/shop.js';
+import { slotsOf } from '../harness/slots.js';
+import { loggedVisits, rowsOf } from '../harness/stream.js';
+import { until } from '../harness/until.js';
+
+const SLOTS = 16_384;
+const VISITORS = 60;
+const visitors = Array.from({ length: VISITORS }, (_, i) => ({ sessionId: `s${i}` }));
+
+/** Every visitor looks at a product, wishes for it and tells of it; what gets 503 is sent again under its key. */
+async function act(app: TestApp, round: number): Promise<void> {
+  const send = async (path: string, body: object, key: string) => {
+    const headers = { ...TRUSTED, 'idempotency-key': `${path} ${key}` };
+    await until(`${path} ${key}`, async () => (await app.post(path, body, headers)).status === 200);
+  };
+  await Promise.all(
+    visitors.map(async (identity, i) => {
+      await app.shop.visit(identity, `p${round}`);
+      await send('/event', { identity, type: 'share' }, `${round} ${i}`);
+      await send('/item/add', { ...ITEM, identity, productId: `${round}` }, `${round} ${i}`);
+    }),
+  );
+}
+
+async function expectAll(t: Test, app: TestApp, cluster: TestRedis, rounds: number): Promise<void> {
+  await until('all visits are logged', async () => (await logged(cluster, app)) >= rounds * VISITORS);
+  t.equal(await logged(cluster, app), rounds * VISITORS);
+  const rows = await rowsOf(cluster, app);
+  t.equal(rows.length, 2 * rounds * VISITORS, 'an event of each kind');
+  t.equal(new Set(rows.map((row) => row['event_id'])).size, rows.length);
+  for (const identity of visitors)
+    t.equal((await app.shop.items(identity)).length, rounds, identity.sessionId);
+}
+
+async function logged(cluster: TestRedis, app: TestApp): Promise<number> {
+  return (await loggedVisits(cluster, app)).flat().length;
+}
+
+t.test('masters that have single slots by turns', async (t) => {
+  const cluster = await startTestCluster(t, { isRagged: true });
+  const app = await startApp(t, cluster);
+  await act(app, 1);
+  await expectAll(t, app, cluster, 1);
+});
+
+t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_000 }, async (t) => {
+  const cluster = await startTestCluster(t);
+  const nodes = connectToEach(t, cluster.urls);
+  const slots = await slotsOf(nodes, cluster.urls);
+  const app = await startApp(t, cluster);
+  const keys = createKeys(app.prefix);
+  const nodeOf = (slot: number) => Math.floor((slot * nodes.length) / SLOTS);
+  await act(app, 1);
+  const named = await Promise.all(nodes.map((node) => node.hkeys(keys.meta).catch(() => [])));
+  const streams = named.flat().flatMap((name) => /^mark:(\d+)$/.exec(name)?.[1] ?? []);
+  t.equal(streams.length + 1, nodes.length, 'each node has a stream');
+  const moving = [...streams.map((stream) => slotOf(keys.events(Number(stream)))), slotOf(keys.meta)];
+  let round = 1;
+  for (const slot of moving) {
+    const from = nodeOf(slot);
+    const to = (from + 1) % nodes.length;
+    await slots.start(slot, from, to);
+    await act(app, ++round);
+    await slots.moveKeys(slot, from, to);
+    await act(app, ++round);
+    await slots.end(slot, to);
+    await slots.settled();
+    await act(app, ++round);
+  }
+  await expectAll(t, app, cluster, round);
+});
