@@ -1,4 +1,6 @@
--- Appends one batch of lines to a stream, or refuses it at the high-water mark.
+#!lua flags=allow-oom
+-- Appends one batch of lines to a stream, or refuses it at the high-water mark. Also at maxmemory: an erasure may have to
+-- finish a merge, of which analysts are told.
 --
 -- KEYS[1] lane   KEYS[2] stream   KEYS[3] its state   (all of one hash tag)
 --

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- How a shard's events stand, for metrics; changes nothing and needs no epoch.
+-- How a stream stands, for metrics; changes nothing and needs no epoch.
 --
 -- KEYS[1] events:state   KEYS[2] events   KEYS[3] events:dead
 --
 -- Returns {pending events, pending bytes, milliseconds since the oldest entry (0 where there is none), dead letters,
--- epoch ('0' before the first), milliseconds since the owner's last heartbeat (-1 where no flusher owns the shard)}.
+-- epoch ('0' before the first), milliseconds since the owner's last heartbeat (-1 where no flusher owns the stream)}.
 
 local state = redis.call('HMGET', KEYS[1], 'events', 'bytes', 'epoch', 'owner', 'beat')
 local time = redis.call('TIME')

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Stores the manifest of a batch before the batch is used. After a crash the shard's next owner replays it.
+-- Stores the manifest of a batch before the batch is used. After a crash the stream's next owner replays it.
 --
 -- KEYS[1] events:state
 --

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Gives a shard up, so that another flusher takes it at once. A batch in flight stays for it to replay.
+-- Gives a stream up, so that another flusher takes it at once. A batch in flight stays for it to replay.
 --
 -- KEYS[1] events:state
 --

@@ -1,5 +1,5 @@
 #!lua
--- Puts dead letters back at the end of their shard's stream, one entry each, and counts them as pending.
+-- Puts dead letters back at the end of their stream, one entry each, and counts them as pending.
 -- The high-water mark is not asked: these lines were accepted once.
 --
 -- KEYS[1] events:dead   KEYS[2] events   KEYS[3] events:state

@@ -3,7 +3,7 @@
 
 import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
-import type { Keys } from '../redis/keys.js';
+import { type Keys, tagOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
 
@@ -29,7 +29,7 @@ export function appendFormat(
   const { events, eventsState } = kind === 'events' ? keys : keys.visits;
   return {
     script: loadScript('append'),
-    tag: ({ stream }) => keys.streamTag(stream),
+    tag: ({ stream }) => tagOf(events(stream)),
     mixesTags: false,
     writes: () => true,
     size: ({ line }) => line.length,

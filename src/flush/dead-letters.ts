@@ -20,18 +20,18 @@ export interface DeadLetter {
 }
 
 /**
- * The oldest dead letters of a shard.
+ * The oldest dead letters of a stream.
  * @param after id of the last one of the page before
  */
 export async function listDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,
-  shard: number,
+  stream: number,
   count = 100,
   after?: string,
 ): Promise<DeadLetter[]> {
   const from = after === undefined ? '-' : `(${after}`;
-  const entries = await redis.xrange(keys.eventsDead(shard), from, '+', 'COUNT', count);
+  const entries = await redis.xrange(keys.eventsDead(stream), from, '+', 'COUNT', count);
   return entries.map(([id, fields]) => {
     const letter: Record<string, string> = {};
     for (let i = 0; i + 1 < fields.length; i += 2) letter[fields[i] as string] = fields[i + 1] as string;
@@ -41,15 +41,15 @@ export async function listDeadLetters(
   });
 }
 
-/** Puts dead letters back into the shard's stream. Returns how many there were. */
+/** Puts dead letters back into its stream. Returns how many there were. */
 export async function retryDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,
-  shard: number,
+  stream: number,
   ids: readonly string[],
 ): Promise<number> {
   if (ids.length === 0) return 0;
-  const touched = [keys.eventsDead(shard), keys.events(shard), keys.eventsState(shard)];
+  const touched = [keys.eventsDead(stream), keys.events(stream), keys.eventsState(stream)];
   return (await runScript(redis, RETRY, touched, ids)) as number;
 }
 
@@ -57,8 +57,8 @@ export async function retryDeadLetters(
 export async function dropDeadLetters(
   redis: RedisClient,
   keys: StreamKeys,
-  shard: number,
+  stream: number,
   ids: readonly string[],
 ): Promise<number> {
-  return ids.length === 0 ? 0 : await redis.xdel(keys.eventsDead(shard), ...ids);
+  return ids.length === 0 ? 0 : await redis.xdel(keys.eventsDead(stream), ...ids);
 }

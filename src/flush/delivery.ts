@@ -9,7 +9,7 @@
 //
 // Errors of unknown kind are told apart by what else is accepted. Where nothing is, it is taken for the server's
 // fault, but not for ever if the batch is only a few lines: a line that is bad in a way that this list does not know, alone in
-// its batch, would hold up its shard for good. After minutes it is set aside; if it was the server after all, a
+// its batch, would hold up its stream for good. After minutes it is set aside; if it was the server after all, a
 // few dead letters are there to be retried. With many lines that would fill Redis with them, past any high-water
 // mark, and so many are hardly all bad. (A row sent along to prove the server well would be one that is stored.)
 
@@ -17,7 +17,7 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Backoff, backoffMs, pause } from '../backoff.js';
 import { type Blame, blame, errorCode, isOutcomeUnknown } from '../clickhouse/blame.js';
-import type { Refused } from './shard.js';
+import type { Refused } from './fenced-stream.js';
 
 /** Where lines go; insert.ts and stored.ts in src/clickhouse/. */
 export interface Table {

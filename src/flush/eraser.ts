@@ -98,13 +98,13 @@ async function allStreams({ redis, keys }: EraserSpec): Promise<[StreamKeys, num
 
 async function eraseDeadLetters(spec: EraserSpec, erasures: ReadonlyMap<string, Erasure>): Promise<void> {
   const { redis } = spec;
-  for (const [keys, shard] of await allStreams(spec)) {
+  for (const [keys, stream] of await allStreams(spec)) {
     for (let after: string | undefined; ; ) {
-      const page = await listDeadLetters(redis, keys, shard, PAGE, after);
+      const page = await listDeadLetters(redis, keys, stream, PAGE, after);
       after = page.at(-1)?.id;
       if (after === undefined) break;
       const erased = page.filter(({ line }) => isErased(line, erasures)).map(({ id }) => id);
-      await dropDeadLetters(redis, keys, shard, erased);
+      await dropDeadLetters(redis, keys, stream, erased);
     }
   }
 }

@@ -1,14 +1,14 @@
-// Brings events and visits from Redis to ClickHouse: one state machine per stream, of either kind (shard-flusher.ts).
+// Brings events and visits from Redis to ClickHouse: one state machine per stream, of either kind (stream-flusher.ts).
 // Several flushers share the streams evenly (team.ts).
 //
-// `close` brings what waits by then to ClickHouse, within a deadline, and gives the shards up: another flusher
+// `close` brings what waits by then to ClickHouse, within a deadline, and gives the streams up: another flusher
 // that stands by has them at once.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { Registry } from 'prom-client';
 import { backoffMs, pause } from '../backoff.js';
 import { streamsOf } from '../redis/marks.js';
-import { ShardFlusher, type ShardFlusherSpec } from './shard-flusher.js';
+import { StreamFlusher, type StreamFlusherSpec } from './stream-flusher.js';
 import { eventStreams, type Streams, visitStreams } from './streams.js';
 import { changeOfShare, Team } from './team.js';
 
@@ -19,7 +19,7 @@ const POLL_MS = 250;
 /** How long `close` lets the batches in flight take. */
 const CLOSE_MS = 10_000;
 
-export interface FlusherSpec extends Omit<ShardFlusherSpec, 'silentMs' | 'streamCount'> {
+export interface FlusherSpec extends Omit<StreamFlusherSpec, 'silentMs' | 'streamCount'> {
   /** With the database that holds the events; see createClickHouse. */
   readonly clickhouse: ClickHouseClient;
   readonly metrics?: Registry;
@@ -29,7 +29,7 @@ export interface FlusherSpec extends Omit<ShardFlusherSpec, 'silentMs' | 'stream
 
 export interface Flusher {
   /**
-   * Inserts what waits now, at most `deadlineMs` long, and gives the shards up. What is not in
+   * Inserts what waits now, at most `deadlineMs` long, and gives the streams up. What is not in
    * ClickHouse by then stays in Redis.
    */
   close(deadlineMs?: number): Promise<void>;
@@ -53,13 +53,13 @@ export function startFlusher(spec: FlusherSpec): Flusher {
 
 /** What this process has of the streams of all kinds. */
 class Sharing {
-  readonly #spec: ShardFlusherSpec;
+  readonly #spec: StreamFlusherSpec;
   readonly #kinds: readonly Streams[];
   readonly #team: Team;
   readonly #lookMs: number;
   readonly #stop: AbortSignal;
   readonly #halt: AbortSignal;
-  readonly #flushers = new Map<string, ShardFlusher>();
+  readonly #flushers = new Map<string, StreamFlusher>();
   #nap = new AbortController();
 
   constructor(spec: FlusherSpec, stop: AbortSignal, halt: AbortSignal) {
@@ -101,7 +101,10 @@ class Sharing {
         const name = `${streams.kind} ${number}`;
         if (this.#flushers.has(name)) continue;
         const wake = () => this.#nap.abort();
-        this.#flushers.set(name, new ShardFlusher(this.#spec, streams, number, this.#stop, this.#halt, wake));
+        this.#flushers.set(
+          name,
+          new StreamFlusher(this.#spec, streams, number, this.#stop, this.#halt, wake),
+        );
       }
     }
   }

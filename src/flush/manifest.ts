@@ -4,7 +4,7 @@
 
 import { randomUUID } from 'node:crypto';
 
-/** Consecutive entries at the head of a shard's stream. */
+/** Consecutive entries at the head of a stream. */
 export interface Range {
   /** Ids of the first and the last entry. */
   readonly first: string;

@@ -1,5 +1,5 @@
 // The flusher's figures for Prometheus: what this process did. What waits in the streams is Redis's to tell, and `serve`
-// shows it. The epoch of a shard is there only while this process owns it, so it says who does.
+// shows it. The epoch of a stream is there only while this process owns it, so it says who does.
 
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Blame } from '../clickhouse/blame.js';
@@ -18,7 +18,7 @@ export class FlushMetrics {
   readonly #errors: Counter<'blame'>;
   readonly #dead: Counter;
   readonly #claims: Counter;
-  readonly #epoch: Gauge<'shard'>;
+  readonly #epoch: Gauge<'stream'>;
 
   constructor(registry: Registry, { prefix, rows }: FigureNames = OF_EVENTS) {
     const Rows = rows.charAt(0).toUpperCase() + rows.slice(1);
@@ -28,7 +28,7 @@ export class FlushMetrics {
     this.#rows = counter('rows_total', `${Rows} brought into ClickHouse`);
     this.#batches = counter('batches_total', `Batches of ${rows} finished`);
     this.#dead = counter('refused_total', `${Rows} that became dead letters`);
-    this.#claims = counter('claims_total', `Times that this process became the owner of a shard of ${rows}`);
+    this.#claims = counter('claims_total', `Times that this process became the owner of a stream of ${rows}`);
     this.#errors = new Counter({
       name: `${prefix}_insert_errors_total`,
       help: `Inserts of ${rows} that failed, by what is to blame: data, server or unknown`,
@@ -37,15 +37,15 @@ export class FlushMetrics {
     });
     this.#epoch = new Gauge({
       name: `${prefix}_epoch`,
-      help: `Fencing epoch under which this process owns a shard of ${rows}; absent where it does not`,
+      help: `Fencing epoch under which this process owns a stream of ${rows}; absent where it does not`,
       registers,
-      labelNames: ['shard'] as const,
+      labelNames: ['stream'] as const,
     });
   }
 
-  claimed(shard: number, epoch: string): void {
+  claimed(stream: number, epoch: string): void {
     this.#claims.inc();
-    this.#epoch.set({ shard }, Number(epoch));
+    this.#epoch.set({ stream }, Number(epoch));
   }
 
   finished(rows: number, refused: number): void {
@@ -58,8 +58,8 @@ export class FlushMetrics {
     this.#errors.inc({ blame });
   }
 
-  lost(shard: number): void {
-    this.#epoch.remove({ shard });
+  lost(stream: number): void {
+    this.#epoch.remove({ stream });
   }
 }
 

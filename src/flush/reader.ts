@@ -1,10 +1,10 @@
-// Reads batches from a shard's stream: the cut of a new one, and the exact range of one that has a manifest.
+// Reads batches from a stream: the cut of a new one, and the exact range of one that has a manifest.
 // Lines of events stay the bytes that they are. Those of visits get what their entry says of them: the time at which
 // Redis counted them, and which entry of which stream they are from, at which place.
 //
 // An entry that another program has put into the stream is no batch of events. It is part of the batch all the same,
 // without rows or bytes (it was never counted), and leaves the stream with it, whole, as a dead letter: thrown at,
-// it would hold up its shard for ever.
+// it would hold up its stream for ever.
 
 import { isUtf8 } from 'node:buffer';
 import { INSERT_BYTES, INSERT_ROWS } from '../clickhouse/insert.js';

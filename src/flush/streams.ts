@@ -33,7 +33,7 @@ export function eventStreams(keys: StreamKeys, clickhouse: ClickHouseClient, reg
     },
     rows: INSERT_ROWS,
     metrics: new FlushMetrics(registry),
-    source: (shard) => ({ stream: keys.events(shard) }),
+    source: (stream) => ({ stream: keys.events(stream) }),
   };
 }
 

@@ -77,8 +77,8 @@ const NAMES = {
 
 class StreamFigures {
   readonly #streams: WatchedStreams;
-  readonly #shard: Readonly<
-    Record<'events' | 'bytes' | 'oldest' | 'dead' | 'epoch' | 'silent', Gauge<'shard'>>
+  readonly #stream: Readonly<
+    Record<'events' | 'bytes' | 'oldest' | 'dead' | 'epoch' | 'silent', Gauge<'stream'>>
   >;
 
   constructor(registry: Registry, streams: WatchedStreams) {
@@ -87,8 +87,8 @@ class StreamFigures {
     const { prefix, row, mark } = NAMES[rows];
     const registers = [registry];
     const gauge = (name: string, help: string) =>
-      new Gauge({ name: `${prefix}_${name}`, help, registers, labelNames: ['shard'] as const });
-    this.#shard = {
+      new Gauge({ name: `${prefix}_${name}`, help, registers, labelNames: ['stream'] as const });
+    this.#stream = {
       events: gauge(
         `pending_${rows}`,
         `${rows === 'events' ? 'Events' : 'Visits'} waiting in Redis for ClickHouse`,
@@ -99,10 +99,10 @@ class StreamFigures {
         'dead_letters',
         `${rows === 'events' ? 'Events' : 'Visits'} that ClickHouse refused, kept in Redis`,
       ),
-      epoch: gauge('epoch', 'Fencing epoch: rises when another flush takes the shard over'),
+      epoch: gauge('epoch', 'Fencing epoch: rises when another flush takes the stream over'),
       silent: gauge(
         'owner_silent_seconds',
-        "Since the heartbeat of the shard's flush; absent where it has none",
+        "Since the heartbeat of the stream's flush; absent where it has none",
       ),
     };
     new Gauge({
@@ -118,16 +118,16 @@ class StreamFigures {
   }
 
   show(backlogs: ReadonlyMap<number, Backlog> = new Map()): void {
-    for (const gauge of Object.values(this.#shard)) gauge.reset();
-    for (const [shard, backlog] of backlogs) this.#show(String(shard), backlog);
+    for (const gauge of Object.values(this.#stream)) gauge.reset();
+    for (const [stream, backlog] of backlogs) this.#show(String(stream), backlog);
   }
 
-  #show(shard: string, { events, bytes, oldestMs, deadLetters, epoch, silentMs }: Backlog): void {
-    this.#shard.events.set({ shard }, events);
-    this.#shard.bytes.set({ shard }, bytes);
-    this.#shard.oldest.set({ shard }, oldestMs / 1000);
-    this.#shard.dead.set({ shard }, deadLetters);
-    this.#shard.epoch.set({ shard }, epoch);
-    if (silentMs !== undefined) this.#shard.silent.set({ shard }, silentMs / 1000);
+  #show(stream: string, { events, bytes, oldestMs, deadLetters, epoch, silentMs }: Backlog): void {
+    this.#stream.events.set({ stream }, events);
+    this.#stream.bytes.set({ stream }, bytes);
+    this.#stream.oldest.set({ stream }, oldestMs / 1000);
+    this.#stream.dead.set({ stream }, deadLetters);
+    this.#stream.epoch.set({ stream }, epoch);
+    if (silentMs !== undefined) this.#stream.silent.set({ stream }, silentMs / 1000);
   }
 }

@@ -158,7 +158,7 @@ export class ServeMetrics {
     );
     new Counter({
       name: 'wishmeter_visits_not_logged_total',
-      help: 'Visits that were counted and are not in the log: its stream was full, or at another node (elsewhere)',
+      help: 'Visits that were counted and are not in the log: its stream was full, or its slot moved and the line could not follow (elsewhere)',
       labelNames: ['why'] as const,
       registers,
       collect() {

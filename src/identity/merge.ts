@@ -166,10 +166,10 @@ export class Merger {
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       // A try that begins again tells analysts the same again: they see an event's id once.
       const time = Number.parseInt(nonce, 10);
-      for (const profile of told) {
-        const id = eventIdOfName(time, `${nonce} ${profile} ${at}`);
-        await this.#append(at, encodeMerge(id, time, profile, at));
-      }
+      const lines = told.map((profile) =>
+        encodeMerge(eventIdOfName(time, `${nonce} ${profile} ${at}`), time, profile, at),
+      );
+      await Promise.all(lines.map((line) => this.#append(at, line)));
       const touched = [keys.profile(at), keys.merged(at)];
       const reply = await this.#store.change(RECORD, touched, [from, nonce]);
       if (typeof reply !== 'string') return at;

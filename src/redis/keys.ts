@@ -76,8 +76,6 @@ export interface Keys extends StreamKeys {
   readonly complianceOwner: string;
   /** hash: profiles that a visitor's e-mail address was given for, by its keyed digest -> the identity that made the profile */
   email(digest: string): string;
-  /** The hash tag of a stream's keys. */
-  streamTag(stream: number): string;
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(stream: number): string;
   readonly visits: StreamKeys;
@@ -88,17 +86,22 @@ export function bucketOf(profileId: string): string {
   return profileId.slice(0, profileId.indexOf('.'));
 }
 
+/** The hash tag of a key that has one. */
+export function tagOf(key: string): string {
+  return key.slice(key.indexOf('{') + 1, key.indexOf('}'));
+}
+
 /** @param prefix see KEY_PREFIX: ASCII, and no braces, which would make a hash tag */
 export function createKeys(prefix: string): Keys {
   const ofProfile = (kind: string) => (profileId: string) => {
     const dot = profileId.indexOf('.');
     return `${prefix}:{${profileId.slice(0, dot)}}:${kind}:${profileId.slice(dot + 1)}`;
   };
-  const tagOf = (stream: number) => (stream === 0 ? `${prefix}:meta` : String(stream));
+  const streamTag = (stream: number) => (stream === 0 ? `${prefix}:meta` : String(stream));
   const streamKeys = (kind: string): StreamKeys => ({
-    events: (stream) => `${prefix}:{${tagOf(stream)}}:${kind}`,
-    eventsState: (stream) => `${prefix}:{${tagOf(stream)}}:${kind}:state`,
-    eventsDead: (stream) => `${prefix}:{${tagOf(stream)}}:${kind}:dead`,
+    events: (stream) => `${prefix}:{${streamTag(stream)}}:${kind}`,
+    eventsState: (stream) => `${prefix}:{${streamTag(stream)}}:${kind}:state`,
+    eventsDead: (stream) => `${prefix}:{${streamTag(stream)}}:${kind}:dead`,
   });
   const received = ofProfile('x');
   const journalKinds = ['jv', 'ji', 'jp', 'jg'].map(ofProfile);
@@ -125,8 +128,7 @@ export function createKeys(prefix: string): Keys {
     complianceTaken: `${prefix}:{compliance}:taken`,
     complianceOwner: `${prefix}:{compliance}:owner`,
     email: (digest) => `${prefix}:{email:${digest}}`,
-    mark: (stream) => `${prefix}:{${tagOf(stream)}}:mark`,
-    streamTag: tagOf,
+    mark: (stream) => `${prefix}:{${streamTag(stream)}}:mark`,
     ...streamKeys('events'),
     visits: streamKeys('visits'),
   };

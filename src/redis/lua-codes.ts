@@ -7,7 +7,7 @@ export const LUA = {
   SUPERSEDED: -2,
   /** The stream of events is at its high-water mark: nothing was appended. */
   FULL: -3,
-  /** The shard belongs to a newer epoch: nothing was done. */
+  /** The stream belongs to a newer epoch: nothing was done. */
   FENCED: -4,
   /** The manifest in Redis is not the one that the caller holds: nothing was done. */
   MANIFEST: -5,

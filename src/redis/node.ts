@@ -81,7 +81,6 @@ export class RedisNode {
   leaveStream(): void {
     if (this.#mark === undefined || this.#mark.slot === this.#leaving) return;
     this.#leaving = this.#mark.slot;
-    this.#mark = undefined;
     this.look().catch(this.#spec.onError);
   }
 
@@ -212,19 +211,20 @@ export class RedisNode {
     const has = (slot: number) => slot !== this.#leaving && this.#spec.has(slot);
     for (;;) {
       // A mark that is gone is looked for until it is back, or its slot is another node's.
-      if (this.#mark === undefined || !has(this.#mark.slot)) this.#mark = await marks.find(has);
-      this.#mark ??= await marks.make(redis, has);
-      if (this.#mark === undefined) return true; // it has nothing to lose
-      const { key, digest, stream } = this.#mark;
+      const isHere = this.#mark !== undefined && has(this.#mark.slot);
+      const mark = isHere ? this.#mark : ((await marks.find(has)) ?? (await marks.make(redis, has)));
+      if (mark === undefined) return true; // it has nothing to lose
+      this.#mark = mark;
+      const { key, digest, stream } = mark;
       try {
         const reply = await runScript(redis, PROBE, [key], [this.lastMoment(deadline), digest]);
         if (reply === 1) {
           this.#stream = stream;
-          marks.name(this.#mark).catch(() => {}); // the next look does it
+          marks.name(mark).catch(() => {}); // the next look does it
           return true;
         }
         if (reply === LUA.EXPIRED) await this.clock.measure(redis);
-        else if (await marks.isNamed(this.#mark)) return false;
+        else if (await marks.isNamed(mark)) return false;
         else this.#mark = undefined;
       } catch (error) {
         const redirection = redirectionOf(error as Error);

@@ -68,7 +68,7 @@ t.test('children of a start', needsProc(), async (t) => {
       t.same([...samples(scrape, 'wishmeter_redis_up')], [['', 1]], 'what is in Redis belongs to no worker');
       t.same(
         [...samples(scrape, 'wishmeter_stream_pending_events')],
-        [['shard="0"', 0]],
+        [['stream="0"', 0]],
         'also beside other scrapes',
       );
       t.equal(scrape.match(/^# TYPE wishmeter_http_answers_total /gm)?.length, 1);

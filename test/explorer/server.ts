@@ -8,7 +8,7 @@ import { encodeEvent } from '../../src/events/row.js';
 import { openIdentity } from '../../src/identity/open.js';
 import { createProfileIds } from '../../src/identity/profile-id.js';
 import { type Identity, identityName, namesIn } from '../../src/identity-rules.js';
-import { bucketOf, createKeys } from '../../src/redis/keys.js';
+import { bucketOf } from '../../src/redis/keys.js';
 import { RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
@@ -37,10 +37,6 @@ export interface Server {
 /** Keys that hold no visitor's state: the order in which they are written does not matter. */
 export function isPrivate(key: string): boolean {
   return /:lane:|:events(:|$)/.test(key);
-}
-
-export function eventsKey(prefix: string): string {
-  return createKeys(prefix).events(0);
 }
 
 export function nameOf(kind: 'customer' | 'session', id: string): string {

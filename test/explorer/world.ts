@@ -4,6 +4,8 @@
 
 import type { Cluster } from 'ioredis';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { streamsOf } from '../../src/redis/marks.js';
 import { words } from './acts.js';
 import { check, type Row } from './checks.js';
 import { Model } from './model.js';
@@ -11,7 +13,7 @@ import { People } from './people.js';
 import { type Crash, LEFT, Play } from './play.js';
 import type { Scenario } from './scenarios.js';
 import type { Schedule } from './search.js';
-import { eventsKey, type Server, startServer } from './server.js';
+import { type Server, startServer } from './server.js';
 import type { Watch, WatchedWorld } from './watch.js';
 
 export interface Outcome {
@@ -34,7 +36,8 @@ export class World {
   readonly #servers: readonly Server[];
   readonly #letters: readonly string[];
   #names = 0;
-  #lastEvent = '-';
+  /** By stream. */
+  readonly #lastEvents = new Map<number, string>();
 
   private constructor(
     scenario: Scenario,
@@ -117,16 +120,25 @@ export class World {
     );
   }
 
-  /** Rows of the stream of events since the last call. */
+  /** Rows of the streams of events since the last call. */
   async #rowsSince(): Promise<Row[]> {
-    const entries = await this.#client.xrange(eventsKey(this.#prefix), this.#lastEvent, '+');
-    const last = entries.at(-1)?.[0];
-    if (last !== undefined) this.#lastEvent = `(${last}`;
-    return entries.flatMap(([, fields]) =>
-      (fields[fields.indexOf('d') + 1] as string)
-        .trimEnd()
-        .split('\n')
-        .map((line) => JSON.parse(line) as Row),
-    );
+    const keys = createKeys(this.#prefix);
+    const rows: Row[] = [];
+    for (const stream of await streamsOf(this.#client, keys)) {
+      const after = this.#lastEvents.get(stream) ?? '-';
+      const entries = await this.#client.xrange(keys.events(stream), after, '+');
+      const last = entries.at(-1)?.[0];
+      if (last !== undefined) this.#lastEvents.set(stream, `(${last}`);
+      rows.push(...entries.flatMap(rowsOf));
+    }
+    return rows;
   }
+}
+
+function rowsOf([, fields]: [id: string, fields: string[]]): Row[] {
+  const lines = fields[fields.indexOf('d') + 1] as string;
+  return lines
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Row);
 }

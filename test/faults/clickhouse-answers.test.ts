@@ -15,9 +15,9 @@ import { Registry } from 'prom-client';
 import t, { type Test } from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
+import { FencedStream } from '../../src/flush/fenced-stream.js';
 import { decodeManifest, manifestOf } from '../../src/flush/manifest.js';
 import { cutBatch } from '../../src/flush/reader.js';
-import { Shard } from '../../src/flush/shard.js';
 import {
   appendEvents,
   appendLines,
@@ -77,7 +77,7 @@ async function rememberToken(pipeline: Pipeline, half = ''): Promise<void> {
 
 /** What a flusher leaves that is killed with a batch in its hands. */
 async function leaveBatch(pipeline: Pipeline): Promise<void> {
-  const shard = new Shard(redis, pipeline.keys, 0);
+  const shard = new FencedStream(redis, pipeline.keys, 0);
   const claim = await shard.claim('killed', undefined, 0);
   const batch = await cutBatch(redis, pipeline.keys.events(0));
   if (claim === undefined || batch === undefined) throw new Error('no batch');

@@ -4,7 +4,7 @@
 import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { startFlusher } from '../../src/flush/flusher.js';
-import type { Step } from '../../src/flush/shard-flusher.js';
+import type { Step } from '../../src/flush/stream-flusher.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { decodeManifest } from '../../src/flush/manifest.js';
 import { readBatch } from '../../src/flush/reader.js';
-import type { Step } from '../../src/flush/shard-flusher.js';
+import type { Step } from '../../src/flush/stream-flusher.js';
 import { appendEvents, eventRows, pendingOf, until } from '../flush/fixtures.js';
 import { openPipelines, type Pipeline } from '../flush/pipelines.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';

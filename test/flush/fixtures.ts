@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { v7 as uuid } from 'uuid';
 import { eraseWaiting } from '../../src/flush/eraser.js';
 import type { RedisClient } from '../../src/redis/client.js';
-import type { Keys, StreamKeys } from '../../src/redis/keys.js';
+import { type Keys, type StreamKeys, tagOf } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 
 export { until } from '../harness/until.js';
@@ -67,7 +67,7 @@ export async function appendLines(
   shard: number,
   lines: readonly string[],
 ): Promise<void> {
-  const touched = [keys.lane(keys.streamTag(shard), 'test'), keys.events(shard), keys.eventsState(shard)];
+  const touched = [keys.lane(tagOf(keys.events(shard)), 'test'), keys.events(shard), keys.eventsState(shard)];
   const reply = await runScript(redis, APPEND, touched, [
     ++sequence,
     1e15,

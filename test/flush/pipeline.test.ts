@@ -184,10 +184,10 @@ t.test('on one Redis', async (t) => {
     const registry = new Registry();
     const flusher = pipeline.flusher({ metrics: registry, silentMs: 200, intervalMs: 60_000 });
     await until('the shard is owned', async () =>
-      (await registry.metrics()).includes('wishmeter_flush_epoch{shard="0"}'),
+      (await registry.metrics()).includes('wishmeter_flush_epoch{stream="0"}'),
     );
     await flusher.close();
-    t.notMatch(await registry.metrics(), /\{shard="0"\}/);
+    t.notMatch(await registry.metrics(), /\{stream="0"\}/);
   });
 
   t.test('connections that are cut again and again cost nothing but time', async (t) => {

@@ -2,9 +2,9 @@
 
 import t from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
+import { FencedError, FencedStream } from '../../src/flush/fenced-stream.js';
 import { manifestOf } from '../../src/flush/manifest.js';
 import { cutBatch } from '../../src/flush/reader.js';
-import { FencedError, Shard } from '../../src/flush/shard.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys, type Keys } from '../../src/redis/keys.js';
 import { LUA } from '../../src/redis/lua-codes.js';
@@ -33,11 +33,11 @@ function freshShard() {
       };
     },
   }) as RedisClient;
-  return { keys, redis: forgetful, shard: new Shard(forgetful, keys, 0), state: keys.eventsState(0) };
+  return { keys, redis: forgetful, shard: new FencedStream(forgetful, keys, 0), state: keys.eventsState(0) };
 }
 
 /** Claims the shard, and prepares the next batch of its stream. */
-async function prepared(shard: Shard, keys: Keys) {
+async function prepared(shard: FencedStream, keys: Keys) {
   const epoch = await claimed(shard);
   const batch = await cut(keys);
   const manifest = manifestOf(batch);
@@ -51,7 +51,7 @@ async function cut(keys: Keys) {
   return batch;
 }
 
-async function claimed(shard: Shard, owner = 'a') {
+async function claimed(shard: FencedStream, owner = 'a') {
   const claim = await shard.claim(owner, undefined, SILENT);
   if (claim === undefined) throw new Error('not claimed');
   return claim.epoch;

@@ -5,9 +5,9 @@ import t from 'tap';
 import { insertVisits } from '../../src/clickhouse/insert.js';
 import { areVisitsStored } from '../../src/clickhouse/stored.js';
 import { listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
+import { FencedStream } from '../../src/flush/fenced-stream.js';
 import { decodeManifest, manifestOf } from '../../src/flush/manifest.js';
 import { cutBatch, readBatch } from '../../src/flush/reader.js';
-import { Shard } from '../../src/flush/shard.js';
 import { visitLine } from '../../src/visits/visit-log.js';
 import { startClickHouseProxy } from '../faults/clickhouse-proxy.js';
 import { startApp, TRUSTED } from '../harness/app.js';
@@ -177,7 +177,7 @@ t.test('on one Redis', async (t) => {
     for (const isInserted of [false, true]) {
       const pipeline = await pipelines.fresh();
       await append(pipeline, linesOf(300));
-      const shard = new Shard(redis, pipeline.keys.visits, 0);
+      const shard = new FencedStream(redis, pipeline.keys.visits, 0);
       const claim = await shard.claim('killed', undefined, 0);
       const batch = await cutBatch(redis, source(pipeline));
       if (claim === undefined || batch === undefined) throw new Error('no batch');

@@ -92,7 +92,7 @@ t.test('metrics', async (t) => {
     const app = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '2000', EVENT_SHARDS: '2' } });
     const before = await app.figures();
     const ofStream = (text: string, name: string, shard: number) =>
-      sample(text, `stream_${name}{shard="${shard}"}`);
+      sample(text, `stream_${name}{stream="${shard}"}`);
     for (const shard of [0, 1]) {
       for (const name of [
         'pending_events',
@@ -160,11 +160,11 @@ t.test('metrics', async (t) => {
     const own = await startTestRedis(t);
     const app = await startApp(t, own, { timeoutMs: 2_000 });
     await app.shop.event({ sessionId: 's' });
-    t.equal(sample(await app.figures(), 'stream_pending_events{shard="0"}'), 1);
+    t.equal(sample(await app.figures(), 'stream_pending_events{stream="0"}'), 1);
     await own.stop();
     const text = await app.figures();
     t.equal(sample(text, 'redis_up'), 0);
-    t.equal(sample(text, 'stream_pending_events{shard="0"}'), undefined);
+    t.equal(sample(text, 'stream_pending_events{stream="0"}'), undefined);
     t.match(text, 'wishmeter_http_open_requests');
   });
 

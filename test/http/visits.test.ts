@@ -182,7 +182,7 @@ eachRedis(t, async (t, redis) => {
     const figures = await app.figures();
     t.match(figures, `wishmeter_visits_not_logged_total{why="full"} ${41 - visits.length}\n`);
     t.match(figures, 'wishmeter_visit_stream_high_water_bytes 200\n');
-    const waiting = figures.matchAll(/^wishmeter_visit_stream_pending_visits\{shard="\d+"\} (\d+)$/gm);
+    const waiting = figures.matchAll(/^wishmeter_visit_stream_pending_visits\{stream="\d+"\} (\d+)$/gm);
     t.equal(
       [...waiting].reduce((sum, [, n]) => sum + Number(n), 0),
       visits.length,

@@ -1,4 +1,4 @@
-// One shard's scripts as functions: what the flusher does to Redis, each under its epoch.
+// One stream's scripts as functions: what the flusher does to Redis, each under its epoch.
 
 import type { RedisClient } from '../redis/client.js';
 import type { StreamKeys } from '../redis/keys.js';
@@ -12,10 +12,10 @@ const PREPARE = loadScript('flush-prepare');
 const FINALIZE = loadScript('flush-finalize');
 const RELEASE = loadScript('flush-release');
 
-/** Another flusher owns the shard by now. What this flusher holds of it is to be dropped. */
+/** Another flusher owns the stream by now. What this flusher holds of it is to be dropped. */
 export class FencedError extends Error {
   constructor() {
-    super('the shard has a newer owner');
+    super('the stream has a newer owner');
     this.name = 'FencedError';
   }
 }
@@ -37,24 +37,24 @@ export interface Refused {
 
 const NOT_OURS = 'not a batch of events: another program put it into the stream';
 
-/** All methods throw FencedError where the epoch is no longer the shard's, and Redis's errors. */
-export class Shard {
+/** All methods throw FencedError where the epoch is no longer the stream's, and Redis's errors. */
+export class FencedStream {
   readonly #redis: RedisClient;
   readonly #events: string;
   readonly #state: string;
   readonly #dead: string;
 
-  constructor(redis: RedisClient, keys: StreamKeys, shard: number) {
+  constructor(redis: RedisClient, keys: StreamKeys, stream: number) {
     this.#redis = redis;
-    this.#events = keys.events(shard);
-    this.#state = keys.eventsState(shard);
-    this.#dead = keys.eventsDead(shard);
+    this.#events = keys.events(stream);
+    this.#state = keys.eventsState(stream);
+    this.#dead = keys.eventsDead(stream);
   }
 
   /**
    * @param heldEpoch the epoch that this process held last
    * @param silentMs an owner without a heartbeat for so long counts as gone
-   * @returns undefined where the shard has another owner that is alive
+   * @returns undefined where the stream has another owner that is alive
    */
   async claim(owner: string, heldEpoch: string | undefined, silentMs: number): Promise<Claim | undefined> {
     const reply = await runScript(this.#redis, CLAIM, [this.#state], [owner, heldEpoch ?? '', silentMs]);

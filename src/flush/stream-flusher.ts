@@ -34,19 +34,19 @@ import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { Delivery } from './delivery.js';
 import { readErasures, withoutErased } from './erasures.js';
+import { type Claim, FencedError, FencedStream } from './fenced-stream.js';
 import { type Manifest, manifestOf } from './manifest.js';
 import type { FlushMetrics } from './metrics.js';
 import { type Batch, cutBatch, readBatch, type Source } from './reader.js';
-import { type Claim, FencedError, Shard } from './shard.js';
 import type { Kind, Streams } from './streams.js';
 
 /** Bytes of a batch where there are many streams. Each has two in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
-/** Where a shard's flusher has just got to. */
+/** Where a stream's flusher has just got to. */
 export type Step = 'claimed' | 'prepared' | 'inserted' | 'finalized';
 
-export interface ShardFlusherSpec {
+export interface StreamFlusherSpec {
   /** A connection whose timeout lets a page of a batch through; see cutBatch. */
   readonly redis: RedisClient;
   readonly keys: Keys;
@@ -62,13 +62,13 @@ export interface ShardFlusherSpec {
   /** Of what fails: claims, inserts, looks at the other flushers. By default the usual one. */
   readonly backoff?: Backoff | undefined;
   /** Told of every step, and waited for: tests stop the flusher at exact points. */
-  readonly onStep?: ((step: Step, shard: number, kind: Kind) => void | Promise<void>) | undefined;
+  readonly onStep?: ((step: Step, stream: number, kind: Kind) => void | Promise<void>) | undefined;
 }
 
-/** The time between a claim and the loss or release of the shard. */
+/** The time between a claim and the loss or release of the stream. */
 interface Lease {
   readonly epoch: string;
-  /** Aborts when the shard is given up: after the batch in flight another flusher may have it. */
+  /** Aborts when the stream is given up: after the batch in flight another flusher may have it. */
   readonly leaving: AbortSignal;
   /** Aborts when there is to be no more waiting: only what is there already is still flushed. */
   readonly ending: AbortSignal;
@@ -76,12 +76,12 @@ interface Lease {
   readonly over: AbortSignal;
 }
 
-export class ShardFlusher {
-  /** Resolves when this process does not own the shard. */
+export class StreamFlusher {
+  /** Resolves when this process does not own the stream. */
   over: Promise<void> = Promise.resolve();
-  readonly #spec: ShardFlusherSpec;
+  readonly #spec: StreamFlusherSpec;
   readonly #number: number;
-  readonly #shard: Shard;
+  readonly #stream: FencedStream;
   readonly #streams: Streams;
   readonly #source: Source;
   readonly #metrics: FlushMetrics;
@@ -99,20 +99,20 @@ export class ShardFlusher {
 
   /** @param onOver told when it is not owned any more */
   constructor(
-    spec: ShardFlusherSpec,
+    spec: StreamFlusherSpec,
     streams: Streams,
-    shard: number,
+    stream: number,
     stop: AbortSignal,
     halt: AbortSignal,
     onOver: () => void,
   ) {
     this.#spec = spec;
     this.#streams = streams;
-    this.#number = shard;
-    this.#shard = new Shard(spec.redis, streams.keys, shard);
-    this.#source = streams.source(shard);
+    this.#number = stream;
+    this.#stream = new FencedStream(spec.redis, streams.keys, stream);
+    this.#source = streams.source(stream);
     this.#metrics = streams.metrics;
-    this.#log = spec.log.child(streams.kind === 'events' ? { shard } : { visits: shard });
+    this.#log = spec.log.child(streams.kind === 'events' ? { stream } : { visits: stream });
     this.#stop = stop;
     this.#halt = halt;
     this.#onOver = onOver;
@@ -139,7 +139,7 @@ export class ShardFlusher {
   /** Becomes its owner, where it is free. */
   async claim(): Promise<boolean> {
     try {
-      const claim = await this.#shard.claim(this.#spec.owner, this.#heldEpoch, this.#spec.silentMs);
+      const claim = await this.#stream.claim(this.#spec.owner, this.#heldEpoch, this.#spec.silentMs);
       if (claim === undefined) return false;
       const leaving = new AbortController();
       this.#leaving = leaving;
@@ -159,7 +159,7 @@ export class ShardFlusher {
   #failed(error: Error): void {
     if (this.#halt.aborted) return;
     if (error instanceof FencedError) {
-      this.#log.warn('another flusher has taken the shard over; standing by');
+      this.#log.warn('another flusher has taken the stream over; standing by');
     } else {
       this.#failures++;
       this.#log.warn({ err: error, failures: this.#failures }, 'flushing failed and will begin again');
@@ -169,7 +169,7 @@ export class ShardFlusher {
 
   async #own({ epoch, manifest }: Claim, leaving: AbortSignal): Promise<void> {
     this.#heldEpoch = epoch;
-    this.#log.info({ epoch, replay: manifest !== undefined }, 'owner of the shard');
+    this.#log.info({ epoch, replay: manifest !== undefined }, 'owner of the stream');
     this.#metrics.claimed(this.#number, epoch);
     const lost = new AbortController();
     const lease = {
@@ -216,7 +216,7 @@ export class ShardFlusher {
       ahead = undefined;
       if (batch !== undefined) {
         const manifest = manifestOf(batch);
-        await this.#shard.prepare(lease.epoch, manifest);
+        await this.#stream.prepare(lease.epoch, manifest);
         await this.#reached('prepared');
         if (batch.full) {
           ahead = cut(batch.last);
@@ -263,17 +263,17 @@ export class ShardFlusher {
         'entries that are not ours were in the stream; see dead list',
       );
     await this.#reached('inserted');
-    await this.#shard.finalize(epoch, manifest, refused, foreignEntries);
+    await this.#stream.finalize(epoch, manifest, refused, foreignEntries);
     this.#failures = 0;
     this.#metrics.finished(manifest.rows, refused.length);
     await this.#reached('finalized');
   }
 
-  /** Heartbeats, four in the time that an owner may be silent. Aborts `lost` when another flusher owns the shard. */
+  /** Heartbeats, four in the time that an owner may be silent. Aborts `lost` when another flusher owns the stream. */
   #beat(epoch: string, lost: AbortController): NodeJS.Timeout {
     const beat = async () => {
       try {
-        await this.#shard.beat(epoch);
+        await this.#stream.beat(epoch);
       } catch (error) {
         if (error instanceof FencedError) lost.abort(error);
       }
@@ -284,10 +284,10 @@ export class ShardFlusher {
 
   async #release(epoch: string): Promise<void> {
     try {
-      await this.#shard.release(epoch);
+      await this.#stream.release(epoch);
     } catch (error) {
       // Not ours any more, or Redis is away: then another flusher waits until we count as gone.
-      this.#log.debug({ err: error }, 'the shard was not released');
+      this.#log.debug({ err: error }, 'the stream was not released');
     }
   }
 
