@@ -84,7 +84,10 @@ export class VisitLog {
     address: string | undefined,
   ): void {
     const { appends, onNotLogged } = this.#options;
-    if (missed > 0) return onNotLogged('full', missed);
+    if (missed > 0) {
+      onNotLogged('full', missed);
+      return;
+    }
     this.#store.leaveStream(address);
     for (const { profileId, line } of lines) {
       const stream = this.#store.streamAt(this.#store.addressOf(bucketOf(profileId)));
