@@ -110,12 +110,13 @@ async function statuses(app: TestApp, identity: Query, headers: Headers = {}): P
     await app.get(query, headers),
     await app.del(PATH, body, headers),
     await app.del(query, undefined, headers),
+    await app.post(`${PATH}/list`, { identity, productHandles: ['x'] }, headers),
   ];
   return answers.map(({ status }) => status);
 }
 
-const OPEN = [200, 200, 200, 200];
-const CLOSED = [401, 401, 401, 401];
+const OPEN = [200, 200, 200, 200, 200];
+const CLOSED = [401, 401, 401, 401, 401];
 
 t.test('callers', async (t) => {
   const redis = await startTestRedis(t);
