@@ -246,26 +246,28 @@ t.test('callers', async (t) => {
     ['session', OPEN, CLOSED],
     ['open', OPEN, OPEN],
     ['key', CLOSED, CLOSED],
+    [undefined, OPEN, CLOSED],
   ] as const) {
-    t.test(`VISIT_ACCESS=${value}: who needs a credential, and that any kind will do`, async (t) => {
-      const app = await startApp(t, redis, { env: { ...env, VISIT_ACCESS: value } });
-      const before = await dumpRedis(redis, app.prefix);
-      const both = { sessionId: 's-both', customerId: '43' };
-      if (session === CLOSED) t.same(await statuses(app, { sessionId: 's' }), CLOSED);
-      t.same(await statuses(app, customer), others, 'a customer');
-      t.same(await statuses(app, both), others, 'both');
-      if (others === CLOSED) t.same(await dumpRedis(redis, app.prefix), before, 'nothing changes');
-      if (session === OPEN) t.same(await statuses(app, { sessionId: 's' }), OPEN);
-      for (const identity of [customer, both])
-        t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
-      t.same(await statuses(app, { sessionId: 's' }, browser), OPEN);
-      t.equal((await app.post(proxied(PATH, {}), visit({ sessionId: 's' }))).status, 200);
-    });
+    t.test(
+      `VISIT_ACCESS=${value ?? '<default>'}: who needs a credential, and that any kind will do`,
+      async (t) => {
+        const access = value === undefined ? {} : { VISIT_ACCESS: value };
+        const app = await startApp(t, redis, { env: { ...env, ...access } });
+        const before = await dumpRedis(redis, app.prefix);
+        const both = { sessionId: 's-both', customerId: '43' };
+        if (session === CLOSED) t.same(await statuses(app, { sessionId: 's' }), CLOSED);
+        t.same(await statuses(app, customer), others, 'a customer');
+        t.same(await statuses(app, both), others, 'both');
+        if (others === CLOSED) t.same(await dumpRedis(redis, app.prefix), before, 'nothing changes');
+        if (session === OPEN) t.same(await statuses(app, { sessionId: 's' }), OPEN);
+        for (const identity of [customer, both])
+          t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
+        t.same(await statuses(app, { sessionId: 's' }, browser), OPEN);
+        t.equal((await app.post(proxied(PATH, {}), visit({ sessionId: 's' }))).status, 200);
+        t.equal((await app.post('/event', event)).status, 401, 'an event needs one, always');
+      },
+    );
   }
-  t.test('VISIT_ACCESS is session where it is not given', async (t) => {
-    t.same(await statuses(app, { sessionId: 's' }), OPEN);
-    t.same(await statuses(app, customer), CLOSED);
-  });
 
   t.test('each of several keys is taken as Bearer and as X-API-Key, in any case', async (t) => {
     const other = 'another-key-of-16-and-more';
@@ -383,37 +385,5 @@ t.test('callers', async (t) => {
     t.match(await list('99', { sessionId }), { status: 200, json: { items: [] } }, 'the session of another');
     t.match((await list(customerId, { customerId })).json.items, [{ productId: '1001' }]);
     t.equal((await app.post('/item/list', { identity: { sessionId } })).status, 401);
-  });
-
-  t.test('a share code has 64 bits and more: no character of it can be foretold', async (t) => {
-    const sharers = Array.from({ length: 600 }, (_, i) => ({ sessionId: `sharer-${i}` }));
-    const codes = (await Promise.all(sharers.map((identity) => app.shop.share(identity)))).map(
-      ({ code }) => code,
-    );
-    t.equal(new Set(codes).size, codes.length);
-    let bits = 0;
-    for (let place = 0; place < Math.min(...codes.map((code) => code.length)); place++) {
-      const counts = new Map<string, number>();
-      for (const { [place]: character = '' } of codes)
-        counts.set(character, (counts.get(character) ?? 0) + 1);
-      // Min-entropy: by the character that is there most often. 6 bits, drawn 600 times, look like 4.5 and more.
-      bits += -Math.log2(Math.max(...counts.values()) / codes.length);
-    }
-    t.ok(bits >= 64, `${bits.toFixed(1)} bits are seen in ${codes.length} codes`);
-    const elsewhere = await startApp(t, redis, { env });
-    t.not(
-      (await elsewhere.shop.share({ sessionId: 'sharer-0' })).code,
-      codes[0],
-      'nor is it made of the visitor',
-    );
-  });
-
-  t.test('an unknown code is 404, whatever it looks like', async (t) => {
-    const { code, sessionId } = known;
-    const codes = [unknown.code, code.slice(0, -1), `${code}A`, 'x', '%00', '*', '..%2f', sessionId];
-    const answers = await Promise.all(codes.map((code) => app.get(`/share/${code}/items`, TRUSTED)));
-    t.match(answers[0], { status: 404, json: { code: 'not_found' } });
-    for (const [i, answer] of answers.entries())
-      t.same(shape(answer), shape(answers[0] as Answer), `${codes[i]}`);
   });
 });
