@@ -1,4 +1,4 @@
-// POST /webhook/purchase: who may deliver, what is no order, and that deliveries repeat.
+// POST /webhook/purchase: who may deliver, what is no order, and that deliveries repeat; GET and PUT /settings.
 
 import t from 'tap';
 import { eachRedis, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
@@ -131,6 +131,27 @@ eachRedis(t, async (t, redis) => {
     t.same(await listed(app, second.who), [WISHED], 'a delivery without an id is known by its order');
     await deliver(app, { ...second.order, id: second.order.id + 1_000_000 }, '');
     t.same(await listed(app, second.who), []);
+  });
+
+  t.test('settings are false at first, hold on every server, and wrong ones change nothing', async (t) => {
+    const app = await startApp(t, redis);
+    const second = await startApp(t, redis, { prefix: app.prefix });
+    const put = (body: unknown) => app.send('PUT', '/settings', body, TRUSTED);
+    const read = async (by: TestApp) => (await by.get('/settings', TRUSTED)).text;
+    t.equal(await read(app), '{"autoRemoveAfterPurchase":false}');
+    for (const autoRemoveAfterPurchase of [true, true, false, true]) {
+      const text = JSON.stringify({ autoRemoveAfterPurchase });
+      const body = { autoRemoveAfterPurchase, later: 'ignored' };
+      t.match(await put(body), { status: 200, text });
+      for (const by of [app, second]) t.equal(await read(by), text);
+    }
+    const before = await dumpRedis(redis, app.prefix);
+    const values = [undefined, null, 'true', 1, 0, '', [], [true], {}];
+    const bodies = values.map((autoRemoveAfterPurchase): unknown => ({ autoRemoveAfterPurchase }));
+    for (const body of [undefined, null, [], true, '{', ...bodies])
+      t.equal((await put(body)).status, 400, JSON.stringify(body));
+    t.same((await put({})).json.issues, [{ path: '/autoRemoveAfterPurchase', message: 'is required' }]);
+    t.same(await dumpRedis(redis, app.prefix), before);
   });
 
   t.test('with the setting off nothing is removed, and the order is remembered all the same', async (t) => {

@@ -160,6 +160,25 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
+  t.test('a payload of 16,384 bytes passes and one of 16,385 does not, and blanks are free', async (t) => {
+    const identity = { sessionId: 'large' };
+    const payloadOf = (bytes: number, unit: string) => {
+      const rest = bytes - Buffer.byteLength('{"a":""}');
+      const size = Buffer.byteLength(unit);
+      return { a: unit.repeat(Math.floor(rest / size)) + 'y'.repeat(rest % size) };
+    };
+    const issues = [{ path: '/payload', message: 'must have at most 16384 bytes as JSON' }];
+    for (const unit of ['x', 'é', '😀']) {
+      await event(identity, 'add', payloadOf(16_384, unit));
+      const more = { identity, type: 'add', payload: payloadOf(16_385, unit) };
+      const json = { code: 'payload_too_large', issues };
+      t.match(await app.post('/event', more, TRUSTED), { status: 413, json }, unit);
+    }
+    const fits = { identity, type: 'add', payload: payloadOf(16_384, 'x') };
+    const blown = JSON.stringify(fits, null, 8).replaceAll('\n', '\n\n\n');
+    t.equal((await app.post('/event', blown, TRUSTED)).status, 200);
+  });
+
   t.test('large events that come at once are batches that the flusher can hold', async (t) => {
     const app = await startApp(t, redis);
     const payload = { quotes: '"'.repeat(8_000) };

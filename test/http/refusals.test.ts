@@ -274,18 +274,6 @@ t.test('wrong requests', async (t) => {
       t.match(json.issues, [issue]);
     }
   });
-
-  t.test('what is too large by itself is named', async (t) => {
-    const large = { a: 'x'.repeat(16 * 1024) };
-    const message = 'must have at most 16384 bytes as JSON';
-    for (const [path, body, at] of [
-      ['/event', { identity, type: 'add', payload: large }, '/payload'],
-      ['/item/add', { identity, ...ITEM, properties: large }, '/properties'],
-    ] as const) {
-      const json = { code: 'payload_too_large', issues: [{ path: at, message }] };
-      t.match(await app.post(path, body, TRUSTED), { status: 413, json });
-    }
-  });
 });
 
 function wrongHandles(): [unknown, string[], string][] {
