@@ -1,4 +1,4 @@
-// Paths, methods, the base path, request ids and what probes ask; and bodies: their size from both sides, their content
+// Paths, methods, the base path, request ids, what probes ask, GET and PUT /settings; and bodies: their size from both sides, their content
 // types, and those that do not come as they should.
 
 import type { HttpResponse } from 'uWebSockets.js';
@@ -139,6 +139,27 @@ t.test('routes and bodies', async (t) => {
     const headers = { 'content-type': 'application/json' };
     t.match(await app.get('/healthz'), { status: 200, text: '{"status":"ok"}', headers });
     t.match(await app.get('/readyz'), { status: 200, text: '{"status":"ready"}' });
+  });
+
+  t.test('settings are false at first, hold on every server, and wrong ones change nothing', async (t) => {
+    const app = await startApp(t, redis);
+    const second = await startApp(t, redis, { prefix: app.prefix });
+    const put = (body: unknown) => app.send('PUT', '/settings', body, TRUSTED);
+    const read = async (by: TestApp) => (await by.get('/settings', TRUSTED)).text;
+    t.equal(await read(app), '{"autoRemoveAfterPurchase":false}');
+    for (const autoRemoveAfterPurchase of [true, true, false, true]) {
+      const text = JSON.stringify({ autoRemoveAfterPurchase });
+      const body = { autoRemoveAfterPurchase, later: 'ignored' };
+      t.match(await put(body), { status: 200, text });
+      for (const by of [app, second]) t.equal(await read(by), text);
+    }
+    const before = await dumpRedis(redis, app.prefix);
+    const values = [undefined, null, 'true', 1, 0, '', [], [true], {}];
+    const bodies = values.map((autoRemoveAfterPurchase): unknown => ({ autoRemoveAfterPurchase }));
+    for (const body of [undefined, null, [], true, '{', ...bodies])
+      t.equal((await put(body)).status, 400, JSON.stringify(body));
+    t.same((await put({})).json.issues, [{ path: '/autoRemoveAfterPurchase', message: 'is required' }]);
+    t.same(await dumpRedis(redis, app.prefix), before);
   });
 
   t.test('a body of 65,536 bytes passes and one of 65,537 does not, however it comes', async (t) => {
