@@ -40,6 +40,8 @@ export interface TestApp {
   del(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
   /** The text of `/metrics` made now; over HTTP it may be up to a second old. */
   figures(): Promise<string>;
+  /** One of them by its name without `wishmeter_`, and its labels as they are written; undefined where it is not shown. */
+  figure(series: string): Promise<number | undefined>;
   close(): Promise<void>;
 }
 
@@ -101,8 +103,15 @@ export async function startApp(
     get: (path, headers) => send('GET', path, undefined, headers),
     del: (path, body, headers) => send('DELETE', path, body, headers),
     figures: () => running.figures(),
+    figure: async (series) => sample(await running.figures(), series),
     close,
   };
+}
+
+/** A figure in a text of `/metrics`, as `TestApp.figure` names it. */
+export function sample(text: string, series: string): number | undefined {
+  const line = text.split('\n').find((line) => line.startsWith(`wishmeter_${series} `));
+  return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
 }
 
 function call(

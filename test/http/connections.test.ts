@@ -145,8 +145,7 @@ t.test('connections', async (t) => {
     t.equal(await countOf('unannounced'), 0);
   });
 
-  const openRequests = async () =>
-    Number(/^wishmeter_http_open_requests (\d+)$/m.exec(await app.figures())?.[1]);
+  const openRequests = async () => Number(await app.figure('http_open_requests'));
 
   t.test('requests that were sent without waiting are answered in their order', async (t) => {
     const wire = await Wire.open(t, app.port);

@@ -242,8 +242,8 @@ eachRedis(t, async (t, redis) => {
     const keys = createKeys(app.prefix);
     await until('all is erased from ClickHouse, and every webhook is done', async () => {
       await eraseAsFlusher(connection, keys, client);
-      const isOpen = /^wishmeter_requests_open\{kind="customers\/redact"\} [1-9]/m.test(await app.figures());
-      return !isOpen && (await connection.hlen(keys.erasures)) === 0;
+      const open = await app.figure('requests_open{kind="customers/redact"}');
+      return !open && (await connection.hlen(keys.erasures)) === 0;
     });
     const rows = await ask<{ customer_id: string | null; session_id: string | null }>(
       'SELECT customer_id, session_id FROM purchases UNION ALL SELECT customer_id, session_id FROM events',
