@@ -1,11 +1,11 @@
-// Migrations: a fresh database gets the schema of the program, also by several processes at once;
-// one that the program does not know is refused.
+// Migrations and views: a fresh database gets the schema of the program, also by several processes at once, and one that the
+// program does not know is refused; a view that is missing, was changed by hand or is of another version is put back.
 
 import t from 'tap';
 import { clustered, clusterSettings } from '../../src/clickhouse/cluster.js';
 import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { loadMigrations, migrate, statements } from '../../src/clickhouse/migrate.js';
-import { loadViews } from '../../src/clickhouse/views.js';
+import { loadViews, putViews } from '../../src/clickhouse/views.js';
 import { startProcesses } from '../../src/commands/start/processes.js';
 import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
@@ -61,6 +61,56 @@ t.test('migrations are numbered without gaps', async (t) => {
   t.same(
     loadMigrations().map(({ version }) => version),
     names.map((_, i) => i + 1),
+  );
+});
+
+t.test('a view that is missing or was changed by hand is put back, and no other', async (t) => {
+  const { database, own } = await emptied(t);
+  t.same(await putViews(client, database), [], 'right after the migration nothing is to do');
+  const shown = () =>
+    ask("SELECT name, create_table_query FROM system.tables WHERE engine = 'View' ORDER BY name", own);
+  const before = await shown();
+  await own.command({ query: 'DROP VIEW most_wished' });
+  await own.command({ query: 'CREATE OR REPLACE VIEW visits AS SELECT 1 AS mine' });
+  await own.command({ query: 'CREATE OR REPLACE VIEW events AS SELECT * FROM events_stored' });
+  t.same((await putViews(client, database)).toSorted(), ['events', 'most_wished', 'visits']);
+  t.same(await shown(), before);
+  t.same(await putViews(client, database), []);
+});
+
+t.test('a view that a user made is left alone, and one of an earlier version is made anew', async (t) => {
+  const { database, own } = await emptied(t);
+  await own.command({ query: 'CREATE VIEW my_own AS SELECT count() AS n FROM events' });
+  await own.insert({
+    table: 'views_put',
+    values: [{ name: 'products', definition: 'of an earlier version', shown: '' }],
+    columns: ['name', 'definition', 'shown'],
+    format: 'JSONEachRow',
+  });
+  t.same(await putViews(client, database), ['products']);
+  t.same(await ask('SELECT * FROM my_own', own), [{ n: '0' }]);
+  await own.command({ query: 'DROP VIEW my_own' });
+});
+
+t.test('several processes may put views at once', async (t) => {
+  const { database, own } = await emptied(t);
+  await own.command({ query: 'DROP VIEW shop_funnel' });
+  await Promise.all(Array.from({ length: 4 }, () => putViews(client, database)));
+  t.same(await putViews(client, database), []);
+  t.equal((await ask("SELECT * FROM shop_funnel(from = '2025-01-01', to = '2025-01-02')", own)).length, 1);
+});
+
+t.test('every view says what it answers', async (t) => {
+  const { own } = await emptied(t);
+  const comments = await ask<{ name: string; comment: string }>(
+    "SELECT name, comment FROM system.tables WHERE database = currentDatabase() AND engine = 'View' ORDER BY name",
+    own,
+  );
+  t.same(
+    comments,
+    loadViews()
+      .map(({ name, about }) => ({ name, comment: about }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1)),
   );
 });
 

@@ -1,23 +1,30 @@
-// From the stream of one Redis to ClickHouse: each event once, in batches, also where clocks are set back; what is bad
-// becomes a dead letter. And the metrics of `flush`. (cluster.test.ts has a cluster, sharing.test.ts several flushers,
-// ../faults/ those that are killed.)
+// From the streams of one Redis to ClickHouse: each event and each visit once, in batches, also where clocks are set back and
+// answers are lost; what is bad becomes a dead letter. And the metrics of `flush`. (sharing.test.ts has a cluster and several
+// flushers, ../faults/ those that are killed.)
 
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import t from 'tap';
+import { insertVisits } from '../../src/clickhouse/insert.js';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
+import { decodeManifest, manifestOf } from '../../src/flush/manifest.js';
 import { listenForMetrics } from '../../src/flush/metrics-server.js';
 import { cutBatch } from '../../src/flush/reader.js';
+import { Shard } from '../../src/flush/shard.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { visitLine } from '../../src/visits/visit-log.js';
+import { startClickHouseProxy } from '../faults/clickhouse-proxy.js';
 import { startApp, TRUSTED } from '../harness/app.js';
+import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 import { appendEvents, appendLines, eventRow, eventRows, lineOf, pendingOf, until } from './fixtures.js';
-import { openPipelines } from './pipelines.js';
+import { openPipelines, type Pipeline } from './pipelines.js';
 
 const HOUR_MS = 3_600_000;
+const never = new AbortController().signal;
 
 const BIG = { payload: { note: 'x'.repeat(16_000) } };
 /** So many share the memory for batches: each batch is up to 4 MB. */
@@ -209,6 +216,138 @@ t.test('on one Redis', async (t) => {
     own.disconnect();
     t.same(await pipeline.counts(), { stored: 400, shown: 400, ids: 400 });
   });
+
+  // Visits: lines that get their entry's id, and another table.
+  /** Appends visits as lua/visits.lua does. */
+  async function appendVisits(
+    { keys: { visits } }: Pipeline,
+    lines: readonly string[],
+    id = '*',
+  ): Promise<void> {
+    const text = lines.join('');
+    await redis.xadd(visits.events(0), id, 'n', lines.length, 'v', text);
+    await redis.hincrby(visits.eventsState(0), 'events', lines.length);
+    await redis.hincrby(visits.eventsState(0), 'bytes', Buffer.byteLength(text));
+  }
+  const visitLines = (n: number, of = 0) =>
+    Array.from({ length: n }, (_, i) => visitLine(`${of}.s${i}`, `p${i}`, 'tv'));
+  const visitsDrained = (pipeline: Pipeline) =>
+    until('nothing waits', async () => {
+      const { events } = await pendingOf(redis, pipeline.keys.visits, 0);
+      return events === 0 && !(await redis.hexists(pipeline.keys.visits.eventsState(0), 'manifest'));
+    });
+
+  const shown = async ({ ask }: Pipeline) =>
+    (await ask<{ n: number }>('SELECT toUInt32(count()) AS n FROM visits'))[0]?.n;
+
+  t.test('a bad line of a visit is the only dead letter, and sent again it keeps its time', async (t) => {
+    const pipeline = await pipelines.fresh();
+    const at = '1767225600007-0';
+    await appendVisits(pipeline, [...visitLines(20), 'only one column\n', ...visitLines(20, 1)], at);
+    const flusher = pipeline.flusher({ visitStreams: [0] });
+    await until('the others are there', async () => (await shown(pipeline)) === 40);
+    await visitsDrained(pipeline);
+    const letters = await listDeadLetters(redis, pipeline.keys.visits, 0);
+    t.match(letters, [{ line: '1767225600.007\t0\t0\t20\tonly one column' }]);
+    // As it would be once its cause is mended.
+    const dead = pipeline.keys.visits.eventsDead(0);
+    const mended = '1767225600.007\t0\t0\t20\tx.s\tshoe\ttv';
+    const id = await redis.xadd(dead, '*', 'code', 0, 'reason', '', 'time', 0, 'line', mended);
+    t.equal(await retryDeadLetters(redis, pipeline.keys.visits, 0, [id as string]), 1);
+    await until('it is there', async () => (await shown(pipeline)) === 41);
+    await flusher.close();
+    t.same(await pipeline.ask("SELECT * FROM visits WHERE profile_id = 'x.s'"), [
+      { occurred_at: '2026-01-01 00:00:00.007', profile_id: 'x.s', product_handle: 'shoe', device: 'tv' },
+    ]);
+  });
+
+  /** Its part of this month is then a duplicate. */
+  async function rememberToken(pipeline: Pipeline): Promise<void> {
+    const manifest = await redis.hget(pipeline.keys.visits.eventsState(0), 'manifest');
+    const { token } = decodeManifest(manifest ?? '');
+    const other = `${(Date.now() / 1_000).toFixed(3)}\t0\t0\t0\tother\tp\t\n`;
+    await insertVisits(pipeline.clickhouse, Buffer.from(other), token, never);
+  }
+
+  for (const [what, forward, isRemembered] of [
+    [
+      'visits: an insert that is lost, and whose repeat is taken for a duplicate: its rows are there',
+      false,
+      true,
+    ],
+    ['visits: an answer that is lost: the repeat adds nothing', true, false],
+  ] as const)
+    t.test(what, async (t) => {
+      const pipeline = await pipelines.fresh();
+      await pipeline.clickhouse.command({ query: 'SYSTEM STOP MERGES visits_stored' });
+      const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+      const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
+      for (let i = 0; i < 10; i++) await appendVisits(pipeline, visitLines(20, i));
+      proxy.spoil({ forward, answer: 'nothing: the connection closes' });
+      const flusher = pipeline.flusher({
+        clickhouse,
+        visitStreams: [0],
+        onStep: async (step, _, kind) => {
+          if (isRemembered && step === 'prepared' && kind === 'visits') await rememberToken(pipeline);
+        },
+      });
+      await visitsDrained(pipeline);
+      await flusher.close();
+      t.equal(proxy.inserts, isRemembered ? 3 : 2);
+      t.ok(proxy.questions > 0, 'rows were looked for');
+      const query = "SELECT count() AS n FROM visits_stored WHERE profile_id != 'other'";
+      t.same(await pipeline.ask(query), [{ n: '200' }]);
+      t.equal(await shown(pipeline), isRemembered ? 201 : 200);
+    });
+
+  t.test(
+    'visits of a flusher that was killed after its insert: the next one replays, and adds nothing',
+    async (t) => {
+      for (const isInserted of [false, true]) {
+        const pipeline = await pipelines.fresh();
+        await appendVisits(pipeline, visitLines(300));
+        const shard = new Shard(redis, pipeline.keys.visits, 0);
+        const claim = await shard.claim('killed', undefined, 0);
+        const batch = await cutBatch(redis, { stream: pipeline.keys.visits.events(0), visits: 0 });
+        if (claim === undefined || batch === undefined) throw new Error('no batch');
+        const manifest = manifestOf(batch);
+        await shard.prepare(claim.epoch, manifest);
+        if (isInserted) await insertVisits(pipeline.clickhouse, batch.lines, manifest.token, never);
+        const flusher = pipeline.flusher({ visitStreams: [0], silentMs: 1 });
+        await visitsDrained(pipeline);
+        await flusher.close();
+        t.same(await pipeline.ask('SELECT toUInt32(count()) AS n FROM visits_stored'), [{ n: 300 }]);
+      }
+    },
+  );
+
+  t.test(
+    'ClickHouse away under load: visits are counted, wait up to the mark, and arrive when it is back',
+    async (t) => {
+      const pipeline = await pipelines.fresh();
+      const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+      const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
+      for (let i = 0; i < 4; i++) proxy.spoil({ forward: false, answer: { status: 503, body: 'away' } });
+      const env = { VISIT_LOG_HIGH_WATER: '20000' };
+      const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix, env });
+      const flusher = pipeline.flusher({ clickhouse, visitStreams: [0] });
+      let counted = 0;
+      while (proxy.waiting > 0) {
+        const visits = Array.from({ length: 100 }, (_, i) => ({
+          identity: { sessionId: `away${i}` },
+          productHandle: `p${counted % 100}`,
+        }));
+        const { json } = await app.post('/product/visit/batch?count=true', { visits }, TRUSTED);
+        for (const { count } of json.results) t.ok(count > 0);
+        counted += json.results.length;
+      }
+      await visitsDrained(pipeline);
+      await flusher.close();
+      const missed = /^wishmeter_visits_not_logged_total{why="full"} (\d+)$/m.exec(await app.figures())?.[1];
+      t.equal(await shown(pipeline), counted - Number(missed), `${counted} counted, ${missed} not logged`);
+      t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 0);
+    },
+  );
 });
 
 t.test(

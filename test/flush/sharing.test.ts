@@ -1,15 +1,19 @@
-// Several flushers share the streams evenly, take over what another leaves, and learn of new shards while they run; what
-// came before a raise arrives before what came after it.
+// Several flushers share the streams of a Redis Cluster evenly, take over what another leaves, and learn of new shards while
+// they run, visitors go on, and two `serve` fill them; what came before a raise arrives before what came after it.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import type { Redis } from 'ioredis';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Cluster } from 'ioredis';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { visitStreams } from '../../src/flush/backlog.js';
 import type { Flusher, FlusherSpec } from '../../src/flush/flusher.js';
 import { changeOfShare } from '../../src/flush/team.js';
+import { EventShards } from '../../src/redis/event-shards.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
-import { startTestRedis } from '../harness/redis.js';
+import { startApp, TRUSTED } from '../harness/app.js';
+import { startTestCluster } from '../harness/redis.js';
 import { appendEvents, eventRow, eventRows, lineOf, pendingOf, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
@@ -52,8 +56,23 @@ function settle(owned: number[], streams: number): void {
   }
 }
 
-t.test('on Redis and ClickHouse', async (t) => {
-  const pipelines = await openPipelines(t, await startTestRedis(t));
+interface Row {
+  readonly occurred_at: string;
+  readonly profile_id: string;
+  readonly product_handle: string;
+  readonly device: string;
+}
+
+const VISITORS = 8;
+const BEFORE = 10;
+const AFTER = 10;
+/** Each process asks once a second; one that learns of a raise too late would spoil the order. */
+const LEAD_MS = 3_000;
+const REST_MS = 50;
+
+t.test('on a Redis Cluster', async (t) => {
+  const server = await startTestCluster(t);
+  const pipelines = await openPipelines(t, server);
   const { redis } = pipelines;
 
   /** Streams by their owner. */
@@ -109,7 +128,8 @@ t.test('on Redis and ClickHouse', async (t) => {
     const log = pino({ level: 'warn' }, { write: (line: string) => void logged.push(line) });
     flusherOf(t, pipeline, { log });
     await untilOwned('it has all', pipeline, [2]);
-    await redis.del(pipeline.keys.meta, ...[0, 1].map((shard) => pipeline.keys.eventsState(shard)));
+    const { meta, eventsState } = pipeline.keys;
+    for (const key of [meta, eventsState(0), eventsState(1)]) await redis.del(key);
     await until('it was told so', () => logged.filter((line) => line.includes('not hold')).length > 3);
     t.same(await ownersOf(pipeline), {});
   });
@@ -159,8 +179,13 @@ t.test('on Redis and ClickHouse', async (t) => {
     await redis.hset(keys.eventsState(0), { owner: 'slow', epoch: '1', beat: Date.now() + 600_000 });
     const flusher = flusherOf(t, pipeline, { owner: 'new', shards, silentMs: 600_000 });
     await until('it has the new shards', async () => (await ownersOf(pipeline))['new'] === 2);
-    const reads = async () =>
-      Number(/^cmdstat_xrange:calls=(\d+)/m.exec(await (redis as Redis).info('commandstats'))?.[1]);
+    const reads = async () => {
+      const infos = (redis as Cluster).nodes('master').map((node) => node.info('commandstats'));
+      const calls = (await Promise.all(infos)).map(
+        (info) => /^cmdstat_xrange:calls=(\d+)/m.exec(info)?.[1] ?? 0,
+      );
+      return calls.reduce((sum: number, n) => sum + Number(n), 0);
+    };
     const read = await reads();
     await until('it has looked at the old one twice', async () => (await reads()) >= read + 4);
     t.same(await pipeline.counts(), { stored: 0, shown: 0, ids: 0 }, 'what came later waits');
@@ -182,6 +207,127 @@ t.test('on Redis and ClickHouse', async (t) => {
     t.equal((await pendingOf(redis, pipeline.keys, 1)).events, 1);
     t.same(await ownersOf(pipeline), {});
   });
+
+  t.test('visits are stored once, as the service counted them', async (t) => {
+    const pipeline = await pipelines.fresh();
+    const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix });
+    const streams = await visitStreams(redis, pipeline.keys);
+    t.equal(streams.length, 16);
+    const flusher = pipeline.flusher({ visitStreams: streams });
+    const began = Date.now();
+    const expected: Record<string, number> = {};
+    for (let round = 0; round < 3; round++) {
+      const visits = Array.from({ length: 100 }, (_, i) => ({
+        identity: { sessionId: `s${i}`, device: `back\\slash ${round % 2}` },
+        productHandle: i === 0 ? '\\'.repeat(255) : `ü"'\\N${i % 7}`,
+      }));
+      const { json } = await app.post('/product/visit/batch', { visits }, TRUSTED);
+      for (const [i, { profileId }] of json.results.entries()) {
+        const { productHandle, identity } = visits[i] as (typeof visits)[number];
+        const row = [profileId, productHandle, identity.device].join(' ');
+        expected[row] = (expected[row] ?? 0) + 1;
+      }
+    }
+    const read = () => pipeline.ask<Row>('SELECT * FROM visits');
+    await until('all are there', async () => (await read()).length === 300);
+    await flusher.close();
+    const rows = await read();
+    const found: Record<string, number> = {};
+    for (const { profile_id, product_handle, device } of rows) {
+      const row = [profile_id, product_handle, device].join(' ');
+      found[row] = (found[row] ?? 0) + 1;
+    }
+    t.same(found, expected);
+    const times = rows.map(({ occurred_at }) => Date.parse(`${occurred_at.replace(' ', 'T')}Z`));
+    t.ok(Math.min(...times) >= began - 2 && Math.max(...times) <= Date.now() + 2, 'at their times');
+    for (const stream of streams) {
+      t.same(await pendingOf(redis, pipeline.keys.visits, stream), { events: 0, bytes: 0 });
+      t.equal(await redis.xlen(pipeline.keys.visits.events(stream)), 0);
+    }
+    t.same(await pipeline.counts(), { stored: 0, shown: 0, ids: 0 }, 'and no event');
+  });
+
+  t.test(
+    'while EVENT_SHARDS is raised each event arrives once, and never before earlier ones of its visitor',
+    async (t) => {
+      const pipeline = await pipelines.fresh(5);
+      const apps = [
+        await startApp(t, server, { prefix: pipeline.prefix }),
+        await startApp(t, server, { prefix: pipeline.prefix }),
+      ];
+      const open = async () => {
+        const shards = await EventShards.open(redis, pipeline.keys);
+        t.teardown(shards.watch());
+        return shards;
+      };
+      const raising = await open();
+      t.equal(raising.current, 1);
+      const flushers = [
+        pipeline.flusher({ owner: 'a', shards: await open() }),
+        pipeline.flusher({ owner: 'b', shards: await open() }),
+      ];
+      t.teardown(() => Promise.all(flushers.map((flusher) => flusher.close(0))));
+
+      let isOver = false;
+      const gaps: string[] = [];
+      let looks = 0;
+      const watching = (async () => {
+        while (!isOver) {
+          const shown = await pipeline.ask<{ session_id: string; seen: number; last: number }>(
+            `SELECT session_id, toUInt32(count()) AS seen, toUInt32(max(quantity)) AS last
+            FROM events GROUP BY session_id`,
+          );
+          for (const { session_id, seen, last } of shown)
+            if (seen !== last) gaps.push(`${session_id}: event ${last} is there, and ${seen} in all`);
+          looks++;
+          await sleep(REST_MS);
+        }
+      })();
+
+      // One after the other, by turns through both processes: what is answered has happened before the next.
+      const send = async (sessionId: string, quantity: number) => {
+        const body = { identity: { sessionId }, type: 'add', payload: { quantity } };
+        await until(`event ${quantity} of ${sessionId}`, async () => {
+          const app = apps[quantity % 2];
+          // What is refused when this machine is busy is sent again, and is the same event.
+          const headers = { ...TRUSTED, 'idempotency-key': `${sessionId} ${quantity}` };
+          return (await app?.post('/event', body, headers))?.status === 200;
+        });
+      };
+      const sendAll = (from: number, to: () => boolean | number) =>
+        Promise.all(
+          Array.from({ length: VISITORS }, async (_, i) => {
+            let n = from;
+            for (; to() === true || n <= Number(to()); n++) {
+              await send(`v${i}`, n);
+              await sleep(REST_MS);
+            }
+            return n - 1;
+          }),
+        );
+      await sendAll(1, () => BEFORE);
+      await raising.raise(5, LEAD_MS);
+      // Until the new shards are used, however long that takes here.
+      let goOn = true;
+      const used = until('new shards are used', async () => {
+        const states = await Promise.all(
+          [1, 2, 3, 4].map((shard) => redis.exists(pipeline.keys.eventsState(shard))),
+        );
+        return raising.current === 5 && states.some((there) => there === 1);
+      }).finally(() => {
+        goOn = false;
+      });
+      const last = await sendAll(BEFORE + 1, () => (goOn ? true : BEFORE + AFTER));
+      await used;
+      await pipeline.drained();
+      isOver = true;
+      await watching;
+      const sent = last.reduce((sum, n) => sum + n, 0);
+      t.match(await pipeline.counts(), { shown: sent, ids: sent });
+      t.same(gaps.slice(0, 5), [], `${looks} looks`);
+      await Promise.all(flushers.map((flusher) => flusher.close()));
+    },
+  );
 });
 
 /** Shards as src/redis/event-shards.ts tells of them, raised by hand. */
