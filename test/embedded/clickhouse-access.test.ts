@@ -147,7 +147,7 @@ t.test('and nothing else', async (t) => {
 
 t.test('a GET of either user changes nothing, and readonly can only be tightened', async (t) => {
   const insert = "INSERT INTO shop.shown VALUES (9, 'x')";
-  for (const readonly of [undefined, '0', '00', '2', '1', '-0', '0x0', 'false', '']) {
+  for (const readonly of [undefined, '0', '2', '-0', 'false', '']) {
     const params: Record<string, string> = readonly === undefined ? {} : { readonly };
     for (const sql of [
       insert,

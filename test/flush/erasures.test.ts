@@ -11,7 +11,6 @@ import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
 import { readConfig } from '../../src/config.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
-import { eraseWaiting } from '../../src/flush/eraser.js';
 import { withoutErased } from '../../src/flush/erasures.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
@@ -24,11 +23,10 @@ import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { JSON_TYPE } from '../http/orders.js';
-import { eraseAsFlusher, lineOf as eventLine, eventRow, fixedShards, until } from './fixtures.js';
+import { appendLines, eraseAsFlusher, lineOf as eventLine, eventRow, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const ERASER = new URL('../faults/eraser-process.js', import.meta.url);
-const APPEND = loadScript('append');
 const ERASURES = loadScript('erasures');
 const [GONE, STAYS] = ['1a.sAAAAAAAAAAAAAAAA', '1b.cBBBBBBBBBBBBBBBB'] as const;
 const NO_NAMES = { device: null, locale: null, email: null, firstName: null, lastName: null };
@@ -98,13 +96,8 @@ const KILLS: readonly Pick<EraserProcessSpec, 'mutation' | 'when'>[] = [
 t.test('streams, dead letters and ClickHouse', async (t) => {
   const pipelines = await openPipelines(t, await startTestRedis(t), KILLS.length + 1);
   const { redis } = pipelines;
-  let batch = 0;
 
-  const append = async ({ keys }: Pipeline, ...lines: string[]) => {
-    const touched = [keys.lane('e0', 'test'), keys.events(0), keys.eventsState(0)];
-    const args = [++batch, Number.MAX_SAFE_INTEGER, 60, 1e9, lines.length, lines.join('')];
-    await runScript(redis, APPEND, touched, args);
-  };
+  const append = ({ keys }: Pipeline, ...lines: string[]) => appendLines(redis, keys, 0, lines);
   const flushAll = async (pipeline: Pipeline) => {
     const flusher = pipeline.flusher();
     await pipeline.drained();
@@ -116,8 +109,7 @@ t.test('streams, dead letters and ClickHouse', async (t) => {
     const query = 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at';
     return (await ask<{ profile_id: string }>(query)).map(({ profile_id }) => profile_id);
   };
-  const run = ({ keys, clickhouse, shards }: Pipeline) =>
-    eraseWaiting({ redis, keys, clickhouse, shards: fixedShards(shards), log }, 0);
+  const run = ({ keys, clickhouse }: Pipeline) => eraseAsFlusher(redis, keys, clickhouse);
   const untilErased = (pipeline: Pipeline) =>
     until('the erasure is due', async () => (await run(pipeline)) > 0);
 

@@ -322,6 +322,14 @@ t.test('a manifest stays until its own batch is finalized, and comes with the ne
   t.same((await shard.claim('a', epoch, SILENT))?.manifest, manifest);
 });
 
+t.test('release frees the shard at once and keeps the batch in flight', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  await appendEvents(client, keys, 0, [eventRow()]);
+  const { epoch, manifest } = await prepared(shard, keys);
+  await shard.release(epoch);
+  t.same((await shard.claim('b', undefined, SILENT))?.manifest, manifest);
+});
+
 t.test('finalize removes exactly its range and its figures', async (t) => {
   const { shard, keys, redis: client } = freshShard();
   const first = [eventRow({ payload: { note: '😀' } }), eventRow()];
@@ -345,14 +353,6 @@ t.test('what was removed from the stream by hand does not count as pending for e
     t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
     if (more !== undefined) await appendEvents(client, keys, 0, [more]);
   }
-});
-
-t.test('release frees the shard at once and keeps the batch in flight', async (t) => {
-  const { shard, keys, redis: client } = freshShard();
-  await appendEvents(client, keys, 0, [eventRow()]);
-  const { epoch, manifest } = await prepared(shard, keys);
-  await shard.release(epoch);
-  t.same((await shard.claim('b', undefined, SILENT))?.manifest, manifest);
 });
 
 t.test('dead letters are listed in pages, retried with the figures right, and dropped', async (t) => {

@@ -76,23 +76,6 @@ t.test('two replicas', available, async (t) => {
     }
   });
 
-  await t.test('tokens of events and visits are kept for a week', async (t) => {
-    for (const client of [first, second]) {
-      const tables = await ask<{ name: string; engine_full: string }>(
-        client,
-        `SELECT name, engine_full FROM system.tables WHERE database = 'shop'
-          AND name IN ('events_stored_local', 'visits_stored_local')`,
-      );
-      t.equal(tables.length, 2);
-      for (const { name, engine_full } of tables)
-        t.match(
-          engine_full,
-          /^ReplicatedReplacingMergeTree.*replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 604800/,
-          name,
-        );
-    }
-  });
-
   await t.test('what a retention of visits is told to one is known to both', async (t) => {
     t.ok(await keepVisitsFor(onEach([first, second]), 'shop', 400, CLUSTER));
     await until('the second has heard of it', async () => {
