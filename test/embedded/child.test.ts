@@ -21,10 +21,10 @@ t.teardown(() => rm(root, { recursive: true, force: true }));
 let folders = 0;
 const freshDir = () => join(root, String(++folders));
 
-// A second one tries for as long as one whose parent was killed may have a query to end. Other tests run meanwhile.
+// A second ClickHouse in a folder tries for as long as one whose parent was killed may have a query to end. Other tests run meanwhile.
 const usedDir = freshDir();
-const user = await startClickHouse({ dir: usedDir });
-t.teardown(() => user.stop());
+const first = await startClickHouse({ dir: usedDir });
+t.teardown(() => first.stop());
 const second = startClickHouse({ dir: usedDir }).catch((error: unknown) => error);
 
 const sh = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
