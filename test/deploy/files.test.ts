@@ -1,6 +1,6 @@
-// What is in deploy/: docker-compose takes compose.yaml, systemd the units, each process is bounded and confined, and settings are
-// settings. What can be run without containers is run here: the image's health check, Redis with its arguments, nginx with its
-// two upstreams.
+// What is in deploy/: docker-compose takes compose.yaml, systemd the units, each process is bounded and confined, and settings
+// are settings. What can be run without containers is run here: the image's health check, Redis with its arguments, nginx with
+// its two upstreams.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

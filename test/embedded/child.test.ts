@@ -1,5 +1,5 @@
-// A supervised child process, and the embedded ClickHouse as one: its start, its restarts, its end, what is left after each kind
-// of end, and that it does not outlive its parent.
+// A supervised child process, and the embedded ClickHouse as one: its start, its restarts, its end, what is left after each
+// kind of end, and that it does not outlive its parent.
 
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -21,7 +21,8 @@ t.teardown(() => rm(root, { recursive: true, force: true }));
 let folders = 0;
 const freshDir = () => join(root, String(++folders));
 
-// A second ClickHouse in a folder tries for as long as one whose parent was killed may have a query to end. Other tests run meanwhile.
+// A second ClickHouse in a folder tries for as long as one whose parent was killed may have a query to end. Other tests run
+// meanwhile.
 const usedDir = freshDir();
 const first = await startClickHouse({ dir: usedDir });
 t.teardown(() => first.stop());

@@ -24,7 +24,7 @@ t.teardown(() => {
   for (const pid of [server.pid, shop.pid]) if (pid !== undefined) process.kill(pid, 'SIGKILL');
 });
 
-/** More than the analyst has places for: clients that do not read. Their places are free some seconds later, while other tests run. */
+/** Clients that do not read, more than the analyst has places for: these are free some seconds later. Other tests run meanwhile. */
 const UNREAD = 'SELECT number FROM numbers(77777777777777) FORMAT TSV';
 const stalled = Array.from({ length: 4 }, async () => {
   const sent = request(`${origin}/?user=analyst`, { method: 'POST' });
