@@ -8,7 +8,7 @@ import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
-import { type Server, startServer } from '../wishlist/world.js';
+import { type Server, startServer } from '../wishlist/fixtures.js';
 
 const DATA_REQUESTS = 2_000;
 const ERASURES = 50;

@@ -6,7 +6,7 @@ import type { Doors } from '../../src/identity/doors.js';
 import { Exporter } from '../../src/identity/exporter.js';
 import { eachRedis } from '../harness/app.js';
 import { identityOf } from '../harness/samples.js';
-import { type Server, startServer } from '../wishlist/world.js';
+import { type Server, startServer } from '../wishlist/fixtures.js';
 
 const EMAIL = 'erased@rights.example';
 let prefixes = 0;

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import { bucketOf } from '../../src/redis/keys.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { contentOf, identityOf } from '../harness/samples.js';
-import { type Server, startServer } from '../wishlist/world.js';
+import { type Server, startServer } from '../wishlist/fixtures.js';
 
 const HANDLE = 'x';
 /** A guest who is not linked ends. */

@@ -8,8 +8,17 @@ import { bucketOf } from '../../src/redis/keys.js';
 import { eachRedis } from '../harness/app.js';
 import { openRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
-import { add, BOTH, CUSTOMER, GUEST, products, untilSent } from '../wishlist/deeds.js';
-import { type Redis, shownMerges, startServer } from '../wishlist/world.js';
+import {
+  add,
+  BOTH,
+  CUSTOMER,
+  GUEST,
+  products,
+  type Redis,
+  shownMerges,
+  startServer,
+  untilSent,
+} from '../wishlist/fixtures.js';
 
 const DAY_MS = 86_400_000;
 /** More than a merge takes. */

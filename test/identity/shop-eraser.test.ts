@@ -8,7 +8,7 @@ import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
 import { allKeys } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
-import { startServer } from '../wishlist/world.js';
+import { startServer } from '../wishlist/fixtures.js';
 
 /** Keys or fields that one command may be about. */
 const MOST = 300;

@@ -16,10 +16,12 @@ import {
   outboxes,
   products,
   remove,
+  type Server,
   share,
+  shownEvents,
+  startServer,
   untilSent,
-} from './deeds.js';
-import { type Server, shownEvents, startServer } from './world.js';
+} from './fixtures.js';
 
 let worlds = 0;
 const nothing = async () => {};

@@ -5,8 +5,18 @@ import t from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import type { ScriptArg } from '../../src/redis/scripts.js';
 import { eachRedis } from '../harness/app.js';
-import { add, BOTH, CUSTOMER, deliver, GUEST, products, untilSent } from './deeds.js';
-import { type Server, shownEvents, startServer } from './world.js';
+import {
+  add,
+  BOTH,
+  CUSTOMER,
+  deliver,
+  GUEST,
+  products,
+  type Server,
+  shownEvents,
+  startServer,
+  untilSent,
+} from './fixtures.js';
 
 let worlds = 0;
 const MAX_STEPS = 60;
