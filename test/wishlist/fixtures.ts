@@ -172,9 +172,15 @@ export async function startServer(
   return server;
 }
 
-/** The events in the stream as ClickHouse would show them: each id once. A repeat must be the same to the byte. */
-export async function shownEvents(redis: Redis, prefix: string): Promise<Row[]> {
-  return (await rowsById(redis, prefix)).filter(({ origin }) => origin !== 'merge');
+/**
+ * The events in the stream as ClickHouse would show them: each id once. A repeat must be the same to the byte.
+ * @param visitor only those of one
+ */
+export async function shownEvents(redis: Redis, prefix: string, visitor?: Visitor): Promise<Row[]> {
+  const events = (await rowsById(redis, prefix)).filter(({ origin }) => origin !== 'merge');
+  if (visitor === undefined) return events;
+  const { customerId, sessionId } = visitor.ids;
+  return events.filter((row) => row['session_id'] === sessionId || row['customer_id'] === customerId);
 }
 
 /** What analysts are told of merges: profile -> heir, one for each event id. */
