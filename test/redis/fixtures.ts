@@ -7,10 +7,9 @@ import { openDeployment } from '../../src/redis/deployment.js';
 import { RedisHealth } from '../../src/redis/health.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { loadScript } from '../../src/redis/scripts.js';
-import type { connectTo } from '../harness/redis.js';
 
 /** Key prefix. */
-export const PREFIX = 'b';
+const PREFIX = 'b';
 
 export interface Line extends Batched<unknown> {
   readonly line: string;
