@@ -18,7 +18,7 @@ import type { Items } from '../../src/wishlist/items.js';
 import { openWishlist } from '../../src/wishlist/open.js';
 import type { Purchases } from '../../src/wishlist/purchases.js';
 import type { Shares } from '../../src/wishlist/shares.js';
-import { type ItemLimits, WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
+import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 import { dumpRedis } from '../harness/dump.js';
 import { openRedis } from '../harness/redis.js';
 import { contentOf, identityOf } from '../harness/samples.js';
@@ -31,7 +31,6 @@ export interface Server extends IdentityParts {
   readonly shares: Shares;
   readonly purchases: Purchases;
   readonly deliveries: RequestStore;
-  readonly wishlists: WishlistBatch;
   /** Steps from now until Redis is gone; the last one is done where `lastIsDone`, and its answer lost. */
   crashAfter(steps: number, lastIsDone: boolean): void;
   /** Redis is back. @returns whether it was ever gone */
@@ -80,7 +79,7 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  { highWater = 1e9, limits = {} as Partial<ItemLimits>, guestsS = 0 } = {},
+  { highWater = 1e9, guestsS = 0 } = {},
 ): Promise<Server> {
   const store = await Store.open({
     urls: redis.urls,
@@ -132,7 +131,7 @@ export async function startServer(
       await server.onAppend();
       await append(...args);
     });
-  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater, ...limits });
+  const wishlists = new WishlistBatch(store, { shards: { current: 1 }, highWater });
   const make = wishlists.make.bind(wishlists);
   wishlists.make = (...args) =>
     step(async () => {
@@ -148,7 +147,6 @@ export async function startServer(
     store,
     // A try that ended is taken over after a moment.
     deliveries: new RequestStore(store, undefined, 20),
-    wishlists,
     onChange: async () => {},
     onAppend: async () => {},
     crashAfter(steps, isDone) {
