@@ -8,6 +8,8 @@ import { SCENARIOS } from './scenarios.js';
 
 const IS_FULL = process.env['FAULTS'] === 'full' || process.env['SCHEDULE'] !== undefined;
 
+t.setTimeout(TIMEOUT_MS);
+
 t.test('one Redis', { timeout: TIMEOUT_MS }, async (t) =>
   testScenarios(t, await startTestRedis(t), SCENARIOS),
 );
