@@ -1,5 +1,5 @@
-// What is drawn once for a deployment (lua/open.lua), and the Redis that a start refuses: one that does not answer, a node
-// alone, and a cluster that is not ready, for which it waits a moment.
+// What is drawn once for a deployment (lua/open.lua); the number of streams of events, which is raised while processes run; and
+// the Redis that a start refuses: one that does not answer, a node alone, and a cluster that is not ready.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -7,8 +7,10 @@ import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { StartupError } from '../../src/errors.js';
 import { openDeployment, SCHEMA } from '../../src/redis/deployment.js';
+import { EventShards, shardOf } from '../../src/redis/event-shards.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
+import { wishmeter } from '../cli/wishmeter.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
@@ -22,6 +24,8 @@ const OPTIONS = {
   eventShards: 2,
   onError: () => {},
 };
+
+const VISITORS = Array.from({ length: 6_000 }, (_, i) => `${i % 97}.visitor${i}`);
 
 t.test('a deployment', async (t) => {
   const redis = await startTestRedis(t);
@@ -46,11 +50,6 @@ t.test('a deployment', async (t) => {
     t.not(one.salt, other.salt);
   });
 
-  t.test('shards only grow, so that all that were ever used go on being flushed', async (t) => {
-    t.equal((await openDeployment(client, keys, { eventShards: 5 })).shards.all, 5);
-    t.equal((await openDeployment(client, keys, { eventShards: 1 })).shards.all, 5);
-  });
-
   t.test('data of a newer schema is refused', async (t) => {
     await client.hset(keys.meta, 'schema', SCHEMA + 1);
     await t.rejects(openDeployment(client, keys, OPTIONS), {
@@ -59,6 +58,98 @@ t.test('a deployment', async (t) => {
     });
     await client.hset(keys.meta, 'schema', SCHEMA);
   });
+
+  let deployments = 0;
+  const deployment = async (eventShards: number) => {
+    const keys = createKeys(`s${++deployments}`);
+    const { shards } = await openDeployment(client, keys, { buckets: 16, eventShards });
+    const stop = shards.watch();
+    t.teardown(stop);
+    return { keys, shards };
+  };
+
+  t.test('a raise is known to every process before it holds, and then holds for all', async (t) => {
+    const { keys, shards } = await deployment(2);
+    const other = await EventShards.open(client, keys);
+    t.teardown(other.watch());
+    const raising = await EventShards.open(client, keys);
+    const before = Date.now();
+    await raising.raise(4, 60_000);
+    await until('both know', () => shards.all === 4 && other.all === 4);
+    t.same([shards.current, other.current, raising.current], [2, 2, 2], 'a minute ahead');
+    t.same(
+      shards.raises.map((raise) => raise.shards),
+      [2, 4],
+    );
+    t.ok((shards.raises[1]?.at ?? 0) > before + 30_000, 'by the clock of Redis');
+    await raising.raise(6, 0);
+    t.ok((raising.raises[2]?.at ?? 0) >= (raising.raises[1]?.at ?? 0), 'a second raise does not overtake');
+
+    const soon = await deployment(1);
+    const late = await EventShards.open(client, soon.keys);
+    await late.raise(3, 300);
+    await until('it holds where it was raised', () => late.current === 3);
+    t.ok(late.now() >= (late.raises[1]?.at ?? 0), 'not before its moment');
+    await until('it holds where it was heard of', () => soon.shards.current === 3);
+  });
+
+  t.test('it does not fall, and what was there before there were raises is as it was', async (t) => {
+    const { keys, shards } = await deployment(4);
+    await shards.raise(2, 0);
+    t.same(shards.raises, [{ shards: 4, at: 0 }]);
+    await client.hset(keys.meta, 'shards', 7);
+    await client.hdel(keys.meta, 'raises');
+    t.same((await EventShards.open(client, keys)).raises, [{ shards: 7, at: 0 }]);
+    t.same(
+      (await EventShards.open(client, createKeys('nothing'), 3)).raises,
+      [],
+      'where nothing is, it makes nothing',
+    );
+    t.equal(await client.exists(createKeys('nothing').meta), 0);
+  });
+
+  t.test('`wishmeter shards` tells it, and raises it', async (t) => {
+    const { keys } = await deployment(1);
+    const run = (...args: string[]) =>
+      wishmeter({ args: ['shards', ...args], env: { REDIS_URL: redis.url, KEY_PREFIX: `s${deployments}` } });
+    t.match(await run(), { code: 0, stdout: '1\n', stderr: '' });
+    t.match(await run('3'), { code: 0, stdout: /^3 from \d{4}-\d\d-\d\dT[\d:.]+Z on; 1 until then\n$/ });
+    t.equal(await client.hget(keys.meta, 'shards'), '3');
+    const nothing = { REDIS_URL: redis.url, KEY_PREFIX: 'nothing' };
+    const refused = [run('2'), run('257'), run('4', '5'), wishmeter({ args: ['shards', '4'], env: nothing })];
+    t.match(await Promise.all(refused), [
+      { code: 1, stderr: /There are 3 shards, and their number can only be raised/ },
+      { code: 2, stderr: /from 1 to 256/ },
+      { code: 2 },
+      { code: 1, stderr: /start serve first/ },
+    ]);
+  });
+});
+
+t.test('a visitor stays where it is, or moves to a new shard, and all shards have as many', async (t) => {
+  t.ok(VISITORS.every((visitor) => shardOf(visitor, 1) === 0));
+  for (const [before, after] of [
+    [1, 2],
+    [2, 3],
+    [3, 8],
+  ] as const) {
+    const moved = VISITORS.filter((visitor) => shardOf(visitor, before) !== shardOf(visitor, after));
+    t.same(
+      moved.filter((visitor) => shardOf(visitor, after) < before),
+      [],
+      `${before} to ${after}: none moves between old ones`,
+    );
+    const counts = Array.from({ length: after }, () => 0);
+    for (const visitor of VISITORS)
+      counts[shardOf(visitor, after)] = (counts[shardOf(visitor, after)] ?? 0) + 1;
+    const fair = VISITORS.length / after;
+    t.ok(
+      counts.every((count) => Math.abs(count - fair) < fair / 4),
+      `${after}: ${counts}`,
+    );
+  }
+  // With another function, events of a visitor that wait would be in two streams after an upgrade.
+  t.same([shardOf('7.test', 4), shardOf('0.a', 4), shardOf('12.zz', 256)], [3, 0, 133], 'for good');
 });
 
 t.test('a Redis that does not answer is one sentence', async (t) => {
@@ -109,15 +200,7 @@ t.test('a Redis Cluster', async (t) => {
     await until('it is ok', async () => (await states()).every((info) => info.includes('cluster_state:ok')));
   };
   const open = (keyPrefix: string) =>
-    Store.open({
-      urls: cluster.urls,
-      name: 'cluster start',
-      timeoutMs: 2_000,
-      keyPrefix,
-      buckets: 16,
-      eventShards: 1,
-      onError: () => {},
-    });
+    Store.open({ ...OPTIONS, urls: cluster.urls, timeoutMs: 2_000, keyPrefix });
 
   t.test('one that becomes ready in a moment is waited for', async (t) => {
     await breakIt();

@@ -1,26 +1,31 @@
 // A batch for each node of a cluster: what a script may touch there, and what becomes of operations whose slot is
-// elsewhere or being migrated. Each operation is done once, also while slots move.
+// elsewhere or being migrated. Each operation is done once, also while slots move. And of a master without a slot of a stream
+// of visits: what is counted there is not in the log.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { versionOf } from '../../src/redis/deployment.js';
+import { createKeys, VISIT_STREAMS, visitTag } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/marks.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
+import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToEach, startTestCluster } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
 import { until } from '../harness/until.js';
 
 const BUCKETS = 60;
 const NODES = 3;
+const SLOTS = 16_384;
 const HANDLE = 'red-shoe';
 /** A key on the move is waited for, as Redis asks for (TRYAGAIN). */
 const WHILE_MOVING_MS = 200;
 /** Slots that move under load, and visits that are acknowledged meanwhile. */
 const MOVES = 12;
 const VISITS = 1_000;
+const VISITORS = 60;
 
-t.test('on a cluster', async (t) => {
+t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
   const slots = await slotsOf(nodes, cluster.urls);
@@ -44,7 +49,7 @@ t.test('on a cluster', async (t) => {
   const places = Array.from({ length: BUCKETS }, (_, bucket) => {
     const tag = bucket.toString(36);
     const slot = slotOf(`{${tag}}`);
-    return { tag, slot, node: Math.floor((slot * NODES) / 16_384), profileId: `${tag}.s1` };
+    return { tag, slot, node: Math.floor((slot * NODES) / SLOTS), profileId: `${tag}.s1` };
   });
   type Place = (typeof places)[number];
   const enter = (
@@ -66,6 +71,58 @@ t.test('on a cluster', async (t) => {
   const { start: startMove, moveKeys, end: endMove, settled: allKnowTheEpoch, move } = slots;
   const anElsewhere = (node: number) => (node + 1) % NODES;
   const atNode = (node: number) => places.filter((place) => place.node === node);
+
+  // First: later on slots are at other nodes than these tell.
+  t.test(
+    'a master that lost its streams of visits: no count lacks, and a metric says what the log lacks',
+    async (t) => {
+      /** The node that loses its streams, and the one that gets them. */
+      const [LEFT, TAKER] = [0, 1];
+      const nodeOf = (tag: string) => Math.floor((slotOf(`{${tag}}`) * NODES) / SLOTS);
+      const app = await startApp(t, cluster);
+      const { visits: keys } = createKeys(app.prefix);
+
+      const streams = Array.from({ length: VISIT_STREAMS }, (_, stream) => stream);
+      const logged = async () => {
+        const waiting = streams.map((stream) =>
+          store.call((client) => client.hget(keys.eventsState(stream), 'events')),
+        );
+        return (await Promise.all(waiting)).reduce<number>((sum, n) => sum + Number(n ?? 0), 0);
+      };
+      const missed = async () =>
+        Number(/^wishmeter_visits_not_logged_total{why="elsewhere"} (\d+)$/m.exec(await app.figures())?.[1]);
+      const visits = Array.from({ length: VISITORS }, (_, i) => ({
+        identity: { sessionId: `s${i}` },
+        productHandle: 'red-shoe',
+      }));
+      /** Every visitor looks once more. @returns how many of them are at the node that loses its streams */
+      const look = async (count: number) => {
+        const { json } = await app.post('/product/visit/batch?count=true', { visits }, TRUSTED);
+        const results = json.results as { profileId: string; count: number }[];
+        t.same(
+          results.map((one) => one.count),
+          visits.map(() => count),
+          'all are counted',
+        );
+        return results.filter(({ profileId }) => nodeOf(profileId.slice(0, profileId.indexOf('.'))) === LEFT)
+          .length;
+      };
+
+      await look(1);
+      t.equal(await logged(), VISITORS, 'each node has a stream');
+      t.equal(await missed(), 0);
+
+      const moving = streams.filter((stream) => nodeOf(visitTag(stream)) === LEFT);
+      t.ok(moving.length > 0 && moving.length < VISIT_STREAMS);
+      for (const stream of moving) await slots.move(slotOf(`{${visitTag(stream)}}`), LEFT, TAKER);
+      t.equal(await logged(), VISITORS, 'what waits went along');
+
+      const there = await look(2);
+      t.ok(there > 0 && there < VISITORS, `${there} of ${VISITORS} visitors are at the node`);
+      t.equal(await missed(), there, 'the metric says how many');
+      t.equal(await logged(), 2 * VISITORS - there, 'and all others are in the log');
+    },
+  );
 
   t.test('operations of one turn are one call for each node, whatever their slots', async (t) => {
     t.same(

@@ -1,5 +1,4 @@
-// Events that are pending in an outbox: whose they are, how long for, where they go when their profile does, and
-// that of requests that are alike and at once each is one of its own.
+// Events that are pending in an outbox: whose they are, how long for, and where they go when their profile does.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -16,10 +15,12 @@ import {
   outboxes,
   products,
   remove,
+  type Server,
   share,
+  shownEvents,
+  startServer,
   untilSent,
-} from './deeds.js';
-import { type Server, shownEvents, startServer } from './world.js';
+} from './fixtures.js';
 
 let worlds = 0;
 const nothing = async () => {};
@@ -212,14 +213,4 @@ eachRedis(t, async (t, redis) => {
       for (const list of lists) t.same(list, lists[0], 'they are one visitor in the end');
     },
   );
-
-  t.test('requests that are alike and at once are one each, without a key', async (t) => {
-    const prefix = `w${worlds++}`;
-    const servers = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
-    await Promise.all(Array.from({ length: 100 }, (_, i) => add(servers[i % 2] as Server)));
-    t.equal((await shownEvents(redis, prefix)).length, 100);
-    const removed = await Promise.all(Array.from({ length: 10 }, (_, i) => remove(servers[i % 2] as Server)));
-    t.equal(removed.filter(Boolean).length, 1);
-    t.equal((await shownEvents(redis, prefix)).length, 101);
-  });
 });

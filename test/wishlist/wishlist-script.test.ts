@@ -1,30 +1,160 @@
-// lua/wishlist.lua and items.lua alone, as on one server and as on a cluster: a change and its event are there together, or
-// neither is, with every answer and error, and what is left in Redis afterwards. Repeats: wishlist-repeats-script.test.ts.
+// How a wishlist is stored: items as text, and lua/wishlist.lua alone, as on one server and as on a cluster. A change and its
+// event are there together, or neither is; what is asked for again, by the same batch or under a record, is done once.
 
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { LUA } from '../../src/redis/lua-codes.js';
+import { itemField, newestFirst, parseItem } from '../../src/wishlist/item.js';
 import { startLuaRedis } from '../harness/lua.js';
-import {
-  add,
-  type Caps,
-  CODE,
-  doorOf,
-  EVENTS,
-  ITEMS,
-  idOf,
-  lineOf,
-  OUTBOX,
-  openScriptWorld,
-  PROFILE,
-  remove,
-  SHARE,
-  STATE,
-  share,
-} from './script-world.js';
+import { contentOf, storedItem } from '../harness/samples.js';
+
+const LANE = '{a}:lane';
+const [EVENTS, STATE] = ['{a}:events', '{a}:state'];
+const [PROFILE, OUTBOX, ITEMS, RECORD] = ['{a}:p:1', '{a}:o:1', '{a}:i:1', '{a}:k:1'];
+const SHARE = '{a}:share';
+/** The door of a session. */
+const doorOf = (name: string) => `{a}:v:${name}`;
+const CODE = 'AAAA-BBBB-CCCC-_';
+
+/** The line of an event; its id is where the script looks for it. */
+const lineOf = (id: string, more = '') => `{"event_id":"${id.padEnd(36, '.')}"${more}}`;
+const idOf = (id: string) => id.padEnd(36, '.');
+
+/** Done under RECORD. */
+const ONCE = { isOnce: true };
+
+interface Op {
+  readonly keys: readonly string[];
+  readonly lines: string;
+  readonly event?: string;
+  readonly content?: string;
+}
+
+interface At {
+  /** Where its door is checked: whose, and what it is expected to say; empty: at home. */
+  readonly name?: string;
+  readonly field?: string;
+  /** Whether it is done under RECORD. */
+  readonly isOnce?: boolean;
+}
+
+function opOf(letter: string, third: string, rest: string, { name = '', field = '', isOnce }: At): Op {
+  const door = name === '' ? '' : `${field}\n`;
+  return {
+    keys: [PROFILE, third, ...(isOnce ? [RECORD] : []), ...(name === '' ? [] : [doorOf(name)])],
+    lines: `${letter}${name}\n${door}${isOnce ? 60 : ''}\n${rest}`,
+  };
+}
+
+/** Adds; an item is born as `id day`. */
+const add = (field: string, content: string, event: string, at: At = {}, born = 'id day'): Op => ({
+  ...opOf('a', ITEMS, `${field}\n${born}\n`, at),
+  event: lineOf(event),
+  content: `later\n${content}`,
+});
+
+const remove = (field: string, line: string, payload = '', at: At = {}): Op =>
+  opOf('r', ITEMS, `1\n${field}\n${line}\n${payload}\n`, at);
+
+const share = (event: string, isWritten = 0, at: At = {}): Op => ({
+  ...opOf('c', SHARE, `${CODE}\n${isWritten}\na.1\n`, at),
+  event: lineOf(event, `,"code":"${CODE}"`),
+});
+
+interface Caps {
+  readonly seq?: number;
+  readonly deadline?: number;
+  readonly highWater?: number;
+  readonly maxItems?: number;
+  readonly maxBytes?: number;
+}
+
+/** Where a profile has an owner and nothing else, before each test. */
+async function openScripts(t: Test, isCluster: boolean) {
+  const { client, call, clock } = await startLuaRedis(t);
+  t.beforeEach(async () => {
+    await client.flushall();
+    await client.hset(PROFILE, 'owner', 'c:1');
+  });
+  let seq = 0;
+
+  const batch = async (ops: readonly Op[], caps: Caps = {}) => {
+    const { highWater = 1e9, maxItems = 0, maxBytes = 0, deadline = await clock(10_000) } = caps;
+    const keys = ops.flatMap(({ keys }): readonly string[] =>
+      isCluster && keys.length > 1 && keys[1] !== OUTBOX ? [PROFILE, ITEMS, OUTBOX, ...keys.slice(2)] : keys,
+    );
+    return call(
+      'wishlist',
+      [LANE, ...(isCluster ? [] : [EVENTS, STATE]), ...keys],
+      [
+        ...[caps.seq ?? ++seq, deadline, 60, isCluster ? '' : highWater, maxItems, maxBytes],
+        'productId=product_id quantity=quantity compareAt=compare_at ',
+        0,
+        ops.map(({ lines }) => lines).join(''),
+        ops.map(({ event }) => (event === undefined ? '' : `${event}\n`)).join(''),
+        ...ops.flatMap(({ content }) => content ?? []),
+      ],
+    ) as Promise<unknown[]>;
+  };
+  /** The answer of one operation; undefined: done as asked, with its event in the stream. */
+  const one = async (op: Op, caps?: Caps) => (await batch([op], caps))[1];
+  /** How it is said that an operation was done, with these events. */
+  const done = (value: string, ...events: string[]) =>
+    isCluster ? `=${value}\n${events.map((line) => `${line}\n`).join('')}` : value && `=${value}`;
+  const isDone = (answer: unknown, value: string, ...events: string[]) =>
+    t.equal(answer ?? '', done(value, ...events));
+  const lines = async (): Promise<string> => {
+    if (!isCluster) return (await client.xrange(EVENTS, '-', '+')).map(([, fields]) => fields[3]).join('');
+    return Object.values(await client.hgetall(OUTBOX))
+      .map((entry) => entry.split('\n')[2])
+      .join('\n');
+  };
+  /** An event of the outbox is in the stream. */
+  const acknowledge = async (event: string) => {
+    if (isCluster) await batch([{ keys: [PROFILE, OUTBOX], lines: `s\n${idOf(event)}\n` }]);
+  };
+  const data = async () =>
+    (await client.keys('*')).filter((key) => ![LANE, STATE, PROFILE].includes(key)).sort();
+  return { client, clock, batch, one, done, isDone, lines, acknowledge, data };
+}
+
+t.test('an item comes out of its three lines as it went in', async (t) => {
+  const odd = {
+    ...contentOf('1'),
+    productTitle: 'a\nb "c" \u2028 😀',
+    properties: { '': [null, '\n', { x: 1 }] },
+  };
+  const stored = storedItem('id', odd, '2026-01-01T00:00:00.000Z');
+  t.equal(stored.split('\n').length, 3);
+  t.same(parseItem(stored), {
+    ...odd,
+    itemId: 'id',
+    currencyCode: null,
+    countryCode: null,
+    addedAt: '2026-01-01T00:00:00.000Z',
+    updatedAt: '2026-01-01T00:00:00.000Z',
+  });
+});
+
+t.test('the newest item comes first; in one millisecond, the one whose id was drawn later', async (t) => {
+  const item = (itemId: string, ms: string) => parseItem(storedItem(itemId, contentOf('1'), ms));
+  const items = [item('3', '2'), item('1', '1'), item('4', '1'), item('2', '2')];
+  t.same(
+    items.sort(newestFirst).map(({ itemId }) => itemId),
+    ['3', '2', '4', '1'],
+  );
+});
+
+t.test('no two products and variants share a field', async (t) => {
+  const ids = ['', '1', ':', '::', 'a:', ':a', '%', '%3A', '%253A', 'a'];
+  const fields = ids.flatMap((product) => ids.map((variant) => itemField(product, variant)));
+  t.equal(new Set(fields).size, fields.length);
+  t.equal(itemField('1', null), '1:');
+  t.equal(itemField('1', '2'), '1:2');
+});
 
 for (const isCluster of [false, true]) {
   t.test(isCluster ? 'wishlist.lua on a cluster' : 'wishlist.lua on one server', async (t) => {
-    const { client, clock, batch, one, isDone, lines, acknowledge, data } = await openScriptWorld(
+    const { client, clock, batch, one, done, isDone, lines, acknowledge, data } = await openScripts(
       t,
       isCluster,
     );
@@ -37,12 +167,6 @@ for (const isCluster of [false, true]) {
         t.same(await client.hgetall(STATE), { events: '1', bytes: String(lineOf('e1').length + 1) });
       await acknowledge('e1');
       t.same(await data(), isCluster ? [ITEMS] : [EVENTS, ITEMS]);
-    });
-
-    t.test('an item that is there keeps its first line', async (t) => {
-      await client.hset(ITEMS, '1:', 'old id\nday\nA');
-      isDone(await one(add('1:', 'B', 'e1')), 'old id', lineOf('e1'));
-      t.same(await client.hgetall(ITEMS), { '1:': 'old id\nlater\nB' });
     });
 
     t.test('a batch is one entry, in its order, without what was not done', async (t) => {
@@ -83,14 +207,6 @@ for (const isCluster of [false, true]) {
       t.equal(await client.exists(ITEMS), 0);
     });
 
-    t.test('where nothing is there, nothing is removed, and there is no event', async (t) => {
-      t.equal(
-        await one(remove('1:', lineOf('e1'), '', isCluster ? {} : { name: 's:1' })),
-        isCluster ? '=\n' : '=',
-      );
-      t.same(await data(), []);
-    });
-
     t.test('a share draws one code; who has one keeps it, and the event has it', async (t) => {
       if (isCluster) {
         t.equal(await one(share('e1')), '?', 'its key is written first');
@@ -120,6 +236,50 @@ for (const isCluster of [false, true]) {
       t.same(await data(), []);
     });
 
+    t.test('the same batch again answers alike and changes nothing; an older one is refused', async (t) => {
+      await client.hset(ITEMS, '2:', 'old id\nday\nB');
+      const ops = [add('1:', 'A', 'e1'), add('2:', 'C', 'e2')];
+      const first = await batch(ops, { seq: 100 });
+      await client.hset(ITEMS, '1:', 'by another request');
+      t.same(await batch(ops, { seq: 100, deadline: 1 }), first, 'however late');
+      t.equal(await client.hget(ITEMS, '1:'), 'by another request');
+      t.equal(await batch(ops, { seq: 99 }), LUA.SUPERSEDED);
+      t.equal((await lines()).trim().split('\n').length, 2);
+    });
+
+    t.test('under a record each kind is done once, and answers as the first time', async (t) => {
+      isDone(await one(add('1:', 'A', 'e1', ONCE)), '', lineOf('e1'));
+      const ttl = await client.ttl(RECORD);
+      t.ok(ttl > 0 && ttl <= 60, `${ttl} s`);
+      t.equal(await one(add('1:', 'A', 'e2', ONCE)), done('id day', lineOf('e1')));
+      await acknowledge('e1');
+      await client.hset(ITEMS, '1:', 'by\nanother\nrequest');
+      t.equal(await one(add('1:', 'A', 'e3', ONCE)), done('id day'));
+      t.equal(await client.hget(ITEMS, '1:'), 'by\nanother\nrequest');
+
+      await client.del(RECORD);
+      await one(share('e4', 1, ONCE));
+      await client.hset(PROFILE, 'share', 'other');
+      t.equal(await one(share('e5', 1, ONCE)), done(CODE, lineOf('e4', `,"code":"${CODE}"`)));
+      await acknowledge('e4');
+
+      await client.del(RECORD);
+      await client.hset(ITEMS, '1:', 'id\nday\n{}');
+      await one(remove('1:', lineOf('e6'), '', ONCE));
+      await client.hset(ITEMS, '1:', 'wished for again');
+      t.equal(await one(remove('1:', lineOf('e7'), '', ONCE)), done('1', lineOf('e6')));
+      t.equal(await client.hget(ITEMS, '1:'), 'wished for again');
+
+      await client.set(RECORD, '-');
+      const left = await data();
+      t.equal(
+        await one(remove('1:', lineOf('e8'), '', ONCE)),
+        '-',
+        'one that was fenced is done at another place',
+      );
+      t.same(await data(), left);
+    });
+
     t.test('caps', async (t) => {
       const caps = { maxItems: 3, maxBytes: 100 };
       const put = (field: string, content: string, more: Caps = {}) =>
@@ -132,15 +292,6 @@ for (const isCluster of [false, true]) {
         t.equal(await act(), LUA.TOO_MANY);
         t.same([await client.hgetall(ITEMS), await client.hgetall(PROFILE), await lines()], before);
       };
-
-      t.test('one item too many; updates go on, a removal makes room', async (t) => {
-        for (const field of ['1', '2', '3']) t.not(await put(field, 'x'), LUA.TOO_MANY);
-        await isRefused(() => put('4', 'x'));
-        t.not(await put('2', 'yy'), LUA.TOO_MANY);
-        await take('1');
-        t.not(await put('4', 'x'), LUA.TOO_MANY);
-        t.equal(await client.hlen(ITEMS), 3);
-      });
 
       t.test(
         'bytes are counted as items come, change and go; too many are refused, to the byte',
@@ -168,25 +319,6 @@ for (const isCluster of [false, true]) {
         await isRefused(() => put('3', 'x'.repeat(4)));
         t.not(await put('3', 'x'.repeat(3)), LUA.TOO_MANY);
         t.equal(await bytes(), '100');
-      });
-
-      t.test(
-        'a wishlist that has more than it may, after a merge: it shrinks, and takes no more',
-        async (t) => {
-          await client.hset(ITEMS, { 1: '\n\n{}', 2: '\n\n{}', 3: '\n\n{}', 4: '\n\n{}', 5: '\n\n{}' });
-          await isRefused(() => put('6', 'a'));
-          for (const field of ['1', '2']) await take(field);
-          await isRefused(() => put('6', 'a'));
-          await take('3');
-          t.not(await put('6', 'a'), LUA.TOO_MANY);
-          t.equal(await bytes(), '16', 'counted as soon as they may be');
-        },
-      );
-
-      t.test('without caps nothing is counted', async (t) => {
-        for (let i = 0; i < 5; i++) await put(String(i), 'x'.repeat(100), { maxItems: 0, maxBytes: 0 });
-        t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
-        t.equal(await client.hlen(ITEMS), 5);
       });
     });
 
@@ -231,39 +363,3 @@ for (const isCluster of [false, true]) {
     });
   });
 }
-
-t.test('items.lua', async (t) => {
-  const { client, call } = await startLuaRedis(t);
-  t.beforeEach(async () => void (await client.flushall()));
-  const page = (cursor: string | number) => call('items', [PROFILE, ITEMS], [cursor, 100]);
-
-  t.test('1,000 items come in a few pages of bounded size, each at least once', async (t) => {
-    const items = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`${i}:`, `item ${i}`]));
-    await client.hset(ITEMS, items);
-    const seen: Record<string, string> = {};
-    let cursor = '0';
-    let pages = 0;
-    do {
-      const [next, ...fields] = (await page(cursor)) as [string, ...string[]];
-      t.ok(fields.length / 2 <= 200, `${fields.length / 2} items`);
-      for (let i = 0; i < fields.length; i += 2) seen[fields[i] as string] = fields[i + 1] as string;
-      cursor = next;
-      if (++pages > 100) throw new Error('it never ends');
-    } while (cursor !== '0');
-    t.same(seen, items);
-    t.ok(pages >= 5 && pages <= 20, `${pages} pages`);
-  });
-
-  t.test('no items: one page, and nothing is left', async (t) => {
-    t.same(await page(0), ['0']);
-    t.same(await client.keys('*'), []);
-  });
-
-  t.test('a profile that was merged away answers its heir', async (t) => {
-    await client.hset(ITEMS, '1:', 'one');
-    for (const heir of ['b.heir', '!b.heir']) {
-      await client.hset(PROFILE, 'heir', heir);
-      t.equal(await page(0), heir);
-    }
-  });
-});
