@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { needs } from '../harness/needs.js';
-import { ask } from './rolling-restart.js';
+import { ask } from './client.js';
 import { tempDir, until } from './wishmeter.js';
 
 const CONF = 'deploy/nginx.conf';

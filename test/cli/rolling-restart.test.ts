@@ -5,9 +5,10 @@ import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { startTestRedis } from '../harness/redis.js';
 import { Wire } from '../harness/wire.js';
+import { ask } from './client.js';
 import { needsNginx, startNginx } from './nginx.js';
-import { ask, restartUnderLoad, startServes } from './rolling-restart.js';
-import { runWishmeter, STOPPED_ONCE_READY, until } from './wishmeter.js';
+import { restartUnderLoad, startServes } from './rolling-restart.js';
+import { runWishmeter, until } from './wishmeter.js';
 
 const redis = await startTestRedis(t);
 
@@ -68,12 +69,6 @@ t.test('a second signal ends the drain at once', async (t) => {
     serving.child.kill('SIGTERM');
   }
   t.match(await serving.ended, { code: 143 }, 'not 0, as when the drain has ended');
-});
-
-t.test('a signal in the moment in which it says that it serves stops it in order', async (t) => {
-  const env = { REDIS_URL: redis.url, HOST: '127.0.0.1', PORT: '0', DRAIN_MS: '0', ...STOPPED_ONCE_READY };
-  const { ended } = runWishmeter(t, { args: ['serve'], env });
-  t.match(await ended, { code: 0, signal: null, stdout: /"stopping"/, stderr: '' });
 });
 
 t.test('two on one port are restarted in turn, and kept connections notice nothing', async (t) => {

@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Test } from 'tap';
 
 export { until } from '../harness/until.js';
 
@@ -89,6 +90,28 @@ export function runWishmeter(
     await running.ended;
   });
   return running;
+}
+
+/** A command on a terminal of its own, which script(1) of util-linux makes. @param command for a shell */
+export function onTerminal(t: Test, command: string, env: NodeJS.ProcessEnv = {}) {
+  const terminal = spawn('script', ['-qec', `exec ${process.execPath} ${MAIN} ${command}`, '/dev/null'], {
+    env: { PATH: process.env.PATH, ...env },
+  });
+  let screen = '';
+  terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+    screen += text.replaceAll('\r', '');
+  });
+  const ended = once(terminal, 'close');
+  t.teardown(() => void terminal.kill('SIGKILL'));
+  return {
+    screen: () => screen,
+    /** Resolves to what was shown, when the command has ended well. */
+    async ended() {
+      t.same(await ended, [0, null]);
+      return screen;
+    },
+    ctrlC: () => void terminal.stdin.write('\u0003'),
+  };
 }
 
 /** A folder that goes with the test. */

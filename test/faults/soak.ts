@@ -7,10 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../../bench/demo/random.js';
-import { checkLogins, findLockedOut } from './check-logins.js';
 import { CLUSTER_FAULTS, type Fault, openTargets, SERVER_FAULTS } from './faults.js';
 import { type Identity, LoginTraffic } from './logins.js';
-import { reconcile } from './reconcile.js';
+import { checkLogins, findLockedOut, reconcile } from './reconcile.js';
 import { redisCluster } from './redis-cluster.js';
 
 /** Two things at once go wrong this often. */
