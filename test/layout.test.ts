@@ -3,12 +3,12 @@
 
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import t, { type Test } from 'tap';
 import { LUA } from '../src/redis/lua-codes.js';
 import { loadScript } from '../src/redis/scripts.js';
+import { tempDir } from './cli/wishmeter.js';
 import { scriptNames } from './harness/lua.js';
 
 interface Verdict {
@@ -38,8 +38,7 @@ const lint = (root: string, file: string) => run(root, 'biome', ['lint', '--conf
 
 /** A tree that has the rules, and these sources, by path, and nothing else. */
 async function planted(t: Test, files: Readonly<Record<string, string>>): Promise<string> {
-  const root = await mkdtemp(join(tmpdir(), 'wm-layout-'));
-  t.teardown(() => rm(root, { recursive: true, force: true }));
+  const root = await tempDir(t);
   for (const entry of ['.ci', 'package.json', 'tsconfig.json'])
     await cp(entry, join(root, entry), { recursive: true });
   await symlink(resolve('node_modules'), join(root, 'node_modules'));

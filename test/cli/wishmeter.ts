@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
+import type { Scope } from '../harness/redis.js';
 
 export { until } from '../harness/until.js';
 
@@ -80,10 +81,7 @@ export function spawnWishmeter({ main = MAIN, args, env = {}, stdin }: Invocatio
 }
 
 /** A command that runs on until the test ends, if it does not end before. */
-export function runWishmeter(
-  t: { teardown(fn: () => Promise<void>): void },
-  invocation: Invocation,
-): Running {
+export function runWishmeter(t: Scope, invocation: Invocation): Running {
   const running = spawnWishmeter(invocation);
   t.teardown(async () => {
     running.child.kill('SIGKILL');
@@ -115,7 +113,7 @@ export function onTerminal(t: Test, command: string, env: NodeJS.ProcessEnv = {}
 }
 
 /** A folder that goes with the test. */
-export async function tempDir(t: { teardown(fn: () => Promise<void>): void }): Promise<string> {
+export async function tempDir(t: Scope): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cli-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));
   return dir;
