@@ -9,36 +9,33 @@ interface Answer {
   readonly body: string;
 }
 
-/** @param agent without one the connection is for this request only @param from address that the request comes from */
-export function ask(
-  port: number,
-  agent: Agent | undefined,
-  method: string,
-  path: string,
-  body = '',
-  headers: Readonly<Record<string, string>> = {},
-  from?: string,
-): Promise<Answer> {
+interface Asked {
+  readonly body?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Whose connections are used; without one the connection is for this request only. */
+  readonly agent?: Agent;
+  /** Address that the request comes from. */
+  readonly from?: string;
+}
+
+export function ask(port: number, method: string, path: string, asked: Asked = {}): Promise<Answer> {
+  const { body = '', headers = {}, agent = new Agent(), from } = asked;
+  const length = body === '' ? {} : { 'content-length': Buffer.byteLength(body) };
   const own = from === undefined ? {} : { localAddress: from };
+  const options = {
+    host: '127.0.0.1',
+    port,
+    path,
+    method,
+    agent,
+    headers: { ...length, ...headers },
+    ...own,
+  };
   return new Promise((resolve, reject) => {
     const take = (answer: IncomingMessage) => {
       const { statusCode: status, headers } = answer;
       text(answer).then((body) => resolve({ status, connection: headers.connection, body }), reject);
     };
-    const length = body === '' ? {} : { 'content-length': Buffer.byteLength(body) };
-    request(
-      {
-        host: '127.0.0.1',
-        port,
-        path,
-        method,
-        agent: agent ?? new Agent(),
-        headers: { ...length, ...headers },
-        ...own,
-      },
-      take,
-    )
-      .on('error', reject)
-      .end(body);
+    request(options, take).on('error', reject).end(body);
   });
 }

@@ -52,7 +52,7 @@ export async function startNginx(t: Test, port: number, change = (conf: string) 
   });
   await until('nginx answers', async () => {
     if (child.exitCode !== null) throw new Error(`nginx ended: ${stderr}`);
-    return await ask(own, undefined, 'GET', '/healthz').catch(() => false as const);
+    return await ask(own, 'GET', '/healthz').catch(() => false as const);
   });
   return own;
 }

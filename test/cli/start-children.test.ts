@@ -45,12 +45,12 @@ t.test('children of a start', needsProc(), async (t) => {
   const port = Number(new URL(url).port);
   const shop = shopAt(url, await apiKey(dir));
 
-  /** On a connection of its own, which may reach any worker. @param agent whose connections are kept */
-  const visit = async (sessionId: string, agent?: Agent, from?: string) => {
+  /** On a connection of its own, which may reach any worker, where it is not said otherwise. */
+  const visit = async (sessionId: string, how: { agent?: Agent; from?: string } = {}) => {
     const body = JSON.stringify({ identity: { sessionId }, productHandle: 'p' });
-    return (await ask(port, agent, 'POST', '/product/visit', body, {}, from)).status ?? 0;
+    return (await ask(port, 'POST', '/product/visit', { body, ...how })).status ?? 0;
   };
-  const scrape = async () => (await ask(port, undefined, 'GET', '/metrics')).body;
+  const scrape = async () => (await ask(port, 'GET', '/metrics')).body;
   const workersIn = (text: string) => [...samples(text, 'process_start_time_seconds').keys()];
   const visitsIn = (text: string) =>
     WORKERS.map((worker) => {
@@ -93,7 +93,7 @@ t.test('children of a start', needsProc(), async (t) => {
     const flood = Promise.all(
       Array.from({ length: CONNECTIONS }, async () => {
         while (!isEnough) {
-          const status = await visit('flood', agent, FLOODER);
+          const status = await visit('flood', { agent, from: FLOODER });
           statuses.set(status, (statuses.get(status) ?? 0) + 1);
           await sleep(5); // far more than the limit, and time for others on this machine
         }
