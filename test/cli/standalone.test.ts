@@ -1,5 +1,6 @@
 // The commands that production runs, each in a process of its own, against a Redis and a ClickHouse by URL: migrate, serve
-// and flush. Several flushers that start at once share the work; one that is older than the database changes nothing.
+// and flush. Several flushers that start at once share the work; one that is older than the database changes nothing. A signal
+// stops each in order, and its logs are for who reads them.
 
 import { stripVTControlCharacters } from 'node:util';
 import t from 'tap';
