@@ -147,8 +147,8 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     needsPrograms('script', 'curl'),
     async (t) => {
       const dir = await tempDir(t);
-      const { screen, ctrlC, ended } = onTerminal(t, 'start', startSettings(dir));
       t.teardown(() => nothingLeft(dir));
+      const { screen, ctrlC, ended } = onTerminal(t, 'start', startSettings(dir));
       await until('the banner', () => screen().includes('Ctrl-C'));
       t.match(screen(), await apiKey(dir), 'shows the key');
       t.notMatch(screen(), /^\{/m, 'no log lines');
