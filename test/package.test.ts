@@ -28,7 +28,10 @@ t.test('the package', linux, async (t) => {
   const { PATH, HOME } = process.env;
   const { from } = await loadUws();
   const options = from.startsWith('uws-pack') ? ['--old-glibc'] : [];
-  const { stdout: made } = await exec(process.execPath, [MAKE_PACKAGE, folder, ...options]);
+  const [{ stdout: made }, stores] = await Promise.all([
+    exec(process.execPath, [MAKE_PACKAGE, folder, ...options]),
+    startStores(t),
+  ]);
   // What a URL takes for something else is just a name here.
   const installed = join(folder, 'a #b?c%d');
   await mkdir(installed);
@@ -69,7 +72,6 @@ t.test('the package', linux, async (t) => {
   });
 
   t.test('migrates, serves and flushes', async (t) => {
-    const stores = await startStores(t);
     const { clickhouse } = stores;
     const env = { ...stores.env, PATH, API_KEYS: KEY, REDIS_TIMEOUT_MS: '900' };
     const { stdout: migrated } = await exec(program, ['migrate'], { env });

@@ -2,22 +2,15 @@
 // program that notes its calls, since the real one must not be run by a test), and a release needs a tree that is ready.
 
 import { spawnSync } from 'node:child_process';
-import { cp, mkdir, mkdtemp, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { tempDir } from './cli/wishmeter.js';
 import { needsPrograms } from './harness/needs.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const SCRIPT = join(ROOT, '.ci/apt-get-install');
-
-/** A folder that goes with the test. */
-async function folder(t: Test): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), 'wm-setup-'));
-  t.teardown(() => rm(dir, { recursive: true, force: true }));
-  return dir;
-}
 
 /** Programs of these texts for the shell. */
 async function programs(dir: string, texts: Readonly<Record<string, string>>): Promise<void> {
@@ -26,7 +19,7 @@ async function programs(dir: string, texts: Readonly<Record<string, string>>): P
 }
 
 t.test('what is about to be installed with apt-get is said before', async (t) => {
-  const dir = await folder(t);
+  const dir = await tempDir(t);
   const said = join(dir, 'said');
   await programs(dir, {
     'apt-get': `echo "$*" >>'${dir}/called'\n[ -e '${dir}/before' ] || cat '${said}' >'${dir}/before'`,
@@ -48,7 +41,7 @@ t.test('what is about to be installed with apt-get is said before', async (t) =>
 
 /** A folder with the Makefile, and before PATH a `node` and a glibc of those versions and an `npm` that notes its calls. */
 async function madeWith(t: Test, version: string, glibc = '2.41') {
-  const dir = await folder(t);
+  const dir = await tempDir(t);
   for (const entry of ['Makefile', '.ci']) await cp(join(ROOT, entry), join(dir, entry), { recursive: true });
   for (const file of ['package.json', 'package-lock.json', 'tsconfig.json'])
     await writeFile(join(dir, file), '{}');
@@ -100,7 +93,7 @@ t.test(
 );
 
 t.test('test-redis runs the tests with the server that it is given, and without one none', async (t) => {
-  const dir = await folder(t);
+  const dir = await tempDir(t);
   await mkdir(join(dir, 'node_modules/.bin'), { recursive: true });
   await programs(dir, {
     'valkey-server': 'echo This one',
@@ -117,7 +110,7 @@ t.test('test-redis runs the tests with the server that it is given, and without 
 });
 
 t.test('a release needs a clean tree, a changelog and a new version', needsPrograms('git'), async (t) => {
-  const dir = await folder(t);
+  const dir = await tempDir(t);
   const git = (...args: readonly string[]) => {
     const who = ['-c', 'user.name=t', '-c', 'user.email=t@t.example'];
     const { status, stderr } = spawnSync('git', [...who, ...args], { cwd: dir, encoding: 'utf8' });

@@ -104,16 +104,21 @@ t.test('a wrong setting that a command does not read does not stop it', async (t
   t.match(await wishmeter({ args: ['dead'], env }), { code: 0, stderr: '' });
 });
 
-t.test('a command without the database that it needs says which setting names it', async (t) => {
+t.test('a command without the database that it needs says so in one sentence', async (t) => {
   // Not this tree's own, where an earlier `make run` may have left an embedded database.
-  const env = { DATA_DIR: await tempDir(t) };
-  for (const [command, sentence] of [
-    ['serve', /needs REDIS_URL;/],
-    ['flush', /needs REDIS_URL and CLICKHOUSE_URL;/],
-    ['migrate', /needs CLICKHOUSE_URL;/],
-  ] as const) {
-    const { code, stderr } = await wishmeter({ args: [command], env });
-    t.equal(code, 1, command);
+  const DATA_DIR = await tempDir(t);
+  const url = 'http://127.0.0.1:1';
+  const cases: [args: string[], env: NodeJS.ProcessEnv, sentence: RegExp][] = [
+    [['serve'], {}, /needs REDIS_URL;/],
+    [['flush'], {}, /needs REDIS_URL and CLICKHOUSE_URL;/],
+    [['migrate'], {}, /needs CLICKHOUSE_URL;/],
+    [['migrate'], { CLICKHOUSE_URL: url }, /ECONNREFUSED/],
+    [['sql', 'SELECT 1'], { CLICKHOUSE_URL: url }, /ClickHouse does not answer at http:\/\/127\.0\.0\.1:1 /],
+    [['sql', 'SELECT 1'], { CLICKHOUSE_PORT: '1' }, /ClickHouse does not answer at http:\/\/127\.0\.0\.1:1 /],
+  ];
+  for (const [args, env, sentence] of cases) {
+    const { code, stderr } = await wishmeter({ args, env: { DATA_DIR, ...env } });
+    t.equal(code, 1, args.join(' '));
     t.match(stderr, sentence);
     t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
   }

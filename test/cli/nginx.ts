@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { needs } from '../harness/needs.js';
-import { ask } from './rolling-restart.js';
+import { ask } from './client.js';
 import { tempDir, until } from './wishmeter.js';
 
 const CONF = 'deploy/nginx.conf';
@@ -52,7 +52,7 @@ export async function startNginx(t: Test, port: number, change = (conf: string) 
   });
   await until('nginx answers', async () => {
     if (child.exitCode !== null) throw new Error(`nginx ended: ${stderr}`);
-    return await ask(own, undefined, 'GET', '/healthz').catch(() => false as const);
+    return await ask(own, 'GET', '/healthz').catch(() => false as const);
   });
   return own;
 }

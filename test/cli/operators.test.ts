@@ -3,7 +3,6 @@
 
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import { Redis } from 'ioredis';
 import t from 'tap';
 import { dead } from '../../src/commands/dead.js';
 import { UsageError } from '../../src/commands/help.js';
@@ -17,7 +16,7 @@ import { openDeployment } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
-import { startTestCluster, startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { spawnWishmeter } from './wishmeter.js';
 
 // As in a folder where `make run` was: its ClickHouse is none of these tests'.
@@ -54,8 +53,7 @@ async function run(env: Readonly<Record<string, string>>, name: keyof typeof COM
 t.test('dead letters of every shard are listed, put back or dropped', async (t) => {
   const keys = createKeys('wm');
   const server = await startTestRedis(t);
-  const redis = new Redis(`${server.dir}/redis.sock`);
-  t.teardown(() => redis.disconnect());
+  const redis = connectTo(t, server.url);
   const env = { REDIS_URL: server.url };
   const ask = (...args: string[]) => run(env, 'dead', ...args);
   const refuse = (shard: number, line: string) => {

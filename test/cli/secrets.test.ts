@@ -3,11 +3,10 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { putMigrated } from '../harness/clickhouse.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 import { processesOf } from './processes.js';
 import { logLines, started } from './started.js';
 import { tempDir, until } from './wishmeter.js';
@@ -78,9 +77,8 @@ const metricsOf = async (url: string) => {
 t.test('no key and no visitor is in output, titles, metrics or errors', async (t) => {
   const [redis, dir] = await Promise.all([startTestRedis(t), tempDir(t)]);
   await putMigrated(join(dir, 'clickhouse'), 'wishmeter');
-  const client = new Redis(`${redis.dir}/redis.sock`);
+  const client = connectTo(t, redis.url);
   client.on('error', () => {}); // its server is killed, too
-  t.teardown(() => client.disconnect());
   const env = {
     REDIS_URL: redis.url,
     PUBLISHABLE_KEYS: SECRETS.publishable,

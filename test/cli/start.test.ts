@@ -1,6 +1,7 @@
-// `wishmeter start` from its start to its end, in one folder: what it keeps, what it says, how it stops, and what keeps it
-// from starting. Nothing is left of it, whichever way it ends.
+// `wishmeter start` from its start to its end, in one folder: what it keeps, what it says and shows on a terminal, how it
+// stops, and what keeps it from starting. Nothing is left of it, whichever way it ends.
 
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
@@ -8,7 +9,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import t from 'tap';
 import { outsideAddress } from '../embedded/processes.js';
-import { needsProc } from '../harness/needs.js';
+import { needsProc, needsPrograms } from '../harness/needs.js';
 import { findProcess, processesOf } from './processes.js';
 import {
   apiKey,
@@ -20,7 +21,7 @@ import {
   started,
   startSettings,
 } from './started.js';
-import { type Running, spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
+import { MAIN, onTerminal, type Running, spawnWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
 const GUEST = { sessionId: 's-1' };
 /** NODE_OPTIONS with which another program gets each port at the moment when it is free. */
@@ -111,11 +112,62 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     await nothingLeft(dir); // guards look once a second
   });
 
+  // What is left of it ends by itself, flush as the last: it tries a Redis that is gone for ten seconds. Two tests use them.
+  const killed = await start({ FLUSH_INTERVAL_MS: '60000' });
+  await shopAt(killed.url, key).visit(GUEST);
+  await shopAt(killed.url, key).event(GUEST);
+  killed.running.child.kill('SIGKILL');
+
+  await all.test(
+    'what keeps it from starting is one sentence, exit code 1, and nothing is left running',
+    async (t) => {
+      const other = createServer().listen(0, '127.0.0.1');
+      t.teardown(() => other.close());
+      await once(other, 'listening');
+      const { port } = other.address() as AddressInfo;
+      // Before anything has started, and after children have. test/cli/start-parts.test.ts has the other reasons.
+      const cases: [env: NodeJS.ProcessEnv, sentence: RegExp][] = [
+        [{ PORT: String(port) }, /Port \d+ is taken; .*PORT/],
+        [{ REDIS_URL: 'redis://127.0.0.1:1' }, /Redis does not answer/],
+        [{ CLICKHOUSE_URL: 'http://127.0.0.1:1' }, /ClickHouse/],
+      ];
+      for (const [env, sentence] of cases) {
+        const dir = await tempDir(t);
+        const { code, stderr } = await wishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
+        t.equal(code, 1, String(sentence));
+        t.match(stderr, sentence);
+        t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
+        await nothingLeft(dir);
+      }
+    },
+  );
+
+  await all.test(
+    'the lines of the banner work, and Ctrl-C stops it',
+    needsPrograms('script', 'curl'),
+    async (t) => {
+      const dir = await tempDir(t);
+      t.teardown(() => nothingLeft(dir));
+      const { screen, ctrlC, ended } = onTerminal(t, 'start', startSettings(dir));
+      await until('the banner', () => screen().includes('Ctrl-C'));
+      t.match(screen(), await apiKey(dir), 'shows the key');
+      t.notMatch(screen(), /^\{/m, 'no log lines');
+      const lines = screen()
+        .split('\n')
+        .filter((line) => /^ {2}(curl|.*npx wishmeter sql)/.test(line));
+      t.equal(lines.length, 4, 'three curl lines and one of SQL');
+      const answers: string[] = [];
+      for (const line of lines.slice(0, 3)) answers.push(await shell(line));
+      t.match(answers, [/"productHandle":"red-shoe"/, /"count":1/, /"profileId"/]);
+      // npx looks for the program in node_modules/.bin, which the Makefile fills; here it is called directly.
+      const line = (lines[3] as string).replace('npx wishmeter', `${process.execPath} ${MAIN}`);
+      await until('the event is in ClickHouse', async () => (await shell(line)).includes('1001'));
+      ctrlC();
+      t.match(await ended(), /Stopping/);
+    },
+  );
+
   await all.test('after a kill -9 nothing is left, and of two starts at one moment one runs', async (t) => {
-    const killed = await start();
-    await shopAt(killed.url, key).visit(GUEST);
-    await shopAt(killed.url, key).event(GUEST);
-    killed.running.child.kill('SIGKILL');
     await nothingLeft(dir);
     const rivals = [1, 2].map(() => spawnWishmeter({ args: ['start'], env: startSettings(dir) }));
     all.teardown(async () => {
@@ -146,23 +198,12 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
   });
 });
 
-t.test('what keeps it from starting is one sentence, exit code 1, and nothing is left running', async (t) => {
-  const other = createServer().listen(0, '127.0.0.1');
-  t.teardown(() => other.close());
-  await once(other, 'listening');
-  const { port } = other.address() as AddressInfo;
-  // Before anything has started, and after children have. test/cli/start-parts.test.ts has the other reasons.
-  const cases: [env: NodeJS.ProcessEnv, sentence: RegExp][] = [
-    [{ PORT: String(port) }, /Port \d+ is taken; .*PORT/],
-    [{ REDIS_URL: 'redis://127.0.0.1:1' }, /Redis does not answer/],
-    [{ CLICKHOUSE_URL: 'http://127.0.0.1:1' }, /ClickHouse/],
-  ];
-  for (const [env, sentence] of cases) {
-    const dir = await tempDir(t);
-    const { code, stderr } = await wishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
-    t.equal(code, 1, String(sentence));
-    t.match(stderr, sentence);
-    t.match(stderr, /^wishmeter: [^\n]+\n$/, 'one sentence');
-    if (process.platform === 'linux') await nothingLeft(dir);
-  }
-});
+async function shell(line: string): Promise<string> {
+  const sh = spawn('/bin/sh', ['-c', line], { stdio: ['ignore', 'pipe', 'ignore'] });
+  let out = '';
+  sh.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+  });
+  await once(sh, 'close');
+  return out;
+}

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { settingsBesideOthers } from '../../bench/servers/beside-others.js';
 import { MOST_PATIENT_MS } from '../faults/service.js';
 import { forFetch } from '../harness/clickhouse.js';
+import type { Scope } from '../harness/redis.js';
 import { type Send, type Shop, shopClient } from '../harness/shop.js';
 import { type Process, processesOf } from './processes.js';
 import { type Ended, type Running, spawnWishmeter, until } from './wishmeter.js';
@@ -28,10 +29,6 @@ export interface Started extends ReadyLine {
 /** A call of a service that was killed ends, so that a test can try again. */
 const CALL_MS = 30_000;
 
-interface Teardown {
-  teardown(fn: () => Promise<void>): void;
-}
-
 export function startSettings(dir: string): NodeJS.ProcessEnv {
   const pace = { REDIS_TIMEOUT_MS: MOST_PATIENT_MS, FLUSH_INTERVAL_MS: '100' };
   return { ...settingsBesideOthers(dir), ...pace };
@@ -46,7 +43,7 @@ export function logLines(stdout: string): Record<string, unknown>[] {
 }
 
 /** Resolves when it is ready. Processes that the test leaves behind are killed. */
-export async function started(t: Teardown, dir: string, env: NodeJS.ProcessEnv = {}): Promise<Started> {
+export async function started(t: Scope, dir: string, env: NodeJS.ProcessEnv = {}): Promise<Started> {
   const running = spawnWishmeter({ args: ['start'], env: { ...startSettings(dir), ...env } });
   t.teardown(async () => {
     running.child.kill('SIGKILL');

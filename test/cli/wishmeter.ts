@@ -6,6 +6,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Test } from 'tap';
+import type { Scope } from '../harness/redis.js';
 
 export { until } from '../harness/until.js';
 
@@ -79,10 +81,7 @@ export function spawnWishmeter({ main = MAIN, args, env = {}, stdin }: Invocatio
 }
 
 /** A command that runs on until the test ends, if it does not end before. */
-export function runWishmeter(
-  t: { teardown(fn: () => Promise<void>): void },
-  invocation: Invocation,
-): Running {
+export function runWishmeter(t: Scope, invocation: Invocation): Running {
   const running = spawnWishmeter(invocation);
   t.teardown(async () => {
     running.child.kill('SIGKILL');
@@ -91,8 +90,30 @@ export function runWishmeter(
   return running;
 }
 
+/** A command on a terminal of its own, which script(1) of util-linux makes. @param command for a shell */
+export function onTerminal(t: Test, command: string, env: NodeJS.ProcessEnv = {}) {
+  const terminal = spawn('script', ['-qec', `exec ${process.execPath} ${MAIN} ${command}`, '/dev/null'], {
+    env: { PATH: process.env.PATH, ...env },
+  });
+  let screen = '';
+  terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+    screen += text.replaceAll('\r', '');
+  });
+  const ended = once(terminal, 'close');
+  t.teardown(() => void terminal.kill('SIGKILL'));
+  return {
+    screen: () => screen,
+    /** Resolves to what was shown, when the command has ended well. */
+    async ended() {
+      t.same(await ended, [0, null]);
+      return screen;
+    },
+    ctrlC: () => void terminal.stdin.write('\u0003'),
+  };
+}
+
 /** A folder that goes with the test. */
-export async function tempDir(t: { teardown(fn: () => Promise<void>): void }): Promise<string> {
+export async function tempDir(t: Scope): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cli-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));
   return dir;

@@ -150,18 +150,11 @@ t.test('the role reads what is granted', async (t) => {
 
 t.test('tools set limits and the look of answers, within bounds', async (t) => {
   for (const setting of [
-    'max_execution_time = 30',
     'max_execution_time = 300',
-    'max_memory_usage = 1000000000',
     'max_result_rows = 1000',
     "result_overflow_mode = 'break'",
     'join_use_nulls = 1',
-    'send_progress_in_http_headers = 1',
-    'http_write_exception_in_output_format = 0',
-    'output_format_json_quote_64bit_integers = 1',
-    "date_time_input_format = 'best_effort'",
     "session_timezone = 'Europe/Berlin'",
-    "log_comment = 'x'",
   ]) {
     await t.resolves(run(`SELECT 1 SETTINGS ${setting}`), setting);
     await t.resolves(run(`SET ${setting}`), setting);
@@ -171,9 +164,7 @@ t.test('tools set limits and the look of answers, within bounds', async (t) => {
     'max_execution_time = 301',
     'max_memory_usage = 0',
     'max_memory_usage = 100000000000',
-    'max_memory_usage_for_user = 0',
     'max_concurrent_queries_for_user = 0',
-    'max_concurrent_queries_for_user = 1000',
   ]) {
     await t.rejects(run(`SELECT 1 SETTINGS ${setting}`), /SETTING_CONSTRAINT_VIOLATION/, setting);
     await t.rejects(run(`SET ${setting}`), /SETTING_CONSTRAINT_VIOLATION/, setting);
@@ -183,26 +174,18 @@ t.test('tools set limits and the look of answers, within bounds', async (t) => {
 t.test('the role changes nothing, and reaches no file and no network', async (t) => {
   for (const sql of [
     'SET readonly = 0',
-    'SET readonly = 1',
     'SELECT 1 SETTINGS readonly = 0',
     'CREATE TABLE wishmeter.mine (a UInt8) ENGINE = MergeTree ORDER BY a',
-    'CREATE TEMPORARY TABLE mine (a UInt8)',
-    'CREATE VIEW wishmeter.mine AS SELECT 1',
     'CREATE DATABASE mine',
-    'CREATE FUNCTION mine AS (x) -> x',
     'DROP TABLE wishmeter.events_stored',
-    'TRUNCATE TABLE wishmeter.events_stored',
     'ALTER TABLE wishmeter.events_stored DELETE WHERE 1',
-    'DELETE FROM wishmeter.events_stored WHERE 1',
     'INSERT INTO wishmeter.visits_stored SELECT * FROM wishmeter.visits_stored',
-    'OPTIMIZE TABLE wishmeter.events_stored',
     'SYSTEM SHUTDOWN',
     'CREATE USER mine',
     'GRANT SELECT ON *.* TO default',
     "SELECT * FROM file('/etc/passwd', 'LineAsString')",
     "INSERT INTO FUNCTION file('/tmp/x', 'TSV', 'a UInt8') SELECT 1",
     "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
-    "SELECT * FROM s3('http://127.0.0.1:1/bucket/x', 'LineAsString')",
     "SELECT * FROM remote('127.0.0.1:1', 'system.one')",
     "SELECT * FROM executable('cat', 'LineAsString', 'x String')",
   ])

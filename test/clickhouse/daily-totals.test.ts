@@ -14,7 +14,7 @@ import { until } from '../harness/until.js';
 import { startDatabases } from './databases.js';
 import { dateOf, insertVisits } from './small-world.js';
 
-const { client, emptied, ask } = await startDatabases();
+const { client, emptied, ask } = await startDatabases(t);
 
 const perDay = (own: ClickHouseClient) =>
   ask('SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL', own);

@@ -1,25 +1,25 @@
-// A ClickHouse for the tests of one file, and databases in it.
+// A ClickHouse for the tests of one file, and databases in it. Emptying a database takes a tenth of the time of creating one.
 
 import type { ClickHouseClient } from '@clickhouse/client';
-import t, { type Test } from 'tap';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { type EventRow, lineOf } from '../flush/fixtures.js';
 import { connectToClickHouse, emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
+import type { Scope } from '../harness/redis.js';
 
 export const never = new AbortController().signal;
 
 /** The one that tests of a file share. */
 const SHARED = 'shop';
 
-/** Ends with the file's tests. @param ready databases for `migrated` that cost no migration */
-export async function startDatabases(ready = 0) {
+/** @param ready how many databases there are for `migrated` */
+export async function startDatabases(t: Scope, ready = 0) {
   const prepared = Array.from({ length: ready }, (_, i) => `db${i + 1}`);
   const server = await startTestClickHouse(t, { databases: [SHARED, ...prepared] });
   const client = connectToClickHouse(t, server.url);
   let databases = 0;
   let isUsed = false;
-  const clientOf = (t: Test, database: string) => connectToClickHouse(t, server.url, database);
-  const filled = async (t: Test, database: string, rows: readonly EventRow[]) => {
+  const clientOf = (t: Scope, database: string) => connectToClickHouse(t, server.url, database);
+  const filled = async (t: Scope, database: string, rows: readonly EventRow[]) => {
     const own = clientOf(t, database);
     if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);
     return { database, own };
@@ -34,15 +34,15 @@ export async function startDatabases(ready = 0) {
       return await (await by.query({ query, format: 'JSONEachRow' })).json<T>();
     },
     /** The shared database with these rows and no others, and a client on it. */
-    async emptied(t: Test, ...rows: EventRow[]) {
+    async emptied(t: Scope, ...rows: EventRow[]) {
       if (isUsed) await emptyDatabase(client, SHARED);
       isUsed = true;
       return await filled(t, SHARED, rows);
     },
     /** A migrated database of its own, for what changes its tables. */
-    async migrated(t: Test, ...rows: EventRow[]) {
+    async migrated(t: Scope, ...rows: EventRow[]) {
       const database = prepared.shift();
-      if (database === undefined) throw new Error(`startDatabases(${ready}) is too few`);
+      if (database === undefined) throw new Error(`${ready} databases are too few`);
       return await filled(t, database, rows);
     },
   };

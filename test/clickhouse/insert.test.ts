@@ -1,14 +1,15 @@
-// An insert of events under a profile that would have it otherwise: asynchronous and not waited for, parsed in
-// parallel, in blocks of a few rows. It is one block all the same, stored when it is acknowledged, and once.
+// Lines as rows: an insert is one block, stored when it is acknowledged, and once, also under a profile that would have it
+// asynchronous or in blocks of a few rows; whether a batch is stored is answered right, as `flush` asks after an answer that
+// was lost; and odd content comes back as it was.
 //
-// The embedded ClickHouse never inserts asynchronously, so what a server would do with that is not to be seen
-// here. What can be seen is the setting under which the insert ran: a column's default tells.
-// Whether a batch is stored is answered right, as `flush` asks after an answer that was lost.
+// The embedded ClickHouse never inserts asynchronously. What can be seen is the setting under which an insert ran: a column's
+// default tells.
 
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import t from 'tap';
-import { INSERT_BYTES, INSERT_ROWS, insertEvents } from '../../src/clickhouse/insert.js';
-import { areStored } from '../../src/clickhouse/stored.js';
+import { INSERT_BYTES, INSERT_ROWS, insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
+import { areStored, areVisitsStored } from '../../src/clickhouse/stored.js';
+import { encodeEvent } from '../../src/events/row.js';
 import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
 import { never, startDatabases } from './databases.js';
 
@@ -24,7 +25,7 @@ const SETTINGS: Readonly<Record<string, readonly [hostile: string, own: string]>
   date_time_input_format: ['basic', 'best_effort'],
 };
 
-const { url, client: admin, migrated, emptied, clientOf } = await startDatabases(1);
+const { url, client: admin, migrated, emptied, clientOf, ask: askBy } = await startDatabases(t, 1);
 const { database: hostile } = await migrated(t);
 /** What a client sends with every request stands for a profile: both give way to what an insert says itself. */
 const client = createClient({
@@ -194,4 +195,109 @@ t.test('what fails is thrown', async (t) => {
   const elsewhere = clientOf(t, 'system');
   await t.rejects(isStored(lineOf(eventRow()), elsewhere), { code: '60' });
   await t.rejects(areStored(own, linesOf(old), AbortSignal.abort()));
+});
+
+t.test('finds whether visits are stored: all, some, none, others in their place', async (t) => {
+  const lines = (n: number, change = '') =>
+    Array.from({ length: n }, (_, i) => {
+      const at = `${1_767_225_600 + Math.floor(i / 40)}.${String(i % 1_000).padStart(3, '0')}`;
+      return `${at}\t0\t${i}\t${i % 7}\t${change}${i}.s\tp\t\n`;
+    });
+  const stored = lines(3_000);
+  await insertVisits(own, Buffer.from(stored.join('')), 'one', never);
+  const holds = (...texts: string[]) => areVisitsStored(own, Buffer.from(texts.join('')), never);
+  t.equal(await holds(...stored), true);
+  t.equal(await holds(...stored.slice(0, 1)), true);
+  for (const at of [2_499, 2_500])
+    t.equal(await holds(...stored.with(at, lines(at + 1, '9')[at] as string)), false, `all but ${at}`);
+  t.equal(await holds('no line\n'), false);
+  t.equal(await holds("1767225600.000\t0\t0\t0\tx') OR ('' = '\tp\t\n"), false);
+});
+
+t.test('what is left out of a line takes the default; unknown fields are skipped', async (t) => {
+  const { own } = await emptied(t, { ...eventRow(), from_a_newer_producer: { x: 1 } } as EventRow);
+  const columns = 'device, locale, product_id, channel, quantity, price, compare_at';
+  t.same(await askBy(`SELECT ${columns} FROM events`, own), [
+    {
+      ...{ device: '', locale: '', product_id: '', channel: '' },
+      ...{ quantity: null, price: null, compare_at: null },
+    },
+  ]);
+});
+
+t.test(
+  'odd content comes back as it was: emoji, newlines, 16 KiB, times, cents, a payload as text',
+  async (t) => {
+    const payload = { note: 'line\nbreak "quoted" \\ 😀 \u0000 \u2028', big: 'ü'.repeat(8_000) };
+    const odd = {
+      occurred_at: '2026-03-01T23:59:59.987Z',
+      price: '19.90',
+      compare_at: '1234567890123456.78',
+    };
+    const { own } = await emptied(
+      t,
+      ...[payload, JSON.stringify(payload)].map((one) => eventRow({ ...odd, payload: one })),
+    );
+    const rows = await askBy<{ payload: string }>(
+      'SELECT payload, toString(occurred_at) AS at, toString(price) AS p, toString(compare_at) AS c FROM events',
+      own,
+    );
+    t.equal(rows.length, 2);
+    for (const { payload: text, ...row } of rows) {
+      t.same(row, { at: '2026-03-01 23:59:59.987', p: '19.9', c: '1234567890123456.78' });
+      t.same(JSON.parse(text), payload);
+    }
+  },
+);
+
+t.test('the line of the service is what the table takes, column by column', async (t) => {
+  const { own } = await emptied(t);
+  const identity = {
+    customerId: '7',
+    sessionId: 'ü-😀',
+    device: 'desktop',
+    locale: 'de',
+    email: 'a@b.example',
+    firstName: 'A',
+    lastName: 'B',
+  };
+  const payload = {
+    productId: 'gid://shopify/Product/12',
+    variantId: null,
+    productHandle: 'red "shoe"',
+    source: 'pdp',
+    quantity: 2,
+    price: '19.90',
+    compareAt: '25.00',
+    currencyCode: 'EUR',
+    inventoryAvailable: false,
+    more: { deep: [1, 'two'] },
+  };
+  const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+  const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.sx', identity, payload, at });
+  await insertEvents(own, Buffer.from(line), 'one', never);
+  const [row] = await askBy<Record<string, unknown>>('SELECT * EXCEPT event_id FROM events', own);
+  t.same(row, {
+    type: 'add',
+    occurred_at: '2026-01-02 03:04:05.678',
+    profile_id: '1.sx',
+    customer_id: '7',
+    session_id: 'ü-😀',
+    device: 'desktop',
+    locale: 'de',
+    origin: 'item',
+    product_id: '12',
+    variant_id: '',
+    product_handle: 'red "shoe"',
+    source: 'pdp',
+    channel: '',
+    share_code: '',
+    currency: 'EUR',
+    inventory_available: false,
+    quantity: 2,
+    price: 19.9,
+    compare_at: 25,
+    payload: JSON.stringify(payload),
+  });
+  t.notMatch(line, /a@b.example|firstName/, 'names and addresses stay out');
 });

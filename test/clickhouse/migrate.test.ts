@@ -1,17 +1,17 @@
-// Migrations: a fresh database gets the schema of the program, also by several processes at once;
-// one that the program does not know is refused.
+// Migrations and views: a fresh database gets the schema of the program, also by several processes at once, and one that the
+// program does not know is refused; a view that is missing, was changed by hand or is of another version is put back.
 
 import t from 'tap';
 import { clustered, clusterSettings } from '../../src/clickhouse/cluster.js';
 import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { loadMigrations, migrate, statements } from '../../src/clickhouse/migrate.js';
-import { loadViews } from '../../src/clickhouse/views.js';
+import { loadViews, putViews } from '../../src/clickhouse/views.js';
 import { startProcesses } from '../../src/commands/start/processes.js';
 import { readConfig } from '../../src/config.js';
 import { StartupError } from '../../src/errors.js';
 import { startDatabases } from './databases.js';
 
-const { client, freshDatabase, emptied, ask } = await startDatabases();
+const { client, freshDatabase, emptied, ask } = await startDatabases(t);
 const names = loadMigrations().map(({ name }) => name);
 
 t.test('a fresh database gets all migrations, and a second run has nothing to do', async (t) => {
@@ -20,7 +20,8 @@ t.test('a fresh database gets all migrations, and a second run has nothing to do
   t.same(await migrate(client, database), []);
   t.match(
     await ask(`SELECT version, name FROM ${database}.schema_migrations FINAL ORDER BY version`),
-    loadMigrations().map(({ version, name }) => ({ version, name })),
+    names.map((name, i) => ({ version: i + 1, name })),
+    'numbered without gaps',
   );
 });
 
@@ -40,27 +41,69 @@ t.test('a migration that broke off is finished by the next start', async (t) => 
   t.same(await migrate(client, database, { given: [first, ...others] }), names);
 });
 
-t.test('a database that is newer than the program is refused in one sentence', async (t) => {
-  const { database } = await emptied(t);
-  await t.rejects(migrate(client, database, { given: loadMigrations().slice(0, -1) }), {
-    constructor: StartupError,
-    message: /has schema \d+, and this program knows \d+/,
-  });
+t.test(
+  'a database that is newer than the program, or has another text of a migration, is refused',
+  async (t) => {
+    const { database } = await emptied(t);
+    const all = loadMigrations();
+    for (const [given, message] of [
+      [all.slice(0, -1), /has schema \d+, and this program knows \d+/],
+      [
+        all.map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m)),
+        /001_schema has changed/,
+      ],
+    ] as const)
+      await t.rejects(migrate(client, database, { given }), { constructor: StartupError, message });
+  },
+);
+
+t.test('a view that is missing or was changed by hand is put back, and no other', async (t) => {
+  const { database, own } = await emptied(t);
+  t.same(await putViews(client, database), [], 'right after the migration nothing is to do');
+  const shown = () =>
+    ask("SELECT name, create_table_query FROM system.tables WHERE engine = 'View' ORDER BY name", own);
+  const before = await shown();
+  await own.command({ query: 'DROP VIEW most_wished' });
+  await own.command({ query: 'CREATE OR REPLACE VIEW visits AS SELECT 1 AS mine' });
+  await own.command({ query: 'CREATE OR REPLACE VIEW events AS SELECT * FROM events_stored' });
+  t.same((await putViews(client, database)).toSorted(), ['events', 'most_wished', 'visits']);
+  t.same(await shown(), before);
+  t.same(await putViews(client, database), []);
 });
 
-t.test('a migration that has changed since it ran is refused', async (t) => {
-  const { database } = await emptied(t);
-  const changed = loadMigrations().map((m) => (m.version === 1 ? { ...m, sql: `${m.sql}\n-- changed` } : m));
-  await t.rejects(migrate(client, database, { given: changed }), {
-    constructor: StartupError,
-    message: /001_schema has changed/,
+t.test('a view that a user made is left alone, and one of an earlier version is made anew', async (t) => {
+  const { database, own } = await emptied(t);
+  await own.command({ query: 'CREATE VIEW my_own AS SELECT count() AS n FROM events' });
+  await own.insert({
+    table: 'views_put',
+    values: [{ name: 'products', definition: 'of an earlier version', shown: '' }],
+    columns: ['name', 'definition', 'shown'],
+    format: 'JSONEachRow',
   });
+  t.same(await putViews(client, database), ['products']);
+  t.same(await ask('SELECT * FROM my_own', own), [{ n: '0' }]);
+  await own.command({ query: 'DROP VIEW my_own' });
 });
 
-t.test('migrations are numbered without gaps', async (t) => {
+t.test('several processes may put views at once', async (t) => {
+  const { database, own } = await emptied(t);
+  await own.command({ query: 'DROP VIEW shop_funnel' });
+  await Promise.all(Array.from({ length: 4 }, () => putViews(client, database)));
+  t.same(await putViews(client, database), []);
+  t.equal((await ask("SELECT * FROM shop_funnel(from = '2025-01-01', to = '2025-01-02')", own)).length, 1);
+});
+
+t.test('every view says what it answers', async (t) => {
+  const { own } = await emptied(t);
+  const comments = await ask<{ name: string; comment: string }>(
+    "SELECT name, comment FROM system.tables WHERE database = currentDatabase() AND engine = 'View' ORDER BY name",
+    own,
+  );
   t.same(
-    loadMigrations().map(({ version }) => version),
-    names.map((_, i) => i + 1),
+    comments,
+    loadViews()
+      .map(({ name, about }) => ({ name, comment: about }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1)),
   );
 });
 

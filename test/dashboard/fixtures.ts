@@ -57,5 +57,8 @@ export async function dashboardOfShop(t: Test, spec: Partial<ClickHouseSpec> = {
     clickhouseUrl: server.url,
     client,
     stopClickHouse: server.stop,
+    get pid() {
+      return server.pid;
+    },
   };
 }

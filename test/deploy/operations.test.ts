@@ -7,8 +7,7 @@ import { backedUp, programs } from './operations.js';
 t.test('both databases are lost, and restored as they were when they were backed up', programs, async (t) => {
   const { shop, counted } = await backedUp(t, 'rdb');
   await shop.stop();
-  await shop.lose('redis');
-  await shop.lose('clickhouse');
+  await Promise.all([shop.lose('redis'), shop.lose('clickhouse')]);
   await shop.follow('restore-rdb');
   await Promise.all([shop.startDatabase.redis(), shop.startDatabase.clickhouse()]);
   await shop.follow('restore-clickhouse');

@@ -11,7 +11,7 @@ import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/cli
 import { logLines, shopAt } from '../cli/started.js';
 import { MAIN, type Running, tempDir, until } from '../cli/wishmeter.js';
 import { type Part, programPart } from '../faults/service.js';
-import { forFetch } from '../harness/clickhouse.js';
+import { forFetch, putMigrated } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
 import { startRedisServer } from './programs.js';
 
@@ -70,6 +70,7 @@ async function openShop(t: Test) {
       clickhouse = await startClickHouse({ dir: folders.clickhouse });
     },
   };
+  await putMigrated(folders.clickhouse, 'wishmeter');
   await Promise.all([startDatabase.redis(), startDatabase.clickhouse()]);
   t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
 
@@ -109,9 +110,9 @@ async function openShop(t: Test) {
     start: async () => {
       // The databases are at other addresses than before.
       [serve, flush] = [part('serve'), part('flush')];
-      await startPatiently(flush);
-      await startPatiently(serve);
-      const line = logLines(runs.at(-1)?.stdout() ?? '').find(({ msg }) => msg === 'serving');
+      await Promise.all([flush, serve].map(startPatiently));
+      const lines = runs.flatMap((run) => logLines(run.stdout()));
+      const line = lines.findLast(({ msg }) => msg === 'serving');
       shop = shopAt(`http://127.0.0.1:${line?.['port']}`, KEY);
     },
     stop: async () => {

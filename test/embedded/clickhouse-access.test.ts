@@ -1,15 +1,18 @@
 // Permissions in the embedded ClickHouse: the analyst reads what analysts are shown, and changes nothing; the service's user
-// needs its password; pages of other sites are refused; and no statement of either user reads, writes or runs anything
-// outside of it, on this machine or on the network, however it is spelled.
+// needs its password; no statement of either user reads, writes or runs anything outside of it, on this machine or on the
+// network, however it is spelled; and a page of another site, also in a real browser on this machine, reads and changes nothing.
 
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { request } from 'node:http';
+import { createServer as createHttpServer, type RequestListener, request } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { asDashboard } from '../../src/embedded/clickhouse-users.js';
+import { findChromium, launchChromium } from '../harness/chromium.js';
+import { needs } from '../harness/needs.js';
 import { analyst, openShop } from './fixtures.js';
+import { reachTheNetwork, readFilesOrWrite } from './statements.js';
 
 const CANARY = 'canary-4711';
 const outside = await mkdtemp(join(tmpdir(), 'wm-outside-'));
@@ -19,7 +22,7 @@ await writeFile(secret, `${CANARY}\n`, { mode: 0o600 });
 
 process.env['SHOPIFY_SECRET'] = CANARY;
 process.env['API_KEYS'] = CANARY;
-const { server, origin, credentials, users, http, post, get } = await openShop(t);
+const { server, origin, client, credentials, users, http, post, get } = await openShop(t);
 
 t.test('the analyst needs no password and no name; the service needs its password', async (t) => {
   const basic = (pair: string) => ({ authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
@@ -109,21 +112,11 @@ t.test('and nothing else', async (t) => {
     '# a comment\nINSERT INTO shop.shown VALUES (3)',
     'WITH 3 AS n INSERT INTO shop.shown SELECT n, 1',
     'CREATE TABLE shop.mine (a UInt8) ENGINE = Memory',
-    'CREATE VIEW shop.mine AS SELECT 1',
-    'CREATE DATABASE mine',
-    'CREATE FUNCTION mine AS (x) -> x',
-    'CREATE USER mine',
     'GRANT service TO analyst',
     'DROP TABLE shop.shown',
-    'TRUNCATE TABLE shop.shown',
     'ALTER TABLE shop.shown DELETE WHERE 1',
-    'DELETE FROM shop.shown WHERE 1',
-    'OPTIMIZE TABLE shop.shown FINAL',
-    'RENAME TABLE shop.shown TO shop.gone',
-    'DETACH TABLE shop.shown',
     'KILL QUERY WHERE 1',
     'SYSTEM STOP MERGES shop.shown',
-    'SYSTEM SHUTDOWN',
     'SET ROLE service',
     'SET DEFAULT ROLE service TO default',
     'SET readonly = 0',
@@ -154,7 +147,7 @@ t.test('and nothing else', async (t) => {
 
 t.test('a GET of either user changes nothing, and readonly can only be tightened', async (t) => {
   const insert = "INSERT INTO shop.shown VALUES (9, 'x')";
-  for (const readonly of [undefined, '0', '00', '2', '1', '-0', '0x0', 'false', '']) {
+  for (const readonly of [undefined, '0', '2', '-0', 'false', '']) {
     const params: Record<string, string> = readonly === undefined ? {} : { readonly };
     for (const sql of [
       insert,
@@ -212,69 +205,7 @@ t.test('a page of another site is refused, and no answer is a script', async (t)
 
 t.test('no statement of any user reads, writes or runs a file', async (t) => {
   const written = join(outside, 'written');
-  const q = (path: string) => `'${path}'`;
-  const statements = [
-    `SELECT file(${q(secret)})`,
-    `SELECT /* */ file /**/ (${q(secret)})`,
-    `SELECT \`file\`(${q(secret)})`,
-    `SELECT "fil\\x65"(${q(secret)})`,
-    `SELECT \`\\x66ile\`(${q(secret)})`,
-    `SELECT * APPLY(file) FROM (SELECT ${q(secret)})`,
-    `SELECT arrayMap(p -> file(p), [${q(secret)}])`,
-    `EXPLAIN SELECT file(${q(secret)})`,
-    `SELECT throwIf(file(${q(secret)}) != '', 'it is there')`,
-    `SELECT * FROM file(${q(secret)}, 'LineAsString')`,
-    `SELECT * FROM file/**/(${q(secret)}, 'LineAsString')`,
-    `SELECT * FROM fileCluster('default', ${q(secret)}, 'LineAsString')`,
-    `SELECT * FROM ${q(secret)}`,
-    `SELECT * FROM \`${secret}\``,
-    `SELECT * FROM default.\`${secret}\``,
-    `SELECT * FROM {t: Identifier}`,
-    `DESCRIBE file(${q(secret)}, 'LineAsString')`,
-    `SELECT * FROM view(SELECT * FROM file(${q(secret)}, 'LineAsString'))`,
-    `SELECT * FROM loop(file(${q(secret)}, 'LineAsString')) LIMIT 1`,
-    `SELECT * FROM format(Values, '(file(${q(`\\'${secret}\\'`).slice(1, -1)}))')`,
-    `SELECT * FROM eval('SELECT file(\\'${secret}\\')') SETTINGS allow_experimental_eval_table_function = 1`,
-    `SELECT * FROM sqlite(${q(secret)}, 't')`,
-    `SELECT * FROM executable('cat', 'LineAsString', 'x String')`,
-    `SELECT * FROM deltaLakeLocal(${q(outside)})`,
-    `SELECT * FROM icebergLocal(${q(outside)})`,
-    `SELECT * FROM filesystem(${q(outside)})`,
-    `SELECT 1 INTO OUTFILE ${q(written)}`,
-    `SELECT 1 INTO/**/OUTFILE ${q(written)}`,
-    `SELECT 1 into -- x\n outfile ${q(written)} FORMAT CSV`,
-    `SELECT 1 AS x FORMAT Template SETTINGS format_template_row = ${q(secret)}`,
-    `SELECT 1 AS x FORMAT Template SETTINGS format_template_resultset = ${q(secret)}`,
-    `SELECT 1 AS x FORMAT Protobuf SETTINGS output_format_schema = ${q(written)}`,
-    `SELECT 1 SETTINGS additional_result_filter = 'throwIf(file(\\'${secret}\\') != \\'\\')'`,
-    `INSERT INTO FUNCTION file(${q(written)}, 'CSV', 'x UInt8') VALUES (1)`,
-    `INSERT INTO shop.shown (s) FROM INFILE ${q(secret)} FORMAT LineAsString`,
-    `INSERT INTO shop.shown (s) FROM/**/INFILE ${q(secret)} FORMAT LineAsString`,
-    `INSERT INTO shop.shown (s) SELECT file(${q(secret)})`,
-    `INSERT INTO shop.shown (s) VALUES (file(${q(secret)}))`,
-    `INSERT INTO shop.shown (s) SETTINGS input_format_values_interpret_expressions = 1 VALUES (file(${q(secret)}))`,
-    `INSERT INTO shop.shown VALUES (9, 'x'); SELECT 1 INTO OUTFILE ${q(written)}`,
-    `INSERT INTO shop.shown FORMAT TSV 9\tx\n\nSELECT 1 INTO OUTFILE ${q(written)}; garbage(`,
-    `INSERT INTO shop.shown FORMAT JSONEachRow {"a":9}\n\nSELECT 1 INTO OUTFILE ${q(written)}`,
-    `INSERT INTO shop.shown FORMAT CSV 9,x\n\n;SELECT 1 INTO OUTFILE ${q(written)};\n`,
-    `CREATE TABLE shop.f (x String) ENGINE = File(LineAsString, ${q(secret)})`,
-    `CREATE TABLE shop.f AS file(${q(secret)}, 'LineAsString')`,
-    `CREATE TABLE shop.f (x String DEFAULT file(${q(secret)})) ENGINE = Memory`,
-    `CREATE TABLE shop.f (x UInt8) ENGINE = MergeTree ORDER BY x SETTINGS disk = disk(type = local, path = ${q(`${outside}/d/`)})`,
-    `CREATE TABLE shop.f (x String) ENGINE = FileLog(${q(outside)}, 'LineAsString')`,
-    `CREATE VIEW shop.f AS SELECT * FROM file(${q(secret)}, 'LineAsString')`,
-    `CREATE DATABASE f ENGINE = Filesystem(${q(outside)})`,
-    `CREATE DATABASE f ENGINE = SQLite(${q(written)})`,
-    `CREATE DICTIONARY shop.f (x String) PRIMARY KEY x SOURCE(FILE(path ${q(secret)} format 'LineAsString')) LAYOUT(DIRECT())`,
-    `CREATE DICTIONARY shop.f (x String) PRIMARY KEY x SOURCE(EXECUTABLE(command 'cat ${secret}' format 'LineAsString')) LAYOUT(DIRECT())`,
-    `CREATE FUNCTION f AS () -> file(${q(secret)})`,
-    `ATTACH TABLE shop.f FROM ${q(`${outside}/d/`)} (x UInt8) ENGINE = MergeTree ORDER BY x`,
-    `ALTER TABLE shop.shown ADD COLUMN f String DEFAULT file(${q(secret)})`,
-    `ALTER TABLE shop.shown UPDATE s = file(${q(secret)}) WHERE 1`,
-    `BACKUP TABLE shop.shown TO File(${q(written)})`,
-    `RESTORE TABLE shop.shown FROM File(${q(written)})`,
-    "SELECT catboostEvaluate('/etc/hostname', 1)",
-  ];
+  const statements = readFilesOrWrite(outside, secret, written);
   const param_t = secret;
   for (const [user, headers] of Object.entries(users)) {
     for (const sql of statements) {
@@ -297,7 +228,7 @@ t.test('no statement of any user reads, writes or runs a file', async (t) => {
     }
     const plain = { query: 'INSERT INTO shop.shown FORMAT JSONEachRow' };
     for (const end of ['', '; garbage(']) {
-      const body = `{"a":9}\n\nSELECT 1 INTO OUTFILE ${q(written)}${end}`;
+      const body = `{"a":9}\n\nSELECT 1 INTO OUTFILE '${written}'${end}`;
       t.ok(
         (await http(plain, { method: 'POST', body, headers })).status >= 400,
         `${user}, behind data${end}`,
@@ -316,44 +247,7 @@ t.test('no statement of any user reaches the network', async (t) => {
   });
   await new Promise<void>((up) => listener.listen(0, '127.0.0.1', up));
   t.teardown(() => listener.close());
-  const { port } = listener.address() as AddressInfo;
-  const at = `127.0.0.1:${port}`;
-  const url = `http://${at}/bucket/key`;
-  const statements = [
-    `SELECT * FROM url('${url}', CSV, 'x String')`,
-    `SELECT * FROM urlCluster('default', '${url}', CSV, 'x String')`,
-    `SELECT * FROM s3('${url}', 'a', 'b', CSV, 'x String')`,
-    `SELECT * FROM gcs('${url}', 'a', 'b', CSV, 'x String')`,
-    `SELECT * FROM deltaLake('${url}', 'a', 'b')`,
-    `SELECT * FROM iceberg('${url}', 'a', 'b')`,
-    `SELECT * FROM azureBlobStorage('DefaultEndpointsProtocol=http;AccountName=a;AccountKey=Yg==;BlobEndpoint=http://${at}/a', 'c', 'b', CSV, 'auto', 'x String')`,
-    `SELECT * FROM hdfs('hdfs://${at}/x', CSV, 'x String')`,
-    `SELECT * FROM remote('${at}', shop.shown)`,
-    `SELECT * FROM remote('${at}', view(SELECT 1))`,
-    `SELECT * FROM remoteSecure('${at}', shop.shown)`,
-    `SELECT * FROM cluster('default', shop.shown)`,
-    `SELECT * FROM mysql('${at}', 'd', 't', 'u', 'p')`,
-    `SELECT * FROM postgresql('${at}', 'd', 't', 'u', 'p')`,
-    `SELECT * FROM mongodb('${at}', 'd', 't', 'u', 'p', 'x String')`,
-    `SELECT * FROM redis('${at}', 'k', 'k String, v String')`,
-    `SELECT * FROM jdbc('jdbc:mysql://${at}', 'd', 't')`,
-    `SELECT * FROM odbc('DSN=x', 'd', 't')`,
-    `SELECT hasColumnInTable('${at}', 'shop', 'shown', 'a')`,
-    `SELECT aiGenerate('x') SETTINGS allow_experimental_ai_functions = 1`,
-    `INSERT INTO FUNCTION url('${url}', CSV, 'x String') SELECT s FROM shop.shown`,
-    `INSERT INTO FUNCTION remote('${at}', shop.shown) SELECT * FROM shop.shown`,
-    `CREATE TABLE shop.n (x String) ENGINE = URL('${url}', CSV)`,
-    `CREATE TABLE shop.n (x String) ENGINE = S3('${url}', 'a', 'b', CSV)`,
-    `CREATE TABLE shop.n (x String) ENGINE = MySQL('${at}', 'd', 't', 'u', 'p')`,
-    `CREATE TABLE shop.n AS remote('${at}', shop.shown)`,
-    `CREATE TABLE shop.n (x UInt8) ENGINE = MergeTree ORDER BY x SETTINGS disk = disk(type = web, endpoint = '${url}/')`,
-    `CREATE TABLE shop.n (x String) ENGINE = Kafka('${at}', 't', 'g', 'CSV')`,
-    `CREATE DATABASE n ENGINE = MySQL('${at}', 'd', 'u', 'p')`,
-    `CREATE DATABASE n ENGINE = PostgreSQL('${at}', 'd', 'u', 'p')`,
-    `CREATE DICTIONARY shop.n (x String) PRIMARY KEY x SOURCE(HTTP(url '${url}' format 'CSV')) LAYOUT(DIRECT())`,
-    `BACKUP TABLE shop.shown TO S3('${url}', 'a', 'b')`,
-    `RESTORE TABLE shop.shown FROM S3('${url}', 'a', 'b')`,
-  ];
+  const statements = reachTheNetwork((listener.address() as AddressInfo).port);
   for (const [user, headers] of Object.entries(users)) {
     for (const sql of statements) {
       const { status, text } = await post(headers, sql);
@@ -361,6 +255,22 @@ t.test('no statement of any user reaches the network', async (t) => {
     }
   }
   t.equal(connections, 0);
+});
+
+/** Of ClickHouse; they stay within the database. */
+const HARMLESS =
+  /^(numbers(_mt)?|zeros(_mt)?|primes|generate_?series|generateRandom|values|sqlStandardValues|view|null|merge|format|input)$/i;
+
+t.test('a table function that is not known to be harmless is refused, whatever this build has', async (t) => {
+  const { text } = await post(credentials, 'SELECT name FROM system.table_functions');
+  const names = text.trimEnd().split('\n');
+  const reaching = names.filter((name) => !HARMLESS.test(name));
+  t.ok(reaching.length > 50 && reaching.includes('url'), `${reaching.length} of ${names.length}`);
+  for (const headers of Object.values(users))
+    for (const name of reaching) {
+      const args = name === 'viewIfPermitted' ? "SELECT 1 ELSE null('x Int8')" : "'x'";
+      t.match(await post(headers, `SELECT * FROM ${name}(${args})`), { text: /ACCESS_DENIED/ }, name);
+    }
 });
 
 t.test('its process has no secret in its environment', { skip: process.platform !== 'linux' }, async (t) => {
@@ -378,4 +288,109 @@ t.test('every function of this build was looked at, and those of a new one have 
   // See FUNCTIONS_OFF and TABLE_FUNCTIONS_ON in clickhouse-statement.ts, FIXED_SETTINGS in clickhouse-access.ts.
   const { text } = await post(credentials, 'SELECT version()');
   t.equal(text, '26.7.2.1\n', 'look for functions and settings that reach out, then change this line');
+});
+
+const WRITE = "INSERT INTO shop.shown VALUES (8, 'written')";
+const WAIT_LIMIT = { timeout: 90_000 };
+
+const chromium = findChromium();
+t.test('an evil page', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
+  if ('missing' in chromium) return;
+  // What a TSVRaw answer would be as a script, if a browser took it for one.
+  const stolen = "window.stolen='session-4711'";
+  await client.insert({ table: 'shop.shown', values: [{ a: 7, s: stolen }], format: 'JSONEachRow' });
+
+  const listen = async (listener: RequestListener, host: string) => {
+    const server = createHttpServer(listener);
+    await new Promise<void>((up) => server.listen(0, '127.0.0.1', up));
+    t.teardown(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    return `http://${host}:${(server.address() as AddressInfo).port}`;
+  };
+  // Everything goes through a relay that notes what arrived and how it was answered: a page is not told.
+  const answers: { readonly what: string; readonly status: number | undefined }[] = [];
+  const relay = await listen((req, res) => {
+    const { method, url = '/', headers } = req;
+    const onward = request(new URL(url, origin), { method, headers }, (answer) => {
+      answers.push({ what: `${method} ${headers['sec-fetch-dest']} ${url}`, status: answer.statusCode });
+      res.writeHead(answer.statusCode ?? 0, answer.headers);
+      answer.pipe(res);
+    });
+    req.pipe(onward);
+  }, '127.0.0.1');
+  const to = (query: string) => `${relay}/?query=${encodeURIComponent(query)}`;
+  const read = to('SELECT s FROM shop.shown WHERE a = 7 FORMAT TSVRaw');
+  const write = to(WRITE);
+  /** Another site's page. */
+  const evil = (page: string) =>
+    listen((req, res) => {
+      res.writeHead(200, { 'Content-Type': 'text/html' }).end(req.url === '/' ? page : '');
+    }, 'localhost');
+  const written = async () => (await post(credentials, 'SELECT count() FROM shop.shown WHERE a = 8')).text;
+  const browser = await launchChromium(t, chromium.file);
+
+  t.test('no element and no script of another site reads or writes', async (t) => {
+    t.equal((await (await fetch(read)).text()).trim(), stolen, 'the analyst needs no password');
+    answers.length = 0;
+    const url = await evil(`<!doctype html>
+      <script src="${read}"></script>
+      <img src="${write}"><img src="${read}">
+      <link rel="stylesheet" href="${read}">
+      <iframe src="${read}"></iframe><iframe src="${write}"></iframe>
+      <script>
+        const outcome = async (send) => {
+          try { const answer = await send(); return answer.type + ' ' + (await answer.text()); }
+          catch (error) { return 'failed'; }
+        };
+        (async () => {
+          const seen = [String(window.stolen)];
+          for (const mode of ['no-cors', 'cors'])
+            for (const init of [{}, { method: 'POST', body: '' }, { method: 'POST', body: "${WRITE}" }])
+              for (const at of ["${read}", "${write}", "${relay}/"])
+                seen.push(await outcome(() => fetch(at, { mode, ...init })));
+          navigator.sendBeacon("${write}");
+          navigator.sendBeacon("${relay}/", "${WRITE}");
+          window.seen = seen;
+        })();
+      </script>`);
+    const page = await browser.newPage();
+    await page.goto(url);
+    await page.waitForFunction('window.seen', undefined, WAIT_LIMIT);
+    t.equal(await page.evaluate('String(window.stolen)'), 'undefined');
+    for (const frame of page.frames().slice(1))
+      t.notMatch(await frame.content().catch(() => ''), 'session-4711');
+    t.notMatch(await page.evaluate<string>('window.seen.join()'), 'session-4711');
+    const arrived = answers.splice(0);
+    for (const what of [/^GET script/, /^GET image .*INSERT/, /^GET style/, /^GET iframe/, /^\w+ empty/])
+      t.ok(
+        arrived.some((one) => what.test(one.what)),
+        `${what} did arrive`,
+      );
+    t.same(
+      arrived.filter(({ status }) => status !== 403),
+      [],
+      'and were refused',
+    );
+    t.equal(await written(), '0\n');
+  });
+
+  t.test('a form of another site is refused', async (t) => {
+    const url = await evil(`<!doctype html>
+      <form method="post" enctype="text/plain" action="${relay}/">
+        <input name="${WRITE} --" value="x">
+      </form><script>document.forms[0].submit()</script>`);
+    const page = await browser.newPage();
+    const answered = page.waitForResponse((answer) => answer.url().startsWith(relay), WAIT_LIMIT);
+    await page.goto(url).catch(() => {}); // its own navigation may go before
+    t.equal((await answered).status(), 403);
+    t.equal(await written(), '0\n');
+  });
+
+  t.test('the address bar of the machine’s own browser reads', async (t) => {
+    const page = await browser.newPage();
+    t.match(await (await page.goto(read.replace('TSVRaw', 'JSON')))?.text(), 'session-4711');
+    t.equal((await page.goto(write))?.status(), 403);
+  });
 });

@@ -1,11 +1,11 @@
-// What analysts' tools read: their requests as they are set up at first, Native for clients of a later revision, and answers
-// in ClickHouse's own compression, whose checksum is that of its own files.
+// What analysts' tools read: their requests as they are set up at first, formats that begin with names, Native for clients of a
+// later revision, and answers in ClickHouse's own compression, whose checksum is that of its own files.
 
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { cityHash128 } from '../../src/embedded/clickhouse-frames.js';
-import { openShop } from './fixtures.js';
+import { analyst, openShop } from './fixtures.js';
 import { TOOLS } from './tools.js';
 
 const { server, origin, credentials, http, post, table } = await openShop(t);
@@ -27,6 +27,30 @@ for (const { tool, params, headers, statements } of TOOLS)
 t.test('clickhouse-connect sees that Native has no block header here', async (t) => {
   const answer = await http({ client_protocol_version: '54405', query: 'SELECT 1 AS check FORMAT Native' });
   t.equal(answer.text, '\u0001\u0001\u0005check\u0005UInt8\u0001');
+});
+
+t.test('formats with names stream: the names come once, whatever they are', async (t) => {
+  const columns = 'number AS a, toString(number) AS `b\n"c`';
+  for (const format of [
+    'TabSeparatedWithNames',
+    'TSVRawWithNamesAndTypes',
+    'CSVWithNames',
+    'CSVWithNamesAndTypes',
+    'JSONCompactEachRowWithNamesAndTypes',
+    'JSONCompactStringsEachRowWithNames',
+    'RowBinaryWithNames',
+    'RowBinaryWithNamesAndTypes',
+  ]) {
+    const get = async (rows: number, blocks: string, more = '') => {
+      const sql = `SELECT ${columns} FROM numbers(${rows}) ${more} FORMAT ${format}`;
+      const settings = new URLSearchParams({ max_block_size: blocks, max_threads: '1' });
+      return await (await fetch(`${origin}/?${settings}`, { method: 'POST', body: sql })).text();
+    };
+    t.equal(await get(1_000, '300'), await get(1_000, '1000'), format);
+    t.equal(await get(5, '7', 'WHERE number > 9'), await get(0, '1000'), `${format}, no rows`);
+  }
+  const large = await post(analyst, 'SELECT number FROM numbers(1000001) FORMAT RowBinaryWithNames');
+  t.equal(large.status, 200, 'more rows than are held whole');
 });
 
 interface Frame {

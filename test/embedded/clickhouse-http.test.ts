@@ -1,10 +1,13 @@
 // What curl, dashboards and @clickhouse/client may expect of ClickHouse's HTTP interface, asked of ours: where a query, its
-// settings, database and format come from, and what is answered.
+// settings, database and format come from, and what is answered; also to large bodies, and to many at once.
 
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { ClickHouseError } from '@clickhouse/client';
 import t from 'tap';
+import { BodyFiles } from '../../src/embedded/clickhouse-body-files.js';
 import { forFetch } from '../harness/clickhouse.js';
 import { openClickHouse } from './fixtures.js';
 
@@ -250,4 +253,137 @@ t.test('parameters of every kind arrive as they were', async (t) => {
     format: 'JSONEachRow',
   });
   t.strictSame(await result.json(), [{ ...query_params, d: '2025-06-01 12:00:00', i: 1 }]);
+});
+
+t.test('a document that is larger than a block is one document', async (t) => {
+  const sql = 'SELECT number FROM numbers(200000) FORMAT';
+  const json = JSON.parse((await post({}, `${sql} JSON`)).text) as { rows: number };
+  t.equal(json.rows, 200_000);
+  t.equal((await post({}, `${sql} CSVWithNames`)).text.split('"number"').length, 2);
+  const lines = (await post({}, `${sql} JSONEachRow`)).text.trimEnd().split('\n');
+  t.equal(lines.length, 200_000);
+  t.equal(lines.at(-1), '{"number":199999}');
+  const array = await post({ output_format_json_array_of_rows: '1' }, `${sql} JSONEachRow`);
+  t.equal((JSON.parse(array.text) as unknown[]).length, 200_000);
+  t.match(
+    (await post({}, 'SELECT number % 2 AS k, count() FROM numbers(10) GROUP BY k WITH TOTALS ORDER BY k'))
+      .text,
+    /\n\n0\t10\n$/,
+  );
+});
+
+t.test('a body of 64 MiB is taken, one byte more is refused', async (t) => {
+  const name = await table('id UInt8, s String');
+  const limit = 64 * 1024 * 1024;
+  const row = (bytes: number) =>
+    Buffer.concat([Buffer.from('1\t'), Buffer.alloc(bytes - 3, 'x'), Buffer.from('\n')]);
+  const query = `INSERT INTO ${name} FORMAT TSV`;
+  t.equal((await post({ query }, row(limit))).status, 200);
+  t.match(await post({ query }, row(limit + 1)), { status: 413, text: /^Code: 229\..*67108864 bytes/ });
+  t.match(await post({ query }, gzipSync(row(limit + 1)), { 'Content-Encoding': 'gzip' }), { status: 413 });
+  t.equal(await one(`SELECT count() FROM ${name}`), '1');
+});
+
+t.test('there are no system logs that would grow', async (t) => {
+  t.equal(await one("SHOW TABLES FROM system LIKE '%\\_log'"), '');
+});
+
+/** Large inserts reach chDB as files: nothing tells them from small ones but the time that they take. */
+const ROWS = 70_000; // more than one block as chDB cuts them on its own
+const LINES = linesOf(ROWS, (id) => `{"id":${id},"text":"schön \\"${id}\\"","unknown":[{}]}`);
+const TOTALS =
+  "SELECT count(), sum(id), sum(left_out), countIf(text = concat('schön \"', toString(id), '\"'))";
+const ALL = [ROWS, (ROWS * (ROWS - 1)) / 2, ROWS * 7, ROWS].join('\t');
+
+function linesOf(rows: number, line: (id: number) => string): string {
+  return Array.from({ length: rows }, (_, id) => `${line(id)}\n`).join('');
+}
+
+/** A new table, and inserts into it as `flush` sends them. */
+async function insertTable() {
+  const name = await table(
+    'id UInt64, text String, left_out UInt8 DEFAULT 7',
+    'SETTINGS non_replicated_deduplication_window = 100',
+  );
+  const insert = (body: string, settings: Record<string, string> = {}) =>
+    post(
+      {
+        query: `INSERT INTO ${name} FORMAT JSONEachRow`,
+        input_format_skip_unknown_fields: '1',
+        input_format_parallel_parsing: '0',
+        ...settings,
+      },
+      body,
+    );
+  return { name, insert };
+}
+
+t.test('a large insert is one block, or those it asks for, and the same token again adds none', async (t) => {
+  const { name, insert } = await insertTable();
+  // What inserts wrote, merged or not.
+  const blocks = () => one(`SELECT count() FROM system.parts WHERE table = '${name}' AND level = 0`);
+  const token = { insert_deduplication_token: 'once' };
+  const answer = await insert(LINES, token);
+  t.equal(answer.status, 200, answer.text);
+  t.match(JSON.parse(answer.headers.get('x-clickhouse-summary') ?? ''), { written_rows: String(ROWS) });
+  t.equal(await one(`${TOTALS} FROM ${name}`), ALL);
+  t.equal(await blocks(), '1');
+  for (const again of [token, token, { insert_deduplication_token: 'other' }, token])
+    t.equal((await insert(LINES, again)).status, 200);
+  t.equal(await one(`SELECT count() FROM ${name}`), String(2 * ROWS));
+  t.equal(await blocks(), '2');
+  const small = { max_insert_block_size: '10000', min_insert_block_size_rows: '10000' };
+  await insert(LINES, { ...small, min_insert_block_size_bytes: '0' });
+  t.equal(await blocks(), '9');
+  t.strictSame(await readdir(join(server.dir, 'bodies')), []);
+});
+
+t.test('a bad line refuses all of them, with its code, and without a path of ours', async (t) => {
+  const { name, insert } = await insertTable();
+  const answer = await insert(`${LINES}{"id":"x"}\n`);
+  t.match(answer, { status: 400, text: /^Code: 27\..*at row 70001.*CANNOT_PARSE_INPUT_ASSERTION_FAILED/s });
+  t.notMatch(answer.text, server.dir);
+  t.equal(await one(`SELECT count() FROM ${name}`), '0');
+  const missing = await insert(LINES, { database: 'nowhere' });
+  t.match(missing, { status: 404, text: /UNKNOWN_DATABASE/ }, 'as a small one is');
+  t.strictSame(await readdir(join(server.dir, 'bodies')), []);
+});
+
+t.test('no file where chDB would misread it or does not find it; one that was left goes', async (t) => {
+  const none = async (): Promise<{ rowsRead: number }> => {
+    throw new Error('nothing is to run');
+  };
+  const data = [Buffer.from(LINES)];
+  const plain = 'INSERT INTO t FORMAT JSONEachRow';
+  const odd = new BodyFiles(join(server.dir, '{a,b}*'));
+  t.equal(await odd.insert(plain, data, '1000', none), undefined, 'its path is a pattern');
+  const dir = join(server.dir, 'left');
+  await mkdir(join(dir, 'bodies'), { recursive: true });
+  await writeFile(join(dir, 'bodies', '1.jsonl'), LINES);
+  const bodies = new BodyFiles(dir);
+  for (const sql of [
+    'INSERT INTO t SELECT 1 FORMAT JSONEachRow',
+    'INSERT INTO FUNCTION null() FORMAT JSONEachRow',
+    'INSERT INTO t SETTINGS async_insert = 1 FORMAT JSONEachRow',
+    'INSERT INTO t FORMAT TSV',
+    `INSERT INTO t FROM INFILE '/etc/hosts' FORMAT JSONEachRow`,
+  ])
+    t.equal(await bodies.insert(sql, data, '1000', none), undefined, sql);
+  t.equal(
+    await bodies.insert(plain, data, '1000', async () => ({ rowsRead: 0 })),
+    undefined,
+    'goes the usual way',
+  );
+  t.strictSame(await readdir(join(dir, 'bodies')), []);
+});
+
+t.test('many at once do not get at each other', async (t) => {
+  const { name, insert } = await insertTable();
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, (_, n) =>
+      insert(linesOf(3_000, (id) => `{"id":${id},"text":"of ${n}, and long"}`)),
+    ),
+  );
+  t.ok(answers.every(({ status }) => status === 200));
+  t.equal(await one(`SELECT count(), uniqExact(text), uniqExact(id, text) FROM ${name}`), '36000\t12\t36000');
 });

@@ -1,8 +1,9 @@
-// Limits of an analyst's statement in the embedded ClickHouse, of time and of memory, which it can only tighten; and statements
-// that go on for ever, whose clients may have left, do not stop other users.
+// Limits of an analyst's statement in the embedded ClickHouse, of time and of memory, which it can only tighten; and no request
+// waits for statements that go on for ever, whose clients may have left.
 
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { eraseRows } from '../../src/clickhouse/erase.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
@@ -11,53 +12,171 @@ import { never } from '../clickhouse/databases.js';
 import { dashboardOfShop, MONTH } from '../dashboard/fixtures.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
 import { until } from '../harness/until.js';
-import { openClickHouse } from './fixtures.js';
+import { analyst, openClickHouse } from './fixtures.js';
 
-const { origin, post, one, rows } = await openClickHouse(t, { analystSeconds: 1 });
-const analyst = { 'x-clickhouse-user': 'analyst' };
-const TOLD = /Code: 159\. DB::Exception: Timeout exceeded: .* analyst may run 1 s; see ANALYST_MAX_SECONDS/;
+// In the second one nothing ends by its limit.
+const [{ server, origin, credentials, client, post, one, table }, shop] = await Promise.all([
+  openClickHouse(t, { analystSeconds: 1, restart: false }),
+  dashboardOfShop(t, { analystSeconds: 86_400, restart: false }),
+]);
+// A stream whose client has left would keep each of them from ending for seconds.
+t.teardown(() => {
+  for (const pid of [server.pid, shop.pid]) if (pid !== undefined) process.kill(pid, 'SIGKILL');
+});
 
-t.test('a statement of the analyst ends at ANALYST_MAX_SECONDS, and says so', async (t) => {
-  const block = { max_block_size: '1' };
-  const asleep = 'SELECT sleepEachRow(0.01) FROM numbers(100000) FORMAT TSV';
-  const whole = 'SELECT count(sleepEachRow(0.01)) FROM numbers(100000) FORMAT JSON';
-  const busy = 'SELECT count() FROM numbers(10000000000000)';
-  const [unlimited, longer, streamed] = await Promise.all([
-    post({ ...block, max_execution_time: '0' }, whole, analyst),
-    post({ ...block, max_execution_time: '86400' }, busy, analyst),
-    post(block, asleep, analyst),
-  ]);
-  t.match(unlimited, { status: 408, text: TOLD });
-  t.match(longer, { status: 408, text: TOLD });
-  t.match(streamed.text, /^0\n/);
-  t.match(streamed.text, TOLD);
-  const shorter = await post({ ...block, max_execution_time: '0.1' }, asleep, analyst);
-  t.match(shorter.text, /Timeout exceeded: elapsed/, 'at its own limit, where that is shorter');
+/** Clients that do not read, more than the analyst has places for: these are free some seconds later. Other tests run meanwhile. */
+const UNREAD = 'SELECT number FROM numbers(77777777777777) FORMAT TSV';
+const stalled = Array.from({ length: 4 }, async () => {
+  const sent = request(`${origin}/?user=analyst`, { method: 'POST' });
+  sent.on('error', () => {});
+  sent.end(UNREAD);
+  const [response] = await once(sent, 'response');
+  response.on('error', () => {});
+  return sent;
+});
+await Promise.all(stalled.slice(0, 3));
+const afterStalled = post({}, 'SELECT 1', analyst);
+
+t.test('a large result streams, and a client that leaves in the middle of it keeps no place', async (t) => {
+  // More than there are places for reads.
+  for (let i = 0; i < 8; i++) {
+    const { left, answer } = send('SELECT number FROM numbers(1000000000) FORMAT TSV');
+    const first = await answer.then(({ body }) => body?.getReader().read());
+    t.equal(first?.done, false);
+    await left();
+  }
+  t.equal(await one('SELECT 1'), '1');
+});
+
+t.test('inserts do not queue behind SELECTs that do not end', async (t) => {
+  const name = await table();
+  const sql =
+    'SELECT count(sleepEachRow(1)) FROM numbers(100000) SETTINGS max_threads = 1, max_block_size = 1';
+  const selects = [await endless(sql), await endless(sql), await endless(sql)];
+  // More than there are places for, which nothing can look at then; they have a moment to take the last one.
+  for (let i = 0; i < 7; i++) selects.push(send(sql));
+  await sleep(200);
+  t.equal((await post({ query: `INSERT INTO ${name} FORMAT TSV` }, '1\tx\n')).status, 200);
+  for (const { hasEnded } of selects) t.notOk(hasEnded(), 'it is still at work');
+  await Promise.all(selects.map(({ left }) => left()));
+  await until('none of them runs', async () => (await running()) === 0);
+});
+
+t.test('a query whose planning does not end keeps no other request waiting', async (t) => {
+  await client.command({
+    query: 'CREATE TABLE keyed (k UInt64) ENGINE = MergeTree ORDER BY k AS SELECT number FROM numbers(10000)',
+  });
+  for (const sql of [
+    'SELECT (SELECT count() FROM numbers(10000000000000)) SETTINGS max_threads = 1',
+    'SELECT count() FROM keyed WHERE k IN (SELECT max(number) FROM numbers(10000000000000)) SETTINGS max_threads = 1',
+  ]) {
+    const { hasEnded, left } = await endless(sql);
+    for (let i = 0; i < 20; i++) t.equal((await fetch(`${origin}/ping`)).status, 200);
+    t.notOk(hasEnded(), 'its planning goes on');
+    await left();
+    await until('it runs no longer', async () => (await running()) === 0);
+  }
+});
+
+const cookie = await shop.session();
+let profiles = 0;
+
+/** By whole results and by streams, at work and asleep, as the plan is made and after it; none ends in a day. */
+const ENDLESS = [
+  'SELECT count() FROM numbers(10000000000000)',
+  'SELECT count() FROM numbers(10000000000000) FORMAT JSON',
+  'SELECT sleepEachRow(1) FROM numbers(100000)',
+  'SELECT count(sleepEachRow(1)) FROM numbers(100000)',
+  'SELECT (SELECT count() FROM numbers(10000000000000))',
+  'SELECT number FROM numbers(10000000000000) FORMAT JSONEachRow',
+  'SELECT number, count() FROM numbers(10000000000000) GROUP BY number % 10 AS number',
+];
+
+function ask(sql: string, signal?: AbortSignal): Promise<Response> {
+  const settings = new URLSearchParams({ user: 'analyst', max_block_size: '1', max_threads: '1' });
+  return fetch(`${new URL(shop.clickhouseUrl).origin}/?${settings}`, {
+    method: 'POST',
+    body: sql,
+    ...(signal ? { signal } : {}),
+  });
+}
+
+async function runningInShop(): Promise<number> {
+  const query = `SELECT toUInt32(count()) AS n FROM system.processes
+    WHERE query LIKE '%100000%' AND query NOT LIKE '%system.processes%'`;
+  const answer = await shop.client.query({ query, format: 'JSONEachRow' });
+  return (await answer.json<{ n: number }>())[0]?.n ?? 0;
+}
+
+/** More statements than there are places for. @returns what makes their clients leave */
+async function occupy(sent: readonly string[]): Promise<() => void> {
+  const clients = new AbortController();
+  for (const sql of sent) ask(sql, clients.signal).catch(() => {});
+  await until('statements of the analyst run', async () => (await runningInShop()) >= 3);
+  return () => clients.abort();
+}
+
+async function othersGoOn(t: Test): Promise<void> {
+  const panel = await fetch(`${shop.url}/panels/products?from=${MONTH.from}&to=${MONTH.to}`, {
+    headers: { cookie },
+  });
+  t.equal(panel.status, 200, 'the dashboard');
+  const profileId = `1a.s${'A'.repeat(15)}${++profiles}`;
+  const row = eventRow({ profile_id: profileId, occurred_at: new Date(0).toISOString() });
+  await insertEvents(shop.client, Buffer.from(lineOf(row)), profileId, never);
+  const reader = new VisitorRowReader(() => shop.clickhouseUrl, 'shop');
+  t.teardown(() => reader.close());
+  t.equal((await reader.read([profileId], [], new Map()))?.events.length, 1, 'the export');
+  const now = Date.now();
+  await eraseRows(shop.client, new Map([[profileId, { until: { server: now, redis: now } }]]));
+  t.equal((await reader.read([profileId], [], new Map()))?.events.length, 0, 'an erasure');
+}
+
+t.test('statements that their clients left hold up nothing', async (t) => {
+  const leave = await occupy(ENDLESS);
+  leave();
+  t.equal(await (await ask('SELECT 1')).text(), '1\n');
+  await othersGoOn(t);
+  await until('none of them runs', async () => (await runningInShop()) === 0);
+});
+
+t.test('statements that go on leave places for the dashboard, exports and erasures', async (t) => {
+  const leave = await occupy([...ENDLESS, ...ENDLESS]);
+  await othersGoOn(t);
+  t.not(await runningInShop(), 0);
+  leave();
 });
 
 t.test('a client that does not read its answer keeps no place', async (t) => {
-  const stalled = Array.from({ length: 4 }, async () => {
-    const sent = request(`${origin}/?user=analyst`, { method: 'POST' });
-    sent.on('error', () => {});
-    sent.end('SELECT number FROM numbers(10000000000000) FORMAT TSV');
-    const [response] = await once(sent, 'response');
-    response.on('error', () => {});
-    return sent;
-  });
-  await Promise.all(stalled.slice(0, 3));
-  t.equal((await post({}, 'SELECT 1', analyst)).text, '1\n');
+  t.equal((await afterStalled).text, '1\n');
   for (const sent of await Promise.all(stalled)) sent.destroy();
-  await until('none of them runs', async () => {
-    const [left] = await rows<{ n: number }>(
-      "SELECT toUInt32(count()) AS n FROM system.processes WHERE query LIKE '%10000000000000%' AND query NOT LIKE '%processes%'",
-    );
-    return left?.n === 0;
-  });
+  await until('none of them runs', async () => (await running('7777777)')) === 0);
 });
 
-t.test('a statement of the service has no such limit', async (t) => {
-  t.equal(await one('SELECT sleep(2)'), '0');
-});
+const TOLD = /Code: 159\. DB::Exception: Timeout exceeded: .* analyst may run 1 s; see ANALYST_MAX_SECONDS/;
+
+t.test(
+  'a statement of the analyst ends at ANALYST_MAX_SECONDS, and says so; one of the service does not',
+  async (t) => {
+    const block = { max_block_size: '1' };
+    const asleep = 'SELECT sleepEachRow(0.01) FROM numbers(100000) FORMAT TSV';
+    const whole = 'SELECT count(sleepEachRow(0.01)) FROM numbers(100000) FORMAT JSON';
+    const busy = 'SELECT count() FROM numbers(10000000000000)';
+    const [unlimited, longer, streamed, ofService] = await Promise.all([
+      post({ ...block, max_execution_time: '0' }, whole, analyst),
+      post({ ...block, max_execution_time: '86400' }, busy, analyst),
+      post(block, asleep, analyst),
+      one('SELECT sleep(2)'),
+    ]);
+    t.equal(ofService, '0');
+    t.match(unlimited, { status: 408, text: TOLD });
+    t.match(longer, { status: 408, text: TOLD });
+    t.match(streamed.text, /^0\n/);
+    t.match(streamed.text, TOLD);
+    const shorter = await post({ ...block, max_execution_time: '0.1' }, asleep, analyst);
+    t.match(shorter.text, /Timeout exceeded: elapsed/, 'at its own limit, where that is shorter');
+  },
+);
 
 t.test('the memory, threads and temporary files of a statement of the analyst are bounded', async (t) => {
   const setting = async (name: string, asked?: string) =>
@@ -103,97 +222,35 @@ t.test('what has to be held whole in memory is bounded, and never cut short unas
   });
 });
 
-t.test('formats with names stream: the names come once, whatever they are', async (t) => {
-  const columns = 'number AS a, toString(number) AS `b\n"c`';
-  for (const format of [
-    'TabSeparatedWithNames',
-    'TSVRawWithNamesAndTypes',
-    'CSVWithNames',
-    'CSVWithNamesAndTypes',
-    'JSONCompactEachRowWithNamesAndTypes',
-    'JSONCompactStringsEachRowWithNames',
-    'RowBinaryWithNames',
-    'RowBinaryWithNamesAndTypes',
-  ]) {
-    const get = async (rows: number, blocks: string, more = '') => {
-      const sql = `SELECT ${columns} FROM numbers(${rows}) ${more} FORMAT ${format}`;
-      const settings = new URLSearchParams({ max_block_size: blocks, max_threads: '1' });
-      return await (await fetch(`${origin}/?${settings}`, { method: 'POST', body: sql })).text();
-    };
-    t.equal(await get(1_000, '300'), await get(1_000, '1000'), format);
-    t.equal(await get(5, '7', 'WHERE number > 9'), await get(0, '1000'), `${format}, no rows`);
-  }
-  const large = await post({}, 'SELECT number FROM numbers(1000001) FORMAT RowBinaryWithNames', analyst);
-  t.equal(large.status, 200, 'more rows than are held whole');
-});
-
-// Nothing ends by its limit.
-const shop = await dashboardOfShop(t, { analystSeconds: 86_400 });
-const cookie = await shop.session();
-let profiles = 0;
-
-/** By whole results and by streams, at work and asleep, as the plan is made and after it; none ends in a day. */
-const ENDLESS = [
-  'SELECT count() FROM numbers(10000000000000)',
-  'SELECT count() FROM numbers(10000000000000) FORMAT JSON',
-  'SELECT sleepEachRow(1) FROM numbers(100000)',
-  'SELECT count(sleepEachRow(1)) FROM numbers(100000)',
-  'SELECT (SELECT count() FROM numbers(10000000000000))',
-  'SELECT number FROM numbers(10000000000000) FORMAT JSONEachRow',
-  'SELECT number, count() FROM numbers(10000000000000) GROUP BY number % 10 AS number',
-];
-
-function ask(sql: string, signal?: AbortSignal): Promise<Response> {
-  const settings = new URLSearchParams({ user: 'analyst', max_block_size: '1', max_threads: '1' });
-  return fetch(`${new URL(shop.clickhouseUrl).origin}/?${settings}`, {
-    method: 'POST',
-    body: sql,
-    ...(signal ? { signal } : {}),
-  });
+/** A query that runs until its client leaves. Resolves once ClickHouse has begun it. */
+async function endless(sql: string) {
+  const before = await running();
+  const sent = send(sql);
+  await until('it runs', async () => (await running()) > before);
+  return sent;
 }
 
-async function running(): Promise<number> {
-  const query = `SELECT toUInt32(count()) AS n FROM system.processes
-    WHERE query LIKE '%100000%' AND query NOT LIKE '%system.processes%'`;
-  const answer = await shop.client.query({ query, format: 'JSONEachRow' });
-  return (await answer.json<{ n: number }>())[0]?.n ?? 0;
+function send(sql: string) {
+  const client = new AbortController();
+  let ended = false;
+  const answer = fetch(origin, { method: 'POST', headers: credentials, body: sql, signal: client.signal });
+  const over = answer.then(
+    () => {
+      ended = true;
+    },
+    () => {},
+  );
+  return {
+    answer,
+    hasEnded: () => ended,
+    left: async () => {
+      client.abort();
+      await over;
+    },
+  };
 }
 
-/** More statements than there are places for. @returns what makes their clients leave */
-async function occupy(sent: readonly string[]): Promise<() => void> {
-  const clients = new AbortController();
-  for (const sql of sent) ask(sql, clients.signal).catch(() => {});
-  await until('statements of the analyst run', async () => (await running()) >= 3);
-  return () => clients.abort();
+async function running(part = '00000)'): Promise<number> {
+  const sql = `SELECT count() FROM system.processes WHERE query LIKE '%${part}%' AND query NOT LIKE '%processes%'`;
+  return Number(await one(sql));
 }
-
-async function othersGoOn(t: Test): Promise<void> {
-  const panel = await fetch(`${shop.url}/panels/products?from=${MONTH.from}&to=${MONTH.to}`, {
-    headers: { cookie },
-  });
-  t.equal(panel.status, 200, 'the dashboard');
-  const profileId = `1a.s${'A'.repeat(15)}${++profiles}`;
-  const row = eventRow({ profile_id: profileId, occurred_at: new Date(0).toISOString() });
-  await insertEvents(shop.client, Buffer.from(lineOf(row)), profileId, never);
-  const reader = new VisitorRowReader(() => shop.clickhouseUrl, 'shop');
-  t.teardown(() => reader.close());
-  t.equal((await reader.read([profileId], [], new Map()))?.events.length, 1, 'the export');
-  const now = Date.now();
-  await eraseRows(shop.client, new Map([[profileId, { until: { server: now, redis: now } }]]));
-  t.equal((await reader.read([profileId], [], new Map()))?.events.length, 0, 'an erasure');
-}
-
-t.test('statements that their clients left hold up nothing', async (t) => {
-  const leave = await occupy(ENDLESS);
-  leave();
-  t.equal(await (await ask('SELECT 1')).text(), '1\n');
-  await othersGoOn(t);
-  await until('none of them runs', async () => (await running()) === 0);
-});
-
-t.test('statements that go on leave places for the dashboard, exports and erasures', async (t) => {
-  const leave = await occupy([...ENDLESS, ...ENDLESS]);
-  await othersGoOn(t);
-  t.not(await running(), 0);
-  leave();
-});

@@ -37,12 +37,11 @@ t.test('record.lua', async (t) => {
   ) =>
     call(
       'record',
-      [LANE, EVENTS, STATE],
+      [LANE],
       [
-        ...[seq, deadline || (await clock(10_000)), 60, highWater],
-        events.map(({ who, field }) => `${doorOf(who)}\n${field}\n${field && PROFILE}\n`).join(''),
+        ...[seq, deadline || (await clock(10_000)), 60, EVENTS, STATE, highWater, 0],
+        events.map(({ who, field }) => `${who && doorOf(who)}\n${field}\n${field && PROFILE}\n`).join(''),
         events.map(({ line }) => `${line}\n`).join(''),
-        0,
       ],
     );
   const entries = async () => (await client.xrange(EVENTS, '-', '+')).map(([, fields]) => fields);
@@ -104,6 +103,15 @@ t.test('record.lua', async (t) => {
     t.same(await entries(), []);
   });
 
+  t.test('where the door was asked before only the room is looked at', async (t) => {
+    t.same(await record(1, [atRoom('', '1')]), []);
+    await client.hset(PROFILE, 'heir', 'z.heir');
+    t.same(await record(2, [atRoom('', '2')]), [1, 'z.heir']);
+    await client.del(PROFILE);
+    t.same(await record(3, [atRoom('', '3')]), [1, '@']);
+    t.equal((await entries()).length, 1);
+  });
+
   t.test('the same batch sent again appends nothing, an older one is refused', async (t) => {
     for (let i = 0; i < 3; i++) t.same(await record(5, [atHome('s1', '1')]), []);
     t.equal(await record(4, [atHome('s1', '1')]), LUA.SUPERSEDED);
@@ -132,7 +140,7 @@ t.test('record.lua', async (t) => {
 t.test('append.lua takes lines up to the high-water mark, and not a byte beyond it', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
   const append = async (seq: number, line: string, highWater: number) =>
-    call('append', [LANE, EVENTS, STATE], [seq, await clock(10_000), 60, highWater, 1, line]);
+    call('append', [LANE, EVENTS, STATE], [seq, await clock(10_000), 60, highWater, 'd', 1, line]);
   t.equal(await append(1, '{"a":123}\n', 9), LUA.FULL);
   t.same(await client.keys('*'), []);
   t.equal(await append(1, '{"a":123}\n', 10), 1, 'what was refused may be sent again under its number');

@@ -58,7 +58,7 @@ async function run(
       isComplete = true;
       break;
     }
-    const outcome = await world.run(schedule, crash);
+    const outcome = await world.run(scenario, schedule, crash);
     if (!schedule.isFaithful) found.strayed++;
     if (outcome.wasCut) found.cut++;
     else found.schedules++;

@@ -49,11 +49,11 @@ export async function testScenarios(
   const waiting = scenarios.filter(({ name }) =>
     again === undefined ? name.includes(process.env['SCENARIO'] ?? '') : again.split(/[=!]/)[0] === name,
   );
-  let worlds = 0;
-  const work = async () => {
-    for (let scenario = waiting.shift(); scenario !== undefined; scenario = waiting.shift()) {
-      const world = await World.open(redis.urls, watch, `x${worlds++}`, scenario);
-      try {
+  const operations = Math.max(...waiting.map((scenario) => scenario.operations.length));
+  const work = async (_: unknown, n: number) => {
+    const world = await World.open(redis.urls, watch, `x${n}`, operations);
+    try {
+      for (let scenario = waiting.shift(); scenario !== undefined; scenario = waiting.shift()) {
         if (again !== undefined) await runAgain(t, world, scenario, again);
         else if (scenario.left !== undefined)
           report(t, scenario.name, await exploreEnds(world, scenario, [LEFT], AFTER_END, 0, 1));
@@ -79,9 +79,9 @@ export async function testScenarios(
             ),
           );
         }
-      } finally {
-        await world.close();
       }
+    } finally {
+      await world.close();
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
@@ -151,7 +151,7 @@ async function runAgain(t: Test, world: World, scenario: Scenario, again: string
   const [head = '', path = ''] = again.split('=');
   const end = /!(-?\d+)\.(\d+)$/.exec(head);
   const crash: Crash | undefined = end ? { operation: Number(end[1]), after: Number(end[2]) } : undefined;
-  const outcome = await world.run(new Search(scenario.addsCommute).follow(path.split(',')), crash);
+  const outcome = await world.run(scenario, new Search(scenario.addsCommute).follow(path.split(',')), crash);
   t.comment(tell(scenario, outcome, crash));
   t.same(outcome.faults, []);
 }

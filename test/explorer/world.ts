@@ -1,4 +1,5 @@
-// One scenario's place in Redis, under a key prefix of its own, with a server for each operation; runs schedules of it.
+// A place in Redis, under a key prefix of its own, with its servers; runs schedules of one scenario after the other. Each
+// schedule has people of its own, whom no server has in a cache.
 //
 //   given ▶ the operations begin ▶ (choose a step ▶ let it go ▶ wait until its operation waits again) … ▶ checks
 
@@ -20,7 +21,6 @@ export interface Outcome {
   /** Abandoned: an equal schedule is run. */
   readonly wasCut: boolean;
   readonly hasCrashed: boolean;
-  /** Whether only a link that happened twice explains what there is to see. */
   /** What was wrong, in words; empty where all was well. */
   readonly faults: readonly string[];
   /** The steps by their ids, and in words. */
@@ -29,47 +29,40 @@ export interface Outcome {
 }
 
 export class World {
-  readonly #scenario: Scenario;
   readonly #prefix: string;
   readonly #watched: WatchedWorld;
   readonly #client: RedisClient;
+  /** One for each operation, one for retries, and one for the checks. */
   readonly #servers: readonly Server[];
-  readonly #letters: readonly string[];
   #names = 0;
   /** By stream. */
   readonly #lastEvents = new Map<number, string>();
 
   private constructor(
-    scenario: Scenario,
     prefix: string,
     watched: WatchedWorld,
     client: RedisClient,
     servers: readonly Server[],
   ) {
-    this.#scenario = scenario;
     this.#prefix = prefix;
     this.#watched = watched;
     this.#client = client;
     this.#servers = servers;
-    const { given, left, operations } = scenario;
-    const acts = [...given, ...(left === undefined ? [] : [left]), ...operations];
-    const letters = acts.flatMap(({ who }) => Object.values(who));
-    this.#letters = [...new Set(letters as string[])].sort();
   }
 
+  /** @param operations of a scenario, at most */
   static async open(
     urls: readonly string[],
     watch: Watch,
     prefix: string,
-    scenario: Scenario,
+    operations: number,
   ): Promise<World> {
     const client = await connectRedis({ urls, name: 'explorer', timeoutMs: 60_000 }, () => {});
     // Profile ids, and with them buckets and nodes, are the same in each run.
     await client.hset(`${prefix}:meta`, 'salt', '5'.repeat(64));
-    // A server for each operation, one for retries, and one with empty caches for the checks.
     const servers: Server[] = [];
-    for (let i = 0; i < scenario.operations.length + 2; i++) servers.push(await startServer(urls, prefix));
-    return new World(scenario, prefix, watch.world(prefix), client, servers);
+    for (let i = 0; i < operations + 2; i++) servers.push(await startServer(urls, prefix));
+    return new World(prefix, watch.world(prefix), client, servers);
   }
 
   async close(): Promise<void> {
@@ -77,10 +70,15 @@ export class World {
     this.#client.disconnect();
   }
 
-  async run(schedule: Schedule, crash?: Crash): Promise<Outcome> {
-    const { given, left, operations, addsCommute } = this.#scenario;
+  async run(
+    { given, left, operations, addsCommute }: Scenario,
+    schedule: Schedule,
+    crash?: Crash,
+  ): Promise<Outcome> {
     const fresh = this.#servers.at(-1) as Server;
-    const people = await this.#newPeople(fresh);
+    const acts = [...given, ...(left === undefined ? [] : [left]), ...operations];
+    const letters = [...new Set(acts.flatMap(({ who }) => Object.values(who) as string[]))].sort();
+    const people = await this.#newPeople(letters, fresh);
     const model = new Model();
     const faults: string[] = [];
     for (const act of given) {
@@ -100,24 +98,18 @@ export class World {
     if (!wasCut) {
       faults.push(...play.faults);
       const rows = () => this.#rowsSince();
-      const found = await check(model, play, people, this.#letters, fresh, rows, addsCommute);
+      const found = await check(model, play, people, letters, fresh, rows, addsCommute);
       faults.push(...found);
     }
     const path = play.steps.map(({ id }) => id);
     return { wasCut, hasCrashed: play.hasCrashed, faults, path, story: play.story };
   }
 
-  #newPeople(server: Server): Promise<People> {
+  #newPeople(letters: readonly string[], server: Server): Promise<People> {
     const slotOf = async (bucket: string) =>
       Number(await (this.#client as Cluster).cluster('KEYSLOT', `{${bucket}}`));
     const number = () => this.#names++;
-    return People.find(
-      this.#letters,
-      server,
-      this.#prefix,
-      number,
-      this.#client.isCluster ? slotOf : undefined,
-    );
+    return People.find(letters, server, this.#prefix, number, this.#client.isCluster ? slotOf : undefined);
   }
 
   /** Rows of the streams of events since the last call. */

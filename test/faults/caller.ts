@@ -35,7 +35,8 @@ export class Caller {
 
   constructor(spec: CallerSpec) {
     this.#spec = spec;
-    this.#agent = new Agent({ keepAlive: true, maxSockets: spec.connections });
+    // In turn: a connection that rests might be closed by the server at the moment of its next request.
+    this.#agent = new Agent({ keepAlive: true, maxSockets: spec.connections, scheduling: 'fifo' });
   }
 
   close(): void {

@@ -7,17 +7,15 @@
 // kills ClickHouse as soon as the log changes. About one kill in five leaves a token without its rows.
 
 import { watch } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { Registry } from 'prom-client';
 import t, { type Test } from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { FencedStream } from '../../src/flush/fenced-stream.js';
 import { decodeManifest, manifestOf } from '../../src/flush/manifest.js';
 import { cutBatch } from '../../src/flush/reader.js';
+import { tempDir } from '../cli/wishmeter.js';
 import {
   appendEvents,
   appendLines,
@@ -101,17 +99,14 @@ async function startForgetful(t: Test): Promise<{ pipeline: Pipeline; proxy: Cli
   const pipeline = await pipelines.fresh();
   await stopMerges(pipeline);
   const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
-  const clickhouse = createClickHouse(proxy.url, pipeline.database);
+  const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
   const flusher = pipeline.flusher({
     clickhouse,
     onStep: async (step) => {
       if (step === 'prepared') await rememberToken(pipeline);
     },
   });
-  t.teardown(async () => {
-    await flusher.close();
-    await clickhouse.close();
-  });
+  t.teardown(() => flusher.close());
   return { pipeline, proxy };
 }
 
@@ -273,15 +268,10 @@ t.test(
 t.test(
   'ClickHouse is killed whenever it writes to its deduplication log: every event is there',
   async (t) => {
-    const dir = await mkdtemp(join(tmpdir(), 'wm-killed-'));
+    const dir = await tempDir(t);
     let server = await startTestClickHouse(t, { dir, restart: false, databases: ['shop'] });
     const { url } = server;
-    const clickhouse = createClickHouse(url, 'shop');
-    t.teardown(async () => {
-      await clickhouse.close();
-      await server.stop();
-      await rm(dir, { recursive: true, force: true });
-    });
+    const clickhouse = connectToClickHouse(t, url, 'shop');
     const ask: Pipeline['ask'] = async (query) =>
       await (await clickhouse.query({ query, format: 'JSONEachRow' })).json();
     const pipeline = await pipelines.fresh();

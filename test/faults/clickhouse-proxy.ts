@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
+import type { Scope } from '../harness/redis.js';
 
 export interface Spoiling {
   /** Whether ClickHouse gets the insert. */
@@ -41,10 +42,7 @@ export interface ClickHouseProxy {
 export const exception = (code: number, text: string, name: string) =>
   `Code: ${code}. DB::Exception: ${text}. (${name}) (version 25.3.1.1 (official build))\n`;
 
-export async function startClickHouseProxy(
-  t: { teardown(close: () => Promise<void>): void },
-  target: string,
-): Promise<ClickHouseProxy> {
+export async function startClickHouseProxy(t: Scope, target: string): Promise<ClickHouseProxy> {
   const spoilings: Spoiling[] = [];
   let inserts = 0;
   let questions = 0;

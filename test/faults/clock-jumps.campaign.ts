@@ -3,15 +3,14 @@
 // and shard.test.ts.)
 // FAULTS=full: ten times each.
 
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { createClickHouse } from '../../src/clickhouse/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { tempDir } from '../cli/wishmeter.js';
+import { connectToClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
-import { openRedis } from '../harness/redis.js';
+import { connectTo } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { createFakeClock, type FakeClock, findFaketime, redisByClock } from './fake-clock.js';
 import type { Entry } from './load.js';
@@ -29,19 +28,16 @@ if (library === undefined) {
 } else await jump(library);
 
 async function jump(library: string): Promise<void> {
-  const dir = await mkdtemp(join(tmpdir(), 'wm-clock-'));
-  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  const dir = await tempDir(t);
   const redisClock = await createFakeClock(library, join(dir, 'redis-clock'));
   const programClock = await createFakeClock(library, join(dir, 'program-clock'));
   process.env['PATH'] = `${await redisByClock(dir, redisClock)}${delimiter}${process.env['PATH']}`;
-  const service = await openService({
+  const service = await openService(t, {
     workers: 2,
     env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS, ...programClock.env },
   });
-  t.teardown(() => service.stop());
-  const redis = openRedis(service.redisUrl);
-  const clickhouse = createClickHouse(service.clickhouseUrl, 'wishmeter');
-  t.teardown(() => Promise.all([clickhouse.close(), redis.disconnect()]));
+  const redis = connectTo(t, service.redisUrl);
+  const clickhouse = connectToClickHouse(t, service.clickhouseUrl, 'wishmeter');
   const books: Book[] = [];
 
   /** Seconds that Redis's clock is off ours. */

@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Random } from '../../bench/demo/random.js';
 import { type Proxy as Line, startProxy } from '../harness/proxy.js';
+import { openRedis, type Scope } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { type ClickHouseProxy, exception, type Spoiling, startClickHouseProxy } from './clickhouse-proxy.js';
-import { connectNodesAt } from './redis-at.js';
 import type { RedisCluster } from './redis-cluster.js';
 import { kill, openService, type Part, type Service, type ServiceSpec, signal } from './service.js';
 
@@ -30,15 +30,15 @@ export interface Fault {
   begin(targets: Targets): Promise<() => Promise<unknown>>;
 }
 
-/** Two workers with proxies before Redis, unless that is a cluster, and ClickHouse. @param t closes the proxies */
+/** Two workers with proxies before Redis, unless that is a cluster, and ClickHouse; they end with the test. */
 export async function openTargets(
-  t: Parameters<typeof startProxy>[0],
+  t: Scope,
   random: Random,
   cluster?: RedisCluster,
   env: ServiceSpec['env'] = {},
 ): Promise<Targets> {
   const lines: { redis?: Line; clickhouse?: ClickHouseProxy } = {};
-  const service = await openService({
+  const service = await openService(t, {
     workers: 2,
     fsync: 'always',
     env,
@@ -137,7 +137,8 @@ const onLine = (name: string, begin: (line: Line) => void, end: (line: Line) => 
 });
 
 async function onNodes({ redisUrl }: Service, act: (node: Redis) => Promise<unknown>): Promise<void> {
-  const nodes = connectNodesAt(redisUrl);
+  const nodes = redisUrl.split(',').map(openRedis);
+  for (const node of nodes) node.on('error', () => {}); // those of the commands are enough
   await Promise.all(nodes.map(act));
   for (const node of nodes) node.disconnect();
 }

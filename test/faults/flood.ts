@@ -1,5 +1,6 @@
 // As many visits as a number of connections can send, each the next one as soon as the last is answered: an offer
-// that has no bound but the number of connections. Cheap, so that it is the service that is busy.
+// that has no bound but the number of connections. Cheap, so that it is the service that is busy. With a rest after each
+// answer they are the visitors beside something else.
 
 import { connect, type Socket } from 'node:net';
 import { percentile } from '../../bench/statistics.js';
@@ -13,6 +14,8 @@ export interface FloodSpec {
   readonly port: number;
   readonly connections: number;
   readonly seconds: number;
+  /** Milliseconds that each connection rests after an answer. */
+  readonly restMs?: number;
   /** Bytes that a visit brings along: they are written as they are, and the service has to parse them. */
   readonly luggage?: number;
 }
@@ -23,7 +26,7 @@ export type FloodResult = Awaited<ReturnType<typeof flood>>;
 const HANG_MS = 20_000;
 
 /** Begins with all connections open; ends when all are answered, or hang. */
-export async function flood({ port, connections, seconds, luggage = 0 }: FloodSpec) {
+export async function flood({ port, connections, seconds, restMs = 0, luggage = 0 }: FloodSpec) {
   const requests = Array.from({ length: SESSIONS }, (_, i) => visitOf(floodSession(i), luggage));
   const sockets = await openMany(port, connections);
   /** By status; `none` where the connection ended under a request. */
@@ -67,7 +70,8 @@ export async function flood({ port, connections, seconds, luggage = 0 }: FloodSp
         if (status === '503' && !/\r\nretry-after: [1-9]/i.test(text)) withoutRetryAfter++;
         text = '';
         settle(status);
-        next();
+        if (restMs > 0) setTimeout(next, restMs);
+        else next();
       });
       next();
     });
@@ -79,9 +83,9 @@ export async function flood({ port, connections, seconds, luggage = 0 }: FloodSp
     withoutRetryAfter,
     /** Visits acknowledged per second. */
     goodput: Math.round((answers['200'] ?? 0) / ((performance.now() - began) / 1_000)),
-    p50Ms: Math.round(percentile(latencies, 0.5)),
-    p99Ms: Math.round(percentile(latencies, 0.99)),
-    longestMs: Math.round(latencies.at(-1) ?? 0),
+    p50Ms: percentile(latencies, 0.5),
+    p99Ms: percentile(latencies, 0.99),
+    longestMs: latencies.at(-1) ?? 0,
   };
 }
 

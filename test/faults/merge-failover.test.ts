@@ -3,12 +3,10 @@
 // history is not, nor is what comes after the failover. FAULTS=full: three times for each side.
 
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/marks.js';
+import { tempDir } from '../cli/wishmeter.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { ITEM } from '../harness/shop.js';
 import { until } from '../harness/until.js';
@@ -65,13 +63,9 @@ async function auditedBuckets(nodes: readonly ClusterNode[]): Promise<number> {
 }
 
 t.test('a merge across a failover', { timeout: 1_800_000 }, async (t) => {
-  const dir = await mkdtemp(join(tmpdir(), 'wm-failover-'));
-  const cluster = await redisCluster(dir);
+  const cluster = await redisCluster(await tempDir(t));
+  t.teardown(() => cluster.stop());
   await cluster.start();
-  t.teardown(async () => {
-    await cluster.stop();
-    await rm(dir, { recursive: true, force: true });
-  });
   const urls = cluster.url().split(',');
   const app = await startApp(t, { urls }, { timeoutMs: 1_000 });
   const { shop } = app;

@@ -1,14 +1,16 @@
 // A Redis Cluster of three masters, each with a replica: nodes that are killed and started again on their
 // data, and masters whose replica takes over.
 
-import { mkdir } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { type Member, memberArgs } from '../../bench/servers/cluster.js';
 import { freePort } from '../../bench/servers/ports.js';
 import { type Child, startChild } from '../../src/embedded/child.js';
 import { findRedis, untilLoaded } from '../../src/embedded/redis.js';
 import { until } from '../harness/until.js';
-import type { Part, RedisPart } from './service.js';
+import { kill, type Part, type RedisPart } from './service.js';
 
 const MASTERS = 3;
 const SLOTS = 16_384;
@@ -17,8 +19,6 @@ const TAKE_OVER_MS = 60_000;
 
 export interface ClusterNode extends Part {
   readonly port: number;
-  /** Its id in the cluster. */
-  id(): Promise<string>;
   /** `master`, or the port of its master where it is a replica with a link to it; undefined where neither. */
   role(): Promise<'master' | number | undefined>;
   command(...words: string[]): Promise<unknown>;
@@ -34,10 +34,10 @@ export interface RedisCluster extends RedisPart {
 
 /** Not started yet; stopped, its folder is left alone. */
 export async function redisCluster(dir: string): Promise<RedisCluster> {
-  const nodes = await Promise.all(
-    Array.from({ length: 2 * MASTERS }, (_, i) => nodeOf(join(dir, `node${i}`))),
-  );
-  let formed = false;
+  const members: Member[] = [];
+  for (let i = 0; i < 2 * MASTERS; i++)
+    members.push({ id: randomBytes(20).toString('hex'), port: await freePort(), bus: await freePort() });
+  const nodes = await Promise.all(members.map((_, i) => nodeOf(join(dir, `node${i}`), i, members)));
 
   const pairs = async () => {
     const roles = await Promise.all(nodes.map((node) => node.role()));
@@ -46,30 +46,12 @@ export async function redisCluster(dir: string): Promise<RedisCluster> {
       return master === undefined ? [] : [{ master, replica }];
     });
   };
+  const isServed = async (node: ClusterNode) =>
+    String(await node.command('CLUSTER', 'INFO').catch(() => '')).includes('cluster_state:ok');
   const whole = async () => {
     await until('three masters have replicas', async () => (await pairs()).length === MASTERS, TAKE_OVER_MS);
+    await until('all slots are served', async () => (await Promise.all(nodes.map(isServed))).every(Boolean));
   };
-  const form = async () => {
-    for (const [i, node] of nodes.slice(0, MASTERS).entries()) {
-      const [from, to] = [i, i + 1].map((n) => Math.ceil((n * SLOTS) / MASTERS)) as [number, number];
-      await node.command('CLUSTER', 'ADDSLOTSRANGE', `${from}`, `${to - 1}`);
-    }
-    // Else they draw lots when they meet, and a replica that has not heard of the outcome is never elected:
-    // https://github.com/valkey-io/valkey/issues/2169
-    for (const [i, node] of nodes.entries()) await node.command('CLUSTER', 'SET-CONFIG-EPOCH', `${i + 1}`);
-    const [first, ...others] = nodes as [NodeWithBus, ...NodeWithBus[]];
-    for (const node of others)
-      await node.command('CLUSTER', 'MEET', '127.0.0.1', `${first.port}`, `${first.bus}`);
-    await until('all know each other', async () => {
-      const infos = await Promise.all(nodes.map((node) => node.command('CLUSTER', 'INFO')));
-      return infos.every((info) => /cluster_state:ok.*cluster_known_nodes:6\b/s.test(String(info)));
-    });
-    for (const [i, replica] of nodes.slice(MASTERS).entries())
-      await replica.command('CLUSTER', 'REPLICATE', await (nodes[i] as ClusterNode).id());
-    await whole();
-    formed = true;
-  };
-
   return {
     name: 'redis',
     nodes,
@@ -80,11 +62,11 @@ export async function redisCluster(dir: string): Promise<RedisCluster> {
     whole,
     async start() {
       await Promise.all(nodes.map((node) => node.start()));
-      if (formed) await whole();
-      else await form();
+      await whole();
     },
     async stop() {
-      await Promise.all(nodes.map((node) => node.stop()));
+      // A replica that writes its first AOF after a full sync ignores SIGTERM.
+      await Promise.all(nodes.map((node) => node.pid && kill(node)));
     },
     async pair(pick) {
       await whole();
@@ -93,28 +75,30 @@ export async function redisCluster(dir: string): Promise<RedisCluster> {
   };
 }
 
-type NodeWithBus = ClusterNode & { readonly bus: number };
+/** What the `number`th node begins with, as if all had met; the second half are the replicas of the first. */
+function nodesConf(number: number, members: readonly Member[]): string {
+  const first = (n: number) => Math.ceil((n * SLOTS) / MASTERS);
+  const lines = members.map(({ id, port, bus }, n) => {
+    const node = `${id} 127.0.0.1:${port}@${bus} ${n === number ? 'myself,' : ''}`;
+    const master = members[n - MASTERS];
+    if (master !== undefined) return `${node}slave ${master.id} 0 0 ${n - MASTERS + 1} connected\n`;
+    return `${node}master - 0 0 ${n + 1} connected ${first(n)}-${first(n + 1) - 1}\n`;
+  });
+  return `${lines.join('')}vars currentEpoch ${MASTERS} lastVoteEpoch 0\n`;
+}
 
-async function nodeOf(dir: string): Promise<NodeWithBus> {
+async function nodeOf(dir: string, number: number, members: readonly Member[]): Promise<ClusterNode> {
   await mkdir(dir, { recursive: true });
-  const [port, bus] = await Promise.all([freePort(), freePort()]);
-  const args = Object.entries({
-    dir: '.',
-    port: String(port),
-    bind: '127.0.0.1',
-    'cluster-enabled': 'yes',
-    'cluster-port': String(bus),
+  await writeFile(join(dir, 'nodes.conf'), nodesConf(number, members));
+  const self = members[number] as Member;
+  const { port } = self;
+  const args = memberArgs(self, {
     'cluster-node-timeout': String(NODE_TIMEOUT_MS),
     'cluster-allow-replica-migration': 'no', // each master keeps its own
     'cluster-replica-validity-factor': '0', // it takes over, however long it was frozen
-    appendonly: 'yes',
     appendfsync: 'always',
-    save: '',
-    'maxmemory-policy': 'noeviction',
-    'hash-max-listpack-entries': '512',
     'repl-diskless-sync-delay': '0',
-    loglevel: 'warning',
-  }).flatMap(([name, value]) => [`--${name}`, value]);
+  });
   let child: Child<void> | undefined;
   const command = async (...words: [string, ...string[]] | string[]) => {
     const client = new Redis({ port, host: '127.0.0.1', lazyConnect: true, retryStrategy: () => null });
@@ -129,12 +113,10 @@ async function nodeOf(dir: string): Promise<NodeWithBus> {
   return {
     name: `redis ${port}`,
     port,
-    bus,
     get pid() {
       return child?.pid;
     },
     command,
-    id: async () => String(await command('CLUSTER', 'MYID')),
     async role() {
       const role = (await command('ROLE').catch(() => [])) as unknown[];
       if (role[0] === 'master') return 'master';

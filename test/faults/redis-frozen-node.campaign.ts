@@ -3,11 +3,10 @@
 // clock behind; before each time another node is met anew, and its clock is the last that was asked. FAULTS=full: 500
 // visits that were sent again in each run.
 
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { tempDir } from '../cli/wishmeter.js';
 import { startApp, withQuery } from '../harness/app.js';
 import { connectTo, startTestCluster, type TestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
@@ -80,8 +79,7 @@ t.test('a node of a cluster is frozen, with equal clocks', { timeout: 300_000 },
 const library = findFaketime();
 const skip = library === undefined ? 'libfaketime is missing: apt-get install faketime' : false;
 t.test('… with its clock behind', { timeout: 300_000, skip }, async (t) => {
-  const dir = await mkdtemp(join(tmpdir(), 'wm-clock-'));
-  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  const dir = await tempDir(t);
   const clock = await createFakeClock(library as string, join(dir, 'clock'));
   const bin = await redisByClock(dir, clock);
   await clock.set(BEHIND_S);

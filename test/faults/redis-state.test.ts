@@ -5,14 +5,12 @@ import { cp, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Ended, spawnWishmeter, until } from '../cli/wishmeter.js';
-import { openRedis } from '../harness/redis.js';
+import { connectTo } from '../harness/redis.js';
 import { MOST_PATIENT_MS, openService, programPart } from './service.js';
 
-const service = await openService({ env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS } });
-t.teardown(() => service.stop());
-const redis = openRedis(service.redisUrl);
+const service = await openService(t, { env: { REDIS_TIMEOUT_MS: MOST_PATIENT_MS } });
+const redis = connectTo(t, service.redisUrl);
 redis.on('error', () => {}); // it is stopped meanwhile
-t.teardown(() => redis.disconnect());
 const databases = { REDIS_URL: service.redisUrl, CLICKHOUSE_URL: service.clickhouseUrl };
 
 /** Of a request that has to reach Redis. */

@@ -1,15 +1,14 @@
 // The whole service in separate processes, which a test may kill, freeze and start again: Redis, ClickHouse,
 // `serve` workers on one port, `flush`. Only the test starts what it killed, so no back-off is needed.
 // Either database may stand behind a proxy that injects faults.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { startClickHouse } from '../../src/embedded/clickhouse.js';
 import { startRedis } from '../../src/embedded/redis.js';
-import { MAIN, type Running, spawnWishmeter, until } from '../cli/wishmeter.js';
+import { MAIN, type Running, spawnWishmeter, tempDir, until } from '../cli/wishmeter.js';
 import { putMigrated } from '../harness/clickhouse.js';
+import type { Scope } from '../harness/redis.js';
 import { Load, type LoadSpec } from './load.js';
 import { type Book, expectExact, type Places, type Reckoning } from './reconcile.js';
 
@@ -61,11 +60,11 @@ export interface Service extends Places {
   logs(): string[];
   load(spec?: Partial<LoadSpec>): Load;
   exact(t: Test, ...loads: Book[]): Promise<Reckoning>;
-  stop(): Promise<void>;
 }
 
-export async function openService(spec: ServiceSpec = {}): Promise<Service> {
-  const dir = await mkdtemp(join(tmpdir(), 'wm-service-'));
+/** It ends with the test. */
+export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Service> {
+  const dir = await tempDir(t);
   const redis =
     spec.redis ??
     databasePart('redis', () =>
@@ -105,17 +104,11 @@ export async function openService(spec: ServiceSpec = {}): Promise<Service> {
   const all = [...workers, flush, clickhouse, redis];
   const url = `http://127.0.0.1:${port}`;
   const places = { url, key: KEY, redisUrl, clickhouseUrl };
-  const stop = async () => {
+  t.teardown(async () => {
     for (const part of all) await part.stop();
-    await rm(dir, { recursive: true, force: true });
-  };
-  try {
-    await flush.start();
-    await Promise.all(workers.map((worker) => worker.start()));
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+  });
+  await flush.start();
+  await Promise.all(workers.map((worker) => worker.start()));
   return {
     ...places,
     redis,
@@ -128,7 +121,6 @@ export async function openService(spec: ServiceSpec = {}): Promise<Service> {
     load: (changes) =>
       new Load({ url: () => url, key: KEY, seed: 1, connections: 12, restMs: 10, ...changes }),
     exact: (t, ...loads) => expectExact(t, loads, places),
-    stop,
   };
 }
 

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { median } from '../../bench/statistics.js';
 import { needsProc } from '../harness/needs.js';
-import { goodRequests } from './good-requests.js';
+import { flood } from './flood.js';
 import { type ServeAlone, startServeAlone } from './serve-alone.js';
 import { FULL, KEY } from './service.js';
 import { startSlowClients } from './slow-clients.js';
@@ -16,6 +16,8 @@ import { startSlowClients } from './slow-clients.js';
 const SLOW_CLIENTS = FULL ? 5_000 : 1_200;
 const ROUNDS = FULL ? 5 : 3;
 const WINDOW_S = FULL ? 13 : 1.5;
+/** Visitors who notice what goes on beside them. */
+const GOOD = { connections: 8, restMs: 5 };
 /** Longer than a body may take. */
 const BODIES_END_MS = 13_000;
 /** What a process may grow by: buffers of thousands of connections, and the engine's own leisure. */
@@ -34,10 +36,10 @@ async function compare(
   for (let round = 0; round < ROUNDS; round++)
     for (const [i, how] of [without, beside].entries())
       await how(async () => {
-        const { wrong, p99, shown } = await goodRequests(serve.port, WINDOW_S);
-        t.same(wrong, [], 'every good request was answered with 200');
-        t.comment(`${i === 0 ? 'without' : 'beside'}: ${shown}`);
-        p99s[i]?.push(p99);
+        const result = await flood({ ...GOOD, port: serve.port, seconds: WINDOW_S });
+        t.same(Object.keys(result.answers), ['200'], 'every good request was answered with 200');
+        t.comment(`${i === 0 ? 'without' : 'beside'}: ${JSON.stringify(result)}`);
+        p99s[i]?.push(result.p99Ms);
       });
   const ratio = median(p99s[1]) / median(p99s[0]);
   t.comment(`p99, medians of ${ROUNDS}: ${ratio.toFixed(2)} times`);
@@ -46,7 +48,7 @@ async function compare(
 
 t.test(`${SLOW_CLIENTS} slow clients`, OPTIONS, async (t) => {
   const serve = await startServeAlone(t);
-  await goodRequests(serve.port, 1);
+  await flood({ ...GOOD, port: serve.port, seconds: 1 });
   const before = serve.megabytes();
   let unended = 0;
   const crowded = async (good: () => Promise<void>, ms = 0) => {

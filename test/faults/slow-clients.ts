@@ -5,6 +5,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import type { Scope } from '../harness/redis.js';
 import { open, openMany, requestOf } from './flood.js';
 
 interface SlowClientsSpec {
@@ -24,7 +25,7 @@ const PROGRAM = fileURLToPath(import.meta.url);
 const SLICES = 20;
 
 /** Resolves when all are connected and each has sent its first bytes. */
-export async function startSlowClients(t: { teardown(fn: () => void): void }, spec: SlowClientsSpec) {
+export async function startSlowClients(t: Scope, spec: SlowClientsSpec) {
   const child = fork(PROGRAM, [JSON.stringify(spec)], { execArgv: [] });
   t.teardown(() => child.kill('SIGKILL'));
   await messageOf(child);

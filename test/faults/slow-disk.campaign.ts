@@ -4,13 +4,13 @@
 // FAULTS=full: ten kills.
 
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { findRedis } from '../../src/embedded/redis.js';
+import { tempDir } from '../cli/wishmeter.js';
 import { openRedis, startTestRedis } from '../harness/redis.js';
 import { FULL } from './service.js';
 
@@ -56,8 +56,7 @@ async function slowRedis(dir: string): Promise<string | undefined> {
 }
 
 t.test('everysec on a slow disk', { timeout: 300_000 }, async (t) => {
-  const dir = await mkdtemp(join(tmpdir(), 'wm-slow-'));
-  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  const dir = await tempDir(t);
   const bin = await slowRedis(dir);
   if (bin === undefined) {
     const missing = 'there is no C compiler (cc): the disk is not slowed';

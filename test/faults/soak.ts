@@ -2,15 +2,13 @@
 // end the check: nothing lost, nothing twice, no visitor locked out. Exit code 1 where that is not so. CLUSTER=1: three
 // masters with a replica each, which take over from each other.
 
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../../bench/demo/random.js';
-import { checkLogins, findLockedOut } from './check-logins.js';
+import { tempDir } from '../cli/wishmeter.js';
+import type { Scope } from '../harness/redis.js';
 import { CLUSTER_FAULTS, type Fault, openTargets, SERVER_FAULTS } from './faults.js';
 import { type Identity, LoginTraffic } from './logins.js';
-import { reconcile } from './reconcile.js';
+import { checkLogins, findLockedOut, reconcile } from './reconcile.js';
 import { redisCluster } from './redis-cluster.js';
 
 /** Two things at once go wrong this often. */
@@ -26,10 +24,9 @@ const isCluster = Boolean(process.env.CLUSTER);
 const say = (text: string) => process.stdout.write(`${text}\n`);
 say(`soak of ${minutes} min${isCluster ? ' on a cluster' : ''}, SEED=${seed}`);
 
-const closers: (() => Promise<void>)[] = [];
-const scope = { teardown: (close: () => Promise<void>) => void closers.push(close) };
-const clusterDir = await mkdtemp(join(tmpdir(), 'wm-soak-'));
-const cluster = isCluster ? await redisCluster(clusterDir) : undefined;
+const closers: (() => unknown)[] = [];
+const scope = { teardown: (close: () => unknown) => void closers.unshift(close) } as Scope;
+const cluster = isCluster ? await redisCluster(await tempDir(scope)) : undefined;
 const random = createRandom(seed);
 // Without REDIS_REPLICAS a master that is killed takes along what its replica has not got yet.
 const targets = await openTargets(scope, random, cluster, isCluster ? { REDIS_REPLICAS: '1' } : {});
@@ -79,8 +76,6 @@ try {
 } finally {
   await logins.stop();
   await load.stop();
-  await service.stop();
-  await rm(clusterDir, { recursive: true, force: true });
   for (const close of closers) await close();
 }
 process.exit(exitCode);

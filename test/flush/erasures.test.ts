@@ -11,7 +11,6 @@ import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
 import { readConfig } from '../../src/config.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
-import { eraseWaiting } from '../../src/flush/eraser.js';
 import { withoutErased } from '../../src/flush/erasures.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
@@ -24,11 +23,10 @@ import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { JSON_TYPE } from '../http/orders.js';
-import { eraseAsFlusher, lineOf as eventLine, eventRow, until } from './fixtures.js';
+import { appendLines, eraseAsFlusher, lineOf as eventLine, eventRow, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const ERASER = new URL('../faults/eraser-process.js', import.meta.url);
-const APPEND = loadScript('append');
 const ERASURES = loadScript('erasures');
 const [GONE, STAYS] = ['1a.sAAAAAAAAAAAAAAAA', '1b.cBBBBBBBBBBBBBBBB'] as const;
 const NO_NAMES = { device: null, locale: null, email: null, firstName: null, lastName: null };
@@ -95,204 +93,196 @@ const KILLS: readonly Pick<EraserProcessSpec, 'mutation' | 'when'>[] = [
     : []),
 ];
 
-t.test('streams, dead letters and ClickHouse', async (t) => {
-  const pipelines = await openPipelines(t, await startTestRedis(t), KILLS.length + 1);
-  const { redis } = pipelines;
-  let batch = 0;
+const pipelines = await openPipelines(t, await startTestRedis(t), KILLS.length + 1);
+const { redis } = pipelines;
 
-  const append = async ({ keys }: Pipeline, ...lines: string[]) => {
-    const touched = [keys.lane('e0', 'test'), keys.events(0), keys.eventsState(0)];
-    const args = [++batch, Number.MAX_SAFE_INTEGER, 60, 1e9, lines.length, lines.join('')];
-    await runScript(redis, APPEND, touched, args);
+const append = ({ keys }: Pipeline, ...lines: string[]) => appendLines(redis, keys, 0, lines);
+const flushAll = async (pipeline: Pipeline) => {
+  const flusher = pipeline.flusher();
+  await pipeline.drained();
+  await flusher.close();
+};
+const erase = ({ keys }: Pipeline, profileId: string, now = Date.now()) =>
+  runScript(redis, ERASURES, [keys.erasures], [Number.MAX_SAFE_INTEGER, now, profileId]);
+const profilesOf = async ({ ask }: Pipeline) => {
+  const query = 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at';
+  return (await ask<{ profile_id: string }>(query)).map(({ profile_id }) => profile_id);
+};
+const run = ({ keys, clickhouse }: Pipeline) => eraseAsFlusher(redis, keys, clickhouse);
+const untilErased = (pipeline: Pipeline) =>
+  until('the erasure is due', async () => (await run(pipeline)) > 0);
+
+t.test('what waits does not reach ClickHouse, what is there goes, what comes after stays', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const before = Date.now();
+  await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
+  await flushAll(pipeline);
+  t.same(await profilesOf(pipeline), [GONE, STAYS]);
+
+  await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 1));
+  await erase(pipeline, GONE, before + 2);
+  t.equal(await run(pipeline), 0, 'while an older entry waits it is not due');
+  await append(pipeline, lineOf(GONE, before + 3));
+  await flushAll(pipeline);
+  t.equal((await profilesOf(pipeline)).length, 4, 'one of the two that waited was left out');
+
+  await untilErased(pipeline);
+  t.same(await profilesOf(pipeline), [GONE, STAYS, STAYS]);
+  t.equal(await redis.exists(pipeline.keys.erasures), 0);
+  t.equal(await run(pipeline), 0, 'again: nothing to do');
+});
+
+t.test('an erasure that is written down again while it is done is done again', async (t) => {
+  const { keys } = await pipelines.fresh();
+  const until = () => redis.hget(keys.erasures, GONE);
+  await erase({ keys } as Pipeline, GONE, 5);
+  await erase({ keys } as Pipeline, GONE, 3);
+  t.match(await until(), /^5 /, 'time goes on only');
+  const stale = (await until()) as string;
+  await erase({ keys } as Pipeline, GONE, 7);
+  await runScript(redis, loadScript('erasure-done'), [keys.erasures], [GONE, stale]);
+  t.match(await until(), /^7 /);
+});
+
+t.test('an erasure of all of the shop: every row up to then, and none after it', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const before = Date.now();
+  await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
+  await flushAll(pipeline);
+  await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 3));
+  await erase(pipeline, EVERY_PROFILE, before + 2);
+  await flushAll(pipeline);
+  t.equal((await profilesOf(pipeline)).length, 3, 'one that waited was left out');
+  await untilErased(pipeline);
+  t.same(await profilesOf(pipeline), [STAYS]);
+});
+
+t.test('dead letters of who was erased go, others stay', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const dead = pipeline.keys.eventsDead(0);
+  const named = (ids: object) => JSON.stringify({ ...JSON.parse(lineOf(STAYS, 1)), ...ids });
+  for (const line of [
+    lineOf(GONE, 1).trimEnd(),
+    named({ customer_id: 'gone' }),
+    named({ session_id: 'gone' }),
+    named({ customer_id: 'stays', session_id: 'stays' }),
+  ])
+    await redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', line);
+  for (const erased of [GONE, 'c:gone', 's:gone']) await erase(pipeline, erased);
+  await untilErased(pipeline);
+  const left = await redis.xrange(dead, '-', '+');
+  t.equal(left.length, 1);
+  t.match(JSON.stringify(left), STAYS);
+});
+
+t.test('what a mutation says is literals: functions would be called for each in each part', async (t) => {
+  const { clickhouse } = await pipelines.fresh();
+  const asked: string[] = [];
+  const { command } = clickhouse;
+  clickhouse.command = async (params) => {
+    asked.push(params.query);
+    return command.call(clickhouse, params);
   };
-  const flushAll = async (pipeline: Pipeline) => {
-    const flusher = pipeline.flusher();
-    await pipeline.drained();
-    await flusher.close();
-  };
-  const erase = ({ keys }: Pipeline, profileId: string, now = Date.now()) =>
-    runScript(redis, ERASURES, [keys.erasures], [Number.MAX_SAFE_INTEGER, now, profileId]);
-  const profilesOf = async ({ ask }: Pipeline) => {
-    const query = 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at';
-    return (await ask<{ profile_id: string }>(query)).map(({ profile_id }) => profile_id);
-  };
-  const run = ({ keys, clickhouse }: Pipeline) => eraseWaiting({ redis, keys, clickhouse, log }, 0);
-  const untilErased = (pipeline: Pipeline) =>
-    until('the erasure is due', async () => (await run(pipeline)) > 0);
-
-  t.test('what waits does not reach ClickHouse, what is there goes, what comes after stays', async (t) => {
-    const pipeline = await pipelines.fresh();
-    const before = Date.now();
-    await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
-    await flushAll(pipeline);
-    t.same(await profilesOf(pipeline), [GONE, STAYS]);
-
-    await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 1));
-    await erase(pipeline, GONE, before + 2);
-    t.equal(await run(pipeline), 0, 'while an older entry waits it is not due');
-    await append(pipeline, lineOf(GONE, before + 3));
-    await flushAll(pipeline);
-    t.equal((await profilesOf(pipeline)).length, 4, 'one of the two that waited was left out');
-
-    await untilErased(pipeline);
-    t.same(await profilesOf(pipeline), [GONE, STAYS, STAYS]);
-    t.equal(await redis.exists(pipeline.keys.erasures), 0);
-    t.equal(await run(pipeline), 0, 'again: nothing to do');
-  });
-
-  t.test('an erasure that is written down again while it is done is done again', async (t) => {
-    const { keys } = await pipelines.fresh();
-    const until = () => redis.hget(keys.erasures, GONE);
-    await erase({ keys } as Pipeline, GONE, 5);
-    await erase({ keys } as Pipeline, GONE, 3);
-    t.match(await until(), /^5 /, 'time goes on only');
-    const stale = (await until()) as string;
-    await erase({ keys } as Pipeline, GONE, 7);
-    await runScript(redis, loadScript('erasure-done'), [keys.erasures], [GONE, stale]);
-    t.match(await until(), /^7 /);
-  });
-
-  t.test('an erasure of all of the shop: every row up to then, and none after it', async (t) => {
-    const pipeline = await pipelines.fresh();
-    const before = Date.now();
-    await append(pipeline, lineOf(GONE, before), lineOf(STAYS, before));
-    await flushAll(pipeline);
-    await append(pipeline, lineOf(GONE, before + 1), lineOf(STAYS, before + 3));
-    await erase(pipeline, EVERY_PROFILE, before + 2);
-    await flushAll(pipeline);
-    t.equal((await profilesOf(pipeline)).length, 3, 'one that waited was left out');
-    await untilErased(pipeline);
-    t.same(await profilesOf(pipeline), [STAYS]);
-  });
-
-  t.test('dead letters of who was erased go, others stay', async (t) => {
-    const pipeline = await pipelines.fresh();
-    const dead = pipeline.keys.eventsDead(0);
-    const named = (ids: object) => JSON.stringify({ ...JSON.parse(lineOf(STAYS, 1)), ...ids });
-    for (const line of [
-      lineOf(GONE, 1).trimEnd(),
-      named({ customer_id: 'gone' }),
-      named({ session_id: 'gone' }),
-      named({ customer_id: 'stays', session_id: 'stays' }),
-    ])
-      await redis.xadd(dead, '*', 'code', '1', 'reason', '', 'time', '0', 'line', line);
-    for (const erased of [GONE, 'c:gone', 's:gone']) await erase(pipeline, erased);
-    await untilErased(pipeline);
-    const left = await redis.xrange(dead, '-', '+');
-    t.equal(left.length, 1);
-    t.match(JSON.stringify(left), STAYS);
-  });
-
-  t.test('what a mutation says is literals: functions would be called for each in each part', async (t) => {
-    const { clickhouse } = await pipelines.fresh();
-    const asked: string[] = [];
-    const { command } = clickhouse;
-    clickhouse.command = async (params) => {
-      asked.push(params.query);
-      return command.call(clickhouse, params);
-    };
-    const until = { server: 1_000, redis: 1_000 };
-    const many = Array.from(
-      { length: 100 },
-      (_, i) => [`1a.s${String(i).padStart(16, 'A')}`, { until }] as const,
-    );
-    await eraseRows(clickhouse, new Map(many));
-    const mutations = asked.filter((query) => query.startsWith('ALTER'));
-    t.equal(mutations.length, ALL, 'one of each table');
-    for (const query of mutations) {
-      const called = query.replaceAll(/'[^']*'/g, '').match(/\w+(?=\()/g);
-      t.same(called, ['toUnixTimestamp64Milli', 'transform', 'toInt64'], query.slice(0, 40));
-    }
-  });
-
-  for (const { mutation, when } of KILLS) {
-    t.test(`kill -9 ${when} mutation ${mutation} of ${ALL}: the next flusher finishes it`, async (t) => {
-      const pipeline = await pipelines.freshDatabase();
-      await fill(pipeline, Date.now() - 1_000);
-      const all = await rowsOf(pipeline, STAYS);
-      t.ok(Object.values(all).every((n) => n > 0));
-      t.same(await rowsOf(pipeline, GONE), all);
-      await erase(pipeline, GONE);
-
-      const { redisUrls, prefix, clickhouseUrl, database } = pipeline.processSpec;
-      const spec: EraserProcessSpec = { redisUrls, prefix, clickhouseUrl, database, mutation, when };
-      const child = fork(ERASER, [JSON.stringify(spec)], { execArgv: [] });
-      t.teardown(() => child.kill('SIGKILL'));
-      const [, signal] = await once(child, 'exit');
-      t.equal(signal, 'SIGKILL');
-      t.equal(await redis.hexists(pipeline.keys.erasures, GONE), 1, 'it is still written down');
-
-      await untilErased(pipeline);
-      t.equal(await redis.exists(pipeline.keys.erasures), 0);
-      const none = Object.fromEntries(VISITOR_TABLES.map(({ name }) => [name, 0]));
-      const later = { ...none, events_stored: 1, visits_stored: 1, steps_stored: 1 };
-      t.same(await rowsOf(pipeline, GONE), later, 'only what came later is left');
-      t.same(await rowsOf(pipeline, STAYS), all);
-    });
+  const until = { server: 1_000, redis: 1_000 };
+  const many = Array.from(
+    { length: 100 },
+    (_, i) => [`1a.s${String(i).padStart(16, 'A')}`, { until }] as const,
+  );
+  await eraseRows(clickhouse, new Map(many));
+  const mutations = asked.filter((query) => query.startsWith('ALTER'));
+  t.equal(mutations.length, ALL, 'one of each table');
+  for (const query of mutations) {
+    const called = query.replaceAll(/'[^']*'/g, '').match(/\w+(?=\()/g);
+    t.same(called, ['toUnixTimestamp64Milli', 'transform', 'toInt64'], query.slice(0, 40));
   }
+});
 
-  t.test('while ClickHouse is away an export is refused, and an erasure stays to be done', async (t) => {
+for (const { mutation, when } of KILLS) {
+  t.test(`kill -9 ${when} mutation ${mutation} of ${ALL}: the next flusher finishes it`, async (t) => {
     const pipeline = await pipelines.freshDatabase();
-    const proxy = await startProxy(t, pipelines.clickhouseUrl);
-    const through = new URL(pipelines.clickhouseUrl);
-    through.port = String(proxy.port);
-    const env = {
-      CLICKHOUSE_URL: through.href,
-      CLICKHOUSE_DATABASE: pipeline.database,
-      FLUSH_INTERVAL_MS: '50',
-      EVENT_SHARDS: '1',
-    };
-    const app = await startApp(t, { urls: pipelines.redisUrls }, { env });
-    const { shop } = app;
-    const settings = { ...env, REDIS_URL: pipelines.redisUrls.join(','), KEY_PREFIX: app.prefix };
-    const read = (customerId: string) => app.get(`/profile?customerId=${customerId}`, TRUSTED);
-    const figure = async (name: string) =>
-      Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await app.figures())?.[1]);
-    const pending = () => figure('wishmeter_pending_erasures');
-    const openRedactions = () => figure('wishmeter_requests_open\\{kind="customers/redact"\\}');
+    await fill(pipeline, Date.now() - 1_000);
+    const all = await rowsOf(pipeline, STAYS);
+    t.ok(Object.values(all).every((n) => n > 0));
+    t.same(await rowsOf(pipeline, GONE), all);
+    await erase(pipeline, GONE);
 
-    const customers = ['1', '2', '3'];
-    for (const customerId of customers) await shop.add({ customerId });
-    const flushing = await flush(readConfig(settings), log);
-    await until('their events are in ClickHouse', async () => {
-      const found = await Promise.all(customers.map(read));
-      return found.every(({ status, json }) => status === 200 && json.events.length === 1);
-    });
-    await flushing.close();
+    const { redisUrls, prefix, clickhouseUrl, database } = pipeline.processSpec;
+    const spec: EraserProcessSpec = { redisUrls, prefix, clickhouseUrl, database, mutation, when };
+    const child = fork(ERASER, [JSON.stringify(spec)], { execArgv: [] });
+    t.teardown(() => child.kill('SIGKILL'));
+    const [, signal] = await once(child, 'exit');
+    t.equal(signal, 'SIGKILL');
+    t.equal(await redis.hexists(pipeline.keys.erasures, GONE), 1, 'it is still written down');
 
-    proxy.retarget('http://127.0.0.1:1');
-    proxy.dropAll();
-    const error = /ClickHouse does not answer/;
-    const headers = { 'retry-after': /^\d+$/ };
-    t.match(await read('1'), { status: 503, headers, json: { code: 'unavailable', error } });
-    const exporting = await wishmeter({ args: ['export', '--customer', '1'], env: settings });
-    t.match(exporting, { code: 1, stdout: '', stderr: error });
-    t.same(await shop.erase({ customerId: '1' }), { erased: true });
-    const erasing = await wishmeter({ args: ['erase', '--customer', '2'], env: settings });
-    t.match(erasing, { code: 0, stdout: '{"erased":true}\n' });
-    const redact = { shop_id: 1, shop_domain: 'x.myshopify.com', customer: { id: 3, email: null } };
-    const ofShopify = { ...TRUSTED, ...JSON_TYPE, 'x-shopify-event-id': 'e-3' };
-    t.equal((await app.post('/webhook/customers/redact', redact, ofShopify)).status, 200);
-    // Of each a profile and an identity.
-    await until('all three are erased from Redis', async () => (await pending()) === 6);
-    t.equal(await openRedactions(), 1);
-
-    const clickhouse = connectToClickHouse(t, through.href, pipeline.database);
-    const keys = createKeys(app.prefix);
-    await t.rejects(
-      until('the erasures are due', async () => (await eraseAsFlusher(redis, keys, clickhouse)) > 0),
-      { code: /^ECONN(REFUSED|RESET)$/ },
-    );
-    t.equal(await pending(), 6, 'a flusher that fails forgets none');
-
-    proxy.retarget(pipelines.clickhouseUrl);
-    await until('they are erased from ClickHouse', async () => {
-      await eraseAsFlusher(redis, keys, clickhouse);
-      return (await pending()) === 0;
-    });
-    await until('the request is done', async () => (await openRedactions()) === 0);
-    for (const customerId of customers)
-      t.match(await read(customerId), { status: 200, json: { events: [] } });
-    t.same(await pipeline.ask('SELECT count() AS n FROM events_stored'), [{ n: '0' }]);
+    await untilErased(pipeline);
+    t.equal(await redis.exists(pipeline.keys.erasures), 0);
+    const none = Object.fromEntries(VISITOR_TABLES.map(({ name }) => [name, 0]));
+    const later = { ...none, events_stored: 1, visits_stored: 1, steps_stored: 1 };
+    t.same(await rowsOf(pipeline, GONE), later, 'only what came later is left');
+    t.same(await rowsOf(pipeline, STAYS), all);
   });
+}
+
+t.test('while ClickHouse is away an export is refused, and an erasure stays to be done', async (t) => {
+  const pipeline = await pipelines.freshDatabase();
+  const proxy = await startProxy(t, pipelines.clickhouseUrl);
+  const through = new URL(pipelines.clickhouseUrl);
+  through.port = String(proxy.port);
+  const env = {
+    CLICKHOUSE_URL: through.href,
+    CLICKHOUSE_DATABASE: pipeline.database,
+    FLUSH_INTERVAL_MS: '50',
+    EVENT_SHARDS: '1',
+  };
+  const app = await startApp(t, { urls: pipelines.redisUrls }, { env });
+  const { shop } = app;
+  const settings = { ...env, REDIS_URL: pipelines.redisUrls.join(','), KEY_PREFIX: app.prefix };
+  const read = (customerId: string) => app.get(`/profile?customerId=${customerId}`, TRUSTED);
+  const figure = async (name: string) =>
+    Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await app.figures())?.[1]);
+  const pending = () => figure('wishmeter_pending_erasures');
+  const openRedactions = () => figure('wishmeter_requests_open\\{kind="customers/redact"\\}');
+
+  const customers = ['1', '2', '3'];
+  for (const customerId of customers) await shop.add({ customerId });
+  const flushing = await flush(readConfig(settings), log);
+  await until('their events are in ClickHouse', async () => {
+    const found = await Promise.all(customers.map(read));
+    return found.every(({ status, json }) => status === 200 && json.events.length === 1);
+  });
+  await flushing.close();
+
+  proxy.retarget('http://127.0.0.1:1');
+  proxy.dropAll();
+  const error = /ClickHouse does not answer/;
+  const headers = { 'retry-after': /^\d+$/ };
+  t.match(await read('1'), { status: 503, headers, json: { code: 'unavailable', error } });
+  const exporting = await wishmeter({ args: ['export', '--customer', '1'], env: settings });
+  t.match(exporting, { code: 1, stdout: '', stderr: error });
+  t.same(await shop.erase({ customerId: '1' }), { erased: true });
+  const erasing = await wishmeter({ args: ['erase', '--customer', '2'], env: settings });
+  t.match(erasing, { code: 0, stdout: '{"erased":true}\n' });
+  const redact = { shop_id: 1, shop_domain: 'x.myshopify.com', customer: { id: 3, email: null } };
+  const ofShopify = { ...TRUSTED, ...JSON_TYPE, 'x-shopify-event-id': 'e-3' };
+  t.equal((await app.post('/webhook/customers/redact', redact, ofShopify)).status, 200);
+  // Of each a profile and an identity.
+  await until('all three are erased from Redis', async () => (await pending()) === 6);
+  t.equal(await openRedactions(), 1);
+
+  const clickhouse = connectToClickHouse(t, through.href, pipeline.database);
+  const keys = createKeys(app.prefix);
+  await t.rejects(
+    until('the erasures are due', async () => (await eraseAsFlusher(redis, keys, clickhouse)) > 0),
+    { code: /^ECONN(REFUSED|RESET)$/ },
+  );
+  t.equal(await pending(), 6, 'a flusher that fails forgets none');
+
+  proxy.retarget(pipelines.clickhouseUrl);
+  await until('they are erased from ClickHouse', async () => {
+    await eraseAsFlusher(redis, keys, clickhouse);
+    return (await pending()) === 0;
+  });
+  await until('the request is done', async () => (await openRedactions()) === 0);
+  for (const customerId of customers) t.match(await read(customerId), { status: 200, json: { events: [] } });
+  t.same(await pipeline.ask('SELECT count() AS n FROM events_stored'), [{ n: '0' }]);
 });

@@ -1,23 +1,30 @@
-// From the stream of one Redis to ClickHouse: each event once, in batches, also where clocks are set back; what is bad
-// becomes a dead letter. And the metrics of `flush`. (cluster.test.ts has a cluster, sharing.test.ts several flushers,
-// ../faults/ those that are killed.)
+// From the streams of one Redis to ClickHouse: each event and each visit once, in batches, also where clocks are set back and
+// answers are lost; what is bad becomes a dead letter. And the metrics of `flush`. (sharing.test.ts has a cluster and several
+// flushers, ../faults/ those that are killed.)
 
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import t from 'tap';
+import { insertVisits } from '../../src/clickhouse/insert.js';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
+import { FencedStream } from '../../src/flush/fenced-stream.js';
+import { decodeManifest, manifestOf } from '../../src/flush/manifest.js';
 import { listenForMetrics } from '../../src/flush/metrics-server.js';
 import { cutBatch } from '../../src/flush/reader.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
+import { visitLine } from '../../src/visits/visit-log.js';
+import { startClickHouseProxy } from '../faults/clickhouse-proxy.js';
 import { startApp, TRUSTED } from '../harness/app.js';
+import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
 import { appendEvents, appendLines, eventRow, eventRows, lineOf, pendingOf, until } from './fixtures.js';
-import { openPipelines } from './pipelines.js';
+import { openPipelines, type Pipeline } from './pipelines.js';
 
 const HOUR_MS = 3_600_000;
+const never = new AbortController().signal;
 
 const BIG = { payload: { note: 'x'.repeat(16_000) } };
 /** So many share the memory for batches: each batch is up to 4 MB. */
@@ -26,190 +33,313 @@ const SHARDS = 12;
 const totalOf = async (registry: Registry, name: string) =>
   (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
 
-t.test('on one Redis', async (t) => {
-  const server = await startTestRedis(t);
-  const pipelines = await openPipelines(t, server, 1);
-  const { redis } = pipelines;
+const server = await startTestRedis(t);
+const pipelines = await openPipelines(t, server, 1);
+const { redis } = pipelines;
 
-  t.test("serve's clock is set back an hour: ids are unique, the order is that of the answers", async (t) => {
-    const app = await startApp(t, server);
-    const { now } = Date;
-    t.teardown(() => {
-      Date.now = now;
-    });
-    const times = 40;
-    for (let n = 0; n < times; n++) {
-      if (n === times / 2) Date.now = () => now() - HOUR_MS;
-      const event = { identity: { sessionId: 's' }, type: 'add', payload: { n } };
-      t.equal((await app.post('/event', event, TRUSTED)).status, 200);
-    }
-    const batch = await cutBatch(redis, createKeys(app.prefix).events(0));
-    const lines = String(batch?.lines)
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line));
-    t.same(
-      lines.map(({ payload }) => JSON.parse(payload).n),
-      Array.from({ length: times }, (_, n) => n),
-    );
-    t.equal(new Set(lines.map(({ event_id }) => event_id)).size, times);
-    t.ok(lines[times / 2].occurred_at < lines[times / 2 - 1].occurred_at, 'the clock was set back');
+t.test("serve's clock is set back an hour: ids are unique, the order is that of the answers", async (t) => {
+  const app = await startApp(t, server);
+  const { now } = Date;
+  t.teardown(() => {
+    Date.now = now;
   });
-
-  t.test(
-    "Redis's clock is set back an hour: entries go on after the last, and each is there once",
-    async (t) => {
-      const pipeline = await pipelines.fresh();
-      const stream = pipeline.keys.events(0);
-      await appendEvents(redis, pipeline.keys, 0, eventRows(1));
-      // What a clock that was an hour ahead leaves behind.
-      const ahead = Date.now() + HOUR_MS;
-      await redis.call('XSETID', stream, `${ahead}-0`);
-      for (let n = 0; n < 10; n++) await appendEvents(redis, pipeline.keys, 0, eventRows(1));
-      const ids = (await redis.xrange(stream, '-', '+')).map(([id]) => id);
-      t.same(
-        ids.slice(1),
-        Array.from({ length: 10 }, (_, n) => `${ahead}-${n + 1}`),
-      );
-      const flusher = pipeline.flusher();
-      await pipeline.drained();
-      await appendEvents(redis, pipeline.keys, 0, eventRows(1));
-      await pipeline.drained();
-      await flusher.close();
-      t.same(await pipeline.counts(), { stored: 12, shown: 12, ids: 12 });
-    },
+  const times = 40;
+  for (let n = 0; n < times; n++) {
+    if (n === times / 2) Date.now = () => now() - HOUR_MS;
+    const event = { identity: { sessionId: 's' }, type: 'add', payload: { n } };
+    t.equal((await app.post('/event', event, TRUSTED)).status, 200);
+  }
+  const batch = await cutBatch(redis, createKeys(app.prefix).events(0));
+  const lines = String(batch?.lines)
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  t.same(
+    lines.map(({ payload }) => JSON.parse(payload).n),
+    Array.from({ length: times }, (_, n) => n),
   );
-
-  t.test('an entry that is not ours leaves the stream as a dead letter and holds up nothing', async (t) => {
-    const pipeline = await pipelines.fresh();
-    await redis.xadd(pipeline.keys.events(0), '*', 'hello', 'world');
-    const flusher = pipeline.flusher();
-    await until(
-      'it is a dead letter',
-      async () => (await listDeadLetters(redis, pipeline.keys, 0)).length > 0,
-    );
-    await appendEvents(redis, pipeline.keys, 0, eventRows(3));
-    await redis.xadd(pipeline.keys.events(0), '*', 'n', '1', 'd', 'no newline');
-    await appendEvents(redis, pipeline.keys, 0, eventRows(3));
-    await until('the events are there', async () => (await pipeline.counts()).shown === 6);
-    await pipeline.drained();
-    t.equal(await redis.xlen(pipeline.keys.events(0)), 0);
-    const letters = await listDeadLetters(redis, pipeline.keys, 0);
-    t.same(
-      letters.map(({ code, line, entry }) => [code, line, JSON.parse(entry ?? '').fields]),
-      [
-        [0, '', ['hello', 'world']],
-        [0, '', ['n', '1', 'd', 'no newline']],
-      ],
-    );
-    const ids = letters.map(({ id }) => id);
-    t.equal(await retryDeadLetters(redis, pipeline.keys, 0, ids), 0, 'it is no event');
-    t.equal(await dropDeadLetters(redis, pipeline.keys, 0, ids), 2);
-    await flusher.close();
-    t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
-  });
-
-  t.test('a bad line in the middle becomes the only dead letter, and the rest is there', async (t) => {
-    const pipeline = await pipelines.freshDatabase();
-    const bad = lineOf(eventRow()).replace('"type":"add"', '"type":"add","quantity":"two"');
-    const broken = '{"event_id":"01990292\n';
-    await appendEvents(redis, pipeline.keys, 0, eventRows(50));
-    await appendLines(redis, pipeline.keys, 0, [lineOf(eventRow()), bad, lineOf(eventRow())]);
-    await appendLines(redis, pipeline.keys, 0, [broken]);
-    await appendEvents(redis, pipeline.keys, 0, eventRows(50));
-    const registry = new Registry();
-    const flusher = pipeline.flusher({ metrics: registry });
-    await pipeline.drained();
-    t.same(await pipeline.counts(), { stored: 102, shown: 102, ids: 102 });
-
-    const letters = await listDeadLetters(redis, pipeline.keys, 0);
-    t.same(letters.map(({ line }) => `${line}\n`).toSorted(), [bad, broken].toSorted());
-    t.match(letters, [
-      { code: Number, reason: /\S/ },
-      { code: Number, reason: /\S/ },
-    ]);
-    t.equal(await totalOf(registry, 'wishmeter_flush_rows_total'), 102);
-    t.equal(await totalOf(registry, 'wishmeter_flush_refused_total'), 2);
-    t.ok(Number(await totalOf(registry, 'wishmeter_flush_insert_errors_total')) > 2);
-
-    // Once the cause is mended, what was refused goes in.
-    await pipeline.clickhouse.command({
-      query: 'ALTER TABLE events_stored MODIFY COLUMN quantity Nullable(String)',
-    });
-    const ids = letters.map(({ id }) => id);
-    t.equal(await retryDeadLetters(redis, pipeline.keys, 0, ids), 2);
-    await until('the mended one is there', async () => (await pipeline.counts()).shown === 103);
-    await pipeline.drained();
-    const [still, ...none] = await listDeadLetters(redis, pipeline.keys, 0);
-    t.equal(`${still?.line}\n`, broken);
-    t.same(none, []);
-    t.equal(await dropDeadLetters(redis, pipeline.keys, 0, [still?.id ?? '']), 1);
-    await flusher.close();
-  });
-
-  t.test('more than one batch: each is one insert, and none waits for the interval', async (t) => {
-    const pipeline = await pipelines.fresh(SHARDS);
-    await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 20);
-    const { bytes } = await pendingOf(redis, pipeline.keys, 0);
-    t.ok(bytes > 9e6);
-    const registry = new Registry();
-    const flusher = pipeline.flusher({ intervalMs: 60_000, metrics: registry });
-    await pipeline.drained();
-    await flusher.close();
-    t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
-    t.equal(
-      await totalOf(registry, 'wishmeter_flush_batches_total'),
-      Math.ceil(bytes / 4e6),
-      `${bytes} bytes in batches below 4 MB`,
-    );
-  });
-
-  t.test('close brings all that waits to ClickHouse, also where it is more than one batch', async (t) => {
-    const pipeline = await pipelines.fresh(SHARDS);
-    const flusher = pipeline.flusher({ intervalMs: 600_000 });
-    await until(
-      'it owns the shard',
-      async () => (await redis.hexists(pipeline.keys.eventsState(0), 'owner')) === 1,
-    );
-    await sleep(100); // its first look found nothing; the next is ten minutes away
-    await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 50);
-    t.ok((await pendingOf(redis, pipeline.keys, 0)).bytes > 9e6, 'three batches');
-    await flusher.close(90_000);
-    t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
-    t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
-  });
-
-  t.test('the epoch of a shard shows while it is owned, and is gone afterwards', async (t) => {
-    const pipeline = await pipelines.fresh();
-    const registry = new Registry();
-    const flusher = pipeline.flusher({ metrics: registry, silentMs: 200, intervalMs: 60_000 });
-    await until('the shard is owned', async () =>
-      (await registry.metrics()).includes('wishmeter_flush_epoch{stream="0"}'),
-    );
-    await flusher.close();
-    t.notMatch(await registry.metrics(), /\{stream="0"\}/);
-  });
-
-  t.test('connections that are cut again and again cost nothing but time', async (t) => {
-    const pipeline = await pipelines.fresh();
-    const own = await connectRedis(
-      { urls: pipelines.redisUrls, name: 'flusher', timeoutMs: 5_000 },
-      () => {},
-    );
-    const flusher = pipeline.flusher({ redis: own });
-    let cut = 0;
-    for (let i = 0; i < 8; i++) {
-      await appendEvents(redis, pipeline.keys, 0, eventRows(50));
-      cut += Number(await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'));
-      await until('the flusher is connected again', () => own.status === 'ready');
-    }
-    t.ok(cut >= 4, `${cut} connections were cut`);
-    await pipeline.drained();
-    await flusher.close();
-    own.disconnect();
-    t.same(await pipeline.counts(), { stored: 400, shown: 400, ids: 400 });
-  });
+  t.equal(new Set(lines.map(({ event_id }) => event_id)).size, times);
+  t.ok(lines[times / 2].occurred_at < lines[times / 2 - 1].occurred_at, 'the clock was set back');
 });
+
+t.test(
+  "Redis's clock is set back an hour: entries go on after the last, and each is there once",
+  async (t) => {
+    const pipeline = await pipelines.fresh();
+    const stream = pipeline.keys.events(0);
+    await appendEvents(redis, pipeline.keys, 0, eventRows(1));
+    // What a clock that was an hour ahead leaves behind.
+    const ahead = Date.now() + HOUR_MS;
+    await redis.call('XSETID', stream, `${ahead}-0`);
+    for (let n = 0; n < 10; n++) await appendEvents(redis, pipeline.keys, 0, eventRows(1));
+    const ids = (await redis.xrange(stream, '-', '+')).map(([id]) => id);
+    t.same(
+      ids.slice(1),
+      Array.from({ length: 10 }, (_, n) => `${ahead}-${n + 1}`),
+    );
+    const flusher = pipeline.flusher();
+    await pipeline.drained();
+    await appendEvents(redis, pipeline.keys, 0, eventRows(1));
+    await pipeline.drained();
+    await flusher.close();
+    t.same(await pipeline.counts(), { stored: 12, shown: 12, ids: 12 });
+  },
+);
+
+t.test('an entry that is not ours leaves the stream as a dead letter and holds up nothing', async (t) => {
+  const pipeline = await pipelines.fresh();
+  await redis.xadd(pipeline.keys.events(0), '*', 'hello', 'world');
+  const flusher = pipeline.flusher();
+  await until('it is a dead letter', async () => (await listDeadLetters(redis, pipeline.keys, 0)).length > 0);
+  await appendEvents(redis, pipeline.keys, 0, eventRows(3));
+  await redis.xadd(pipeline.keys.events(0), '*', 'n', '1', 'd', 'no newline');
+  await appendEvents(redis, pipeline.keys, 0, eventRows(3));
+  await until('the events are there', async () => (await pipeline.counts()).shown === 6);
+  await pipeline.drained();
+  t.equal(await redis.xlen(pipeline.keys.events(0)), 0);
+  const letters = await listDeadLetters(redis, pipeline.keys, 0);
+  t.same(
+    letters.map(({ code, line, entry }) => [code, line, JSON.parse(entry ?? '').fields]),
+    [
+      [0, '', ['hello', 'world']],
+      [0, '', ['n', '1', 'd', 'no newline']],
+    ],
+  );
+  const ids = letters.map(({ id }) => id);
+  t.equal(await retryDeadLetters(redis, pipeline.keys, 0, ids), 0, 'it is no event');
+  t.equal(await dropDeadLetters(redis, pipeline.keys, 0, ids), 2);
+  await flusher.close();
+  t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
+});
+
+t.test('a bad line in the middle becomes the only dead letter, and the rest is there', async (t) => {
+  const pipeline = await pipelines.freshDatabase();
+  const bad = lineOf(eventRow()).replace('"type":"add"', '"type":"add","quantity":"two"');
+  const broken = '{"event_id":"01990292\n';
+  await appendEvents(redis, pipeline.keys, 0, eventRows(50));
+  await appendLines(redis, pipeline.keys, 0, [lineOf(eventRow()), bad, lineOf(eventRow())]);
+  await appendLines(redis, pipeline.keys, 0, [broken]);
+  await appendEvents(redis, pipeline.keys, 0, eventRows(50));
+  const registry = new Registry();
+  const flusher = pipeline.flusher({ metrics: registry });
+  await pipeline.drained();
+  t.same(await pipeline.counts(), { stored: 102, shown: 102, ids: 102 });
+
+  const letters = await listDeadLetters(redis, pipeline.keys, 0);
+  t.same(letters.map(({ line }) => `${line}\n`).toSorted(), [bad, broken].toSorted());
+  t.match(letters, [
+    { code: Number, reason: /\S/ },
+    { code: Number, reason: /\S/ },
+  ]);
+  t.equal(await totalOf(registry, 'wishmeter_flush_rows_total'), 102);
+  t.equal(await totalOf(registry, 'wishmeter_flush_refused_total'), 2);
+  t.ok(Number(await totalOf(registry, 'wishmeter_flush_insert_errors_total')) > 2);
+
+  // Once the cause is mended, what was refused goes in.
+  await pipeline.clickhouse.command({
+    query: 'ALTER TABLE events_stored MODIFY COLUMN quantity Nullable(String)',
+  });
+  const ids = letters.map(({ id }) => id);
+  t.equal(await retryDeadLetters(redis, pipeline.keys, 0, ids), 2);
+  await until('the mended one is there', async () => (await pipeline.counts()).shown === 103);
+  await pipeline.drained();
+  const [still, ...none] = await listDeadLetters(redis, pipeline.keys, 0);
+  t.equal(`${still?.line}\n`, broken);
+  t.same(none, []);
+  t.equal(await dropDeadLetters(redis, pipeline.keys, 0, [still?.id ?? '']), 1);
+  await flusher.close();
+});
+
+t.test('more than one batch: each is one insert, and none waits for the interval', async (t) => {
+  const pipeline = await pipelines.fresh(SHARDS);
+  await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 20);
+  const { bytes } = await pendingOf(redis, pipeline.keys, 0);
+  t.ok(bytes > 9e6);
+  const registry = new Registry();
+  const flusher = pipeline.flusher({ intervalMs: 60_000, metrics: registry });
+  await pipeline.drained();
+  await flusher.close();
+  t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
+  t.equal(
+    await totalOf(registry, 'wishmeter_flush_batches_total'),
+    Math.ceil(bytes / 4e6),
+    `${bytes} bytes in batches below 4 MB`,
+  );
+});
+
+t.test('close brings all that waits to ClickHouse, also where it is more than one batch', async (t) => {
+  const pipeline = await pipelines.fresh(SHARDS);
+  const flusher = pipeline.flusher({ intervalMs: 600_000 });
+  await until(
+    'it owns the shard',
+    async () => (await redis.hexists(pipeline.keys.eventsState(0), 'owner')) === 1,
+  );
+  await sleep(100); // its first look found nothing; the next is ten minutes away
+  await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 50);
+  t.ok((await pendingOf(redis, pipeline.keys, 0)).bytes > 9e6, 'three batches');
+  await flusher.close(90_000);
+  t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
+  t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
+});
+
+t.test('the epoch of a shard shows while it is owned, and is gone afterwards', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const registry = new Registry();
+  const flusher = pipeline.flusher({ metrics: registry, silentMs: 200, intervalMs: 60_000 });
+  await until('the shard is owned', async () =>
+    (await registry.metrics()).includes('wishmeter_flush_epoch{stream="0"}'),
+  );
+  await flusher.close();
+  t.notMatch(await registry.metrics(), /\{stream="0"\}/);
+});
+
+t.test('connections that are cut again and again cost nothing but time', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const own = await connectRedis({ urls: pipelines.redisUrls, name: 'flusher', timeoutMs: 5_000 }, () => {});
+  const flusher = pipeline.flusher({ redis: own });
+  let cut = 0;
+  for (let i = 0; i < 8; i++) {
+    await appendEvents(redis, pipeline.keys, 0, eventRows(50));
+    cut += Number(await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'));
+    await until('the flusher is connected again', () => own.status === 'ready');
+  }
+  t.ok(cut >= 4, `${cut} connections were cut`);
+  await pipeline.drained();
+  await flusher.close();
+  own.disconnect();
+  t.same(await pipeline.counts(), { stored: 400, shown: 400, ids: 400 });
+});
+
+// Visits: lines that get their entry's id, and another table.
+/** Appends visits as lua/visits.lua does. */
+async function appendVisits(
+  { keys: { visits } }: Pipeline,
+  lines: readonly string[],
+  id = '*',
+): Promise<void> {
+  const text = lines.join('');
+  await redis.xadd(visits.events(0), id, 'n', lines.length, 'v', text);
+  await redis.hincrby(visits.eventsState(0), 'events', lines.length);
+  await redis.hincrby(visits.eventsState(0), 'bytes', Buffer.byteLength(text));
+}
+const visitLines = (n: number, of = 0) =>
+  Array.from({ length: n }, (_, i) => visitLine(`${of}.s${i}`, `p${i}`, 'tv'));
+const visitsDrained = (pipeline: Pipeline) =>
+  until('nothing waits', async () => {
+    const { events } = await pendingOf(redis, pipeline.keys.visits, 0);
+    return events === 0 && !(await redis.hexists(pipeline.keys.visits.eventsState(0), 'manifest'));
+  });
+
+const shown = async ({ ask }: Pipeline) =>
+  (await ask<{ n: number }>('SELECT toUInt32(count()) AS n FROM visits'))[0]?.n;
+
+t.test('a bad line of a visit is the only dead letter, and sent again it keeps its time', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const at = '1767225600007-0';
+  await appendVisits(pipeline, [...visitLines(20), 'only one column\n', ...visitLines(20, 1)], at);
+  const flusher = pipeline.flusher();
+  await until('the others are there', async () => (await shown(pipeline)) === 40);
+  await visitsDrained(pipeline);
+  const letters = await listDeadLetters(redis, pipeline.keys.visits, 0);
+  t.match(letters, [{ line: '1767225600.007\t0\t0\t20\tonly one column' }]);
+  // As it would be once its cause is mended.
+  const dead = pipeline.keys.visits.eventsDead(0);
+  const mended = '1767225600.007\t0\t0\t20\tx.s\tshoe\ttv';
+  const id = await redis.xadd(dead, '*', 'code', 0, 'reason', '', 'time', 0, 'line', mended);
+  t.equal(await retryDeadLetters(redis, pipeline.keys.visits, 0, [id as string]), 1);
+  await until('it is there', async () => (await shown(pipeline)) === 41);
+  await flusher.close();
+  t.same(await pipeline.ask("SELECT * FROM visits WHERE profile_id = 'x.s'"), [
+    { occurred_at: '2026-01-01 00:00:00.007', profile_id: 'x.s', product_handle: 'shoe', device: 'tv' },
+  ]);
+});
+
+/** Its part of this month is then a duplicate. */
+async function rememberToken(pipeline: Pipeline): Promise<void> {
+  const manifest = await redis.hget(pipeline.keys.visits.eventsState(0), 'manifest');
+  const { token } = decodeManifest(manifest ?? '');
+  const other = `${(Date.now() / 1_000).toFixed(3)}\t0\t0\t0\tother\tp\t\n`;
+  await insertVisits(pipeline.clickhouse, Buffer.from(other), token, never);
+}
+
+for (const [what, forward, isRemembered] of [
+  [
+    'visits: an insert that is lost, and whose repeat is taken for a duplicate: its rows are there',
+    false,
+    true,
+  ],
+  ['visits: an answer that is lost: the repeat adds nothing', true, false],
+] as const)
+  t.test(what, async (t) => {
+    const pipeline = await pipelines.fresh();
+    await pipeline.clickhouse.command({ query: 'SYSTEM STOP MERGES visits_stored' });
+    const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+    const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
+    for (let i = 0; i < 10; i++) await appendVisits(pipeline, visitLines(20, i));
+    proxy.spoil({ forward, answer: 'nothing: the connection closes' });
+    const flusher = pipeline.flusher({
+      clickhouse,
+      onStep: async (step, _, kind) => {
+        if (isRemembered && step === 'prepared' && kind === 'visits') await rememberToken(pipeline);
+      },
+    });
+    await visitsDrained(pipeline);
+    await flusher.close();
+    t.equal(proxy.inserts, isRemembered ? 3 : 2);
+    t.ok(proxy.questions > 0, 'rows were looked for');
+    const query = "SELECT count() AS n FROM visits_stored WHERE profile_id != 'other'";
+    t.same(await pipeline.ask(query), [{ n: '200' }]);
+    t.equal(await shown(pipeline), isRemembered ? 201 : 200);
+  });
+
+t.test(
+  'visits of a flusher that was killed after its insert: the next one replays, and adds nothing',
+  async (t) => {
+    for (const isInserted of [false, true]) {
+      const pipeline = await pipelines.fresh();
+      await appendVisits(pipeline, visitLines(300));
+      const shard = new FencedStream(redis, pipeline.keys.visits, 0);
+      const claim = await shard.claim('killed', undefined, 0);
+      const batch = await cutBatch(redis, { stream: pipeline.keys.visits.events(0), visits: 0 });
+      if (claim === undefined || batch === undefined) throw new Error('no batch');
+      const manifest = manifestOf(batch);
+      await shard.prepare(claim.epoch, manifest);
+      if (isInserted) await insertVisits(pipeline.clickhouse, batch.lines, manifest.token, never);
+      const flusher = pipeline.flusher({ silentMs: 1 });
+      await visitsDrained(pipeline);
+      await flusher.close();
+      t.same(await pipeline.ask('SELECT toUInt32(count()) AS n FROM visits_stored'), [{ n: 300 }]);
+    }
+  },
+);
+
+t.test(
+  'ClickHouse away under load: visits are counted, wait up to the mark, and arrive when it is back',
+  async (t) => {
+    const pipeline = await pipelines.fresh();
+    const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+    const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
+    for (let i = 0; i < 4; i++) proxy.spoil({ forward: false, answer: { status: 503, body: 'away' } });
+    const env = { VISIT_LOG_HIGH_WATER: '20000' };
+    const app = await startApp(t, { urls: pipelines.redisUrls }, { prefix: pipeline.prefix, env });
+    const flusher = pipeline.flusher({ clickhouse });
+    let counted = 0;
+    while (proxy.waiting > 0) {
+      const visits = Array.from({ length: 100 }, (_, i) => ({
+        identity: { sessionId: `away${i}` },
+        productHandle: `p${counted % 100}`,
+      }));
+      const { json } = await app.post('/product/visit/batch?count=true', { visits }, TRUSTED);
+      for (const { count } of json.results) t.ok(count > 0);
+      counted += json.results.length;
+    }
+    await visitsDrained(pipeline);
+    await flusher.close();
+    const missed = /^wishmeter_visits_not_logged_total{why="full"} (\d+)$/m.exec(await app.figures())?.[1];
+    t.equal(await shown(pipeline), counted - Number(missed), `${counted} counted, ${missed} not logged`);
+    t.equal((await listDeadLetters(redis, pipeline.keys.visits, 0)).length, 0);
+  },
+);
 
 t.test(
   'a metric that can not be collected is a 500 that is logged, and the next scrape is answered',

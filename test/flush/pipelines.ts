@@ -1,17 +1,15 @@
 // Redis and ClickHouse with a flusher between them. The servers are shared by a file; each test takes a pipeline with a
-// key prefix of its own and an empty database. Emptying a database takes a tenth of the time of creating one.
+// key prefix of its own and an empty database.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import { type Flusher, type FlusherSpec, startFlusher } from '../../src/flush/flusher.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys, type Keys } from '../../src/redis/keys.js';
+import { startDatabases } from '../clickhouse/databases.js';
 import type { ProcessSpec } from '../faults/flusher-process.js';
-import { connectToClickHouse, emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
 import type { Scope, TestRedis } from '../harness/redis.js';
 import { nameStreams, pendingOf, until } from './fixtures.js';
-
-const SHARED = 'shop';
 
 export interface Pipelines {
   readonly redis: RedisClient;
@@ -42,41 +40,23 @@ export interface Pipeline {
 
 /** @param own databases for `freshDatabase` */
 export async function openPipelines(t: Scope, server: TestRedis, own = 0): Promise<Pipelines> {
-  const prepared = Array.from({ length: own }, (_, i) => `db${i + 1}`);
-  const clickhouse = await startTestClickHouse(t, { databases: [SHARED, ...prepared] });
+  const databases = await startDatabases(t, own);
   const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
   t.teardown(() => redis.disconnect());
-  const admin = connectToClickHouse(t, clickhouse.url);
   let opened = 0;
-  let isUsed = false;
-  const open = async (database: string, shards: number) => {
+  const open = async ({ database, own }: Awaited<ReturnType<typeof databases.emptied>>, shards: number) => {
     const prefix = `case${++opened}`;
-    const client = connectToClickHouse(t, clickhouse.url, database);
     // Of a deployment, without which flushers are none of a team.
     await nameStreams(redis, createKeys(prefix), shards);
-    const processSpec = {
-      redisUrls: server.urls,
-      prefix,
-      shards,
-      clickhouseUrl: clickhouse.url,
-      database,
-    };
-    return pipelineOf(redis, client, processSpec);
+    const processSpec = { redisUrls: server.urls, prefix, shards, clickhouseUrl: databases.url, database };
+    return pipelineOf(redis, own, processSpec);
   };
   return {
     redis,
     redisUrls: server.urls,
-    clickhouseUrl: clickhouse.url,
-    async fresh(shards = 1) {
-      if (isUsed) await emptyDatabase(admin, SHARED);
-      isUsed = true;
-      return await open(SHARED, shards);
-    },
-    async freshDatabase() {
-      const database = prepared.shift();
-      if (database === undefined) throw new Error(`openPipelines(server, ${own}) is too few`);
-      return await open(database, 1);
-    },
+    clickhouseUrl: databases.url,
+    fresh: async (shards = 1) => open(await databases.emptied(t), shards),
+    freshDatabase: async () => open(await databases.migrated(t), 1),
   };
 }
 

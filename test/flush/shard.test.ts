@@ -1,14 +1,14 @@
-// Each of the flusher's scripts alone, on a real Redis, with a script cache that is emptied before every call.
+// One shard in Redis: the cut of a batch and its bounds; and each of the flusher's scripts alone, with a script cache that is
+// emptied before every call.
 
 import t from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
 import { FencedError, FencedStream } from '../../src/flush/fenced-stream.js';
 import { manifestOf } from '../../src/flush/manifest.js';
-import { cutBatch } from '../../src/flush/reader.js';
+import { cutBatch, readBatch } from '../../src/flush/reader.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys, type Keys } from '../../src/redis/keys.js';
-import { LUA } from '../../src/redis/lua-codes.js';
-import { loadScript, runScript } from '../../src/redis/scripts.js';
+import { visitLine } from '../../src/visits/visit-log.js';
 import { startTestRedis } from '../harness/redis.js';
 import { appendEvents, appendLines, eventRow, eventRows, pendingOf, until } from './fixtures.js';
 
@@ -18,6 +18,173 @@ t.teardown(() => redis.disconnect());
 
 const SILENT = 60_000;
 let prefixes = 0;
+
+/** A stream of entries with so many lines each; a line is 10 bytes. */
+async function streamOf(...rows: number[]) {
+  const keys = createKeys(`t${++prefixes}`);
+  for (const n of rows)
+    await appendLines(
+      redis,
+      keys,
+      0,
+      Array.from({ length: n }, (_, i) => `${String(i).padStart(9, '0')}\n`),
+    );
+  return keys.events(0);
+}
+
+t.test('what fits exactly is in the batch, one row or byte more is not', async (t) => {
+  t.equal(await cutBatch(redis, 'nothing:{e0}'), undefined);
+  const stream = await streamOf(3, 4, 3);
+  for (const [bounds, expected] of [
+    [
+      { rows: 10, bytes: 1e6 },
+      { rows: 10, full: false },
+    ],
+    [
+      { rows: 9, bytes: 1e6 },
+      { rows: 7, full: true },
+    ],
+    [
+      { rows: 1e6, bytes: 100 },
+      { bytes: 100, full: false },
+    ],
+    [
+      { rows: 1e6, bytes: 99 },
+      { bytes: 70, full: true },
+    ],
+  ] as const)
+    t.match(await cutBatch(redis, stream, undefined, bounds), expected);
+  const large = await streamOf(50, 1);
+  const alone = await cutBatch(redis, large, undefined, { rows: 10, bytes: 1e6 });
+  t.match(alone, { rows: 50, full: true }, 'an entry over the bounds is a batch of its own');
+  t.match(await cutBatch(redis, large, alone?.last), { rows: 1, full: false });
+});
+
+t.test('lines are in the memory that is given, but for an entry that is larger', async (t) => {
+  const memory = Buffer.alloc(100);
+  const stream = await streamOf(4, 5, 11);
+  const batch = await cutBatch(redis, stream, undefined, { rows: 1e6, bytes: 100 }, memory);
+  t.match(batch, { rows: 9, bytes: 90, full: true });
+  t.equal(batch?.lines.buffer, memory.buffer);
+  const next = await cutBatch(redis, stream, batch?.last, { rows: 1e6, bytes: 100 }, memory);
+  t.match(next, { rows: 11, bytes: 110, full: false });
+  t.match(next?.lines.toString(), /^000000000\n(\d{9}\n){9}000000010\n$/);
+});
+
+t.test(
+  'over many pages no entry is left out or taken twice, and a manifest reads its batch back',
+  async (t) => {
+    const rows = Array.from({ length: 3_000 }, (_, i) => (i % 7) + 1);
+    const stream = await streamOf(...rows);
+    const total = rows.reduce((a, b) => a + b);
+    t.match(await cutBatch(redis, stream), { rows: total, bytes: total * 10, full: false });
+    let seen = 0;
+    let batch = await cutBatch(redis, stream, undefined, { rows: 4_500, bytes: 1e6 });
+    await redis.xadd(stream, '*', 'n', '1', 'd', 'later\n');
+    for (
+      ;
+      batch !== undefined;
+      batch = await cutBatch(redis, stream, batch.last, { rows: 4_500, bytes: 1e6 })
+    ) {
+      t.ok(batch.rows <= 4_500);
+      t.ok((await readBatch(redis, stream, manifestOf(batch)))?.lines.equals(batch.lines));
+      seen += batch.rows;
+    }
+    t.equal(seen, total + 1);
+  },
+);
+
+t.test('bytes that are no text pass unchanged', async (t) => {
+  const bytes = Buffer.from([...Array(256).keys(), 10]);
+  await redis.xadd('odd:{e0}', '*', 'n', '1', 'd', bytes);
+  t.ok((await cutBatch(redis, 'odd:{e0}'))?.lines.equals(bytes));
+});
+
+t.test("an entry that is not a batch of events is told whole, and spoils no other's lines", async (t) => {
+  const foreign: (string | Buffer)[][] = [
+    ['hello', 'world'],
+    ['n', '1'],
+    ['n', '1', 'd', 'no newline'],
+    ['n', '0', 'd', '\n'],
+    ['n', 'x', 'd', Buffer.from([0xff, 10])],
+  ];
+  const stream = await streamOf(1);
+  const ids: (string | null)[] = [];
+  for (const fields of foreign) ids.push(await redis.xadd(stream, '*', ...fields));
+  await redis.xadd(stream, '*', 'n', '1', 'd', 'ours\n');
+  const batch = await cutBatch(redis, stream);
+  t.match(batch, { rows: 2, bytes: 15, full: false });
+  t.equal(batch?.lines.toString(), '000000000\nours\n');
+  t.same(
+    batch?.foreignEntries.map((entry) => JSON.parse(entry)),
+    foreign.map((fields, i) => ({
+      id: ids[i],
+      fields: fields.map((field) => (typeof field === 'string' ? field : { base64: '/wo=' })),
+    })),
+  );
+});
+
+const visitLines = (n: number, of = 0) =>
+  Array.from({ length: n }, (_, i) => visitLine(`${of}.s${i}`, `p${i}`, 'tv'));
+
+/** A stream of visits, which are appended as lua/visits.lua does. */
+function freshVisits(number = 0) {
+  const stream = createKeys(`t${++prefixes}`).visits.events(number);
+  return {
+    source: { stream, visits: number },
+    append: (lines: readonly string[], id = '*') =>
+      redis.xadd(stream, id, 'n', lines.length, 'v', lines.join('')),
+  };
+}
+
+t.test('a row of a visit has the entry, the place in the entry, and the line', async (t) => {
+  const { source, append } = freshVisits(5);
+  await append(visitLines(12), '1767225600007-0');
+  await append(visitLines(1, 1), '1767225600007-3');
+  const { lines, rows, bytes } = (await cutBatch(redis, source)) ?? {};
+  const texts = visitLines(12).map((line, i) => `1767225600.007\t5\t0\t${i}\t${line}`);
+  texts.push(`1767225600.007\t5\t3\t0\t${visitLines(1, 1)}`);
+  t.equal(lines?.toString(), texts.join(''));
+  t.equal(rows, 13);
+  const waiting = [...visitLines(12), ...visitLines(1, 1)].join('');
+  t.equal(bytes, Buffer.byteLength(waiting), 'as they are in the stream');
+});
+
+t.test('the bounds of a batch of visits count what is inserted; a replay reads the same bytes', async (t) => {
+  const { source, append } = freshVisits();
+  for (let i = 0; i < 30; i++) await append(visitLines(50, i));
+  const memory = Buffer.alloc(6_000);
+  const next = (last?: string) => cutBatch(redis, source, last, { rows: 1e6, bytes: 6_000 }, memory);
+  let rows = 0;
+  for (let batch = await next(); batch !== undefined; batch = await next(batch.last)) {
+    const { lines } = batch;
+    t.ok(lines.length <= 6_000 && lines.buffer === memory.buffer, `${lines.length} bytes`);
+    t.equal(lines.toString().split('\n').length, batch.rows + 1);
+    t.same((await readBatch(redis, source, manifestOf(batch)))?.lines, lines);
+    rows += batch.rows;
+  }
+  t.equal(rows, 1_500);
+});
+
+t.test(
+  'an entry among visits that is none, or has another number of lines than it says, is foreign',
+  async (t) => {
+    const { source, append } = freshVisits();
+    for (const [n, text] of [
+      [1, 'a\tb\t\nc\td\t\n'],
+      [3, 'a\tb\t\nc\td\t\n'],
+      [1, 'no newline'],
+    ] as const)
+      await redis.xadd(source.stream, '*', 'n', n, 'v', text);
+    await append(visitLines(3));
+    const batch = await cutBatch(redis, source);
+    t.equal(batch?.rows, 3);
+    t.equal(batch?.foreignEntries.length, 3);
+    const events = await streamOf();
+    await redis.xadd(events, '*', 'n', 1, 'v', 'a\tb\t\n');
+    t.match(await cutBatch(redis, events), { rows: 0, foreignEntries: [/a\\tb/] }, 'visits among events');
+  },
+);
 
 /** A shard of its own; every command finds the script cache empty. */
 function freshShard() {
@@ -57,11 +224,20 @@ async function claimed(shard: FencedStream, owner = 'a') {
   return claim.epoch;
 }
 
-t.test('a free shard is granted, and a living owner keeps it', async (t) => {
-  const { shard } = freshShard();
-  t.match(await shard.claim('a', undefined, SILENT), { epoch: /^\d+$/, manifest: undefined });
-  t.equal(await shard.claim('b', undefined, SILENT), undefined);
-});
+t.test(
+  'a free shard is granted; its owner keeps it by heartbeats, and loses it when it is silent',
+  async (t) => {
+    const { shard, state } = freshShard();
+    const epoch = await claimed(shard);
+    t.match(epoch, /^\d+$/);
+    t.equal(await shard.claim('b', undefined, SILENT), undefined);
+    await redis.hset(state, 'beat', Date.now() - 31_000);
+    await shard.beat(epoch);
+    t.equal(await shard.claim('b', undefined, 30_000), undefined, 'the heartbeat was just now');
+    await until('it has been silent for 50 ms', () => shard.claim('b', undefined, 50));
+    await t.rejects(shard.beat(epoch), FencedError);
+  },
+);
 
 t.test(
   'every claim raises the epoch, also twice in a millisecond and after the clock fell behind it',
@@ -90,23 +266,6 @@ t.test(
     t.ok(await shard.claim('a', second, SILENT), 'the second has it back after a fault');
   },
 );
-
-t.test('an owner that has been silent for too long loses the shard', async (t) => {
-  const { shard } = freshShard();
-  const first = await claimed(shard);
-  t.equal(await shard.claim('b', undefined, SILENT), undefined);
-  await until('it has been silent for 50 ms', () => shard.claim('b', undefined, 50));
-  await t.rejects(shard.beat(first), FencedError);
-});
-
-t.test('a heartbeat keeps the shard', async (t) => {
-  const { shard, state } = freshShard();
-  const epoch = await claimed(shard);
-  // As if it had been silent for longer than an owner may be.
-  await redis.hset(state, 'beat', Date.now() - 31_000);
-  await shard.beat(epoch);
-  t.equal(await shard.claim('b', undefined, 30_000), undefined, 'the heartbeat was just now');
-});
 
 t.test(
   "Redis's clock is set back an hour: a living owner keeps the shard, a dead one is not waited for",
@@ -152,6 +311,14 @@ t.test('a manifest stays until its own batch is finalized, and comes with the ne
   t.same((await shard.claim('a', epoch, SILENT))?.manifest, manifest);
 });
 
+t.test('release frees the shard at once and keeps the batch in flight', async (t) => {
+  const { shard, keys, redis: client } = freshShard();
+  await appendEvents(client, keys, 0, [eventRow()]);
+  const { epoch, manifest } = await prepared(shard, keys);
+  await shard.release(epoch);
+  t.same((await shard.claim('b', undefined, SILENT))?.manifest, manifest);
+});
+
 t.test('finalize removes exactly its range and its figures', async (t) => {
   const { shard, keys, redis: client } = freshShard();
   const first = [eventRow({ payload: { note: '😀' } }), eventRow()];
@@ -169,23 +336,12 @@ t.test('what was removed from the stream by hand does not count as pending for e
   const { shard, keys, redis: client } = freshShard();
   await appendEvents(client, keys, 0, eventRows(3), 1);
   await redis.xtrim(keys.events(0), 'MAXLEN', 1);
-  const finalizeNext = async () => {
+  for (const more of [eventRow(), undefined]) {
     const { epoch, manifest } = await prepared(shard, keys);
     await shard.finalize(epoch, manifest, []);
-  };
-  await finalizeNext();
-  t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
-  await appendEvents(client, keys, 0, [eventRow()]);
-  await finalizeNext();
-  t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
-});
-
-t.test('release frees the shard at once and keeps the batch in flight', async (t) => {
-  const { shard, keys, redis: client } = freshShard();
-  await appendEvents(client, keys, 0, [eventRow()]);
-  const { epoch, manifest } = await prepared(shard, keys);
-  await shard.release(epoch);
-  t.same((await shard.claim('b', undefined, SILENT))?.manifest, manifest);
+    t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
+    if (more !== undefined) await appendEvents(client, keys, 0, [more]);
+  }
 });
 
 t.test('dead letters are listed in pages, retried with the figures right, and dropped', async (t) => {
@@ -240,11 +396,4 @@ t.test('at maxmemory the flusher can still make room', async (t) => {
   await shard.finalize(epoch, manifest, [{ line: Buffer.from('{}'), code: 6, reason: 'bad' }]);
   await shard.release(epoch);
   t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
-});
-
-t.test('the codes that the scripts answer are those of src/errors.ts', async (t) => {
-  const { shard, state } = freshShard();
-  await claimed(shard);
-  t.equal(await runScript(redis, loadScript('flush-release'), [state], ['0']), LUA.FENCED);
-  t.equal(await runScript(redis, loadScript('flush-claim'), [state], ['b', '', SILENT]), LUA.FENCED);
 });

@@ -31,6 +31,26 @@ export async function allKeys(
   return (await Promise.all(parts)).flat().sort();
 }
 
+/**
+ * What Redis holds that names one of these texts, but for what is on its way to ClickHouse: streams, and the list of
+ * erasures.
+ */
+export async function tracesOf(
+  redis: { readonly urls: readonly string[] },
+  prefix: string,
+  ...texts: readonly string[]
+): Promise<string[]> {
+  const { erasures } = createKeys(prefix);
+  const isLane = keyPattern(createKeys(prefix).lane('*', '*'));
+  // Of a profile's id only the hash: its keys have bucket and hash apart.
+  const needles = texts.map((text) => (/^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text));
+  return Object.entries(await dumpRedis(redis, prefix))
+    .filter(([key, value]) => !Array.isArray(value) && key !== erasures)
+    .map(([key, value]) => `${key} ${JSON.stringify(value)}`)
+    .concat((await allKeys(redis, prefix)).filter((key) => !isLane.test(key)))
+    .filter((held) => needles.some((text) => held.includes(text)));
+}
+
 async function dumpNode(url: string, prefix: string): Promise<[string, unknown][]> {
   const client = openRedis(url);
   try {

@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import type { Test } from 'tap';
+import type { Scope } from './redis.js';
 
 export interface WireAnswer {
   readonly status: number;
@@ -29,7 +29,7 @@ export class Wire {
     socket.on('error', ended).on('end', ended).on('close', ended);
   }
 
-  static async open(t: Test, port: number): Promise<Wire> {
+  static async open(t: Scope, port: number): Promise<Wire> {
     const socket = connect({ port, host: '127.0.0.1' });
     t.teardown(() => socket.destroy());
     await once(socket, 'connect');
@@ -70,6 +70,7 @@ export class Wire {
     return this.#received.toString();
   }
 
+  /** A `100 Continue` is passed over. */
   #take(withoutBody: boolean): WireAnswer | undefined {
     const end = this.#received.indexOf('\r\n\r\n');
     if (end < 0) return undefined;
@@ -83,8 +84,9 @@ export class Wire {
     const length = withoutBody ? 0 : Number(headers['content-length'] ?? 0);
     const start = end + 4;
     if (this.#received.length < start + length) return undefined;
+    const status = Number(first.split(' ')[1]);
     const body = this.#received.subarray(start, start + length).toString();
     this.#received = this.#received.subarray(start + length);
-    return { status: Number(first.split(' ')[1]), headers, body };
+    return status === 100 ? this.#take(withoutBody) : { status, headers, body };
   }
 }

@@ -76,24 +76,10 @@ function about(path: string): 0 | 1 | 2 | undefined {
   return /^\/(event|item\/(add|remove|list)|share(\/\{code\}\/items)?)$/.test(path) ? 1 : undefined;
 }
 
-const PUBLIC_PATHS = [
-  ...[
-    '/beacon.js',
-    '/wishlist/share/{code}',
-    '/openapi.json',
-    '/',
-    '/docs',
-    '/healthz',
-    '/readyz',
-    '/metrics',
-  ],
-  ...[
-    '/webhook/purchase',
-    '/webhook/customers/data_request',
-    '/webhook/customers/redact',
-    '/webhook/shop/redact',
-  ],
-];
+const PUBLIC_PATHS =
+  '/ /docs /openapi.json /beacon.js /healthz /readyz /metrics /wishlist/share/{code} /webhook/purchase'
+    .split(' ')
+    .concat(['customers/data_request', 'customers/redact', 'shop/redact'].map((kind) => `/webhook/${kind}`));
 
 /** All that tells one answer from another, but its id and its time. */
 function shape({ status, headers, text }: Answer): unknown {
@@ -110,12 +96,13 @@ async function statuses(app: TestApp, identity: Query, headers: Headers = {}): P
     await app.get(query, headers),
     await app.del(PATH, body, headers),
     await app.del(query, undefined, headers),
+    await app.post(`${PATH}/list`, { identity, productHandles: ['x'] }, headers),
   ];
   return answers.map(({ status }) => status);
 }
 
-const OPEN = [200, 200, 200, 200];
-const CLOSED = [401, 401, 401, 401];
+const OPEN = [200, 200, 200, 200, 200];
+const CLOSED = [401, 401, 401, 401, 401];
 
 t.test('callers', async (t) => {
   const redis = await startTestRedis(t);
@@ -245,26 +232,28 @@ t.test('callers', async (t) => {
     ['session', OPEN, CLOSED],
     ['open', OPEN, OPEN],
     ['key', CLOSED, CLOSED],
+    [undefined, OPEN, CLOSED],
   ] as const) {
-    t.test(`VISIT_ACCESS=${value}: who needs a credential, and that any kind will do`, async (t) => {
-      const app = await startApp(t, redis, { env: { ...env, VISIT_ACCESS: value } });
-      const before = await dumpRedis(redis, app.prefix);
-      const both = { sessionId: 's-both', customerId: '43' };
-      if (session === CLOSED) t.same(await statuses(app, { sessionId: 's' }), CLOSED);
-      t.same(await statuses(app, customer), others, 'a customer');
-      t.same(await statuses(app, both), others, 'both');
-      if (others === CLOSED) t.same(await dumpRedis(redis, app.prefix), before, 'nothing changes');
-      if (session === OPEN) t.same(await statuses(app, { sessionId: 's' }), OPEN);
-      for (const identity of [customer, both])
-        t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
-      t.same(await statuses(app, { sessionId: 's' }, browser), OPEN);
-      t.equal((await app.post(proxied(PATH, {}), visit({ sessionId: 's' }))).status, 200);
-    });
+    t.test(
+      `VISIT_ACCESS=${value ?? '<default>'}: who needs a credential, and that any kind will do`,
+      async (t) => {
+        const access = value === undefined ? {} : { VISIT_ACCESS: value };
+        const app = await startApp(t, redis, { env: { ...env, ...access } });
+        const before = await dumpRedis(redis, app.prefix);
+        const both = { sessionId: 's-both', customerId: '43' };
+        if (session === CLOSED) t.same(await statuses(app, { sessionId: 's' }), CLOSED);
+        t.same(await statuses(app, customer), others, 'a customer');
+        t.same(await statuses(app, both), others, 'both');
+        if (others === CLOSED) t.same(await dumpRedis(redis, app.prefix), before, 'nothing changes');
+        if (session === OPEN) t.same(await statuses(app, { sessionId: 's' }), OPEN);
+        for (const identity of [customer, both])
+          t.same(await statuses(app, identity, TRUSTED), OPEN, 'with a key');
+        t.same(await statuses(app, { sessionId: 's' }, browser), OPEN);
+        t.equal((await app.post(proxied(PATH, {}), visit({ sessionId: 's' }))).status, 200);
+        t.equal((await app.post('/event', event)).status, 401, 'an event needs one, always');
+      },
+    );
   }
-  t.test('VISIT_ACCESS is session where it is not given', async (t) => {
-    t.same(await statuses(app, { sessionId: 's' }), OPEN);
-    t.same(await statuses(app, customer), CLOSED);
-  });
 
   t.test('each of several keys is taken as Bearer and as X-API-Key, in any case', async (t) => {
     const other = 'another-key-of-16-and-more';
@@ -280,19 +269,11 @@ t.test('callers', async (t) => {
 
   t.test('a wrong credential is 401 before the body is read, also where none is needed', async (t) => {
     const app = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
+    const keys = [`${KEY}x`, KEY.slice(0, -1), KEY.toUpperCase(), `Bearer ${KEY}`];
+    const bearers = [KEY, 'Bearer', 'Bearer ', `Bearer ${KEY} ${KEY}`, `Bearer ${KEY},`, `Basic ${KEY}`];
     const wrong: Headers[] = [
-      ...['x', `${KEY}x`, KEY.slice(0, -1), KEY.toUpperCase(), `Bearer ${KEY}`].map((key) => ({
-        'x-api-key': key,
-      })),
-      ...[
-        KEY,
-        'Bearer',
-        'Bearer ',
-        `Bearer ${KEY} ${KEY}`,
-        `Bearer ${KEY},`,
-        `Token ${KEY}`,
-        `Basic ${KEY}`,
-      ].map((authorization) => ({ authorization })),
+      ...keys.map((key) => ({ 'x-api-key': key })),
+      ...bearers.map((authorization) => ({ authorization })),
     ];
     for (const headers of wrong) {
       t.same(await statuses(app, { sessionId: 's' }, headers), CLOSED, JSON.stringify(headers));
@@ -322,37 +303,24 @@ t.test('callers', async (t) => {
   t.test('a refusal says what is wrong with a credential, or which one would do', async (t) => {
     const plain = await startApp(t, redis);
     const old = signed(ago(100));
-    const hmac = (signature: string) => ({ 'x-shopify-hmac-sha256': signature });
-    const other = hmac(createHmac('sha256', 'another').update('{}').digest('base64'));
+    const other = { 'x-shopify-hmac-sha256': createHmac('sha256', 'another').update('{}').digest('base64') };
     const customerVisit = visit({ customerId: '7' });
-    const noSecretKey = /no secret key, and a publishable key begins with pk_/;
     for (const [from, path, body, headers, status, error] of [
       [plain, proxied('/event', {}), event, {}, 401, /SHOPIFY_SECRET is not set/],
       [app, proxied('/event', {}, 'another'), event, {}, 401, /not the one of this query/],
-      [
-        app,
-        withQuery('/event', old),
-        event,
-        {},
-        401,
-        /is right, but its timestamp is more than 90 s from now/,
-      ],
-      [app, withQuery('/event', { ...old, more: '' }), event, {}, 401, /not the one of this query/],
+      [app, withQuery('/event', old), event, {}, 401, /is right, but its timestamp is more than 90 s/],
       [app, '/webhook/purchase', '{}', {}, 401, /required: a secret key or a webhook signature/],
       [app, '/webhook/purchase', '{}', other, 401, /not the one of this body/],
-      [app, '/webhook/purchase', '{}', hmac('AAAA'), 401, /not the one of this body/],
-      [plain, '/webhook/purchase', '{}', other, 401, /SHOPIFY_SECRET is not set/],
       [app, '/webhook/purchase', '{}', browser, 403, /takes a secret key or a webhook signature/],
+      [app, '/event', event, {}, 401, /required: a secret key, an app-proxy signature, or a publishable/],
       [
         app,
         '/event',
         event,
-        {},
+        { ...browser, 'x-api-key': 'wrong_0123456789' },
         401,
-        /required: a secret key, an app-proxy signature, or a publishable key\.$/,
+        /no secret key, and a publishable/,
       ],
-      [app, '/event', event, { ...browser, 'x-api-key': 'wrong_0123456789' }, 401, noSecretKey],
-      [app, '/event?key=wrong_0123456789', event, { origin: ORIGIN }, 401, noSecretKey],
       [app, '/event', event, { ...browser, 'x-api-key': 'pk_wrong_0123456789' }, 401, /A valid credential/],
       [app, PATH, customerVisit, browser, 403, /takes a secret key or an app-proxy/],
       [app, PATH, customerVisit, {}, 401, /takes a secret key or an app-proxy/],
@@ -382,37 +350,5 @@ t.test('callers', async (t) => {
     t.match(await list('99', { sessionId }), { status: 200, json: { items: [] } }, 'the session of another');
     t.match((await list(customerId, { customerId })).json.items, [{ productId: '1001' }]);
     t.equal((await app.post('/item/list', { identity: { sessionId } })).status, 401);
-  });
-
-  t.test('a share code has 64 bits and more: no character of it can be foretold', async (t) => {
-    const sharers = Array.from({ length: 600 }, (_, i) => ({ sessionId: `sharer-${i}` }));
-    const codes = (await Promise.all(sharers.map((identity) => app.shop.share(identity)))).map(
-      ({ code }) => code,
-    );
-    t.equal(new Set(codes).size, codes.length);
-    let bits = 0;
-    for (let place = 0; place < Math.min(...codes.map((code) => code.length)); place++) {
-      const counts = new Map<string, number>();
-      for (const { [place]: character = '' } of codes)
-        counts.set(character, (counts.get(character) ?? 0) + 1);
-      // Min-entropy: by the character that is there most often. 6 bits, drawn 600 times, look like 4.5 and more.
-      bits += -Math.log2(Math.max(...counts.values()) / codes.length);
-    }
-    t.ok(bits >= 64, `${bits.toFixed(1)} bits are seen in ${codes.length} codes`);
-    const elsewhere = await startApp(t, redis, { env });
-    t.not(
-      (await elsewhere.shop.share({ sessionId: 'sharer-0' })).code,
-      codes[0],
-      'nor is it made of the visitor',
-    );
-  });
-
-  t.test('an unknown code is 404, whatever it looks like', async (t) => {
-    const { code, sessionId } = known;
-    const codes = [unknown.code, code.slice(0, -1), `${code}A`, 'x', '%00', '*', '..%2f', sessionId];
-    const answers = await Promise.all(codes.map((code) => app.get(`/share/${code}/items`, TRUSTED)));
-    t.match(answers[0], { status: 404, json: { code: 'not_found' } });
-    for (const [i, answer] of answers.entries())
-      t.same(shape(answer), shape(answers[0] as Answer), `${codes[i]}`);
   });
 });

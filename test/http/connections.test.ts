@@ -41,21 +41,16 @@ t.test('connections', async (t) => {
 
   const ambiguous: Record<string, [headers: string, body: string]> = {
     'two lengths, the first is shorter': [`content-length: ${LENGTH}\r\ncontent-length: ${LENGTH + 9}`, BODY],
-    'two lengths, the first is longer': [`content-length: ${LENGTH + 9}\r\ncontent-length: ${LENGTH}`, BODY],
     'two lengths that are one number': [`content-length: ${LENGTH}\r\ncontent-length: 0${LENGTH}`, BODY],
     'two lengths far apart': [
       `content-length: 0\r\n${'x-fill: y\r\n'.repeat(30)}content-length: ${LENGTH}`,
       BODY,
     ],
     'a list of lengths': [`content-length: ${LENGTH}, ${LENGTH}`, BODY],
-    'an empty length': ['content-length:', BODY],
     'an empty length and one': [`content-length:\r\ncontent-length: ${LENGTH}`, BODY],
     'a length with a sign': [`content-length: +${LENGTH}`, BODY],
     xchunked: ['transfer-encoding: xchunked', CHUNKED_BODY],
-    chunkedx: ['transfer-encoding: chunkedx', CHUNKED_BODY],
-    identity: ['transfer-encoding: identity', CHUNKED_BODY],
     'gzip, chunked': ['transfer-encoding: gzip, chunked', CHUNKED_BODY],
-    'chunked, identity': ['transfer-encoding: chunked, identity', CHUNKED_BODY],
     'chunked twice': ['transfer-encoding: chunked\r\ntransfer-encoding: chunked', CHUNKED_BODY],
     'chunked and another coding': ['transfer-encoding: chunked\r\ntransfer-encoding: identity', CHUNKED_BODY],
     'another coding and chunked': ['transfer-encoding: identity\r\ntransfer-encoding: chunked', CHUNKED_BODY],
@@ -150,8 +145,7 @@ t.test('connections', async (t) => {
     t.equal(await countOf('unannounced'), 0);
   });
 
-  const openRequests = async () =>
-    Number(/^wishmeter_http_open_requests (\d+)$/m.exec(await app.figures())?.[1]);
+  const openRequests = async () => Number(await app.figure('http_open_requests'));
 
   t.test('requests that were sent without waiting are answered in their order', async (t) => {
     const wire = await Wire.open(t, app.port);

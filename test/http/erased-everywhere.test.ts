@@ -85,7 +85,7 @@ t.test('erasures through ClickHouse', async (t) => {
   const untilErased = () =>
     until('nothing is left to erase', async () => {
       await eraseAsFlusher(connection, keys, client);
-      return /^wishmeter_pending_erasures 0$/m.test(await app.figures());
+      return (await app.figure('pending_erasures')) === 0;
     });
 
   t.test('rows under any profile go with the customer or the session that they name', async (t) => {
@@ -113,12 +113,6 @@ t.test('erasures through ClickHouse', async (t) => {
     // A session that has moved to another customer since.
     await event({ customerId: '5520', sessionId: 'moves' });
     await event({ customerId: '5521', sessionId: 'moves' });
-    // By e-mail address, and by webhook.
-    const email = 'by-name@rights.example';
-    await order('5540');
-    await event({ sessionId: 'mailed' });
-    await event({ customerId: '5540', sessionId: 'mailed', email });
-    await order('5541');
     // Orders of a visitor who comes back after the erasure.
     await order('5530');
     await stored();
@@ -131,22 +125,9 @@ t.test('erasures through ClickHouse', async (t) => {
       t.match(await read({ customerId }), { events: [], purchases: [] }, how);
     }
     t.equal((await read({ customerId: '5510' })).purchases.length, 1);
-    t.equal((await read({ email })).purchases.length, 1);
     const moved = await read({ customerId: '5520' });
     t.same([moved.identities.sessionIds, moved.events.length], [[], 1]);
-    for (const identity of [
-      { customerId: '5510' },
-      { customerId: '5520' },
-      { email },
-      { customerId: '5530' },
-    ])
-      t.same(await erase(identity), { erased: true });
-    const redact = { shop_id: 1, shop_domain: 'x.example', customer: { id: 5541 }, orders_to_redact: [] };
-    t.equal((await app.post('/webhook/customers/redact', redact, TRUSTED)).status, 200);
-    await until(
-      'the webhook is done',
-      async () => (await read({ customerId: '5541' })).purchases.length === 0,
-    );
+    for (const customerId of ['5510', '5520', '5530']) t.same(await erase({ customerId }), { erased: true });
     await sleep(5); // what is of the erasure's own millisecond counts as erased
     await event({ customerId: '5530' });
     await stored();
@@ -161,8 +142,6 @@ t.test('erasures through ClickHouse', async (t) => {
     }
     t.equal(await ofCustomer('bystander'), 1, "another visitor's rows stay");
     t.equal(await ofSession('of-order'), 0);
-    t.equal(await ofSession('mailed'), 0);
-    for (const id of ['5540', '5541']) t.equal(await ofCustomer(id), 0, id);
     t.equal(await ofCustomer('5530'), 1, 'what comes after the erasure is a new visitor’s');
     t.equal((await read({ customerId: '5530' })).events.length, 1);
     const derived = 'event NOT IN (SELECT sipHash64(event_id) FROM events_stored)';

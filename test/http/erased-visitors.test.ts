@@ -2,10 +2,9 @@
 // also of a shared device, whose session moved from one customer to another, and in a Redis at its `maxmemory`.
 
 import t from 'tap';
-import { createKeys } from '../../src/redis/keys.js';
 import { eachRedis, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
-import { allKeys, dumpRedis } from '../harness/dump.js';
+import { dumpRedis, tracesOf } from '../harness/dump.js';
 import { connectToEach } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
@@ -22,23 +21,7 @@ eachRedis(t, async (t, redis) => {
   const { add, count, erase, exported, items, login, share, visit } = app.shop;
   const erasing = (identity: Ids) => app.del('/profile', { identity }, TRUSTED);
 
-  /**
-   * What Redis has that names one of these texts, but for what waits for ClickHouse: streams, and the list of erasures.
-   * Lanes, which go by themselves, are in no dump.
-   */
-  const traces = async (...texts: string[]): Promise<string[]> => {
-    const keys = createKeys(app.prefix);
-    const waiting = [keys.erasures];
-    // Of a profile's id only the hash: its keys have bucket and hash apart.
-    const needles = texts.map((text) =>
-      /^\w{1,2}\.\w/.test(text) ? text.slice(text.indexOf('.') + 1) : text,
-    );
-    return Object.entries(await dumpRedis(redis, app.prefix))
-      .filter(([key, value]) => !Array.isArray(value) && !waiting.includes(key))
-      .map(([key, value]) => `${key} ${JSON.stringify(value)}`)
-      .concat((await allKeys(redis, app.prefix)).filter((key) => !key.includes(':lane:')))
-      .filter((held) => needles.some((text) => held.includes(text)));
-  };
+  const traces = (...texts: string[]) => tracesOf(redis, app.prefix, ...texts);
 
   t.test('a guest: the export has all of it, and after the erasure nothing is left', async (t) => {
     const who = { sessionId: 'guest-of-rights' };
@@ -196,19 +179,6 @@ eachRedis(t, async (t, redis) => {
     t.same(await traces('mailed-guest', '77010', 'hared@', 'HARED@', ...ids), []);
     t.same(await erase({ email }), { erased: false });
     t.match(await exported({ sessionId: 'mailed-other' }), { items: [{}] });
-  });
-
-  t.test('a purchase names the address of its visitor, who is known by it', async (t) => {
-    const order = (id: number, customer: object) =>
-      app.post('/webhook/purchase', { id, customer, line_items: [{ product_id: 1 }] }, TRUSTED);
-    await visit({ customerId: '77013' });
-    await order(1, { id: 77013, email: 'buyer@rights.example' });
-    await order(2, { id: 77014, email: 'unknown@rights.example' });
-    t.match(await exported({ email: 'buyer@rights.example' }), { visits: { 'red-shoe': 1 } });
-    const unknown = await exported({ email: 'unknown@rights.example' });
-    t.match(unknown, { identities: { customerIds: ['77014'] } });
-    t.same(await erase({ email: 'buyer@rights.example' }), { erased: true });
-    t.equal(await count({ customerId: '77013' }), 0);
   });
 
   t.test('ids in one request name the same visitor, all of them, or it is refused', async (t) => {

@@ -1,13 +1,24 @@
-// POST /event: its answer, and the line that waits for ClickHouse once it is given.
+// POST /event, /profile/guest and /profile/merge: the line that waits for ClickHouse once an event is answered, and the facts of
+// a visitor (e-mail address, names, device, locale): what the last request said, on every server and after an erasure.
 
 import t from 'tap';
-import { eachRedis, KEY, startApp, TRUSTED } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
+import { eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { allKeys, dumpRedis } from '../harness/dump.js';
 import { rowsOf } from '../harness/stream.js';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
+/** A figure of all streams. */
+async function sumOf(app: TestApp, name: string): Promise<number> {
+  const series = new RegExp(`^wishmeter_${name}\\{stream="\\d+"\\} (\\d+)$`, 'gm');
+  return [...(await app.figures()).matchAll(series)].reduce((sum, [, n]) => sum + Number(n), 0);
+}
+
 eachRedis(t, async (t, redis) => {
+  const app = await startApp(t, redis);
+  const other = await startApp(t, redis, { prefix: app.prefix });
+  const { add, count, erase, event, exported, items, login, share, visit } = app.shop;
+
   t.test('500 events at once are 500 lines, each once, and the pending figures are theirs', async (t) => {
     const app = await startApp(t, redis);
     await Promise.all(
@@ -19,21 +30,43 @@ eachRedis(t, async (t, redis) => {
       Array.from({ length: 500 }, (_, i) => i),
     );
     t.equal(new Set(rows.map(({ event_id }) => event_id)).size, 500);
-    const figures = await app.figures();
-    const sumOf = (name: string) =>
-      [...figures.matchAll(new RegExp(`^wishmeter_stream_${name}\\{[^}]*\\} (\\d+)$`, 'gm'))].reduce(
-        (sum, [, n]) => sum + Number(n),
-        0,
-      );
-    t.equal(sumOf('pending_events'), 500);
+    t.equal(await sumOf(app, 'stream_pending_events'), 500);
     const bytes = rows.reduce((sum, row) => sum + Buffer.byteLength(JSON.stringify(row)) + 1, 0);
-    t.equal(sumOf('pending_bytes'), bytes);
+    t.equal(await sumOf(app, 'stream_pending_bytes'), bytes);
+  });
+
+  t.test('a merge unites counts and wishlists and says whether it was this call', async (t) => {
+    const [session, customer] = [{ sessionId: 'm-1' }, { customerId: '1' }];
+    const ids = { ...session, ...customer };
+    await visit(session);
+    for (let i = 0; i < 2; i++) await visit(customer);
+    await add(session, { productId: '5' });
+    const identity = { ...ids, email: 'm@example.org' };
+    const answer = await app.post('/profile/merge', { identity }, TRUSTED);
+    const { profileId } = answer.json;
+    t.match(answer, { status: 200, text: JSON.stringify({ profileId, merged: true }) });
+    t.same(await login(ids), { profileId, merged: false }, 'twice is once');
+    for (const who of [session, customer]) {
+      t.equal(await count(who), 3);
+      t.match(await items(who), [{ productId: '5' }]);
+      t.match(await exported(who), { profileId, profile: { email: 'm@example.org' } });
+    }
+  });
+
+  t.test('merged at once by two servers it is united once', async (t) => {
+    await visit({ sessionId: 'm-4' });
+    await visit({ customerId: '4' });
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        (i % 2 ? app : other).shop.login({ sessionId: 'm-4', customerId: '4' }),
+      ),
+    );
+    t.equal(await count({ customerId: '4' }), 2);
   });
 
   // The rest crosses no slots.
   if (redis.urls.length > 1) return;
 
-  const app = await startApp(t, redis);
   const lastEvent = async () => {
     const { event_id, occurred_at, ...rest } = (await rowsOf(redis, app)).at(-1) ?? {};
     return rest;
@@ -59,7 +92,7 @@ eachRedis(t, async (t, redis) => {
     const { profileId } = answer.json;
     t.match(answer, { status: 200, text: `{"profileId":"${profileId}"}` });
 
-    const [{ event_id, occurred_at } = {}] = await rowsOf(redis, app);
+    const { event_id, occurred_at } = (await rowsOf(redis, app)).at(-1) ?? {};
     t.match(event_id, UUID_V7);
     t.ok(Number(occurred_at) >= started && Number(occurred_at) <= Date.now(), 'when the service took it');
     t.same(await lastEvent(), {
@@ -113,6 +146,25 @@ eachRedis(t, async (t, redis) => {
     }
   });
 
+  t.test('a payload of 16,384 bytes passes and one of 16,385 does not, and blanks are free', async (t) => {
+    const identity = { sessionId: 'large' };
+    const payloadOf = (bytes: number, unit: string) => {
+      const rest = bytes - Buffer.byteLength('{"a":""}');
+      const size = Buffer.byteLength(unit);
+      return { a: unit.repeat(Math.floor(rest / size)) + 'y'.repeat(rest % size) };
+    };
+    const issues = [{ path: '/payload', message: 'must have at most 16384 bytes as JSON' }];
+    for (const unit of ['x', 'é', '😀']) {
+      await event(identity, 'add', payloadOf(16_384, unit));
+      const more = { identity, type: 'add', payload: payloadOf(16_385, unit) };
+      const json = { code: 'payload_too_large', issues };
+      t.match(await app.post('/event', more, TRUSTED), { status: 413, json }, unit);
+    }
+    const fits = { identity, type: 'add', payload: payloadOf(16_384, 'x') };
+    const blown = JSON.stringify(fits, null, 8).replaceAll('\n', '\n\n\n');
+    t.equal((await app.post('/event', blown, TRUSTED)).status, 200);
+  });
+
   t.test('large events that come at once are batches that the flusher can hold', async (t) => {
     const app = await startApp(t, redis);
     const payload = { quotes: '"'.repeat(8_000) };
@@ -120,20 +172,19 @@ eachRedis(t, async (t, redis) => {
       Array.from({ length: 200 }, (_, i) => app.shop.event({ sessionId: `s${i}` }, 'add', payload)),
     );
     t.equal((await rowsOf(redis, app)).length, 200);
-    const figures = await app.figures();
-    const batches = (name: string) =>
-      new RegExp(`^wishmeter_batch_operations_${name} (\\d+)$`, 'm').exec(figures)?.[1];
-    t.equal(batches('bucket{le="16",script="record"}'), batches('count{script="record"}'));
+    const small = Number(await app.figure('batch_operations_bucket{le="16",script="record"}'));
+    t.ok(small > 0);
+    t.equal(await app.figure('batch_operations_count{script="record"}'), small);
   });
 
   t.test('at the high-water mark events get 503, nothing is appended, and visits go on', async (t) => {
     const app = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1000' } });
-    const event = { identity: { sessionId: 's' }, type: 'add', payload: { fill: 'x'.repeat(100) } };
+    const body = { identity: { sessionId: 's' }, type: 'add', payload: { fill: 'x'.repeat(100) } };
     let accepted = 0;
-    while ((await app.post('/event', event, TRUSTED)).status === 200) accepted++;
+    while ((await app.post('/event', body, TRUSTED)).status === 200) accepted++;
     t.ok(accepted >= 2 && accepted <= 4, `${accepted} events are about 1,000 bytes`);
     const before = await dumpRedis(redis, app.prefix);
-    t.match(await app.post('/event', event, TRUSTED), {
+    t.match(await app.post('/event', body, TRUSTED), {
       status: 503,
       headers: { 'retry-after': /^[1-9]\d*$/ },
       json: { code: 'overloaded', error: String },
@@ -143,11 +194,113 @@ eachRedis(t, async (t, redis) => {
     t.match(await app.shop.visit({ sessionId: 's' }), { count: 1 });
   });
 
-  t.test('an event needs a credential, also where visits need none', async (t) => {
-    const open = await startApp(t, redis, { env: { VISIT_ACCESS: 'open' } });
-    const event = { identity: { sessionId: 's' }, type: 'add' };
-    t.match(await open.post('/event', event), { status: 401, headers: { 'www-authenticate': 'Bearer' } });
-    t.same(await rowsOf(redis, open), []);
-    t.equal((await open.post('/event', event, { 'x-api-key': KEY })).status, 200);
+  t.test('a merge of what needs none is none', async (t) => {
+    const unknown = await login({ sessionId: 'm-2', customerId: '2' });
+    t.match(unknown, { profileId: String, merged: false });
+    const { profileId } = await visit({ sessionId: 'm-3' });
+    const adopted = await login({ sessionId: 'm-3', customerId: 'gid://shopify/Customer/3' });
+    t.same(adopted, { profileId, merged: false }, "the guest's profile becomes the customer's");
+    const moved = await login({ sessionId: 'm-3', customerId: '2' });
+    t.same(moved, { profileId: unknown.profileId, merged: false }, 'a shared device merges nothing');
+  });
+
+  t.test('a guest gets a profile that keeps what is known', async (t) => {
+    const names = { firstName: 'G', lastName: 'Uest' };
+    const facts = { device: 'desktop', locale: 'de', email: 'g@example.org', ...names };
+    const guest = { sessionId: 'g-1', customerId: null };
+    const answer = await app.post('/profile/guest', { ...guest, ...facts }, TRUSTED);
+    const { profileId } = answer.json;
+    t.match(answer, { status: 200, text: JSON.stringify({ profileId }) });
+    t.match(await exported({ sessionId: 'g-1' }), { profileId, profile: facts });
+    t.equal((await app.post('/profile/guest', guest, TRUSTED)).json.profileId, profileId);
+    t.equal((await visit({ sessionId: 'g-1' })).profileId, profileId);
+    t.same(await erase({ sessionId: 'g-1' }), { erased: true }, 'it was known');
+  });
+
+  t.test('wrong bodies are 400 and change nothing', async (t) => {
+    const before = await dumpRedis(redis, app.prefix);
+    const guests = [
+      { customerId: '5' },
+      { sessionId: null, customerId: '5' },
+      { sessionId: 'undefined' },
+      { sessionId: 'g', email: 'none' },
+      { sessionId: 'g', device: 5 },
+      { identity: { sessionId: 'g' } },
+    ];
+    const identities = [
+      {},
+      { sessionId: 'm' },
+      { sessionId: null, customerId: '5' },
+      { sessionId: 'm', customerId: 'guest' },
+      { sessionId: 'm', customerId: '5', lastName: 'a\nb' },
+    ];
+    for (const [path, bodies] of [
+      ['/profile/guest', guests],
+      ['/profile/merge', identities.map((identity) => ({ identity }))],
+    ] as const)
+      for (const body of [...bodies, undefined, 'null', '{'])
+        t.equal((await app.post(path, body, TRUSTED)).status, 400, JSON.stringify(body));
+    const none = await app.post('/profile/merge', { identity: {} }, TRUSTED);
+    t.same(none.json.issues, [
+      { path: '/identity/customerId', message: 'is required' },
+      { path: '/identity/sessionId', message: 'is required' },
+    ]);
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
+
+  t.test('a visitor who comes back after an erasure has their facts again', async (t) => {
+    const email = 'back@facts.example';
+    for (const who of [{ sessionId: 'comes-back' }, { customerId: 'comes-back' }])
+      for (const by of [app, other]) {
+        const identity = { ...who, email, firstName: 'Ann' };
+        await event(identity);
+        await erase(who);
+        await by.shop.event(identity);
+        t.match(await exported(who as Record<string, string>), { profile: { email, firstName: 'Ann' } });
+        t.match(await exported({ email }), { profile: { firstName: 'Ann' } });
+        await erase(who);
+      }
+  });
+
+  t.test('the last request counts, whichever server had the one before', async (t) => {
+    const who = { sessionId: 'two-servers' };
+    await event({ ...who, firstName: 'Ann' });
+    await other.shop.event({ ...who, firstName: 'Bea' });
+    await event({ ...who, firstName: 'Ann' });
+    t.equal((await exported(who)).profile.firstName, 'Ann');
+  });
+
+  t.test('facts that are named like fields of a profile are facts, through merge and erasure', async (t) => {
+    for (const fact of ['share', 'owner', 'heir', 'itemBytes']) {
+      const [session, customer] = [{ sessionId: `device-${fact}` }, { customerId: `device-${fact}` }];
+      await event({ ...session, device: fact, locale: fact, lastName: fact });
+      const { code } = await share(session);
+      await visit(customer);
+      await share(customer);
+      await visit({ ...session, ...customer });
+      const found = await exported(customer);
+      t.match(found, { profile: { device: fact, lastName: fact } });
+      t.ok(found.shares.includes(code));
+      t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 200);
+      await erase(customer);
+      // Before it is asked for: that would remove a key that leads nowhere.
+      const keys = await allKeys(redis, app.prefix);
+      t.notOk(
+        keys.some((key) => key.includes(code)),
+        'no key is left',
+      );
+      t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 404);
+    }
+  });
+
+  t.test('properties of an item that mean something in JavaScript come back', async (t) => {
+    const who = { sessionId: 'proto' };
+    const properties = JSON.parse('{"__proto__": 1, "constructor": {"__proto__": "x"}}');
+    await add(who, { productHandle: '__proto__', properties });
+    await visit(who, '__proto__');
+    const found = await exported(who);
+    t.same(Object.keys(found.visits), ['__proto__']);
+    t.equal(JSON.stringify(found.items[0].properties), JSON.stringify(properties));
+    t.equal((await app.get('/product/visit?__proto__=x', TRUSTED)).status, 400);
   });
 });

@@ -81,6 +81,39 @@ t.test('a gid of another thing, or a rounded integer, is 400 with the reason', a
   await visit({ customerId: Number.MAX_SAFE_INTEGER });
 });
 
+t.test('ids and handles have up to 255 bytes after trimming, and differ by the last', async (t) => {
+  const full = ['x'.repeat(255), `${'é'.repeat(127)}x`, `${'€'.repeat(85)}`, `${'😀'.repeat(63)}xxx`];
+  for (const name of full) {
+    t.match(await visit({ sessionId: name }, name), { count: 1, productHandle: name });
+    t.equal(await app.shop.count({ sessionId: name }, name), 1);
+  }
+  const [name = ''] = full;
+  t.match(
+    await visit({ sessionId: `  ${name}\n` }, name),
+    { count: 2 },
+    'blanks around an id are not counted',
+  );
+  for (const end of ['a', 'b'])
+    t.match(await visit({ sessionId: 'x'.repeat(254) + end }, 'long'), { count: 1 });
+});
+
+t.test('device, locale, e-mail and names are taken up to their limits, or null', async (t) => {
+  const limits = { device: 64, locale: 64, email: 320, firstName: 255, lastName: 255 };
+  for (const [name, bytes] of Object.entries(limits))
+    for (const start of ['@', '@é'])
+      for (const value of [start + 'x'.repeat(bytes - Buffer.byteLength(start)), null])
+        await event({ sessionId: 's', [name]: value });
+  t.pass('each is answered 200');
+});
+
+t.test('unknown fields and parameters are ignored, wherever they are', async (t) => {
+  const identity = { sessionId: 'unknown-fields', age: 7, null: null };
+  const body = { identity, productHandle: 'x', extra: [1], customerId: 5 };
+  t.match(await post('/product/visit?count=true&utm_source=x&utm=%FF', body), { count: 1 });
+  const query = '/product/visit?sessionId=unknown-fields&productHandle=x&utm=1&utm=2';
+  t.match(await app.get(query), { json: { count: 1 } });
+});
+
 t.test('handles are trimmed in every request', async (t) => {
   const identity = { sessionId: 'trimmer' };
   const visited = await post('/product/visit', { identity, productHandle: ' hat\u00a0' });

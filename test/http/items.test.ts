@@ -290,7 +290,8 @@ eachRedis(t, async (t, redis) => {
         t.same([...new Set(paths)], [`/${field}`], shown(field, value));
       }
     const tooLarge = await send(itemOf(who, { properties: { a: 'x'.repeat(16_384 - 7) } }));
-    t.match(tooLarge, { status: 413, json: { code: 'payload_too_large' } });
+    const issues = [{ path: '/properties', message: 'must have at most 16384 bytes as JSON' }];
+    t.match(tooLarge, { status: 413, json: { code: 'payload_too_large', issues } });
     t.same(await dumpRedis(redis, app.prefix), before);
   });
 

@@ -9,7 +9,7 @@ import { serve } from '../../src/app/serve.js';
 import { readConfig } from '../../src/config.js';
 import { listenForMetrics } from '../../src/flush/metrics-server.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { type Headers, KEY, startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { type Headers, KEY, sample, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { scriptNames } from '../harness/lua.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
@@ -19,12 +19,6 @@ const TOKEN = 'metrics-token-0123456789';
 const EVENT = { identity: { sessionId: 's' }, type: 'add' };
 /** Events to two streams that hold 2,000 bytes each: more than fit. */
 const SENT = 40;
-
-/** A sample by its name and labels as they are written; undefined where it is not shown. */
-function sample(text: string, series: string): number | undefined {
-  const line = text.split('\n').find((line) => line.startsWith(`wishmeter_${series} `));
-  return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
-}
 
 t.test('metrics', async (t) => {
   const redis = await startTestRedis(t);
@@ -160,7 +154,7 @@ t.test('metrics', async (t) => {
     const own = await startTestRedis(t);
     const app = await startApp(t, own, { timeoutMs: 2_000 });
     await app.shop.event({ sessionId: 's' });
-    t.equal(sample(await app.figures(), 'stream_pending_events{stream="0"}'), 1);
+    t.equal(await app.figure('stream_pending_events{stream="0"}'), 1);
     await own.stop();
     const text = await app.figures();
     t.equal(sample(text, 'redis_up'), 0);
@@ -200,13 +194,13 @@ t.test('metrics', async (t) => {
   });
 
   t.test('a server that knows where a linked visitor counts asks there at once', async (t) => {
-    const { shop, figures } = await startApp(t, redis);
-    const asked = async () => sample(await figures(), 'batch_operations_sum{script="visits"}') as number;
+    const { shop, figure } = await startApp(t, redis);
+    const asked = () => figure('batch_operations_sum{script="visits"}');
     await shop.login({ sessionId: 's', customerId: 'c' });
     await shop.visit({ sessionId: 's' }, 'x');
     const before = await asked();
     for (let i = 0; i < 3; i++) await shop.visit({ sessionId: 's' }, 'x');
-    t.equal(await asked(), before + 3);
+    t.equal(await asked(), Number(before) + 3);
   });
 });
 

@@ -10,12 +10,11 @@ import { readConfig } from '../../src/config.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { eraseAsFlusher } from '../flush/fixtures.js';
-import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
-import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
+import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
+import { connectToClickHouse, emptyDatabase, startTestClickHouse } from '../harness/clickhouse.js';
 import { dumpRedis } from '../harness/dump.js';
 import { until } from '../harness/until.js';
-import { deliver, JSON_TYPE, listed, orderOf, SECRET, sign, switchTo } from './orders.js';
-import { itemOf } from './wishlist.js';
+import { deliver, JSON_TYPE, listed, orderOf, SECRET, sessionNote, sign, switchTo } from './orders.js';
 
 /** What was known before the order came. */
 const BEFORE = {
@@ -99,88 +98,76 @@ function hasMoved({ before, after }: Case): boolean {
   return before === 'the session is linked to the customer' && after === 'a login as another customer';
 }
 
+/** Whom the order names. */
+const identitiesOf = ({ named, customerId, sessionId }: Case): Record<string, string>[] => [
+  ...(named === 'session' ? [] : [{ customerId }]),
+  ...(named === 'customer' ? [] : [{ sessionId }]),
+];
+
+/** Whose the order's row is when it comes. */
+function ownerOf({ before, named }: Case): 'the customer' | 'the session' | 'another customer' {
+  const isSessionKnown = !['nobody is known', 'the customer is known'].includes(before);
+  if (named === 'customer' || (named === 'both' && !isSessionKnown)) return 'the customer';
+  if (before === 'the session is linked to the customer') return 'the customer';
+  return before === "the session is another customer's" ? 'another customer' : 'the session';
+}
+
 /** Cases that are done at once. */
 const AT_ONCE = 24;
+const ITEM = { productId: '11', variantId: '21' };
+const clickhouse = await startTestClickHouse(t, { databases: ['wishmeter'] });
 
 eachRedis(t, async (t, redis) => {
   const cases = redis.urls.length === 1 ? CASES : CLUSTER_CASES;
-  const clickhouse = await startTestClickHouse(t, { databases: ['wishmeter'] });
-  const env = {
-    CLICKHOUSE_URL: clickhouse.url,
-    FLUSH_INTERVAL_MS: '50',
-    SHOPIFY_SECRET: SECRET,
-  };
+  const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
+  await emptyDatabase(client, 'wishmeter');
+  const env = { CLICKHOUSE_URL: clickhouse.url, FLUSH_INTERVAL_MS: '50', SHOPIFY_SECRET: SECRET };
   const app = await startApp(t, redis, { env, timing: { compliancePollMs: 50 } });
-  const log = pino({ level: 'silent' });
+  const { add, erase, exported, login } = app.shop;
   const flushing = await flush(
     readConfig({ ...env, REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix, EVENT_SHARDS: '1' }),
-    log,
+    pino({ level: 'silent' }),
   );
   t.teardown(() => flushing.close());
-  const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');
   const ask = async <Row>(query: string): Promise<Row[]> =>
     (await client.query({ query, format: 'JSONEachRow' })).json<Row>();
-
-  const profileOf = async (query: Record<string, string>): Promise<string> =>
-    (await app.get(withQuery('/product/visit', { ...query, productHandle: 'x' }), TRUSTED)).json.profileId;
-  const login = (customerId: string, sessionId: string) =>
-    app.post('/profile/merge', { identity: { customerId, sessionId } }, TRUSTED);
-  const wish = (identity: object) =>
-    app.post('/item/add', itemOf(identity, { productId: '11', variantId: '21' }), TRUSTED);
+  /** The profile that an identity has, or would get; makes nothing. */
+  const profileOf = async (identity: Record<string, string>): Promise<string> => {
+    const { json } = await app.post('/item/list', { identity }, TRUSTED);
+    return json.profileId;
+  };
   const forEach = async (act: (one: Case) => Promise<void>) => {
     for (let i = 0; i < cases.length; i += AT_ONCE) await Promise.all(cases.slice(i, i + AT_ONCE).map(act));
   };
 
-  /** The profile whose the row is, by case, when the order came. */
-  const rowOwner = new Map<Case, 'customer' | 'session' | 'foreign'>();
   await switchTo(app, true);
-  await forEach(async (one) => {
-    const { customerId, otherId, sessionId } = one;
-    for (const known of BEFORE[one.before]) {
-      if (known === 'customer') await wish({ customerId });
-      else if (known === 'session') await wish({ sessionId });
+  await forEach(async ({ before, customerId, otherId, sessionId }) => {
+    for (const known of BEFORE[before]) {
+      if (known === 'customer') await add({ customerId }, ITEM);
+      else if (known === 'session') await add({ sessionId }, ITEM);
       else {
         const owner = known === 'linked' ? customerId : otherId;
-        await login(owner, sessionId);
-        await wish({ customerId: owner });
-        if (known === 'foreign') await wish({ customerId });
+        await login({ customerId: owner, sessionId });
+        await add({ customerId: owner }, ITEM);
+        if (known === 'foreign') await add({ customerId }, ITEM);
       }
     }
-    const isSessionKnown = !['nobody is known', 'the customer is known'].includes(one.before);
-    const bySession = one.named === 'session' || (one.named === 'both' && isSessionKnown);
-    if (!bySession) rowOwner.set(one, 'customer');
-    else if (one.before === 'the session is linked to the customer') rowOwner.set(one, 'customer');
-    else if (one.before === "the session is another customer's") rowOwner.set(one, 'foreign');
-    else rowOwner.set(one, 'session');
   });
 
-  t.test(
-    'an order empties the wishlist of each visitor whom it names, and links no two of them',
-    async (t) => {
-      await forEach(async (one) => {
-        const { customerId, sessionId, email, orderId } = one;
-        const before = await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]);
-        const order = {
-          ...orderOf(
-            one.named === 'session' ? null : { id: Number(customerId), email, state: 'disabled' },
-            [{ product_id: 11, variant_id: 21, price: '10.00' }],
-            {
-              email,
-              currency: 'EUR',
-              note_attributes:
-                one.named === 'customer' ? [] : [{ name: 'wishlist_session_id', value: sessionId }],
-            },
-          ),
-          id: Number(orderId),
-        };
-        for (const repeat of [1, 2])
-          t.equal((await deliver(app, order)).status, 200, `${one.name}: delivery ${repeat}`);
-        t.same(await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]), before, one.name);
-        if (one.named !== 'session') t.same(await listed(app, { customerId }), [], one.name);
-        if (one.named !== 'customer') t.same(await listed(app, { sessionId }), [], one.name);
-      });
-    },
-  );
+  t.test('an order empties the wishlists of those whom it names, and links no two of them', async (t) => {
+    await forEach(async (one) => {
+      const { name, named, customerId, sessionId, email, orderId } = one;
+      const before = await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]);
+      const customer = named === 'session' ? null : { id: Number(customerId), email, state: 'disabled' };
+      const note_attributes = named === 'customer' ? [] : sessionNote(sessionId);
+      const line = { product_id: 11, variant_id: 21, price: '10.00' };
+      const order = { ...orderOf(customer, [line], { email, note_attributes }), id: Number(orderId) };
+      for (const repeat of [1, 2])
+        t.equal((await deliver(app, order)).status, 200, `${name}: delivery ${repeat}`);
+      t.same(await Promise.all([profileOf({ customerId }), profileOf({ sessionId })]), before, name);
+      for (const identity of identitiesOf(one)) t.same(await listed(app, identity), [], name);
+    });
+  });
 
   t.test('each visitor whom an order names finds its purchase in the export', async (t) => {
     await until('all orders are in ClickHouse', async () => {
@@ -188,43 +175,38 @@ eachRedis(t, async (t, redis) => {
       return Number(row?.n) === cases.length;
     });
     await forEach(async (one) => {
-      const { customerId, sessionId, orderId } = one;
-      const named = one.named === 'both' ? [{ customerId }, { sessionId }] : [{ customerId, sessionId }];
-      if (one.named === 'customer') named.splice(0, 1, { customerId } as never);
-      if (one.named === 'session') named.splice(0, 1, { sessionId } as never);
-      for (const query of named) {
-        const { purchases } = (await app.get(withQuery('/profile', query), TRUSTED)).json;
-        t.match(purchases, [{ order_id: orderId }], `${one.name}: ${Object.keys(query)}`);
+      for (const identity of identitiesOf(one)) {
+        const { purchases } = await exported(identity);
+        t.match(purchases, [{ order_id: one.orderId }], `${one.name}: ${Object.keys(identity)}`);
       }
     });
   });
 
   t.test('after what follows, analysts see the purchase under the present profile', async (t) => {
+    const expected = new Map<string, { name: string; profileId: string }>();
     await forEach(async (one) => {
-      const { customerId, otherId, sessionId } = one;
-      if (one.after === 'a login of both') await login(customerId, sessionId);
-      else if (one.after === 'a login as another customer') await login(otherId, sessionId);
-      else if (one.after === 'another session of the customer') {
-        await wish({ sessionId: `${sessionId}-2` });
-        await login(customerId, `${sessionId}-2`);
-      } else if (one.after === 'a shared device') {
-        await login(customerId, sessionId);
-        await login(otherId, sessionId);
+      const { name, after, customerId, otherId, sessionId } = one;
+      if (after === 'a login of both' || after === 'a shared device') await login({ customerId, sessionId });
+      if (after === 'a login as another customer' || after === 'a shared device')
+        await login({ customerId: otherId, sessionId });
+      if (after === 'another session of the customer') {
+        await add({ sessionId: `${sessionId}-2` }, ITEM);
+        await login({ customerId, sessionId: `${sessionId}-2` });
       }
-    });
-    const expected = new Map<string, { one: Case; profileId: string }>();
-    await forEach(async (one) => {
-      const { customerId, otherId, sessionId, after } = one;
-      const owner = rowOwner.get(one);
-      const present = () => {
-        if (owner === 'customer') return profileOf({ customerId });
-        if (owner === 'foreign') return profileOf({ customerId: otherId });
-        if (after === 'a login of both' || after === 'a shared device') return profileOf({ customerId });
-        return after === 'a login as another customer'
-          ? profileOf({ customerId: otherId })
-          : profileOf({ sessionId });
+      // A session's own profile goes with its first login.
+      const present = {
+        nothing: { sessionId },
+        'a login of both': { customerId },
+        'a login as another customer': { customerId: otherId },
+        'another session of the customer': { sessionId },
+        'a shared device': { customerId },
       };
-      expected.set(one.orderId, { one, profileId: await present() });
+      const owner = ownerOf(one);
+      const identity =
+        owner === 'the session'
+          ? present[after]
+          : { customerId: owner === 'the customer' ? customerId : otherId };
+      expected.set(one.orderId, { name, profileId: await profileOf(identity as Record<string, string>) });
     });
     const seen = () =>
       ask<{ order_id: string; profile_id: string }>('SELECT order_id, profile_id FROM purchases_by_visitor');
@@ -234,79 +216,44 @@ eachRedis(t, async (t, redis) => {
     const purchases = await seen();
     t.equal(purchases.length, cases.length);
     for (const { order_id, profile_id } of purchases)
-      t.equal(profile_id, expected.get(order_id)?.profileId, `${expected.get(order_id)?.one.name}`);
+      t.equal(profile_id, expected.get(order_id)?.profileId, `${expected.get(order_id)?.name}`);
   });
 
   t.test('once erased, no row of ClickHouse and no key of Redis names who was erased', async (t) => {
-    /** What each case's erasure must leave no trace of. */
-    const gone = new Map<Case, string[]>();
-    let webhooks = 0;
+    /** The id of which each case's erasure must leave no trace. */
+    const gone = new Map<Case, string>();
     await forEach(async (one) => {
-      const { customerId, sessionId, email, erasedBy, named } = one;
-      const erase = async (identity: object) => {
-        const { status, json } = await app.del('/profile', { identity }, TRUSTED);
-        t.equal(status, 200, `${one.name}: ${JSON.stringify(json)}`);
-      };
+      const { name, customerId, sessionId, email, erasedBy, named } = one;
       if (erasedBy === 'the customer') await erase({ customerId });
       else if (erasedBy === 'the session') await erase({ sessionId });
       else if (erasedBy === 'the e-mail address') await erase({ email });
       else {
-        const body = JSON.stringify({
-          shop_id: 1,
-          shop_domain: 'x',
-          customer: { id: Number(customerId), email },
-        });
-        const headers = {
-          ...JSON_TYPE,
-          'x-shopify-topic': 'customers/redact',
-          'x-shopify-hmac-sha256': sign(body),
-          'x-shopify-webhook-id': `histories-${++webhooks}`,
-        };
+        const customer = { id: Number(customerId), email };
+        const body = JSON.stringify({ shop_id: 1, shop_domain: 'x', customer });
+        const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(body), 'x-shopify-webhook-id': name };
         t.equal((await app.post('/webhook/customers/redact', body, headers)).status, 200);
       }
-      if (erasedBy === 'the session') gone.set(one, [sessionId]);
-      else if (erasedBy === 'the e-mail address')
-        gone.set(one, named === 'session' ? [sessionId] : [customerId]);
-      else gone.set(one, [customerId]);
+      const isSession =
+        erasedBy === 'the session' || (erasedBy === 'the e-mail address' && named === 'session');
+      gone.set(one, isSession ? sessionId : customerId);
     });
     const connection = await connectRedis({ urls: redis.urls, name: 'test', timeoutMs: 20_000 }, () => {});
     t.teardown(() => connection.disconnect());
     const keys = createKeys(app.prefix);
     await until('all is erased from ClickHouse, and every webhook is done', async () => {
       await eraseAsFlusher(connection, keys, client);
-      const isOpen = /^wishmeter_requests_open\{kind="customers\/redact"\} [1-9]/m.test(await app.figures());
-      return !isOpen && (await connection.hlen(keys.erasures)) === 0;
+      const open = await app.figure('requests_open{kind="customers/redact"}');
+      return !open && (await connection.hlen(keys.erasures)) === 0;
     });
-    const rows = await ask<{ order_id: string; customer_id: string | null; session_id: string | null }>(
-      'SELECT order_id, customer_id, session_id FROM purchases',
-    );
-    const events = await ask<{ customer_id: string | null; session_id: string | null }>(
-      'SELECT customer_id, session_id FROM events',
+    const rows = await ask<{ customer_id: string | null; session_id: string | null }>(
+      'SELECT customer_id, session_id FROM purchases UNION ALL SELECT customer_id, session_id FROM events',
     );
     const held = JSON.stringify(await dumpRedis(redis, app.prefix));
-    await forEach(async (one) => {
-      for (const id of gone.get(one) ?? []) {
-        const found = (
-          await app.get(
-            withQuery('/profile', id === one.sessionId ? { sessionId: id } : { customerId: id }),
-            TRUSTED,
-          )
-        ).json;
-        t.match(
-          found,
-          { items: [], visits: {}, shares: [], events: [], visitLog: [], purchases: [] },
-          one.name,
-        );
-      }
-    });
-    for (const [one, ids] of gone)
-      for (const id of ids) {
-        const names = (row: { customer_id: string | null; session_id: string | null }) =>
-          row.customer_id === id || row.session_id === id;
-        t.same(rows.filter(names), [], `${one.name}: purchases`);
-        t.same(events.filter(names), [], `${one.name}: events`);
-        // A session that left a customer is remembered as one that is not that customer's any more.
-        if (id === one.customerId || !hasMoved(one)) t.notOk(held.includes(`:${id}"`), `${one.name}: Redis`);
-      }
+    for (const [one, id] of gone) {
+      const left = rows.filter(({ customer_id, session_id }) => customer_id === id || session_id === id);
+      t.same(left, [], `${one.name}: ClickHouse`);
+      // A session that left a customer is remembered as one that is not that customer's any more.
+      if (id === one.customerId || !hasMoved(one)) t.notOk(held.includes(`:${id}"`), `${one.name}: Redis`);
+    }
   });
 });

@@ -1,20 +1,37 @@
-// Paths, methods, the base path, request ids, what probes ask, GET and PUT /settings, and CORS for ALLOWED_ORIGINS with the
-// requests that browsers make without asking first: beacons.
+// Paths, methods, the base path, request ids, what probes ask, GET and PUT /settings; and bodies: their size from both sides, their content
+// types, and those that do not come as they should.
 
-import t from 'tap';
-import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import type { HttpResponse } from 'uWebSockets.js';
+import t, { type Test } from 'tap';
+import type { ServiceError } from '../../src/errors.js';
+import { Reading } from '../../src/http/body.js';
+import { KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
 import { Wire } from '../harness/wire.js';
-import { NOT_JSON } from './wishlist.js';
 
-const SHOP = 'https://shop.example';
-const OUTLET = 'https://outlet.example:8443';
-const OTHER_ORIGIN = 'https://other.example';
-const PUBLISHABLE = 'pk_test_0123456789abcdef';
+const PATH = '/product/visit';
 const VISIT = { identity: { sessionId: 's' }, productHandle: 'x' };
+const MAX_BODY = 65_536;
 
-t.test('routes', async (t) => {
+/** A valid visit of exactly this many bytes: the rest is an unknown field. */
+function visitOfBytes(bytes: number): Buffer {
+  const empty = JSON.stringify({ ...VISIT, fill: '' });
+  return Buffer.from(JSON.stringify({ ...VISIT, fill: 'x'.repeat(bytes - empty.length) }));
+}
+
+/** The same bytes in pieces; their sizes go round `sizes`. */
+function pieces(bytes: Buffer, ...sizes: number[]): Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const size = sizes[parts.length % sizes.length] as number;
+    parts.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  return parts;
+}
+
+t.test('routes and bodies', async (t) => {
   const redis = await startTestRedis(t);
   const app = await startApp(t, redis);
 
@@ -124,136 +141,150 @@ t.test('routes', async (t) => {
     t.match(await app.get('/readyz'), { status: 200, text: '{"status":"ready"}' });
   });
 
-  const put = (body: unknown) => app.send('PUT', '/settings', body, TRUSTED);
-  const read = async () => (await app.get('/settings', TRUSTED)).text;
-
-  t.test('settings are false at first, and what was put holds on every server', async (t) => {
+  t.test('settings are false at first, hold on every server, and wrong ones change nothing', async (t) => {
+    const app = await startApp(t, redis);
     const second = await startApp(t, redis, { prefix: app.prefix });
-    t.equal(await read(), '{"autoRemoveAfterPurchase":false}');
+    const put = (body: unknown) => app.send('PUT', '/settings', body, TRUSTED);
+    const read = async (by: TestApp) => (await by.get('/settings', TRUSTED)).text;
+    t.equal(await read(app), '{"autoRemoveAfterPurchase":false}');
     for (const autoRemoveAfterPurchase of [true, true, false, true]) {
       const text = JSON.stringify({ autoRemoveAfterPurchase });
-      t.match(await put({ autoRemoveAfterPurchase, later: 'ignored' }), { status: 200, text });
-      t.equal(await read(), text);
-      t.equal((await second.get('/settings', TRUSTED)).text, text);
+      const body = { autoRemoveAfterPurchase, later: 'ignored' };
+      t.match(await put(body), { status: 200, text });
+      for (const by of [app, second]) t.equal(await read(by), text);
     }
-  });
-
-  t.test('wrong settings change nothing', async (t) => {
-    await put({ autoRemoveAfterPurchase: true });
     const before = await dumpRedis(redis, app.prefix);
-    const values = [undefined, null, 'true', 'false', 1, 0, '', [], [true], {}];
+    const values = [undefined, null, 'true', 1, 0, '', [], [true], {}];
     const bodies = values.map((autoRemoveAfterPurchase): unknown => ({ autoRemoveAfterPurchase }));
-    for (const body of [undefined, null, [], {}, true, ...NOT_JSON, ...bodies])
+    for (const body of [undefined, null, [], true, '{', ...bodies])
       t.equal((await put(body)).status, 400, JSON.stringify(body));
     t.same((await put({})).json.issues, [{ path: '/autoRemoveAfterPurchase', message: 'is required' }]);
     t.same(await dumpRedis(redis, app.prefix), before);
   });
 
-  t.test('CORS', async (t) => {
-    const env = { ALLOWED_ORIGINS: `${SHOP},${OUTLET}`, PUBLISHABLE_KEYS: PUBLISHABLE, VISIT_ACCESS: 'key' };
-    const open = await startApp(t, redis, { env });
-    const path = (sessionId: string, more = {}) =>
-      withQuery('/product/visit', { sessionId, productHandle: 'x', ...more });
-    const preflight = (app: TestApp, origin: string, path = '/product/visit') =>
-      app.send('OPTIONS', path, undefined, {
-        origin,
-        'access-control-request-method': 'POST',
-        'access-control-request-headers': 'content-type,x-api-key',
-      });
-    const corsHeaders = (headers: object) =>
-      Object.keys(headers).filter((name) => name.startsWith('access-control-'));
-
-    t.test('a preflight of an allowed origin is granted for two hours', async (t) => {
-      for (const origin of [SHOP, OUTLET]) {
-        const { status, text, headers } = await preflight(open, origin);
-        const expected = { 'access-control-max-age': '7200', vary: 'Origin' };
-        t.match({ status, text }, { status: 204, text: '' });
-        t.match(headers, { 'access-control-allow-origin': origin, ...expected });
-        t.notOk('content-length' in headers, 'a 204 has no Content-Length');
-        t.same(listed(headers['access-control-allow-methods']), ['delete', 'get', 'head', 'post']);
-        const allowed = listed(headers['access-control-allow-headers']);
-        for (const name of ['content-type', 'x-api-key', 'idempotency-key', 'x-request-id'])
-          t.ok(allowed.includes(name), name);
-        t.notOk(allowed.includes('authorization'), 'secret keys have no business in a browser');
-        t.notOk('access-control-allow-credentials' in headers, 'there are no cookies to allow');
-        const ofItems = (await preflight(open, origin, '/item/add')).headers;
-        t.match(ofItems, { 'access-control-allow-origin': origin, 'access-control-allow-methods': 'POST' });
+  t.test('a body of 65,536 bytes passes and one of 65,537 does not, however it comes', async (t) => {
+    const whole = (bytes: Buffer): unknown => bytes;
+    const shapes = [[MAX_BODY * 2], [1_000], [16_384], [1, 4_095, 60_000]];
+    const ways = [whole, ...shapes.map((sizes) => (bytes: Buffer) => pieces(bytes, ...sizes))];
+    for (const method of ['POST', 'DELETE'])
+      for (const cut of ways) {
+        t.equal((await app.send(method, PATH, cut(visitOfBytes(MAX_BODY)))).status, 200, method);
+        expectTooLarge(t, await app.send(method, PATH, cut(visitOfBytes(MAX_BODY + 1))), method);
       }
-    });
+  });
 
-    t.test('a preflight of another origin is answered and grants nothing', async (t) => {
-      for (const origin of [
-        OTHER_ORIGIN,
-        'null',
-        `${SHOP}.evil.example`,
-        'http://shop.example',
-        `${SHOP}:444`,
-        '',
-      ]) {
-        const answer = await preflight(open, origin);
-        t.equal(answer.status, 204, origin);
-        t.same(corsHeaders(answer.headers), [], origin);
-        t.equal(answer.headers.vary, 'Origin', 'a cache may not hand this to the shop');
-      }
-    });
+  t.test('a chunked body is refused when it passes the limit, not at its end', async (t) => {
+    const wire = await Wire.open(t, app.port);
+    wire.sendHead('POST', PATH, { 'transfer-encoding': 'chunked' });
+    const chunk = Buffer.alloc(0x4000, ' ');
+    for (let i = 0; i < 5; i++)
+      wire.send(Buffer.concat([Buffer.from('4000\r\n'), chunk, Buffer.from('\r\n')]));
+    t.match(await wire.next(), { status: 413, headers: { connection: 'close' } });
+    await wire.ended();
+  });
 
-    t.test('answers, errors too, can be read by allowed origins and by no other', async (t) => {
-      for (const [path, status] of [
-        ['/healthz', 200],
-        ['/product/visit', 401],
-        [`/product/visit?key=${PUBLISHABLE}`, 400],
-        ['/nothing-here', 404],
-      ] as const) {
-        const shop = await open.get(path, { origin: SHOP });
-        t.equal(shop.status, status);
-        t.match(shop.headers, { 'access-control-allow-origin': SHOP, vary: 'Origin' });
-        t.same(listed(shop.headers['access-control-expose-headers']), ['retry-after', 'x-request-id']);
-        const answer = await open.get(path, { origin: OTHER_ORIGIN });
-        t.same(corsHeaders(answer.headers), [], path);
-        t.equal(answer.headers.vary, 'Origin');
-      }
-    });
+  t.test('after a body that was a little too large the connection goes on', async (t) => {
+    const wire = await Wire.open(t, app.port);
+    wire.sendHead('POST', PATH, { 'content-length': '70000' });
+    t.match(await wire.next(), { status: 413 });
+    wire.send(Buffer.alloc(70_000, 'x'));
+    wire.sendHead('GET', withQuery(PATH, { sessionId: 's', productHandle: 'unseen' }));
+    t.match(await wire.next(), { status: 200, body: /"count":0/ });
+  });
 
-    t.test('without ALLOWED_ORIGINS no answer speaks of origins', async (t) => {
-      for (const { headers } of [await preflight(app, SHOP), await app.get('/healthz', { origin: SHOP })]) {
-        t.same(corsHeaders(headers), []);
-        t.notOk('vary' in headers);
-      }
-    });
+  t.test('a body that is not read and that may have no end closes its connection', async (t) => {
+    const endless = { 'transfer-encoding': 'chunked' };
+    const refused: [method: string, path: string, headers: Record<string, string>, status: number][] = [
+      ['POST', PATH, { 'content-length': '1048577' }, 413],
+      ['POST', PATH, { 'content-length': '10000000000' }, 413],
+      ['POST', PATH, { ...endless, 'content-type': 'text/html' }, 415],
+      ['POST', '/event', endless, 401],
+      ['POST', '/event', { 'content-length': '10000000000' }, 401],
+      ['POST', '/nowhere', endless, 404],
+      ['PATCH', PATH, endless, 405],
+      ['GET', '/healthz', endless, 200],
+    ];
+    for (const [method, path, headers, status] of refused) {
+      const wire = await Wire.open(t, app.port);
+      wire.sendHead(method, path, headers);
+      t.match(await wire.next(), { status, headers: { connection: 'close' } }, `${method} ${path}`);
+      await wire.ended();
+    }
+  });
 
-    t.test('a beacon counts as text/plain or without a type, with its key in the query', async (t) => {
-      for (const [i, type] of ['text/plain;charset=UTF-8', 'text/plain', undefined].entries()) {
-        const headers = { origin: SHOP, ...(type === undefined ? {} : { 'content-type': type }) };
-        const body = { identity: { sessionId: `beacon-${i}` }, productHandle: 'x' };
-        t.equal(
-          (await open.post(`/product/visit?key=${PUBLISHABLE}`, body, headers)).status,
-          200,
-          type ?? 'none',
-        );
-        t.equal(await open.shop.count({ sessionId: `beacon-${i}` }, 'x'), 1, type ?? 'none');
-      }
-    });
+  t.test('a body in pieces is taken whole, one in far too many ends with its connection', async (t) => {
+    const body = visitOfBytes(60_000);
+    for (const shape of [[55], [100], [1, 200], [1, 2, 3, 500], [59_999], [1, 59_999]])
+      t.equal((await app.post(PATH, pieces(body, ...shape))).status, 200, `chunked by ${shape}`);
+    const before = await dumpRedis(redis, app.prefix);
+    for (const count of [1_300, 10_000, 60_000]) {
+      const wire = await Wire.open(t, app.port);
+      wire.sendHead('POST', PATH, { 'transfer-encoding': 'chunked' });
+      wire.send('1\r\n \r\n'.repeat(count));
+      t.equal(await wire.ended(), '', `${count} chunks of one byte`);
+    }
+    t.same(await dumpRedis(redis, app.prefix), before);
+    t.equal(await app.figure('http_open_requests'), 0, 'and nothing of it is left open');
+  });
 
-    t.test('a GET without an Origin, as from our own pages, is known by its Referer', async (t) => {
-      for (const [referer, status] of [
-        [`${SHOP}/products/red-shoe?variant=1`, 200],
-        [`${SHOP}/`, 200],
-        [`${OTHER_ORIGIN}/?${SHOP}/`, 403],
-        [`${SHOP}.evil.example/`, 403],
-        ['about:blank', 403],
-        ['no url', 403],
-      ] as const) {
-        const answer = await open.get(path('same', { key: PUBLISHABLE }), { referer });
-        t.equal(answer.status, status, referer);
-        t.same(corsHeaders(answer.headers), [], 'CORS was not asked for');
-      }
+  t.test('JSON, plain text and no content type are taken, in any spelling; all else is 415', async (t) => {
+    const typed = (type: string) => app.post(PATH, VISIT, type === '' ? {} : { 'content-type': type });
+    const json = ['application/json; charset=utf-8', 'application/json;charset=UTF-8', 'Application/JSON'];
+    const text = ['text/plain', 'text/plain;charset=UTF-8', 'TEXT/PLAIN ; charset=utf-8'];
+    for (const type of ['', ...json, ...text]) t.equal((await typed(type)).status, 200, type || 'absent');
+    const forms = ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'];
+    const near = ['application/jsonp', 'application/json-patch+json', 'text/plainer', 'json'];
+    const more = ['text/html', 'application/xml; x=application/json', 'application/json, text/html'];
+    const before = await dumpRedis(redis, app.prefix);
+    for (const type of [...forms, ...near, ...more])
+      t.match(await typed(type), { status: 415, json: { code: 'unsupported_media_type' } }, type);
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
+
+  t.test('a body that does not arrive in time is 408, whether the client is silent or slow', async (t) => {
+    const impatient = await startApp(t, redis, { timing: { bodyTimeoutMs: 300 } });
+    const clients = [
+      { what: 'nothing of the body', start: '', drip: '' },
+      { what: 'half of it', start: '{"identity"', drip: '' },
+      { what: 'a byte now and then', start: '{', drip: ' ' },
+      { what: 'a byte now and then, chunked', start: '1\r\n{\r\n', drip: '1\r\n \r\n', chunked: true },
+    ];
+    const ends = clients.map(async ({ what, start, drip, chunked }) => {
+      const wire = await Wire.open(t, impatient.port);
+      const size = chunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': '1000' };
+      wire.sendHead('POST', PATH, { 'x-api-key': KEY, ...size });
+      if (start !== '') wire.send(start);
+      const dripping = setInterval(() => drip && wire.send(drip), 50);
+      const answer = await wire.next();
+      clearInterval(dripping);
+      t.match(
+        answer,
+        { status: 408, headers: { connection: 'close' }, body: /"code":"request_timeout"/ },
+        what,
+      );
+      await wire.ended();
     });
+    await Promise.all(ends);
   });
 });
 
-function listed(header: string | undefined): string[] {
-  return (header ?? '')
-    .split(',')
-    .map((name) => name.trim().toLowerCase())
-    .sort();
+// uWebSockets.js cuts a connection that is silent for 8 to 10 s, unless it was paused meanwhile.
+t.test('a body has 10 s, and its connection is kept alive until then', async (t) => {
+  const ends: unknown[] = [];
+  let keptAlive = 0;
+  const res = { onData() {}, pause: () => keptAlive++, resume() {} } as unknown as HttpResponse;
+  const outcome = {
+    done: (error?: ServiceError) => void ends.push(error?.code),
+    shredded: () => t.fail('in few chunks'),
+  };
+  const reading = new Reading(res, MAX_BODY, outcome);
+  for (let ms = 0; ms < 10_000; ms += 500) reading.watch(1 + ms);
+  t.same([ends, keptAlive], [[], 1]);
+  reading.watch(10_001);
+  t.same(ends, ['request_timeout']);
+  t.ok(reading.isOver);
+});
+
+function expectTooLarge(t: Test, answer: Awaited<ReturnType<TestApp['get']>>, why: string): void {
+  t.match(answer, { status: 413, json: { code: 'payload_too_large', error: String } }, why);
 }

@@ -223,9 +223,8 @@ t.test('refusals are pages, too, and count as refusals', async (t) => {
     t.match(headers, { 'content-type': HTML, 'retry-after': '1', 'cache-control': 'no-store' });
     t.match(text, 'can’t be shown right now');
   }
-  const figures = await app.figures();
-  t.match(figures, /wishmeter_http_refused_total\{code="rate_limited"\} 2/);
-  t.match(figures, /wishmeter_http_refused_total\{code="not_found"\} 3/);
+  t.equal(await app.figure('http_refused_total{code="rate_limited"}'), 2);
+  t.equal(await app.figure('http_refused_total{code="not_found"}'), 3);
 
   const own = await startTestRedis(t);
   const alone = await startApp(t, own, { timeoutMs: 500 });

@@ -1,5 +1,5 @@
 // A body that does not come is 408 after 10 s, although uWebSockets.js cuts connections that are silent for 8 to 10 s:
-// the short form, with a time-out of the test's, is in limits.test.ts.
+// the short form, with a time-out of the test's, is in routes.test.ts.
 
 import t from 'tap';
 import { KEY, startApp } from '../harness/app.js';

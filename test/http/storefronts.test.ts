@@ -1,10 +1,19 @@
-// What a storefront's caller may do. A shared device: the session of a visitor who has logged in and out again does not lead to
+// What a storefront's caller and a page may do. A shared device: the session of a visitor who has logged in and out again does not lead to
 // that customer's wishlist, unless LINKED_SESSIONS=open. And a page of another origin: a browser adds the customer's login to
-// whatever any page makes it send to the shop, and Shopify signs it; so a signature does not prove that the visitor meant it.
+// whatever any page makes it send to the shop, and Shopify signs it; so a signature does not prove that
+// the visitor meant it. And CORS for ALLOWED_ORIGINS, with the requests that browsers make without asking first: beacons.
 
 import t, { type Test } from 'tap';
 import { Items } from '../../src/wishlist/items.js';
-import { type Answer, eachRedis, type Headers, startApp, TRUSTED } from '../harness/app.js';
+import {
+  type Answer,
+  eachRedis,
+  type Headers,
+  startApp,
+  type TestApp,
+  TRUSTED,
+  withQuery,
+} from '../harness/app.js';
 import { postProxied, proxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import type { Document } from '../harness/openapi.js';
@@ -13,6 +22,8 @@ import { itemOf } from './wishlist.js';
 
 const PUBLISHABLE = 'pk_0123456789abcdef';
 const SHOP = 'https://shop.example';
+const OUTLET = 'https://outlet.example:8443';
+const OTHER_ORIGIN = 'https://other.example';
 const ENV = { SHOPIFY_SECRET: SECRET, PUBLISHABLE_KEYS: PUBLISHABLE, ALLOWED_ORIGINS: SHOP };
 const LOGGED_OUT = '';
 const BELONGS = { status: 403, json: { code: 'session_belongs_to_customer' } };
@@ -238,4 +249,114 @@ eachRedis(t, async (t, redis) => {
       t.equal((await postProxied(app, '/product/visit', '', beacon, text)).status, 200);
     });
   });
+
+  t.test('CORS', async (t) => {
+    const env = { ALLOWED_ORIGINS: `${SHOP},${OUTLET}`, PUBLISHABLE_KEYS: PUBLISHABLE, VISIT_ACCESS: 'key' };
+    const open = await startApp(t, redis, { env });
+    const path = (sessionId: string, more = {}) =>
+      withQuery('/product/visit', { sessionId, productHandle: 'x', ...more });
+    const preflight = (app: TestApp, origin: string, path = '/product/visit') =>
+      app.send('OPTIONS', path, undefined, {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'content-type,x-api-key',
+      });
+    const corsHeaders = (headers: object) =>
+      Object.keys(headers).filter((name) => name.startsWith('access-control-'));
+
+    t.test('a preflight of an allowed origin is granted for two hours', async (t) => {
+      for (const origin of [SHOP, OUTLET]) {
+        const { status, text, headers } = await preflight(open, origin);
+        const expected = { 'access-control-max-age': '7200', vary: 'Origin' };
+        t.match({ status, text }, { status: 204, text: '' });
+        t.match(headers, { 'access-control-allow-origin': origin, ...expected });
+        t.notOk('content-length' in headers, 'a 204 has no Content-Length');
+        t.same(namesIn(headers['access-control-allow-methods']), ['delete', 'get', 'head', 'post']);
+        const allowed = namesIn(headers['access-control-allow-headers']);
+        for (const name of ['content-type', 'x-api-key', 'idempotency-key', 'x-request-id'])
+          t.ok(allowed.includes(name), name);
+        t.notOk(allowed.includes('authorization'), 'secret keys have no business in a browser');
+        t.notOk('access-control-allow-credentials' in headers, 'there are no cookies to allow');
+        const ofItems = (await preflight(open, origin, '/item/add')).headers;
+        t.match(ofItems, { 'access-control-allow-origin': origin, 'access-control-allow-methods': 'POST' });
+      }
+    });
+
+    t.test('a preflight of another origin is answered and grants nothing', async (t) => {
+      for (const origin of [
+        OTHER_ORIGIN,
+        'null',
+        `${SHOP}.evil.example`,
+        'http://shop.example',
+        `${SHOP}:444`,
+        '',
+      ]) {
+        const answer = await preflight(open, origin);
+        t.equal(answer.status, 204, origin);
+        t.same(corsHeaders(answer.headers), [], origin);
+        t.equal(answer.headers.vary, 'Origin', 'a cache may not hand this to the shop');
+      }
+    });
+
+    t.test('answers, errors too, can be read by allowed origins and by no other', async (t) => {
+      for (const [path, status] of [
+        ['/healthz', 200],
+        ['/product/visit', 401],
+        [`/product/visit?key=${PUBLISHABLE}`, 400],
+        ['/nothing-here', 404],
+      ] as const) {
+        const shop = await open.get(path, { origin: SHOP });
+        t.equal(shop.status, status);
+        t.match(shop.headers, { 'access-control-allow-origin': SHOP, vary: 'Origin' });
+        t.same(namesIn(shop.headers['access-control-expose-headers']), ['retry-after', 'x-request-id']);
+        const answer = await open.get(path, { origin: OTHER_ORIGIN });
+        t.same(corsHeaders(answer.headers), [], path);
+        t.equal(answer.headers.vary, 'Origin');
+      }
+    });
+
+    t.test('without ALLOWED_ORIGINS no answer speaks of origins', async (t) => {
+      const closed = await startApp(t, redis);
+      const answers = [await preflight(closed, SHOP), await closed.get('/healthz', { origin: SHOP })];
+      for (const { headers } of answers) {
+        t.same(corsHeaders(headers), []);
+        t.notOk('vary' in headers);
+      }
+    });
+
+    t.test('a beacon counts as text/plain or without a type, with its key in the query', async (t) => {
+      for (const [i, type] of ['text/plain;charset=UTF-8', 'text/plain', undefined].entries()) {
+        const headers = { origin: SHOP, ...(type === undefined ? {} : { 'content-type': type }) };
+        const body = { identity: { sessionId: `beacon-${i}` }, productHandle: 'x' };
+        t.equal(
+          (await open.post(`/product/visit?key=${PUBLISHABLE}`, body, headers)).status,
+          200,
+          type ?? 'none',
+        );
+        t.equal(await open.shop.count({ sessionId: `beacon-${i}` }, 'x'), 1, type ?? 'none');
+      }
+    });
+
+    t.test('a GET without an Origin, as from our own pages, is known by its Referer', async (t) => {
+      for (const [referer, status] of [
+        [`${SHOP}/products/red-shoe?variant=1`, 200],
+        [`${SHOP}/`, 200],
+        [`${OTHER_ORIGIN}/?${SHOP}/`, 403],
+        [`${SHOP}.evil.example/`, 403],
+        ['about:blank', 403],
+        ['no url', 403],
+      ] as const) {
+        const answer = await open.get(path('same', { key: PUBLISHABLE }), { referer });
+        t.equal(answer.status, status, referer);
+        t.same(corsHeaders(answer.headers), [], 'CORS was not asked for');
+      }
+    });
+  });
 });
+
+function namesIn(header: string | undefined): string[] {
+  return (header ?? '')
+    .split(',')
+    .map((name) => name.trim().toLowerCase())
+    .sort();
+}

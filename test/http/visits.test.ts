@@ -75,7 +75,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(new Set(expected.slice(-3)).size, 1, 'three visits under one profile');
     t.same(await logged(app), expected.sort());
     for (const why of ['full', 'elsewhere'])
-      t.match(await app.figures(), `wishmeter_visits_not_logged_total{why="${why}"} 0`);
+      t.equal(await app.figure(`visits_not_logged_total{why="${why}"}`), 0);
   });
 
   // The rest crosses no slots.
@@ -179,10 +179,11 @@ eachRedis(t, async (t, redis) => {
     const visits = await logged(app);
     const bytes = visits.join(' ').length + 1;
     t.ok(bytes <= 200 && bytes > 150, `${bytes} bytes wait`);
-    const figures = await app.figures();
-    t.match(figures, `wishmeter_visits_not_logged_total{why="full"} ${41 - visits.length}\n`);
-    t.match(figures, 'wishmeter_visit_stream_high_water_bytes 200\n');
-    const waiting = figures.matchAll(/^wishmeter_visit_stream_pending_visits\{stream="\d+"\} (\d+)$/gm);
+    t.equal(await app.figure('visits_not_logged_total{why="full"}'), 41 - visits.length);
+    t.equal(await app.figure('visit_stream_high_water_bytes'), 200);
+    const waiting = (await app.figures()).matchAll(
+      /^wishmeter_visit_stream_pending_visits\{stream="\d+"\} (\d+)$/gm,
+    );
     t.equal(
       [...waiting].reduce((sum, [, n]) => sum + Number(n), 0),
       visits.length,
@@ -201,7 +202,7 @@ eachRedis(t, async (t, redis) => {
 const ORIGIN = 'https://shop.example';
 const PUBLISHABLE = 'pk_robots_0123456789';
 
-// User agents as robots, browsers and HTTP clients send them.
+// User agents as they are sent, of each kind that the service tells apart: with an engine, by a robot's name without one.
 const LINUX = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)';
 const ANDROID =
   'AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/139.0.7258.94 Mobile Safari/537.36';
@@ -211,14 +212,9 @@ const DATADOG = `${LINUX} Chrome/139.0.0.0 Safari/537.36 DatadogSynthetics`;
 const ROBOTS = [
   DATADOG,
   `${LINUX} HeadlessChrome/139.0.0.0 Safari/537.36`,
-  `${LINUX} Chrome/119.0.0.0 Mobile Safari/537.36 Chrome-Lighthouse`,
-  'Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Claude-User/1.0; +Claude-User@anthropic.com)',
   'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)',
-  'Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)',
-  // Without an engine, by their names.
   'facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)',
   'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)',
-  'Twitterbot/1.0',
   'WhatsApp/2.23.20.0',
   'Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)',
   'GoogleStackdriverMonitoring-UptimeChecks(https://cloud.google.com/monitoring)',
@@ -226,29 +222,18 @@ const ROBOTS = [
   'crawler4j (https://github.com/yasserg/crawler4j/)',
   'Iframely/1.3.1 (+https://iframely.com/docs/about) link preview',
 ];
-const BROWSERS = [
-  `${IPHONE} Version/18.6 Mobile/15E148 Safari/604.1`,
+const VISITORS = [
+  `${LINUX} Chrome/139.0.0.0 Safari/537.36`,
   `${IPHONE} Mobile/15E148 Instagram 393.0.0.34.79 (iPhone16,2; iOS 18_6; de_DE; de; scale=3.00; 1290x2796)`,
   `${IPHONE} Mobile/15E148 [FBAN/FBIOS;FBAV/525.0.0.53.107;FBDV/iPhone14,5;FBSN/iOS;FBLC/de_DE;FBOP/80]`,
-  `${IPHONE} Mobile/15E148 musical_ly_40.9.0 BytedanceWebview/d8a21c6 JsSdk/2.0 NetType/WIFI`,
   `${IPHONE} Mobile/15E148 [Pinterest/iOS]`,
-  `Mozilla/5.0 (Linux; Android 14; SM-S918B; wv) ${ANDROID} [FB_IAB/FB4A;FBAV/525.0.0.50.109;IABMV/1;]`,
   `Mozilla/5.0 (Linux; Android 13; CUBOT P80 Build/TP1A.220624.014; wv) ${ANDROID}`,
   `Mozilla/5.0 (Linux; Android 12; CUBOT_X50) ${ANDROID}`,
-  `${LINUX} Chrome/139.0.0.0 Safari/537.36`,
-  'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:142.0) Gecko/20100101 Firefox/142.0',
-];
-const CLIENTS = [
   '',
   'curl/8.14.1',
-  'node',
   'node-fetch/1.0 (+https://github.com/bitinn/node-fetch)',
   'got (https://github.com/sindresorhus/got)',
-  'python-requests/2.32.4',
-  'okhttp/4.12.0',
   'Apache-HttpClient/5.5 (Java/21.0.8)',
-  'GuzzleHttp/7',
-  'shop-relay/1.0',
 ];
 
 t.test('robots', async (t) => {
@@ -261,8 +246,7 @@ t.test('robots', async (t) => {
   const from = (userAgent: string) => (userAgent === '' ? {} : { 'user-agent': userAgent });
 
   t.test('a visit of a robot is answered, and nothing is counted or created', async (t) => {
-    const byRobots = async () =>
-      Number(/^wishmeter_visits_by_robots_total (\d+)$/m.exec(await app.figures())?.[1]);
+    const byRobots = async () => Number(await app.figure('visits_by_robots_total'));
     const [before, figure] = [await dumpRedis(redis, app.prefix), await byRobots()];
     const visits = ROBOTS.map(newVisit);
     const profiles: string[] = [];
@@ -289,7 +273,7 @@ t.test('robots', async (t) => {
   });
 
   t.test('a visit of a browser or of an HTTP client is counted', async (t) => {
-    for (const userAgent of [...BROWSERS, ...CLIENTS]) {
+    for (const userAgent of VISITORS) {
       const answer = await app.post(`${PATH}?count=true`, newVisit(), from(userAgent));
       t.equal(answer.json.count, 1, userAgent);
     }
@@ -307,6 +291,5 @@ t.test('robots', async (t) => {
   t.test('a robot may do no more than any caller', async (t) => {
     const named = { identity: { customerId: '7' }, productHandle: HANDLE };
     t.equal((await app.post(PATH, named, from(DATADOG))).status, 401);
-    t.equal((await app.post(PATH, { productHandle: HANDLE }, from(DATADOG))).status, 400);
   });
 });

@@ -23,8 +23,6 @@ export function itemOf(identity: object, changes: Readonly<Record<string, unknow
   return { identity: { device: 'desktop', ...identity }, ...CONTENT, ...changes };
 }
 
-export const NOT_JSON = ['{', 'x', '{"identity":}', "{'a':1}", Buffer.from('{"a":"\xff"}', 'latin1')];
-
 export function without(body: object, field: string): object {
   return Object.fromEntries(Object.entries(body).filter(([name]) => name !== field));
 }

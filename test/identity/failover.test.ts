@@ -6,8 +6,8 @@ import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { bucketOf } from '../../src/redis/keys.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
-import { contentOf, identityOf } from '../harness/samples.js';
-import { type Server, startServer } from '../wishlist/world.js';
+import { identityOf } from '../harness/samples.js';
+import { add, products, type Server, startServer } from '../wishlist/fixtures.js';
 
 const HANDLE = 'x';
 /** A guest who is not linked ends. */
@@ -34,16 +34,12 @@ class Visitor {
   }
 
   async add(product: string): Promise<void> {
-    await this.server.visitors.change(this.who, true, (place) =>
-      this.server.items.add(place, this.who, contentOf(product)),
-    );
+    await add(this.server, this.who, product);
   }
 
   async see(): Promise<{ count: number; items: string[] }> {
     const { count } = await this.server.visitors.read(this.who, true, HANDLE);
-    const { profileId } = await this.server.visitors.find(this.who, true);
-    const { items } = await this.server.items.list(profileId);
-    return { count, items: items.map(({ productId }) => productId).sort() };
+    return { count, items: (await products(this.server, this.who)).sort() };
   }
 }
 
@@ -192,41 +188,26 @@ t.test('a failover that forgets one half', async (t) => {
     'of an adoption, at the session: its door and the room are one again after the next link',
     async (t) => {
       const world = await startWorld(t, redis);
+      const ending = () => world.ending(world.buckets.session);
       await world.session.visit(5);
       await world.session.add('of-the-guest');
+      t.ok((await ending()).length > 0, 'a guest ends');
       const forget = await world.remember(world.buckets.session);
       const { profileId } = await world.link();
+      t.same(await ending(), [], 'a customer does not');
       await forget();
 
       const { server, customer, session } = await world.anew();
       t.equal(await customer.visit(2), profileId, 'the customer is in a room that has no door');
+      t.same(await ending(), [], 'the room is one again');
       await session.visit(1);
+      await session.add('at-home');
+      t.same(await ending(), [], 'its door, which was forgotten, is a guest for itself');
       t.equal((await world.link(server)).profileId, profileId);
-      for (const one of [customer, session]) t.same(await one.see(), { count: 8, items: ['of-the-guest'] });
+      for (const one of [customer, session])
+        t.same(await one.see(), { count: 8, items: ['at-home', 'of-the-guest'] });
     },
   );
-
-  t.test('of an adoption, at the session: what is in the room of a customer does not end', async (t) => {
-    const world = await startWorld(t, redis);
-    await world.session.visit(5);
-    await world.session.add('of-the-guest');
-    t.ok((await world.ending(world.buckets.session)).length > 0, 'a guest ends');
-    const forget = await world.remember(world.buckets.session);
-    await world.link();
-    t.same(await world.ending(world.buckets.session), [], 'a customer does not');
-    await forget();
-
-    const { customer, session } = await world.anew();
-    await customer.visit(2);
-    t.same(await world.ending(world.buckets.session), [], 'the room is one again');
-    await session.visit(1);
-    await session.add('at-home');
-    t.same(
-      await world.ending(world.buckets.session),
-      [],
-      'its door, which was forgotten, is a guest for itself',
-    );
-  });
 
   t.test('of a move, at either side: the session is somewhere, and reaches its next customer', async (t) => {
     for (const side of ['customer', 'session'] as const) {

@@ -14,8 +14,8 @@ interface Ids {
 
 /** Counts a visit of product `x`; answers the profile and its count. */
 async function visit(app: TestApp, identity: Ids): Promise<{ profileId: string; count: number }> {
-  const { json } = await app.post(`${PATH}?count=true`, { identity, productHandle: 'x' }, TRUSTED);
-  return { profileId: json.profileId, count: json.count };
+  const { profileId, count } = await app.shop.visit(identity, 'x');
+  return { profileId, count };
 }
 
 async function read(app: TestApp, identity: Ids): Promise<{ profileId: string; count: number }> {
@@ -71,8 +71,7 @@ eachRedis(t, async (t, redis) => {
     const ids = { customerId: 'c4', sessionId: 's4' };
     const { profileId } = await visit(app, ids);
     const before = await dumpRedis(redis, app.prefix);
-    const event = { identity: ids, type: 'add' };
-    t.equal((await other.post('/event', event, TRUSTED)).json.profileId, profileId);
+    t.equal((await other.shop.event(ids)).profileId, profileId);
     const after = await dumpRedis(redis, app.prefix);
     const withoutEvents = (dump: object) => Object.entries(dump).filter(([key]) => !key.includes(':events'));
     t.same(withoutEvents(after), withoutEvents(before));
@@ -131,19 +130,10 @@ eachRedis(t, async (t, redis) => {
     await areOne(t, ids, profileId, 100);
   });
 
-  t.test("an event links as a visit does, and is its profile's", async (t) => {
-    const { profileId } = await visit(app, { sessionId: 's8' });
-    const event = { identity: { customerId: 'c8', sessionId: 's8' }, type: 'add' };
-    t.equal((await app.post('/event', event, TRUSTED)).json.profileId, profileId);
-    await areOne(t, { customerId: 'c8', sessionId: 's8' }, profileId, 1);
-  });
-
-  const reset = (identity: Ids) => app.del(PATH, { identity, productHandle: 'x' }, TRUSTED);
-
   t.test('a customer stays known when a session takes all its counts away', async (t) => {
     const { profileId } = await visit(app, { customerId: 'c9' });
     await visit(app, { customerId: 'c9', sessionId: 's9' });
-    await reset({ sessionId: 's9' });
+    await app.shop.reset({ sessionId: 's9' }, 'x');
     await visit(app, { sessionId: 's10' });
     t.same(
       await visit(other, { customerId: 'c9', sessionId: 's10' }),
@@ -155,27 +145,19 @@ eachRedis(t, async (t, redis) => {
   t.test('a session stays known when its customer takes all their counts away', async (t) => {
     const { profileId } = await visit(app, { sessionId: 's11' });
     await visit(app, { customerId: 'c11', sessionId: 's11' });
-    await reset({ customerId: 'c11' });
-    const item = {
-      ...{ identity: { customerId: 'c11' }, productId: '1', productTitle: 'T', productHandle: 'x' },
-      ...{ image: 'i', price: '1.00', compareAt: null, inventoryAvailable: true, quantity: 1 },
-    };
-    t.equal((await app.post('/item/add', item, TRUSTED)).json.profileId, profileId);
-    const removal = { identity: { sessionId: 's11' }, productId: '1' };
-    t.match((await other.post('/item/remove', removal, TRUSTED)).json, { profileId, removed: true });
+    await app.shop.reset({ customerId: 'c11' }, 'x');
+    t.equal((await app.shop.add({ customerId: 'c11' })).profileId, profileId);
+    t.match(await other.shop.remove({ sessionId: 's11' }), { profileId, removed: true });
   });
 
   t.test('an event through a server that has not seen the link is the profile of now', async (t) => {
-    const event = (identity: Ids) => ({ identity, type: 'add' });
     const ids = { customerId: 'c12', sessionId: 's12' };
     const { profileId } = await visit(app, { customerId: 'c12' });
-    await other.post('/event', event({ sessionId: 's12' }), TRUSTED);
+    await other.shop.event({ sessionId: 's12' });
     await visit(app, ids);
-    const { json } = await other.post('/event', event({ sessionId: 's12' }), TRUSTED);
-    t.equal(json.profileId, profileId, 'merged');
+    t.equal((await other.shop.event({ sessionId: 's12' })).profileId, profileId, 'merged');
     const moved = await visit(app, { ...ids, customerId: 'c13' });
-    const later = await other.post('/event', event({ sessionId: 's12' }), TRUSTED);
-    t.equal(later.json.profileId, moved.profileId, 'moved');
+    t.equal((await other.shop.event({ sessionId: 's12' })).profileId, moved.profileId, 'moved');
     const rows = await eventsOf(redis, app, { sessionId: 's12' });
     t.same(
       rows.slice(1).map((row) => row['profile_id']),
@@ -213,11 +195,4 @@ eachRedis(t, async (t, redis) => {
       }
     },
   );
-
-  t.test('long ids are linked like short ones', async (t) => {
-    const ids = { customerId: 'c'.repeat(255), sessionId: 's'.repeat(255) };
-    const { profileId } = await visit(app, { sessionId: ids.sessionId });
-    t.same(await visit(app, ids), { profileId, count: 2 });
-    await areOne(t, ids, profileId, 2);
-  });
 });

@@ -1,16 +1,27 @@
-// Merges over HTTP: of profiles far above what one may hold, while others go on; and with a stream that takes nothing.
+// A merge ends as if it had not been interrupted: of profiles far above what one may hold, while others go on; with a stream
+// that takes nothing; after a crash at any step, also where no request came back to it for a day.
 
-import type { Redis } from 'ioredis';
+import type { Redis as Client } from 'ioredis';
 import t, { type Test } from 'tap';
-import { createKeys } from '../../src/redis/keys.js';
+import { MergeAudit } from '../../src/identity/merge-audit.js';
+import type { Identity } from '../../src/identity-rules.js';
+import { bucketOf, createKeys } from '../../src/redis/keys.js';
 import { parseItem } from '../../src/wishlist/item.js';
-import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { dumpRedis } from '../harness/dump.js';
+import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { monitorRedis } from '../harness/monitor.js';
 import { connectTo, openRedis, startTestRedis } from '../harness/redis.js';
-import { contentOf, storedItem } from '../harness/samples.js';
+import { contentOf, identityOf, storedItem } from '../harness/samples.js';
 import { rowsOf } from '../harness/stream.js';
 import { until } from '../harness/until.js';
+import {
+  add,
+  newVisitor,
+  products,
+  type Redis,
+  shownMerges,
+  startServer,
+  VISITOR,
+} from '../wishlist/fixtures.js';
 
 const FULL = process.env['FAULTS'] === 'full';
 /** A profile from before there were caps. */
@@ -18,19 +29,14 @@ const PRODUCTS = FULL ? 300_000 : 12_000;
 const ITEMS = FULL ? 100_000 : 2_000;
 const MAX_TRIES = 200;
 
+const DAY_MS = 86_400_000;
+/** More than a merge takes. */
+const MAX_STEPS = 60;
+
 const BOTH = { customerId: 'c', sessionId: 's' };
+const CUSTOMER_IDS = { customerId: 'c' };
 
 const merge = (app: TestApp) => app.post('/profile/merge', { identity: BOTH }, TRUSTED);
-
-async function visit(app: TestApp, identity: object, productHandle = 'x'): Promise<string> {
-  const answer = await app.post('/product/visit', { identity, productHandle }, TRUSTED);
-  return answer.json.profileId;
-}
-
-async function count(app: TestApp, productHandle: string): Promise<number> {
-  const query = { customerId: 'c', productHandle };
-  return (await app.get(withQuery('/product/visit', query), TRUSTED)).json.count;
-}
 
 /** Sends again what is answered 503, as a client does. */
 async function untilDone(send: () => Promise<Answer>): Promise<Answer> {
@@ -46,7 +52,7 @@ async function inPages(n: number, write: (from: number, to: number) => Promise<u
 }
 
 /** Fills a guest's profile, as an older version may have left it. */
-async function fill(client: Redis, prefix: string, profileId: string): Promise<void> {
+async function fill(client: Client, prefix: string, profileId: string): Promise<void> {
   const keys = createKeys(prefix);
   await inPages(PRODUCTS, (from, to) => {
     const fields = Array.from({ length: to - from }, (_, i) => [`product-${from + i}`, 2]).flat();
@@ -61,13 +67,25 @@ async function fill(client: Redis, prefix: string, profileId: string): Promise<v
   });
 }
 
+/** What a day does. */
+async function forget(redis: Redis, prefix: string): Promise<void> {
+  for (const url of redis.urls) {
+    const client = openRedis(url);
+    for (const key of await client.keys(`${prefix}:*`)) {
+      const ttl = await client.pttl(key);
+      if (ttl >= 0 && ttl <= DAY_MS) await client.del(key);
+    }
+    client.disconnect();
+  }
+}
+
 t.test('a profile far above the caps is merged in pieces, and others go on meanwhile', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);
   const app = await startApp(t, redis, { timeoutMs: 2_000 });
   const others = await startApp(t, redis, { prefix: app.prefix });
-  await visit(app, { customerId: 'c' }, 'product-7');
-  const guest = await visit(app, { sessionId: 's' });
+  await app.shop.visit({ customerId: 'c' }, 'product-7');
+  const { profileId: guest } = await app.shop.visit({ sessionId: 's' }, 'x');
   await fill(client, app.prefix, guest);
   let longest = 0;
   let scripts = 0;
@@ -101,10 +119,9 @@ t.test('a profile far above the caps is merged in pieces, and others go on meanw
 
   const room = createKeys(app.prefix).room(answer.json.profileId);
   t.equal(await client.hlen(room), PRODUCTS + 1);
-  t.equal(await count(app, 'product-7'), 3);
-  t.equal(await count(app, `product-${PRODUCTS - 1}`), 2);
-  const list = await app.post('/item/list', { identity: { customerId: 'c' } }, TRUSTED);
-  t.equal(new Set(list.json.items.map(({ itemId }: { itemId: string }) => itemId)).size, ITEMS);
+  t.equal(await app.shop.count(CUSTOMER_IDS, 'product-7'), 3);
+  t.equal(await app.shop.count(CUSTOMER_IDS, `product-${PRODUCTS - 1}`), 2);
+  t.equal(new Set((await app.shop.items(CUSTOMER_IDS)).map(({ itemId }) => itemId)).size, ITEMS);
   t.ok(parseItem((await client.hget(createKeys(app.prefix).items(answer.json.profileId), '1:')) as string));
 });
 
@@ -113,73 +130,122 @@ eachRedis(t, async (t, redis) => {
     'a stream that takes nothing more locks no visitor out: merges, visits and reads go on',
     async (t: Test) => {
       const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
-      await visit(full, { customerId: 'c' });
-      await visit(full, { sessionId: 's' });
+      await full.shop.visit({ customerId: 'c' });
+      await full.shop.visit({ sessionId: 's' });
       t.match(await merge(full), { status: 200, json: { merged: true } });
       for (const identity of [{ customerId: 'c' }, { sessionId: 's' }, BOTH]) {
-        const before = await count(full, 'x');
-        await visit(full, identity);
-        t.equal(await count(full, 'x'), before + 1);
-        t.match(await full.post('/item/list', { identity }, TRUSTED), { status: 200 });
+        const before = await full.shop.count(CUSTOMER_IDS);
+        await full.shop.visit(identity);
+        t.equal(await full.shop.count(CUSTOMER_IDS), before + 1);
+        await full.shop.items(identity);
       }
-      t.match(await full.del('/product/visit', { identity: { sessionId: 's' }, productHandle: 'x' }), {
-        status: 200,
-      });
-      t.equal(await count(full, 'x'), 0);
-      t.equal((await rowsOf(redis, full)).length, 0);
-
-      // When there is room again, the next start tells analysts of the merge, or, on a cluster, the next change of
-      // the profile.
-      await agePending(redis, full.prefix);
-      const roomy = await startApp(t, redis, { prefix: full.prefix });
-      const event = {
-        identity: BOTH,
-        productId: '1',
-        productTitle: 't',
-        productHandle: 'h',
-        image: 'https://i.example/',
-      };
-      const rest = { price: '1.00', compareAt: null, inventoryAvailable: true, quantity: 1 };
-      t.match(await roomy.post('/item/add', { ...event, ...rest }, TRUSTED), { status: 200 });
-      // The audit of the start and the change may bring it to the stream at once: under one id, it is one row.
-      const rows = await until('both are told', async () => {
-        const found = await rowsOf(redis, roomy);
-        const byId = new Map(found.map((row) => [row['event_id'], row]));
-        return byId.size > 1 && [...byId.values()];
-      });
-      t.same(rows.map(({ origin }) => origin).sort(), ['item', 'merge']);
+      await full.shop.reset({ sessionId: 's' });
+      t.equal(await full.shop.count(CUSTOMER_IDS), 0);
+      const rows = await rowsOf(redis, full);
+      t.same(
+        rows.map(({ origin }) => origin),
+        ['merge'],
+        'analysts are told of the merge all the same',
+      );
     },
   );
 
-  t.test('a merge whose process ended before analysts were told: the next start tells them', async (t) => {
-    const full = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '1' } });
-    await visit(full, { customerId: 'c' });
-    await visit(full, { sessionId: 's' });
-    const { json } = await merge(full);
-    await full.close();
-    const next = await startApp(t, redis, { prefix: full.prefix });
-    const rows = await until('the merge is told', async () => {
-      const found = await rowsOf(redis, next);
-      return found.length > 0 && found;
-    });
-    t.match(rows, [{ origin: 'merge', payload: JSON.stringify({ into: json.profileId }) }]);
-  });
-});
-
-async function agePending(redis: { urls: readonly string[] }, prefix: string): Promise<void> {
-  const outboxes = Object.keys(await dumpRedis(redis, prefix)).filter((key) => key.includes(':o:'));
-  for (const url of redis.urls) {
-    const client = openRedis(url);
-    for (const key of outboxes) {
-      const entries = await client.hgetall(key).catch(() => ({}));
-      for (const [id, entry] of Object.entries(entries)) {
-        await client.hset(
-          key,
-          id,
-          entry.replace(/^\d+/, (since) => String(Number(since) - 61_000)),
-        );
-      }
+  t.test('counts are added once, and items are there, after a crash at any step and a day', async (t) => {
+    const prefix = 'late';
+    const server = await startServer(t, redis, prefix);
+    let crashes = 0;
+    for (let steps = 1; ; steps++) {
+      if (steps > MAX_STEPS) throw new Error('the merge never ends');
+      const { guest, customer, both, ids } = newVisitor();
+      for (let i = 0; i < 3; i++) await server.visitors.enter('visit', guest, true, 'x');
+      await server.visitors.enter('visit', customer, true, 'x');
+      await add(server, guest, '1');
+      server.crashAfter(steps, true);
+      await server.visitors.link(ids).catch(() => {});
+      const wasEnded = server.recover();
+      await forget(redis, prefix);
+      const { count } = await server.visitors.enter('visitAndCount', both, true, 'x');
+      t.equal(count, 5, `ended after step ${steps}`);
+      t.equal((await server.visitors.read(guest, true, 'x')).count, 5);
+      t.same(await products(server, customer), ['1']);
+      if (!wasEnded) break;
+      crashes++;
     }
-    client.disconnect();
-  }
-}
+    t.ok(crashes >= 8, `${crashes} crashes`);
+  });
+
+  t.test('an audit looks at every bucket, also where its slot has moved to another node', async (t) => {
+    const { store, doors, linker } = await startServer(t, redis, 'audited');
+    const { client, keys } = store;
+    const condemned = Array.from({ length: 12 }, (_, i) => doors.ownProfile(`s:${i}`)).sort();
+    for (const profileId of condemned) {
+      await client.hset(keys.profile(profileId), 'heir', '@');
+      await client.zadd(keys.merges(bucketOf(profileId)), Date.now(), profileId);
+    }
+    for (const addressOf of [store.addressOf, () => 'one node']) {
+      store.addressOf = addressOf;
+      const found: string[] = [];
+      const noMerger = undefined as never;
+      const audit = new MergeAudit(store, noMerger, linker, async (profileId) => {
+        found.push(profileId);
+      });
+      await audit.run();
+      t.same(found.sort(), condemned);
+    }
+  });
+
+  t.test('what a finished merge keeps goes away by itself', async (t) => {
+    const prefix = 'kept';
+    const server = await startServer(t, redis, prefix);
+    await server.visitors.enter('visit', VISITOR.guest, true, 'x');
+    await server.visitors.enter('visit', VISITOR.customer, true, 'x');
+    await add(server, VISITOR.guest, '1');
+    await server.visitors.enter('visit', VISITOR.both, true, 'x');
+    const left = async () => {
+      const keys: string[] = [];
+      for (const url of redis.urls) {
+        const client = openRedis(url);
+        for (const key of await client.keys(`${prefix}:*`)) {
+          const ttl = await client.pttl(key);
+          if (/:(x|j.|merges)(:|$)/.test(key) && (ttl < 0 || ttl > DAY_MS)) keys.push(key);
+        }
+        client.disconnect();
+      }
+      return keys;
+    };
+    await until('nothing stays', async () => (await left()).length === 0);
+  });
+
+  t.test(
+    'a room that received others is merged away, after a failover: analysts are told of all',
+    async (t) => {
+      const prefix = 'told';
+      const server = await startServer(t, redis, prefix);
+      const [first, second] = ['s1', 's2'].map((sessionId) => identityOf({ sessionId })) as [
+        Identity,
+        Identity,
+      ];
+      const link = (sessionId: string) => server.visitors.link({ customerId: 'c', sessionId });
+      for (const who of [first, second]) await server.visitors.enter('visit', who, true, 'x');
+      const { profileId: merged } = await server.visitors.find(second, true);
+      const { profileId: room } = await link('s1');
+      t.match(await link('s2'), { profileId: room, merged: true });
+      // The customer's node forgets where it belongs, and it comes back.
+      for (const url of redis.urls) {
+        const client = openRedis(url);
+        for (const key of await client.keys(`${prefix}:*:ids`)) await client.hdel(key, 'c:c');
+        for (const key of await client.keys(`${prefix}:*:v:c*`)) await client.del(key);
+        client.disconnect();
+      }
+      await server.visitors.enter('visit', VISITOR.customer, true, 'x');
+      const { profileId: own } = await server.visitors.find(VISITOR.customer, true);
+      t.not(own, room);
+      t.match(await link('s1'), { profileId: own, merged: true });
+      t.equal((await server.visitors.read(second, true, 'x')).count, 3);
+      t.same(
+        (await shownMerges(redis, prefix)).map(String).sort(),
+        [`${merged},${room}`, `${room},${own}`, `${merged},${own}`].sort(),
+      );
+    },
+  );
+});

@@ -4,62 +4,13 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { ServiceError } from '../../src/errors.js';
-import { appendFormat } from '../../src/events/appender.js';
-import { recordingFormat } from '../../src/events/recording.js';
-import type { IdentityParts } from '../../src/identity/open.js';
-import { openIdentity } from '../../src/identity/open.js';
 import type { Identity } from '../../src/identity-rules.js';
-import { Store } from '../../src/redis/store.js';
-import { visitFormat } from '../../src/visits/visit-batch.js';
-import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
-import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
+import { eachRedis } from '../harness/app.js';
 import { identityOf } from '../harness/samples.js';
+import { type Server, startServer } from '../wishlist/fixtures.js';
 
 const SERVERS = 3;
 const RUNS = Number(process.env['MODEL_RUNS'] ?? 60);
-
-interface Server extends IdentityParts {
-  /** The script call, counted from now, after which this server loses Redis for the rest of the request. */
-  crashAfter: number;
-  close(): Promise<void>;
-}
-
-async function startServer(redis: TestRedis, keyPrefix: string): Promise<Server> {
-  const store = await Store.open({
-    urls: redis.urls,
-    name: 'model test',
-    timeoutMs: 60_000,
-    keyPrefix,
-    buckets: 16,
-    onError: () => {},
-  });
-  const visits = store.batcher(visitFormat(store.keys, 10_000, 0));
-  const appends = store.batcher(appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER));
-  const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
-  const wishlists = new WishlistBatch(store, { highWater: Number.MAX_SAFE_INTEGER });
-  const server: Server = {
-    ...openIdentity(store, visits, recordings, appends, wishlists, 10_000),
-    crashAfter: Number.POSITIVE_INFINITY,
-    async close() {
-      await visits.close();
-      await appends.close();
-      await wishlists.close();
-      store.close();
-    },
-  };
-  const crashing = (act: Store['run']): Store['run'] => {
-    const bound = act.bind(store);
-    return async (script, keys, args) => {
-      if (server.crashAfter <= 0) throw new ServiceError('unavailable');
-      const reply = await bound(script, keys, args);
-      if (--server.crashAfter <= 0) throw new ServiceError('unavailable');
-      return reply;
-    };
-  };
-  store.run = crashing(store.run);
-  store.change = crashing(store.change);
-  return server;
-}
 
 /** What the contract's table says, with objects instead of Redis. */
 class Model {
@@ -109,11 +60,18 @@ interface Who {
   readonly session: number | undefined;
 }
 
-function identity({ customer, session }: Who): Identity {
-  return identityOf({
-    customerId: customer === undefined ? null : `customer-${customer}`,
-    sessionId: session === undefined ? null : `session-${session}`,
-  });
+/** Ids of one run: no server has seen them before. */
+function idsOf(run: number) {
+  const ids = {
+    customer: (customer: number) => `customer-${run}-${customer}`,
+    session: (session: number) => `session-${run}-${session}`,
+    of: ({ customer, session }: Who): Identity =>
+      identityOf({
+        customerId: customer === undefined ? null : ids.customer(customer),
+        sessionId: session === undefined ? null : ids.session(session),
+      }),
+  };
+  return ids;
 }
 
 const handle = fc.constantFrom('a', 'b');
@@ -139,7 +97,7 @@ const step = fc.oneof(
       customer,
       session,
       handle,
-      after: fc.integer({ min: 1, max: 8 }),
+      after: fc.integer({ min: 1, max: 12 }),
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('reset' as const), server, who, handle }) },
@@ -147,6 +105,7 @@ const step = fc.oneof(
 
 async function check(
   servers: readonly Server[],
+  name: ReturnType<typeof idsOf>,
   steps: readonly (typeof step extends fc.Arbitrary<infer S> ? S : never)[],
 ) {
   const model = new Model();
@@ -170,24 +129,24 @@ async function check(
         add(
           model.make(s.who),
           s.handle,
-          await at(s.server).visitors.enter('visit', identity(s.who), true, s.handle),
+          await at(s.server).visitors.enter('visit', name.of(s.who), true, s.handle),
         );
         break;
       case 'reset':
-        await at(s.server).visitors.enter('reset', identity(s.who), true, s.handle);
+        await at(s.server).visitors.enter('reset', name.of(s.who), true, s.handle);
         model.profile(s.who)?.counts.delete(s.handle);
         break;
       case 'crash': {
         // The request fails somewhere in the middle; its client sends it again, to another server. The visit
         // is counted by the last script, so a crash in the linking has not counted it.
         const crashing = at(s.server);
-        crashing.crashAfter = s.after;
-        const both = { customer: `c:customer-${s.customer}`, session: `s:session-${s.session}` };
-        await crashing.linker.link(both.customer, both.session).catch((error) => {
+        crashing.crashAfter(s.after, true);
+        const both = { customerId: name.customer(s.customer), sessionId: name.session(s.session) };
+        await crashing.visitors.link(both).catch((error) => {
           if (!(error instanceof ServiceError)) throw error;
         });
-        crashing.crashAfter = Number.POSITIVE_INFINITY;
-        const settled = await at(s.next).visitors.enter('visit', identity(s), true, s.handle);
+        crashing.recover();
+        const settled = await at(s.next).visitors.enter('visit', name.of(s), true, s.handle);
         add(model.link(s.customer, s.session), s.handle, settled);
         break;
       }
@@ -195,7 +154,7 @@ async function check(
         add(
           model.link(s.customer, s.session),
           s.handle,
-          await at(s.server).visitors.enter('visit', identity(s), true, s.handle),
+          await at(s.server).visitors.enter('visit', name.of(s), true, s.handle),
         );
     }
   }
@@ -207,7 +166,7 @@ async function check(
       for (const [id, profile] of known) {
         for (const h of ['a', 'b']) {
           const one: Who = { customer: undefined, session: undefined, [kind]: id };
-          const { count, profileId } = await reader.visitors.read(identity(one), true, h);
+          const { count, profileId } = await reader.visitors.read(name.of(one), true, h);
           answered(profile, profileId);
           const expected = profile.counts.get(h) ?? 0;
           if (count !== expected) throw new Error(`${kind} ${id}, ${h}: ${count} instead of ${expected}`);
@@ -217,29 +176,19 @@ async function check(
   }
 }
 
-for (const [name, start] of [
-  ['one Redis', startTestRedis],
-  ['a cluster', startTestCluster],
-] as const) {
+eachRedis(t, async (t, redis) => {
   t.test(
-    `${name}: visits, resets, links, merges and crashes from several servers end in the model's counts`,
+    "visits, resets, links, merges and crashes from several servers end in the model's counts",
     async (t) => {
-      const redis = await start(t);
-      let world = 0;
+      const starting = Array.from({ length: SERVERS }, () => startServer(t, redis, 'model'));
+      const servers = await Promise.all(starting);
+      let runs = 0;
       await fc.assert(
-        fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 40 }), async (steps) => {
-          const prefix = `m${world++}`;
-          const servers = await Promise.all(
-            Array.from({ length: SERVERS }, () => startServer(redis, prefix)),
-          );
-          try {
-            await check(servers, steps);
-          } finally {
-            for (const server of servers) await server.close();
-          }
-        }),
+        fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 40 }), (steps) =>
+          check(servers, idsOf(runs++), steps),
+        ),
         { numRuns: RUNS },
       );
     },
   );
-}
+});

@@ -4,8 +4,7 @@ import t, { type Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import { eachRedis } from '../harness/app.js';
 import { identityOf } from '../harness/samples.js';
-import { BOTH, GUEST } from '../wishlist/deeds.js';
-import { type Redis, type Server, startServer } from '../wishlist/world.js';
+import { BOTH, GUEST, type Redis, type Server, startServer } from '../wishlist/fixtures.js';
 
 let worlds = 0;
 const OTHER = identityOf({ customerId: 'd', sessionId: 's' });

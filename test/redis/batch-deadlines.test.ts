@@ -2,19 +2,15 @@
 // applied after it was refused. Here calls on their way to Redis are held back, so that operations grow old.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { type Batched, Batcher, type BatchFormat } from '../../src/redis/batcher.js';
-import { connectRedis } from '../../src/redis/client.js';
-import { openDeployment } from '../../src/redis/deployment.js';
-import { RedisHealth } from '../../src/redis/health.js';
-import { createKeys } from '../../src/redis/keys.js';
+import { Batcher } from '../../src/redis/batcher.js';
 import type { RedisNode } from '../../src/redis/node.js';
-import { loadScript } from '../../src/redis/scripts.js';
 import { NOT_HERE, Sender } from '../../src/redis/sender.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
+import { LINES, type Line, linesOf, openHealth } from './fixtures.js';
 
 const TIMEOUT_MS = 60_000;
 
@@ -27,31 +23,15 @@ performance.now = () => now() + ahead;
 
 const NODE = 'node:1';
 
-interface Line extends Batched<unknown> {
-  readonly line: string;
-}
-
-/** Lines appended to one stream. */
-const LINES: BatchFormat<Line, unknown> = {
-  script: loadScript('append'),
-  tag: () => 'a',
-  mixesTags: true,
-  writes: () => true,
-  encode(ops, call) {
-    call.key('b:{a}:stream');
-    call.key('b:{a}:state');
-    for (const arg of [1_000_000, ops.length, ops.map(({ line }) => `${line}\n`).join('')]) call.arg(arg);
-  },
-  decode: (ops, reply) => ops.map(() => reply),
-};
+/** All of them in one stream. */
+const ONE_STREAM: typeof LINES = { ...LINES, tag: () => 'a', mixesTags: true };
 
 t.test('an operation that is late', async (t) => {
   const redis = await startTestRedis(t);
-  const { client, health, keys } = await connect(t, redis.url, TIMEOUT_MS);
+  const { client, health, keys } = await openHealth(t, redis.url, TIMEOUT_MS);
   const sender = new Sender(health, 0);
   t.beforeEach(() => client.del('b:{a}:stream', 'b:{a}:state'));
-  const lines = async () =>
-    (await client.xrange('b:{a}:stream', '-', '+')).flatMap(([, fields]) => fields[3]?.trim().split('\n'));
+  const lines = () => linesOf(client, 'a');
 
   /** Batches of the test's batcher that are on their way, or were. */
   let sent = 0;
@@ -64,7 +44,7 @@ t.test('an operation that is late', async (t) => {
         return answer ?? sender.send(...args);
       },
     } as unknown as Sender;
-    return new Batcher<Line, unknown>(LINES, {
+    return new Batcher<Line, unknown>(ONE_STREAM, {
       sender: held,
       health: { isCircuitOpen: false, addressOf, leaveStream: () => {} },
       laneKey: keys.lane,
@@ -162,7 +142,7 @@ t.test('callers who wait for replicas together wait as long as the youngest may'
     [1, 2].map(async () => startTestRedis(t, { port: await freePort(), restart: false })),
   );
   if (master === undefined || replica === undefined) throw new Error('no Redis');
-  const { client, health } = await connect(t, master.url, timeoutMs);
+  const { client, health } = await openHealth(t, master.url, timeoutMs);
   const toReplica = connectTo(t, replica.url);
   await client.config('SET', 'repl-diskless-sync-delay', '0');
   for (const redis of [client, toReplica]) await redis.config('SET', 'requirepass', '');
@@ -187,15 +167,4 @@ function later<T>(): [Promise<T>, (value: T) => void] {
     settle = resolve;
   });
   return [promise, settle];
-}
-
-async function connect(t: Test, url: string, timeoutMs: number) {
-  const client = await connectRedis({ urls: [url], name: 'test', timeoutMs }, () => {});
-  t.teardown(() => client.disconnect());
-  const keys = createKeys('b');
-  const { salt } = await openDeployment(client, keys, { buckets: 16 });
-  const health = new RedisHealth({ client, keys, salt, timeoutMs, onError: () => {} });
-  t.teardown(() => health.close());
-  await health.opened();
-  return { client, health, keys };
 }

@@ -4,11 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { type Batched, Batcher, type BatcherOptions, type BatchFormat } from '../../src/redis/batcher.js';
-import { connectRedis } from '../../src/redis/client.js';
-import { openDeployment } from '../../src/redis/deployment.js';
-import { RedisHealth } from '../../src/redis/health.js';
-import { createKeys } from '../../src/redis/keys.js';
+import { Batcher, type BatcherOptions, type BatchFormat } from '../../src/redis/batcher.js';
 import type { RedisNode } from '../../src/redis/node.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { Sender } from '../../src/redis/sender.js';
@@ -17,15 +13,12 @@ import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
+import { LINES, type Line, linesOf, openHealth } from './fixtures.js';
 
 const PATH = '/product/visit';
 const visitOf = (sessionId: string) => ({ identity: { sessionId }, productHandle: 'x' });
 /** Matches a command that runs this script, by SHA. */
 const callOf = (script: string) => new RegExp(loadScript(script).sha);
-
-interface Line extends Batched<unknown> {
-  readonly line: string;
-}
 
 t.test('batches over a connection that fails', async (t) => {
   const redis = await startTestRedis(t);
@@ -125,16 +118,6 @@ t.test('batches over a connection that fails', async (t) => {
     t.equal(count, 1);
   });
 
-  t.test('a slow connection only makes answers slower', async (t) => {
-    proxy.delay(100);
-    const started = performance.now();
-    const answers = await Promise.all(Array.from({ length: 100 }, () => app.post(PATH, visitOf('slow'))));
-    proxy.delay(0);
-    t.ok(answers.every(({ status }) => status === 200));
-    t.ok(performance.now() - started >= 200);
-    t.match(await app.post(`${PATH}?count=true`, visitOf('slow')), { json: { count: 101 } });
-  });
-
   t.test('a server that lost its scripts is served on', async (t) => {
     await app.post(`${PATH}?count=true`, visitOf('flushed'));
     await direct.script('FLUSH');
@@ -151,20 +134,9 @@ t.test('batches over a connection that fails', async (t) => {
   }
 });
 
-// Lines appended to one stream: a script that there is, with operations as plain as can be.
-const LINES: BatchFormat<Line, unknown> = {
-  script: loadScript('append'),
-  tag: ({ line }) => line.slice(0, 1),
-  mixesTags: false,
-  writes: () => true,
-  encode(ops, call) {
-    const tag = ops[0]?.line.slice(0, 1);
-    call.key(`b:{${tag}}:stream`);
-    call.key(`b:{${tag}}:state`);
-    call.arg(1_000_000);
-    call.arg(ops.length);
-    call.arg(ops.map(({ line }) => `${line}\n`).join(''));
-  },
+/** Each line is answered with itself; a wrong one fails. */
+const ECHOED: BatchFormat<Line, unknown> = {
+  ...LINES,
   decode: (ops, reply) =>
     ops.map(({ line }) => (line.includes('wrong') ? new Error(`no ${line}`) : [line, reply])),
 };
@@ -180,7 +152,7 @@ t.test('a batcher', async (t) => {
 
   t.test('operations of one turn are one call, each answered with its own', async (t) => {
     const sizes: number[] = [];
-    const batcher = store.batcher(LINES, (size) => sizes.push(size));
+    const batcher = store.batcher(ECHOED, (size) => sizes.push(size));
     const answers = await Promise.all([
       batcher.run({ line: 'a1' }),
       batcher.run({ line: 'a2' }),
@@ -203,7 +175,7 @@ t.test('a batcher', async (t) => {
   });
 
   t.test('an operation that fails does not fail its neighbours', async (t) => {
-    const batcher = store.batcher(LINES);
+    const batcher = store.batcher(ECHOED);
     const settled = await Promise.allSettled([
       batcher.run({ line: 'a6' }),
       batcher.run({ line: 'a-wrong' }),
@@ -218,7 +190,7 @@ t.test('a batcher', async (t) => {
 
   t.test('a large turn is cut into batches of 512', async (t) => {
     const sizes: number[] = [];
-    const batcher = store.batcher(LINES, (size) => sizes.push(size));
+    const batcher = store.batcher(ECHOED, (size) => sizes.push(size));
     await Promise.all(Array.from({ length: 3_000 }, (_, i) => batcher.run({ line: `c${i}` })));
     t.same(
       sizes.sort((a, b) => a - b),
@@ -229,7 +201,7 @@ t.test('a batcher', async (t) => {
   });
 
   t.test('closing waits for what is under way and refuses what comes after', async (t) => {
-    const batcher = store.batcher(LINES);
+    const batcher = store.batcher(ECHOED);
     const underWay = Array.from({ length: 1_000 }, (_, i) => batcher.run({ line: `d${i}` }));
     const closed = batcher.close();
     await t.rejects(batcher.run({ line: 'd-late' }), { code: 'unavailable' });
@@ -240,7 +212,7 @@ t.test('a batcher', async (t) => {
   });
 
   t.test('at 20,000 operations waiting new ones are refused, and the others are done', async (t) => {
-    const batcher = store.batcher(LINES);
+    const batcher = store.batcher(ECHOED);
     const all = Array.from({ length: 20_100 }, (_, i) => batcher.run({ line: `e${i}` }));
     const settled = await Promise.allSettled(all);
     const refused = settled.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[];
@@ -255,40 +227,28 @@ t.test('a batch', async (t) => {
   const redis = await startTestRedis(t);
   const proxy = await startProxy(t, redis.url);
   const direct = connectTo(t, redis.url);
-  const options = { urls: [proxy.url], name: 'test', timeoutMs: 20_000 };
-  const client = await connectRedis(options, () => {});
-  t.teardown(() => client.disconnect());
-  const keys = createKeys('b');
-  const { salt } = await openDeployment(client, keys, { buckets: 16 });
-  const health = new RedisHealth({ client, keys, salt, timeoutMs: options.timeoutMs, onError: () => {} });
-  t.teardown(() => health.close());
-  await health.opened();
+  const timeoutMs = 20_000;
+  const { health, keys } = await openHealth(t, proxy.url, timeoutMs);
   const batcherOf = (format: BatchFormat<Line, unknown>, more: Partial<BatcherOptions> = {}) =>
     new Batcher<Line, unknown>(format, {
       sender: new Sender(health, 0),
       health,
       laneKey: keys.lane,
       isCluster: false,
-      timeoutMs: options.timeoutMs,
+      timeoutMs,
       maxPending: 100,
       ...more,
     });
   const batcher = batcherOf({
     ...LINES,
     writes: ({ line }) => line.includes('write'),
-    decode: (ops, reply) => ops.map(() => reply),
   });
-  const linesOf = async (tag: string) =>
-    (await direct.xrange(`b:{${tag}}:stream`, '-', '+')).flatMap(([, fields]) =>
-      fields[3]?.trim().split('\n'),
-    );
-
   t.test('that Redis calls late although it was not has its deadline computed anew', async (t) => {
     // A clock that was set since it was measured: this one says that it is 1970.
     const { clock } = health.nodeOf(0) as RedisNode;
     await clock.measure({ time: async () => [0, 0] } as never);
     t.equal(await batcher.run({ line: 'a-write' }), 1);
-    t.same(await linesOf('a'), ['a-write']);
+    t.same(await linesOf(direct, 'a'), ['a-write']);
     t.ok(clock.at(performance.now()) > Date.UTC(2020), 'the clock was asked again');
   });
 
@@ -297,7 +257,7 @@ t.test('a batch', async (t) => {
     const answers = await Promise.all(['m-read', 'm-write', 'm-read'].map((op) => batcher.run({ line: op })));
     t.same(answers, [1, 1, 1]);
     t.equal(proxy.cuts, 1, 'the reply was lost');
-    t.same(await linesOf('m'), ['m-read', 'm-write', 'm-read'], 'once');
+    t.same(await linesOf(direct, 'm'), ['m-read', 'm-write', 'm-read'], 'once');
     const [lane = ''] = await direct.keys('b:{m}:lane:*');
     t.equal(await direct.exists(lane), 1, 'it has a number, and so a record');
   });
@@ -313,7 +273,7 @@ t.test('a batch', async (t) => {
     await sleep(300);
     await direct.replicaof('NO', 'ONE');
     t.equal(await answer, 1);
-    t.same(await linesOf('d'), ['d-write']);
+    t.same(await linesOf(direct, 'd'), ['d-write']);
   });
 
   t.test('what waits until its deadline is refused, and counts as waiting no more', async (t) => {

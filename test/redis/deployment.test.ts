@@ -1,5 +1,5 @@
-// What is drawn once for a deployment (lua/open.lua), and the Redis that a start refuses: one that does not answer, a node
-// alone, and a cluster that is not ready, for which it waits a moment.
+// What is drawn once for a deployment (lua/open.lua), and the Redis that a start refuses: one that does not answer, a node alone,
+// and a cluster that is not ready.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -100,14 +100,7 @@ t.test('a Redis Cluster', async (t) => {
     await until('it is ok', async () => (await states()).every((info) => info.includes('cluster_state:ok')));
   };
   const open = (keyPrefix: string) =>
-    Store.open({
-      urls: cluster.urls,
-      name: 'cluster start',
-      timeoutMs: 2_000,
-      keyPrefix,
-      buckets: 16,
-      onError: () => {},
-    });
+    Store.open({ ...OPTIONS, urls: cluster.urls, timeoutMs: 2_000, keyPrefix });
 
   t.test('one that becomes ready in a moment is waited for', async (t) => {
     await breakIt();

@@ -13,6 +13,7 @@ import { until } from '../harness/until.js';
 
 const BUCKETS = 60;
 const NODES = 3;
+const SLOTS = 16_384;
 const HANDLE = 'red-shoe';
 /** A key on the move is waited for, as Redis asks for (TRYAGAIN). */
 const WHILE_MOVING_MS = 200;
@@ -20,7 +21,7 @@ const WHILE_MOVING_MS = 200;
 const MOVES = 12;
 const VISITS = 1_000;
 
-t.test('on a cluster', async (t) => {
+t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
   const slots = await slotsOf(nodes, cluster.urls);
@@ -43,7 +44,7 @@ t.test('on a cluster', async (t) => {
   const places = Array.from({ length: BUCKETS }, (_, bucket) => {
     const tag = bucket.toString(36);
     const slot = slotOf(`{${tag}}`);
-    return { tag, slot, node: Math.floor((slot * NODES) / 16_384), profileId: `${tag}.s1` };
+    return { tag, slot, node: Math.floor((slot * NODES) / SLOTS), profileId: `${tag}.s1` };
   });
   type Place = (typeof places)[number];
   const enter = (

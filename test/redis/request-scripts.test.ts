@@ -1,5 +1,5 @@
-// The scripts of request records alone (request-begin, request-place, request-end, fence), and the two that write one
-// key (put, settings).
+// The scripts of request records alone (request-begin, request-place, request-end, fence), and the two that write one key
+// (put, settings). That a fenced visit is not counted later: test/visits/visits-script.test.ts.
 
 import t from 'tap';
 import { LUA } from '../../src/redis/lua-codes.js';
@@ -40,11 +40,6 @@ t.test('scripts of requests', async (t) => {
     await end('id-1', 'done');
     t.same(await begin('id-2'), [...record.slice(0, 5), 'done']);
     t.ok((await client.ttl(RECORD)) > 900, 'it does not live longer for being asked, nor shorter');
-  });
-
-  t.test('begin: without customer, fingerprint and place the record has them empty', async (t) => {
-    t.equal(await begin('id-1', { print: '', customer: '', places: '' }), 1);
-    t.same(await begin('id-2'), ['id-1', '5', '', '', '', null]);
   });
 
   t.test('place: a compare-and-set on the places; the slower of two gets the current ones', async (t) => {
@@ -103,32 +98,19 @@ t.test('scripts of requests', async (t) => {
     t.equal(await client.hget(RECORD, 'answer'), 'done');
   });
 
-  t.test('fence', async (t) => {
+  t.test('fence: tells what was done, and blocks what was not', async (t) => {
     const parts = ['{a}:k:1.1.0', '{a}:k:1.1.1', '{a}:k:1.1.2'] as const;
     const fence = async () => call('fence', parts, [await soon(), 60]);
 
-    t.test('tells what was done, and blocks what was not', async (t) => {
-      await client.set(parts[1], '4');
-      t.same(await fence(), ['-', '4', '-']);
-      t.same(await fence(), ['-', '4', '-'], 'again');
-      t.same(await client.mget(...parts), ['-', '4', '-']);
-      for (const key of [parts[0], parts[2]]) {
-        const ttl = await client.ttl(key);
-        t.ok(ttl > 0 && ttl <= 60, `${ttl} s`);
-      }
-      t.equal(await client.ttl(parts[1]), -1, 'what was done is remembered for as long as before');
-    });
-
-    t.test('a visit that comes later under a fenced record is not counted', async (t) => {
-      const visit = async () =>
-        call('visit-once', ['{a}:v:1', '{a}:p:1', parts[0]], [await soon(), 'x', 60, 10, 0, 1, 0]);
-      await fence();
-      t.equal(await visit(), '@');
-      t.equal(await client.exists('{a}:v:1'), 0);
-      await client.del(...parts);
-      t.equal(await visit(), 1);
-      t.same(await fence(), ['1', '-', '-']);
-    });
+    await client.set(parts[1], '4');
+    t.same(await fence(), ['-', '4', '-']);
+    t.same(await fence(), ['-', '4', '-'], 'again');
+    t.same(await client.mget(...parts), ['-', '4', '-']);
+    for (const key of [parts[0], parts[2]]) {
+      const ttl = await client.ttl(key);
+      t.ok(ttl > 0 && ttl <= 60, `${ttl} s`);
+    }
+    t.equal(await client.ttl(parts[1]), -1, 'what was done is remembered for as long as before');
   });
 
   t.test('put: writes a string, or removes it', async (t) => {

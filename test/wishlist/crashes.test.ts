@@ -8,67 +8,74 @@ import { eachRedis } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import {
   add,
-  age,
-  BOTH,
   buy,
-  CUSTOMER,
+  clear,
   followShare,
-  GUEST,
   keyed,
-  outboxes,
+  newVisitor,
   products,
+  type Redis,
   remove,
+  type Server,
   share,
-  untilSent,
-} from './deeds.js';
-import { type Redis, type Server, shownEvents, shownMerges, startServer } from './world.js';
+  shownEvents,
+  shownMerges,
+  startServer,
+  type Visitor,
+} from './fixtures.js';
 
 /** More than any request takes. */
 const MAX_STEPS = 40;
-let worlds = 0;
+/** Cases that run side by side: most of their time they wait. */
+const AT_ONCE = 6;
 
 interface Case {
   readonly name: string;
-  prepare(server: Server): Promise<unknown>;
+  prepare?(server: Server, visitor: Visitor): Promise<unknown>;
   /** The request, under its key; its answer is compared with that of a run without a crash. */
-  act(server: Server, operation: Operation): Promise<unknown>;
+  act(server: Server, visitor: Visitor, operation: Operation): Promise<unknown>;
   /** What there is to see of the answer, where that is not the answer itself. */
-  see?(server: Server, answer: unknown): Promise<unknown>;
+  see?(server: Server, answer: unknown, visitor: Visitor): Promise<unknown>;
   /** Whether a cluster, where all of it takes longer, would only do alike what it does in another case. */
   readonly onOneServer?: true;
+  readonly merges?: number;
   /** Types of all events in the end, in any order. */
   readonly events: readonly string[];
   /** Products on the wishlist in the end. */
   readonly items: readonly string[];
 }
 
-const nothing = async () => {};
-/** The request of a case, as its client sends it again. */
-const ask = (server: Server, { act }: Case) => keyed(server, 'k', (operation) => act(server, operation));
-const same = async (_server: Server, answer: unknown) => answer;
-
 /** The item that an answer names. */
-async function added(server: Server, answer: unknown) {
-  const { profileId } = await server.visitors.find(GUEST, true);
+async function added(server: Server, answer: unknown, { guest }: Visitor) {
+  const { profileId } = await server.visitors.find(guest, true);
   const { items } = await server.items.list(profileId);
   const item = items.find(({ itemId }) => itemId === (answer as Added).itemId);
   return [item?.productId, item?.quantity];
 }
 
+const addOne = (server: Server, { guest }: Visitor) => add(server, guest);
+const addToBoth = async (server: Server, { guest, customer }: Visitor) => {
+  await add(server, guest, '2');
+  await add(server, customer, '3');
+};
+/** Adds product 1. */
+const adding =
+  (quantity: number): Case['act'] =>
+  (server, { guest }, operation) =>
+    add(server, guest, '1', quantity, operation);
+const removing =
+  (product: string, type?: 'moveToCart'): Case['act'] =>
+  (server, { guest }, operation) =>
+    remove(server, guest, product, type, operation);
+const sharing: Case['act'] = (server, { guest }, operation) => share(server, guest, operation);
+
 const CASES: readonly Case[] = [
-  {
-    name: 'add',
-    prepare: nothing,
-    act: (server, operation) => add(server, GUEST, '1', 1, operation),
-    see: added,
-    events: ['add'],
-    items: ['1'],
-  },
+  { name: 'add', act: adding(1), see: added, events: ['add'], items: ['1'] },
   {
     name: 'add again with another quantity',
     onOneServer: true,
-    prepare: (server) => add(server),
-    act: (server, operation) => add(server, GUEST, '1', 7, operation),
+    prepare: addOne,
+    act: adding(7),
     see: added,
     events: ['add', 'add'],
     items: ['1'],
@@ -76,39 +83,33 @@ const CASES: readonly Case[] = [
   {
     name: 'add the very same again',
     onOneServer: true,
-    prepare: (server) => add(server),
-    act: (server, operation) => add(server, GUEST, '1', 1, operation),
+    prepare: addOne,
+    act: adding(1),
     see: added,
     events: ['add', 'add'],
     items: ['1'],
   },
-  {
-    name: 'remove',
-    prepare: (server) => add(server),
-    act: (server, operation) => remove(server, GUEST, '1', 'remove', operation),
-    events: ['add', 'remove'],
-    items: [],
-  },
+  { name: 'remove', prepare: addOne, act: removing('1'), events: ['add', 'remove'], items: [] },
   {
     name: 'move to cart',
     onOneServer: true,
-    prepare: (server) => add(server),
-    act: (server, operation) => remove(server, GUEST, '1', 'moveToCart', operation),
+    prepare: addOne,
+    act: removing('1', 'moveToCart'),
     events: ['add', 'moveToCart'],
     items: [],
   },
   {
     name: 'remove what is not there',
     onOneServer: true,
-    prepare: (server) => add(server),
-    act: (server, operation) => remove(server, GUEST, '2', 'remove', operation),
+    prepare: addOne,
+    act: removing('2'),
     events: ['add'],
     items: ['1'],
   },
   {
     name: 'share for the first time',
-    prepare: (server) => add(server),
-    act: (server, operation) => share(server, GUEST, operation),
+    prepare: addOne,
+    act: sharing,
     see: followShare,
     events: ['add', 'share'],
     items: ['1'],
@@ -116,130 +117,117 @@ const CASES: readonly Case[] = [
   {
     name: 'share again',
     onOneServer: true,
-    prepare: async (server) => {
-      await add(server);
-      await share(server);
+    prepare: async (server, visitor) => {
+      await addOne(server, visitor);
+      await share(server, visitor.guest);
     },
-    act: (server, operation) => share(server, GUEST, operation),
+    act: sharing,
     see: followShare,
     events: ['add', 'share', 'share'],
     items: ['1'],
   },
   {
     name: 'buy two of three items',
-    prepare: async (server) => {
-      for (const product of ['1', '2', '4']) await add(server, GUEST, product);
+    prepare: async (server, { guest }) => {
+      for (const product of ['1', '2', '4']) await add(server, guest, product);
     },
-    act: (server) => buy(server),
+    act: (server, { guest }) => buy(server, guest),
     events: ['add', 'add', 'add', 'autoRemoveAfterPurchase', 'autoRemoveAfterPurchase'],
     items: ['4'],
   },
   {
     name: 'add in both names, which merges two profiles first',
-    prepare: async (server) => {
-      await add(server, GUEST, '2');
-      await add(server, CUSTOMER, '3');
-    },
-    act: (server, operation) => add(server, BOTH, '1', 1, operation),
+    prepare: addToBoth,
+    act: (server, { both }, operation) => add(server, both, '1', 1, operation),
     see: added,
+    merges: 1,
     events: ['add', 'add', 'add'],
-    items: ['1', '3', '2'],
+    items: ['1', '2', '3'],
   },
   {
     name: 'remove in both names, which merges two profiles first',
     onOneServer: true,
-    prepare: async (server) => {
-      await add(server, GUEST, '2');
-      await add(server, CUSTOMER, '3');
-    },
-    act: (server, operation) => remove(server, BOTH, '2', 'remove', operation),
+    prepare: addToBoth,
+    act: (server, { both }, operation) => remove(server, both, '2', 'remove', operation),
+    merges: 1,
     events: ['add', 'add', 'remove'],
     items: ['3'],
   },
 ];
 
-/** What both runs must end in. */
-async function outcome(redis: Redis, prefix: string, server: Server, answer: unknown) {
-  // What is to be told of a merge waits for no answer: where its first try failed it goes along with a later change.
-  await untilSent(redis, prefix, 'merge');
-  await age(redis, prefix, 61_000);
-  await remove(server, GUEST, 'nothing there');
-  await untilSent(redis, prefix);
-  return {
-    answer,
-    merges: await mergesOf(redis, prefix),
-    items: (await products(server)).sort(),
-    events: (await shownEvents(redis, prefix)).map(({ type }) => type).sort(),
-    pending: await outboxes(redis, prefix),
-  };
-}
-
-/** How many profiles were merged away. @throws where analysts were not told of each one, once */
-async function mergesOf(redis: Redis, prefix: string): Promise<number> {
+/** How many profiles of a visitor were merged away. @throws where analysts were not told of each one, once */
+async function mergesOf(redis: Redis, prefix: string, { doors }: Server, { ids }: Visitor): Promise<number> {
+  const own = [`s:${ids.sessionId}`, `c:${ids.customerId}`].map((name) => doors.ownProfile(name));
   const dump = (await dumpRedis(redis, prefix)) as Record<string, Record<string, string>>;
   const merges = Object.entries(dump).flatMap(([key, { heir }]) => {
     const [, bucket, hash] = /\{(.+)\}:p:(.+)$/.exec(key) ?? [];
     return bucket === undefined || heir === undefined ? [] : [[`${bucket}.${hash}`, heir]];
   });
-  const told = JSON.stringify((await shownMerges(redis, prefix)).sort());
+  const told = JSON.stringify(
+    (await shownMerges(redis, prefix)).filter(([from]) => own.includes(from)).sort(),
+  );
   if (told !== JSON.stringify(merges.sort())) throw new Error(`${merges.join(' ')}, and told: ${told}`);
   return merges.length;
 }
 
 eachRedis(t, async (t, redis) => {
+  t.jobs = AT_ONCE;
   const cases = redis.urls.length === 1 ? CASES : CASES.filter(({ onOneServer }) => !onOneServer);
-  for (const one of cases) {
-    const { name, prepare, see = same, events, items } = one;
-    t.test(`${name}: ended after any step and sent again, it is done once`, async (t) => {
-      const start = async (): Promise<[string, Server, Server]> => {
-        const prefix = `w${worlds++}`;
-        return [prefix, await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
-      };
-      const [prefix, calm] = await start();
-      await prepare(calm);
-      const expected = await outcome(redis, prefix, calm, await see(calm, await ask(calm, one)));
-      t.same(expected, {
-        answer: expected.answer,
-        merges: name.includes('merges') ? 1 : 0,
-        items: [...items].sort(),
-        events: [...events].sort(),
-        pending: {},
-      });
+  for (const [n, { name, prepare, act, see, events, items, merges = 0 }] of cases.entries()) {
+    const prefix = `w${n}`;
+    const ask = (server: Server, visitor: Visitor) =>
+      keyed(server, 'k', (operation) => act(server, visitor, operation));
 
-      const [stutterer, stutters] = await start();
-      await prepare(stutters);
-      stutters.sendTwice();
-      const stuttered = await outcome(
-        redis,
-        stutterer,
-        stutters,
-        await see(stutters, await ask(stutters, one)),
-      );
-      t.same(stuttered, expected, 'each script called twice');
+    /** What a new visitor has in the end, who prepares and looks with `server`. */
+    const outcome = async (server: Server, request: (visitor: Visitor) => Promise<unknown>) => {
+      await clear(redis, prefix);
+      const visitor = newVisitor();
+      await prepare?.(server, visitor);
+      const given = await request(visitor);
+      const answer = see === undefined ? given : await see(server, given, visitor);
+      return {
+        answer,
+        merges: await mergesOf(redis, prefix, server, visitor),
+        items: (await products(server, visitor.guest)).sort(),
+        // A late word of an earlier visitor may still come.
+        events: (await shownEvents(redis, prefix, visitor)).map(({ type }) => type).sort(),
+      };
+    };
+
+    t.test(`${name}: ended after any step and sent again, it is done once`, { buffered: true }, async (t) => {
+      const start = () => startServer(t, redis, prefix);
+      const [ending, other, stuttering] = [await start(), await start(), await start()];
+      stuttering.sendTwice();
+      const expected = await outcome(other, (visitor) => ask(other, visitor));
+      const { answer } = expected;
+      t.same(expected, { answer, merges, items, events: [...events].sort() });
+      const twice = await outcome(stuttering, (visitor) => ask(stuttering, visitor));
+      t.same(twice, expected, 'each script called twice');
 
       let crashes = 0;
       for (let steps = 1; ; steps++) {
         if (steps > MAX_STEPS) throw new Error('the request never ends');
         for (const lastIsDone of [false, true]) {
-          const [prefix, ending, other] = await start();
-          await prepare(other);
-          ending.crashAfter(steps, lastIsDone);
-          const first = await ask(ending, one).then(
-            (answer) => ({ answer }),
-            (error) => {
-              t.equal(error.code, 'unavailable');
-              return undefined;
-            },
-          );
-          if (!ending.recover()) {
+          let wasGone = false;
+          const ended = await outcome(other, async (visitor) => {
+            ending.crashAfter(steps, lastIsDone);
+            const first = await ask(ending, visitor).then(
+              (answer) => ({ answer }),
+              (error) => {
+                t.equal(error.code, 'unavailable');
+                return undefined;
+              },
+            );
+            wasGone = ending.recover();
+            // Who got an answer does not send again.
+            return first === undefined ? ask(steps % 2 ? other : ending, visitor) : first.answer;
+          });
+          t.same(ended, expected, `ended after step ${steps}${lastIsDone ? ', which was done' : ''}`);
+          if (!wasGone) {
             t.ok(crashes >= 2, `${crashes} crashes`);
             return;
           }
           crashes++;
-          // Who got an answer does not send again.
-          const { answer } = first ?? { answer: await ask(steps % 2 ? other : ending, one) };
-          const what = `ended after step ${steps}${lastIsDone ? ', which was done' : ''}`;
-          t.same(await outcome(redis, prefix, other, await see(other, answer)), expected, what);
         }
       }
     });

@@ -62,10 +62,7 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     const like = 'Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible;';
     for (const userAgent of [
       `${like} Googlebot/2.1; +http://www.google.com/bot.html) Chrome/150.0.0.0 Safari/537.36`,
-      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/150.0.0.0 Safari/537.36',
-      `${like} Bytespider; spider-feedback@bytedance.com)`,
       'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/139.0.0.0 Safari/537.36 DatadogSynthetics',
-      'Mozilla/5.0 (Windows NT 6.1; WOW64) AppleWebKit/534+ (KHTML, like Gecko) BingPreview/1.0b',
     ]) {
       await devtools.send('Emulation.setUserAgentOverride', { userAgent });
       await page.goto(robots);

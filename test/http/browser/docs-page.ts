@@ -16,15 +16,15 @@ export async function docsPage(t: Test, fixtures: BrowserFixtures): Promise<void
       foreign.push(request.url());
   });
   const operation = page.locator('#operations-Visits-countVisit');
+  await page.goto(`${urlOf(app)}/api/`);
+  await page.getByRole('link', { name: 'Documentation of the API' }).click();
+  await operation.waitFor();
   for (const [width, colorScheme] of [
     [390, 'dark'],
     [1_280, 'light'],
   ] as const) {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme });
-    await page.goto(`${urlOf(app)}/api/`);
-    await page.getByRole('link', { name: 'Documentation of the API' }).click();
-    await operation.waitFor();
     const color = await page.evaluate<string>(
       'getComputedStyle(document.querySelector(".swagger-ui")).backgroundColor',
     );

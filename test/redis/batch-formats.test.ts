@@ -1,5 +1,5 @@
-// A batch is bounded by what its operations bring along, not only by how many they are: a script that takes megabytes
-// blocks every other caller of Redis.
+// What each format of batches says of its operations. A batch is bounded by what they bring along, not only by how many they
+// are: a script that takes megabytes blocks every other caller of Redis. One that changes anything is numbered: it is applied once.
 
 import t from 'tap';
 import { appendFormat } from '../../src/events/appender.js';
@@ -7,8 +7,9 @@ import { recordingFormat } from '../../src/events/recording.js';
 import { placeOf } from '../../src/redis/at-profile.js';
 import type { Batched, BatchFormat } from '../../src/redis/batcher.js';
 import { Store } from '../../src/redis/store.js';
+import { type Entry, visitFormat } from '../../src/visits/visit-batch.js';
 import { type Change, type PendingEvent, WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
-import { startTestRedis } from '../harness/redis.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
 
 // Three of them are more than a batch takes, two are not.
 const LARGE = 'x'.repeat(100_000);
@@ -34,7 +35,7 @@ const CHANGES: Record<string, Change> = {
   },
 };
 
-t.test('three operations of a turn that are too much together go in two calls', async (t) => {
+t.test('batches', async (t) => {
   const redis = await startTestRedis(t);
   const store = await Store.open({
     urls: redis.urls,
@@ -68,7 +69,7 @@ t.test('three operations of a turn that are too much together go in two calls', 
     ],
   } as const;
   for (const [what, [format, op]] of Object.entries(EVENTS)) {
-    t.test(what, async (t) => {
+    t.test(`${what}: three that are too much together go in two calls`, async (t) => {
       const batcher = store.batcher(format as BatchFormat<Batched<unknown>, unknown>, onBatch);
       t.teardown(() => batcher.close());
       await Promise.all([1, 2, 3].map(() => batcher.run({ ...op })));
@@ -77,11 +78,59 @@ t.test('three operations of a turn that are too much together go in two calls', 
   }
 
   for (const [what, change] of Object.entries(CHANGES)) {
-    t.test(what, async (t) => {
+    t.test(`${what}: three that are too much together go in two calls`, async (t) => {
       const wishlists = new WishlistBatch(store, { highWater: 1e9 }, onBatch);
       t.teardown(() => wishlists.close());
       await Promise.all([1, 2, 3].map(() => wishlists.make(placeOf(PROFILE_ID), change)));
       t.same(sizes, [2, 1]);
     });
   }
+
+  t.test('visits', async (t) => {
+    const client = connectTo(t, redis.url);
+    const batch = store.batcher(visitFormat(keys, 3, 0), onBatch);
+    t.teardown(() => batch.close());
+    type Kind = Entry['kind'];
+    const at = (kind: Kind, handle = 'x') => ({
+      ...{
+        kind,
+        isRoom: false,
+        name: 's:1',
+        field: '',
+        own: '1.s1',
+        profileId: '1.s1',
+        handle,
+        device: 'tv',
+      },
+    });
+    const cases: [numbered: boolean, kinds: Kind[]][] = [
+      [false, ['read']],
+      [false, ['peek']],
+      [false, ['read', 'peek', 'read']],
+      [true, ['visit']],
+      [true, ['visitAndCount']],
+      [true, ['reset']],
+      [true, ['resolve']],
+      [true, ['read', 'reset', 'read']],
+      [true, ['peek', 'visit']],
+    ];
+    for (const [isNumbered, kinds] of cases) {
+      for (const key of await client.keys('*:lane:*')) await client.del(key);
+      sizes.length = 0;
+      await Promise.all(kinds.map((kind) => batch.run(at(kind))));
+      t.same(sizes, [kinds.length], `${kinds}: one batch`);
+      t.equal((await client.keys('*:lane:*')).length, isNumbered ? 1 : 0, `${kinds}: numbered ${isNumbered}`);
+    }
+
+    t.test('one product too many is refused, the others of its batch are answered', async (t) => {
+      await batch.run(at('reset'));
+      for (const handle of ['a', 'b', 'c']) await batch.run(at('visit', handle));
+      const answers = ['a', 'd', 'c'].map((handle) => batch.run(at('visitAndCount', handle)));
+      t.match(await Promise.allSettled(answers), [
+        { status: 'fulfilled', value: 2 },
+        { status: 'rejected', reason: { code: 'too_many_products' } },
+        { status: 'fulfilled', value: 2 },
+      ]);
+    });
+  });
 });

@@ -1,7 +1,13 @@
 // What the benchmarks compute: cases and the figures made of them fit each other; the tables of docs/scaling.md are the sums
-// of bench/scaling/plan.ts (UPDATE_DOCS=1 writes them); and what a slice is worth that others disturbed.
+// of bench/scaling/plan.ts (UPDATE_DOCS=1 writes them); and what a slice is worth that others disturbed. And their servers:
+// each has a port of its own, and the floor answers every visit.
 
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import t from 'tap';
 import type { Bench } from '../../bench/bench.js';
 import { GROUPS, type Group, type GroupName } from '../../bench/cases.js';
@@ -12,10 +18,12 @@ import type { Results } from '../../bench/results.js';
 import { DEPLOYMENTS } from '../../bench/scaling/cases.js';
 import { carriesTable, cpuOfVisit, needsOf, planTable, SIZES } from '../../bench/scaling/plan.js';
 import { type CaseResult, type GroupResult, joined, wantedCases } from '../../bench/sections/slices.js';
+import { startTarget } from '../../bench/servers/start.js';
 import { mostRounds, readSettings } from '../../bench/settings.js';
 import { cpuUs, isDisturbed, medianOf, type Slice } from '../../bench/slice.js';
 import { noiseOfMedian } from '../../bench/statistics.js';
 import { COLD_PER_SLICE, Pools, WARM_UP } from '../../bench/traffic/pools.js';
+import { postVisit } from '../../bench/traffic/requests.js';
 import { causesOf, type Sample, type Scheduled, SENT_LATE, UNEXPLAINED } from '../../bench/waits.js';
 import { checkSection } from '../harness/sections.js';
 
@@ -28,11 +36,8 @@ function wanted(only: string): Record<string, string[]> {
   return Object.fromEntries(chosen.filter(([, cases]) => cases.length > 0));
 }
 
-t.test('ONLY=visit is a visit beside the floor and the limit, once', async (t) => {
+t.test('ONLY is a case with what it is compared with, once, or a group with all of its cases', async (t) => {
   t.same(wanted('visit'), { visits: ['bare', 'floor', 'visit'] });
-});
-
-t.test('a case brings what it is compared with, and a group all of its cases', async (t) => {
   t.same(wanted('event'), { wishlist: ['bare', 'visit', 'event'] });
   t.same(wanted('scale'), { scale: GROUPS.scale.cases.map(({ name }) => name) });
   t.same(Object.keys(wanted('')), names, 'all of them without it');
@@ -275,4 +280,57 @@ t.test('no more than the time of the request is blamed, and nothing that has end
   const ended = looks({ server: { ran: Number.NaN, waited: Number.NaN }, Redis: idle });
   for (const none of [ended, []])
     t.same(causesOf([{ due: 1, sent: 1, answered: 9 }], none), { [UNEXPLAINED]: 1 });
+});
+
+const run = promisify(execFile);
+const PROCESSES = 4;
+const PORTS = 600;
+
+t.test('a free port is given to one of the processes that look for one at the same time', async (t) => {
+  const module = new URL('../../bench/servers/ports.js', import.meta.url).href;
+  // Each keeps its process until all have drawn, as test files do with their servers.
+  const draw = `
+    const { freePort } = await import(${JSON.stringify(module)});
+    console.log(JSON.stringify(await Promise.all(Array.from({ length: ${PORTS} }, freePort))));
+    await new Promise((done) => process.stdin.once('end', done).resume());`;
+  const draws = Array.from({ length: PROCESSES }, () =>
+    run(process.execPath, ['--input-type=module', '--eval', draw]),
+  );
+  await Promise.all(draws.map(({ child }) => new Promise((done) => child.stdout?.once('data', done))));
+  for (const { child } of draws) child.stdin?.end();
+
+  const given = (await Promise.all(draws)).flatMap(({ stdout }) => JSON.parse(stdout) as number[]);
+  t.equal(given.length, PROCESSES * PORTS);
+  t.equal(new Set(given).size, given.length, 'each port once');
+});
+
+const PAIRS = 200;
+/** Microseconds that the second of a pair comes later, at most: about as long as a visit takes. */
+const LATEST_US = 400;
+const HANG_MS = 30_000;
+
+t.test('the floor answers both of two visits that come shortly after each other', async (t) => {
+  const { port, stop } = await startTarget({ server: 'floor', dir: join(t.testdir(), 'floor') });
+  t.teardown(stop);
+  const sockets = await Promise.all(
+    [0, 1].map(async () => {
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+      t.teardown(() => socket.destroy());
+      await once(socket, 'connect');
+      return socket;
+    }),
+  );
+  const request = postVisit({ sessionId: 's-1', productHandle: 'red-shoe' });
+  let answered = 0;
+  for (let pair = 0; pair < PAIRS; pair++) {
+    const answers = sockets.map((socket) => once(socket, 'data').then(() => answered++));
+    const due = performance.now() + ((pair % 50) * LATEST_US) / 50_000;
+    for (const [n, socket] of sockets.entries()) {
+      while (n > 0 && performance.now() < due);
+      socket.write(request);
+    }
+    await Promise.race([Promise.all(answers), sleep(HANG_MS, undefined, { ref: false })]);
+    if (answered < 2 * (pair + 1)) break;
+  }
+  t.equal(answered, 2 * PAIRS);
 });

@@ -1,0 +1,404 @@
+// POST /webhook/purchase: who may deliver an order, that it is done once however often it comes, and whose it is: it may name a
+// customer, a session, or both, each known or not; each becomes known by it, and an order links nothing.
+
+import t from 'tap';
+import { eachRedis, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { dumpRedis, tracesOf } from '../harness/dump.js';
+import { connectToEach } from '../harness/redis.js';
+import { rowsOf } from '../harness/stream.js';
+import { Wire } from '../harness/wire.js';
+import {
+  add,
+  deliver,
+  JSON_TYPE,
+  linesOf,
+  listed,
+  orderOf,
+  PATH,
+  purchasesOf,
+  SECRET,
+  sessionNote,
+  shopifyOrder,
+  sign,
+  switchTo,
+} from './orders.js';
+
+const LINE = { product_id: 11, variant_id: 21 };
+const WISHED: [string, string] = ['11', '21'];
+const KEPT: [string, string] = ['12', '22'];
+
+type Named = 'none' | 'unknown' | 'known';
+
+eachRedis(t, async (t, redis) => {
+  const isCluster = redis.urls.length > 1;
+  const env = { SHOPIFY_SECRET: SECRET };
+  const app = await startApp(t, redis, { env });
+  const { erase, exported } = app.shop;
+  await switchTo(app, true);
+  let customers = 7_000;
+  /** A customer who wishes for WISHED, and an order of it. */
+  const newBuyer = async (of: TestApp = app) => {
+    const who = { customerId: String(++customers) };
+    await add(of, who, WISHED);
+    return { who, order: orderOf({ id: customers }, [LINE]) };
+  };
+  const events = async (who: { customerId: string }) => (await purchasesOf(redis, app, who)).length;
+  let visitors = 0;
+  /** A customer and a session that no request has named. */
+  const newPair = () => {
+    const [customer, session] = [700_000 + ++visitors, `session-${visitors}`];
+    return {
+      customer,
+      session,
+      byCustomer: { customerId: String(customer) },
+      bySession: { sessionId: session },
+    };
+  };
+  /** The profile that an identity has, or would get; makes nothing. */
+  const profileOf = async (who: Record<string, string>): Promise<string> => (await exported(who)).profileId;
+  const eventsBy = async (order: { id: number }) =>
+    (await rowsOf(redis, app)).filter(
+      ({ type, payload }) =>
+        type === 'autoRemoveAfterPurchase' && JSON.parse(String(payload)).orderId === String(order.id),
+    );
+
+  t.test('a delivery that failed half-way is completed by a repeat, under its id or another', async (t) => {
+    const full = await startApp(t, redis, { prefix: app.prefix, env: { ...env, STREAM_HIGH_WATER: '1' } });
+    // Else a repeat waits for half a second, twice, before it takes the first try for one that has ended.
+    const timing = { requestGraceMs: 20 };
+    const fast = await startApp(t, redis, { prefix: app.prefix, env, timing });
+    for (const [i, repeatedAs] of ['failed-0', 'other', ''].entries()) {
+      const { who, order } = await newBuyer();
+      t.equal((await deliver(full, order, `failed-${i}`)).status, 503, 'no room for its event');
+      t.equal(await events(who), 0);
+      t.equal((await deliver(fast, order, repeatedAs)).status, 200);
+      t.same(await listed(app, who), [], repeatedAs);
+      t.equal(await events(who), 1, `the event is made by the repeat: ${repeatedAs}`);
+      await add(app, who, WISHED);
+      for (const id of [`failed-${i}`, repeatedAs, 'yet-another'])
+        t.equal((await deliver(fast, order, id)).status, 200);
+      t.same(await listed(app, who), [WISHED], 'and then it is done');
+      t.equal(await events(who), 1);
+    }
+  });
+
+  t.test('delivered 50 times at once over two servers it is done once', async (t) => {
+    const second = await startApp(t, redis, { prefix: app.prefix, env });
+    const { who } = await newBuyer();
+    await add(app, who, ['11', null], ['71', '710']);
+    const order = orderOf({ id: customers }, [LINE, { product_id: 71, variant_id: 710 }]);
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, i) => deliver(i % 2 ? app : second, order, 'at-once')),
+    );
+    t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
+    t.same(await listed(app, who), []);
+    const made = (await purchasesOf(redis, app, who)).map(({ event_id }) => event_id);
+    t.same([made.length, new Set(made).size], [3, 3]);
+  });
+
+  const square: [customer: Named, session: Named, buyer: 'customer' | 'session'][] = [
+    ['unknown', 'none', 'customer'],
+    ['known', 'none', 'customer'],
+    ['none', 'unknown', 'session'],
+    ['none', 'known', 'session'],
+    ['unknown', 'unknown', 'customer'],
+    ['known', 'unknown', 'customer'],
+    ['unknown', 'known', 'session'],
+    ['known', 'known', 'session'],
+  ];
+  for (const isOn of isCluster ? [true] : [true, false])
+    for (const [customerIs, sessionIs, buyer] of isCluster ? square.slice(4) : square)
+      t.test(
+        `setting ${isOn ? 'on' : 'off'}, customer ${customerIs}, session ${sessionIs}: the row is the ${buyer}'s`,
+        async (t) => {
+          await switchTo(app, isOn);
+          const { customer, session, byCustomer, bySession } = newPair();
+          if (customerIs === 'known') await add(app, byCustomer, WISHED, KEPT);
+          if (sessionIs === 'known') await add(app, bySession, WISHED, KEPT);
+          const [ofCustomer, ofSession] = [await profileOf(byCustomer), await profileOf(bySession)];
+          const named = {
+            ...(customerIs === 'none' ? {} : { customer }),
+            ...(sessionIs === 'none' ? {} : { session }),
+          };
+          const order = shopifyOrder(named, [LINE]);
+          t.match(await deliver(app, order), { status: 200, text: '{}' });
+
+          const rows = await linesOf(redis, app, order);
+          const belongs = {
+            customer_id: customerIs === 'none' ? undefined : String(customer),
+            session_id: sessionIs === 'none' ? undefined : session,
+            profile_id: buyer === 'customer' ? ofCustomer : ofSession,
+          };
+          t.equal(rows.length, 1);
+          t.match(rows[0], belongs);
+          const wishlists = [customerIs, sessionIs].filter((one) => one === 'known').length;
+          const events = await eventsBy(order);
+          t.equal(events.length, isOn ? wishlists : 0, 'one event for each item that left');
+          for (const event of events) t.match(event, { ...belongs, product_id: '11', variant_id: '21' });
+          for (const [is, who] of [
+            [customerIs, byCustomer],
+            [sessionIs, bySession],
+          ] as const)
+            t.same(await listed(app, who), is !== 'known' ? [] : isOn ? [KEPT] : [KEPT, WISHED]);
+
+          t.equal(await profileOf(byCustomer), ofCustomer, 'nothing is linked');
+          t.equal(await profileOf(bySession), ofSession);
+          t.same(await erase(byCustomer), { erased: customerIs !== 'none' }, 'who is named is known');
+          t.same(await erase(bySession), { erased: sessionIs !== 'none' });
+        },
+      );
+
+  t.test("a session that is linked to another customer: the row is that customer's", async (t) => {
+    await switchTo(app, true);
+    const { customer, session, bySession } = newPair();
+    const owner = { customerId: `${customer}9` };
+    const email = `owner-${customer}@shop.example`;
+    await add(app, { ...owner, ...bySession, email }, WISHED);
+    const order = shopifyOrder({ customer, session, email: `other-${customer}@shop.example` }, [LINE]);
+    await deliver(app, order);
+    const { profileId, profile } = await exported(owner);
+    const belongs = [{ profile_id: profileId }];
+    t.match([await linesOf(redis, app, order), await eventsBy(order)], [belongs, belongs]);
+    t.same(await listed(app, bySession), []);
+    t.equal(profile.email, email, 'who keeps the address');
+    t.same(await erase({ email: `other-${customer}@shop.example` }), { erased: true });
+    t.equal((await exported(owner)).profile.email, email);
+  });
+
+  // The rest depends on no more than that records and profiles have slots of their own.
+  if (isCluster) return;
+
+  t.test('an order that matches nothing is 200, and is remembered for 48 h with its lines', async (t) => {
+    const app = await startApp(t, redis, { env: { ...env, GUEST_RETENTION_DAYS: '0' } });
+    await switchTo(app, true);
+    const { who } = await newBuyer(app);
+    const id = Number(who.customerId);
+    for (const order of [
+      orderOf({ id }, [{ product_id: 61, variant_id: 610 }]),
+      orderOf({ id: 99_999 }, [LINE]),
+      orderOf(null, [LINE]),
+      orderOf({ id: 0 }, [LINE]),
+      orderOf(String(id), [LINE]),
+      orderOf(null, [LINE], { note_attributes: sessionNote('new') }),
+      orderOf(null, [LINE], { note_attributes: sessionNote('undefined') }),
+      orderOf(null, [LINE], { note_attributes: { wishlist_session_id: 'x' } }),
+    ])
+      t.match(await deliver(app, order), { status: 200, text: '{}' });
+    t.same(await listed(app, who), [WISHED]);
+    t.equal((await purchasesOf(redis, app, who)).length, 0);
+    t.same(
+      (await rowsOf(redis, app)).flatMap(({ origin, customer_id, session_id }) =>
+        origin === 'order' ? (customer_id ?? session_id) : [],
+      ),
+      [who.customerId, '99999', 'new'],
+    );
+    const [node] = connectToEach(t, redis.urls);
+    const ttls = [];
+    for (const key of (await node?.keys(`${app.prefix}:*`)) ?? []) ttls.push(Number(await node?.ttl(key)));
+    const longest = Math.max(...ttls);
+    t.ok(longest > 172_000 && longest <= 172_800, `nothing is forgotten later: ${longest} s`);
+  });
+
+  t.test('a delivery or an order that comes again does nothing, whatever happened since', async (t) => {
+    const { who, order } = await newBuyer();
+    const again = { ...order, id: `gid://shopify/Order/${order.id}` };
+    const other = orderOf({ id: customers }, [LINE]);
+    t.equal((await deliver(app, order, 'seen-1')).status, 200);
+    await add(app, who, WISHED);
+    for (const [sent, id, why] of [
+      [order, 'seen-1', 'the same delivery'],
+      [other, 'seen-1', 'the same delivery with another body'],
+      [order, 'seen-2', 'another delivery: a party that saw one could send it again'],
+      [order, '', 'without an id'],
+      [again, 'seen-3', 'the same order, as a gid'],
+      [again, '', 'the same order, as a gid, without an id'],
+    ] as const)
+      t.match(await deliver(app, sent, id), { status: 200, text: '{}' }, why);
+    t.same(await listed(app, who), [WISHED]);
+    t.equal(await events(who), 1);
+    await deliver(app, other, 'seen-4');
+    t.same(await listed(app, who), [], 'another delivery of another order is another purchase');
+
+    const second = await newBuyer();
+    await deliver(app, second.order, '');
+    await add(app, second.who, WISHED);
+    await deliver(app, second.order, 'now-with-an-id');
+    t.same(await listed(app, second.who), [WISHED], 'a delivery without an id is known by its order');
+  });
+
+  t.test('an order is authentic by its signature or by a secret key, else 401', async (t) => {
+    const { who, order } = await newBuyer();
+    const body = JSON.stringify(order);
+    const signature = sign(body);
+    const before = await dumpRedis(redis, app.prefix);
+    const wrong: Headers[] = [
+      {},
+      ...['', sign(body, 'hush!'), sign(`${body} `), `${signature}=`, signature.toLowerCase()].map(
+        (wrong) => ({ 'x-shopify-hmac-sha256': wrong }),
+      ),
+      { authorization: 'Bearer wrong-key-wrong-key', 'x-shopify-hmac-sha256': signature },
+      { 'x-api-key': SECRET },
+    ];
+    const unauthorized = { status: 401, headers: { 'www-authenticate': 'Bearer' } };
+    for (const headers of wrong) {
+      const answer = await app.post(PATH, body, { ...JSON_TYPE, ...headers });
+      t.match(answer, { ...unauthorized, json: { code: 'unauthorized' } }, JSON.stringify(headers));
+    }
+    t.same(await dumpRedis(redis, app.prefix), before);
+    t.equal((await app.post(PATH, body, { ...JSON_TYPE, 'x-api-key': KEY })).status, 200);
+    t.same(await listed(app, who), []);
+  });
+
+  t.test("what can't be right is 401 before its body comes", async (t) => {
+    const plain = await startApp(t, redis);
+    const signature = (value: string) => ({ 'x-shopify-hmac-sha256': value });
+    for (const [of, headers] of [
+      [app, {}],
+      [app, signature('x')],
+      [app, signature(`${sign('')}=`)],
+      [app, signature(sign('').replace(/.=$/, '_='))],
+      [plain, signature(sign(''))],
+    ] as const) {
+      const wire = await Wire.open(t, of.port);
+      wire.sendHead('POST', PATH, { 'content-length': '1000', ...headers });
+      t.match(await wire.next(), { status: 401, body: /"code":"unauthorized"/ }, JSON.stringify(headers));
+    }
+    const body = JSON.stringify(orderOf({ id: 1 }, []));
+    const empty = { ...JSON_TYPE, ...signature(sign(body, '')) };
+    t.equal((await plain.post(PATH, body, empty)).status, 401, 'nor is one under an empty secret');
+    t.equal((await plain.post(PATH, body, { ...JSON_TYPE, ...TRUSTED })).status, 200);
+  });
+
+  t.test('the signature is of the bytes as they came, however they are written and cut', async (t) => {
+    const { who, order } = await newBuyer();
+    const text = JSON.stringify({ ...order, note: 'é 😀 </script>' }, null, 3);
+    const body = Buffer.from(text.replace('é', '\\u00e9'));
+    const pieces = [body.subarray(0, 7), body.subarray(7, 8), body.subarray(8)];
+    const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(body), 'x-shopify-webhook-id': 'bytes' };
+    t.equal((await app.post(PATH, pieces, headers)).status, 200);
+    t.same(await listed(app, who), []);
+  });
+
+  t.test('an order may have 1 MiB and no more', async (t) => {
+    const { who, order } = await newBuyer();
+    const ofBytes = (bytes: number) => {
+      const rest = bytes - JSON.stringify({ ...order, fill: '' }).length;
+      return JSON.stringify({ ...order, fill: 'x'.repeat(rest) });
+    };
+    t.match(await deliver(app, ofBytes(1_048_577)), { status: 413, json: { code: 'payload_too_large' } });
+    t.same(await listed(app, who), [WISHED]);
+    t.equal((await deliver(app, ofBytes(1_048_576))).status, 200);
+    t.same(await listed(app, who), []);
+  });
+
+  t.test('what is no order is 400 and changes nothing', async (t) => {
+    const { who } = await newBuyer();
+    const right = { customer: { id: who.customerId }, line_items: [LINE] };
+    const before = await dumpRedis(redis, app.prefix);
+    for (const body of ['{', '{"id":1}}', '{"id":00000000000000001}', 'id=1'])
+      t.match(await deliver(app, body), { status: 400, json: { code: 'invalid_json' } }, body);
+    const broken = Buffer.from('{"id":1,"line_items":[],"note":"\xff"}', 'latin1');
+    const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(broken) };
+    t.match(await app.post(PATH, broken, headers), { status: 400, json: { code: 'invalid_json' } });
+    const wrongIds = [undefined, null, '', ' ', 1.5, 0, -1, true, [], {}, 'x'.repeat(256), 'a\u0000'];
+    const faulty: [string, unknown[]][] = [
+      ['', ['', 'null', '[]', '"order"', '1']],
+      ['/id', wrongIds.map((id) => ({ ...right, id }))],
+      ['/line_items', [undefined, null, {}, 'x', 1].map((line_items) => ({ id: 1, line_items }))],
+    ];
+    for (const [path, bodies] of faulty)
+      for (const body of bodies) {
+        const { status, json } = await deliver(app, body as object | string);
+        t.match({ status, json }, { status: 400, json: { code: 'invalid_request' } }, JSON.stringify(body));
+        t.same([...new Set(json.issues.map((issue: { path: string }) => issue.path))], [path]);
+      }
+    t.equal((await deliver(app, { ...right, id: 1 }, 'x'.repeat(256))).status, 400);
+    t.same(await dumpRedis(redis, app.prefix), before);
+  });
+
+  t.test('a session that is linked to the customer: one profile, and each item leaves once', async (t) => {
+    await switchTo(app, true);
+    const { customer, session, byCustomer, bySession } = newPair();
+    const both = { ...byCustomer, ...bySession };
+    await add(app, both, WISHED, KEPT);
+    const order = shopifyOrder({ customer, session }, [LINE]);
+    await deliver(app, order);
+    const names = { customer_id: String(customer), session_id: session };
+    const belongs = [{ profile_id: await profileOf(both), ...names }];
+    t.match([await linesOf(redis, app, order), await eventsBy(order)], [belongs, belongs]);
+    t.same(await listed(app, both), [KEPT]);
+  });
+
+  t.test("the order's address is kept: with the customer, else with the session", async (t) => {
+    for (const isOn of [true, false]) {
+      await switchTo(app, isOn);
+      const [one, other] = [newPair(), newPair()];
+      for (const [who, named, email] of [
+        [one.byCustomer, one, `Checkout-${one.customer}@Shop.example`],
+        [other.bySession, { session: other.session }, `checkout-${other.customer}@shop.example`],
+      ] as const) {
+        await deliver(app, shopifyOrder({ ...named, email }, [LINE]));
+        const found = await exported({ email });
+        t.match(found, { profileId: await profileOf(who), profile: { email: email.toLowerCase() } });
+        t.notOk('others' in found);
+      }
+      t.same((await exported(one.bySession)).profile, {});
+    }
+    const { customer, session, bySession } = newPair();
+    const email = `contact-${customer}@shop.example`;
+    await deliver(app, shopifyOrder({ session }, [LINE], { email: '', contact_email: email }));
+    t.match(await exported(bySession), { profile: { email } }, 'of a checkout that has a contact alone');
+  });
+
+  t.test('of a visitor who was erased and buys again, the address is kept again', async (t) => {
+    const { customer } = newPair();
+    const email = `c${customer}@shop.example`;
+    for (let i = 0; i < 2; i++) {
+      await deliver(app, shopifyOrder({ customer }, [LINE]));
+      t.match(await exported({ email }), { profile: { email } });
+      t.same(await erase({ email }), { erased: true });
+    }
+  });
+
+  t.test('an order without lines makes its visitors known', async (t) => {
+    const { customer, session, byCustomer, bySession } = newPair();
+    await deliver(app, shopifyOrder({ customer, session }, []));
+    t.same([await erase(byCustomer), await erase(bySession)], [{ erased: true }, { erased: true }]);
+  });
+
+  for (const isOn of [true, false])
+    t.test(
+      `setting ${isOn ? 'on' : 'off'}: an order that is repeated after an erasure does nothing`,
+      async (t) => {
+        await switchTo(app, isOn);
+        const { customer, session, byCustomer, bySession } = newPair();
+        await add(app, byCustomer, WISHED);
+        await add(app, bySession, WISHED);
+        const order = shopifyOrder({ customer, session }, [LINE]);
+        await deliver(app, order, `before-${session}`);
+        const profiles = [await profileOf(byCustomer), await profileOf(bySession)];
+        for (const who of [byCustomer, bySession]) t.same(await erase(who), { erased: true });
+        const before = (await rowsOf(redis, app)).length;
+        for (const id of [`before-${session}`, `after-${session}`, ''])
+          t.match(await deliver(app, order, id), { status: 200, text: '{}' });
+        t.equal((await rowsOf(redis, app)).length, before, 'it writes no row');
+        for (const who of [byCustomer, bySession, { email: String(order.email) }])
+          t.same(await erase(who), { erased: false }, 'and makes no visitor known');
+
+        // What the order is remembered by names no visitor.
+        const names = [...profiles, String(customer), session, String(order.email)];
+        t.same(await tracesOf(redis, app.prefix, ...names), []);
+      },
+    );
+
+  t.test("a session's order has no customer, and its other note attributes may be anything", async (t) => {
+    await switchTo(app, true);
+    for (const customer of [null, undefined]) {
+      const { session, bySession } = newPair();
+      await add(app, bySession, WISHED, KEPT);
+      const note_attributes = [null, { name: 'gift' }, ...sessionNote(session)];
+      await deliver(app, { ...shopifyOrder({}, [LINE]), customer, note_attributes });
+      t.same(await listed(app, bySession), [KEPT]);
+    }
+  });
+});

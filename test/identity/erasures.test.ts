@@ -1,0 +1,370 @@
+// Erasures: by e-mail address they are of exactly the visitor who gave it, also beside a login and after a crash; with
+// thousands of open requests or visitors Redis is asked for little at a time, and data requests keep nothing of who was erased.
+
+import type { Redis } from 'ioredis';
+import t, { type Test } from 'tap';
+import { Compliance, type ComplianceRequest } from '../../src/identity/compliance.js';
+import { ComplianceWorker } from '../../src/identity/compliance-worker.js';
+import type { Doors } from '../../src/identity/doors.js';
+import { Exporter } from '../../src/identity/exporter.js';
+import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
+import { eachRedis } from '../harness/app.js';
+import { allKeys } from '../harness/dump.js';
+import { monitorRedis } from '../harness/monitor.js';
+import { startTestRedis } from '../harness/redis.js';
+import { identityOf } from '../harness/samples.js';
+import { until } from '../harness/until.js';
+import { type Server, startServer } from '../wishlist/fixtures.js';
+
+const DATA_REQUESTS = 2_000;
+const ERASURES = 50;
+/** Requests that Redis gives at once, profiles that it is asked for at once, and what is added to them in a command. */
+const PAGE = 100;
+const MOST_WORDS = 300;
+/** Commands about open requests that one erasure takes, in scripts or alone; and each request that it changes. */
+const EACH = 12;
+
+/** Of a shop. */
+const VISITORS = 3_000;
+/** Of them by their profile alone. */
+const KNOWN = 200;
+/** Commands that are about as many as there are. */
+const UNBOUNDED = /^(keys|hgetall|hkeys|hvals|smembers|lrange|flushdb|flushall|sort)$/i;
+const unboundedOf = (commands: readonly string[][]) =>
+  commands.map(([name = '']) => name).filter((name) => UNBOUNDED.test(name));
+
+const DATA = { kind: 'customers/data_request', at: 1, shop: null, orders: 0, dataRequestId: '1' } as const;
+const REDACT = { kind: 'customers/redact', at: 1, shop: null, orders: 0, dataRequestId: null } as const;
+const digestOf = (n: number) => `digest-${n}`;
+
+const redis = await startTestRedis(t);
+
+async function open(t: Test, prefix: string) {
+  const server = await startServer(t, redis, prefix);
+  const compliance = new Compliance(server.store);
+  const { store, eraser, shopEraser } = server;
+  const onError = (error: Error) => t.fail(error.message);
+  const worker = new ComplianceWorker(store, compliance, eraser, shopEraser, onError);
+  let deliveries = 0;
+  const take = (request: ComplianceRequest) => compliance.take(`delivery ${++deliveries}`, request);
+  const dataRequests = async () =>
+    (await compliance.list())
+      .filter(({ request }) => request.kind === DATA.kind)
+      .map(({ request }) => request);
+  return { server, compliance, worker, take, dataRequests };
+}
+
+/** What Redis is asked while something is done. @param key only about this one, without calls of scripts: the commands in them are there */
+async function asked(t: Test, { store }: Server, act: () => Promise<unknown>, key?: string) {
+  const commands: string[][] = [];
+  const end = await monitorRedis(redis.url, (command) => commands.push(command));
+  t.teardown(end);
+  await act();
+  await store.client.echo('over');
+  await until('all commands were seen', () => commands.some(([, word]) => word === 'over'));
+  end();
+  if (key === undefined) return commands;
+  return commands.filter((command) => command.includes(key) && !/^eval/i.test(command[0] as string));
+}
+
+t.test(
+  'thousands of data requests, and erasures: linear, and no visitor who was erased is kept',
+  async (t) => {
+    const { server, worker, take, dataRequests } = await open(t, 'linear');
+    for (let n = 0; n < DATA_REQUESTS; n++)
+      await take({ ...DATA, customerId: n % 2 ? null : String(n), email: n % 2 ? digestOf(n) : null });
+    const visit = (customerId: string) =>
+      server.visitors.enter('visitAndCount', identityOf({ customerId }), true, 'p');
+    for (let n = 0; n < ERASURES; n++) {
+      await visit(String(2 * n));
+      await take({ ...REDACT, customerId: String(2 * n), email: digestOf(2 * n + 1) });
+    }
+
+    const { compliance } = server.store.keys;
+    const commands = await asked(t, server, () => worker.run(), compliance);
+    const pages = Math.ceil((DATA_REQUESTS + ERASURES) / PAGE);
+    // SCAN may give a few more pages than are full.
+    t.ok(commands.filter(([name]) => /^hscan$/i.test(name as string)).length <= 2 * pages);
+    t.ok(commands.length <= 2 * pages + ERASURES * EACH, `${commands.length} commands`);
+    t.same(unboundedOf(commands), []);
+    t.same(
+      commands.filter((command) => command.length > MOST_WORDS),
+      [],
+    );
+
+    const kept = await dataRequests();
+    t.equal(kept.length, DATA_REQUESTS, 'they stay for the merchant');
+    const isOfErased = (n: number) => n < 2 * ERASURES;
+    for (const [n, { customerId, email, erased = false }] of kept.entries()) {
+      const expected = isOfErased(n)
+        ? [null, null, true]
+        : n % 2
+          ? [null, digestOf(n), false]
+          : [`${n}`, null, false];
+      if (JSON.stringify([customerId, email, erased]) !== JSON.stringify(expected))
+        t.same([customerId, email, erased], expected, `data request ${n}`);
+    }
+  },
+);
+
+t.test('data requests that arrive during a run are redacted, too', async (t) => {
+  const { server, worker, take, dataRequests } = await open(t, 'meanwhile');
+  for (const customerId of ['1', '2']) await take({ ...REDACT, customerId, email: null });
+  const { eraser } = server;
+  const erase = eraser.erase.bind(eraser);
+  eraser.erase = async (name, onErasing) => {
+    for (const customerId of ['1', '2', '3']) await take({ ...DATA, customerId, email: null });
+    return erase(name, onErasing);
+  };
+  await worker.run();
+  // In the order in which they came: with the first erasure, and with the second.
+  t.same(
+    (await dataRequests()).map(({ customerId }) => customerId),
+    [null, null, '3', '1', null, '3'],
+    'of those who were erased before, nothing is kept; what came afterwards names a new visitor',
+  );
+});
+
+t.test('all data requests are without their visitor once the shop is erased', async (t) => {
+  const { worker, take, dataRequests } = await open(t, 'shop');
+  await take({ ...DATA, customerId: '1', email: null });
+  await take({ ...DATA, customerId: '2', email: digestOf(2) });
+  await take({ ...REDACT, kind: 'shop/redact', customerId: null, email: null });
+  await worker.run();
+  const gone = { customerId: null, email: null, erased: true };
+  t.match(await dataRequests(), [gone, gone]);
+});
+
+t.test('a request that was answered meanwhile stays closed', async (t) => {
+  const { server, compliance, worker, take, dataRequests } = await open(t, 'answered');
+  await take({ ...DATA, customerId: '1', email: null });
+  await take({ ...REDACT, customerId: '1', email: null });
+  const { eraser } = server;
+  const erase = eraser.erase.bind(eraser);
+  eraser.erase = async (name, onErasing) => {
+    const [first] = await compliance.list();
+    if (first !== undefined) await compliance.settle(first, undefined);
+    return erase(name, onErasing);
+  };
+  await worker.run();
+  t.same(await dataRequests(), []);
+});
+
+t.test('thousands of erasures that wait for ClickHouse are looked at together', async (t) => {
+  const { server, compliance, worker, take } = await open(t, 'waiting');
+  const { client, keys } = server.store;
+  const profilesOf = (n: number) => [`1.s${n}`, `1.t${n}`];
+  // One visitor alone may have had thousands of profiles.
+  const many = Array.from({ length: 1_000 }, (_, i) => `2.s${i}`);
+  const waiting = [...Array.from({ length: 1_000 }, (_, n) => profilesOf(n)), many];
+  for (const profiles of waiting)
+    await take({ ...REDACT, customerId: null, email: null, erased: true, profiles });
+  const all = waiting.flat();
+  await client.hset(keys.erasures, Object.fromEntries(all.map((profileId) => [profileId, '1 1'])));
+
+  const commands = await asked(t, server, () => worker.run(), keys.erasures);
+  t.ok(commands.length <= 2 * (all.length / PAGE), `${commands.length} commands`);
+  t.same(
+    commands.filter((command) => command.length > MOST_WORDS).map(([name]) => name),
+    [],
+  );
+  t.equal((await compliance.list()).length, waiting.length, 'all of them wait');
+
+  await client.hdel(keys.erasures, ...profilesOf(7), profilesOf(8)[0] as string);
+  await worker.run();
+  const left = (await compliance.list()).map(({ request }) => request.profiles?.[0]);
+  t.equal(left.length, waiting.length - 1);
+  t.notOk(left.includes(profilesOf(7)[0]), 'closed, since no row of it is left');
+});
+
+t.test('what is asked for while the worker works is done after it', async (t) => {
+  const { compliance, worker, take } = await open(t, 'poked');
+  const run = worker.run.bind(worker);
+  let runs = 0;
+  worker.run = async () => {
+    const isFirst = runs++ === 0;
+    await run();
+    if (!isFirst) return;
+    await take({ ...REDACT, customerId: '2', email: null });
+    worker.poke();
+  };
+  await take({ ...REDACT, customerId: '1', email: null });
+  worker.poke();
+  await until('both are erased', async () => {
+    const open = await compliance.list();
+    return open.length === 2 && open.every(({ request }) => request.erased);
+  });
+  t.equal(runs, 2);
+});
+
+t.test("every step of a shop's erasure is bounded, and nothing is left", async (t) => {
+  const server = await startServer(t, redis, 'bounded');
+  const { keys, client } = server.store;
+  const filling = (client as Redis).pipeline();
+  for (let i = 0; i < VISITORS; i++) {
+    const guest = server.doors.ownProfile(identityName('s', `guest-${i}`));
+    filling.hset(keys.door(guest), 'p', 1);
+  }
+  for (let i = 0; i < KNOWN; i++) {
+    const name = identityName('s', `known-${i}`);
+    filling.hset(keys.profile(server.doors.ownProfile(name)), 'known', '1');
+  }
+  await filling.exec();
+
+  const commands = await asked(t, server, () => server.shopEraser.erase());
+  t.same(
+    (await allKeys(redis, 'bounded')).filter((key) => /\}:(v|p)/.test(key)),
+    [],
+  );
+
+  const counts = commands.flatMap((command) => {
+    const at = command.findIndex((word) => word.toUpperCase() === 'COUNT');
+    return /^h?scan$/i.test(command[0] ?? '') ? [at < 0 ? 10 : Number(command[at + 1])] : [];
+  });
+  t.ok(counts.length > VISITORS / MOST_WORDS, `${counts.length} pages`);
+  t.same(
+    counts.filter((count) => count > MOST_WORDS),
+    [],
+  );
+  t.same(
+    commands.filter((command) => command.length > MOST_WORDS).map(([name]) => name),
+    [],
+  );
+  t.same(unboundedOf(commands), []);
+});
+
+t.test('one erasure of a shop stands for all, and beside an audit of merges, too', async (t) => {
+  for (const [prefix, isAudited] of [
+    ['alone', false],
+    ['audited', true],
+  ] as const) {
+    const server = await startServer(t, redis, prefix);
+    const { keys, client } = server.store;
+    const linked = Array.from({ length: 40 }, (_, i) => server.linker.link(`c:${i}`, `s:${i}`));
+    await Promise.all(linked);
+    let isOver = false;
+    const audit = async () => {
+      while (isAudited && !isOver) await server.audit.run();
+    };
+    const auditing = audit();
+    await server.shopEraser.erase();
+    isOver = true;
+    await auditing;
+    const written = await client.hkeys(keys.erasures);
+    // The audit can't tell whose erasure it finishes: it writes down those profiles, too.
+    if (isAudited) t.ok(written.includes(EVERY_PROFILE), prefix);
+    else t.same(written, [EVERY_PROFILE], prefix);
+    const left = await allKeys(redis, prefix);
+    t.same(
+      left.filter((key) => !key.endsWith(':erasures') && !/:(lane|meta|events)/.test(key)),
+      [],
+      prefix,
+    );
+  }
+});
+
+const EMAIL = 'erased@rights.example';
+let prefixes = 0;
+
+eachRedis(t, async (t, redis) => {
+  const visit = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
+    (await server.visitors.enter('visitAndCount', identityOf(ids), true, 'p')).count;
+  const count = async (server: Server, ids: { customerId?: string; sessionId?: string }) =>
+    (await server.visitors.read(identityOf(ids), true, 'p')).count;
+  /** Two servers, and a guest with an address. */
+  const open = async (t: Test) => {
+    const prefix = `mailed${++prefixes}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    await visit(server, { sessionId: 's' });
+    const profileId = server.doors.ownProfile('s:s');
+    await server.profiles.keep(profileId, { ...identityOf({ sessionId: 's' }), email: EMAIL });
+    return { server, other, profileId, digest: server.emails.digest(EMAIL) };
+  };
+  /** Lets something happen after the profile was looked at, and before its maker's door is. */
+  const inBetween = (doors: Doors, act: () => Promise<unknown>) => {
+    const look = doors.look.bind(doors);
+    let hasHappened = false;
+    doors.look = async (name) => {
+      if (!hasHappened) {
+        hasHappened = true;
+        await act();
+      }
+      return look(name);
+    };
+  };
+
+  const exporterOf = ({ store, doors, items, emails }: Server) =>
+    new Exporter(store, doors, items, emails, async () => undefined);
+
+  t.test('an address of a visitor who is unknown, or erased just now, is not indexed', async (t) => {
+    const { server } = await open(t);
+    const own = server.doors.ownProfile('s:unknown');
+    await server.emails.note(own, ['s:unknown'], 'unknown@rights.example');
+    t.same(await server.emails.find(server.emails.digest('unknown@rights.example')), []);
+    t.equal((await server.visitors.find(identityOf({ sessionId: 'unknown' }), false)).known, false);
+  });
+
+  t.test('an export finds the visitor at home and behind a login', async (t) => {
+    const { server, other, profileId, digest } = await open(t);
+    t.match(await exporterOf(other).exportByEmail(digest), { profileId, visits: { p: 1 } });
+    await visit(server, { customerId: '7' });
+    const { profileId: room } = await server.linker.link('c:7', 's:s');
+    t.match(await exporterOf(other).exportByEmail(digest), { profileId: room, visits: { p: 2 } });
+  });
+
+  for (const isKnown of [false, true])
+    t.test(
+      `an export beside a login of ${isKnown ? 'a known' : 'an unknown'} customer has the counts`,
+      async (t) => {
+        const { server, other } = await open(t);
+        if (isKnown) await visit(other, { customerId: '7' });
+        const { items } = server;
+        const list = items.list.bind(items);
+        // The visitor's door was looked at, and its counts were not read yet.
+        items.list = async (profileId) => {
+          items.list = list;
+          const listed = await list(profileId);
+          await other.linker.link('c:7', 's:s');
+          return listed;
+        };
+        const told = await exporterOf(server).export('s:s');
+        const { profileId } = await other.visitors.find(identityOf({ sessionId: 's' }), true);
+        t.equal(told.profileId, profileId);
+        t.strictSame(told.visits, { p: isKnown ? 2 : 1 });
+      },
+    );
+
+  for (const isKnown of [false, true]) {
+    t.test(`beside a login of ${isKnown ? 'a known' : 'an unknown'} customer`, async (t) => {
+      const { server, other, digest } = await open(t);
+      if (isKnown) await visit(other, { customerId: '7' });
+      inBetween(server.doors, () => other.linker.link('c:7', 's:s'));
+      t.equal(await server.eraser.eraseByEmail(digest), true);
+      t.equal(await count(other, { sessionId: 's' }), 0);
+      t.equal(await count(other, { customerId: '7' }), 0);
+      t.same(await server.emails.find(digest), []);
+      t.equal(await visit(other, { sessionId: 's' }), 1, 'a later visit is that of a new visitor');
+    });
+  }
+
+  for (const isLinked of [false, true]) {
+    t.test(
+      `an index entry left by a crash, and a new ${isLinked ? 'customer' : 'guest'} under the same session`,
+      async (t) => {
+        const { server, other, profileId, digest } = await open(t);
+        // Its server ended right before it forgot the index.
+        server.emails.forget = async () => {
+          throw new Error('ended');
+        };
+        await t.rejects(server.eraser.eraseByEmail(digest), { message: 'ended' });
+        t.equal(await visit(other, { sessionId: 's' }), 1);
+        if (isLinked) await other.linker.link('c:7', 's:s');
+        t.match(await other.emails.find(digest), [{ profileId }], 'the index leads to the new visitor');
+        t.equal(await exporterOf(other).exportByEmail(digest), undefined, 'of whom nothing is told');
+        t.equal(await other.eraser.eraseByEmail(digest), false);
+        t.equal(await count(other, { sessionId: 's' }), 1, 'who never gave the address and is kept');
+        t.same(await other.emails.find(digest), [], 'the index entry is removed');
+      },
+    );
+  }
+});

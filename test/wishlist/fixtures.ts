@@ -1,0 +1,292 @@
+// Servers without HTTP, so that a test can end one in the middle of a request: after some step towards Redis it
+// has no Redis any more, and it is unknown whether the last step arrived. What tests do with them in a visitor's name, and
+// what there is to see of it afterwards.
+
+import type { Test } from 'tap';
+import { ServiceError } from '../../src/errors.js';
+import { appendFormat } from '../../src/events/appender.js';
+import { recordingFormat } from '../../src/events/recording.js';
+import type { OrderLine } from '../../src/events/row.js';
+import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
+import type { Identity } from '../../src/identity-rules.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { type Operation, RequestStore } from '../../src/redis/requests.js';
+import { Store } from '../../src/redis/store.js';
+import { visitFormat } from '../../src/visits/visit-batch.js';
+import type { Items } from '../../src/wishlist/items.js';
+import { openWishlist } from '../../src/wishlist/open.js';
+import type { Purchases } from '../../src/wishlist/purchases.js';
+import type { Shares } from '../../src/wishlist/shares.js';
+import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
+import { dumpRedis } from '../harness/dump.js';
+import { openRedis } from '../harness/redis.js';
+import { contentOf, identityOf } from '../harness/samples.js';
+import { type Row, rowsOf } from '../harness/stream.js';
+
+export interface Server extends IdentityParts {
+  readonly store: Store;
+  readonly items: Items;
+  readonly shares: Shares;
+  readonly purchases: Purchases;
+  readonly deliveries: RequestStore;
+  /** Steps from now until Redis is gone; the last one is done where `lastIsDone`, and its answer lost. */
+  crashAfter(steps: number, lastIsDone: boolean): void;
+  /** Redis is back. @returns whether it was ever gone */
+  recover(): boolean;
+  /** From now on each script is called twice, as a client of a cluster may after a lost connection. */
+  sendTwice(): void;
+  /** Called before each change of a wishlist. */
+  onChange: () => Promise<void>;
+  /** Called before each append to the stream that is a step of its own; on one server changes append, too. */
+  onAppend: () => Promise<void>;
+}
+
+export interface Redis {
+  readonly urls: readonly string[];
+}
+
+/** A visitor's names. */
+export interface Visitor {
+  readonly guest: Identity;
+  readonly customer: Identity;
+  readonly both: Identity;
+  readonly ids: { readonly customerId: string; readonly sessionId: string };
+}
+
+export function visitorOf(sessionId: string, customerId: string): Visitor {
+  return {
+    guest: identityOf({ sessionId }),
+    customer: identityOf({ customerId }),
+    both: identityOf({ sessionId, customerId }),
+    ids: { customerId, sessionId },
+  };
+}
+
+export const VISITOR = visitorOf('s', 'c');
+export const { guest: GUEST, customer: CUSTOMER, both: BOTH } = VISITOR;
+
+let visitors = 0;
+
+/** One whom no server has in a cache: a server that is used again is for them as one that has just started. */
+export function newVisitor(): Visitor {
+  visitors++;
+  return visitorOf(`s-${visitors}`, `c-${visitors}`);
+}
+
+export async function startServer(
+  t: Test,
+  redis: Redis,
+  keyPrefix: string,
+  { highWater = 1e9, guestsS = 0 } = {},
+): Promise<Server> {
+  const store = await Store.open({
+    urls: redis.urls,
+    name: 'wishlist test',
+    timeoutMs: 20_000,
+    keyPrefix,
+    buckets: 16,
+    guestsS,
+    onError: () => {},
+  });
+  let left = Number.POSITIVE_INFINITY;
+  let lastIsDone = false;
+  let wasGone = false;
+  const step = async <T>(act: () => Promise<T>): Promise<T> => {
+    if (left > 1) {
+      left--;
+      return act();
+    }
+    wasGone = true;
+    const isDone = left === 1 && lastIsDone;
+    left = 0;
+    if (isDone) await act();
+    throw new ServiceError('unavailable');
+  };
+  let sendsTwice = false;
+  const isStep = (method: Store['run']): Store['run'] => {
+    const act = method.bind(store);
+    return (...call) =>
+      step(async () => {
+        const [first, second] = [act(...call), sendsTwice ? act(...call) : undefined];
+        return second === undefined ? first : (await Promise.all([first, second]))[1];
+      });
+  };
+  const { call } = store;
+  store.run = isStep(store.run);
+  store.change = isStep(store.change);
+  store.call = (command) => step(() => call.call(store, command)) as never;
+
+  const visits = store.batcher(visitFormat(store.keys, 10_000, guestsS));
+  const appends = store.batcher(appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER));
+  const append = appends.run.bind(appends);
+  appends.run = (...args) =>
+    step(async () => {
+      await server.onAppend();
+      return append(...args);
+    });
+  const recordings = store.batcher(recordingFormat(store, highWater));
+  const record = recordings.run.bind(recordings);
+  recordings.run = (...args) => step(() => record(...args));
+  const wishlists = new WishlistBatch(store, { highWater });
+  const make = wishlists.make.bind(wishlists);
+  wishlists.make = (...args) =>
+    step(async () => {
+      await server.onChange();
+      return make(...args);
+    });
+  const identity = openIdentity(store, visits, recordings, appends, wishlists, 10_000);
+  const server: Server = {
+    ...identity,
+    ...openWishlist(store, identity.atProfile, identity.changes, 'https://shop.example', 'w'),
+    store,
+    // A try that ended is taken over after a moment.
+    deliveries: new RequestStore(store, undefined, 20),
+    onChange: async () => {},
+    onAppend: async () => {},
+    crashAfter(steps, isDone) {
+      [left, lastIsDone, wasGone] = [steps, isDone, false];
+    },
+    sendTwice() {
+      sendsTwice = true;
+    },
+    recover() {
+      left = Number.POSITIVE_INFINITY;
+      return wasGone;
+    },
+  };
+  t.teardown(async () => {
+    await visits.close();
+    await appends.close();
+    await recordings.close();
+    await wishlists.close();
+    store.close();
+  });
+  return server;
+}
+
+/**
+ * The events in the stream as ClickHouse would show them: each id once. A repeat must be the same to the byte.
+ * @param visitor only those of one
+ */
+export async function shownEvents(redis: Redis, prefix: string, visitor?: Visitor): Promise<Row[]> {
+  const events = (await rowsById(redis, prefix)).filter(({ origin }) => origin !== 'merge');
+  if (visitor === undefined) return events;
+  const { customerId, sessionId } = visitor.ids;
+  return events.filter((row) => row['session_id'] === sessionId || row['customer_id'] === customerId);
+}
+
+/** What analysts are told of merges: profile -> heir, one for each event id. */
+export async function shownMerges(redis: Redis, prefix: string): Promise<[from: string, heir: string][]> {
+  const rows = (await rowsById(redis, prefix)).filter(({ origin }) => origin === 'merge');
+  return rows.map((row) => [String(row['profile_id']), JSON.parse(String(row['payload'])).into]);
+}
+
+async function rowsById(redis: Redis, prefix: string): Promise<Row[]> {
+  const shown = new Map<unknown, Row>();
+  for (const row of await rowsOf(redis, { prefix })) {
+    const before = shown.get(row['event_id']);
+    if (before !== undefined && JSON.stringify(before) !== JSON.stringify(row)) {
+      throw new Error(`two rows of one id: ${JSON.stringify([before, row])}`);
+    }
+    shown.set(row['event_id'], row);
+  }
+  return [...shown.values()];
+}
+
+export async function add(server: Server, who = GUEST, product = '1', quantity = 1, operation?: Operation) {
+  const { answer } = await server.visitors.change(who, true, (place) =>
+    server.items.add(place, who, contentOf(product, quantity), operation),
+  );
+  return answer;
+}
+
+export async function remove(
+  server: Server,
+  who = GUEST,
+  product = '1',
+  type: 'remove' | 'moveToCart' = 'remove',
+  operation?: Operation,
+) {
+  const { answer } = await server.visitors.changeKnown(who, true, (place) =>
+    server.items.remove(place, who, product, null, type, operation),
+  );
+  return answer.removed;
+}
+
+export async function share(server: Server, who = GUEST, operation?: Operation) {
+  const { answer } = await server.visitors.change(who, true, (place) =>
+    server.shares.share(place, who, 'Link', operation),
+  );
+  return answer.code;
+}
+
+/** Under a key, as a request does: once, however often it is asked for. */
+export async function keyed<T>(
+  server: Server,
+  key: string,
+  act: (operation: Operation) => Promise<T>,
+): Promise<T> {
+  const answer = await server.deliveries.run({ scope: 'test', key, fingerprint: '' }, '', async (operation) =>
+    JSON.stringify([await act(operation)]),
+  );
+  return (JSON.parse(answer) as [T])[0];
+}
+
+/** Codes are drawn anew in each run, so it is what they lead to that is compared. */
+export async function followShare(server: Server, code: unknown) {
+  const found = await server.shares.find(String(code));
+  return (await server.items.list(found ?? 'nobody')).items.map(({ productId }) => productId);
+}
+
+export async function buy(server: Server, who = GUEST) {
+  const lines = ['1', '2', '3'].map((productId) => ({
+    productId,
+    variantId: null,
+    quantity: 1,
+    price: '1.00',
+  }));
+  await deliver(server, who, 'delivery-1', lines);
+}
+
+/** As the webhook does: under a request record, that a crash leaves without an answer. */
+export async function deliver(
+  server: Server,
+  who: Identity,
+  key: string,
+  lines: readonly Omit<OrderLine, 'discounts'>[],
+) {
+  const purchase = {
+    orderId: '1',
+    identity: who,
+    currency: 'EUR',
+    isTest: false,
+    lines: lines.map((line) => ({ ...line, discounts: [] })),
+  };
+  return server.deliveries.run({ scope: 'order', key, fingerprint: '' }, '', async () => {
+    const { profileId } = await server.visitors.find(who, false);
+    const removal = await server.deliveries.part('removal', key);
+    await server.purchases.remove(profileId, profileId, who, purchase, removal);
+    return '{}';
+  });
+}
+
+export async function products(server: Server, who = GUEST): Promise<string[]> {
+  const { profileId } = await server.visitors.find(who, true);
+  return (await server.items.list(profileId)).items.map(({ productId }) => productId);
+}
+
+/** Removes what is there of visitors, so that the same servers can go on with others. */
+export async function clear(redis: Redis, prefix: string): Promise<void> {
+  const { meta } = createKeys(prefix);
+  const keys = Object.keys(await dumpRedis(redis, prefix)).filter(
+    (key) => key !== meta && !key.endsWith(':mark'),
+  );
+  await Promise.all(
+    redis.urls.map(async (url) => {
+      const client = openRedis(url);
+      // One at a time: a node answers MOVED for those of the others.
+      await Promise.all(keys.map((key) => client.del(key).catch(() => 0)));
+      client.disconnect();
+    }),
+  );
+}
