@@ -170,7 +170,6 @@ const VALUES: Readonly<Record<string, Values>> = {
     right: ['a', 'shop.eu-1_x', 'x'.repeat(32)],
     wrong: ['{x}', 'a b', 'x'.repeat(33)],
   },
-  EVENT_SHARDS: integer(1, 256, 'x'),
   STREAM_HIGH_WATER: integer(1, 999_999_999_999_999, '1GB'),
   VISIT_LOG: { right: ['on', 'off'], wrong: ['ON', 'yes', '1'] },
   VISIT_RETENTION_DAYS: {

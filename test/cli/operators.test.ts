@@ -64,8 +64,9 @@ t.test('dead letters of every shard are listed, put back or dropped', async (t) 
   t.match(await run(env, 'erase', '--session', 's'), { code: 1, stderr: /no data of wishmeter/ });
   t.match(await ask(), { code: 0, stdout: '', stderr: '' }, 'where nothing ever ran');
   t.same(await allKeys(server, 'wm'), [], 'nothing is made');
-  // Shards of a time when EVENT_SHARDS was 2; now it is 1.
   await openDeployment(redis, keys, { buckets: 16 });
+  // A stream that was a node's of a cluster.
+  await redis.hset(keys.meta, 'mark:1', '1');
   const a = await refuse(0, '{"a":1}');
   const b = await refuse(1, '{"b":1}');
   const c = await refuse(1, '{"c":1}');

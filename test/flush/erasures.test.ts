@@ -232,7 +232,6 @@ t.test('while ClickHouse is away an export is refused, and an erasure stays to b
     CLICKHOUSE_URL: through.href,
     CLICKHOUSE_DATABASE: pipeline.database,
     FLUSH_INTERVAL_MS: '50',
-    EVENT_SHARDS: '1',
   };
   const app = await startApp(t, { urls: pipelines.redisUrls }, { env });
   const { shop } = app;

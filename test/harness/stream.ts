@@ -22,6 +22,8 @@ export async function rowsOf(
   const entries = numbersIn(dump, 'events').flatMap(
     (stream) => dump[keys.events(stream)] as [string, string[]][],
   );
+  const timeOf = ([id]: [string, string[]]) => id.split('-').map(Number) as [number, number];
+  entries.sort((a, b) => timeOf(a)[0] - timeOf(b)[0] || timeOf(a)[1] - timeOf(b)[1]);
   return entries.flatMap(([, [n, rows, d, lines]]) => {
     if (n !== 'n' || d !== 'd' || !lines?.endsWith('\n')) throw new Error(`not an entry: ${n} ${d}`);
     const parsed = lines

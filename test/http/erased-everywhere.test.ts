@@ -38,7 +38,7 @@ t.test('erasures through ClickHouse', async (t) => {
   const env = { ...stores, ERASURE_INTERVAL_S: '3600' };
   const app = await startApp(t, redis, { env });
   const log = pino({ level: 'silent' });
-  const startFlush = () => flush(readConfig({ ...env, KEY_PREFIX: app.prefix, EVENT_SHARDS: '1' }), log);
+  const startFlush = () => flush(readConfig({ ...env, KEY_PREFIX: app.prefix }), log);
   const flushing = await startFlush();
   t.teardown(() => flushing.close());
   const client = connectToClickHouse(t, clickhouse.url, 'wishmeter');

@@ -125,7 +125,7 @@ eachRedis(t, async (t, redis) => {
   const app = await startApp(t, redis, { env, timing: { compliancePollMs: 50 } });
   const { add, erase, exported, login } = app.shop;
   const flushing = await flush(
-    readConfig({ ...env, REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix, EVENT_SHARDS: '1' }),
+    readConfig({ ...env, REDIS_URL: redis.urls.join(','), KEY_PREFIX: app.prefix }),
     pino({ level: 'silent' }),
   );
   t.teardown(() => flushing.close());

@@ -5,6 +5,7 @@ import t from 'tap';
 import { createProfileIds } from '../../src/identity/profile-id.js';
 import { fitsBytes, identityName, isPlainText, isVisitorId, normaliseId } from '../../src/identity-rules.js';
 import { bucketOf, createKeys } from '../../src/redis/keys.js';
+import { slotOf } from '../../src/redis/marks.js';
 
 const anyText = fc.oneof(
   fc.string(),
@@ -118,7 +119,11 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
     keys.lane('1a', 'x'),
   ];
   for (const key of of) t.match(key, /^wm:\{1a\}:[^{}]+$/);
-  for (const key of [keys.events(3), keys.eventsState(3), keys.eventsDead(3)])
-    t.match(key, /^wm:\{e3\}:[^{}]+$/);
+  for (const { events, eventsState, eventsDead } of [keys, keys.visits]) {
+    for (const keyOf of [events, eventsState, eventsDead]) {
+      t.equal(slotOf(keyOf(0)), slotOf(keys.meta), 'at the node of meta');
+      t.equal(slotOf(keyOf(3)), slotOf(keys.mark(3)), 'beside a mark');
+    }
+  }
   t.equal(new Set(of).size, of.length);
 });

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { Batcher, type BatcherOptions, type BatchFormat } from '../../src/redis/batcher.js';
+import { createKeys } from '../../src/redis/keys.js';
 import type { RedisNode } from '../../src/redis/node.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { Sender } from '../../src/redis/sender.js';
@@ -53,7 +54,7 @@ t.test('batches over a connection that fails', async (t) => {
   });
 
   t.test('an event whose reply is lost is in the stream once', async (t) => {
-    const stream = `${app.prefix}:{e0}:events`;
+    const { events, eventsState } = createKeys(app.prefix);
     const event = (n: number) => ({ identity: { sessionId: 's' }, type: 'add', payload: { n } });
     await app.post('/event', event(0), TRUSTED);
     const cuts = proxy.cuts;
@@ -62,14 +63,14 @@ t.test('batches over a connection that fails', async (t) => {
       t.equal((await app.post('/event', event(n), TRUSTED)).status, 200);
       t.equal(proxy.cuts, cuts + n, 'the reply was lost');
     }
-    const lines = (await direct.xrange(stream, '-', '+')).flatMap(
+    const lines = (await direct.xrange(events(0), '-', '+')).flatMap(
       ([, fields]) => fields[3]?.trim().split('\n') ?? [],
     );
     t.same(
       lines.map((line) => JSON.parse(JSON.parse(line).payload).n),
       [0, 1, 2, 3, 4, 5],
     );
-    t.equal(await direct.hget(`${app.prefix}:{e0}:events:state`, 'events'), '6');
+    t.equal(await direct.hget(eventsState(0), 'events'), '6');
   });
 
   t.test(
