@@ -3,6 +3,7 @@
 import type { Test } from 'tap';
 import { startApp } from '../../harness/app.js';
 import { type BrowserFixtures, urlOf, visit } from '../../harness/storefront.js';
+import { until } from '../../harness/until.js';
 
 export async function docsPage(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const app = await startApp(t, fixtures.redis, { env: { BASE_PATH: '/api' } });
@@ -25,11 +26,14 @@ export async function docsPage(t: Test, fixtures: BrowserFixtures): Promise<void
   ] as const) {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme });
-    const color = await page.evaluate<string>(
-      'getComputedStyle(document.querySelector(".swagger-ui")).backgroundColor',
-    );
-    const [red = ''] = color.match(/\d+/g) ?? [];
-    t.equal(Number(red) < 64 && red !== '0', colorScheme === 'dark', `${colorScheme}: ${color}`);
+    // The page changes its colours a moment after the system does.
+    await until(colorScheme, async () => {
+      const color = await page.evaluate<string>(
+        'getComputedStyle(document.querySelector(".swagger-ui")).backgroundColor',
+      );
+      const [red = ''] = color.match(/\d+/g) ?? [];
+      return (Number(red) < 64 && red !== '0') === (colorScheme === 'dark');
+    });
     const needed = await page.evaluate<number>('document.documentElement.scrollWidth');
     t.ok(needed <= width, `${needed} px of ${width}`);
   }
