@@ -92,11 +92,6 @@ function uint32(name: string, value: unknown): string {
     : '';
 }
 
-/** The id in an event's line. */
-export function eventIdOf(line: string): string {
-  return line.slice(13, 49);
-}
-
 /** The type in an event's line. */
 export function eventTypeOf(line: string): string {
   return line.slice(59, line.indexOf('"', 59));
