@@ -146,12 +146,13 @@ local function remove(op, events)
   if needed > space then
     return -3
   end
-  if #leaving > 0 and max_bytes > 0 then
-    local bytes = (op.facts[1] or bytes_of(op.items)) - gained
-    redis.call('HSET', op.profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
-  end
+  local bytes = #leaving > 0 and max_bytes > 0 and (op.facts[1] or bytes_of(op.items)) - gained
+  -- First: at maxmemory a script may begin with what makes room.
   for _, field in ipairs(leaving) do
     redis.call('HDEL', op.items, field)
+  end
+  if bytes then
+    redis.call('HSET', op.profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
   end
   local count = #leaving > 0 and string.format('%d', #leaving) or ''
   return count ~= '1' and '=' .. count, true, count ~= '' and count or '0'

@@ -67,6 +67,7 @@ export interface BatchFormat<Op, Answer> {
     ops: readonly Op[],
     reply: unknown,
     address: string | undefined,
+    namesKeys: boolean,
   ): readonly (Answer | Error | typeof NOT_HERE)[];
 }
 
@@ -196,7 +197,9 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #group(name: string, isNode: boolean, tag: string): Group<Op> {
     const known = this.#groups.get(name);
     if (known !== undefined) return known;
-    const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${lane}`);
+    // A node's batches have their records under some tag: not those of that tag's own batches.
+    const kind = isNode ? 'n' : '';
+    const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${kind}${lane}`);
     const group = { name, isNode, tag, waiting: [], freeLanes, busy: 0 };
     this.#groups.set(name, group);
     return group;
@@ -303,10 +306,12 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     const reply = await sender.send(call, first.deadline, numbers, sequence > 0, spansSlots);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
     onBatch?.(batch.length, performance.now() - started);
-    if (reply === LUA.NO_STREAM && address !== undefined) health.leaveStream(address);
+    // Not where a redirection has led it to another node.
+    if (reply === LUA.NO_STREAM && address !== undefined && health.addressOf(group.tag) === address)
+      void health.leaveStream(address);
     if (reply === NOT_HERE || reply === LUA.NO_STREAM)
       return new Array<typeof NOT_HERE>(batch.length).fill(NOT_HERE);
-    return this.#format.decode(batch, reply, address);
+    return this.#format.decode(batch, reply, address, isCluster && !spansSlots);
   }
 
   #addAgain(group: Group<Op>, op: Op): void {

@@ -119,8 +119,8 @@ export class RedisHealth {
   }
 
   /** @param address of a node whose streams are on the move */
-  leaveStream(address: string): void {
-    this.#nodes.get(address)?.leaveStream();
+  async leaveStream(address: string): Promise<void> {
+    await this.#nodes.get(address)?.leaveStream();
   }
 
   nodeAt(address: string): RedisNode | undefined {

@@ -95,8 +95,8 @@ export class Marks {
     const salt = await this.#client.hget(this.meta.key, 'salt');
     if (salt === null || sha1(salt) !== this.meta.digest) throw new DeploymentLostError();
     for (let n = 1; ; n++) {
+      if (!has(slotOf(this.#keys.mark(n)))) continue;
       const mark = this.#mark(n);
-      if (!has(mark.slot)) continue;
       // Named last: a mark that is named has been there.
       await redis.hsetnx(mark.key, 'salt', this.#text);
       await this.name(mark);

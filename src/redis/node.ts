@@ -54,8 +54,9 @@ export class RedisNode {
   /** The latest of those that share `#replicated`. */
   #replicatedDeadline = 0;
   #mark: Mark | undefined;
-  /** Slot of a mark that is on the move. */
-  #leaving: number | undefined;
+  /** A mark that is, or was, on the move. */
+  #left: Mark | undefined;
+  #leaving: Promise<void> = Promise.resolve();
   #stream = 0;
 
   constructor(spec: NodeSpec) {
@@ -77,11 +78,13 @@ export class RedisNode {
     return this.#stream;
   }
 
-  /** Its streams' slot is on the move: takes others. */
-  leaveStream(): void {
-    if (this.#mark === undefined || this.#mark.slot === this.#leaving) return;
-    this.#leaving = this.#mark.slot;
-    this.look().catch(this.#spec.onError);
+  /** Its streams' slot is on the move: takes others. Resolves when it has tried. */
+  leaveStream(): Promise<void> {
+    if (this.#mark !== undefined && this.#mark !== this.#left) {
+      this.#left = this.#mark;
+      this.#leaving = this.look().catch(this.#spec.onError);
+    }
+    return this.#leaving;
   }
 
   /** Its data are gone. */
@@ -163,7 +166,14 @@ export class RedisNode {
     const mark = this.#mark as Mark;
     const began = performance.now();
     // WAIT is about the connection's last write. A batch that is asked for again may not be one, so this is.
-    const written = redis.eval(PROBE_AT_MAXMEMORY, 1, mark.key, this.lastMoment(deadline), mark.digest);
+    const written = redis
+      .eval(PROBE_AT_MAXMEMORY, 1, mark.key, this.lastMoment(deadline), mark.digest)
+      .catch((error: Error) => {
+        if (redirectionOf(error) === undefined) throw error;
+        // Its mark is on the move. That is no redirection of the batch, which may have been applied.
+        void this.leaveStream();
+        throw new Error('TRYAGAIN the mark of the node is on the move');
+      });
     const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
     const waited = Promise.all([written, redis.wait(count, Math.max(1, ms))]); // 0 is for ever
     const [wrote, reached] = await waited.finally(() => this.#spec.onReplicated?.(performance.now() - began));
@@ -208,7 +218,9 @@ export class RedisNode {
   /** @returns whether its mark is there */
   async #probe(redis: Redis, deadline: number): Promise<boolean> {
     const { marks } = this.#spec;
-    const has = (slot: number) => slot !== this.#leaving && this.#spec.has(slot);
+    const left = this.#left;
+    const has = (slot: number) => slot !== left?.slot && this.#spec.has(slot);
+    if (left !== undefined && this.#spec.has(left.slot) && (await this.#isGone(redis, left, deadline))) return false;
     for (;;) {
       // A mark that is gone is looked for until it is back, or its slot is another node's.
       const isHere = this.#mark !== undefined && has(this.#mark.slot);
@@ -235,6 +247,17 @@ export class RedisNode {
         await sleep(LOOK_AGAIN_MS);
       }
       if (performance.now() >= deadline) throw new ServiceError('unavailable');
+    }
+  }
+
+  /** Whether a mark that was left is not there, though its slot is, and does not move. */
+  async #isGone(redis: Redis, mark: Mark, deadline: number): Promise<boolean> {
+    try {
+      const reply = await runScript(redis, PROBE, [mark.key], [this.lastMoment(deadline), mark.digest]);
+      return reply === 0 && (await this.#spec.marks.isNamed(mark));
+    } catch (error) {
+      if (redirectionOf(error as Error) === undefined) throw error;
+      return false;
     }
   }
 

@@ -192,8 +192,8 @@ export class Store {
   readonly streamAt = (address: string | undefined): number => this.#health.streamAt(address);
 
   /** Takes other streams at a node where those are on the move. */
-  leaveStream(address: string | undefined): void {
-    if (address !== undefined) this.#health.leaveStream(address);
+  async leaveStream(address: string | undefined): Promise<void> {
+    if (address !== undefined) await this.#health.leaveStream(address);
   }
 
   /** Calls the listener when another server answers in a master's place, or one with another history: writes may be lost. */

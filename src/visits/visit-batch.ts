@@ -99,9 +99,10 @@ export function visitFormat(
       call.arg(maxProducts);
       call.arg(guestsS);
       call.arg(lines);
-      if (visits !== '') log?.give(call, visits, address);
+      // A batch that names its keys may be run where their slot is only coming to: the stream is not asked for there.
+      if (visits !== '' && !namesKeys) log?.give(call, visits, address);
     },
-    decode(entries, reply, address) {
+    decode(entries, reply, address, namesKeys) {
       const answers = new Array<VisitAnswer | Error>(entries.length).fill(undefined);
       const list = reply as (number | string | Error)[];
       let missed = 0;
@@ -117,9 +118,10 @@ export function visitFormat(
       let counted = 0;
       for (let i = 0; i < answers.length; i++) if (isCounted(entries[i] as Entry, answers[i])) counted++;
       onCounted?.(counted);
-      if (missed !== 0) {
+      if (log !== undefined && (missed !== 0 || (namesKeys && counted > 0))) {
         const lines = entries.filter((entry, i) => isCounted(entry, answers[i])).map(logged);
-        log?.notLogged(missed, lines, address);
+        if (namesKeys) log.follow(lines);
+        else log.notLogged(missed, lines, address);
       }
       return answers;
     },

@@ -83,12 +83,19 @@ export class VisitLog {
     lines: readonly { readonly profileId: string; readonly line: string }[],
     address: string | undefined,
   ): void {
-    const { appends, onNotLogged } = this.#options;
+    const { onNotLogged } = this.#options;
     if (missed > 0) {
       onNotLogged('full', missed);
       return;
     }
-    this.#store.leaveStream(address);
+    const isThere = lines.some(({ profileId }) => this.#store.addressOf(bucketOf(profileId)) === address);
+    if (isThere) void this.#store.leaveStream(address).then(() => this.follow(lines));
+    else this.follow(lines);
+  }
+
+  /** Logs, by a second call, visits that were counted. */
+  follow(lines: readonly { readonly profileId: string; readonly line: string }[]): void {
+    const { appends, onNotLogged } = this.#options;
     for (const { profileId, line } of lines) {
       const stream = this.#store.streamAt(this.#store.addressOf(bucketOf(profileId)));
       appends.run({ line, stream }).catch(() => onNotLogged('elsewhere', 1));

@@ -5,6 +5,7 @@
 // was handed out always leads somewhere, and one that lost the race (or whose server crashed) was never seen by anyone.
 
 import { randomBytes } from 'node:crypto';
+import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import type { AtProfile, Place } from '../redis/at-profile.js';
 import type { Keys } from '../redis/keys.js';
@@ -78,7 +79,12 @@ export class Shares {
         code = drawn = drawCode();
         await this.#write(drawn, place.profileId);
       }
-      made = await share(code);
+      made = await share(code).catch(async (error: unknown) => {
+        // The stream is full, or too much waits: nothing was done, and no caller has seen this code.
+        if (drawn !== undefined && error instanceof ServiceError && error.code === 'overloaded')
+          await this.#write(drawn, '').catch(() => {});
+        throw error;
+      });
     }
     if (typeof made !== 'string' && made.value !== '') code = made.value; // of an earlier try
     // The profile has another code, or is elsewhere: no caller has seen this one.

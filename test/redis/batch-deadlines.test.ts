@@ -46,7 +46,7 @@ t.test('an operation that is late', async (t) => {
     } as unknown as Sender;
     return new Batcher<Line, unknown>(ONE_STREAM, {
       sender: held,
-      health: { isCircuitOpen: false, addressOf, leaveStream: () => {} },
+      health: { isCircuitOpen: false, addressOf, leaveStream: async () => {} },
       laneKey: keys.lane,
       isCluster,
       timeoutMs: TIMEOUT_MS,
