@@ -2,11 +2,12 @@
 
 -- Bytes that it still takes; nil where it is not at this node. `mark`: waiting bytes that may not be passed.
 local function space_in(stream, state, mark)
-  local bytes = redis.pcall('HGET', state, 'bytes')
-  if type(bytes) == 'table' or type(redis.pcall('EXISTS', stream)) == 'table' then
-    return nil
+  for _, reply in ipairs({ redis.pcall('HLEN', state), redis.pcall('XLEN', stream) }) do
+    if type(reply) == 'table' then
+      return not string.find(reply.err, 'non local key', 1, true) and error(reply.err) or nil
+    end
   end
-  return tonumber(mark) - (bytes or 0)
+  return tonumber(mark) - (redis.call('HGET', state, 'bytes') or 0)
 end
 
 -- Appends lines, each ended by a newline, as one entry; its pending figures change with it.

@@ -64,7 +64,7 @@ class Sharing {
 
   constructor(spec: FlusherSpec, stop: AbortSignal, halt: AbortSignal) {
     const { keys, clickhouse, metrics = new Registry(), silentMs = SILENT_MS } = spec;
-    this.#spec = { ...spec, silentMs, streamCount: () => this.#flushers.size };
+    this.#spec = { ...spec, silentMs, streamCount: () => this.#flushers.size / this.#kinds.length };
     this.#kinds = [eventStreams(keys, clickhouse, metrics), visitStreams(keys.visits, clickhouse, metrics)];
     this.#team = new Team(spec.redis, spec.keys, spec.owner, silentMs);
     this.#lookMs = Math.min(POLL_MS, silentMs / 4);

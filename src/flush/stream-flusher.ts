@@ -50,7 +50,7 @@ export interface StreamFlusherSpec {
   /** A connection whose timeout lets a page of a batch through; see cutBatch. */
   readonly redis: RedisClient;
   readonly keys: Keys;
-  /** Streams that there are. */
+  /** Streams of each kind that there are. */
   readonly streamCount: () => number;
   /** A name that is the same when this flusher is started again, and no other flusher's. */
   readonly owner: string;

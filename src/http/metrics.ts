@@ -153,7 +153,7 @@ export class ServeMetrics {
     );
     counter(
       'wishmeter_visits_logged_total',
-      'Visits counted, and logged for ClickHouse in the same step',
+      'Visits that were counted and logged for ClickHouse',
       () => (logsVisits ? this.#visits - notLogged.full - notLogged.elsewhere : 0),
     );
     new Counter({

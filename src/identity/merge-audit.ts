@@ -1,7 +1,7 @@
-// Looks at the merges of the last hours, and at erasures: finishes what a process left half done. After a failover of a cluster's node it finds merges that the heir's side has forgotten, and
-// does them again from their journals. The other side needs no audit: a profile that forgot that it was merged is
-// live again, and its next merge adds what it gained. (On one server neither happens. What it forgets is the end of
-// one history, which both sides are in.)
+// Looks at the merges of the last hours, and at erasures: finishes what a process left half done. After a failover of a
+// cluster's node it finds merges that the heir's side has forgotten, and does them again from their journals. The other
+// side needs no audit: a profile that forgot that it was merged is live again, and its next merge adds what it gained.
+// (On one server neither happens. What it forgets is the end of one history, which both sides are in.)
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isCustomerName } from '../identity-rules.js';

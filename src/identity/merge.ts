@@ -1,7 +1,7 @@
 // Merges one room into another. The two live in different slots, so this is a journal, not a transaction:
 //
 //   live ──take──▶ tombstone `!heir`, belongings in the journal ──give, page by page──▶ (added to the heir)
-//        ──record──▶ (the heir says that it has everything) ──done──▶ tombstone `heir`
+//        ──append──▶ (analysts are told) ──record──▶ (the heir says that it has everything) ──done──▶ tombstone `heir`
 //
 // Each step is one script, runs for a few milliseconds at most and is safe to repeat; a request that meets a `!`
 // tombstone does what is left. What the heir received is kept at the heir until some hours after the last step, field
@@ -165,7 +165,8 @@ export class Merger {
     let at = heir;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       // A try that begins again tells analysts the same again: they see an event's id once.
-      const time = Number.parseInt(nonce, 10);
+      // The last heir is the one that stays: told later.
+      const time = Number.parseInt(nonce, 10) + hop;
       const lines = told.map((profile) =>
         encodeMerge(eventIdOfName(time, `${nonce} ${profile} ${at}`), time, profile, at),
       );

@@ -21,7 +21,7 @@ const PAGE = 200;
 /** Visitors under way at once. */
 const AT_ONCE = 16;
 /** Kinds of keys of one profile; src/redis/keys.ts spells them. */
-const OF_PROFILE = /^\{([0-9a-z]+)\}:(?:v|r|p|i|o|g|q|jv|ji|jo|jp|jg):([^:]+)$/;
+const OF_PROFILE = /^\{([0-9a-z]+)\}:(?:v|r|p|i|g|q|jv|ji|jp|jg):([^:]+)$/;
 /** Request records, which may name a customer, and the index of e-mail addresses. */
 const OF_VISITORS = /^\{(?:request|email):/;
 

@@ -4,7 +4,7 @@
 // The rule: `meta` names every mark (field `mark:<tag>`), and a mark, once named, is never made again. So a node that
 // has the slot of a named mark, but not the mark, has lost its data. A node that has no named mark's slot (it is new,
 // or its slots came or went by resharding) is given one, and is believed until then. Marks move with their slots, as
-// every key does. The node of `meta` needs no other mark, and on one server `meta` is the only one.
+// every key does. The node of `meta` needs no other mark while its slot stays, and on one server `meta` is the only one.
 //
 // A node's streams of events and visits are in the slot of its mark. So they are found by the names of all marks; a stream
 // whose slot has gone to another node is read there.

@@ -64,7 +64,7 @@ COMMENT 'Rows of the view events; query that one';
 CREATE TABLE IF NOT EXISTS {database}.visits_stored
 (
     occurred_at DateTime64(3, 'UTC') CODEC(T64, ZSTD(1)),
-    stream UInt16 CODEC(ZSTD(1)),
+    stream UInt32 CODEC(ZSTD(1)),
     entry UInt32 CODEC(T64, ZSTD(1)),
     place UInt16 CODEC(T64, ZSTD(1)),
     profile_id String CODEC(ZSTD(1)),
