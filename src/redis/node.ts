@@ -148,7 +148,13 @@ export class RedisNode {
     const mark = this.#mark as Mark;
     const began = performance.now();
     // WAIT is about the connection's last write. A batch that is asked for again may not be one, so this is.
-    const written = redis.eval(PROBE_AT_MAXMEMORY, 1, mark.key, this.lastMoment(deadline), mark.digest);
+    const written = redis
+      .eval(PROBE_AT_MAXMEMORY, 1, mark.key, this.lastMoment(deadline), mark.digest)
+      .catch((error: Error) => {
+        if (redirectionOf(error) === undefined) throw error;
+        // The mark is on the move. For the batch, which is applied by now, that is no redirection.
+        throw new Error('TRYAGAIN the mark of the node is on the move');
+      });
     const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
     const waited = Promise.all([written, redis.wait(count, Math.max(1, ms))]); // 0 is for ever
     const [wrote, reached] = await waited.finally(() => this.#spec.onReplicated?.(performance.now() - began));
