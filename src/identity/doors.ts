@@ -51,16 +51,11 @@ export interface Away extends Door {
   readonly room: string;
 }
 
-interface Link {
-  readonly customer: string;
-  readonly away: Away;
-}
-
 const HOME: Door = { field: '.', room: undefined };
 
-/** How many numbers there are for the first move of an identity that was at home or unknown. */
-const FIRST_MOVES = 1e6;
-/** Doors that one process remembers; about 200 bytes each. */
+/** How many numbers there are for the first move of an identity that was at home or unknown: too many to draw one twice. */
+const FIRST_MOVES = 1e12;
+/** Doors that one process remembers, of identities and of pairs; about 200 bytes each. */
 const REMEMBERED_FIELDS = 100_000;
 /** Counts that one call moves; only after a failover there are any to move. */
 const MOVED_AT_ONCE = 250;
@@ -70,10 +65,8 @@ export class Doors {
   readonly #batch: VisitBatch;
   readonly #profileIds: ProfileIds;
   readonly #atProfile: AtProfile;
-  /** name -> field of its door, as last seen; of those that are away */
+  /** name -> field of its door, as last seen; of those that are away. And of pairs, see `linked`. */
   readonly #fields = new LRUCache<string, string>({ max: REMEMBERED_FIELDS });
-  /** session -> the customer it was seen with */
-  readonly #links = new LRUCache<string, Link>({ max: REMEMBERED_FIELDS });
 
   constructor(store: Store, batch: VisitBatch, profileIds: ProfileIds, atProfile: AtProfile) {
     this.#store = store;
@@ -108,13 +101,12 @@ export class Doors {
    * takes the room from this customer, a merge aside, unlinks the session first, and no door says the same twice.
    */
   linked(customer: string, session: string): Away | undefined {
-    const link = this.#links.get(session);
-    return link?.customer === customer ? link.away : undefined;
+    return this.remembered(pairOf(customer, session));
   }
 
   /** @param door of the session, as it was before its room was seen to be the customer's */
   rememberLink(customer: string, session: string, door: Door): void {
-    this.#links.set(session, { customer, away: door as Away });
+    this.remember(pairOf(customer, session), door);
   }
 
   /** What an identity's door says now. @param kind `resolve` makes an unknown one known */
@@ -254,6 +246,11 @@ export class Doors {
 export function doorOf(field: string): Door {
   const space = field.indexOf(' ');
   return { field, room: space < 0 ? undefined : field.slice(0, space) };
+}
+
+/** No name has a control character. */
+function pairOf(customer: string, session: string): string {
+  return `${customer}\n${session}`;
 }
 
 /** The field of a door that leads to a room from now on: none that it had before. */

@@ -170,7 +170,7 @@ export class RedisNode {
       .eval(PROBE_AT_MAXMEMORY, 1, mark.key, this.lastMoment(deadline), mark.digest)
       .catch((error: Error) => {
         if (redirectionOf(error) === undefined) throw error;
-        // Its mark is on the move. That is no redirection of the batch, which may have been applied.
+        // The mark is on the move. For the batch, which is applied by now, that is no redirection.
         void this.leaveStream();
         throw new Error('TRYAGAIN the mark of the node is on the move');
       });
