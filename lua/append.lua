@@ -14,6 +14,7 @@
 -- Returns 1. The same batch sent again returns 1, however late, and appends nothing.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark); nothing was done.
 
+local lane = KEYS[1]
 -- @include lane
 -- @include stream
 

@@ -19,6 +19,7 @@
 -- nothing was done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
 
+local lane = KEYS[1]
 -- @include lane
 -- @include stream
 -- @include retain

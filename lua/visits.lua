@@ -9,8 +9,8 @@
 -- A guest (a session at home) and all that it has ends some time after its last write; see includes/retain.lua.
 --
 -- KEYS[1]    lane: hash tag of this batch, name of the sender's lane
--- KEYS[2..]  not read here. On a cluster a batch of one slot names all its keys, so that it is redirected as a
---            whole while that slot moves; a batch of a node's many slots names none (allow-cross-slot-keys)
+--            An operation that is done alone has its keys here, so that it is done where all of them are; a batch names none
+--            of its operations' (allow-cross-slot-keys)
 --
 -- ARGV[1]    sequence number of the batch in its lane; 0: the batch only reads, nothing is recorded
 -- ARGV[2]    deadline, in milliseconds of this server's clock
@@ -25,6 +25,7 @@
 --                where that was asked before; where it is not empty: the field that the sender expects there
 -- ARGV[7..10] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
 --            line for each v c w x V C, in their order. On a cluster the stream need not be at this node
+-- ARGV[7]    of an operation that is done alone: lane; it is not logged
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
 --   a count (integer) for c, x, C, g, G; TOO_MANY -6 for a visit: this would be one product too many
@@ -39,6 +40,11 @@
 -- Errors: EXPIRED -1 (deadline passed), SUPERSEDED -2 (the lane is past this batch); nothing was done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
 
+-- What is done alone is done where its keys are. Its lane is there, too, or nowhere, save where its slot is leaving.
+local lane = #ARGV == 7 and ARGV[7] or KEYS[1]
+if #ARGV == 7 and type(redis.pcall('EXISTS', lane)) == 'table' then
+  return '~'
+end
 -- @include lane
 -- @include log-visits
 -- @include retain

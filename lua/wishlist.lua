@@ -38,6 +38,7 @@
 -- done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
 
+local lane = KEYS[1]
 -- @include lane
 -- @include stream
 -- @include retain

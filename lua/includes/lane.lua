@@ -1,8 +1,8 @@
 -- A batch of a lane: answered as the first time where it was applied already, refused where it is late.
--- KEYS[1] lane; ARGV[1] sequence number, 0 where nothing is recorded; ARGV[2] deadline; ARGV[3] seconds it is remembered
+-- `lane`: key of its record; ARGV[1] sequence number, 0 where nothing is recorded; ARGV[2] deadline; ARGV[3] seconds it is remembered
 local seq = tonumber(ARGV[1])
 if seq > 0 then
-  local last = redis.call('GET', KEYS[1])
+  local last = redis.call('GET', lane)
   if last then
     local last_seq, answers = cmsgpack.unpack(last)
     if last_seq == seq then
@@ -21,7 +21,7 @@ end
 
 local function remembered(answers)
   if seq > 0 then
-    redis.call('SET', KEYS[1], cmsgpack.pack(seq, answers), 'EX', ARGV[3])
+    redis.call('SET', lane, cmsgpack.pack(seq, answers), 'EX', ARGV[3])
   end
   return answers
 end

@@ -46,7 +46,7 @@ export function openRights(
     onClose(() => store.close());
     const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
     onClose(() => visits.close());
-    const appends = store.batcher(appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER));
+    const appends = store.batcher(appendFormat(store, 'events', Number.MAX_SAFE_INTEGER));
     onClose(() => appends.close());
     const recordings = store.batcher(recordingFormat(store, config.STREAM_HIGH_WATER));
     onClose(() => recordings.close());

@@ -137,7 +137,7 @@ export function serve(
       bodyTimeoutMs: timing.bodyTimeoutMs,
     });
 
-    const lateVisits = store.batcher(appendFormat(store.keys, 'visits', config.VISIT_LOG_HIGH_WATER));
+    const lateVisits = store.batcher(appendFormat(store, 'visits', config.VISIT_LOG_HIGH_WATER));
     const visitLog =
       config.VISIT_LOG === 'off'
         ? undefined
@@ -153,7 +153,7 @@ export function serve(
     );
     onClose(() => visits.close());
     const appends = store.batcher(
-      appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER),
+      appendFormat(store, 'events', Number.MAX_SAFE_INTEGER),
       metrics.batchObserver('append'),
     );
     onClose(() => appends.close());

@@ -1,40 +1,47 @@
-// Appends lines to streams with nothing to check: what can't be appended in the step that it belongs to. The lines of one
-// event-loop turn are one entry of a stream.
+// Appends lines to the streams of a profile's node, with nothing to check: what can't be appended in the step that it belongs
+// to. The lines of one event-loop turn are one entry of a stream.
 
 import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batcher.js';
-import { type Keys, tagOf } from '../redis/keys.js';
+import { bucketOf, tagOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import { ENTRY } from './stream.js';
 
 export interface Append extends Batched<unknown> {
-  /** From encodeEvent, or visitLine. */
+  /** From encodeEvent, or of a visit that was counted before. */
   readonly line: string;
-  /** Number of the stream. */
-  readonly stream: number;
+  readonly profileId: string;
+  /** Number of the stream; set by the format. */
+  stream?: number;
 }
 
 /** Told of events that are in a stream, by their type. */
 export type OnRecorded = (type: string, events: number) => void;
 
 /** Fields of an entry that have its lines. */
-const FIELDS = { events: 'd', visits: 'v' } as const;
+const FIELDS = { events: ENTRY.lines, visits: ENTRY.lateVisits } as const;
 
 /** Answers 1; `overloaded` where a stream is at its high-water mark (bytes). */
 export function appendFormat(
-  keys: Keys,
+  store: Pick<Store, 'keys' | 'addressOf' | 'streamAt'>,
   kind: 'events' | 'visits',
   highWater: number,
 ): BatchFormat<Append, unknown> {
-  const { events, eventsState } = kind === 'events' ? keys : keys.visits;
+  const { events, eventsState } = kind === 'events' ? store.keys : store.keys.visits;
   return {
     script: loadScript('append'),
-    tag: ({ stream }) => tagOf(events(stream)),
+    tag(append) {
+      append.stream = store.streamAt(store.addressOf(bucketOf(append.profileId)));
+      return tagOf(events(append.stream));
+    },
     mixesTags: false,
+    movesOn: true,
     writes: () => true,
     size: ({ line }) => line.length,
     encode(appends, call) {
-      const { stream } = appends[0] as Append;
+      const stream = (appends[0] as Append).stream as number;
       call.key(events(stream));
       call.key(eventsState(stream));
       call.arg(highWater);

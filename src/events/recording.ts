@@ -37,7 +37,7 @@ export function recordingFormat(
     needsStream: true,
     writes: () => true,
     size: ({ line }) => line.length,
-    encode(recordings, call, _namesKeys, address) {
+    encode(recordings, call, address) {
       const stream = streamAt(address);
       let visitors = '';
       let lines = '';

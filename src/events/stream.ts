@@ -10,4 +10,6 @@ export const ENTRY = {
   lines: 'd',
   /** That many visits as lines, each ended by \n, as lua/visits.lua is given them: profile, product, device. */
   visits: 'v',
+  /** The same of visits that were counted before, each with its time and a tab before it: seconds of the node that counted. */
+  lateVisits: 'w',
 } as const;

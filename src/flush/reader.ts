@@ -47,7 +47,7 @@ interface Entry {
   /** As the entry says: whether so many lines of visits are there is seen when they are copied. 0: it is not ours. */
   readonly rows: number;
   readonly lines: Buffer;
-  /** What each line gets before it, and its place in the entry with that. */
+  /** What each line gets before it, and its place in the entry with that; after a time of its own where it begins with a tab. */
   readonly prefix?: string;
 }
 
@@ -140,9 +140,9 @@ function entryOf(id: string, fields: readonly Buffer[], visits: number | undefin
     const name = fields[i]?.toString('latin1');
     if (name === ENTRY.rows) rows = Number(fields[i + 1]);
     else if (name === ENTRY.lines) lines = fields[i + 1];
-    else if (name === ENTRY.visits && visits !== undefined) {
+    else if ((name === ENTRY.visits || name === ENTRY.lateVisits) && visits !== undefined) {
       lines = fields[i + 1];
-      prefix = prefixOf(id, visits);
+      prefix = `${name === ENTRY.visits ? secondsOf(id) : ''}\t${visits}\t${id.slice(id.indexOf('-') + 1)}\t`;
     }
   }
   // Without its last newline a line would run into the next entry's.
@@ -153,11 +153,10 @@ function entryOf(id: string, fields: readonly Buffer[], visits: number | undefin
   return { id, fields, rows: 0, lines: EMPTY };
 }
 
-/** The first three columns of visits_stored. @param id of the entry: `<milliseconds>-<number>` */
-function prefixOf(id: string, stream: number): string {
-  const dash = id.indexOf('-');
-  const milliseconds = id.slice(0, dash).padStart(4, '0');
-  return `${milliseconds.slice(0, -3)}.${milliseconds.slice(-3)}\t${stream}\t${id.slice(dash + 1)}\t`;
+/** @param id of an entry: `<milliseconds>-<number>` */
+function secondsOf(id: string): string {
+  const milliseconds = id.slice(0, id.indexOf('-')).padStart(4, '0');
+  return `${milliseconds.slice(0, -3)}.${milliseconds.slice(-3)}`;
 }
 
 /** Text as it is; other bytes in base64. */
@@ -209,6 +208,10 @@ class Collected {
     let from = 0;
     for (let place = 0; place < rows; place++) {
       if (from === lines.length) return 0;
+      if (before[0] === TAB) {
+        while (from < lines.length && lines[from] !== TAB) memory[at++] = lines[from++] as number;
+        from++;
+      }
       for (let i = 0; i < before.length; i++) memory[at++] = before[i] as number;
       at = writeDigits(memory, at, place);
       memory[at++] = TAB;

@@ -151,10 +151,8 @@ export class ServeMetrics {
       'Visits of robots without a credential, which were answered and not counted',
       () => this.#visitsByRobots,
     );
-    counter(
-      'wishmeter_visits_logged_total',
-      'Visits that were counted and logged for ClickHouse',
-      () => (logsVisits ? this.#visits - notLogged.full - notLogged.elsewhere : 0),
+    counter('wishmeter_visits_logged_total', 'Visits that were counted and logged for ClickHouse', () =>
+      logsVisits ? this.#visits - notLogged.full - notLogged.elsewhere : 0,
     );
     new Counter({
       name: 'wishmeter_visits_not_logged_total',

@@ -144,12 +144,13 @@ export class Counting {
     const logged = (isVisit && this.#log?.args(line, address)) || [];
     const { guestsS } = this.#store;
     const flags = [isRoom ? 1 : 0, isVisit ? 1 : 0];
+    const deadline = performance.now() + this.#store.timeoutMs;
     const args = [handle, REMEMBERED_S, this.#maxProducts, ...flags, guestsS, ...logged];
     const reply = await this.#store.change(VISIT_ONCE, touched, args);
     if (isVisit && typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
     if (Array.isArray(reply)) {
       const [count, missed] = reply;
-      this.#log?.notLogged(missed, [{ profileId, line }], address);
+      this.#log?.notLogged(missed, [{ profileId, line, deadline }], address);
       return count;
     }
     if (reply === LUA.TOO_MANY) throw new ServiceError('too_many_products');

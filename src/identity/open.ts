@@ -4,7 +4,6 @@ import type { Append } from '../events/appender.js';
 import type { Recording } from '../events/recording.js';
 import { AtProfile } from '../redis/at-profile.js';
 import type { Batcher } from '../redis/batcher.js';
-import { bucketOf } from '../redis/keys.js';
 import type { Store } from '../redis/store.js';
 import { ProductLimit } from '../visits/product-limit.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
@@ -67,9 +66,7 @@ export function openIdentity(
   const profileIds = createProfileIds(salt, buckets);
   const finishErasure = (profileId: string) => eraser.finish(profileId);
   const atProfile: AtProfile = new AtProfile(store, (from, heir) => merger.merge(from, heir), finishErasure);
-  const append = (profileId: string, line: string) =>
-    appends.run({ line, stream: store.streamAt(store.addressOf(bucketOf(profileId))) });
-  const merger = new Merger(store, append);
+  const merger = new Merger(store, (profileId, line) => appends.run({ line, profileId }));
   const doors = new Doors(store, batch, profileIds, atProfile);
   const places = new Places(doors, atProfile);
   const counting = new Counting(store, batch, doors, places, {

@@ -12,8 +12,9 @@
 // On a single server, scripts that can mix hash tags have one group for everything, and all others a group for each
 // tag. On a cluster the former have a group for each master: their script may touch every slot of its node
 // (allow-cross-slot-keys), and what is not there, because the slot has moved or is on the move, comes back undone
-// (NOT_HERE). It is sent again with others of its tag, as a batch that names its keys: that one is redirected as a whole.
-// What needs the streams of its node can't go where they are not: it is tried until its slot has moved.
+// (NOT_HERE). It is sent again alone, and names its keys and not its lane: so it is done where its keys are, be that the node
+// that its slot is coming to, and it waits while only some of them have come. What needs the streams of its node can't go where
+// they are not: it is tried until its slot has moved.
 // What a call costs Redis hardly depends on its size, so a turn sends to one node, and the others wait for the next
 // turns: batches are as large as those of one server, and an idle process has its next turn at once.
 //
@@ -30,6 +31,7 @@ import { atEndOfTurn } from '../turn.js';
 import { REPLY_SHARE } from './deadline.js';
 import { toServiceError } from './failures.js';
 import type { RedisHealth } from './health.js';
+import { tagOf } from './keys.js';
 import { LUA } from './lua-codes.js';
 import { ScriptCall } from './script-call.js';
 import { type Script, scriptOf } from './scripts.js';
@@ -53,21 +55,28 @@ export interface BatchFormat<Op, Answer> {
   readonly mixesTags: boolean;
   /** Whether it needs the streams of its node: then an operation whose slot is on the move waits until it has moved. */
   readonly needsStream?: boolean;
+  /** Whether `tag` may come to say another place: there an operation goes whose slot is on the move. */
+  readonly movesOn?: boolean;
   /** Whether the operation changes anything; a batch of reads needs no record. */
   writes(op: Op): boolean;
   /** Characters that the operation brings along, where they may be many: bounds a batch beside its count. */
   size?(op: Op): number;
   /**
-   * Gives the call the arguments of a batch, and its keys: with `mixesTags` only where `namesKeys`, with `needsStream` none.
+   * Gives the call the arguments of a batch, and its keys; with `mixesTags` none.
    * @param address of the node that it goes to, as far as is known; undefined on one server
    */
-  encode(ops: readonly Op[], call: ScriptCall, namesKeys: boolean, address: string | undefined): void;
-  /** The script's reply -> one answer per operation, in order. An Error rejects its operation. */
+  encode(ops: readonly Op[], call: ScriptCall, address: string | undefined): void;
+  /** Gives the call what is done alone, with its keys, and the lane last; there with `mixesTags`, and not with `needsStream`. */
+  encodeAlone?(op: Op, call: ScriptCall, lane: string): void;
+  /**
+   * The script's reply -> one answer per operation, in order. An Error rejects its operation.
+   * @param isAlone whether `encodeAlone` has made the call
+   */
   decode(
     ops: readonly Op[],
     reply: unknown,
     address: string | undefined,
-    namesKeys: boolean,
+    isAlone: boolean,
   ): readonly (Answer | Error | typeof NOT_HERE)[];
 }
 
@@ -76,6 +85,8 @@ export interface BatcherOptions {
   readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'leaveStream'>;
   /** Key of a lane's record. */
   laneKey(tag: string, lane: string): string;
+  /** Hash tag of a node's streams, where its lanes have their records, too. @param address of a node of a cluster */
+  nodeTag(address: string): string | undefined;
   readonly isCluster: boolean;
   /** Milliseconds until an operation without an answer is rejected. */
   readonly timeoutMs: number;
@@ -95,15 +106,18 @@ const MAX_BATCH_SIZE = 256 * 1024;
 const DEADLINE_SPREAD = 0.05;
 /** Seconds; far beyond any timeout, so that no copy of a batch can outlive its record. */
 const LANE_MEMORY_S = 60;
+/** The answer of an operation that was not done where all of its batch was sent. */
+const AGAIN = Symbol('again');
 /** The group of everything, on one server. */
 const ALL = 'all';
 
+/** What has one tag, or where there are no slots; what goes to one node; what is sent alone, of one tag. */
+type Kind = 'tag' | 'node' | 'alone';
+
 interface Group<Op> {
+  readonly kind: Kind;
   /** A tag, a node's address, or ALL. */
   readonly name: string;
-  readonly isNode: boolean;
-  /** Of the lanes' records. */
-  tag: string;
   /** By deadline, the earliest first. */
   waiting: Op[];
   freeLanes: string[];
@@ -183,25 +197,21 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
 
   #groupOf(op: Op): Group<Op> {
     const { isCluster, health } = this.#options;
-    if (!this.#format.mixesTags) return this.#groupOfTag(this.#format.tag(op));
-    if (!isCluster) return this.#groupOfTag(ALL);
+    if (!this.#format.mixesTags) return this.#group('tag', this.#format.tag(op));
+    if (!isCluster) return this.#group('tag', ALL);
     const tag = this.#format.tag(op);
     const address = health.addressOf(tag);
-    return address === undefined ? this.#groupOfTag(tag) : this.#group(address, true, tag);
+    return address === undefined ? this.#group('tag', tag) : this.#group('node', address);
   }
 
-  #groupOfTag(tag: string): Group<Op> {
-    return this.#group(tag, false, tag);
-  }
-
-  #group(name: string, isNode: boolean, tag: string): Group<Op> {
-    const known = this.#groups.get(name);
+  #group(kind: Kind, name: string): Group<Op> {
+    const key = `${kind} ${name}`;
+    const known = this.#groups.get(key);
     if (known !== undefined) return known;
-    // A node's batches have their records under some tag: not those of that tag's own batches.
-    const kind = isNode ? 'n' : '';
-    const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${kind}${lane}`);
-    const group = { name, isNode, tag, waiting: [], freeLanes, busy: 0 };
-    this.#groups.set(name, group);
+    // Groups of several kinds may have their records under one tag.
+    const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${kind[0]}${lane}`);
+    const group: Group<Op> = { kind, name, waiting: [], freeLanes, busy: 0 };
+    this.#groups.set(key, group);
     return group;
   }
 
@@ -209,7 +219,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#turnScheduled = false;
     let served: Group<Op> | undefined;
     for (const group of this.#groups.values()) {
-      if (group.isNode && group.waiting.length > 0) {
+      if (group.kind === 'node' && group.waiting.length > 0) {
         if (served !== undefined) {
           this.#scheduleTurn();
           continue;
@@ -218,8 +228,8 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       }
       this.#sendWaiting(group);
     }
-    if (served === undefined || !this.#groups.delete(served.name)) return;
-    this.#groups.set(served.name, served); // the others come first in the next turn
+    if (served === undefined || !this.#groups.delete(`node ${served.name}`)) return;
+    this.#groups.set(`node ${served.name}`, served); // the others come first in the next turn
   };
 
   /** Refuses no operation: an answer in the middle of another request's turn would go out in pieces. */
@@ -232,13 +242,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#dropLate(group);
     this.#sendBatches(group);
     // Tags of a cluster are many; an idle group is made anew when it is needed.
-    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.name);
+    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(`${group.kind} ${group.name}`);
   }
 
   #sendBatches(group: Group<Op>): void {
     while (group.waiting.length > 0 && group.freeLanes.length > 0) {
       const lane = group.freeLanes.pop() as string;
-      const count = this.#batchCount(group.waiting);
+      const count = group.kind === 'alone' ? 1 : this.#batchCount(group.waiting);
       const batch = count === group.waiting.length ? group.waiting : group.waiting.slice(0, count);
       group.waiting = count === group.waiting.length ? [] : group.waiting.slice(count);
       group.busy++;
@@ -276,42 +286,70 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   }
 
   async #send(group: Group<Op>, lane: string, batch: Op[]): Promise<void> {
-    let answers: readonly (Answer | Error | typeof NOT_HERE)[];
+    let answers: readonly (Answer | Error | typeof NOT_HERE | typeof AGAIN)[];
     try {
-      answers = await this.#ask(group, lane, batch);
+      answers = (await this.#ask(group, lane, batch)) ?? new Array(batch.length).fill(AGAIN);
     } catch (error) {
       answers = new Array(batch.length).fill(error);
     }
     group.busy--;
     group.freeLanes.push(lane);
     // Before those are told that have their answers: Redis need not wait for that.
-    if (!group.isNode) this.#sendWaiting(group);
+    if (group.kind !== 'node') this.#sendWaiting(group);
     else if (group.waiting.length > 0) this.#scheduleTurn();
     for (let i = 0; i < batch.length; i++) this.#settle(group, batch[i] as Op, answers[i] as Answer);
   }
 
-  async #ask(group: Group<Op>, lane: string, batch: Op[]) {
-    const { sender, health, isCluster, laneKey, onBatch } = this.#options;
+  /** @returns undefined where all of it was not done, and is tried again */
+  async #ask({ kind, name }: Group<Op>, lane: string, batch: Op[]) {
+    const { sender, health, isCluster, onBatch } = this.#options;
+    const { mixesTags, movesOn, writes } = this.#format;
     const started = performance.now();
     const first = batch[0] as Op;
-    const sequence = batch.some(this.#format.writes) ? ++this.#sequence : 0;
-    // The slot of its records may have moved.
-    if (group.isNode && health.addressOf(group.tag) !== group.name) group.tag = this.#format.tag(first);
-    const spansSlots = group.isNode || (isCluster && this.#format.needsStream === true);
-    const script = spansSlots ? this.#nodeScripts[sequence > 0 ? 0 : 1] : this.#format.script;
-    const call = new ScriptCall(script, laneKey(group.tag, lane));
-    const address = group.isNode ? group.name : isCluster ? health.addressOf(group.tag) : undefined;
-    this.#format.encode(batch, call, isCluster && !spansSlots, address);
+    const sequence = batch.some(writes) ? ++this.#sequence : 0;
+    const address = kind === 'node' ? name : isCluster ? health.addressOf(name) : undefined;
+    const call =
+      kind === 'alone'
+        ? this.#callAlone(first, `${lane}.${this.#sequence}`)
+        : this.#call(name, kind === 'node', lane, batch, address, sequence > 0);
     const numbers = (lastMoment: number) => [sequence, lastMoment, LANE_MEMORY_S];
-    const reply = await sender.send(call, first.deadline, numbers, sequence > 0, spansSlots);
+    const isBound = isCluster && kind !== 'alone' && (mixesTags || movesOn === true);
+    const reply = await sender.send(call, first.deadline, numbers, sequence > 0, isBound);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
     onBatch?.(batch.length, performance.now() - started);
     // Not where a redirection has led it to another node.
-    if (reply === LUA.NO_STREAM && address !== undefined && health.addressOf(group.tag) === address)
+    if (
+      reply === LUA.NO_STREAM &&
+      address !== undefined &&
+      health.addressOf(tagOf(call.firstKey)) === address
+    )
       void health.leaveStream(address);
-    if (reply === NOT_HERE || reply === LUA.NO_STREAM)
-      return new Array<typeof NOT_HERE>(batch.length).fill(NOT_HERE);
-    return this.#format.decode(batch, reply, address, isCluster && !spansSlots);
+    if (reply === NOT_HERE || reply === LUA.NO_STREAM) return undefined;
+    return this.#format.decode(batch, reply, address, kind === 'alone');
+  }
+
+  #call(
+    name: string,
+    isNode: boolean,
+    lane: string,
+    batch: readonly Op[],
+    address: string | undefined,
+    writes: boolean,
+  ) {
+    const { isCluster, laneKey, nodeTag } = this.#options;
+    const script =
+      isCluster && this.#format.mixesTags ? this.#nodeScripts[writes ? 0 : 1] : this.#format.script;
+    const tag = isNode ? (nodeTag(name) ?? this.#format.tag(batch[0] as Op)) : name;
+    const call = new ScriptCall(script, laneKey(tag, lane));
+    this.#format.encode(batch, call, address);
+    return call;
+  }
+
+  /** @param lane that no other batch has: its record is where the keys are, or nowhere */
+  #callAlone(op: Op, lane: string) {
+    const call = new ScriptCall(this.#format.script);
+    this.#format.encodeAlone?.(op, call, this.#options.laneKey(this.#format.tag(op), lane));
+    return call;
   }
 
   #addAgain(group: Group<Op>, op: Op): void {
@@ -319,19 +357,19 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     insertByDeadline(group.waiting, op);
   }
 
-  #settle(group: Group<Op>, op: Op, answer: Answer | Error | typeof NOT_HERE): void {
-    if (answer === NOT_HERE && group.isNode) {
-      this.#addAgain(this.#groupOfTag(this.#format.tag(op)), op);
+  #settle({ kind }: Group<Op>, op: Op, answer: Answer | Error | typeof NOT_HERE | typeof AGAIN): void {
+    if (answer === NOT_HERE && kind === 'node') {
+      // That one is redirected where the slot has moved.
+      this.#addAgain(this.#group(this.#format.needsStream ? 'tag' : 'alone', this.#format.tag(op)), op);
       return;
     }
-    if (answer === NOT_HERE && this.#format.needsStream) {
+    if (answer === NOT_HERE || answer === AGAIN) {
       setTimeout(() => this.#addAgain(this.#groupOf(op), op), AGAIN_MS);
       return;
     }
     this.#settled(1);
     try {
       if (answer instanceof Error) op.failed(toServiceError(answer));
-      else if (answer === NOT_HERE) op.failed(new ServiceError('unavailable'));
       else op.done(answer as Answer);
     } catch (error) {
       op.failed(error as Error);

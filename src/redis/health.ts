@@ -112,10 +112,19 @@ export class RedisHealth {
     return node?.isUp ? node.address : undefined;
   }
 
-  /** Number of the streams at a node. @param address undefined where there are no slots */
-  streamAt(address: string | undefined): number {
-    const node = address === undefined ? this.#only : this.#nodes.get(address);
-    return node?.stream ?? 0;
+  /** Number of the streams at a node, as far as is known. @param address undefined where there are no slots */
+  streamAt(address: string | undefined): number | undefined {
+    return this.#at(address)?.stream;
+  }
+
+  /** Milliseconds of a node's clock at a time of ours; of any node's where that one is not known. @param address as in streamAt */
+  timeAt(address: string | undefined, time: number): number {
+    const node = this.#at(address) ?? [...this.#nodes.values()][0];
+    return node?.clock.at(time) ?? Date.now();
+  }
+
+  #at(address: string | undefined): RedisNode | undefined {
+    return address === undefined ? this.#only : this.#nodes.get(address);
   }
 
   /** @param address of a node whose streams are on the move */

@@ -15,6 +15,7 @@ import { createHash } from 'node:crypto';
 import { Command, type Redis } from 'ioredis';
 import { StartupError } from '../errors.js';
 import type { RedisClient } from './client.js';
+import { redirectionOf } from './failures.js';
 import type { Keys } from './keys.js';
 
 /** Data that this process was started with are not in Redis any more. */
@@ -97,8 +98,13 @@ export class Marks {
     for (let n = 1; ; n++) {
       if (!has(slotOf(this.#keys.mark(n)))) continue;
       const mark = this.#mark(n);
+      try {
+        await redis.hsetnx(mark.key, 'salt', this.#text);
+      } catch (error) {
+        if (redirectionOf(error as Error)?.kind !== 'ASK') throw error;
+        continue; // its slot is on the move
+      }
       // Named last: a mark that is named has been there.
-      await redis.hsetnx(mark.key, 'salt', this.#text);
       await this.name(mark);
       this.#named = [...this.#named, mark];
       return mark;

@@ -57,7 +57,7 @@ export class RedisNode {
   /** A mark that is, or was, on the move. */
   #left: Mark | undefined;
   #leaving: Promise<void> = Promise.resolve();
-  #stream = 0;
+  #stream: number | undefined;
 
   constructor(spec: NodeSpec) {
     this.#spec = spec;
@@ -73,8 +73,8 @@ export class RedisNode {
     return this.#isReady && this.#lost === undefined && !isSilent(this.redis);
   }
 
-  /** Number of the streams that are at it. */
-  get stream(): number {
+  /** Number of the streams that are at it; undefined while it has not told of any. */
+  get stream(): number | undefined {
     return this.#stream;
   }
 
@@ -85,6 +85,11 @@ export class RedisNode {
       this.#leaving = this.look().catch(this.#spec.onError);
     }
     return this.#leaving;
+  }
+
+  /** A slot of its is on the move, maybe that of its streams. */
+  slotIsLeaving(slot: number): void {
+    if (slot === this.#mark?.slot) void this.leaveStream();
   }
 
   /** Its data are gone. */
@@ -220,7 +225,8 @@ export class RedisNode {
     const { marks } = this.#spec;
     const left = this.#left;
     const has = (slot: number) => slot !== left?.slot && this.#spec.has(slot);
-    if (left !== undefined && this.#spec.has(left.slot) && (await this.#isGone(redis, left, deadline))) return false;
+    if (left !== undefined && this.#spec.has(left.slot) && (await this.#isGone(redis, left, deadline)))
+      return false;
     for (;;) {
       // A mark that is gone is looked for until it is back, or its slot is another node's.
       const isHere = this.#mark !== undefined && has(this.#mark.slot);

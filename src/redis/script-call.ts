@@ -10,7 +10,7 @@ import type { Script, ScriptArg } from './scripts.js';
 export class ScriptCall {
   readonly #script: Script;
   /** The node of a cluster is found by it. */
-  readonly firstKey: string;
+  firstKey = '';
   #keys = '';
   #keyCount = 0;
   #args = '';
@@ -18,14 +18,15 @@ export class ScriptCall {
   /** Whether all of it so far has a byte for each character. */
   #isAscii = true;
 
-  constructor(script: Script, firstKey: string) {
+  /** @param firstKey left out where `key` is told of it */
+  constructor(script: Script, firstKey?: string) {
     this.#script = script;
-    this.firstKey = firstKey;
-    this.key(firstKey);
+    if (firstKey !== undefined) this.key(firstKey);
   }
 
   /** @param key ASCII, as all keys are (src/redis/keys.ts) */
   key(key: string): void {
+    if (this.#keyCount === 0) this.firstKey = key;
     this.#keys += `$${key.length}\r\n${key}\r\n`;
     this.#keyCount++;
   }

@@ -9,7 +9,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
 import { before } from './deadline.js';
-import { isPassing, isReadOnly, redirectionOf, toServiceError } from './failures.js';
+import { isOnTheMove, isPassing, isReadOnly, redirectionOf, toServiceError } from './failures.js';
 import type { RedisHealth } from './health.js';
 import { LUA } from './lua-codes.js';
 import type { RedisNode } from './node.js';
@@ -18,7 +18,7 @@ import { isNoScript } from './scripts.js';
 
 const AGAIN_MS = 10;
 
-/** The answer of a call that spans slots, or of an operation in it, whose key is not at this node: nothing was done. */
+/** The answer of a bound call, or of an operation in it, whose key is not at this node: nothing was done. */
 export const NOT_HERE = '~';
 
 export class Sender {
@@ -36,9 +36,9 @@ export class Sender {
    * @param numbers the call's first arguments, made anew for each time that it is sent, from the deadline in the node's
    *   clock (milliseconds)
    * @param writes whether it changes anything
-   * @param spansSlots whether it touches other slots than its first key's. It must never be run by a node that its slot
-   *   is only coming to: that one would take keys of other slots on the move for new ones
-   * @returns the reply; NOT_HERE for a call that spans slots where its first key is on the move, and nothing was done
+   * @param isBound whether it must never be run by a node that its slot is only coming to: where it touches other slots,
+   *   that one would take their keys on the move for new ones
+   * @returns the reply; NOT_HERE for a call that is bound where its first key is on the move, and nothing was done
    * @throws ServiceError `unavailable`; errors that Redis should not give are thrown as they are
    */
   async send(
@@ -46,7 +46,7 @@ export class Sender {
     deadline: number,
     numbers: (lastMoment: number) => readonly number[],
     writes: boolean,
-    spansSlots = false,
+    isBound = false,
   ): Promise<unknown> {
     const health = this.#health;
     const slot = health.slotOf(call.firstKey);
@@ -78,13 +78,14 @@ export class Sender {
         if (performance.now() + AGAIN_MS >= deadline) throw toServiceError(error);
         if (isReadOnly(error)) node.cut();
         const redirection = redirectionOf(error);
-        if (redirection?.kind === 'ASK') {
-          if (!spansSlots) asked = health.nodeAt(redirection.address);
-          else if (!isUncertain) return NOT_HERE;
-        } else if (redirection !== undefined) health.moved(redirection.slot, redirection.address);
-        else isUncertain = true;
+        const isMoving = isOnTheMove(error);
+        if (isMoving || redirection !== undefined) node.slotIsLeaving(slot);
+        if (isMoving && isBound && !isUncertain) return NOT_HERE;
+        if (redirection?.kind === 'MOVED') health.moved(redirection.slot, redirection.address);
+        else if (redirection !== undefined && !isBound) asked = health.nodeAt(redirection.address);
+        else if (!isMoving) isUncertain = true;
         // The first redirection is followed at once.
-        if (redirection === undefined || again || (spansSlots && isUncertain)) await sleep(AGAIN_MS);
+        if (redirection === undefined || again || isUncertain) await sleep(AGAIN_MS);
       }
     }
   }

@@ -10,7 +10,7 @@ import { before } from './deadline.js';
 import { type Deployment, openDeployment } from './deployment.js';
 import { isPassing, toServiceError } from './failures.js';
 import { RedisHealth } from './health.js';
-import { createKeys, type Keys } from './keys.js';
+import { createKeys, type Keys, tagOf } from './keys.js';
 import { ScriptCall } from './script-call.js';
 import type { Script, ScriptArg } from './scripts.js';
 import { Sender } from './sender.js';
@@ -171,6 +171,7 @@ export class Store {
       sender: this.#sender,
       health: this.#health,
       laneKey: this.keys.lane,
+      nodeTag: this.#nodeTag,
       isCluster: this.isCluster,
       timeoutMs: this.timeoutMs,
       maxPending: MAX_PENDING,
@@ -189,11 +190,16 @@ export class Store {
   }
 
   /** Number of the streams at a node, see StreamKeys. @param address undefined on one server */
-  readonly streamAt = (address: string | undefined): number => this.#health.streamAt(address);
+  readonly streamAt = (address: string | undefined): number => this.#health.streamAt(address) ?? 0;
 
-  /** Takes other streams at a node where those are on the move. */
-  async leaveStream(address: string | undefined): Promise<void> {
-    if (address !== undefined) await this.#health.leaveStream(address);
+  readonly #nodeTag = (address: string): string | undefined => {
+    const stream = this.#health.streamAt(address);
+    return stream === undefined ? undefined : tagOf(this.keys.events(stream));
+  };
+
+  /** Milliseconds of a node's clock at a time of our monotonic one. @param address undefined on one server */
+  timeAt(address: string | undefined, time: number): number {
+    return this.#health.timeAt(address, time);
   }
 
   /** Calls the listener when another server answers in a master's place, or one with another history: writes may be lost. */

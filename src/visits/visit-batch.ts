@@ -75,34 +75,30 @@ export function visitFormat(
     tag: ({ profileId }) => bucketOf(profileId),
     mixesTags: true,
     writes: ({ kind }) => kind !== 'read' && kind !== 'peek',
-    encode(entries, call, namesKeys, address) {
+    encode(entries, call, address) {
       let lines = '';
       let visits = '';
-      const name = (key: string): string => {
-        if (namesKeys) call.key(key);
-        return key;
-      };
       for (const entry of entries) {
-        const { kind, profileId, handle } = entry;
-        if (log !== undefined && (kind === 'visit' || kind === 'visitAndCount'))
-          visits += visitLine(profileId, handle, entry.device);
-        if (entry.isRoom) {
-          const room = name(keys.room(profileId));
-          lines += `${LETTERS[kind].toUpperCase()}${room}\n${handle}\n${name(keys.profile(profileId))}\n`;
-          lines += entry.name === '' ? '\n' : `${name(keys.door(entry.own))}\n${entry.field}\n`;
-          continue;
-        }
-        const letters = isCustomerName(entry.name) ? LETTERS_OF_CUSTOMERS : LETTERS;
-        lines += `${letters[kind]}${name(keys.door(profileId))}\n${handle}\n`;
-        if (kind !== 'visit' && kind !== 'visitAndCount' && kind !== 'read') name(keys.profile(profileId));
+        if (log !== undefined && isVisit(entry))
+          visits += visitLine(entry.profileId, entry.handle, entry.device);
+        lines += linesOf(keys, entry);
       }
       call.arg(maxProducts);
       call.arg(guestsS);
       call.arg(lines);
-      // A batch that names its keys may be run where their slot is only coming to: the stream is not asked for there.
-      if (visits !== '' && !namesKeys) log?.give(call, visits, address);
+      if (visits !== '') log?.give(call, visits, address);
     },
-    decode(entries, reply, address, namesKeys) {
+    encodeAlone(entry, call, lane) {
+      const { kind, profileId, own, isRoom, name } = entry;
+      call.key(isRoom ? keys.room(profileId) : keys.door(profileId));
+      if (isRoom || !(isVisit(entry) || kind === 'read')) call.key(keys.profile(profileId));
+      if (isRoom && name !== '') call.key(keys.door(own));
+      call.arg(maxProducts);
+      call.arg(guestsS);
+      call.arg(linesOf(keys, entry));
+      call.arg(lane);
+    },
+    decode(entries, reply, address, isAlone) {
       const answers = new Array<VisitAnswer | Error>(entries.length).fill(undefined);
       const list = reply as (number | string | Error)[];
       let missed = 0;
@@ -118,23 +114,35 @@ export function visitFormat(
       let counted = 0;
       for (let i = 0; i < answers.length; i++) if (isCounted(entries[i] as Entry, answers[i])) counted++;
       onCounted?.(counted);
-      if (log !== undefined && (missed !== 0 || (namesKeys && counted > 0))) {
-        const lines = entries.filter((entry, i) => isCounted(entry, answers[i])).map(logged);
-        if (namesKeys) log.follow(lines);
-        else log.notLogged(missed, lines, address);
+      if (log !== undefined && (missed !== 0 || (isAlone && counted > 0))) {
+        const visits = entries
+          .filter((entry, i) => isCounted(entry, answers[i]))
+          .map(({ profileId, handle, device, deadline }) => {
+            return { profileId, line: visitLine(profileId, handle, device), deadline };
+          });
+        if (isAlone) log.follow(visits, address);
+        else log.notLogged(missed, visits, address);
       }
       return answers;
     },
   };
 }
 
-/** A visit without an answer was counted; so was one whose answer is its count. */
-function isCounted({ kind }: Entry, answer: VisitAnswer | Error): boolean {
-  return (
-    (kind === 'visit' || kind === 'visitAndCount') && (answer === undefined || typeof answer === 'number')
-  );
+function isVisit({ kind }: Entry): boolean {
+  return kind === 'visit' || kind === 'visitAndCount';
 }
 
-function logged({ profileId, handle, device }: Entry) {
-  return { profileId, line: visitLine(profileId, handle, device) };
+/** An operation, as lua/visits.lua reads it. */
+function linesOf(keys: Keys, { kind, profileId, own, isRoom, name, field, handle }: Entry): string {
+  if (isRoom) {
+    const lines = `${LETTERS[kind].toUpperCase()}${keys.room(profileId)}\n${handle}\n${keys.profile(profileId)}\n`;
+    return name === '' ? `${lines}\n` : `${lines}${keys.door(own)}\n${field}\n`;
+  }
+  const letters = isCustomerName(name) ? LETTERS_OF_CUSTOMERS : LETTERS;
+  return `${letters[kind]}${keys.door(profileId)}\n${handle}\n`;
+}
+
+/** A visit without an answer was counted; so was one whose answer is its count. */
+function isCounted(entry: Entry, answer: VisitAnswer | Error): boolean {
+  return isVisit(entry) && (answer === undefined || typeof answer === 'number');
 }

@@ -2,7 +2,8 @@
 // batch are one entry; src/flush/ brings them to ClickHouse as they are, with the entry's id before them.
 //
 // A script reaches the stream of its own node. While that stream's slot is on the move, or the visitor's, visits are counted
-// and their lines follow in a second call: a process that dies in between has counted them and not logged.
+// and their lines follow in a second call, with the time from before they were counted: an erasure in between covers them. A
+// process that dies in between has counted them and not logged.
 
 import type { Append } from '../events/appender.js';
 import { columnText } from '../events/row.js';
@@ -13,6 +14,14 @@ import type { Store } from '../redis/store.js';
 
 /** Why visits that were counted are not in the log: the stream is at its mark, or their lines could not follow. */
 type NotLogged = 'full' | 'elsewhere';
+
+/** A visit that was counted. */
+export interface Unlogged {
+  readonly profileId: string;
+  readonly line: string;
+  /** Of its counting, which began REDIS_TIMEOUT_MS before; of our monotonic clock. */
+  readonly deadline: number;
+}
 
 export interface VisitLogOptions {
   /** Bytes of waiting visits in one stream from which on none is added. */
@@ -75,30 +84,24 @@ export class VisitLog {
 
   /**
    * Told of visits that were counted and not logged.
-   * @param missed as a script says it: below 0 where the stream is not at its node
-   * @param lines of these visits, and whose they are @param address of the node
+   * @param missed as a script says it: below 0 where the stream is not at its node @param address of the node
    */
-  notLogged(
-    missed: number,
-    lines: readonly { readonly profileId: string; readonly line: string }[],
-    address: string | undefined,
-  ): void {
+  notLogged(missed: number, visits: readonly Unlogged[], address: string | undefined): void {
     const { onNotLogged } = this.#options;
-    if (missed > 0) {
-      onNotLogged('full', missed);
-      return;
-    }
-    const isThere = lines.some(({ profileId }) => this.#store.addressOf(bucketOf(profileId)) === address);
-    if (isThere) void this.#store.leaveStream(address).then(() => this.follow(lines));
-    else this.follow(lines);
+    if (missed > 0) onNotLogged('full', missed);
+    else this.follow(visits, address);
   }
 
-  /** Logs, by a second call, visits that were counted. */
-  follow(lines: readonly { readonly profileId: string; readonly line: string }[]): void {
+  /** Logs, by a second call, visits that were counted. @param address of the node that has counted, as far as is known */
+  follow(visits: readonly Unlogged[], address: string | undefined): void {
     const { appends, onNotLogged } = this.#options;
-    for (const { profileId, line } of lines) {
-      const stream = this.#store.streamAt(this.#store.addressOf(bucketOf(profileId)));
-      appends.run({ line, stream }).catch(() => onNotLogged('elsewhere', 1));
+    const store = this.#store;
+    for (const { profileId, line, deadline } of visits) {
+      const node = address ?? store.addressOf(bucketOf(profileId));
+      const seconds = store.timeAt(node, deadline - store.timeoutMs) / 1_000;
+      appends
+        .run({ line: `${seconds.toFixed(3)}\t${line}`, profileId })
+        .catch(() => onNotLogged('elsewhere', 1));
     }
   }
 }

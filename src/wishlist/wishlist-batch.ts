@@ -135,7 +135,7 @@ function wishlistFormat(
     needsStream: true,
     writes: () => true,
     size: sizeOf,
-    encode(entries, call, _namesKeys, address) {
+    encode(entries, call, address) {
       const stream = streamAt(address);
       let lines = '';
       let events = '';

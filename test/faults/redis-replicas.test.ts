@@ -212,7 +212,7 @@ t.test('with REDIS_REPLICAS a visit counts once while the mark of its node is on
   const app = await startApp(t, { urls }, { timeoutMs: 3_000, env: { REDIS_REPLICAS: '1' } });
   const keys = createKeys(app.prefix);
   const fields = await Promise.all(nodes.map((node) => node.hkeys(keys.meta).catch(() => [])));
-  const [mark = ''] = fields.flat().flatMap((name) => /^mark:(.+)$/.exec(name)?.[1] ?? []);
+  const [mark = 0] = fields.flat().flatMap((name) => Number(/^mark:(.+)$/.exec(name)?.[1] ?? []) || []);
   const [slot, from] = [slotOf(keys.mark(mark)), nodeOf(keys.mark(mark))];
   const to = (from + 1) % nodes.length;
   // Reading makes nothing, and tells where a visitor will be.

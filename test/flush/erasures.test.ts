@@ -9,12 +9,16 @@ import { flush } from '../../src/app/flush.js';
 import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
 import { readConfig } from '../../src/config.js';
+import { appendFormat } from '../../src/events/appender.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
-import { withoutErased } from '../../src/flush/erasures.js';
+import { readErasures, withoutErased } from '../../src/flush/erasures.js';
+import { cutBatch } from '../../src/flush/reader.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
+import { Store } from '../../src/redis/store.js';
+import { VisitLog, visitLine } from '../../src/visits/visit-log.js';
 import { wishmeter } from '../cli/wishmeter.js';
 import type { EraserProcessSpec } from '../faults/eraser-process.js';
 import { FULL } from '../faults/service.js';
@@ -52,6 +56,31 @@ t.test('lines of who was erased are left out, up to then', async (t) => {
   t.equal(without('no JSON\n', old), 'no JSON\n');
   const all = Buffer.from(old);
   t.equal(withoutErased(all, new Map()), all, 'nothing is looked at where no visitor was erased');
+});
+
+t.test('a visit whose line follows after its visitor was erased is left out, too', async (t) => {
+  const redis = await startTestRedis(t);
+  const store = await Store.open({
+    urls: redis.urls,
+    name: 'test',
+    timeoutMs: 5_000,
+    keyPrefix: 'late',
+    onError: (error) => t.fail(error.message),
+  });
+  t.teardown(() => store.close());
+  const { client, keys } = store;
+  const appends = store.batcher(appendFormat(store, 'visits', 1e9));
+  const visitLog = new VisitLog(store, { highWater: 1e9, appends, onNotLogged: (why) => t.fail(why) });
+  const deadline = performance.now() + store.timeoutMs;
+  await new Promise((counted) => setTimeout(counted, 5));
+  await store.change(ERASURES, [keys.erasures], [Date.now(), GONE]);
+  for (const profileId of [GONE, STAYS])
+    visitLog.notLogged(-1, [{ profileId, line: visitLine(profileId, 'hat', 'tv'), deadline }], undefined);
+  await appends.close();
+  const batch = await cutBatch(client, { stream: keys.visits.events(0), visits: 0 });
+  t.equal(batch?.rows, 2);
+  const left = withoutErased(batch?.lines as Buffer, await readErasures(client, keys)).toString();
+  t.match(left, new RegExp(`^\\d+\\.\\d{3}\\t0\\t0\\t1\\t${STAYS}\\that\\ttv\\n$`));
 });
 
 /** Rows of both in every table, before the erasure and, of events and visits, long after it. */

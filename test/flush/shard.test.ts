@@ -150,6 +150,18 @@ t.test('a row of a visit has the entry, the place in the entry, and the line', a
   t.equal(bytes, Buffer.byteLength(waiting), 'as they are in the stream');
 });
 
+t.test('a visit that was logged late keeps the time at which it was counted', async (t) => {
+  const { source } = freshVisits(5);
+  const lines = visitLines(3).map((line, i) => `176722560${i}.007\t${line}`);
+  await redis.xadd(source.stream, '1767225611111-4', 'n', 3, 'w', lines.join(''));
+  const { lines: found, bytes } = (await cutBatch(redis, source)) ?? {};
+  const rows = visitLines(3).map((line, i) => `176722560${i}.007\t5\t4\t${i}\t${line}`);
+  t.equal(found?.toString(), rows.join(''));
+  t.equal(bytes, Buffer.byteLength(lines.join('')), 'as they are in the stream');
+  await redis.xadd(source.stream, '*', 'n', 1, 'w', 'no tab\n');
+  t.match(await cutBatch(redis, source), { rows: 3, foreignEntries: [/no tab/] });
+});
+
 t.test('the bounds of a batch of visits count what is inserted; a replay reads the same bytes', async (t) => {
   const { source, append } = freshVisits();
   for (let i = 0; i < 30; i++) await append(visitLines(50, i));

@@ -71,7 +71,8 @@ export async function loggedVisits(
       const entries = (dump[visits.events(stream)] ?? []) as [string, string[]][];
       const state = dump[visits.eventsState(stream)] as { events: string; bytes: string } | undefined;
       const texts = entries.map(([, [n, rows, v, lines = '']]) => {
-        if (n !== 'n' || v !== 'v' || !lines.endsWith('\n')) throw new Error(`not an entry: ${n} ${v}`);
+        if (n !== 'n' || (v !== 'v' && v !== 'w') || !lines.endsWith('\n'))
+          throw new Error(`not an entry: ${n} ${v}`);
         if (lines.split('\n').length !== Number(rows) + 1) throw new Error(`${rows} rows announced`);
         return lines;
       });
@@ -81,5 +82,5 @@ export async function loggedVisits(
         throw new Error(`figures ${JSON.stringify(state)}, but ${found}`);
       return texts.map((text) => text.slice(0, -1).split('\n'));
     })
-    .map((lines) => lines.map((line) => line.split('\t') as unknown as LoggedVisit));
+    .map((lines) => lines.map((line) => line.split('\t').slice(-3) as unknown as LoggedVisit));
 }

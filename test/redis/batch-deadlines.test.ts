@@ -48,6 +48,7 @@ t.test('an operation that is late', async (t) => {
       sender: held,
       health: { isCircuitOpen: false, addressOf, leaveStream: async () => {} },
       laneKey: keys.lane,
+      nodeTag: () => undefined,
       isCluster,
       timeoutMs: TIMEOUT_MS,
       maxPending: 100,

@@ -54,7 +54,10 @@ t.test('batches', async (t) => {
   });
 
   const EVENTS = {
-    'events of visitors who were looked for': [appendFormat(keys, 'events', 1e9), { line: LARGE, stream: 0 }],
+    'events of visitors who were looked for': [
+      appendFormat(store, 'events', 1e9),
+      { line: LARGE, profileId: PROFILE_ID },
+    ],
     'events with their visitors': [
       recordingFormat(store, 1e9),
       {

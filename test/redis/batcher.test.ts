@@ -235,6 +235,7 @@ t.test('a batch', async (t) => {
       sender: new Sender(health, 0),
       health,
       laneKey: keys.lane,
+      nodeTag: () => undefined,
       isCluster: false,
       timeoutMs,
       maxPending: 100,

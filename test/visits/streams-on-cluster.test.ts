@@ -4,7 +4,7 @@
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/marks.js';
-import { startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectToEach, startTestCluster, type TestRedis } from '../harness/redis.js';
 import { ITEM } from '../harness/shop.js';
 import { slotsOf } from '../harness/slots.js';
@@ -15,17 +15,29 @@ const SLOTS = 16_384;
 const VISITORS = 60;
 const visitors = Array.from({ length: VISITORS }, (_, i) => ({ sessionId: `s${i}` }));
 
-/** Every visitor looks at a product, wishes for it and tells of it; what gets 503 is sent again under its key. */
-async function act(app: TestApp, round: number): Promise<void> {
+type Visitor = (typeof visitors)[number];
+
+/** Every visitor looks at a product, and those who are not on the move wish for it. */
+async function act(app: TestApp, round: number, onTheMove: readonly Visitor[] = []): Promise<void> {
+  await Promise.all(visitors.map((identity) => app.shop.visit(identity, `p${round}`)));
+  await wish(
+    app,
+    round,
+    visitors.filter((identity) => !onTheMove.includes(identity)),
+  );
+}
+
+/** Each wishes for the product and tells of it; what gets 503 is sent again under its key. */
+async function wish(app: TestApp, round: number, who: readonly Visitor[]): Promise<void> {
   const send = async (path: string, body: object, key: string) => {
     const headers = { ...TRUSTED, 'idempotency-key': `${path} ${key}` };
     await until(`${path} ${key}`, async () => (await app.post(path, body, headers)).status === 200);
   };
   await Promise.all(
-    visitors.map(async (identity, i) => {
-      await app.shop.visit(identity, `p${round}`);
-      await send('/event', { identity, type: 'share' }, `${round} ${i}`);
-      await send('/item/add', { ...ITEM, identity, productId: `${round}` }, `${round} ${i}`);
+    who.map(async (identity) => {
+      const key = `${round} ${identity.sessionId}`;
+      await send('/event', { identity, type: 'share' }, key);
+      await send('/item/add', { ...ITEM, identity, productId: `${round}` }, key);
     }),
   );
 }
@@ -63,17 +75,29 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
   const streams = named.flat().flatMap((name) => /^mark:(\d+)$/.exec(name)?.[1] ?? []);
   t.equal(streams.length + 1, nodes.length, 'each node has a stream');
   const moving = [...streams.map((stream) => slotOf(keys.events(Number(stream)))), slotOf(keys.meta)];
+  const ofVisitors = await Promise.all(
+    visitors.map(async (identity) => {
+      const { json } = await app.get(withQuery('/product/visit', { ...identity, productHandle: 'x' }));
+      return slotOf(keys.door(json.profileId));
+    }),
+  );
   let round = 1;
   for (const slot of moving) {
     const from = nodeOf(slot);
     const to = (from + 1) % nodes.length;
-    await slots.start(slot, from, to);
-    await act(app, ++round);
-    await slots.moveKeys(slot, from, to);
-    await act(app, ++round);
-    await slots.end(slot, to);
+    // With that of visitors beside it, who are counted where it is going to, and have a stream at neither node.
+    const theirs = ofVisitors.find((one) => nodeOf(one) === from && !moving.includes(one)) as number;
+    const onTheMove = visitors.filter((_, i) => ofVisitors[i] === theirs);
+    for (const one of [slot, theirs]) await slots.start(one, from, to);
+    await act(app, ++round, onTheMove);
+    for (const one of [slot, theirs]) await slots.moveKeys(one, from, to);
+    await act(app, ++round, onTheMove);
+    for (const one of [slot, theirs]) await slots.end(one, to);
     await slots.settled();
+    for (const missed of [round - 1, round]) await wish(app, missed, onTheMove);
     await act(app, ++round);
+    await slots.move(theirs, to, from);
   }
   await expectAll(t, app, cluster, round);
+  t.notMatch(await app.figures(), /visits_not_logged_total{[^}]*} [1-9]/);
 });

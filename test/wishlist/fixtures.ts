@@ -117,7 +117,7 @@ export async function startServer(
   store.call = (command) => step(() => call.call(store, command)) as never;
 
   const visits = store.batcher(visitFormat(store.keys, 10_000, guestsS));
-  const appends = store.batcher(appendFormat(store.keys, 'events', Number.MAX_SAFE_INTEGER));
+  const appends = store.batcher(appendFormat(store, 'events', Number.MAX_SAFE_INTEGER));
   const append = appends.run.bind(appends);
   appends.run = (...args) =>
     step(async () => {
