@@ -6,6 +6,7 @@ import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { Batcher } from '../../src/redis/batcher.js';
 import type { RedisNode } from '../../src/redis/node.js';
+import { scriptOf } from '../../src/redis/scripts.js';
 import { NOT_HERE, Sender } from '../../src/redis/sender.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
@@ -23,8 +24,14 @@ performance.now = () => now() + ahead;
 
 const NODE = 'node:1';
 
-/** All of them in one stream. */
-const ONE_STREAM: typeof LINES = { ...LINES, tag: () => 'a', mixesTags: true };
+const { name, source } = LINES.script;
+/** All of them in one stream; a script for a node gets flags of its own. */
+const ONE_STREAM: typeof LINES = {
+  ...LINES,
+  script: scriptOf(name, source.replace(/^#!.*\n/, '')),
+  tag: () => 'a',
+  mixesTags: true,
+};
 
 t.test('an operation that is late', async (t) => {
   const redis = await startTestRedis(t);
