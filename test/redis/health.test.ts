@@ -134,6 +134,16 @@ t.test('a node of a cluster', async (t) => {
     t.equal((await marksOf(emptied)).length, 1, 'another process uses the same');
   });
 
+  t.test('has its mark named again where a failover of the node of meta has forgotten it', async (t) => {
+    const named = async () =>
+      (await store.client.hkeys(META)).filter((name) => name.startsWith('mark:')).sort();
+    const names = await named();
+    t.equal(names.length, nodes.length - 1);
+    await store.client.hdel(META, ...names);
+    await until('they are named', async () => (await named()).length === names.length);
+    t.same(await named(), names);
+  });
+
   t.test('is emptied: its slots are refused, the others served', async (t) => {
     const [mark = ''] = await marksOf(emptied);
     const kept = (await nodes[emptied]?.hgetall(mark)) as Record<string, string>;

@@ -2,6 +2,7 @@
 // elsewhere or being migrated. Each operation is done once, also while slots move.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
 import t from 'tap';
 import { versionOf } from '../../src/redis/deployment.js';
 import { slotOf } from '../../src/redis/marks.js';
@@ -64,6 +65,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   const enterAll = (kind?: Parameters<typeof enter>[1]) =>
     Promise.all(places.map((place) => enter(place, kind)));
   const { start: startMove, moveKeys, end: endMove, settled: allKnowTheEpoch, move } = slots;
+  const portOf = (node: number) => new URL(cluster.urls[node] as string).port;
   const anElsewhere = (node: number) => (node + 1) % NODES;
   const atNode = (node: number) => places.filter((place) => place.node === node);
 
@@ -127,6 +129,27 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
       );
       for (const { slot } of moving) await move(slot, to, 2);
     });
+
+  t.test('at a room of which one key has moved: done once, when all have', async (t) => {
+    const [{ tag, slot }] = atNode(2) as [Place];
+    const [own, room] = [`${tag}.own`, `${tag}.room`];
+    const { keys } = store;
+    const from = nodes[2] as Redis;
+    await from.hset(keys.profile(room), 'owner', 'c:1');
+    await from.hset(keys.door(own), '', `${room} 1`);
+    await from.hset(keys.room(room), HANDLE, 7);
+    const to = anElsewhere(2);
+    await startMove(slot, 2, to);
+    await from.call('MIGRATE', '127.0.0.1', portOf(to), keys.room(room), 0, 5_000);
+    const at = { profileId: room, own, isRoom: true, field: `${room} 1`, name: 'c:1' };
+    const answer = batcher.run({ ...at, kind: 'visitAndCount', handle: HANDLE, device: null });
+    await sleep(WHILE_MOVING_MS);
+    await moveKeys(slot, 2, to);
+    await endMove(slot, to);
+    await allKnowTheEpoch();
+    t.equal(await answer, 8);
+    await move(slot, to, 2);
+  });
 
   t.test(
     'a reset that takes the last key of a slot on the move is done, as is what came with it',

@@ -2,6 +2,7 @@
 // to another one, under its key, and the answer, the wishlist and the events are as if nothing had happened.
 
 import t from 'tap';
+import { ServiceError } from '../../src/errors.js';
 import type { Operation } from '../../src/redis/requests.js';
 import type { Added } from '../../src/wishlist/items.js';
 import { eachRedis } from '../harness/app.js';
@@ -173,6 +174,21 @@ async function mergesOf(redis: Redis, prefix: string, { doors }: Server, { ids }
 eachRedis(t, async (t, redis) => {
   t.jobs = AT_ONCE;
   const cases = redis.urls.length === 1 ? CASES : CASES.filter(({ onOneServer }) => !onOneServer);
+  if (redis.urls.length === 1)
+    t.test('a merge that analysts can not be told of is not over', async (t) => {
+      const [server, visitor] = [await startServer(t, redis, 'told'), newVisitor()];
+      await addToBoth(server, visitor);
+      const inBothNames = () =>
+        keyed(server, 'k', (operation) => add(server, visitor.both, '1', 1, operation));
+      server.onAppend = async () => {
+        throw new ServiceError('unavailable');
+      };
+      await t.rejects(inBothNames(), { code: 'unavailable' });
+      server.onAppend = async () => {};
+      await inBothNames();
+      t.equal(await mergesOf(redis, 'told', server, visitor), 1, 'it is told, once');
+    });
+
   for (const [n, { name, prepare, act, see, events, items, merges = 0 }] of cases.entries()) {
     const prefix = `w${n}`;
     const ask = (server: Server, visitor: Visitor) =>
