@@ -23,7 +23,7 @@ TESTS ?= dist/test/**/*.test.js
 CAMPAIGNS := dist/test/**/*.campaign.js
 FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{events,visits}/*.test.js \
 	dist/test/redis/{request-scripts,failures,store}.test.js dist/test/identity/{scripts,rules}.test.js \
-	dist/test/wishlist/wishlist-script.test.js dist/test/flush/shard.test.js dist/test/mutations/lists.test.js \
+	dist/test/wishlist/wishlist-script.test.js dist/test/flush/stream.test.js dist/test/mutations/lists.test.js \
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 
 .PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \

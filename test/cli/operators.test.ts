@@ -50,15 +50,15 @@ async function run(env: Readonly<Record<string, string>>, name: keyof typeof COM
   }
 }
 
-t.test('dead letters of every shard are listed, put back or dropped', async (t) => {
+t.test('dead letters of every stream are listed, put back or dropped', async (t) => {
   const keys = createKeys('wm');
   const server = await startTestRedis(t);
   const redis = connectTo(t, server.url);
   const env = { REDIS_URL: server.url };
   const ask = (...args: string[]) => run(env, 'dead', ...args);
-  const refuse = (shard: number, line: string) => {
+  const refuse = (stream: number, line: string) => {
     const fields = { code: '117', reason: 'r', time: '1700000000000', line };
-    return redis.xadd(keys.eventsDead(shard), '*', ...Object.entries(fields).flat());
+    return redis.xadd(keys.eventsDead(stream), '*', ...Object.entries(fields).flat());
   };
 
   t.match(await run(env, 'erase', '--session', 's'), { code: 1, stderr: /no data of wishmeter/ });
@@ -86,7 +86,7 @@ t.test('dead letters of every shard are listed, put back or dropped', async (t) 
     t.match(await ask(...args), { code: 2, stdout: '' }, args.join(' '));
   t.match(await ask('retry', '--all'), { code: 0, stdout: '2 put back\n' });
   t.equal((await ask('list')).stdout, '');
-  for (const shard of [0, 1]) t.equal(await redis.xlen(keys.events(shard)), 1);
+  for (const stream of [0, 1]) t.equal(await redis.xlen(keys.events(stream)), 1);
 
   for (let i = 0; i < 64; i++) await refuse(0, JSON.stringify({ payload: 'x'.repeat(16_384) }));
   const { child, ended } = spawnWishmeter({ args: ['dead', 'list'], env });

@@ -174,13 +174,16 @@ t.test('metrics', needsPrograms('promtool'), async (t) => {
     t.ok(sum > 0 && sum < 60, `${sum} s for five visits`);
   });
 
-  t.test('no gauge has two sources: backlogs are reported by serve, owners of shards by flush', async (t) => {
-    const names = [served, flushed].map((figures) => metricsOf(figures).map(({ name }) => name));
-    const both = (names[0] ?? []).filter((name) => names[1]?.includes(name));
-    t.same(both.toSorted(), ['wishmeter_build_info', 'wishmeter_event_loop_delay_seconds']);
-    t.notMatch(flushed, /wishmeter_flush_(pending|oldest|dead)/);
-    t.notMatch(served + flushed, /nodejs_(eventloop_lag|active_\w+_total)/);
-  });
+  t.test(
+    'no gauge has two sources: backlogs are reported by serve, owners of streams by flush',
+    async (t) => {
+      const names = [served, flushed].map((figures) => metricsOf(figures).map(({ name }) => name));
+      const both = (names[0] ?? []).filter((name) => names[1]?.includes(name));
+      t.same(both.toSorted(), ['wishmeter_build_info', 'wishmeter_event_loop_delay_seconds']);
+      t.notMatch(flushed, /wishmeter_flush_(pending|oldest|dead)/);
+      t.notMatch(served + flushed, /nodejs_(eventloop_lag|active_\w+_total)/);
+    },
+  );
 
   t.test('promtool has nothing to say of them', async (t) => {
     t.equal(await lint(served), '', 'of serve');

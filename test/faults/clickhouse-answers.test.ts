@@ -75,11 +75,11 @@ async function rememberToken(pipeline: Pipeline, half = ''): Promise<void> {
 
 /** What a flusher leaves that is killed with a batch in its hands. */
 async function leaveBatch(pipeline: Pipeline): Promise<void> {
-  const shard = new FencedStream(redis, pipeline.keys, 0);
-  const claim = await shard.claim('killed', undefined, 0);
+  const fenced = new FencedStream(redis, pipeline.keys, 0);
+  const claim = await fenced.claim('killed', undefined, 0);
   const batch = await cutBatch(redis, pipeline.keys.events(0));
   if (claim === undefined || batch === undefined) throw new Error('no batch');
-  await shard.prepare(claim.epoch, manifestOf(batch));
+  await fenced.prepare(claim.epoch, manifestOf(batch));
 }
 
 /** What analysts see, without what `rememberToken` has put there; and what is stored. */

@@ -1,6 +1,6 @@
 // Clocks that jump back an hour while the service is under load, and forward again: Redis's, the program's, all of them.
 // Ids stay unique, order stays order, each event is there once. (Parts alone: test/flush/pipeline.test.ts
-// and shard.test.ts.)
+// and stream.test.ts.)
 // FAULTS=full: ten times each.
 
 import { delimiter, join } from 'node:path';

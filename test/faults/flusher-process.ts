@@ -11,7 +11,7 @@ import { createKeys } from '../../src/redis/keys.js';
 export interface ProcessSpec {
   readonly redisUrls: readonly string[];
   readonly prefix: string;
-  readonly shards: number;
+  readonly streams: number;
   readonly clickhouseUrl: string;
   readonly database: string;
   readonly owner: string;

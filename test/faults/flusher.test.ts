@@ -42,7 +42,7 @@ const KILLS: readonly { step: Step; stored: number; manifest: boolean; waiting: 
   { step: 'finalized', stored: 200, manifest: false, waiting: 0 },
 ];
 
-// Its own shard it has at once. (Another's it takes over: ../flush/sharing.test.ts.)
+// Its own stream it has at once. (Another's it takes over: ../flush/sharing.test.ts.)
 for (const { step, stored, manifest, waiting } of KILLS)
   t.test(`kill -9 once ${step}, and a start: each event once`, async (t) => {
     const pipeline = await pipelines.fresh();
@@ -73,7 +73,7 @@ for (const step of FULL ? (['prepared', 'inserted'] as const) : (['prepared'] as
     child.kill('SIGCONT');
     await append(pipeline, 30);
     await pipeline.drained();
-    // Awake, it stands by: it has the shard again only when the newer one releases it.
+    // Awake, it stands by: it has the stream again only when the newer one releases it.
     await newer.close();
     await until('the older one owns it', async () => (await ownerOf(pipeline)) === 'older');
     await append(pipeline, 30);

@@ -64,10 +64,14 @@ export const lineOf = (row: EventRow): string => `${JSON.stringify(row)}\n`;
 export async function appendLines(
   redis: RedisClient,
   keys: Keys,
-  shard: number,
+  stream: number,
   lines: readonly string[],
 ): Promise<void> {
-  const touched = [keys.lane(tagOf(keys.events(shard)), 'test'), keys.events(shard), keys.eventsState(shard)];
+  const touched = [
+    keys.lane(tagOf(keys.events(stream)), 'test'),
+    keys.events(stream),
+    keys.eventsState(stream),
+  ];
   const reply = await runScript(redis, APPEND, touched, [
     ++sequence,
     1e15,
@@ -84,12 +88,12 @@ export async function appendLines(
 export async function appendEvents(
   redis: RedisClient,
   keys: Keys,
-  shard: number,
+  stream: number,
   rows: readonly EventRow[],
   perEntry = 10,
 ): Promise<void> {
   for (let i = 0; i < rows.length; i += perEntry) {
-    await appendLines(redis, keys, shard, rows.slice(i, i + perEntry).map(lineOf));
+    await appendLines(redis, keys, stream, rows.slice(i, i + perEntry).map(lineOf));
   }
 }
 
@@ -97,9 +101,9 @@ export async function appendEvents(
 export async function pendingOf(
   redis: RedisClient,
   keys: StreamKeys,
-  shard: number,
+  stream: number,
 ): Promise<{ events: number; bytes: number }> {
-  const [events, bytes] = await redis.hmget(keys.eventsState(shard), 'events', 'bytes');
+  const [events, bytes] = await redis.hmget(keys.eventsState(stream), 'events', 'bytes');
   return { events: Number(events ?? 0), bytes: Number(bytes ?? 0) };
 }
 
@@ -109,7 +113,7 @@ export async function nameStreams(redis: RedisClient, keys: Keys, count: number)
   for (let number = 1; number < count; number++) await redis.hset(keys.meta, `mark:${number}`, '1');
 }
 
-/** Erases what waits as a flusher of one shard does. @returns how many erasures it has done */
+/** Erases what waits as a flusher of one stream does. @returns how many erasures it has done */
 export async function eraseAsFlusher(
   redis: RedisClient,
   keys: Keys,

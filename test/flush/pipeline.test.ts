@@ -28,7 +28,7 @@ const never = new AbortController().signal;
 
 const BIG = { payload: { note: 'x'.repeat(16_000) } };
 /** So many share the memory for batches: each batch is up to 4 MB. */
-const SHARDS = 12;
+const STREAMS = 12;
 
 const totalOf = async (registry: Registry, name: string) =>
   (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
@@ -151,7 +151,7 @@ t.test('a bad line in the middle becomes the only dead letter, and the rest is t
 });
 
 t.test('more than one batch: each is one insert, and none waits for the interval', async (t) => {
-  const pipeline = await pipelines.fresh(SHARDS);
+  const pipeline = await pipelines.fresh(STREAMS);
   await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 20);
   const { bytes } = await pendingOf(redis, pipeline.keys, 0);
   t.ok(bytes > 9e6);
@@ -168,10 +168,10 @@ t.test('more than one batch: each is one insert, and none waits for the interval
 });
 
 t.test('close brings all that waits to ClickHouse, also where it is more than one batch', async (t) => {
-  const pipeline = await pipelines.fresh(SHARDS);
+  const pipeline = await pipelines.fresh(STREAMS);
   const flusher = pipeline.flusher({ intervalMs: 600_000 });
   await until(
-    'it owns the shard',
+    'it owns the stream',
     async () => (await redis.hexists(pipeline.keys.eventsState(0), 'owner')) === 1,
   );
   await sleep(100); // its first look found nothing; the next is ten minutes away
@@ -182,11 +182,11 @@ t.test('close brings all that waits to ClickHouse, also where it is more than on
   t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
 });
 
-t.test('the epoch of a shard shows while it is owned, and is gone afterwards', async (t) => {
+t.test('the epoch of a stream shows while it is owned, and is gone afterwards', async (t) => {
   const pipeline = await pipelines.fresh();
   const registry = new Registry();
   const flusher = pipeline.flusher({ metrics: registry, silentMs: 200, intervalMs: 60_000 });
-  await until('the shard is owned', async () =>
+  await until('the stream is owned', async () =>
     (await registry.metrics()).includes('wishmeter_flush_epoch{stream="0"}'),
   );
   await flusher.close();
@@ -298,12 +298,12 @@ t.test(
     for (const isInserted of [false, true]) {
       const pipeline = await pipelines.fresh();
       await appendVisits(pipeline, visitLines(300));
-      const shard = new FencedStream(redis, pipeline.keys.visits, 0);
-      const claim = await shard.claim('killed', undefined, 0);
+      const fenced = new FencedStream(redis, pipeline.keys.visits, 0);
+      const claim = await fenced.claim('killed', undefined, 0);
       const batch = await cutBatch(redis, { stream: pipeline.keys.visits.events(0), visits: 0 });
       if (claim === undefined || batch === undefined) throw new Error('no batch');
       const manifest = manifestOf(batch);
-      await shard.prepare(claim.epoch, manifest);
+      await fenced.prepare(claim.epoch, manifest);
       if (isInserted) await insertVisits(pipeline.clickhouse, batch.lines, manifest.token, never);
       const flusher = pipeline.flusher({ silentMs: 1 });
       await visitsDrained(pipeline);

@@ -16,7 +16,7 @@ export interface Pipelines {
   readonly redisUrls: readonly string[];
   readonly clickhouseUrl: string;
   /** Empties the database that the test before it used. */
-  fresh(shards?: number): Promise<Pipeline>;
+  fresh(streams?: number): Promise<Pipeline>;
   /** With a database of its own, for tests that change its tables or look at its mutations. */
   freshDatabase(): Promise<Pipeline>;
 }
@@ -25,11 +25,11 @@ export interface Pipelines {
 export interface Pipeline {
   readonly prefix: string;
   readonly keys: Keys;
-  readonly shards: number;
+  readonly streams: number;
   readonly database: string;
   readonly clickhouse: ClickHouseClient;
   /** Where a process finds it all. */
-  readonly processSpec: Pick<ProcessSpec, 'redisUrls' | 'prefix' | 'shards' | 'clickhouseUrl' | 'database'>;
+  readonly processSpec: Pick<ProcessSpec, 'redisUrls' | 'prefix' | 'streams' | 'clickhouseUrl' | 'database'>;
   flusher(changes?: Partial<FlusherSpec>): Flusher;
   /** Rows that are stored, rows that analysts see, and different ids among those. */
   counts(): Promise<{ stored: number; shown: number; ids: number }>;
@@ -44,18 +44,18 @@ export async function openPipelines(t: Scope, server: TestRedis, own = 0): Promi
   const redis = await connectRedis({ urls: server.urls, name: 'test', timeoutMs: 5_000 }, () => {});
   t.teardown(() => redis.disconnect());
   let opened = 0;
-  const open = async ({ database, own }: Awaited<ReturnType<typeof databases.emptied>>, shards: number) => {
+  const open = async ({ database, own }: Awaited<ReturnType<typeof databases.emptied>>, streams: number) => {
     const prefix = `case${++opened}`;
     // Of a deployment, without which flushers are none of a team.
-    await nameStreams(redis, createKeys(prefix), shards);
-    const processSpec = { redisUrls: server.urls, prefix, shards, clickhouseUrl: databases.url, database };
+    await nameStreams(redis, createKeys(prefix), streams);
+    const processSpec = { redisUrls: server.urls, prefix, streams, clickhouseUrl: databases.url, database };
     return pipelineOf(redis, own, processSpec);
   };
   return {
     redis,
     redisUrls: server.urls,
     clickhouseUrl: databases.url,
-    fresh: async (shards = 1) => open(await databases.emptied(t), shards),
+    fresh: async (streams = 1) => open(await databases.emptied(t), streams),
     freshDatabase: async () => open(await databases.migrated(t), 1),
   };
 }
@@ -65,14 +65,14 @@ function pipelineOf(
   clickhouse: ClickHouseClient,
   processSpec: Pipeline['processSpec'],
 ): Pipeline {
-  const { prefix, shards, database } = processSpec;
+  const { prefix, streams, database } = processSpec;
   const keys = createKeys(prefix);
   const ask = async <T>(query: string): Promise<T[]> =>
     await (await clickhouse.query({ query, format: 'JSONEachRow' })).json<T>();
   return {
     prefix,
     keys,
-    shards,
+    streams,
     database,
     clickhouse,
     processSpec,
@@ -98,9 +98,9 @@ function pipelineOf(
     },
     async drained() {
       await until('nothing waits', async () => {
-        for (let shard = 0; shard < shards; shard++) {
-          const { events, bytes } = await pendingOf(redis, keys, shard);
-          if (events !== 0 || bytes !== 0 || (await redis.hexists(keys.eventsState(shard), 'manifest')))
+        for (let stream = 0; stream < streams; stream++) {
+          const { events, bytes } = await pendingOf(redis, keys, stream);
+          if (events !== 0 || bytes !== 0 || (await redis.hexists(keys.eventsState(stream), 'manifest')))
             return false;
         }
         return true;

@@ -67,11 +67,11 @@ const pipelines = await openPipelines(t, server);
 const { redis } = pipelines;
 
 /** Streams by their owner. */
-const ownersOf = async ({ keys, shards }: Pipeline) => {
+const ownersOf = async ({ keys, streams }: Pipeline) => {
   const owned: Record<string, number> = {};
   for (const { eventsState } of [keys, keys.visits])
-    for (let shard = 0; shard < shards; shard++) {
-      const owner = await redis.hget(eventsState(shard), 'owner');
+    for (let stream = 0; stream < streams; stream++) {
+      const owner = await redis.hget(eventsState(stream), 'owner');
       if (owner !== null) owned[owner] = (owned[owner] ?? 0) + 1;
     }
   return owned;
@@ -88,8 +88,8 @@ const flusherOf = (t: Test, pipeline: Pipeline, changes: Partial<FlusherSpec>): 
 };
 const fill = (pipeline: Pipeline, events = 5) =>
   Promise.all(
-    Array.from({ length: pipeline.shards }, (_, shard) =>
-      appendEvents(redis, pipeline.keys, shard, eventRows(events)),
+    Array.from({ length: pipeline.streams }, (_, stream) =>
+      appendEvents(redis, pipeline.keys, stream, eventRows(events)),
     ),
   );
 

@@ -87,9 +87,9 @@ t.test('metrics', async (t) => {
     // One that was a node's of a cluster.
     await client.hset(createKeys(app.prefix).meta, 'mark:1', '1');
     const before = await app.figures();
-    const ofStream = (text: string, name: string, shard: number) =>
-      sample(text, `stream_${name}{stream="${shard}"}`);
-    for (const shard of [0, 1]) {
+    const ofStream = (text: string, name: string, stream: number) =>
+      sample(text, `stream_${name}{stream="${stream}"}`);
+    for (const stream of [0, 1]) {
       for (const name of [
         'pending_events',
         'pending_bytes',
@@ -97,8 +97,8 @@ t.test('metrics', async (t) => {
         'dead_letters',
         'epoch',
       ])
-        t.equal(ofStream(before, name, shard), 0, `${name} of ${shard}`);
-      t.equal(ofStream(before, 'owner_silent_seconds', shard), undefined, 'no flusher runs');
+        t.equal(ofStream(before, name, stream), 0, `${name} of ${stream}`);
+      t.equal(ofStream(before, 'owner_silent_seconds', stream), undefined, 'no flusher runs');
     }
     t.equal(sample(before, 'redis_up'), 1);
     t.equal(sample(before, 'stream_high_water_bytes'), 2000);
@@ -113,12 +113,12 @@ t.test('metrics', async (t) => {
     await client.hset(keys.eventsState(0), state);
     await client.xadd(keys.eventsDead(1), '*', 'c', '27', 'r', 'reason', 'd', '{}');
     const sumIn = (text: string, name: string) =>
-      [0, 1].reduce((sum, shard) => sum + (ofStream(text, name, shard) ?? Number.NaN), 0);
+      [0, 1].reduce((sum, stream) => sum + (ofStream(text, name, stream) ?? Number.NaN), 0);
     const text = await until('time passes', async () => {
       const figures = await app.figures();
       return sumIn(figures, 'oldest_pending_seconds') >= 0.05 && figures;
     });
-    const bytes = [0, 1].map(async (shard) => Number(await client.hget(keys.eventsState(shard), 'bytes')));
+    const bytes = [0, 1].map(async (stream) => Number(await client.hget(keys.eventsState(stream), 'bytes')));
     const [one = 0, two = 0] = await Promise.all(bytes);
     t.equal(sumIn(text, 'pending_events'), acknowledged);
     t.equal(sumIn(text, 'pending_bytes'), one + two);

@@ -25,7 +25,7 @@ t.test('a mutation that does not fit is told as one', async (t) => {
     file: 'lua/flush-release.lua',
     text: '-- Returns',
     replacement: '-- returns',
-    tests: ['dist/test/flush/shard.test.js'],
+    tests: ['dist/test/flush/stream.test.js'],
   };
   t.equal(faultOf('.', good), undefined);
   const faulty: readonly [Partial<Mutation>, RegExp][] = [
@@ -36,7 +36,7 @@ t.test('a mutation that does not fit is told as one', async (t) => {
     [{ replacement: '-- Returns' }, /the same/],
     [{ tests: [] }, /no test/],
     [{ tests: ['dist/test/none.test.js'] }, /not there/],
-    [{ tests: ['test/flush/shard.test.ts'] }, /not there/],
+    [{ tests: ['test/flush/stream.test.ts'] }, /not there/],
   ];
   for (const [change, reason] of faulty) t.match(faultOf('.', { ...good, ...change }), reason);
 });

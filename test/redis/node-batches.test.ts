@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import t from 'tap';
+import { appendFormat } from '../../src/events/appender.js';
 import { versionOf } from '../../src/redis/deployment.js';
 import { slotOf } from '../../src/redis/marks.js';
 import { Store } from '../../src/redis/store.js';
@@ -129,6 +130,27 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
       );
       for (const { slot } of moving) await move(slot, to, 2);
     });
+
+  t.test('a line whose stream is on the move goes to another one of its node', async (t) => {
+    const { keys } = store;
+    const appends = store.batcher(appendFormat(store, 'events', 1e9));
+    t.teardown(() => appends.close());
+    const streamOf = ({ tag }: Place) => store.streamAt(store.addressOf(tag));
+    const at = slotOf(keys.events(streamOf(places[0] as Place)));
+    const [place] = atNode(Math.floor((at * NODES) / SLOTS)).filter(({ slot }) => slot !== at) as [Place];
+    const [from, to] = [place.node, anElsewhere(place.node)];
+    const append = () => appends.run({ line: '{}\n', profileId: place.profileId });
+    t.equal(await append(), 1);
+    const left = streamOf(place);
+    await startMove(at, from, to);
+    await moveKeys(at, from, to);
+    t.equal(await append(), 1, 'while that slot is at neither node');
+    t.not(streamOf(place), left);
+    t.equal(await nodes[from]?.xlen(keys.events(streamOf(place))), 1);
+    await endMove(at, to);
+    await allKnowTheEpoch();
+    await move(at, to, from);
+  });
 
   t.test('at a room of which one key has moved: done once, when all have', async (t) => {
     const [{ tag, slot }] = atNode(2) as [Place];

@@ -1,4 +1,4 @@
-// One shard in Redis: the cut of a batch and its bounds; and each of the flusher's scripts alone, with a script cache that is
+// One stream in Redis: the cut of a batch and its bounds; and each of the flusher's scripts alone, with a script cache that is
 // emptied before every call.
 
 import t from 'tap';
@@ -198,8 +198,8 @@ t.test(
   },
 );
 
-/** A shard of its own; every command finds the script cache empty. */
-function freshShard() {
+/** A stream of its own; every command finds the script cache empty. */
+function freshStream() {
   const keys = createKeys(`t${++prefixes}`);
   const forgetful = new Proxy(redis, {
     get(target, name) {
@@ -212,15 +212,15 @@ function freshShard() {
       };
     },
   }) as RedisClient;
-  return { keys, redis: forgetful, shard: new FencedStream(forgetful, keys, 0), state: keys.eventsState(0) };
+  return { keys, redis: forgetful, fenced: new FencedStream(forgetful, keys, 0), state: keys.eventsState(0) };
 }
 
-/** Claims the shard, and prepares the next batch of its stream. */
-async function prepared(shard: FencedStream, keys: Keys) {
-  const epoch = await claimed(shard);
+/** Claims the stream, and prepares the next batch of it. */
+async function prepared(fenced: FencedStream, keys: Keys) {
+  const epoch = await claimed(fenced);
   const batch = await cut(keys);
   const manifest = manifestOf(batch);
-  await shard.prepare(epoch, manifest);
+  await fenced.prepare(epoch, manifest);
   return { epoch, manifest };
 }
 
@@ -230,140 +230,140 @@ async function cut(keys: Keys) {
   return batch;
 }
 
-async function claimed(shard: FencedStream, owner = 'a') {
-  const claim = await shard.claim(owner, undefined, SILENT);
+async function claimed(fenced: FencedStream, owner = 'a') {
+  const claim = await fenced.claim(owner, undefined, SILENT);
   if (claim === undefined) throw new Error('not claimed');
   return claim.epoch;
 }
 
 t.test(
-  'a free shard is granted; its owner keeps it by heartbeats, and loses it when it is silent',
+  'a free stream is granted; its owner keeps it by heartbeats, and loses it when it is silent',
   async (t) => {
-    const { shard, state } = freshShard();
-    const epoch = await claimed(shard);
+    const { fenced, state } = freshStream();
+    const epoch = await claimed(fenced);
     t.match(epoch, /^\d+$/);
-    t.equal(await shard.claim('b', undefined, SILENT), undefined);
+    t.equal(await fenced.claim('b', undefined, SILENT), undefined);
     await redis.hset(state, 'beat', Date.now() - 31_000);
-    await shard.beat(epoch);
-    t.equal(await shard.claim('b', undefined, 30_000), undefined, 'the heartbeat was just now');
-    await until('it has been silent for 50 ms', () => shard.claim('b', undefined, 50));
-    await t.rejects(shard.beat(epoch), FencedError);
+    await fenced.beat(epoch);
+    t.equal(await fenced.claim('b', undefined, 30_000), undefined, 'the heartbeat was just now');
+    await until('it has been silent for 50 ms', () => fenced.claim('b', undefined, 50));
+    await t.rejects(fenced.beat(epoch), FencedError);
   },
 );
 
 t.test(
   'every claim raises the epoch, also twice in a millisecond and after the clock fell behind it',
   async (t) => {
-    const { shard, state } = freshShard();
+    const { fenced, state } = freshStream();
     // One that a failover lost is not handed out again.
     let last = BigInt(Date.now() - 1_000);
     for (let i = 0; i < 50; i++) {
-      const epoch = BigInt(await claimed(shard));
+      const epoch = BigInt(await claimed(fenced));
       t.ok(epoch > last);
       last = epoch;
     }
     await redis.hset(state, 'epoch', '9000000000000000');
-    t.equal(await claimed(shard), '9000000000000001');
+    t.equal(await claimed(fenced), '9000000000000001');
   },
 );
 
 t.test(
-  'an owner has its shard back at once after a restart, and two of one name do not take it from each other for ever',
+  'an owner has its stream back at once after a restart, and two of one name do not take it from each other for ever',
   async (t) => {
-    const { shard } = freshShard();
-    const first = await claimed(shard);
-    const second = await claimed(shard);
+    const { fenced } = freshStream();
+    const first = await claimed(fenced);
+    const second = await claimed(fenced);
     t.not(second, first);
-    t.equal(await shard.claim('a', first, SILENT), undefined, 'the first waits');
-    t.ok(await shard.claim('a', second, SILENT), 'the second has it back after a fault');
+    t.equal(await fenced.claim('a', first, SILENT), undefined, 'the first waits');
+    t.ok(await fenced.claim('a', second, SILENT), 'the second has it back after a fault');
   },
 );
 
 t.test(
-  "Redis's clock is set back an hour: a living owner keeps the shard, a dead one is not waited for",
+  "Redis's clock is set back an hour: a living owner keeps the stream, a dead one is not waited for",
   async (t) => {
-    const { shard, state } = freshShard();
-    const epoch = await claimed(shard);
+    const { fenced, state } = freshStream();
+    const epoch = await claimed(fenced);
     const ahead = Date.now() + 3_600_000;
     await redis.hset(state, { beat: ahead, epoch: ahead });
-    t.equal(await shard.claim('b', undefined, 1), undefined);
+    t.equal(await fenced.claim('b', undefined, 1), undefined);
     t.ok(Number(await redis.hget(state, 'beat')) < ahead, 'the beat is now, and silence counts from here');
-    const next = await until('b has it', () => shard.claim('b', undefined, 1));
+    const next = await until('b has it', () => fenced.claim('b', undefined, 1));
     t.ok(Number(next.epoch) > ahead, 'the epoch rises all the same');
-    await t.rejects(shard.beat(epoch), FencedError);
+    await t.rejects(fenced.beat(epoch), FencedError);
   },
 );
 
 t.test('every script of an older epoch is refused and changes nothing', async (t) => {
-  const { shard, keys, redis: client, state } = freshShard();
+  const { fenced, keys, redis: client, state } = freshStream();
   await appendEvents(client, keys, 0, [eventRow()]);
-  const { epoch: old, manifest } = await prepared(shard, keys);
-  await claimed(shard, 'a');
+  const { epoch: old, manifest } = await prepared(fenced, keys);
+  await claimed(fenced, 'a');
   const before = await redis.hgetall(state);
-  await t.rejects(shard.beat(old), FencedError);
-  await t.rejects(shard.prepare(old, manifest), FencedError);
-  await t.rejects(shard.finalize(old, manifest, []), FencedError);
-  await t.rejects(shard.release(old), FencedError);
+  await t.rejects(fenced.beat(old), FencedError);
+  await t.rejects(fenced.prepare(old, manifest), FencedError);
+  await t.rejects(fenced.finalize(old, manifest, []), FencedError);
+  await t.rejects(fenced.release(old), FencedError);
   t.same(await redis.hgetall(state), before);
   t.equal(await redis.xlen(keys.events(0)), 1);
 });
 
 t.test('a manifest stays until its own batch is finalized, and comes with the next claim', async (t) => {
-  const { shard, keys, redis: client } = freshShard();
+  const { fenced, keys, redis: client } = freshStream();
   await appendEvents(client, keys, 0, [eventRow()]);
-  const epoch = await claimed(shard);
+  const epoch = await claimed(fenced);
   const batch = await cut(keys);
   const manifest = manifestOf(batch);
-  await t.rejects(shard.finalize(epoch, manifest, []), /another batch/, 'nothing was prepared');
-  await shard.prepare(epoch, manifest);
-  await shard.prepare(epoch, manifest); // a lost reply
-  await t.rejects(shard.prepare(epoch, manifestOf(batch)), /another batch/);
-  await t.rejects(shard.finalize(epoch, manifestOf(batch), []), /another batch/);
+  await t.rejects(fenced.finalize(epoch, manifest, []), /another batch/, 'nothing was prepared');
+  await fenced.prepare(epoch, manifest);
+  await fenced.prepare(epoch, manifest); // a lost reply
+  await t.rejects(fenced.prepare(epoch, manifestOf(batch)), /another batch/);
+  await t.rejects(fenced.finalize(epoch, manifestOf(batch), []), /another batch/);
   t.equal(await redis.xlen(keys.events(0)), 1);
-  t.same((await shard.claim('a', epoch, SILENT))?.manifest, manifest);
+  t.same((await fenced.claim('a', epoch, SILENT))?.manifest, manifest);
 });
 
-t.test('release frees the shard at once and keeps the batch in flight', async (t) => {
-  const { shard, keys, redis: client } = freshShard();
+t.test('release frees the stream at once and keeps the batch in flight', async (t) => {
+  const { fenced, keys, redis: client } = freshStream();
   await appendEvents(client, keys, 0, [eventRow()]);
-  const { epoch, manifest } = await prepared(shard, keys);
-  await shard.release(epoch);
-  t.same((await shard.claim('b', undefined, SILENT))?.manifest, manifest);
+  const { epoch, manifest } = await prepared(fenced, keys);
+  await fenced.release(epoch);
+  t.same((await fenced.claim('b', undefined, SILENT))?.manifest, manifest);
 });
 
 t.test('finalize removes exactly its range and its figures', async (t) => {
-  const { shard, keys, redis: client } = freshShard();
+  const { fenced, keys, redis: client } = freshStream();
   const first = [eventRow({ payload: { note: '😀' } }), eventRow()];
   await appendEvents(client, keys, 0, first, 1);
-  const { epoch, manifest } = await prepared(shard, keys);
+  const { epoch, manifest } = await prepared(fenced, keys);
   const later = `${JSON.stringify(eventRow({ type: 'remove' }))}\n`;
   await appendLines(client, keys, 0, [later]);
-  await shard.finalize(epoch, manifest, []);
+  await fenced.finalize(epoch, manifest, []);
   t.same(await pendingOf(client, keys, 0), { events: 1, bytes: Buffer.byteLength(later) });
   t.equal((await cutBatch(client, keys.events(0)))?.lines.toString(), later);
-  t.equal((await shard.claim('a', epoch, SILENT))?.manifest, undefined);
+  t.equal((await fenced.claim('a', epoch, SILENT))?.manifest, undefined);
 });
 
 t.test('what was removed from the stream by hand does not count as pending for ever', async (t) => {
-  const { shard, keys, redis: client } = freshShard();
+  const { fenced, keys, redis: client } = freshStream();
   await appendEvents(client, keys, 0, eventRows(3), 1);
   await redis.xtrim(keys.events(0), 'MAXLEN', 1);
   for (const more of [eventRow(), undefined]) {
-    const { epoch, manifest } = await prepared(shard, keys);
-    await shard.finalize(epoch, manifest, []);
+    const { epoch, manifest } = await prepared(fenced, keys);
+    await fenced.finalize(epoch, manifest, []);
     t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
     if (more !== undefined) await appendEvents(client, keys, 0, [more]);
   }
 });
 
 t.test('dead letters are listed in pages, retried with the figures right, and dropped', async (t) => {
-  const { shard, keys, redis: client } = freshShard();
+  const { fenced, keys, redis: client } = freshStream();
   const lines = ['{"a":"emoji 😀"}', '{"b":"\\n"}', '{"c":1}'];
   const whole = lines.map((line) => `${line}\n`);
   await appendLines(client, keys, 0, whole);
-  const { epoch, manifest } = await prepared(shard, keys);
+  const { epoch, manifest } = await prepared(fenced, keys);
   const refused = lines.map((line) => ({ line: Buffer.from(line), code: 72, reason: 'why' }));
-  await shard.finalize(epoch, manifest, refused);
+  await fenced.finalize(epoch, manifest, refused);
   t.equal(await redis.xlen(keys.eventsDead(0)), 3);
 
   const letters = await listDeadLetters(client, keys, 0, 2);
@@ -387,25 +387,25 @@ t.test('dead letters are listed in pages, retried with the figures right, and dr
 });
 
 t.test('a large batch of nothing but bad lines becomes as many dead letters', async (t) => {
-  const { shard, keys, redis: client } = freshShard();
+  const { fenced, keys, redis: client } = freshStream();
   const lines = Array.from({ length: 20_000 }, (_, i) => `{"a":${i}}\n`);
   await appendLines(client, keys, 0, lines);
-  const { epoch, manifest } = await prepared(shard, keys);
+  const { epoch, manifest } = await prepared(fenced, keys);
   const refused = lines.map((line) => ({ line: Buffer.from(line.trimEnd()), code: 27, reason: 'bad' }));
-  await shard.finalize(epoch, manifest, refused);
+  await fenced.finalize(epoch, manifest, refused);
   t.equal(await redis.xlen(keys.eventsDead(0)), 20_000);
   t.equal((await listDeadLetters(client, keys, 0, 1))[0]?.line, '{"a":0}');
 });
 
 t.test('at maxmemory the flusher can still make room', async (t) => {
-  const { shard, keys, redis: client } = freshShard();
+  const { fenced, keys, redis: client } = freshStream();
   await appendEvents(client, keys, 0, [eventRow()]);
   await redis.config('SET', 'maxmemory', '1');
   t.teardown(() => redis.config('SET', 'maxmemory', '0'));
   await t.rejects(redis.set('more', 'memory'), /OOM/);
-  const { epoch, manifest } = await prepared(shard, keys);
-  await shard.beat(epoch);
-  await shard.finalize(epoch, manifest, [{ line: Buffer.from('{}'), code: 6, reason: 'bad' }]);
-  await shard.release(epoch);
+  const { epoch, manifest } = await prepared(fenced, keys);
+  await fenced.beat(epoch);
+  await fenced.finalize(epoch, manifest, [{ line: Buffer.from('{}'), code: 6, reason: 'bad' }]);
+  await fenced.release(epoch);
   t.same(await pendingOf(client, keys, 0), { events: 0, bytes: 0 });
 });
