@@ -282,6 +282,13 @@ eachRedis(t, async (t, redis) => {
       t.match(erased, ERASED, erased.text);
       await Promise.all(failing);
     }
+    // And many at once, so that they would share batches with visits, whatever the turns are.
+    const beside = Array.from({ length: 50 }, async (_, i) => {
+      const [erased] = await Promise.all([erasing({ sessionId: `unknown-${i}` }), isFull(`fails-${i}`)]);
+      return erased;
+    });
+    for (const erased of await Promise.all(beside))
+      t.match(erased, { status: 200, json: { erased: false } }, erased.text);
     t.same(await traces('full-90001', first.guest, 'full-90002'), []);
     t.match(await exported({ customerId: first.customerId }), { items: [], visits: {} });
 
