@@ -347,7 +347,7 @@ t.test('callers', async (t) => {
     t.equal((await list('99', { customerId })).status, 403, 'a customer names another');
     t.same((await list('', { sessionId: 'mine' })).json.items, [], "a guest's own");
     t.equal((await list('99', {})).status, 400);
-    t.match(await list('99', { sessionId }), { status: 200, json: { items: [] } }, 'the session of another');
+    t.same((await list('99', { sessionId })).json.items, [], 'the session of another');
     t.match((await list(customerId, { customerId })).json.items, [{ productId: '1001' }]);
     t.equal((await app.post('/item/list', { identity: { sessionId } })).status, 401);
   });

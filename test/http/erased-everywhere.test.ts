@@ -122,7 +122,8 @@ t.test('erasures through ClickHouse', async (t) => {
       t.equal((await read({ customerId: `2${customerId}` })).events.length, 2, `in the export: ${how}`);
       t.same(await erase({ customerId }), { erased: true });
       t.same(await erase({ sessionId: `${sessionId}2` }), { erased: true });
-      t.match(await read({ customerId }), { events: [], purchases: [] }, how);
+      const { events, purchases } = await read({ customerId });
+      t.same([events, purchases], [[], []], how);
     }
     t.equal((await read({ customerId: '5510' })).purchases.length, 1);
     const moved = await read({ customerId: '5520' });
@@ -131,7 +132,7 @@ t.test('erasures through ClickHouse', async (t) => {
     await sleep(5); // what is of the erasure's own millisecond counts as erased
     await event({ customerId: '5530' });
     await stored();
-    t.match(await read({ customerId: '5530' }), { events: { length: 1 }, purchases: [] });
+    t.match(await read({ customerId: '5530' }), { events: { length: 1 }, purchases: { length: 0 } });
     await untilErased();
 
     for (const [how, customerId, sessionId] of spellings) {
@@ -191,8 +192,8 @@ t.test('erasures through ClickHouse', async (t) => {
     await until("the other visitor's row is in ClickHouse", async () => (await visits()) === 5);
     t.same(await erase({ email: EMAIL }), { erased: true });
     t.equal(await visits(), 5);
-    const nothing = { events: [], visitLog: [], purchases: [], items: [], visits: {} };
-    t.match(await read({ customerId: CUSTOMER }), nothing);
+    const { events, visitLog, purchases, items, visits: counts } = await read({ customerId: CUSTOMER });
+    t.same([events, visitLog, purchases, items, counts], [[], [], [], [], {}]);
     await untilErased();
     t.equal(await visits(), 1, "another visitor's row stays");
 

@@ -230,7 +230,7 @@ eachRedis(t, async (t, redis) => {
     const visits = [visitOf('full', 'a'), visitOf('full', 'c'), visitOf('free', 'c')];
     const { status, json } = await send(capped, visits, '?count=true');
     t.equal(status, 200);
-    t.match(json.results, [{ productHandle: 'a', count: 2 }, {}, { productHandle: 'c', count: 1 }]);
+    t.match(json.results, [{ productHandle: 'a', count: 2 }, Object, { productHandle: 'c', count: 1 }]);
     t.match(json.results[1], { error: String, code: 'too_many_products' });
     const none = await send(capped, [visitOf('full', 'c')]);
     t.match(none, { status: 200, json: { results: [{ code: 'too_many_products' }] } });

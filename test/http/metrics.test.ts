@@ -152,6 +152,15 @@ t.test('metrics', async (t) => {
       t.equal(sample(text, `events_total{type="${type}"}`), count, type);
   });
 
+  t.test('visits are counted where they count, told or not, and not where they are refused', async (t) => {
+    const { post, figure } = await startApp(t, redis, { env: { MAX_PRODUCTS: '1' } });
+    const visit = { identity: { sessionId: 's' }, productHandle: 'x' };
+    for (let i = 0; i < 3; i++) t.equal((await post(PATH, visit)).status, 200);
+    t.equal((await post(`${PATH}?count=true`, visit)).json.count, 4);
+    t.equal((await post(PATH, { ...visit, productHandle: 'y' })).status, 409);
+    t.equal(await figure('visits_counted_total'), 4);
+  });
+
   t.test('with Redis away they are still there, say so, and show nothing that is old', async (t) => {
     const own = await startTestRedis(t);
     const app = await startApp(t, own, { timeoutMs: 2_000 });

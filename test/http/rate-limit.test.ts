@@ -184,8 +184,10 @@ t.test('rate limit', async (t) => {
       for (const path of ['/healthz', `${PATH}?sessionId=s&productHandle=p`, '/openapi.json'])
         await fetch(url + path, { headers: { 'x-forwarded-for': '192.0.2.1' } });
       await running.close();
-      t.match(lines, trusted === '0' ? [/TRUST_PROXY/] : []);
-      t.equal(lines.length, trusted === '0' ? 1 : 0);
+      t.same(
+        lines.map((line) => /TRUST_PROXY/.test(line)),
+        trusted === '0' ? [true] : [],
+      );
     }
   });
 });

@@ -109,7 +109,7 @@ eachRedis(t, async (t, redis) => {
         t.match(answer, { status: 200, headers: { 'access-control-allow-origin': SHOP } }, path);
       }
       const { code } = (await of.post('/share', { identity }, browser)).json;
-      t.match(await of.get(`/share/${code}/items`, browser), { status: 200, json: { items: [{}] } });
+      t.match(await of.get(`/share/${code}/items`, browser), { status: 200, json: { items: [Object] } });
       await add('77', identity.sessionId, '2', of);
       const before = await dumpRedis(redis, of.prefix);
       for (const [path, body] of wishlistRequests(identity.sessionId))

@@ -19,6 +19,8 @@ import { faultOf, type Mutation, readMutations } from './lists.js';
 /** Options of tap. A test that hangs is one that fails. */
 const TAP = ['--reporter=terse', '--timeout=180'];
 const NOT_COPIED = new Set(['.git', '.tap', 'data', 'debian13', 'node_modules', 'results']);
+/** See `until`: what a mutation keeps from coming need not be waited for as long as on a busy machine. */
+const PATIENCE_MS = '30000';
 /** A mutation may leave a name unused; that is not what its tests are about. */
 const COMPILER_OPTIONS = { noUnusedLocals: false, noUnusedParameters: false, incremental: false };
 
@@ -129,6 +131,7 @@ function run(copy: string, args: readonly string[]): Promise<{ ok: boolean; outp
   return new Promise((done, failed) => {
     const child = spawn(join('node_modules/.bin', 'tap'), args, {
       cwd: copy,
+      env: { ...process.env, PATIENCE_MS },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';

@@ -106,6 +106,18 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     );
   });
 
+  t.test('of a slot that has moved unknown to us, and moves on: done once, where its keys are', async (t) => {
+    const [moved] = atNode(0) as [Place];
+    const before = (await enter(moved, 'read')) as number;
+    await move(moved.slot, 0, 1);
+    await startMove(moved.slot, 1, 2);
+    t.equal(await enter(moved), before + 1);
+    await endMove(moved.slot, 1);
+    await allKnowTheEpoch();
+    t.equal(await enter(moved, 'read'), before + 1);
+    await move(moved.slot, 1, 0);
+  });
+
   // Where the slot of the batch's own record is on the move, too, Redis refuses the batch as a whole.
   for (const [what, staying] of [
     ['also for the slot of the batch itself', 0],

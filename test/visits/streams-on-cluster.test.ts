@@ -89,14 +89,15 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
     const theirs = ofVisitors.find((one) => nodeOf(one) === from && !moving.includes(one)) as number;
     const onTheMove = visitors.filter((_, i) => ofVisitors[i] === theirs);
     for (const one of [slot, theirs]) await slots.start(one, from, to);
-    // Records of lanes stay for now: so the scripts are run, and find no stream.
+    // Where records of lanes stay for now, the scripts are run, and find no stream; else they are not run there.
     const stream = slot === slotOf(keys.meta) ? 0 : Number(streams[moving.indexOf(slot)]);
     const ofStream = [keys, keys.visits].flatMap(({ events, eventsState }) => [
       events(stream),
       eventsState(stream),
     ]);
     const { port } = new URL(cluster.urls[to] as string);
-    await nodes[from]?.call('MIGRATE', '127.0.0.1', port, '', 0, 5_000, 'KEYS', ...ofStream);
+    if (slot === moving[0]) await slots.moveKeys(slot, from, to);
+    else await nodes[from]?.call('MIGRATE', '127.0.0.1', port, '', 0, 5_000, 'KEYS', ...ofStream);
     await act(app, ++round, onTheMove);
     for (const one of [slot, theirs]) await slots.moveKeys(one, from, to);
     await act(app, ++round, onTheMove);
