@@ -31,7 +31,11 @@ async function act(app: TestApp, round: number, onTheMove: readonly Visitor[] = 
 async function wish(app: TestApp, round: number, who: readonly Visitor[]): Promise<void> {
   const send = async (path: string, body: object, key: string) => {
     const headers = { ...TRUSTED, 'idempotency-key': `${path} ${key}` };
-    await until(`${path} ${key}`, async () => (await app.post(path, body, headers)).status === 200);
+    await until(`${path} ${key}`, async () => {
+      const { status, text } = await app.post(path, body, headers);
+      if (status !== 200 && status !== 503) throw new Error(text);
+      return status === 200;
+    });
   };
   await Promise.all(
     who.map(async (identity) => {
