@@ -17,17 +17,15 @@ const visitors = Array.from({ length: VISITORS }, (_, i) => ({ sessionId: `s${i}
 
 type Visitor = (typeof visitors)[number];
 
-/** Every visitor looks at a product, and those who are not on the move wish for it. */
+/** Every visitor looks at a product, and those who are not on the move wish for it: one after the other, by turns. */
 async function act(app: TestApp, round: number, onTheMove: readonly Visitor[] = []): Promise<void> {
+  const others = visitors.filter((identity) => !onTheMove.includes(identity));
+  if (round % 2 === 1) await wish(app, round, others);
   await Promise.all(visitors.map((identity) => app.shop.visit(identity, `p${round}`)));
-  await wish(
-    app,
-    round,
-    visitors.filter((identity) => !onTheMove.includes(identity)),
-  );
+  if (round % 2 === 0) await wish(app, round, others);
 }
 
-/** Each wishes for the product and tells of it; what gets 503 is sent again under its key. */
+/** Each wishes for the product and then tells of it; what gets 503 is sent again under its key. */
 async function wish(app: TestApp, round: number, who: readonly Visitor[]): Promise<void> {
   const send = async (path: string, body: object, key: string) => {
     const headers = { ...TRUSTED, 'idempotency-key': `${path} ${key}` };
@@ -40,8 +38,8 @@ async function wish(app: TestApp, round: number, who: readonly Visitor[]): Promi
   await Promise.all(
     who.map(async (identity) => {
       const key = `${round} ${identity.sessionId}`;
-      await send('/event', { identity, type: 'share' }, key);
       await send('/item/add', { ...ITEM, identity, productId: `${round}` }, key);
+      await send('/event', { identity, type: 'share' }, key);
     }),
   );
 }
