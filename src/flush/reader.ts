@@ -210,7 +210,7 @@ class Collected {
       if (from === lines.length) return 0;
       if (before[0] === TAB) {
         while (from < lines.length && lines[from] !== TAB) memory[at++] = lines[from++] as number;
-        from++;
+        if (from++ === lines.length) return 0;
       }
       for (let i = 0; i < before.length; i++) memory[at++] = before[i] as number;
       at = writeDigits(memory, at, place);

@@ -168,20 +168,28 @@ export class RedisNode {
     this.#replicated = undefined;
     const deadline = this.#replicatedDeadline;
     const { redis, address } = this;
-    const mark = this.#mark as Mark;
     const began = performance.now();
     // WAIT is about the connection's last write. A batch that is asked for again may not be one, so this is.
-    const written = redis
-      .eval(PROBE_AT_MAXMEMORY, 1, mark.key, this.lastMoment(deadline), mark.digest)
-      .catch((error: Error) => {
-        if (redirectionOf(error) === undefined) throw error;
-        // The mark is on the move. For the batch, which is applied by now, that is no redirection.
-        void this.leaveStream();
-        throw new Error('TRYAGAIN the mark of the node is on the move');
-      });
-    const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
-    const waited = Promise.all([written, redis.wait(count, Math.max(1, ms))]); // 0 is for ever
-    const [wrote, reached] = await waited.finally(() => this.#spec.onReplicated?.(performance.now() - began));
+    const write = async ({ key, digest }: Mark) => {
+      try {
+        return await redis.eval(PROBE_AT_MAXMEMORY, 1, key, this.lastMoment(deadline), digest);
+      } catch (error) {
+        // Its mark is on the move. For the batch, which is applied by now, that is no redirection.
+        if (redirectionOf(error as Error) === undefined) throw error;
+        return undefined;
+      }
+    };
+    const wait = async (): Promise<[wrote: unknown, reached: number]> => {
+      for (;;) {
+        const ms = Math.floor(deadline - performance.now() - this.#spec.timeoutMs * REPLY_SHARE);
+        const written = write(this.#mark as Mark);
+        const waited = redis.wait(count, Math.max(1, ms)); // 0 is for ever
+        const [wrote, reached] = await Promise.all([written, waited]);
+        if (wrote !== undefined || ms <= LOOK_AGAIN_MS) return [wrote, reached];
+        await Promise.all([this.leaveStream(), sleep(LOOK_AGAIN_MS)]);
+      }
+    };
+    const [wrote, reached] = await wait().finally(() => this.#spec.onReplicated?.(performance.now() - began));
     if (wrote !== 1 || reached < count) {
       const cause = new Error(
         `${reached} of ${count} replicas of ${address ?? 'Redis'} have a batch in time`,
