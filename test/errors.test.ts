@@ -40,6 +40,7 @@ t.test('an error is one sentence for people, with its code and its issues', asyn
   t.match(new ServiceError('not_found'), { code: 'not_found', message: sentence, issues: undefined });
   const issues = [{ path: '/a', message: 'is wrong' }];
   t.match(new ServiceError('invalid_request', 'So it is.', issues), { message: 'So it is.', issues });
+  t.match(new Error('a fault of ours').stack, /\n {4}at /, 'errors after it still say where they are from');
 });
 
 t.test('codes of the scripts are negative and differ', async (t) => {

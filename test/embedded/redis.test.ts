@@ -1,6 +1,6 @@
 // The embedded Redis: what it is set to, who reaches it, and what is left after each kind of end.
 
-import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -120,6 +120,7 @@ t.test('without the program, one sentence says what to install', async (t) => {
     process.env.PATH = PATH;
   });
   process.env.PATH = root;
+  await writeFile(join(root, 'redis-server'), '', { mode: 0o644 }); // no program
   await t.rejects(startRedis({ dir: freshDir() }), {
     name: 'StartupError',
     message: /^Neither redis-server nor valkey-server is in PATH: install one/,

@@ -75,6 +75,12 @@ t.test('routes and bodies', async (t) => {
     }
   });
 
+  t.test('the document tells each code of a status', async (t) => {
+    const { post } = (await app.get('/openapi.json')).json.paths['/product/visit'];
+    t.match(post.responses[400].description, /`invalid_request`.*`invalid_json`/);
+    t.match(post.responses[503].description, /`unavailable`.*`overloaded`/);
+  });
+
   t.test('HEAD is answered on every path that answers GET, as GET is', async (t) => {
     const { paths } = (await app.get('/openapi.json')).json;
     const query = withQuery('', { sessionId: 's', productHandle: 'x' });

@@ -8,6 +8,7 @@ import { ComplianceWorker } from '../../src/identity/compliance-worker.js';
 import type { Doors } from '../../src/identity/doors.js';
 import { Exporter } from '../../src/identity/exporter.js';
 import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
+import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { eachRedis } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
 import { monitorRedis } from '../harness/monitor.js';
@@ -37,6 +38,9 @@ const DATA = { kind: 'customers/data_request', at: 1, shop: null, orders: 0, dat
 const REDACT = { kind: 'customers/redact', at: 1, shop: null, orders: 0, dataRequestId: null } as const;
 const digestOf = (n: number) => `digest-${n}`;
 
+const OWN = loadScript('compliance-own');
+/** A deadline that does not pass. */
+const LATE = Number.MAX_SAFE_INTEGER;
 const redis = await startTestRedis(t);
 
 async function open(t: Test, prefix: string) {
@@ -187,6 +191,16 @@ t.test('thousands of erasures that wait for ClickHouse are looked at together', 
   const left = (await compliance.list()).map(({ request }) => request.profiles?.[0]);
   t.equal(left.length, waiting.length - 1);
   t.notOk(left.includes(profilesOf(7)[0]), 'closed, since no row of it is left');
+});
+
+t.test('where a worker dies, another one goes on after half a minute', async (t) => {
+  const { store } = await startServer(t, redis, 'dies');
+  const { client, keys } = store;
+  const own = (worker: string) => runScript(client, OWN, [keys.complianceOwner], [LATE, worker, 30_000]);
+  t.equal(await own('dies'), 1);
+  t.equal(await own('other'), 0);
+  const ttl = await (client as Redis).pttl(keys.complianceOwner);
+  t.ok(ttl > 0 && ttl <= 30_000, `${ttl} ms`);
 });
 
 t.test('what is asked for while the worker works is done after it', async (t) => {
