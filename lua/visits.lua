@@ -25,7 +25,7 @@
 --                where that was asked before; where it is not empty: the field that the sender expects there
 -- ARGV[7..10] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
 --            line for each v c w x V C, in their order. On a cluster the stream need not be at this node
--- ARGV[7]    of an operation that is done alone: lane; it is not logged
+-- ARGV[7]    of an operation that is done alone: lane; it is not logged, since its stream may be elsewhere
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
 --   a count (integer) for c, x, C, g, G; TOO_MANY -6 for a visit: this would be one product too many
@@ -41,8 +41,9 @@
 -- The same batch sent again answers as the first time, however late, and changes nothing.
 
 -- What is done alone is done where its keys are. Its lane is there, too, or nowhere, save where its slot is leaving.
-local lane = #ARGV == 7 and ARGV[7] or KEYS[1]
-if #ARGV == 7 and type(redis.pcall('EXISTS', lane)) == 'table' then
+local is_alone = #ARGV == 7
+local lane = is_alone and ARGV[7] or KEYS[1]
+if is_alone and type(redis.pcall('EXISTS', lane)) == 'table' then
   return '~'
 end
 -- @include lane
@@ -224,7 +225,7 @@ if ARGV[7] and counted > 0 then
   if skipped then
     lines = without(lines, skipped)
   end
-  local missed = log_visits(ARGV[7], ARGV[8], ARGV[9], lines, counted)
+  local missed = is_alone and -counted or log_visits(ARGV[7], ARGV[8], ARGV[9], lines, counted)
   if missed then
     answers[n + 1], answers[n + 2] = 0, missed
   end

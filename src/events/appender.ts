@@ -2,7 +2,7 @@
 // to. The lines of one event-loop turn are one entry of a stream.
 
 import { ServiceError } from '../errors.js';
-import type { Batched, BatchFormat } from '../redis/batcher.js';
+import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import { bucketOf, tagOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';

@@ -2,7 +2,7 @@
 // event-loop turn go to lua/record.lua in one call (on a cluster, one for each node).
 
 import { ServiceError } from '../errors.js';
-import type { Batched, BatchFormat } from '../redis/batcher.js';
+import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
@@ -34,7 +34,6 @@ export function recordingFormat(
     script: loadScript('record'),
     tag: ({ profileId }) => bucketOf(profileId),
     mixesTags: true,
-    needsStream: true,
     writes: () => true,
     size: ({ line }) => line.length,
     encode(recordings, call, address) {

@@ -13,8 +13,8 @@
 // tag. On a cluster the former have a group for each master: their script may touch every slot of its node
 // (allow-cross-slot-keys), and what is not there, because the slot has moved or is on the move, comes back undone
 // (NOT_HERE). It is sent again alone, and names its keys and not its lane: so it is done where its keys are, be that the node
-// that its slot is coming to, and it waits while only some of them have come. What needs the streams of its node can't go where
-// they are not: it is tried until its slot has moved.
+// that its slot is coming to, and it waits while only some of them have come. What has to append to the streams of its node as
+// well can't be done where they are not: it is tried until its slot has moved.
 // What a call costs Redis hardly depends on its size, so a turn sends to one node, and the others wait for the next
 // turns: batches are as large as those of one server, and an idle process has its next turn at once.
 //
@@ -28,72 +28,22 @@
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import { atEndOfTurn } from '../turn.js';
+import {
+  BatchCalls,
+  type BatchCallsOptions,
+  type Batched,
+  type BatchFormat,
+  type Kind,
+} from './batch-calls.js';
 import { REPLY_SHARE } from './deadline.js';
 import { toServiceError } from './failures.js';
-import type { RedisHealth } from './health.js';
-import { tagOf } from './keys.js';
-import { LUA } from './lua-codes.js';
-import { ScriptCall } from './script-call.js';
-import { type Script, scriptOf } from './scripts.js';
-import { NOT_HERE, type Sender } from './sender.js';
+import { NOT_HERE } from './sender.js';
 
-/** An operation. It is told what became of it: one of the two, once, also within `add`. */
-export interface Batched<Answer> {
-  /** Of our monotonic clock; set by the batcher. */
-  deadline: number;
-  done(answer: Answer): void;
-  /** @param error ServiceError `unavailable` (no answer in time), `overloaded` (too much waiting), or what `decode` gave */
-  failed(error: Error): void;
-}
-
-/** How the operations of one script are laid out. The first key and the first three arguments are the batcher's. */
-export interface BatchFormat<Op, Answer> {
-  readonly script: Script;
-  /** Hash tag of the slot that the operation's keys live in. */
-  tag(op: Op): string;
-  /** Whether a batch may mix tags: of one server, or of one node of a cluster. */
-  readonly mixesTags: boolean;
-  /** Whether it needs the streams of its node: then an operation whose slot is on the move waits until it has moved. */
-  readonly needsStream?: boolean;
-  /** Whether `tag` may come to say another place: there an operation goes whose slot is on the move. */
-  readonly movesOn?: boolean;
-  /** Whether the operation changes anything; a batch of reads needs no record. */
-  writes(op: Op): boolean;
-  /** Characters that the operation brings along, where they may be many: bounds a batch beside its count. */
-  size?(op: Op): number;
-  /**
-   * Gives the call the arguments of a batch, and its keys; with `mixesTags` none.
-   * @param address of the node that it goes to, as far as is known; undefined on one server
-   */
-  encode(ops: readonly Op[], call: ScriptCall, address: string | undefined): void;
-  /** Gives the call what is done alone, with its keys, and the lane last; there with `mixesTags`, and not with `needsStream`. */
-  encodeAlone?(op: Op, call: ScriptCall, lane: string): void;
-  /**
-   * The script's reply -> one answer per operation, in order. An Error rejects its operation.
-   * @param isAlone whether `encodeAlone` has made the call
-   */
-  decode(
-    ops: readonly Op[],
-    reply: unknown,
-    address: string | undefined,
-    isAlone: boolean,
-  ): readonly (Answer | Error | typeof NOT_HERE)[];
-}
-
-export interface BatcherOptions {
-  readonly sender: Sender;
-  readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'leaveStream'>;
-  /** Key of a lane's record. */
-  laneKey(tag: string, lane: string): string;
-  /** Hash tag of a node's streams, where its lanes have their records, too. @param address of a node of a cluster */
-  nodeTag(address: string): string | undefined;
-  readonly isCluster: boolean;
+export interface BatcherOptions extends BatchCallsOptions {
   /** Milliseconds until an operation without an answer is rejected. */
   readonly timeoutMs: number;
   /** Operations waiting or in flight at which new ones are refused. */
   readonly maxPending: number;
-  /** Told of each settled batch: operations in it, milliseconds until Redis answered. */
-  readonly onBatch?: (size: number, ms: number) => void;
 }
 
 const LANES_PER_GROUP = 4;
@@ -104,19 +54,16 @@ const MAX_BATCH = 512;
 const MAX_BATCH_SIZE = 256 * 1024;
 /** Share of the timeout by which the deadlines of a batch's operations may differ. */
 const DEADLINE_SPREAD = 0.05;
-/** Seconds; far beyond any timeout, so that no copy of a batch can outlive its record. */
-const LANE_MEMORY_S = 60;
 /** The answer of an operation that was not done where all of its batch was sent. */
 const AGAIN = Symbol('again');
 /** The group of everything, on one server. */
 const ALL = 'all';
 
-/** What has one tag, or where there are no slots; what goes to one node; what is sent alone, of one tag. */
-type Kind = 'tag' | 'node' | 'alone';
-
 interface Group<Op> {
   readonly kind: Kind;
   /** A tag, a node's address, or ALL. */
+  readonly to: string;
+  /** Among the groups. */
   readonly name: string;
   /** By deadline, the earliest first. */
   waiting: Op[];
@@ -130,9 +77,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   readonly #groups = new Map<string, Group<Op>>();
   // Unique over restarts: a lane's numbers must never be met by another process's.
   readonly #id = randomBytes(6).toString('base64url');
-  /** Of batches that span a cluster node's slots, and of those that only read there. */
-  readonly #nodeScripts: readonly [writing: Script, reading: Script];
-  #sequence = 0;
+  readonly #calls: BatchCalls<Op, Answer>;
   #pending = 0;
   #turnScheduled = false;
   /** Of whatever arrives in this turn. */
@@ -143,10 +88,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   constructor(format: BatchFormat<Op, Answer>, options: BatcherOptions) {
     this.#format = format;
     this.#options = options;
-    this.#nodeScripts = [
-      withFlags(format.script, 'allow-cross-slot-keys'),
-      withFlags(format.script, 'allow-cross-slot-keys,no-writes'),
-    ];
+    this.#calls = new BatchCalls(format, options);
   }
 
   /** Operations waiting or in flight. */
@@ -204,14 +146,14 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     return address === undefined ? this.#group('tag', tag) : this.#group('node', address);
   }
 
-  #group(kind: Kind, name: string): Group<Op> {
-    const key = `${kind} ${name}`;
-    const known = this.#groups.get(key);
+  #group(kind: Kind, to: string): Group<Op> {
+    const name = kind === 'alone' ? `alone ${to}` : to;
+    const known = this.#groups.get(name);
     if (known !== undefined) return known;
     // Groups of several kinds may have their records under one tag.
     const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${kind[0]}${lane}`);
-    const group: Group<Op> = { kind, name, waiting: [], freeLanes, busy: 0 };
-    this.#groups.set(key, group);
+    const group: Group<Op> = { kind, to, name, waiting: [], freeLanes, busy: 0 };
+    this.#groups.set(name, group);
     return group;
   }
 
@@ -228,8 +170,8 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       }
       this.#sendWaiting(group);
     }
-    if (served === undefined || !this.#groups.delete(`node ${served.name}`)) return;
-    this.#groups.set(`node ${served.name}`, served); // the others come first in the next turn
+    if (served === undefined || !this.#groups.delete(served.name)) return;
+    this.#groups.set(served.name, served); // the others come first in the next turn
   };
 
   /** Refuses no operation: an answer in the middle of another request's turn would go out in pieces. */
@@ -242,7 +184,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#dropLate(group);
     this.#sendBatches(group);
     // Tags of a cluster are many; an idle group is made anew when it is needed.
-    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(`${group.kind} ${group.name}`);
+    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.name);
   }
 
   #sendBatches(group: Group<Op>): void {
@@ -288,7 +230,8 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   async #send(group: Group<Op>, lane: string, batch: Op[]): Promise<void> {
     let answers: readonly (Answer | Error | typeof NOT_HERE | typeof AGAIN)[];
     try {
-      answers = (await this.#ask(group, lane, batch)) ?? new Array(batch.length).fill(AGAIN);
+      const { kind, to } = group;
+      answers = (await this.#calls.ask(kind, to, lane, batch)) ?? new Array(batch.length).fill(AGAIN);
     } catch (error) {
       answers = new Array(batch.length).fill(error);
     }
@@ -300,58 +243,6 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     for (let i = 0; i < batch.length; i++) this.#settle(group, batch[i] as Op, answers[i] as Answer);
   }
 
-  /** @returns undefined where all of it was not done, and is tried again */
-  async #ask({ kind, name }: Group<Op>, lane: string, batch: Op[]) {
-    const { sender, health, isCluster, onBatch } = this.#options;
-    const { mixesTags, movesOn, writes } = this.#format;
-    const started = performance.now();
-    const first = batch[0] as Op;
-    const sequence = batch.some(writes) ? ++this.#sequence : 0;
-    const address = kind === 'node' ? name : isCluster ? health.addressOf(name) : undefined;
-    const call =
-      kind === 'alone'
-        ? this.#callAlone(first, `${lane}.${this.#sequence}`)
-        : this.#call(name, kind === 'node', lane, batch, address, sequence > 0);
-    const numbers = (lastMoment: number) => [sequence, lastMoment, LANE_MEMORY_S];
-    const isBound = isCluster && kind !== 'alone' && (mixesTags || movesOn === true);
-    const reply = await sender.send(call, first.deadline, numbers, sequence > 0, isBound);
-    if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
-    onBatch?.(batch.length, performance.now() - started);
-    // Not where a redirection has led it to another node.
-    if (
-      reply === LUA.NO_STREAM &&
-      address !== undefined &&
-      health.addressOf(tagOf(call.firstKey)) === address
-    )
-      void health.leaveStream(address);
-    if (reply === NOT_HERE || reply === LUA.NO_STREAM) return undefined;
-    return this.#format.decode(batch, reply, address, kind === 'alone');
-  }
-
-  #call(
-    name: string,
-    isNode: boolean,
-    lane: string,
-    batch: readonly Op[],
-    address: string | undefined,
-    writes: boolean,
-  ) {
-    const { isCluster, laneKey, nodeTag } = this.#options;
-    const script =
-      isCluster && this.#format.mixesTags ? this.#nodeScripts[writes ? 0 : 1] : this.#format.script;
-    const tag = isNode ? (nodeTag(name) ?? this.#format.tag(batch[0] as Op)) : name;
-    const call = new ScriptCall(script, laneKey(tag, lane));
-    this.#format.encode(batch, call, address);
-    return call;
-  }
-
-  /** @param lane that no other batch has: its record is where the keys are, or nowhere */
-  #callAlone(op: Op, lane: string) {
-    const call = new ScriptCall(this.#format.script);
-    this.#format.encodeAlone?.(op, call, this.#options.laneKey(this.#format.tag(op), lane));
-    return call;
-  }
-
   #addAgain(group: Group<Op>, op: Op): void {
     this.#scheduleTurn();
     insertByDeadline(group.waiting, op);
@@ -360,7 +251,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   #settle({ kind }: Group<Op>, op: Op, answer: Answer | Error | typeof NOT_HERE | typeof AGAIN): void {
     if (answer === NOT_HERE && kind === 'node') {
       // That one is redirected where the slot has moved.
-      this.#addAgain(this.#group(this.#format.needsStream ? 'tag' : 'alone', this.#format.tag(op)), op);
+      this.#addAgain(this.#group(this.#format.encodeAlone ? 'alone' : 'tag', this.#format.tag(op)), op);
       return;
     }
     if (answer === NOT_HERE || answer === AGAIN) {
@@ -381,9 +272,4 @@ function insertByDeadline<Op extends { readonly deadline: number }>(waiting: Op[
   let place = waiting.length;
   while (place > 0 && (waiting[place - 1] as Op).deadline > op.deadline) place--;
   waiting.splice(place, 0, op);
-}
-
-/** @param flags https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags, since Redis 7.0 */
-function withFlags({ name, source }: Script, flags: string): Script {
-  return scriptOf(name, `#!lua flags=${flags}\n${source}`);
 }

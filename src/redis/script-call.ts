@@ -9,8 +9,7 @@ import type { Script, ScriptArg } from './scripts.js';
 /** The keys and arguments of a call, in order. Arguments before them are given with `send`. */
 export class ScriptCall {
   readonly #script: Script;
-  /** The node of a cluster is found by it. */
-  firstKey = '';
+  #firstKey = '';
   #keys = '';
   #keyCount = 0;
   #args = '';
@@ -18,15 +17,18 @@ export class ScriptCall {
   /** Whether all of it so far has a byte for each character. */
   #isAscii = true;
 
-  /** @param firstKey left out where `key` is told of it */
-  constructor(script: Script, firstKey?: string) {
+  constructor(script: Script) {
     this.#script = script;
-    if (firstKey !== undefined) this.key(firstKey);
+  }
+
+  /** The node of a cluster is found by it. */
+  get firstKey(): string {
+    return this.#firstKey;
   }
 
   /** @param key ASCII, as all keys are (src/redis/keys.ts) */
   key(key: string): void {
-    if (this.#keyCount === 0) this.firstKey = key;
+    if (this.#keyCount === 0) this.#firstKey = key;
     this.#keys += `$${key.length}\r\n${key}\r\n`;
     this.#keyCount++;
   }

@@ -4,7 +4,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError, StartupError } from '../errors.js';
-import { type Batched, Batcher, type BatchFormat } from './batcher.js';
+import type { Batched, BatchFormat } from './batch-calls.js';
+import { Batcher } from './batcher.js';
 import { connectRedis, type RedisClient, type RedisConnection } from './client.js';
 import { before } from './deadline.js';
 import { type Deployment, openDeployment } from './deployment.js';
@@ -131,9 +132,8 @@ export class Store {
     writes: boolean,
   ): Promise<Reply> {
     if (this.#health.isCircuitOpen) throw new ServiceError('unavailable');
-    const [first = '', ...others] = keys;
-    const call = new ScriptCall(script, first);
-    for (const key of others) call.key(key);
+    const call = new ScriptCall(script);
+    for (const key of keys) call.key(key);
     for (const arg of args) call.arg(arg);
     const started = performance.now();
     try {

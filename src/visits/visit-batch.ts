@@ -3,7 +3,8 @@
 
 import { ServiceError } from '../errors.js';
 import { isCustomerName } from '../identity-rules.js';
-import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
+import type { Batched, BatchFormat } from '../redis/batch-calls.js';
+import type { Batcher } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
@@ -98,7 +99,7 @@ export function visitFormat(
       call.arg(linesOf(keys, entry));
       call.arg(lane);
     },
-    decode(entries, reply, address, isAlone) {
+    decode(entries, reply, address) {
       const answers = new Array<VisitAnswer | Error>(entries.length).fill(undefined);
       const list = reply as (number | string | Error)[];
       let missed = 0;
@@ -114,14 +115,13 @@ export function visitFormat(
       let counted = 0;
       for (let i = 0; i < answers.length; i++) if (isCounted(entries[i] as Entry, answers[i])) counted++;
       onCounted?.(counted);
-      if (log !== undefined && (missed !== 0 || (isAlone && counted > 0))) {
+      if (log !== undefined && missed !== 0) {
         const visits = entries
           .filter((entry, i) => isCounted(entry, answers[i]))
           .map(({ profileId, handle, device, deadline }) => {
             return { profileId, line: visitLine(profileId, handle, device), deadline };
           });
-        if (isAlone) log.follow(visits, address);
-        else log.notLogged(missed, visits, address);
+        log.notLogged(missed, visits, address);
       }
       return answers;
     },

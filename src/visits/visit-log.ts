@@ -87,15 +87,12 @@ export class VisitLog {
    * @param missed as a script says it: below 0 where the stream is not at its node @param address of the node
    */
   notLogged(missed: number, visits: readonly Unlogged[], address: string | undefined): void {
-    const { onNotLogged } = this.#options;
-    if (missed > 0) onNotLogged('full', missed);
-    else this.follow(visits, address);
-  }
-
-  /** Logs, by a second call, visits that were counted. @param address of the node that has counted, as far as is known */
-  follow(visits: readonly Unlogged[], address: string | undefined): void {
     const { appends, onNotLogged } = this.#options;
     const store = this.#store;
+    if (missed > 0) {
+      onNotLogged('full', missed);
+      return;
+    }
     for (const { profileId, line, deadline } of visits) {
       const node = address ?? store.addressOf(bucketOf(profileId));
       const seconds = store.timeAt(node, deadline - store.timeoutMs) / 1_000;

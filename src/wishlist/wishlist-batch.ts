@@ -4,7 +4,8 @@
 import { ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
 import type { Place } from '../redis/at-profile.js';
-import type { Batched, Batcher, BatchFormat } from '../redis/batcher.js';
+import type { Batched, BatchFormat } from '../redis/batch-calls.js';
+import type { Batcher } from '../redis/batcher.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
@@ -132,7 +133,6 @@ function wishlistFormat(
     script: loadScript('wishlist'),
     tag: ({ place }) => bucketOf(place.profileId),
     mixesTags: true,
-    needsStream: true,
     writes: () => true,
     size: sizeOf,
     encode(entries, call, address) {

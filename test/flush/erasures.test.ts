@@ -17,7 +17,6 @@ import { cutBatch } from '../../src/flush/reader.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
-import { Store } from '../../src/redis/store.js';
 import { VisitLog, visitLine } from '../../src/visits/visit-log.js';
 import { wishmeter } from '../cli/wishmeter.js';
 import type { EraserProcessSpec } from '../faults/eraser-process.js';
@@ -26,6 +25,7 @@ import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
+import { openStore } from '../harness/store.js';
 import { JSON_TYPE } from '../http/orders.js';
 import { appendLines, eraseAsFlusher, lineOf as eventLine, eventRow, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
@@ -138,14 +138,7 @@ t.test('what waits does not reach ClickHouse, what is there goes, what comes aft
 
 t.test('a visit whose line follows after its visitor was erased is left out, too', async (t) => {
   const redis = await startTestRedis(t);
-  const store = await Store.open({
-    urls: redis.urls,
-    name: 'test',
-    timeoutMs: 5_000,
-    keyPrefix: 'late',
-    onError: () => {},
-  });
-  t.teardown(() => store.close());
+  const store = await openStore(t, redis);
   const { client, keys } = store;
   const appends = store.batcher(appendFormat(store, 'visits', 1e9));
   const visitLog = new VisitLog(store, { highWater: 1e9, appends, onNotLogged: (why) => t.fail(why) });

@@ -5,11 +5,11 @@ import t from 'tap';
 import { appendFormat } from '../../src/events/appender.js';
 import { recordingFormat } from '../../src/events/recording.js';
 import { placeOf } from '../../src/redis/at-profile.js';
-import type { Batched, BatchFormat } from '../../src/redis/batcher.js';
-import { Store } from '../../src/redis/store.js';
+import type { Batched, BatchFormat } from '../../src/redis/batch-calls.js';
 import { type Entry, visitFormat } from '../../src/visits/visit-batch.js';
 import { type Change, type PendingEvent, WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
+import { openStore } from '../harness/store.js';
 
 // Three of them are more than a batch takes, two are not.
 const LARGE = 'x'.repeat(100_000);
@@ -37,15 +37,7 @@ const CHANGES: Record<string, Change> = {
 
 t.test('batches', async (t) => {
   const redis = await startTestRedis(t);
-  const store = await Store.open({
-    urls: redis.urls,
-    name: 'test',
-    timeoutMs: 20_000,
-    keyPrefix: 'b',
-    buckets: 16,
-    onError: (error) => t.fail(error.message),
-  });
-  t.teardown(() => store.close());
+  const store = await openStore(t, redis, { buckets: 16, onError: (error) => t.fail(error.message) });
   const { keys } = store;
   const sizes: number[] = [];
   const onBatch = (size: number) => sizes.push(size);

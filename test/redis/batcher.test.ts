@@ -4,15 +4,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { Batcher, type BatcherOptions, type BatchFormat } from '../../src/redis/batcher.js';
+import type { BatchFormat } from '../../src/redis/batch-calls.js';
+import { Batcher, type BatcherOptions } from '../../src/redis/batcher.js';
 import { createKeys } from '../../src/redis/keys.js';
 import type { RedisNode } from '../../src/redis/node.js';
 import { loadScript } from '../../src/redis/scripts.js';
 import { Sender } from '../../src/redis/sender.js';
-import { Store } from '../../src/redis/store.js';
 import { startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
+import { openStore } from '../harness/store.js';
 import { until } from '../harness/until.js';
 import { LINES, type Line, linesOf, openHealth } from './fixtures.js';
 
@@ -145,11 +146,8 @@ const ECHOED: BatchFormat<Line, unknown> = {
 t.test('a batcher', async (t) => {
   const redis = await startTestRedis(t);
   const direct = connectTo(t, redis.url);
-  const store = await Store.open({
-    ...{ urls: redis.urls, name: 'test', timeoutMs: 20_000, keyPrefix: 'b', buckets: 16 },
-    onError: (error) => t.fail(error.message),
-  });
-  t.teardown(() => store.close());
+  const onError = (error: Error) => t.fail(error.message);
+  const store = await openStore(t, redis, { keyPrefix: 'b', buckets: 16, onError });
 
   t.test('operations of one turn are one call, each answered with its own', async (t) => {
     const sizes: number[] = [];

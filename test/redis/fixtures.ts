@@ -1,7 +1,7 @@
 // What tests of batches share: lines appended to one stream, by a script that there is, and what a batcher needs to send them.
 
 import type { Test } from 'tap';
-import type { Batched, BatchFormat } from '../../src/redis/batcher.js';
+import type { Batched, BatchFormat } from '../../src/redis/batch-calls.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { openDeployment } from '../../src/redis/deployment.js';
 import { RedisHealth } from '../../src/redis/health.js';

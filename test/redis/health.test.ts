@@ -5,10 +5,11 @@ import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { DeploymentLostError, slotOf } from '../../src/redis/marks.js';
 import { loadScript } from '../../src/redis/scripts.js';
-import { Store, type StoreOptions } from '../../src/redis/store.js';
+import type { StoreOptions } from '../../src/redis/store.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
+import { openStore } from '../harness/store.js';
 import { until } from '../harness/until.js';
 
 const PREFIX = 'h';
@@ -18,17 +19,9 @@ const PUT = loadScript('put');
 
 async function open(t: Test, redis: { readonly urls: readonly string[] }, more: Partial<StoreOptions> = {}) {
   const errors: Error[] = [];
-  const store = await Store.open({
-    urls: redis.urls,
-    name: 'test',
-    timeoutMs: 2_000,
-    keyPrefix: PREFIX,
-    buckets: 16,
-    verifyMs: 100,
-    onError: (error) => errors.push(error),
-    ...more,
-  });
-  t.teardown(() => store.close());
+  const onError = (error: Error) => errors.push(error);
+  const fast = { timeoutMs: 2_000, verifyMs: 100 };
+  const store = await openStore(t, redis, { ...fast, keyPrefix: PREFIX, buckets: 16, onError, ...more });
   /** Writes a key of this tag. */
   const write = (tag: string) => store.change(PUT, [`${PREFIX}:{${tag}}:x`], ['v']);
   const isServed = (tag: string): Promise<boolean> =>

@@ -7,10 +7,10 @@ import t from 'tap';
 import { appendFormat } from '../../src/events/appender.js';
 import { versionOf } from '../../src/redis/deployment.js';
 import { slotOf } from '../../src/redis/marks.js';
-import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
 import { connectToEach, startTestCluster } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
+import { openStore } from '../harness/store.js';
 import { until } from '../harness/until.js';
 
 const BUCKETS = 60;
@@ -27,15 +27,10 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   const cluster = await startTestCluster(t);
   const nodes = connectToEach(t, cluster.urls);
   const slots = await slotsOf(nodes, cluster.urls);
-  const store = await Store.open({
-    urls: cluster.urls,
-    name: 'node batches',
-    timeoutMs: 20_000,
-    keyPrefix: 'n',
+  const store = await openStore(t, cluster, {
     buckets: BUCKETS,
     onError: (error) => t.comment(error.message),
   });
-  t.teardown(() => store.close());
   const sizes: number[] = [];
   const batcher = store.batcher(visitFormat(store.keys, 10_000, 0), (size) => sizes.push(size));
   t.teardown(() => batcher.close());

@@ -1,0 +1,18 @@
+// A store of the program's own, as a process opens it.
+
+import { Store, type StoreOptions } from '../../src/redis/store.js';
+import type { Scope } from './redis.js';
+
+/** Until `t` ends. Errors of its connections are told to `onError` alone. */
+export async function openStore(
+  t: Scope,
+  { urls }: { readonly urls: readonly string[] },
+  options: Partial<StoreOptions> = {},
+): Promise<Store> {
+  const store = await Store.open({
+    ...{ urls, name: 'test', timeoutMs: 20_000, keyPrefix: 't', onError: () => {} },
+    ...options,
+  });
+  t.teardown(() => store.close());
+  return store;
+}
