@@ -3,11 +3,12 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import t from 'tap';
+import { writeServiceUrl } from '../../src/embedded/service-url.js';
 import { outsideAddress } from '../embedded/processes.js';
 import { needsProc, needsPrograms } from '../harness/needs.js';
 import { findProcess, processesOf } from './processes.js';
@@ -161,7 +162,11 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
       t.match(answers, [/"productHandle":"red-shoe"/, /"count":1/, /"profileId"/]);
       // npx looks for the program in node_modules/.bin, which the Makefile fills; here it is called directly.
       const line = (lines[3] as string).replace('npx wishmeter', `${process.execPath} ${MAIN}`);
-      await until('the event is in ClickHouse', async () => (await shell(line)).includes('1001'));
+      // Also in a folder where another one has run.
+      const cwd = await tempDir(t);
+      await mkdir(join(cwd, 'data', 'clickhouse'), { recursive: true });
+      writeServiceUrl(join(cwd, 'data', 'clickhouse'), 'of-another', 1);
+      await until('the event is in ClickHouse', async () => (await shell(line, cwd)).includes('1001'));
       ctrlC();
       t.match(await ended(), /Stopping/);
     },
@@ -198,8 +203,8 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
   });
 });
 
-async function shell(line: string): Promise<string> {
-  const sh = spawn('/bin/sh', ['-c', line], { stdio: ['ignore', 'pipe', 'ignore'] });
+async function shell(line: string, cwd = '.'): Promise<string> {
+  const sh = spawn('/bin/sh', ['-c', line], { cwd, stdio: ['ignore', 'pipe', 'ignore'] });
   let out = '';
   sh.stdout.setEncoding('utf8').on('data', (text: string) => {
     out += text;

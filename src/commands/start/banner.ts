@@ -1,8 +1,9 @@
 // What a terminal shows when `start` is ready: where everything is, and lines to try it with.
 
+import { resolve } from 'node:path';
 import { SETTINGS } from '../../config.js';
 
-const DEFAULT_PORT = Number(SETTINGS.CLICKHOUSE_PORT.fallback);
+const { CLICKHOUSE_PORT, DATA_DIR } = SETTINGS;
 
 export interface BannerFacts {
   readonly version: string;
@@ -17,21 +18,22 @@ export interface BannerFacts {
   /** Of the embedded ClickHouse. */
   readonly clickhousePort: number | undefined;
   readonly database: string;
+  /** DATA_DIR, where `sql` finds the port. */
+  readonly folder: string;
   /** The key that was made here; undefined where API_KEYS has some, which are not ours to show. */
   readonly key: string | undefined;
 }
 
 export function banner(facts: BannerFacts): string {
-  const { version, afterMs, url, clickhouseUrl, clickhousePort, database, key } = facts;
+  const { version, afterMs, url, clickhouseUrl, clickhousePort, database, folder, key } = facts;
   const json = "-H 'content-type: application/json'";
   const visit = '{"identity":{"sessionId":"s-1","device":"desktop"},"productHandle":"red-shoe"}';
   const event =
     '{"identity":{"sessionId":"s-1","device":"desktop"},"type":"add","payload":{"productId":"1001","source":"pdp"}}';
-  // For a shell whose DATA_DIR is another, where `sql` finds no port; it goes by CLICKHOUSE_PORT or its default there.
-  const where =
-    clickhousePort === undefined || clickhousePort === DEFAULT_PORT
-      ? ''
-      : `CLICKHOUSE_PORT=${clickhousePort} `;
+  // A shell has another folder, or none there: then it goes by CLICKHOUSE_PORT or its default.
+  const ports = [undefined, Number(CLICKHOUSE_PORT.fallback)];
+  const port = ports.includes(clickhousePort) ? '' : `CLICKHOUSE_PORT=${clickhousePort} `;
+  const where = folder === DATA_DIR.fallback ? port : `DATA_DIR=${quoted(resolve(folder))} `;
   return `
 wishmeter ${version} is ready (${(afterMs / 1_000).toFixed(1)} s)
 
@@ -52,4 +54,9 @@ Ask ClickHouse, two seconds later:
 
 Ctrl-C stops everything; what was acknowledged stays.
 `;
+}
+
+/** As one word of a shell. */
+function quoted(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

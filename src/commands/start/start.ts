@@ -76,7 +76,18 @@ function announce(
   const dashboardUrl = httpUrl({ ...config, BASE_PATH: '' }, running.dashboardPort);
   const database = config.CLICKHOUSE_DATABASE;
   if (stdout.isTTY) {
-    stdout.write(banner({ ...running, version, afterMs, url, clickhouseUrl, dashboardUrl, database }));
+    stdout.write(
+      banner({
+        ...running,
+        version,
+        afterMs,
+        url,
+        clickhouseUrl,
+        dashboardUrl,
+        database,
+        folder: config.DATA_DIR,
+      }),
+    );
   } else {
     log.info({ url, clickhouseUrl, dashboardUrl, afterMs: Math.round(afterMs) }, 'ready');
   }
