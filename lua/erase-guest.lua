@@ -1,30 +1,27 @@
--- Erases what a profile that is no room has, in one step: the counts at its door while its identity is at home, and all
--- else. The identity's name need not be known. For the erasure of a whole shop.
+#!lua flags=allow-oom
+-- Erases an identity that has no link, with everything that it has, in one step.
 --
--- KEYS[1] profile   KEYS[2] door   KEYS[3..] whatever else there may be of it
+-- KEYS[1] identity   KEYS[2] its default profile   KEYS[3] members of that   KEYS[4..] what else it has
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] 1 also where its identity is away, or it is a tombstone: what it leads to is gone
+-- ARGV[2] what must be among its members, else nothing is done: `@` and the digest of the address by which it was found. Empty
+--         where it was not. (Its profile id may be that of one who came back since, and gave no address.)
 --
--- Returns its share code or empty. 0 where its identity is away, and 1 where it is a room or a tombstone; then nothing
--- was done.
+-- Returns {1 where it was known, else 0, its share code or empty}, or `@<link>`, and nothing was done, where it has a link.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline
+-- @include known
 
-local facts = redis.call('HMGET', KEYS[1], 'owner', 'heir', 'share')
-if facts[1] or facts[2] and (ARGV[2] ~= '1' or facts[2] == '@') then
-  return 1
+local link = redis.call('HGET', KEYS[1], '')
+if link then
+  return '@' .. link
+elseif ARGV[2] ~= '' and redis.call('HEXISTS', KEYS[3], ARGV[2]) == 0 then
+  return { 0, '' }
 end
-if ARGV[2] ~= '1' and redis.call('HEXISTS', KEYS[2], '') == 1 then
-  return 0
+local was_known = is_known(KEYS[1], KEYS[2]) and 1 or 0
+local code = redis.call('HGET', KEYS[2], 'share') or ''
+for i = 1, #KEYS do
+  redis.call('UNLINK', KEYS[i])
 end
-redis.call('UNLINK', KEYS[2])
--- Most guests have counts and nothing else: one look in place of an UNLINK for each key.
-if redis.call('EXISTS', KEYS[1], unpack(KEYS, 3)) > 0 then
-  redis.call('UNLINK', KEYS[1])
-  for i = 3, #KEYS do
-    redis.call('UNLINK', KEYS[i])
-  end
-end
-return facts[3] or ''
+return { was_known, code }

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- Writes down profiles whose rows are to be erased from what waits in streams and from ClickHouse: all that happened up
--- to now. (Their ids may be new visitors' from now on.)
+-- to a moment. (Their ids may be new visitors' from now on.)
 --
 -- KEYS[1] erasures
 --
 -- ARGV[1]   deadline, in milliseconds of this server's clock
--- ARGV[2]   now, in milliseconds of the sender's clock
--- ARGV[3..] the profiles
+-- ARGV[2]   the moment up to which, in milliseconds of the sender's clock   ARGV[3] milliseconds since then
+-- ARGV[4..] the profiles
 --
 -- Returns 1. Each is held as `<milliseconds of servers' clocks> <milliseconds of this server's clock>`.
 -- Errors: EXPIRED -1; nothing was done.
@@ -17,9 +17,9 @@ if ms > tonumber(ARGV[1]) then
   return -1
 end
 
-for i = 3, #ARGV do
+for i = 4, #ARGV do
   local before = redis.call('HGET', KEYS[1], ARGV[i])
   local sent = math.max(tonumber(ARGV[2]), tonumber(before and string.match(before, '^%d+') or 0))
-  redis.call('HSET', KEYS[1], ARGV[i], string.format('%.0f', sent) .. ' ' .. string.format('%.0f', ms))
+  redis.call('HSET', KEYS[1], ARGV[i], string.format('%.0f', sent) .. ' ' .. string.format('%.0f', ms - ARGV[3]))
 end
 return 1

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Says where an identity is, as `p` of visits.lua does, also while Redis is at its `maxmemory`.
+-- Reads an identity's link, as `p` of visits.lua does, also while Redis is at its `maxmemory`.
 --
--- KEYS[1] its door   KEYS[2] its own profile
+-- KEYS[1] identity   KEYS[2] its default profile
 --
--- Returns its field, `.` where it is at home, empty where it is unknown.
+-- Returns the link; `.` where it has none and is known, empty where it is unknown.
 
 -- @include known
 

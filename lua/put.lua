@@ -1,9 +1,9 @@
--- Writes a string, or removes it.
+-- Writes a string, or removes keys.
 --
--- KEYS[1] key
+-- KEYS[1] key   KEYS[2..] more that are removed
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] its value; empty to remove it
+-- ARGV[2] its value; empty to remove all of them
 --
 -- Returns 1.
 -- Errors: EXPIRED -1; nothing was done.
@@ -11,7 +11,9 @@
 -- @include deadline
 
 if ARGV[2] == '' then
-  redis.call('DEL', KEYS[1])
+  for i = 1, #KEYS do
+    redis.call('UNLINK', KEYS[i])
+  end
 else
   redis.call('SET', KEYS[1], ARGV[2])
 end

@@ -1,12 +1,11 @@
 -- Counts, reads and resets visits, and says where identities are: a batch of operations in one call. The visits that
 -- it counts are logged, as one entry of a stream.
 --
--- An identity has a door: a hash with the counts of its own profile, product -> count. While it is at home a visit is one
--- HINCRBY. Once it was linked, the door has one field, with the empty name: `<room> <move>` (its moves so far), and the
--- counts are in that room, which several identities may share. A room is never a door. So a first visit of a product may
--- be one of an identity that is away: only then the field is looked for.
+-- A guest's identity is a hash with its counts, product -> count: a visit is one HINCRBY. A linked identity has one field,
+-- with the empty name: its link, `<profile> <generation>`; the counts are that profile's, under another key, which several
+-- identities may share. So a first visit of a product may be one of a linked identity: only then the link is looked for.
 --
--- A guest (a session at home) and all that it has ends some time after its last write; see includes/retain.lua.
+-- A guest and all that it has ends some time after its last write; see includes/retain.lua.
 --
 -- KEYS[1]    lane: hash tag of this batch, name of the sender's lane
 --            An operation that is done alone has its keys here, so that it is done where all of them are; a batch names none
@@ -18,23 +17,20 @@
 -- ARGV[4]    products that a profile may count
 -- ARGV[5]    seconds for which a guest stays after its last write; 0: for ever
 -- ARGV[6]    the operations, in lines (keys, ids and handles have no control characters): a letter for the kind with
---            the key behind it, then what is looked for there, then for some kinds one or three lines more
---              v visit, c visit and answer the count, w and x the same of a customer; g get the count; d reset: door; handle
---              p where is the identity, r the same and make it known: door; nothing
---              V C G D the same as v c g d, at a room: room; handle; profile of the room; door of the identity, or empty
---                where that was asked before; where it is not empty: the field that the sender expects there
+--            the key behind it, then what is looked for there, then for some kinds four lines more
+--              v visit, c visit and answer the count, g get the count, d reset: identity; handle
+--              p read the link, r the same and make the identity known: identity; nothing
+--              V C G D the same as v c g d, of a linked profile: its counts; handle; identity, or empty where its link was
+--                read before; the link that the sender expects; the profile; its generation
 -- ARGV[7..10] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
---            line for each v c w x V C, in their order. On a cluster the stream need not be at this node
+--            line for each v c V C, in their order. On a cluster the stream need not be at this node
 -- ARGV[7]    of an operation that is done alone: lane; it is not logged, since its stream may be elsewhere
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
---   a count (integer) for c, x, C, g, G; TOO_MANY -6 for a visit: this would be one product too many
---   `@<field>`: the identity is elsewhere; without the field (empty) where the sender has to ask for it
---   the heir's id, `!` before it while the merge is under way: the room was merged away; `@`: it is being erased, or
---     it is no room (any more): each has an owner
---   for p and r the field, or `.` where it is at home; for p empty where the identity is unknown
---   `~`: on a cluster, a key is not at this node, or it is on the move
--- Where an operation is elsewhere, or too many, nothing was done. Those missing from the list were done.
+--   a count (integer) for c, C, g, G; TOO_MANY -6 for a visit: this would be one product too many
+--   for p and r the link, or `.` where there is none; for p empty where the identity is unknown
+--   a redirect, see includes/redirect.lua: nothing was done
+-- Those missing from the list were done.
 -- The number 0 in place of an operation's: so many visits were counted and not logged; below 0 where the stream is not
 -- at this node.
 -- Errors: EXPIRED -1 (deadline passed), SUPERSEDED -2 (the lane is past this batch); nothing was done.
@@ -52,81 +48,68 @@ end
 -- @include known
 -- @include without
 -- @include not-here
+-- @include redirect
 
 local max, retention, text, type = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], type
 -- @include lines
-local VISITS = { v = true, c = true, w = true, x = true, V = true, C = true }
-local TELLS = { c = true, x = true, C = true }
+local VISITS = { v = true, c = true, V = true, C = true }
+local TELLS = { c = true, C = true }
 
 -- p and r. Every key is read before one is written, so `~` means that nothing was done.
-local function where(kind, door)
-  local field = redis.pcall('HGET', door, '')
-  if type(field) == 'table' then
-    return answer_of(field)
-  elseif field then
-    return field
+local function link_of(kind, identity)
+  local link = redis.pcall('HGET', identity, '')
+  if type(link) == 'table' then
+    return answer_of(link)
+  elseif link then
+    return link
   end
-  local profile = key_of(door, 'p')
+  local profile = key_of(identity, 'p')
   local there = redis.pcall('EXISTS', profile)
   if type(there) == 'table' then
     return answer_of(there)
   end
   if kind == 'p' then
-    return is_known(door, profile) and '.' or ''
+    return is_known(identity, profile) and '.' or ''
   end
-  make_known(door, profile)
-  retain(door, retention)
+  make_known(identity, profile)
+  retain(identity, retention)
   return '.'
 end
 
--- A first visit of a product at a door that has been counted: what it answers instead, where it is taken back.
-local function taken_back(door, handle)
-  local field = redis.call('HGET', door, '')
-  if not field and redis.call('HLEN', door) <= max then
+-- A first visit of a product by an identity: what it answers instead, where it is taken back.
+local function taken_back(identity, handle)
+  local link = redis.call('HGET', identity, '')
+  if not link and redis.call('HLEN', identity) <= max then
     return nil
   end
-  redis.call('HDEL', door, handle)
-  return field and '@' .. field or -6
+  redis.call('HDEL', identity, handle)
+  return link and '@' .. link or -6
 end
 
--- d, at home. What a slot on the move may refuse comes before what is written: a last count takes its key along.
-local function reset(door, handle)
-  local field = redis.pcall('HGET', door, '')
-  if type(field) == 'table' then
-    return answer_of(field)
-  elseif field then
-    return '@' .. field
+-- d. What a slot on the move may refuse comes before what is written: a last count takes its key along.
+local function reset(identity, handle)
+  local link = redis.pcall('HGET', identity, '')
+  if type(link) == 'table' then
+    return answer_of(link)
+  elseif link then
+    return '@' .. link
   end
-  if redis.call('HEXISTS', door, handle) == 0 then
+  if redis.call('HEXISTS', identity, handle) == 0 then
     return nil
   end
-  if redis.call('HLEN', door) == 1 then
+  if redis.call('HLEN', identity) == 1 then
     -- Its last count goes, and it stays known.
-    local known = redis.pcall('HSET', key_of(door, 'p'), 'known', '1')
+    local known = redis.pcall('HSET', key_of(identity, 'p'), 'known', '1')
     if type(known) == 'table' then
       return answer_of(known)
     end
   end
-  redis.call('HDEL', door, handle)
-  retain(door, retention)
-end
-
--- Where else to ask than at a room, or nil.
-local function elsewhere(profile, door, expected)
-  if door ~= '' then
-    local field = redis.pcall('HGET', door, '')
-    if type(field) == 'table' then
-      return answer_of(field)
-    elseif field ~= expected then
-      return '@' .. (field or '')
-    end
-  end
-  local facts = redis.pcall('HMGET', profile, 'heir', 'owner')
-  return facts.err and answer_of(facts) or facts[1] or not facts[2] and '@'
+  redis.call('HDEL', identity, handle)
+  retain(identity, retention)
 end
 
 -- V C G D.
-local function at_room(kind, key, handle, answer)
+local function of_profile(kind, key, handle, answer)
   if answer then
     return answer
   end
@@ -148,9 +131,9 @@ local function at_room(kind, key, handle, answer)
   return kind == 'C' and result or nil
 end
 
--- g, at home.
-local function read(door, handle)
-  local both = redis.pcall('HMGET', door, handle, '')
+-- g.
+local function read(identity, handle)
+  local both = redis.pcall('HMGET', identity, handle, '')
   if both.err then
     return answer_of(both)
   end
@@ -164,19 +147,18 @@ local function act(kind, key, rest, result)
       return answer_of(result)
     end
     local other = taken_back(key, rest)
-    if not other and (kind == 'v' or kind == 'c') then
+    if not other then
       retain(key, retention)
     end
     return other or TELLS[kind] and result or nil
   elseif kind == 'p' or kind == 'r' then
-    return where(kind, key)
+    return link_of(kind, key)
   elseif kind == 'g' then
     return read(key, rest)
   elseif kind == 'd' then
     return reset(key, rest)
   end
-  local profile, door = line(), line()
-  return at_room(kind, key, rest, elsewhere(profile, door, door ~= '' and line() or ''))
+  return of_profile(kind, key, rest, redirect(line(), line(), line(), line()))
 end
 
 local least, most = retention, retention + DAY_MS / 1000
@@ -193,14 +175,12 @@ while at <= #text do
   local kind, key, rest = sub(text, at, at), sub(text, at + 1, middle - 1), sub(text, middle + 1, stop - 1)
   at = stop + 1
   local is_guest = kind == 'v' or kind == 'c'
-  local result, answer = (is_guest or kind == 'w' or kind == 'x') and redis.pcall('HINCRBY', key, rest, '1'), nil
+  local result, answer = is_guest and redis.pcall('HINCRBY', key, rest, '1'), nil
   if result and type(result) == 'number' and result > 1 then
     visits = visits + 1 -- nearly all
-    if is_guest then
-      local ttl = redis.call('TTL', key)
-      if ttl < least or ttl > most then
-        retain(key, retention)
-      end
+    local ttl = redis.call('TTL', key)
+    if ttl < least or ttl > most then
+      retain(key, retention)
     end
     answer = TELLS[kind] and result
   else

@@ -11,13 +11,14 @@
 -- ARGV[8]  items that a profile may have; 0: any number
 -- ARGV[9]  bytes that they may have together, counted in `itemBytes` of the profile; 0: they are not counted
 -- ARGV[10] columns of an event that a removal fills from the item, as `<field of the item>=<column> `
--- ARGV[11] the operations, in lines: a letter for the kind with the profile's key; its items; the identity's door, or empty
---          where that was asked before; after a door, what it is expected to say, empty where the identity is expected at
---          home; the operation's record, or empty; after a record, seconds for which it is kept; then
+-- ARGV[11] the operations, in lines: a letter for the kind with the profile's key; its items; the identity, or empty where its
+--          link was read before; the link that the sender expects; the profile's generation; the operation's record, or
+--          empty; after a record, seconds for which it is kept; then
 --            a  add or update an item: its field; `<item id> <added at>`
 --            r  remove items: number of items; for each its field, the event's line, and fields of the item that make its
 --               payload; where there are any, the line has no columns of the item and no end
---            c  share: the profile's code as the sender knows it, or one for it whose key is written; empty: it asks
+--            c  share: the profile's code as the sender knows it, or one for it whose key is written; empty: it asks; then 1
+--               where it is one for it, else empty
 -- ARGV[12] the events of a, and of c with a code, a line each
 -- ARGV[13...] for each a `<updated at>\n<content>`
 --
@@ -28,10 +29,7 @@
 --     how many items were removed; else empty
 --   `?<code>`: the profile has this share code, or none where it is empty: the event of `c` needs one
 --   `-`: the operation is done at another place now (its record was fenced)
---   `@<field>`: the identity is elsewhere (see visits.lua)
---   the heir's id, `!` before it while the merge is under way: the profile was merged away; `@`: it is being erased, or
---     there is no such room (any more)
---   `~`: a key is not at this node, or it is on the move
+--   a redirect, see includes/redirect.lua
 --   FULL -3: the stream is at its high-water mark; TOO_MANY -6: too many items, or bytes
 -- Where it was not done nothing has changed. `r` makes no unknown identity known.
 -- Errors: EXPIRED -1, SUPERSEDED -2 (the lane is past this batch), NO_STREAM -7 (the stream is not at this node); nothing was
@@ -45,6 +43,7 @@ local lane = KEYS[1]
 -- @include known
 -- @include without
 -- @include not-here
+-- @include redirect
 
 local space = space_in(ARGV[4], ARGV[5], ARGV[6])
 if not space then
@@ -85,21 +84,14 @@ local function bytes_of(items)
 end
 
 -- What is known of an operation's profile, or where to ask instead.
-local function facts_of(profile, door, expected, kind)
-  if door ~= '' then
-    local field = redis.pcall('HGET', door, '')
-    if type(field) == 'table' then
-      return nil, answer_of(field)
-    elseif field ~= (expected ~= '' and expected) then
-      return nil, '@' .. (field or '')
-    end
+local function facts_of(op)
+  local answer = redirect(op.identity, op.expected, op.profile, op.generation)
+  if answer then
+    return nil, answer
   end
-  local facts = redis.pcall('HMGET', profile, 'itemBytes', 'share', 'heir', 'owner')
+  local facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'share')
   if facts.err then
     return nil, answer_of(facts)
-  elseif door == '' or expected ~= '' then
-    -- A removal makes nothing, and is also asked for at a guest's own profile.
-    return facts, facts[3] or kind ~= 'r' and not facts[4] and '@' or nil
   end
   return facts
 end
@@ -161,7 +153,8 @@ end
 
 local function share(op, given)
   local code = op.facts[2] or ''
-  if op.code == '' or code ~= '' and code ~= op.code then
+  -- One that it had is not given to it again: the visitor may have been erased since, and have come back.
+  if op.code == '' or code ~= '' and code ~= op.code or code == '' and not op.is_new then
     return '?' .. code
   elseif given > space then
     return -3
@@ -175,11 +168,8 @@ end
 -- Reads the lines of an operation.
 local function next_op()
   local first = line()
-  local op = { kind = sub(first, 1, 1), profile = sub(first, 2), items = line(), door = line(), expected = '' }
-  if op.door ~= '' then
-    op.expected = line()
-  end
-  op.record = line()
+  local op = { kind = sub(first, 1, 1), profile = sub(first, 2), items = line(), identity = line() }
+  op.expected, op.generation, op.record = line(), line(), line()
   if op.record ~= '' then
     op.recorded_s = line()
   end
@@ -187,6 +177,7 @@ local function next_op()
     op.field, op.born = line(), line()
   elseif op.kind == 'c' then
     op.code = line()
+    op.is_new = line() == '1'
   else
     op.wanted = {}
     for w = 1, tonumber(line()) do
@@ -213,7 +204,7 @@ while at <= #text do
   end
 
   local is_done, record = false, nil
-  local facts, answer = facts_of(op.profile, op.door, op.expected, op.kind)
+  local facts, answer = facts_of(op)
   if not answer then
     op.facts = facts
     local before = op.record ~= '' and redis.pcall('GET', op.record)
@@ -240,11 +231,11 @@ while at <= #text do
     if op.record ~= '' then
       redis.call('SET', op.record, record, 'EX', op.recorded_s)
     end
-    if op.door ~= '' and op.expected == '' then
+    if op.generation == '' then
       if op.kind ~= 'r' then
-        make_known(op.door, op.profile)
+        make_known(op.identity, op.profile)
       end
-      retain(op.door, retention)
+      retain(op.identity, retention)
     end
   elseif given > 0 then
     left_out[given_count], left_out_count = true, left_out_count + 1

@@ -106,11 +106,6 @@ export function isCustomerName(name: string): boolean {
   return name.startsWith('c:') || name.startsWith('C:');
 }
 
-/** Whether a name, see identityName, is a session's. */
-export function isSessionName(name: string): boolean {
-  return name.startsWith('s:') || name.startsWith('S:');
-}
-
 /** The names of an identity's ids, the customer's first. */
 export function namesIn({ customerId, sessionId }: Identity): string[] {
   return [

@@ -149,7 +149,7 @@ function partsOf(source: string): { head: string; code: string } {
   const code = lines.slice(end).filter((line) => !line.trimStart().startsWith('--'));
   return {
     head: lines.slice(start, end).join('\n'),
-    code: code.join('\n').replace(/key_of\(door, '.'\)/g, 'own'),
+    code: code.join('\n').replace(/key_of\(identity, '.'\)/g, 'own'),
   };
 }
 
@@ -190,14 +190,13 @@ const TAKE_KEYS_FROM_TEXT: ReadonlySet<string> = new Set(['record', 'visits', 'w
 /** Keys that are given whole in ARGV: they need not be in the slot of KEYS, nor at this node. */
 const OF_OTHER_SLOTS: Readonly<Record<string, readonly string[]>> = {
   'visit-once': ['stream', 'state'],
-  merges: ['ARGV[i]'],
 };
 
 /** The value in the place that a name has among names; none where it is not among them. */
 function valueAt(names: string, name: string, values: string): string[] {
   const at = names.split(', ').indexOf(name);
   const value = at < 0 ? '' : (values.split(/,\s*(?![^[]*\])/)[at] ?? '').trim();
-  return value === '' || value === 'nil' ? [] : [value.replace(/^\w+ ~= '' and (\w+) or ''$/, '$1')];
+  return value === '' || value === 'nil' ? [] : [value.replace(/^(\S+) or ''$/, '$1')];
 }
 
 /** Whether a name is only ever one of KEYS: where it is a local, and what is given for it where it is a parameter. */
@@ -238,7 +237,7 @@ function textKeyFaults(code: string, name = ''): string[] {
   );
   // Events are put together, too; its keys are lines of the text that it takes apart.
   if (name === 'wishlist') return faults;
-  const joined = code.replace(/'@' \.\. (field|both\[2\]|\(field or ''\))|room \.\. ' '/g, '');
+  const joined = code.replace(/'@' \.\. (link|both\[2\]|\(link or ''\))/g, '');
   return joined.includes('..') ? [...faults, 'a text that is put together'] : faults;
 }
 
@@ -252,8 +251,8 @@ t.test('a script touches no key that it was not given', async (t) => {
     );
   }
   for (const code of [
-    "redis.call('GET', door .. 'x')",
-    "local door = own .. ':v'",
+    "redis.call('GET', identity .. 'x')",
+    "local identity = own .. ':v'",
     "redis.pcall('GET', 'a')",
   ])
     t.not(textKeyFaults(code).length, 0, code);

@@ -59,7 +59,14 @@ t.test('the package', linux, async (t) => {
   });
 
   t.test('an embedded start says in one sentence what to install', async (t) => {
-    const env = { PATH, HOST: '127.0.0.1', PORT: '0', CLICKHOUSE_PORT: '0', DATA_DIR: join(folder, 'data') };
+    const env = {
+      PATH,
+      HOST: '127.0.0.1',
+      PORT: '0',
+      CLICKHOUSE_PORT: '0',
+      DASHBOARD_PORT: '0',
+      DATA_DIR: join(folder, 'data'),
+    };
     const failed = await exec(program, ['start'], { env }).then(
       () => t.fail('it started'),
       (error) => error,

@@ -27,7 +27,7 @@ export function refusalProof(status: keyof typeof CODES): Proof {
     async inside({ redis }) {
       if (!redis) throw new Error('there is no Redis to look into');
       const keys = createKeys('wm');
-      same('counts in Redis', (await sumHashes([redis], keys.door('*.*'))).keys, 0);
+      same('counts in Redis', (await sumHashes([redis], keys.identity('*.*'))).keys, 0);
       same('events in Redis', await redis.xlen(keys.events(0)), 0);
     },
   };

@@ -80,7 +80,7 @@ async function sumIsRight(
   leftBefore: number,
 ): Promise<HashTotals> {
   if (!masters) throw new Error('there is no Redis to look into');
-  const counts = await sumHashes(masters, createKeys('wm').door('*.*'));
+  const counts = await sumHashes(masters, createKeys('wm').identity('*.*'));
   const written = sent.filter(({ pool }) => pool.writes);
   same('counts in Redis, summed up', counts.sum, total(written) + leftBefore);
   return counts;

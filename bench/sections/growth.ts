@@ -96,7 +96,7 @@ function entrant(
     const redis = target.redis as Redis;
     await fill(target);
     await untilWritten(redis);
-    return isProvable ? (await sumHashes([redis], createKeys('wm').door('*.*'))).sum : 0;
+    return isProvable ? (await sumHashes([redis], createKeys('wm').identity('*.*'))).sum : 0;
   };
   return new Entrant(bench, { ...one, name, fill: filled });
 }

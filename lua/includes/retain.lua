@@ -1,19 +1,16 @@
 -- Lets a guest live on after a write: all of its keys end at one moment, so many `seconds` and up to a day after the write;
--- 0: never. The moment is set anew at most once a day. `door`: key of its door; a customer's stays as it is.
+-- 0: never. The moment is set anew at most once a day. `identity`: key of a session without a link.
 local DAY_MS, GUEST_KINDS = 86400000, { 'v', 'p', 'i', 'g' }
-local function key_of(door, kind)
-  return (string.gsub(door, '}:v:', '}:' .. kind .. ':', 1))
+local function key_of(identity, kind)
+  return (string.gsub(identity, '}:v:', '}:' .. kind .. ':', 1))
 end
-local function retain(door, seconds)
-  if not string.find(door, '}:v:s', 1, true) then
-    return
-  end
+local function retain(identity, seconds)
   local now = redis.call('TIME')
   local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
   local least = now_ms + seconds * 1000
   local ends, keys, is_due = 0, {}, false
   for i, kind in ipairs(GUEST_KINDS) do
-    local key = i == 1 and door or key_of(door, kind)
+    local key = i == 1 and identity or key_of(identity, kind)
     local at = redis.pcall('PEXPIRETIME', key)
     -- -2: there is no such key; an error: it has moved with its slot.
     if type(at) == 'number' and at ~= -2 then
@@ -25,11 +22,6 @@ local function retain(door, seconds)
   end
   if not is_due then
     return
-  end
-  -- With an owner or an heir it is a room of others, which only a failover brings about: that one does not end.
-  local facts = redis.pcall('HMGET', key_of(door, 'p'), 'owner', 'heir')
-  if facts[1] or facts[2] then
-    keys = { door }
   end
   for _, key in ipairs(keys) do
     if seconds == 0 then

@@ -10,10 +10,10 @@ import { fingerprintOf, knownDeployment, recordDeployment } from '../clickhouse/
 import { migrate } from '../clickhouse/migrate.js';
 import { keepVisitsFor } from '../clickhouse/visit-retention.js';
 import { StartupError } from '../errors.js';
-import { watchErasures } from '../flush/eraser.js';
 import { startFlusher } from '../flush/flusher.js';
 import { flushErasures } from '../flush/metrics.js';
 import { listenForMetrics } from '../flush/metrics-server.js';
+import { watchErasures } from '../flush/row-eraser.js';
 import { VERSION } from '../http/openapi.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { DeploymentLostError } from '../redis/marks.js';

@@ -11,8 +11,6 @@ import { Exporter } from '../identity/exporter.js';
 import type { NamedVisitors } from '../identity/named-visitor.js';
 import { openIdentity } from '../identity/open.js';
 import { visitFormat } from '../visits/visit-batch.js';
-import { Items } from '../wishlist/items.js';
-import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
 import type { RightsConfig } from './settings.js';
 
@@ -50,19 +48,20 @@ export function openRights(
     onClose(() => appends.close());
     const recordings = store.batcher(recordingFormat(store, config.STREAM_HIGH_WATER));
     onClose(() => recordings.close());
-    // Nothing is added to wishlists here.
-    const caps = { highWater: config.STREAM_HIGH_WATER, maxItems: 0, maxBytes: 0 };
-    const wishlists = new WishlistBatch(store, caps);
-    onClose(() => wishlists.close());
-    const identity = openIdentity(store, visits, recordings, appends, wishlists, config.MAX_PRODUCTS);
-    const items = new Items(identity.atProfile, identity.changes);
+    const identity = openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS);
     const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
     return {
       compliance: new Compliance(store),
       named: identity.named,
       eraser: identity.eraser,
-      exporter: new Exporter(store, identity.doors, items, identity.emails, rows.read.bind(rows)),
+      exporter: new Exporter(
+        store,
+        identity.links,
+        identity.redirects,
+        identity.emails,
+        rows.read.bind(rows),
+      ),
     };
   });
 }

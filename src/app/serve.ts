@@ -170,25 +170,16 @@ export function serve(
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store, undefined, timing.requestGraceMs);
-    const identity = openIdentity(
-      store,
-      visits,
-      recordings,
-      appends,
-      wishlists,
-      config.MAX_PRODUCTS,
-      visitLog,
-      {
-        visitsCounted: metrics.visitsCounted,
-        erased: metrics.erased,
-      },
-    );
-    const { atProfile, changes, visitors, profiles } = identity;
-    onClose(identity.audit.watch());
+    const identity = openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS, visitLog, {
+      visitsCounted: metrics.visitsCounted,
+      erased: metrics.erased,
+    });
+    const { redirects, visitors, profiles } = identity;
+    onClose(identity.resume.watch());
     const { items, shares, purchases, settings } = openWishlist(
       store,
-      atProfile,
-      changes,
+      wishlists,
+      (profileId) => redirects.placeOf(profileId),
       config.SHOP_URL,
       config.APP_PROXY_PATH,
     );
@@ -208,13 +199,13 @@ export function serve(
 
     const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
-    const exporter = new Exporter(store, identity.doors, items, identity.emails, rows.read.bind(rows));
+    const exporter = new Exporter(store, identity.links, redirects, identity.emails, rows.read.bind(rows));
 
     const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [
       ...visitOperations(access, visitors, requests, metrics.visitByRobot),
       visitListOperation(access, visitors),
-      visitBatchOperation(visitors),
+      visitBatchOperation(identity.manyVisits),
       ...eventOperations(access, sessions, visitors, profiles, requests),
       ...itemOperations(
         access,

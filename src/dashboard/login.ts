@@ -17,7 +17,7 @@ const WAITING = 20;
 /** The one that was not used for the longest goes first. */
 const MAX_SESSIONS = 1_000;
 
-export type Outcome = 'welcome' | 'wrong' | 'crowded';
+export type LoginOutcome = 'welcome' | 'wrong' | 'crowded';
 
 export class Login {
   readonly #token: string;
@@ -38,7 +38,7 @@ export class Login {
     return this.#wrong;
   }
 
-  async attempt(token: string): Promise<Outcome> {
+  async attempt(token: string): Promise<LoginOutcome> {
     if (isSameSecret(token, this.#token)) return 'welcome';
     this.#wrong++;
     if (this.#waiting >= WAITING) return 'crowded';

@@ -5,26 +5,19 @@ import { ServiceError } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
+import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { OnRecorded } from './appender.js';
 
-/** An event, and whose it is as far as is known here. */
-export interface Recording extends Batched<string | undefined> {
+/** An event, and the place of its visitor as far as is known here. */
+export interface Recording extends Place, Batched<string | undefined> {
   readonly type: string;
-  /** From encodeEvent. */
+  /** From encodeEvent; names the profile of the place. */
   readonly line: string;
-  /** The profile that the line names, and whether the visitor is expected at its room; else at home. */
-  readonly profileId: string;
-  readonly isRoom: boolean;
-  /** The identity whose door is checked in the same step, and its own profile; both empty where it was asked before. */
-  readonly checked: string;
-  readonly own: string;
-  /** At a room: what a door that is checked must say. */
-  readonly field: string;
 }
 
-/** Answers where the visitor is instead (nothing was recorded), or undefined; `overloaded` at the mark. */
+/** Answers with a redirect (nothing was recorded), or undefined; `overloaded` at the mark. */
 export function recordingFormat(
   { keys, guestsS, streamAt }: Pick<Store, 'keys' | 'guestsS' | 'streamAt'>,
   highWater: number,
@@ -40,9 +33,9 @@ export function recordingFormat(
       const stream = streamAt(address);
       let visitors = '';
       let lines = '';
-      for (const { profileId, isRoom, checked, own, field, line } of recordings) {
-        visitors += checked === '' ? '\n' : `${keys.door(own)}\n`;
-        visitors += isRoom ? `${field}\n${keys.profile(profileId)}\n` : '\n\n';
+      for (const { profileId, generation, checked, link, line } of recordings) {
+        const identity = checked === '' ? '' : keys.identity(checked);
+        visitors += `${identity}\n${link}\n${keys.profile(profileId)}\n${generation}\n`;
         lines += line;
       }
       call.arg(keys.events(stream));

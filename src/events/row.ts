@@ -217,9 +217,9 @@ export function encodeOrderLine(
 }
 
 /** A merge of two profiles, as a row that is no event: `origin` tells the tables apart in ClickHouse. */
-export function encodeMerge(id: string, at: number, from: string, heir: string): string {
+export function encodeMerge(id: string, at: number, from: string, into: string): string {
   return (
     `{"event_id":"${id}","type":"profileMerge","occurred_at":${at},"profile_id":"${from}",` +
-    `"origin":"merge","payload":${JSON.stringify(JSON.stringify({ into: heir }))}}\n`
+    `"origin":"merge","payload":${JSON.stringify(JSON.stringify({ into }))}}\n`
   );
 }

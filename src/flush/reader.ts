@@ -40,7 +40,7 @@ const FIRST_PAGE = 64;
 const LARGEST_PAGE = 1_000;
 const PAGE_BYTES = 1_000_000;
 
-interface Entry {
+interface StreamEntry {
   readonly id: string;
   /** Names and values in turn, as Redis has them. */
   readonly fields: readonly Buffer[];
@@ -55,7 +55,7 @@ interface Entry {
 const PLACE_BYTES = 6;
 
 /** Bytes that an entry's rows take at most. */
-function sizeOf({ rows, lines, prefix }: Entry): number {
+function sizeOf({ rows, lines, prefix }: StreamEntry): number {
   return lines.length + (prefix === undefined ? 0 : rows * (prefix.length + PLACE_BYTES));
 }
 
@@ -125,14 +125,14 @@ async function readEntries(
   from: string,
   to: string,
   count: number,
-): Promise<Entry[]> {
+): Promise<StreamEntry[]> {
   const { stream, visits }: Source = typeof source === 'string' ? { stream: source } : source;
   const reply = await redis.xrangeBuffer(stream, from, to, 'COUNT', count);
   return reply.map(([id, fields]) => entryOf(id.toString('latin1'), fields, visits));
 }
 
 /** @param visits number of the stream, where it is one of visits */
-function entryOf(id: string, fields: readonly Buffer[], visits: number | undefined): Entry {
+function entryOf(id: string, fields: readonly Buffer[], visits: number | undefined): StreamEntry {
   let rows = Number.NaN;
   let lines: Buffer | undefined;
   let prefix: string | undefined;
@@ -181,7 +181,7 @@ class Collected {
     this.#memory = memory;
   }
 
-  take(entry: Entry): void {
+  take(entry: StreamEntry): void {
     const { id, fields, rows, lines, prefix } = entry;
     if (this.entries++ === 0) this.#first = id;
     this.last = id;

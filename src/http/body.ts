@@ -32,7 +32,7 @@ const KEEP_ALIVE_MS = 5_000;
 const EMPTY = Buffer.alloc(0);
 
 /** What becomes of a body. One of the two is called, once. */
-export interface Outcome {
+export interface BodyCallbacks {
   /** @param body the whole of it, valid only during the call @param error `payload_too_large` or `request_timeout` */
   done(error: ServiceError | undefined, body: Buffer): void;
   /** It came in too many chunks: the connection must be closed now. */
@@ -43,7 +43,7 @@ export interface Outcome {
 export class Reading {
   readonly #res: HttpResponse;
   readonly #limit: number;
-  readonly #outcome: Outcome;
+  readonly #callbacks: BodyCallbacks;
   readonly #timeoutMs: number;
   /** What has come of a body of several chunks: the first `#size` bytes of it. */
   #gathered: Buffer | undefined;
@@ -54,10 +54,10 @@ export class Reading {
   #since = 0;
   #keptAlive = 0;
 
-  constructor(res: HttpResponse, limit: number, outcome: Outcome, timeoutMs = BODY_TIMEOUT_MS) {
+  constructor(res: HttpResponse, limit: number, callbacks: BodyCallbacks, timeoutMs = BODY_TIMEOUT_MS) {
     this.#res = res;
     this.#limit = limit;
-    this.#outcome = outcome;
+    this.#callbacks = callbacks;
     this.#timeoutMs = timeoutMs;
     res.onData((chunk, isLast) => this.#take(chunk, isLast));
   }
@@ -95,7 +95,7 @@ export class Reading {
       this.#finish(undefined, Buffer.from(chunk));
     } else if (++this.#chunks > MAX_CHUNKS) {
       this.#isOver = true;
-      this.#outcome.shredded();
+      this.#callbacks.shredded();
     } else {
       const gathered = this.#room();
       gathered.set(new Uint8Array(chunk), start);
@@ -116,7 +116,7 @@ export class Reading {
   #finish(error: ServiceError | undefined, body: Buffer): void {
     this.#isOver = true;
     this.#gathered = undefined;
-    this.#outcome.done(error, body);
+    this.#callbacks.done(error, body);
   }
 }
 
@@ -149,8 +149,8 @@ export class BodyReader {
   }
 
   /** @param limit bytes; more is `payload_too_large` */
-  read(res: HttpResponse, limit: number, outcome: Outcome): Reading {
-    const reading = new Reading(res, limit, outcome, this.#timeoutMs);
+  read(res: HttpResponse, limit: number, callbacks: BodyCallbacks): Reading {
+    const reading = new Reading(res, limit, callbacks, this.#timeoutMs);
     if (this.#begun.push(reading) === 1) setImmediate(this.#endOfTurn);
     return reading;
   }

@@ -2,12 +2,12 @@
 
 import { ServiceError } from '../errors.js';
 import { encodeEvent } from '../events/row.js';
-import type { Draft } from '../identity/drafts.js';
+import { EventRequest } from '../identity/event-requests.js';
 import { isPersonal, type Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
 import { fitsBytes, type Identity } from '../identity-rules.js';
-import type { Operation as RepeatableOperation, RequestStore } from '../redis/requests.js';
-import { type EventRequest, readEvent } from '../validation/requests.js';
+import type { KeyedOperation, RequestStore } from '../redis/requests.js';
+import { type EventRequest as EventInput, readEvent } from '../validation/requests.js';
 import { eventBody } from '../validation/schemas.js';
 import type { Access } from './access.js';
 import { profileAnswer } from './answers.js';
@@ -50,7 +50,7 @@ export function eventOperations(
         const refused = sessions.refuse(caller, identity);
         if (refused !== undefined || isPersonal(identity) || hasKey(request))
           return recordStepwise(event, input, refused);
-        visitors.submit(identity, caller.mayLink, event);
+        visitors.submit(event, identity, caller.mayLink);
         return LATER;
       },
     },
@@ -59,7 +59,7 @@ export function eventOperations(
   /** Records an event that takes more than one call: of a session that may be refused, with facts, or with a key. */
   async function recordStepwise(
     event: RequestedEvent,
-    input: EventRequest,
+    input: EventInput,
     refused: Promise<void> | undefined,
   ): Promise<string> {
     const { request, identity } = event;
@@ -67,7 +67,7 @@ export function eventOperations(
     await refused;
     return once(requests, request, { operation: 'event', input, identity }, NOWHERE, async (operation) => {
       // The event comes last: a caller who is told that it failed will send it again.
-      await profiles.learn(identity, () => visitors.enter('resolve', identity, mayLink));
+      if (isPersonal(identity)) await profiles.keep(identity, mayLink);
       // Under a key it has its id from the request's record: appended twice, wherever, it is one event.
       const encode = (profileId: string) => event.encode(profileId, operation);
       return answer(await visitors.record(identity, mayLink, encode));
@@ -76,7 +76,7 @@ export function eventOperations(
 }
 
 /** An event as it was asked for; answers its request once it is recorded. */
-class RequestedEvent implements Draft {
+class RequestedEvent extends EventRequest {
   readonly #payload: Readonly<Record<string, unknown>>;
   readonly #payloadJson: string;
   readonly type: string;
@@ -85,8 +85,9 @@ class RequestedEvent implements Draft {
   constructor(
     readonly request: Request,
     readonly identity: Identity,
-    { type, payload = {} }: EventRequest,
+    { type, payload = {} }: EventInput,
   ) {
+    super();
     this.type = type;
     this.#payload = payload;
     this.#payloadJson = JSON.stringify(payload);
@@ -97,7 +98,7 @@ class RequestedEvent implements Draft {
   }
 
   /** @param operation that the event has its id and time from, where it may be recorded again */
-  encode(profileId: string, operation?: RepeatableOperation): string {
+  encode(profileId: string, operation?: KeyedOperation): string {
     return encodeEvent({
       type: this.type,
       origin: 'event',

@@ -12,7 +12,7 @@ import { type ErrorCode, ServiceError } from '../errors.js';
 import { TurnQueue } from '../turn.js';
 import { parseJson } from '../validation/json.js';
 import type { Access, Caller } from './access.js';
-import { admitBody, type BodyReader, type Outcome, type Reading } from './body.js';
+import { admitBody, type BodyCallbacks, type BodyReader, type Reading } from './body.js';
 import { errorAnswer } from './error-answer.js';
 import { type Head, readHead } from './head.js';
 import type { Turn } from './load-shedding.js';
@@ -68,7 +68,7 @@ export interface Route {
 const DRAIN_BYTES = 1024 * 1024;
 const EMPTY = Buffer.alloc(0);
 
-export class Exchange implements Request, Outcome, Recipient {
+export class Exchange implements Request, BodyCallbacks, Recipient {
   static readonly #answered = new TurnQueue<Exchange>('answer', (exchanges) => {
     const now = performance.now();
     for (const exchange of exchanges) exchange.#account(now);

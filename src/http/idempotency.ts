@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import { fitsBytes, type Identity } from '../identity-rules.js';
-import type { Operation, RequestStore } from '../redis/requests.js';
+import type { KeyedOperation, RequestStore } from '../redis/requests.js';
 import type { Request } from './operation.js';
 
 export const IDEMPOTENCY_KEY = 'idempotency-key';
@@ -33,7 +33,7 @@ export async function once(
   request: Request,
   asked: Asked,
   place: () => string,
-  act: (operation?: Operation) => Promise<string>,
+  act: (operation?: KeyedOperation) => Promise<string>,
 ): Promise<string> {
   return hasKey(request) ? onceUnderKey(requests, request, asked, place, act) : act();
 }
@@ -48,7 +48,7 @@ export async function onceUnderKey(
   request: Request,
   { operation, input, identity }: Asked,
   place: () => string,
-  act: (operation: Operation) => Promise<string>,
+  act: (operation: KeyedOperation) => Promise<string>,
 ): Promise<string> {
   const key = request.header(IDEMPOTENCY_KEY);
   if (key === '' || !fitsBytes(key, MAX_BYTES)) {

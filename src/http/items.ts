@@ -4,7 +4,7 @@ import { ServiceError } from '../errors.js';
 import { isPersonal, type Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
 import { fitsBytes, type Identity } from '../identity-rules.js';
-import type { Operation as RepeatableOperation, RequestStore } from '../redis/requests.js';
+import type { KeyedOperation, RequestStore } from '../redis/requests.js';
 import { type ItemRequest, readItem, readList, readRemoval } from '../validation/requests.js';
 import { itemAddBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
 import type { ItemContent } from '../wishlist/item.js';
@@ -124,12 +124,11 @@ export function itemOperations(
       maxBody: MAX_BODY,
       async handle({ body, caller }) {
         const identity = access.actFor(caller, readList(body));
-        const found = await visitors.find(identity, caller.mayLink);
-        const listed = found.known
-          ? await items.list(found.profileId)
-          : { profileId: found.profileId, items: [] };
+        const { profileId, answer } = await visitors.look(identity, caller.mayLink, (place) =>
+          items.list(place),
+        );
         await sessions.refuse(caller, identity);
-        return JSON.stringify(listed);
+        return JSON.stringify({ profileId, items: answer });
       },
     },
   ];
@@ -138,7 +137,7 @@ export function itemOperations(
     { mayLink }: Caller,
     identity: Identity,
     content: ItemContent,
-    operation?: RepeatableOperation,
+    operation?: KeyedOperation,
   ): Promise<string> {
     return visitors
       .change(
@@ -167,7 +166,7 @@ export function itemOperations(
     return once(requests, request, { operation: 'add', input, identity }, place, async (operation) => {
       if (isPersonal(identity)) {
         await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
-        await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
+        await profiles.keep(identity, caller.mayLink);
       }
       return add(caller, identity, content, operation);
     });

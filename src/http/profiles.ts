@@ -34,8 +34,7 @@ export function profileOperations(
         const { body, caller } = request;
         const identity = access.actFor(caller, readGuest(body));
         return once(requests, request, { operation: 'guest', input: identity }, NOWHERE, async () => {
-          const { profileId } = await visitors.enter('resolve', identity, caller.mayLink);
-          await profiles.keep(profileId, identity);
+          const profileId = await profiles.keep(identity, caller.mayLink);
           return JSON.stringify({ profileId });
         });
       },
@@ -58,7 +57,7 @@ export function profileOperations(
         access.actFor(request.caller, identity);
         return once(requests, request, { operation: 'merge', input: identity }, NOWHERE, async () => {
           const { profileId, merged } = await visitors.link(identity);
-          await profiles.keep(profileId, identity);
+          await profiles.keep(identity, true);
           return JSON.stringify({ profileId, merged });
         });
       },

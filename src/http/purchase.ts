@@ -74,18 +74,24 @@ export function purchaseOperation(
         rows.slice(i, i + RECORDED_AT_ONCE).map((encode) => visitors.record(buyer.who, false, encode)),
       );
     if ((await settings.read()).autoRemoveAfterPurchase)
-      for (const { who, known, profileId } of named) {
+      for (const { who, known } of named) {
         if (!known) continue;
         const removal = await deliveries.part(
           `removal ${who.customerId === null ? 's' : 'c'}`,
           order.orderId,
         );
-        await purchases.remove(profileId, buyer.profileId, identity, order, removal);
+        await purchases.remove(
+          (ask) => visitors.changeKnown(who, false, ask),
+          buyer.profileId,
+          identity,
+          order,
+          removal,
+        );
       }
     // Last: a retry finds the same buyer.
-    for (const { who } of named) await visitors.enter('resolve', who, false);
+    for (const { who } of named) await visitors.resolve(who, false);
     // An address leads to all that is kept of its visitor, and a session may be another's than the customer's: not there.
-    await profiles.keep(first.profileId, first.who);
+    await profiles.keep(first.who, false);
   }
 
   return {

@@ -54,11 +54,10 @@ export function sharePageOperation(
     maxBody: 0,
     headers: ['accept-language'],
     async handle(request) {
-      const sharedBy = await shares.find(request.parameter);
-      if (sharedBy === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
+      const shared = await shares.read(request.parameter, (place) => items.list(place));
+      if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
       if (pageUrl !== '') return redirect(pageUrl, normaliseCode(request.parameter));
-      const listed = await items.list(sharedBy);
-      return page(request, shopUrl, CACHED, (language) => showItems(listed.items, language, shopUrl));
+      return page(request, shopUrl, CACHED, (language) => showItems(shared.answer, language, shopUrl));
     },
     answerError(error, request) {
       const { status, headers } = errorAnswer(error, undefined);

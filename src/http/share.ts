@@ -1,7 +1,7 @@
 // POST /share and GET /share/:code/items.
 
 import { ServiceError } from '../errors.js';
-import type { Profiles } from '../identity/profiles.js';
+import { isPersonal, type Profiles } from '../identity/profiles.js';
 import type { Visitors } from '../identity/visitors.js';
 import type { RequestStore } from '../redis/requests.js';
 import { readShare } from '../validation/requests.js';
@@ -45,7 +45,7 @@ export function shareOperations(
         const what = { operation: 'share', input, identity };
         const place = () => visitors.likelyProfile(identity, caller.mayLink);
         return once(requests, request, what, place, async (operation) => {
-          await profiles.learn(identity, () => visitors.enter('resolve', identity, caller.mayLink));
+          if (isPersonal(identity)) await profiles.keep(identity, caller.mayLink);
           const { profileId, answer } = await visitors.change(identity, caller.mayLink, (place) =>
             shares.share(place, identity, input.channel, operation),
           );
@@ -68,9 +68,9 @@ export function shareOperations(
       maxBody: 0,
       async handle({ parameter }) {
         const shareCode = normaliseCode(parameter);
-        const sharedBy = await shares.find(shareCode);
-        if (sharedBy === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
-        return JSON.stringify({ shareCode, ...(await items.list(sharedBy)) });
+        const shared = await shares.read(shareCode, (place) => items.list(place));
+        if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
+        return JSON.stringify({ shareCode, profileId: shared.profileId, items: shared.answer });
       },
     },
   ];

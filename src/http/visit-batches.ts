@@ -1,8 +1,8 @@
 // POST /product/visit/batch: up to 500 visits in one request, for relays, edge workers and importers.
 
 import { ERRORS, ServiceError } from '../errors.js';
-import type { Outcome } from '../identity/link-order.js';
-import type { Visitors } from '../identity/visitors.js';
+import type { VisitOutcome } from '../identity/link-order.js';
+import type { ManyVisits } from '../identity/many-visits.js';
 import { readVisitBatch } from '../validation/requests.js';
 import { visitBatchBody } from '../validation/schemas.js';
 import { visitBatchAnswer } from './answers.js';
@@ -19,7 +19,7 @@ const EXAMPLE = {
   ],
 };
 
-export function visitBatchOperation(visitors: Visitors): Operation {
+export function visitBatchOperation(many: ManyVisits): Operation {
   return {
     method: 'post',
     doc: {
@@ -38,7 +38,7 @@ export function visitBatchOperation(visitors: Visitors): Operation {
       const wantsCount = request.query()['count'] === 'true';
       const visits = readVisitBatch(request.body);
       const kind = wantsCount ? 'visitAndCount' : 'visit';
-      const outcomes = await visitors.enterAll(kind, visits, request.caller.mayLink);
+      const outcomes = await many.count(kind, visits, request.caller.mayLink);
       refuseWhereNoneIsCounted(outcomes);
       const results = outcomes.map((outcome, i) => {
         if (outcome instanceof ServiceError)
@@ -58,7 +58,7 @@ function visitsIn(body: unknown): number {
 }
 
 /** Profiles that count as many products as they may are told of one by one: sending the whole again does not help. */
-function refuseWhereNoneIsCounted(outcomes: readonly Outcome[]): void {
+function refuseWhereNoneIsCounted(outcomes: readonly VisitOutcome[]): void {
   let passing: ServiceError | undefined;
   for (const outcome of outcomes) {
     if (!(outcome instanceof ServiceError)) return;

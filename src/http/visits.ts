@@ -1,6 +1,6 @@
 // POST, GET and DELETE /product/visit.
 
-import type { Asker } from '../identity/counting.js';
+import { CountRequest } from '../identity/counting.js';
 import type { Visitors } from '../identity/visitors.js';
 import { type Identity, isBlank } from '../identity-rules.js';
 import type { RequestStore } from '../redis/requests.js';
@@ -144,11 +144,9 @@ export function visitOperations(
 }
 
 /** A request that asks for a count, or for one more, and is answered once that is known. */
-class VisitAsker implements Asker {
+class VisitAsker extends CountRequest {
   readonly #request: Request;
-  readonly #kind: VisitKind;
   readonly #identity: Identity;
-  readonly #productHandle: string;
   readonly #wantsCount: boolean;
 
   constructor(
@@ -158,23 +156,22 @@ class VisitAsker implements Asker {
     productHandle: string,
     wantsCount: boolean,
   ) {
+    super(kind, productHandle, identity.device);
     this.#request = request;
-    this.#kind = kind;
     this.#identity = identity;
-    this.#productHandle = productHandle;
     this.#wantsCount = wantsCount;
   }
 
   ask(visitors: Visitors): void {
     try {
-      visitors.count(this.#kind, this.#identity, this.#request.caller.mayLink, this.#productHandle, this);
+      visitors.count(this, this.#identity, this.#request.caller.mayLink);
     } catch (error) {
       this.failed(error as Error);
     }
   }
 
   counted(profileId: string, count: number): void {
-    this.#request.answer(answer(profileId, this.#productHandle, this.#wantsCount ? count : undefined));
+    this.#request.answer(answer(profileId, this.handle, this.#wantsCount ? count : undefined));
   }
 
   failed(error: Error): void {

@@ -8,6 +8,7 @@
 // What is erased is erased by src/identity/compliance-worker.ts.
 
 import { createHash } from 'node:crypto';
+import { readHash } from '../redis/hash.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
@@ -76,15 +77,7 @@ export class Compliance {
 
   /** All that are open, oldest first. @throws ServiceError `unavailable` */
   async list(): Promise<OpenRequest[]> {
-    const kept = new Map<string, string>();
-    let cursor = '0';
-    do {
-      const from = cursor;
-      const key = this.#store.keys.compliance;
-      const [next, fields] = await this.#store.call((client) => client.hscan(key, from, 'COUNT', PAGE));
-      cursor = next;
-      for (let i = 0; i < fields.length; i += 2) kept.set(fields[i] as string, fields[i + 1] as string);
-    } while (cursor !== '0');
+    const kept = await readHash(this.#store, this.#store.keys.compliance);
     return [...kept]
       .filter(([id]) => id !== LAST)
       .sort(([a], [b]) => Number(a) - Number(b))

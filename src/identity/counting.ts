@@ -1,24 +1,52 @@
-// Counts, reads and resets visits, wherever an identity's counts are. A count that the first place has is told without a
-// promise; only what is elsewhere is asked for by functions that can be suspended.
+// Counts, reads and resets visits, wherever an identity's counts are. A request is its own entry of the batch that asks Redis;
+// only a redirect takes functions that can be suspended.
 
 import { ServiceError } from '../errors.js';
-import { ERASED, MAX_HOPS, type Place } from '../redis/at-profile.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
-import { type Operation, REMEMBERED_S } from '../redis/requests.js';
+import { checkedKeys, countsOf, isRedirect, MAX_HOPS, type Place } from '../redis/place.js';
+import { type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { Entry, VisitAnswer, VisitBatch, VisitKind } from '../visits/visit-batch.js';
+import type { VisitAnswer, VisitBatch, VisitEntry, VisitKind } from '../visits/visit-batch.js';
 import { type VisitLog, visitLine } from '../visits/visit-log.js';
-import type { Away, Doors, Settled } from './doors.js';
-import type { Places, Subject } from './places.js';
+import type { Ask, Places } from './places.js';
 
 const VISIT_ONCE = loadScript<string | number | [count: number, notLogged: number]>('visit-once');
 
-/** Who asked for a count, and is told one of the two, once. */
-export interface Asker {
-  counted(profileId: string, count: number): void;
-  failed(error: Error): void;
+/** What `visit-once` answers where the operation was taken to another place. */
+const FENCED = '-';
+
+/** A profile, and the count where one was asked for; else 0. */
+export interface Counted {
+  readonly profileId: string;
+  readonly count: number;
+}
+
+/** A request that counts, reads or resets; `counted` or `failed` is called once. */
+export abstract class CountRequest implements VisitEntry {
+  deadline = 0;
+  profileId = '';
+  generation = '';
+  checked = '';
+  link = '';
+  /** Of the identity; and by whom it is counted. Set by Counting. */
+  name = '';
+  counting: Counting | undefined;
+
+  constructor(
+    readonly kind: VisitKind,
+    readonly handle: string,
+    readonly device: string | null,
+  ) {}
+
+  abstract counted(profileId: string, count: number): void;
+  abstract failed(error: Error): void;
+
+  done(answer: VisitAnswer): void {
+    if (isRedirect(answer)) void this.counting?.countElsewhere(this, answer);
+    else this.counted(this.profileId, this.kind === 'visit' ? 0 : ((answer as number | undefined) ?? 0));
+  }
 }
 
 export interface CountingOptions {
@@ -26,182 +54,118 @@ export interface CountingOptions {
   readonly maxProducts: number;
   /** Where visits are logged; undefined where they are not. */
   readonly log?: VisitLog | undefined;
-  /** Told of visits that are counted one by one. */
+  /** Called with how many visits were counted one by one. */
   readonly onCounted?: ((visits: number) => void) | undefined;
 }
 
 export class Counting {
   readonly #store: Store;
   readonly #batch: VisitBatch;
-  readonly #doors: Doors;
   readonly #places: Places;
   readonly #maxProducts: number;
   readonly #log: VisitLog | undefined;
   readonly #onCounted: ((visits: number) => void) | undefined;
 
-  constructor(
-    store: Store,
-    batch: VisitBatch,
-    doors: Doors,
-    places: Places,
-    { maxProducts, log, onCounted }: CountingOptions,
-  ) {
+  constructor(store: Store, batch: VisitBatch, places: Places, options: CountingOptions) {
     this.#store = store;
     this.#batch = batch;
-    this.#doors = doors;
     this.#places = places;
-    this.#maxProducts = maxProducts;
-    this.#log = log;
-    this.#onCounted = onCounted;
+    this.#maxProducts = options.maxProducts;
+    this.#log = options.log;
+    this.#onCounted = options.onCounted;
   }
 
-  /** Counts, reads or resets for an identity, wherever its door leads. This is the hot path: it makes no promise. */
-  count(kind: VisitKind, name: string, handle: string, device: string | null, asker: Asker): void {
-    const own = this.#doors.ownProfile(name);
-    const away = this.#doors.checksDoors ? this.#doors.remembered(name) : undefined;
-    this.#batch.add(new CountingAt(this, kind, name, handle, device, asker, own, away));
-  }
-
-  /**
-   * Counts, reads or resets.
-   * @param device of a visitor who is counted
-   * @returns undefined, and nothing done, only where the subject's session is not at its room
-   * @throws ServiceError `unavailable`, `overloaded`, `too_many_products`
-   */
-  enter(
-    kind: VisitKind,
-    subject: Subject,
-    handle: string,
-    device: string | null = null,
-  ): Promise<Settled | undefined> {
-    const { name, room } = subject;
-    if (room !== undefined)
-      return this.#places.askAt(subject, room, (place) => this.#submit(kind, handle, device, place), settle);
-    return new Promise((resolve, failed) => {
-      const counted = (profileId: string, count: number) => resolve({ profileId, count, known: true });
-      this.count(kind, name, handle, device, { counted, failed });
-    });
-  }
-
-  /** Asks on for a count that is not where it was looked for. @param answer of that place */
-  async countElsewhere(
-    { kind, handle, device, name, asker, profileId, isRoom, own, field }: CountingAt,
-    answer: string,
-  ): Promise<void> {
-    try {
-      const ask = (place: Place) => this.#submit(kind, handle, device, place);
-      const place = { profileId, isRoom, checked: name, own, field };
-      const settled = (await this.#places.follow(name, place, answer, ask, settle)) as Settled;
-      asker.counted(settled.profileId, settled.count);
-    } catch (error) {
-      asker.failed(error as Error);
+  /** Counts, reads or resets for an identity. This is the hot path: it makes no promise. */
+  count(request: CountRequest, name: string): void {
+    request.name = name;
+    request.counting = this;
+    if (isVisit(request.kind) && this.#places.needsLink(name)) {
+      void this.countElsewhere(request, '@');
+      return;
     }
+    this.#places.aim(request, name);
+    this.#batch.add(request);
+  }
+
+  /** Follows a redirect. */
+  async countElsewhere(request: CountRequest, redirect: string): Promise<void> {
+    const { kind, name } = request;
+    try {
+      const { profileId, answer } = await this.#places.follow(
+        name,
+        isVisit(kind),
+        request,
+        redirect,
+        this.at(kind, request.handle, request.device),
+      );
+      request.counted(profileId, answer);
+    } catch (error) {
+      request.failed(error as Error);
+    }
+  }
+
+  /** @throws ServiceError `unavailable`, `overloaded`, `too_many_products` */
+  at(kind: VisitKind, handle: string, device: string | null): Ask<number> {
+    return async ({ profileId, generation, checked, link }) => {
+      const answer = await this.#batch.run({ kind, profileId, generation, checked, link, handle, device });
+      return isRedirect(answer) ? answer : ((answer as number | undefined) ?? 0);
+    };
   }
 
   /**
    * Counts one visit, or resets, under an operation, once however often it is tried and wherever the counts move in between.
-   * @returns as `enter` @throws ServiceError `unavailable`, `too_many_products`
+   * @throws ServiceError `unavailable`, `too_many_products`
    */
-  async enterOnce(
+  once(
     kind: 'visit' | 'reset',
-    subject: Subject,
     handle: string,
     device: string | null,
-    operation: Operation,
-  ): Promise<Settled | undefined> {
-    // The record and the count are at one place: the door is asked before, and not in the same step.
-    for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const asked = await this.#places.askedSubject(subject);
-      if (asked === undefined) return undefined;
-      const done = await this.#places.ask(
-        asked,
-        (place) => this.#once(kind, place, handle, device, operation),
-        (place, answer) => (typeof answer === 'object' ? answer : settle(place, answer)),
-      );
-      if (done !== undefined) return done;
-      // A retry has taken the operation from this room to another place, or the room is erased.
-      const { name, room } = subject;
-      if (name === '' && room !== undefined && !(await this.#doors.isThere(room))) return undefined;
-    }
-    throw new ServiceError('unavailable');
+    operation: KeyedOperation,
+  ): Ask<Counted> {
+    return async (place) => {
+      const { profileId } = place;
+      for (let round = 0; round < MAX_HOPS; round++) {
+        const [done] = await operation.settle(profileId);
+        if (done !== undefined) return { profileId: done.place, count: Number(done.record) };
+        const count = await this.#once(kind, place, handle, device, operation);
+        if (isRedirect(count)) return count;
+        if (count !== FENCED) return { profileId, count: count as number };
+        // A retry has taken the operation to another place, or ended before it could.
+        await operation.moveOn(profileId);
+      }
+      throw new ServiceError('unavailable');
+    };
   }
 
   async #once(
     kind: 'visit' | 'reset',
-    { profileId, isRoom }: Place,
+    place: Place,
     handle: string,
     device: string | null,
-    operation: Operation,
-  ): Promise<string | number | Settled> {
-    const { keys } = this.#store;
-    const [done] = await operation.settle(profileId);
-    if (done !== undefined) return { profileId: done.place, count: Number(done.record), known: true };
-    const counts = isRoom ? keys.room(profileId) : keys.door(profileId);
-    const touched = [counts, keys.profile(profileId), keys.operation(profileId, operation.recordId())];
-    const isVisit = kind === 'visit';
+    operation: KeyedOperation,
+  ): Promise<string | number> {
+    const { keys, guestsS } = this.#store;
+    const { profileId, generation, link } = place;
+    const record = keys.operation(profileId, operation.recordId());
+    const touched = [countsOf(keys, place), keys.profile(profileId), record, ...checkedKeys(keys, place)];
     const line = visitLine(profileId, handle, device);
     const address = this.#store.addressOf(bucketOf(profileId));
-    const logged = (isVisit && this.#log?.args(line, address)) || [];
-    const { guestsS } = this.#store;
-    const flags = [isRoom ? 1 : 0, isVisit ? 1 : 0];
+    const logged = (kind === 'visit' && this.#log?.args(line, address)) || [];
     const deadline = performance.now() + this.#store.timeoutMs;
-    const args = [handle, REMEMBERED_S, this.#maxProducts, ...flags, guestsS, ...logged];
+    const flag = kind === 'visit' ? 1 : 0;
+    const args = [handle, REMEMBERED_S, this.#maxProducts, link, generation, flag, guestsS, ...logged];
     const reply = await this.#store.change(VISIT_ONCE, touched, args);
-    if (isVisit && typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
+    if (kind === 'visit' && typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
     if (Array.isArray(reply)) {
       const [count, missed] = reply;
       this.#log?.notLogged(missed, [{ profileId, line, deadline }], address);
       return count;
     }
     if (reply === LUA.TOO_MANY) throw new ServiceError('too_many_products');
-    if (reply === ERASED) await operation.moveOn(profileId);
     return reply;
   }
-
-  #submit(kind: VisitKind, handle: string, device: string | null, place: Place): Promise<VisitAnswer> {
-    const { profileId, isRoom, checked: name, own, field } = place;
-    return this.#batch.run({ kind, isRoom, name, own, field, profileId, handle, device });
-  }
 }
 
-/** A count that is asked for at one place; with its answer it is told, or asked for elsewhere. */
-class CountingAt implements Entry {
-  deadline = 0;
-  readonly profileId: string;
-  readonly isRoom: boolean;
-  readonly field: string;
-  readonly #counting: Counting;
-
-  /** @param own the identity's own profile @param away its door, where it is thought to lead to a room */
-  constructor(
-    counting: Counting,
-    readonly kind: VisitKind,
-    readonly name: string,
-    readonly handle: string,
-    readonly device: string | null,
-    readonly asker: Asker,
-    readonly own: string,
-    away: Away | undefined,
-  ) {
-    this.#counting = counting;
-    this.profileId = away === undefined ? own : away.room;
-    this.isRoom = away !== undefined;
-    this.field = away === undefined ? '' : away.field;
-  }
-
-  done(answer: VisitAnswer): void {
-    if (typeof answer === 'string') {
-      void this.#counting.countElsewhere(this, answer);
-      return;
-    }
-    this.asker.counted(this.profileId, this.kind === 'visit' ? 0 : (answer ?? 0));
-  }
-
-  failed(error: Error): void {
-    this.asker.failed(error);
-  }
-}
-
-function settle({ profileId }: Place, answer: number | undefined): Settled {
-  return { profileId, count: answer ?? 0, known: true };
+function isVisit(kind: VisitKind): boolean {
+  return kind === 'visit' || kind === 'visitAndCount';
 }

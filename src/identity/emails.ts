@@ -2,19 +2,17 @@
 // shop: show me, erase me. An address is neither a key nor kept here: the index knows it by a digest under the
 // deployment's salt, and leads to profiles, which lead on to what they were merged into.
 //
-// A profile knows the digests that lead to it before they do, so an erasure finds them; what was indexed too late is
-// looked at again, and taken away.
+// A profile lists a digest among its members (lua/facts.lua) before the index leads to it, so an erasure finds it; what was
+// indexed too late is looked at again, and taken away.
 
 import { createHmac } from 'node:crypto';
-import { ServiceError } from '../errors.js';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
-import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
-import type { Keys } from '../redis/keys.js';
+import { MAX_HOPS, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { ProfileIds } from './profile-id.js';
+import type { Redirects } from './redirects.js';
 
-const NOTE = loadScript<string | number>('email-note');
 const PUT = loadScript('email-put');
 const MAX_BYTES = 320;
 
@@ -33,12 +31,12 @@ export function normaliseEmail(email: unknown): string | undefined {
 
 export class Emails {
   readonly #store: Store;
-  readonly #atProfile: AtProfile;
+  readonly #redirects: Redirects;
   readonly #profileIds: ProfileIds;
 
-  constructor(store: Store, atProfile: AtProfile, profileIds: ProfileIds) {
+  constructor(store: Store, redirects: Redirects, profileIds: ProfileIds) {
     this.#store = store;
-    this.#atProfile = atProfile;
+    this.#redirects = redirects;
     this.#profileIds = profileIds;
   }
 
@@ -48,48 +46,30 @@ export class Emails {
   }
 
   /**
-   * Notes that an address was given for a visitor; does nothing where there is no such visitor.
+   * Leads an address to a profile that has its digest among its members.
    * @param names of the visitor's identity, see namesIn @throws ServiceError `unavailable`
    */
-  async note(profileId: string, names: readonly string[], email: string): Promise<void> {
-    const normal = normaliseEmail(email);
-    if (normal === undefined) return;
-    const digest = this.digest(normal);
-    const { keys } = this.#store;
-    const makerOf = (id: string) => names.find((name) => this.#profileIds.of(name) === id) ?? '';
-    const keysOf = (of: Keys, id: string) => [of.profile(id), of.merged(id), of.door(id)];
-    const args = [`@${digest}`, makerOf(profileId), this.#store.guestsS];
-    const { profileId: at, reply } = await this.#atProfile.run('change', profileId, NOTE, keysOf, args);
-    if (reply === 0) return;
-    const maker = makerOf(at);
-    await this.#store.change(PUT, [keys.email(digest)], ['put', at, maker]);
-    const [isNoted, heir] = await Promise.all([this.#isNoted(digest, at), this.#heirOf(at)]);
-    if (!isNoted && [null, ERASED].includes(heir)) await this.forget(digest, [at]);
+  async index(digest: string, profileId: string, names: readonly string[]): Promise<void> {
+    const maker = names.find((name) => this.#profileIds.of(name) === profileId) ?? '';
+    await this.#store.change(PUT, [this.#store.keys.email(digest)], ['put', profileId, maker]);
+    if ((await this.givenAt(digest, profileId)) === undefined) await this.forget(digest, [profileId]);
   }
 
   /**
-   * Whether an address was given for the visitor who has a profile now, or is being erased; not where the index was left
-   * behind by an erasure, and the profile is that of one who came back. @throws ServiceError `unavailable`
+   * Where the visitor is for whom an address was given, by the profile of that moment. Undefined where the index was left
+   * behind by an erasure; the profile may be that of one who came back. @throws ServiceError `unavailable`
    */
-  async isGivenFor(digest: string, profileId: string): Promise<boolean> {
-    let at = profileId;
-    for (let hop = 0; hop < MAX_HOPS; hop++) {
-      // In this order: a merge or an erasure that takes it away has begun before. A merge takes it along.
-      if (await this.#isNoted(digest, at)) return true;
-      const heir = await this.#heirOf(at);
-      if (heir === null || heir === ERASED) return heir === ERASED;
-      at = await this.#atProfile.follow(at, heir);
+  async givenAt(digest: string, profileId: string): Promise<Place | undefined> {
+    let place = await this.#redirects.placeOf(profileId);
+    for (let hop = 0; hop < MAX_HOPS && place !== undefined; hop++) {
+      const key = this.#store.keys.members(place.profileId);
+      if ((await this.#store.call((client) => client.hexists(key, `@${digest}`))) === 1) return place;
+      // A merge takes the digest along.
+      const now = await this.#redirects.placeOf(profileId);
+      if (now?.profileId === place.profileId) return undefined;
+      place = now;
     }
-    throw new ServiceError('internal');
-  }
-
-  async #isNoted(digest: string, profileId: string): Promise<boolean> {
-    const key = this.#store.keys.merged(profileId);
-    return (await this.#store.call((client) => client.hexists(key, `@${digest}`))) === 1;
-  }
-
-  async #heirOf(profileId: string): Promise<string | null> {
-    return this.#store.call((client) => client.hget(this.#store.keys.profile(profileId), 'heir'));
+    return undefined;
   }
 
   /** The visitors of an address, customers first. @throws ServiceError `unavailable` */
@@ -108,15 +88,23 @@ export class Emails {
     const given: Indexed[] = [];
     for (const one of await this.find(digest)) {
       const { profileId, maker } = one;
-      if (await this.isGivenFor(digest, profileId)) given.push(one);
+      if ((await this.givenAt(digest, profileId)) !== undefined) given.push(one);
       else {
         await this.forget(digest, [profileId]);
         // The visitor who came back may have given it just now.
-        if (await this.#isNoted(digest, profileId))
+        if ((await this.givenAt(digest, profileId)) !== undefined)
           await this.#store.change(PUT, [this.#store.keys.email(digest)], ['put', profileId, maker]);
       }
     }
     return given;
+  }
+
+  /** `forget` of those for whom it is not given any more; or again, by one who came back. @throws ServiceError `unavailable` */
+  async forgetGone(digest: string, profiles: readonly string[]): Promise<void> {
+    const gone: string[] = [];
+    for (const profileId of profiles)
+      if ((await this.givenAt(digest, profileId)) === undefined) gone.push(profileId);
+    if (gone.length > 0) await this.forget(digest, gone);
   }
 
   async forget(digest: string, profiles: readonly string[]): Promise<void> {

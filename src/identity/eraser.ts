@@ -1,84 +1,72 @@
-// Erases visitors from Redis: doors, rooms, items, journals of merges, request records, share codes, and every
-// profile that was merged in.
+// Erases visitors from Redis: identities, profiles, items, journals of merges, request records and share codes.
 //
-//   at home   (one slot)  ──erase-home──▶ gone, in one step
-//   linked    root ──condemn──▶ `@`: nothing can be done there any more but this ──▶ the same for each profile that came
-//             to it ──▶ things, page by page ──▶ its identities: rows that name one queued for erasure from streams and
-//             ClickHouse, unlinked ──▶ rows of its profiles queued ──▶ each profile and its maker's door, in one step; the
-//             root last
+//   a guest    ──erase-guest──▶ gone, in one step
+//   linked     written down ──erase──▶ the profile is gone in one step, and every link to it is dead ──▶ what leads there:
+//              share codes, request records, the index of addresses ──▶ its rows queued for erasure from streams and
+//              ClickHouse ──▶ its identities: rows that name one queued, unlinked ──▶ what merges left of other profiles
 //
-// What may ever lead to a room (a door, a merge) is registered there before it does (lua/register.lua), so the root knows
-// all that has to go, and it goes last: it is the journal. Any request that finds `@` completes the erasure; the
-// audit of merges finds what no request does. Each step refuses to touch a profile that is not `@` any more, since its id
-// may be a new visitor's by then: an identity whose door was freed is unknown, and gets the same profile id again.
+// A profile lists its members before they lead there (lua/join.lua, lua/own.lua, lua/give.lua), and keeps the list until the
+// last of these steps is done. Each step is safe to repeat; src/identity/resume.ts completes what a process leaves half done,
+// and so does a request that finds a dead link.
 //
-// What was under way meanwhile ends in a new visitor, or in nothing:
-//   - A visit, item or event checks its door, or that its room has an owner, in the step that does it.
-//   - A merge gives only to an heir that expects it; a room that was made anew does not.
-//   - A door that was pointed too late is looked at again afterwards, and taken away.
-//   - A batch that Redis has is one of these steps; sent again under its number it is answered, and not done again.
-//   - A line for the stream was written before the erasure says "up to now" (lua/erasures.lua); see src/flush/erasures.ts.
+// What was under way meanwhile ends in a new visitor, or in nothing: every script checks the profile's generation in the step
+// that changes something. A line for the stream was written before the erasure says "up to now" (lua/erasures.lua); see
+// src/flush/erasures.ts.
 
+import { isIdentityName } from '../clickhouse/erased-rows.js';
 import { ServiceError } from '../errors.js';
-import { type AtProfile, ERASED, MAX_HOPS } from '../redis/at-profile.js';
-import { bucketOf } from '../redis/keys.js';
+import { readHash } from '../redis/hash.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { Doors } from './doors.js';
 import type { Emails } from './emails.js';
-import { ErasureSteps } from './erasure-steps.js';
-import { isProfile } from './merge.js';
+import { type Found, type Link, type Links, linkTo } from './links.js';
+import { isProfile, type Merger } from './merge.js';
 import type { NamedVisitor } from './named-visitor.js';
+import type { Pending } from './pending.js';
+import type { Redirects } from './redirects.js';
 
-const CONDEMN = loadScript('condemn');
-const THINGS = loadScript('erase-things');
-const ROOM = loadScript('erase-room');
-const HOME = loadScript('erase-home');
+const ERASE = loadScript<number>('erase');
+const GUEST = loadScript<string | [wasKnown: number, code: string]>('erase-guest');
+const ERASURES = loadScript('erasures');
+const PUT = loadScript('put');
 
 /** Each lost round means that another request changed the same identity. */
 const ROUNDS = 16;
-/** Keys that one call takes. */
+/** Keys or names that one call takes. */
 const AT_ONCE = 100;
+/** Seconds for which an erased generation stays: far longer than anything is late. */
+const ERASED_S = 30 * 24 * 60 * 60;
+/** Milliseconds by which the clocks of servers and of Redis may differ. */
+const GRACE_MS = 1_000;
 
-/** What is erased with a room. */
-interface Scope {
-  /** Condemned profiles: the root first, then those that came to it. */
-  readonly profiles: Set<string>;
-  /** Identities that a door may lead here. */
-  readonly names: Set<string>;
-  readonly codes: Set<string>;
-  /** Of e-mail addresses that were given for one of the profiles. */
-  readonly digests: Set<string>;
-}
-
-/** Told of all profiles of a visitor before the first of them goes. */
+/** Called with all profiles of a visitor before the first of them goes. */
 export type OnErasing = (profiles: readonly string[]) => Promise<void> | void;
 
 export class Eraser {
   readonly #store: Store;
-  readonly #doors: Doors;
-  readonly #atProfile: AtProfile;
+  readonly #links: Links;
+  readonly #merger: Merger;
+  readonly #redirects: Redirects;
   readonly #emails: Emails;
-  readonly #steps: ErasureSteps;
+  readonly #pending: Pending;
   readonly #onErased: (() => void) | undefined;
 
-  /**
-   * @param queuesRows see ErasureSteps
-   * @param onErased told of each visitor
-   */
+  /** @param onErased called for each visitor */
   constructor(
     store: Store,
-    doors: Doors,
-    atProfile: AtProfile,
+    links: Links,
+    merger: Merger,
+    redirects: Redirects,
     emails: Emails,
-    queuesRows = true,
+    pending: Pending,
     onErased?: () => void,
   ) {
     this.#store = store;
-    this.#doors = doors;
-    this.#atProfile = atProfile;
+    this.#links = links;
+    this.#merger = merger;
+    this.#redirects = redirects;
     this.#emails = emails;
-    this.#steps = new ErasureSteps(store, queuesRows);
+    this.#pending = pending;
     this.#onErased = onErased;
   }
 
@@ -89,17 +77,15 @@ export class Eraser {
    * @throws ServiceError `unavailable`: a part of it may be erased, and the next try does the rest
    */
   async erase(name: string, onErasing: OnErasing = () => {}): Promise<boolean> {
-    return this.#eraseTold(() => this.#erase(name, onErasing));
-  }
-
-  async #erase(name: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const { room } = await this.#doors.look(name);
-      if (room === undefined) {
-        const wasKnown = await this.#eraseHome(name, onErasing);
-        if (wasKnown !== undefined) return wasKnown;
-      } else if (await this.#eraseRoom(room, onErasing, name)) return true;
-      else await this.#doors.mend(name, room);
+      const { link } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const erased =
+        link === undefined
+          ? await this.#eraseGuest(this.#links.ownProfile(name), name, onErasing)
+          : (await this.#eraseLinked(link, onErasing)) || undefined;
+      if (erased === undefined) continue;
+      if (!erased) await this.#completeOthers();
+      return erased;
     }
     throw new ServiceError('unavailable');
   }
@@ -110,8 +96,8 @@ export class Eraser {
     for (const [i, name] of names.entries()) {
       if (i === 0 && digest === undefined) erased = await this.erase(name);
       // Its rows go. Linked meanwhile, it is another visitor's.
-      else if ((await this.#doors.look(name)).room === undefined)
-        erased = ((await this.#eraseHome(name, () => {})) ?? false) || erased;
+      else if ((await this.#links.look(name)).link === undefined)
+        erased = ((await this.#eraseGuest(this.#links.ownProfile(name), name)) ?? false) || erased;
     }
     return erased;
   }
@@ -123,219 +109,208 @@ export class Eraser {
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
     for (const { profileId, maker } of await this.#emails.find(digest)) {
-      if (await this.#emails.isGivenFor(digest, profileId))
-        erased =
-          (await this.#eraseTold(() => this.#eraseAt(profileId, maker, onErasing, `@${digest}`))) || erased;
-      await this.#emails.forget(digest, [profileId]);
+      erased = (await this.#eraseGiven(digest, profileId, maker, onErasing)) || erased;
+      await this.#emails.forgetGone(digest, [profileId]);
     }
+    if (!erased) await this.#completeOthers();
     return erased;
   }
 
-  /**
-   * Erases the visitor who has a profile now.
-   * @param maker the identity whose own profile it is; empty where that is not known
-   */
-  async eraseProfile(profileId: string, maker: string, onErasing: OnErasing = () => {}): Promise<boolean> {
-    return this.#eraseTold(() => this.#eraseAt(profileId, maker, onErasing));
-  }
-
-  async #eraseTold(erase: () => Promise<boolean>): Promise<boolean> {
-    const wasKnown = await erase();
-    if (wasKnown) this.#onErased?.();
-    return wasKnown;
-  }
-
-  /** @param by see #eraseHome */
-  async #eraseAt(profileId: string, maker: string, onErasing: OnErasing, by = ''): Promise<boolean> {
+  async #eraseGiven(
+    digest: string,
+    profileId: string,
+    maker: string,
+    onErasing: OnErasing,
+  ): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      if (await this.#eraseRoom(profileId, onErasing)) return true;
-      if (maker === '') return false;
-      // Who went away since then has left its profile as a room, or a tombstone that leads to one; or left it long ago.
-      if ((await this.#doors.look(maker)).room !== undefined) return this.#eraseRoom(profileId, onErasing);
-      const wasKnown = await this.#eraseHome(maker, onErasing, by);
-      if (wasKnown !== undefined) return wasKnown;
+      const place = await this.#emails.givenAt(digest, profileId);
+      if (place === undefined) return false;
+      const erased =
+        place.generation === ''
+          ? await this.#eraseGuest(place.profileId, maker, onErasing, `@${digest}`)
+          : (await this.#eraseLinked(linkTo(place.profileId, place.generation), onErasing)) || undefined;
+      if (erased !== undefined) return erased;
     }
     throw new ServiceError('unavailable');
   }
 
-  /** Does what is left of an erasure, where a profile is part of one. @throws ServiceError `unavailable` */
-  async finish(profileId: string): Promise<void> {
-    const key = this.#store.keys.profile(profileId);
-    const root = await this.#store.call((client) => client.hget(key, 'root'));
-    if (root !== null) await this.#eraseRoom(root, () => {});
-  }
-
   /**
-   * @param by what must have come to it, else it is another visitor; empty where that does not matter
-   * @returns undefined where it is not at home
+   * @param name of the identity whose default profile it is; empty where that is not known
+   * @param by a member that it must have, else it is another visitor; empty where that does not matter
+   * @returns undefined where it has a link
    */
-  async #eraseHome(name: string, onErasing: OnErasing, by = ''): Promise<boolean | undefined> {
-    const { keys } = this.#store;
-    const own = this.#doors.ownProfile(name);
-    const digests: string[] = [];
-    for await (const came of this.#steps.fieldsOf(keys.merged(own)))
-      if (came.startsWith('@')) digests.push(came.slice(1));
-    if (by !== '' && !digests.includes(by.slice(1)))
-      return (await this.#doors.look(name)).room === undefined ? false : undefined;
-    await onErasing([own]);
-    await this.#steps.queueRows([own, name]);
-    await this.#steps.eraseRequests(own);
-    const touched = [
-      keys.door(own),
-      keys.profile(own),
-      keys.merged(own),
-      keys.room(own),
-      keys.items(own),
-      keys.requests(own),
-      ...keys.journal(own),
-    ];
-    const reply = await this.#store.change(HOME, touched, [by]);
-    if (typeof reply === 'string') return undefined;
-    const [wasKnown, code] = reply as [number, string];
-    if (code !== '') await this.#steps.eraseCode(code);
-    for (const digest of digests) await this.#emails.forget(digest, [own]);
-    // Events may have come since their rows were queued.
-    await this.#steps.queueRows([own, name]);
-    return wasKnown === 1;
-  }
-
-  /** @param name an identity that leads there @returns false where there is no such room (any more) */
-  async #eraseRoom(room: string, onErasing: OnErasing, name?: string): Promise<boolean> {
-    let root = room;
-    for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const reply = await this.#condemn(root, root, '', []);
-      if (reply === '') return false;
-      if (typeof reply === 'string') {
-        root = await this.#atProfile.follow(root, reply);
-        continue;
-      }
-      const [theirs, owner, code] = reply;
-      if (theirs !== root) {
-        root = theirs;
-        continue;
-      }
-      const scope: Scope = {
-        profiles: new Set([root]),
-        names: new Set(name === undefined ? [] : [name]),
-        codes: new Set(),
-        digests: new Set(),
-      };
-      if (code !== '') scope.codes.add(code);
-      if (await this.#widen(scope, root, owner)) {
-        await onErasing([...scope.profiles]);
-        await this.#eraseScope(scope, root);
-      }
-      return true;
-    }
-    throw new ServiceError('internal');
-  }
-
-  async #condemn(
+  async #eraseGuest(
     profileId: string,
-    root: string,
-    owner: string,
-    others: readonly string[],
-  ): Promise<string | [root: string, owner: string, code: string]> {
+    name: string,
+    onErasing: OnErasing = () => {},
+    by = '',
+  ): Promise<boolean | undefined> {
     const { keys } = this.#store;
-    const touched = [keys.profile(profileId), keys.merges(bucketOf(profileId))];
-    return (await this.#store.change(CONDEMN, touched, [profileId, root, owner, ...others])) as
-      | string
-      | [string, string, string];
-  }
-
-  /** Whether the erasure of a room is under way; else another process has finished it, and what is there is new. */
-  async #isUnderWay(root: string): Promise<boolean> {
-    const key = this.#store.keys.profile(root);
-    return (await this.#store.call((client) => client.hget(key, 'heir'))) === ERASED;
-  }
-
-  /** Finds what came to the root, and what came to that, and condemns it. @returns whether it is still under way */
-  async #widen({ profiles, names, codes, digests }: Scope, root: string, owner: string): Promise<boolean> {
-    const { keys } = this.#store;
-    const candidates = new Set<string>();
-    const readFrom = new Set<string>();
-    for (let isMore = true; isMore; ) {
-      isMore = false;
-      for (const profileId of profiles) {
-        if (readFrom.has(profileId)) continue;
-        readFrom.add(profileId);
-        const [, , , , journal] = keys.journal(profileId);
-        for (const key of [keys.merged(profileId), journal as string])
-          for await (const came of this.#steps.fieldsOf(key)) {
-            if (came.startsWith('#')) codes.add(came.slice(1));
-            else if (came.startsWith('@')) digests.add(came.slice(1));
-            else if (isProfile(came)) candidates.add(came);
-            else names.add(came);
-          }
-      }
-      // What was read is of this erasure only if it was not over by then.
-      if (!(await this.#isUnderWay(root))) return false;
-      for (const profileId of candidates) {
-        if (profiles.has(profileId)) continue;
-        const reply = await this.#condemn(profileId, root, owner, [...profiles]);
-        if (typeof reply === 'string') continue;
-        profiles.add(profileId);
-        if (reply[2] !== '') codes.add(reply[2]);
-        isMore = true;
-      }
-    }
-    return true;
-  }
-
-  async #eraseScope({ profiles, names, codes, digests }: Scope, root: string): Promise<void> {
-    const { keys } = this.#store;
-    for (const profileId of profiles) {
-      await this.#steps.eraseRequests(profileId);
-      const received = [...profiles].map((from) => keys.received(profileId, from));
-      const [, , , , cameBefore] = keys.journal(profileId);
-      const things = [
-        keys.room(profileId),
-        keys.items(profileId),
-        ...keys.journal(profileId).filter((key) => key !== cameBefore),
-        ...received,
-      ];
-      for (let i = 0; i < things.length; i += AT_ONCE)
-        await this.#store.change(THINGS, [keys.profile(profileId), ...things.slice(i, i + AT_ONCE)], []);
-    }
-    for (const code of codes) await this.#steps.eraseCode(code);
-    for (const name of names) await this.#unlink(name, root, profiles);
-    // As late as possible: a retry by the address finds what is left to do. Until the root goes, no new visitor can be here.
-    if (!(await this.#isUnderWay(root))) return;
-    // After the identities: where no profile is queued any more, no identity of the visitor is.
-    await this.#steps.queueRows([...profiles]);
-    for (const digest of digests) await this.#emails.forget(digest, [...profiles]);
-    for (const profileId of [...profiles].filter((one) => one !== root))
-      await this.#eraseProfile(profileId, profiles);
-    await this.#eraseProfile(root, profiles);
-  }
-
-  async #eraseProfile(profileId: string, profiles: ReadonlySet<string>): Promise<void> {
-    const { keys } = this.#store;
+    const digests: string[] = [];
+    for (const member of (await readHash(this.#store, keys.members(profileId))).keys())
+      if (member.startsWith('@')) digests.push(member.slice(1));
+    const rows = name === '' ? [profileId] : [profileId, name];
+    await onErasing([profileId]);
+    await this.#queueRows(rows);
+    await this.#eraseRequests(keys.requests(profileId));
     const touched = [
+      keys.identity(profileId),
       keys.profile(profileId),
-      keys.merges(bucketOf(profileId)),
-      keys.door(profileId),
-      keys.merged(profileId),
+      keys.members(profileId),
+      keys.items(profileId),
       keys.requests(profileId),
       ...keys.journal(profileId),
     ];
-    await this.#store.change(ROOM, touched, [profileId, ...profiles]);
+    const reply = await this.#store.change(GUEST, touched, [by]);
+    if (typeof reply === 'string') return undefined;
+    const [wasKnown, code] = reply;
+    if (code !== '') await this.#remove([keys.share(code)]);
+    for (const digest of digests) await this.#emails.forgetGone(digest, [profileId]);
+    // Events may have come since their rows were queued.
+    await this.#queueRows(rows);
+    if (wasKnown === 1) this.#onErased?.();
+    return wasKnown === 1;
   }
 
-  /** Queues the rows that name an identity, if it leads to what is erased, and unlinks it. */
-  async #unlink(name: string, root: string, profiles: ReadonlySet<string>): Promise<void> {
+  /** @returns false where there is no such profile (any more) */
+  async #eraseLinked({ profileId, generation }: Link, onErasing: OnErasing): Promise<boolean> {
+    const { keys } = this.#store;
+    const members = await readHash(this.#store, keys.members(profileId));
+    const profiles = [...members.keys()].filter(isProfile);
+    await onErasing([profileId, ...profiles]);
+    await this.#pending.begin(profileId, erasureOf(profileId, generation));
+    const isDone = await this.eraseGeneration(profileId, generation);
+    if (isDone) this.#onErased?.();
+    return isDone;
+  }
+
+  /** The visitor that is not there may be one whose erasure a process has left half done. */
+  async #completeOthers(): Promise<void> {
+    for (const operation of await this.#pending.list('pending')) {
+      const [kind, profileId, generation] = operation.split(' ');
+      if (kind === 'erase') await this.eraseGeneration(profileId as string, generation as string);
+    }
+  }
+
+  /**
+   * Erases a linked profile, or completes that. @param owner that it must have; empty where that does not matter
+   * @returns whether this call erased it @throws ServiceError `unavailable`
+   */
+  async eraseGeneration(profileId: string, generation: string, owner = ''): Promise<boolean> {
+    const { keys } = this.#store;
+    const touched = [
+      keys.profile(profileId),
+      keys.members(profileId),
+      keys.requests(profileId),
+      ...keys.leftovers(profileId, generation),
+      keys.erased(profileId, generation),
+      keys.counts(profileId),
+      keys.items(profileId),
+    ];
+    const isDone = (await this.#store.change(ERASE, touched, [generation, ERASED_S, owner])) === 1;
+    await this.finish(profileId, generation);
+    return isDone;
+  }
+
+  /** Removes what still leads to an erased generation. @throws ServiceError `unavailable` */
+  async finish(profileId: string, generation: string): Promise<void> {
+    const { keys } = this.#store;
+    const [left, requests] = keys.leftovers(profileId, generation);
+    const members = await readHash(this.#store, left);
+    if (members.size > 0) {
+      // Not later, however late this is: who comes back has the same ids.
+      const until = Math.min(Date.now(), Number(members.get('')) + GRACE_MS);
+      members.delete('');
+      const names: string[] = [];
+      for (const name of [...members.keys()].filter(isIdentityName))
+        if (leadsTo(await this.#links.look(name), profileId, generation)) names.push(name);
+      // Before one of them is unlinked: then it may be a new visitor's.
+      await this.#queueRows(names, until);
+      await this.#eraseRequests(requests);
+      const profiles = [profileId, ...(await this.#mergedInto(profileId, generation, members))];
+      await this.#queueRows(profiles, until);
+      for (const member of members.keys()) {
+        if (member.startsWith('#')) await this.#remove([keys.share(member.slice(1))]);
+        else if (member.startsWith('@')) await this.#emails.forgetGone(member.slice(1), profiles);
+      }
+      for (const name of names) await this.#unlink(name, profileId, generation);
+      const applied = [...members.keys()]
+        .filter(isProfile)
+        .map((one) => keys.applied(profileId, generation, one));
+      await this.#remove([...applied, requests, left]);
+    }
+    await this.#pending.forget(erasureOf(profileId, generation));
+  }
+
+  /** Clears what merges have left of profiles that were merged there. @returns these profiles */
+  async #mergedInto(
+    profileId: string,
+    generation: string,
+    members: ReadonlyMap<string, string>,
+  ): Promise<string[]> {
+    const merged: string[] = [];
+    for (const [member, note] of [...members].filter(([one]) => isProfile(one))) {
+      // A linked one that was about to be merged.
+      const [, its, owner] = /^\+(\S+) (.+)$/.exec(note) ?? [];
+      if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
+      const target = await this.#merger.targetOf(member);
+      const isDirect = target?.link.profileId === profileId && target.link.generation === generation;
+      // Or by way of another one that was merged there.
+      if (target === undefined || !(isDirect || members.has(target.link.profileId))) continue;
+      merged.push(member);
+      await this.#eraseRequests(this.#store.keys.requests(member));
+      await this.#merger.clear(member, target);
+    }
+    return merged;
+  }
+
+  /** Unlinks an identity, if it leads to what is erased. */
+  async #unlink(name: string, profileId: string, generation: string): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
-      const door = await this.#doors.look(name);
-      // Moves of a door never repeat: one that has changed since is not what is compared with.
-      if (door.room === undefined || !(await this.#isUnderWay(root))) return;
-      const leadsHere = profiles.has(door.room);
-      if (leadsHere) await this.#steps.queueRows([name]);
-      // Its door goes with its default profile.
-      if (leadsHere && profiles.has(this.#doors.ownProfile(name))) return;
-      // Where it leads elsewhere, a change that would lead it here may be on its way.
-      const isDone = leadsHere ? await this.#doors.free(name, door) : await this.#doors.stir(name, door);
-      if (isDone) return;
+      const found = await this.#links.look(name);
+      const { link } = found;
+      if (link === undefined || !leadsTo(found, profileId, generation)) return;
+      // Of a merge that has not given anything yet.
+      const own = this.#links.ownProfile(name);
+      const target = link.task === '' ? undefined : await this.#merger.targetOf(own);
+      if (target !== undefined) await this.#merger.clear(own, target);
+      if (await this.#links.unlink(name, link)) return;
     }
     throw new ServiceError('unavailable');
   }
+
+  /**
+   * Queues the rows of profiles, and those that name an identity, for erasure from streams and ClickHouse.
+   * @param what profile ids and identity names @param until of the rows, milliseconds since 1970
+   */
+  async #queueRows(what: readonly string[], until = Date.now()): Promise<void> {
+    const { erasures } = this.#store.keys;
+    for (let i = 0; i < what.length; i += AT_ONCE) {
+      const age = Date.now() - until;
+      await this.#store.change(ERASURES, [erasures], [until, age, ...what.slice(i, i + AT_ONCE)]);
+    }
+  }
+
+  /** @param key of digests of request records */
+  async #eraseRequests(key: string): Promise<void> {
+    const { keys } = this.#store;
+    const digests = await this.#store.call((client) => client.zrange(key, '0', '-1'));
+    for (let i = 0; i < digests.length; i += AT_ONCE)
+      await Promise.all(digests.slice(i, i + AT_ONCE).map((digest) => this.#remove([keys.request(digest)])));
+  }
+
+  /** @param names of keys in one slot */
+  async #remove(names: readonly string[]): Promise<void> {
+    for (let i = 0; i < names.length; i += AT_ONCE)
+      await this.#store.change(PUT, names.slice(i, i + AT_ONCE), ['']);
+  }
+}
+
+function leadsTo({ link }: Found, profileId: string, generation: string): boolean {
+  return link?.profileId === profileId && link.generation === generation;
+}
+
+/** As it is written down, see Pending. */
+function erasureOf(profileId: string, generation: string): string {
+  return `erase ${profileId} ${generation}`;
 }

@@ -5,14 +5,16 @@ import { type ErasedUntil, isIdentityName, untilOf } from '../clickhouse/erased-
 import type { VisitorRows } from '../clickhouse/visitor-rows.js';
 import { ServiceError } from '../errors.js';
 import { EVERY_PROFILE } from '../identity-rules.js';
-import { bucketOf } from '../redis/keys.js';
+import { readHash } from '../redis/hash.js';
+import { countsOf, guestPlace, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import type { Item } from '../wishlist/item.js';
-import type { Items } from '../wishlist/items.js';
-import { type Doors, doorOf } from './doors.js';
+import { listItems } from '../wishlist/items.js';
 import type { Emails, Indexed } from './emails.js';
+import type { Links } from './links.js';
 import { isProfile } from './merge.js';
 import type { NamedVisitor } from './named-visitor.js';
+import type { Redirects } from './redirects.js';
 
 export interface VisitorExport {
   readonly profileId: string;
@@ -44,22 +46,21 @@ export type ReadRows = (
 
 /** What is told of a profile; other fields are how it is kept. */
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'] as const;
-const PAGE = 500;
 const NO_ROWS = { events: null, visitLog: null, purchases: null };
 /** Visitors of one e-mail address that are told of at once. */
 const AT_ONCE = 4;
 
 export class Exporter {
   readonly #store: Store;
-  readonly #doors: Doors;
-  readonly #items: Items;
+  readonly #links: Links;
+  readonly #redirects: Redirects;
   readonly #emails: Emails;
   readonly #readRows: ReadRows;
 
-  constructor(store: Store, doors: Doors, items: Items, emails: Emails, readRows: ReadRows) {
+  constructor(store: Store, links: Links, redirects: Redirects, emails: Emails, readRows: ReadRows) {
     this.#store = store;
-    this.#doors = doors;
-    this.#items = items;
+    this.#links = links;
+    this.#redirects = redirects;
     this.#emails = emails;
     this.#readRows = readRows;
   }
@@ -85,38 +86,54 @@ export class Exporter {
       for (const one of await Promise.all(
         indexed.slice(i, i + AT_ONCE).map((each, at) => this.#exportProfile(each, i + at === 0 ? names : [])),
       ))
-        found.set(one.profileId, one);
+        if (one !== undefined) found.set(one.profileId, one);
     const [first, ...others] = found.values();
     return first && (others.length === 0 ? first : { ...first, others });
   }
 
   /** @param name of an identity, see identityName @param others without a visitor @throws as exportNamed */
   async export(name: string, others: readonly string[] = []): Promise<VisitorExport> {
-    const { room } = await this.#doors.look(name);
-    return this.#export(room ?? this.#doors.ownProfile(name), room !== undefined, [name, ...others]);
+    for (let round = 0; round < MAX_HOPS; round++) {
+      const { link } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const place =
+        link === undefined
+          ? guestPlace(this.#links.ownProfile(name))
+          : linkedPlace(link.profileId, link.generation);
+      const found = await this.#exportAt(place, [name, ...others]);
+      if (found !== undefined) return found;
+    }
+    throw new ServiceError('unavailable');
   }
 
-  /** A profile's visitor, wherever it was merged into. */
-  async #exportProfile({ profileId, maker }: Indexed, others: readonly string[]): Promise<VisitorExport> {
-    const isHome = maker !== '' && (await this.#doors.look(maker)).room === undefined;
-    return this.#export(profileId, !isHome, isHome ? [maker, ...others] : others);
+  /** A profile's visitor, wherever it was merged. @returns undefined where it is gone */
+  async #exportProfile(
+    { profileId, maker }: Indexed,
+    others: readonly string[],
+  ): Promise<VisitorExport | undefined> {
+    for (let round = 0; round < MAX_HOPS; round++) {
+      const place = await this.#redirects.placeOf(profileId);
+      if (place === undefined) return undefined;
+      const isGuest = place.generation === '' && maker !== '';
+      const found = await this.#exportAt(place, isGuest ? [maker, ...others] : others);
+      if (found !== undefined) return found;
+    }
+    throw new ServiceError('unavailable');
   }
 
-  /** @param given identities whose rows are told, whatever they lead to */
-  async #export(at: string, isRoom: boolean, given: readonly string[]): Promise<VisitorExport> {
-    const { profileId, items } = await this.#items.list(at);
+  /** @param given identities whose rows are told, whatever they lead to @returns undefined where all of it is elsewhere now */
+  async #exportAt(place: Place, given: readonly string[]): Promise<VisitorExport | undefined> {
     const { keys } = this.#store;
-    const came = [...(await this.#hash(keys.merged(profileId))).keys()];
-    const profiles = [profileId, ...came.filter((one) => isProfile(one) && bucketOf(one) !== '')];
-    const leading = await this.#leadingTo(profiles, came.filter(isIdentityName));
+    const { profileId } = place;
+    const members = [...(await readHash(this.#store, keys.members(profileId))).keys()];
+    const profiles = [profileId, ...members.filter(isProfile)];
+    const leading = await this.#leadingTo(profileId, members.filter(isIdentityName));
     const names = [...new Set([...given, ...leading])];
-    const counts = await this.#hash(isRoom ? keys.room(profileId) : keys.door(profileId));
-    const facts = await this.#hash(keys.profile(profileId));
-    // Linked or merged away meanwhile: all of it is elsewhere now.
-    const { room } = doorOf(counts.get('') ?? '');
-    if (room !== undefined || facts.has('heir'))
-      return this.#export(room ?? profileId, isRoom || room !== undefined, given);
-    const codes = came.filter((one) => one.startsWith('#')).map((one) => one.slice(1));
+    const counts = await readHash(this.#store, countsOf(keys, place));
+    const facts = await readHash(this.#store, keys.profile(profileId));
+    // Last: what was read is of this place, unless the visitor was linked, merged or erased meanwhile.
+    const items = await listItems(this.#store, place);
+    if (typeof items === 'string') return undefined;
+    const codes = members.filter((one) => one.startsWith('#')).map((one) => one.slice(1));
     const code = facts.get('share');
     if (code !== undefined) codes.unshift(code);
     const idsOf = (prefix: string) =>
@@ -137,13 +154,11 @@ export class Exporter {
     };
   }
 
-  /** Identities that lead to one of the profiles now: a session may have moved to another customer since. */
-  async #leadingTo(profiles: readonly string[], names: readonly string[]): Promise<string[]> {
+  /** Identities that lead there now: a session may have moved to another customer since. */
+  async #leadingTo(profileId: string, names: readonly string[]): Promise<string[]> {
     const leading: string[] = [];
-    for (const name of names) {
-      const { room } = await this.#doors.look(name);
-      if (room !== undefined && profiles.includes(room)) leading.push(name);
-    }
+    for (const name of names)
+      if ((await this.#links.look(name)).link?.profileId === profileId) leading.push(name);
     return leading;
   }
 
@@ -173,18 +188,5 @@ export class Exporter {
         return text ? [[one, { until: untilOf(text) }]] : [];
       }),
     );
-  }
-
-  /** A hash, read in pages: it may be large. */
-  async #hash(key: string): Promise<Map<string, string>> {
-    const found = new Map<string, string>();
-    let cursor = '0';
-    do {
-      const from = cursor;
-      const [next, fields] = await this.#store.call((client) => client.hscan(key, from, 'COUNT', PAGE));
-      cursor = next;
-      for (let i = 0; i < fields.length; i += 2) found.set(fields[i] as string, fields[i + 1] as string);
-    } while (cursor !== '0');
-    return found;
   }
 }

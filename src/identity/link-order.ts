@@ -10,16 +10,16 @@
 // Where a visit fails that another one waits for, the other is not tried: its sender sends both again, in their order.
 
 import { ERRORS, ServiceError } from '../errors.js';
-import type { Settled } from './doors.js';
+import type { Counted } from './counting.js';
 
 /** A visit that was counted, or why it was not. */
-export type Outcome = Settled | ServiceError;
+export type VisitOutcome = Counted | ServiceError;
 
 /** Visits that need not wait for each other. */
 interface Step {
   /** The visit that they all wait for: it links the two names that have this step. */
-  readonly link: Promise<Outcome> | undefined;
-  readonly visits: Promise<Outcome>[];
+  readonly link: Promise<VisitOutcome> | undefined;
+  readonly visits: Promise<VisitOutcome>[];
 }
 
 export class LinkOrder {
@@ -27,7 +27,7 @@ export class LinkOrder {
   readonly #steps = new Map<string, Step>();
 
   /** @param names of the visitor; two where the visit links them. @param visit begins it */
-  run(names: readonly string[], visit: () => Promise<Outcome>): Promise<Outcome> {
+  run(names: readonly string[], visit: () => Promise<VisitOutcome>): Promise<VisitOutcome> {
     const last = names.map((name) => this.#steps.get(name));
     let step = last[0];
     if (step === undefined || last.some((other) => other !== step)) {
@@ -43,10 +43,13 @@ export class LinkOrder {
   }
 }
 
-async function after(earlier: readonly Promise<Outcome>[], visit: () => Promise<Outcome>): Promise<Outcome> {
+async function after(
+  earlier: readonly Promise<VisitOutcome>[],
+  visit: () => Promise<VisitOutcome>,
+): Promise<VisitOutcome> {
   return (await Promise.all(earlier)).find(isPassing) ?? visit();
 }
 
-function isPassing(outcome: Outcome): outcome is ServiceError {
+function isPassing(outcome: VisitOutcome): outcome is ServiceError {
   return outcome instanceof ServiceError && ERRORS[outcome.code].retryable;
 }

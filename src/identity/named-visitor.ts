@@ -3,9 +3,9 @@
 
 import { ServiceError } from '../errors.js';
 import { type Identity, identityName, namesIn } from '../identity-rules.js';
-import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
-import type { Doors } from './doors.js';
 import { type Emails, normaliseEmail } from './emails.js';
+import type { Links } from './links.js';
+import type { Redirects } from './redirects.js';
 
 const TWO_VISITORS = 'The ids belong to different visitors; name one of them.';
 
@@ -17,13 +17,13 @@ export interface NamedVisitor {
 }
 
 export class NamedVisitors {
-  readonly #doors: Doors;
-  readonly #atProfile: AtProfile;
+  readonly #links: Links;
+  readonly #redirects: Redirects;
   readonly #emails: Emails;
 
-  constructor(doors: Doors, atProfile: AtProfile, emails: Emails) {
-    this.#doors = doors;
-    this.#atProfile = atProfile;
+  constructor(links: Links, redirects: Redirects, emails: Emails) {
+    this.#links = links;
+    this.#redirects = redirects;
     this.#emails = emails;
   }
 
@@ -52,8 +52,8 @@ export class NamedVisitors {
     if (names.length === 0) return { names, digest };
     const ofEmail = new Set<string>();
     for (const { profileId } of await this.#emails.findGiven(digest)) {
-      const last = await this.#atProfile.presentOf(profileId);
-      if (last !== undefined) ofEmail.add(last);
+      const place = await this.#redirects.placeOf(profileId);
+      if (place !== undefined) ofEmail.add(place.profileId);
     }
     if (visitor !== undefined) ofEmail.add(visitor);
     if (ofEmail.size > 1) throw twoVisitors('email');
@@ -65,15 +65,8 @@ export class NamedVisitors {
 
   /** @returns undefined where the identity is unknown */
   async #visitorOf(name: string): Promise<string | undefined> {
-    for (let round = 0; round < MAX_HOPS; round++) {
-      const { field, room } = await this.#doors.look(name);
-      if (field === '') return undefined;
-      if (room === undefined) return this.#doors.ownProfile(name);
-      const last = await this.#atProfile.presentOf(room);
-      // Its erasure was finished just now, and has unlinked the identity.
-      if (last !== undefined) return last;
-    }
-    throw new ServiceError('unavailable');
+    const { link, isKnown } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+    return isKnown ? (link?.profileId ?? this.#links.ownProfile(name)) : undefined;
   }
 }
 

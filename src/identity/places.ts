@@ -1,122 +1,117 @@
-// Does something for an identity wherever that is by now: asks at the place that seems right, and asks on where the answer
-// names another one. The script checks the door in the same step; but on a cluster, where a room may be at another node
-// than the door, the door is asked before it.
+// Does something where an identity has what is its: at the place that seems right, and, where the script answers with a
+// redirect, at the next one. The script checks the place in the same step.
 
 import { ServiceError } from '../errors.js';
-import { type AtProfile, ERASED, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
-import { type Door, type Doors, doorOf } from './doors.js';
+import { isCustomerName } from '../identity-rules.js';
+import { guestPlace, isRedirect, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
+import { type Link, type Links, linkTo } from './links.js';
+import type { Redirects } from './redirects.js';
 
-/**
- * Whose operation it is. Without a room: an identity's, wherever its door leads. With one: a linked customer's, at that
- * room, if the session (`name`) is there; with an empty name, because they were linked just now.
- */
-export interface Subject {
-  readonly name: string;
-  readonly room?: string | undefined;
-  /** What the session's door must say; see Door. */
-  readonly field?: string;
-}
-
-/** Does something at a place, or answers where to ask instead: `@` and what the door says, or a room's heir. */
+/** Does something at a place, or answers with a redirect (see lua/includes/redirect.lua). */
 export type Ask<Answer> = (place: Place) => Promise<Answer | string>;
-/** What is told of an answer. */
-export type Tell<Answer, Told> = (place: Place, answer: Answer) => Told;
 
-/** What a change answered, and the profile that has it. */
-export interface Changed<Answer> {
+/** A request that is its own place. */
+export type Aimed = { -readonly [Field in keyof Place]: Place[Field] };
+
+/** What was done, and the profile that has it. */
+export interface Done<Answer> {
   readonly profileId: string;
   readonly answer: Answer;
 }
 
 export class Places {
-  readonly #doors: Doors;
-  readonly #atProfile: AtProfile;
+  readonly #links: Links;
+  readonly #redirects: Redirects;
 
-  constructor(doors: Doors, atProfile: AtProfile) {
-    this.#doors = doors;
-    this.#atProfile = atProfile;
+  constructor(links: Links, redirects: Redirects) {
+    this.#links = links;
+    this.#redirects = redirects;
+  }
+
+  /** Sets a request's place to that of an identity, as far as this process knows. */
+  aim(request: Aimed, name: string): void {
+    const own = this.#links.ownProfile(name);
+    const link = this.#links.areChecked ? this.#links.remembered(name) : undefined;
+    request.checked = own;
+    request.profileId = link === undefined ? own : link.profileId;
+    request.generation = link === undefined ? '' : link.generation;
+    request.link = link === undefined ? '' : link.field;
+  }
+
+  /** Whether an identity has to be looked up before something is done that makes it known: customers always have a link. */
+  needsLink(name: string): boolean {
+    return isCustomerName(name) && !(this.#links.areChecked && this.#links.remembered(name) !== undefined);
   }
 
   /**
-   * Does something at a subject's place, in one step with the check of its door: of one at home, and on one server.
-   * @param ask does it at a place, or answers (a text) where to ask instead
-   * @returns undefined as `enter` @throws what `ask` throws, and ServiceError `unavailable`
+   * Does something for an identity, in one step with the check of its link: of a guest, and on one server.
+   * @param makes whether an unknown identity becomes known by it
+   * @throws what `ask` throws, and ServiceError `unavailable`
    */
-  ask<Answer, Told>(subject: Subject, ask: Ask<Answer>, tell: Tell<Answer, Told>): Promise<Told | undefined> {
-    const { name, room } = subject;
-    if (room !== undefined) return this.askAt(subject, room, ask, tell);
-    const place = this.#placeOf(name, this.#doors.checksDoors ? this.#doors.remembered(name) : undefined);
-    // Nearly all are asked once, and need no function that can be suspended.
-    return ask(place).then((answer) =>
-      typeof answer === 'string' ? this.follow(name, place, answer, ask, tell) : tell(place, answer),
-    );
-  }
-
-  async askAt<Answer, Told>(
-    subject: Subject,
-    room: string,
-    ask: Ask<Answer>,
-    tell: Tell<Answer, Told>,
-  ): Promise<Told | undefined> {
-    const asked = this.#doors.checksDoors ? subject : await this.askedSubject(subject);
-    if (asked === undefined) return undefined;
-    const place = this.#roomOf(room, asked.name, asked.field);
+  async run<Answer>(name: string, makes: boolean, ask: Ask<Answer>): Promise<Done<Answer>> {
+    const place = makes && this.needsLink(name) ? await this.#located(name, makes) : this.#guess(name);
     const answer = await ask(place);
-    if (typeof answer !== 'string') return tell(place, answer);
-    return answer.startsWith('@') ? undefined : this.follow('', place, answer, ask, tell);
+    if (!isRedirect(answer)) return { profileId: place.profileId, answer: answer as Answer };
+    return this.follow(name, makes, place, answer, ask);
   }
 
-  /** A subject whose door needs no check any more; undefined where its session is not at its room. */
-  async askedSubject({ name, room, field }: Subject): Promise<Subject | undefined> {
-    if (name === '') return { name, room };
-    const door = await this.#doors.where(name);
-    if (room !== undefined) return door.field === field ? { name: '', room } : undefined;
-    return door.room === undefined ? { name } : { name: '', room: door.room };
-  }
-
-  /** Asks on, where an answer says to. @returns undefined where that is a door, and there is no name to ask for */
-  async follow<Answer, Told>(
+  /** Goes on from a place whose answer was a redirect. @throws as `run` */
+  async follow<Answer>(
     name: string,
+    makes: boolean,
     first: Place,
-    elsewhere: string,
+    redirect: string,
     ask: Ask<Answer>,
-    tell: Tell<Answer, Told>,
-  ): Promise<Told | undefined> {
-    let place = first;
-    let answer: Answer | string = elsewhere;
-    for (let hop = 1; hop < MAX_HOPS && typeof answer === 'string'; hop++) {
-      if (!answer.startsWith('@')) {
-        const profileId = await this.#atProfile.follow(place.profileId, answer);
-        place = placeOf(profileId);
-      } else {
-        if (name === '') return undefined;
-        let door = answer === ERASED ? await this.#doors.where(name) : doorOf(answer.slice(1));
-        if (answer === ERASED && door.room === place.profileId && place.isRoom) {
-          await this.#doors.mend(name, door.room);
-          door = await this.#doors.where(name);
-        }
-        this.#doors.remember(name, door);
-        place = this.#placeOf(name, door);
-      }
+  ): Promise<Done<Answer>> {
+    let [place, answer]: [Place, Answer | string] = [first, redirect];
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      place = await this.#located(name, makes, place, answer as string);
       answer = await ask(place);
+      if (!isRedirect(answer)) return { profileId: place.profileId, answer: answer as Answer };
     }
-    if (typeof answer === 'string') throw new ServiceError('internal');
-    return tell(place, answer);
+    throw new ServiceError('unavailable');
   }
 
-  #placeOf(name: string, door: Door | undefined): Place {
-    if (door?.room !== undefined)
-      return this.#roomOf(door.room, this.#doors.checksDoors ? name : '', door.field);
-    const profileId = this.#doors.ownProfile(name);
-    return { profileId, isRoom: false, checked: name, own: profileId, field: '' };
+  /**
+   * Does something at a linked profile. @param session whose link must be this one; empty where that was seen just now
+   * @returns undefined, and nothing was done, where the session has another link, or the profile is gone
+   */
+  async runAt<Answer>(link: Link, session: string, ask: Ask<Answer>): Promise<Done<Answer> | undefined> {
+    const isChecked = session !== '' && this.#links.areChecked;
+    if (session !== '' && !isChecked && (await this.#links.read(session)).link?.field !== link.field)
+      return undefined;
+    const { profileId, generation } = link;
+    const answer = await ask(isChecked ? this.#placeAt(session, link) : linkedPlace(profileId, generation));
+    return isRedirect(answer) ? undefined : { profileId, answer: answer as Answer };
   }
 
-  #roomOf(room: string, checked: string, field = ''): Place {
-    if (checked === '') return placeOf(room);
-    return { profileId: room, isRoom: true, checked, own: this.#doors.ownProfile(checked), field };
+  /** @param answer of a place: a redirect */
+  async #located(name: string, makes: boolean, place?: Place, answer = '@'): Promise<Place> {
+    const used = place === undefined || place.generation === '' ? undefined : usedLink(place);
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const { link } = await this.#redirects.after(name, hop === 0 ? answer : '@', used);
+      this.#links.remember(name, link);
+      if (link !== undefined) return this.#placeAt(name, link);
+      if (!makes || !isCustomerName(name)) return guestPlace(this.#links.ownProfile(name));
+      const own = await this.#links.own(name, name);
+      if (own !== undefined && own.task === '') return this.#placeAt(name, own);
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  #guess(name: string): Place {
+    const place: Aimed = guestPlace('');
+    this.aim(place, name);
+    return place;
+  }
+
+  #placeAt(name: string, { profileId, generation, field }: Link): Place {
+    if (!this.#links.areChecked) return linkedPlace(profileId, generation);
+    return { profileId, generation, checked: this.#links.ownProfile(name), link: field };
   }
 }
 
-export function asChanged<Answer>({ profileId }: Place, answer: Answer): Changed<Answer> {
-  return { profileId, answer };
+/** The link that a place was found by. */
+function usedLink({ profileId, generation }: Place): Link {
+  return linkTo(profileId, generation);
 }

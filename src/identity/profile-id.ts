@@ -4,8 +4,7 @@
 // servers that race make the same id, a read can name it without writing, and no client without the salt can
 // compute it or the bucket. (Half of the digest stays hidden, which is what makes hashing salt and name in
 // one go as good as HMAC here: there is no length extension of a truncated digest. It costs a quarter.)
-// The kind tells whether a customer's name or a session's made it: scripts know by it whose keys expire
-// (lua/includes/retain.lua).
+// The kind tells a reader of keys whether a customer's name or a session's made it.
 
 import { hash, randomBytes } from 'node:crypto';
 

@@ -4,13 +4,13 @@
 // anyway: they are kept beside an address or a name.
 
 import { type Identity, namesIn } from '../identity-rules.js';
-import type { AtProfile } from '../redis/at-profile.js';
-import type { Keys } from '../redis/keys.js';
+import { checkedKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
-import type { Emails } from './emails.js';
-import type { ProfileIds } from './profile-id.js';
+import type { Store } from '../redis/store.js';
+import { type Emails, normaliseEmail } from './emails.js';
+import type { Visitors } from './visitors.js';
 
-const PROFILE = loadScript('profile');
+const KEEP = loadScript<string | number>('facts');
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale'] as const;
 
 /** Whether an identity says who its visitor is. */
@@ -19,40 +19,48 @@ export function isPersonal({ email, firstName, lastName }: Identity): boolean {
 }
 
 export class Profiles {
-  readonly #atProfile: AtProfile;
-  readonly #profileIds: ProfileIds;
+  readonly #store: Store;
+  readonly #visitors: Visitors;
   readonly #emails: Emails;
-  readonly #guestsS: number;
 
-  /** @param guestsS see StoreOptions */
-  constructor(atProfile: AtProfile, profileIds: ProfileIds, emails: Emails, guestsS: number) {
-    this.#guestsS = guestsS;
-    this.#atProfile = atProfile;
-    this.#profileIds = profileIds;
+  constructor(store: Store, visitors: Visitors, emails: Emails) {
+    this.#store = store;
+    this.#visitors = visitors;
     this.#emails = emails;
   }
 
   /**
-   * Keeps what an identity says about its visitor, where it says who that is.
-   * @param resolve finds the visitor's profile, or makes it
+   * Keeps all that an identity says, and makes its visitor known. Facts that it does not give stay as they were.
+   * @returns the visitor's profile @throws ServiceError `unavailable`
    */
-  async learn(identity: Identity, resolve: () => Promise<{ readonly profileId: string }>): Promise<void> {
-    if (isPersonal(identity)) await this.keep((await resolve()).profileId, identity);
+  async keep(who: Identity, mayLink: boolean): Promise<string> {
+    if (FACTS.every((name) => who[name] === null)) return this.#visitors.resolve(who, mayLink);
+    const email = normaliseEmail(who.email);
+    const digest = email === undefined ? '' : this.#emails.digest(email);
+    const { profileId } = await this.#visitors.change(who, mayLink, (place) =>
+      this.#write(place, who, digest),
+    );
+    if (digest !== '') await this.#emails.index(digest, profileId, namesIn(who));
+    return profileId;
   }
 
-  /** Keeps all that an identity says. Facts that it does not give stay as they were. */
-  async keep(profileId: string, identity: Identity): Promise<void> {
+  async #write(place: Place, who: Identity, digest: string): Promise<string | number> {
+    const { keys, guestsS } = this.#store;
+    const { profileId, link, generation } = place;
     const facts: string[] = [];
     for (const name of FACTS) {
-      const value = identity[name];
+      const value = who[name];
       if (value !== null) facts.push(name, value);
     }
-    if (facts.length === 0) return;
+    const touched = [keys.profile(profileId), keys.members(profileId), ...checkedKeys(keys, place)];
     const now = new Date().toISOString();
-    const names = namesIn(identity);
-    const maker = names.find((name) => this.#profileIds.of(name) === profileId) ?? '';
-    const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.door(id)];
-    await this.#atProfile.run('change', profileId, PROFILE, keysOf, [maker, now, this.#guestsS, ...facts]);
-    if (identity.email !== null) await this.#emails.note(profileId, names, identity.email);
+    return this.#store.change(KEEP, touched, [
+      link,
+      generation,
+      guestsS,
+      now,
+      digest === '' ? '' : `@${digest}`,
+      ...facts,
+    ]);
   }
 }

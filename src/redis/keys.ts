@@ -1,6 +1,6 @@
-// The one place that knows how keys are spelled. Every key has one hash tag, so that all of it runs
-// unchanged on Redis Cluster. Scripts get finished keys; lua/includes/retain.lua alone makes some: a visitor's other keys,
-// of its door's, in the same slot.
+// The one place that knows how keys are spelled. What scripts use together has one hash tag, so that all of it runs
+// unchanged on Redis Cluster. Scripts get finished keys; lua/includes/retain.lua alone makes some: a guest's other keys,
+// from its identity's, in the same slot.
 //
 // A profile id is `<bucket>.<hash>`: its keys carry the bucket as the hash tag and only the hash
 // after it, in short words. There are millions of `v` keys, and 16 bytes of each were spelling.
@@ -24,38 +24,46 @@ export interface Keys extends StreamKeys {
   /** hash: app settings */
   readonly settings: string;
   /**
-   * hash: product handle -> count, while the identity whose own profile this is is at home; while it is away only empty ->
-   * `<room> <move>`; see lua/visits.lua
+   * hash: product handle -> count, of the identity whose default profile this is, while it has no link; else only empty ->
+   * its link, `<profile> <generation>`; see src/identity/links.ts
    */
-  door(profileId: string): string;
-  /** hash: product handle -> count of a profile that was linked, wherever its identities came from */
-  room(profileId: string): string;
+  identity(profileId: string): string;
+  /** hash: product handle -> count, of a linked profile */
+  counts(profileId: string): string;
   /**
-   * hash: owner, e-mail, names, device, locale, timestamps, `known` of one who has nothing else; or `heir` and `nonce` once
-   * it was merged away
+   * hash: owner and generation of a linked profile; e-mail, names, device, locale, timestamps, share code; `known` of one who
+   * has nothing else; or only `target` once it was merged, `!` before it until the merge is finished
    */
   profile(profileId: string): string;
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
   /**
-   * hash: what came to this room: profiles whose belongings were added -> nonce of that merge, empty until then;
-   * identities whose doors lead here, `#<share code>` of merged profiles and `@<digest>` of e-mail addresses -> empty
+   * hash: whatever may lead to this profile. Identities, `#<share code>` and `@<digest>` of e-mail addresses -> empty; merged
+   * profiles -> nonce of that merge, and until it is applied `+<generation>` of a linked one, else empty
    */
-  merged(profileId: string): string;
+  members(profileId: string): string;
   /** sorted set: digests of request records that name this profile -> second in which they expire */
   requests(profileId: string): string;
-  /** hash: what a profile received from one that was merged into it, for some hours; see lua/merge-give.lua */
-  received(profileId: string, from: string): string;
-  /** sorted set: profiles of this bucket that were merged away in the last hours, or are being erased -> milliseconds */
-  merges(bucket: string): string;
+  /** hash: what was added to a profile from one that was merged into it, for some hours; see lua/give.lua */
+  applied(profileId: string, generation: string, from: string): string;
+  /** Of an erased generation, until nothing leads to it any more: its members, and its requests. */
+  leftovers(profileId: string, generation: string): [members: string, requests: string];
+  /** string, for some weeks: this generation of a profile in the same bucket was erased */
+  erased(profileId: string, generation: string): string;
+  /** sorted set, at each node: operations of several steps that are under way -> when they began, milliseconds */
+  pending(stream: number): string;
+  /** sorted set, at each node: merges of the last hours -> when they ended, milliseconds */
+  merges(stream: number): string;
   /** string: the answer of an operation with an idempotency key, at the profile that it changed */
   operation(profileId: string, operationId: string): string;
   /** hash: the first request under an idempotency key, and its answer */
   request(digest: string): string;
   /** string: the profile that a share code was made for */
   share(code: string): string;
-  /** What a merge moved aside: room, items, profile, merged, in this order. */
+  /** What a merge moved aside: counts, items, profile, members, in this order. */
   journal(profileId: string): string[];
+  /** Every key of a profile, in one slot; without what belongs to a generation. */
+  allOf(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
   lane(tag: string, lane: string): string;
   /** hash: flushers that are there -> when they said so, and how many streams they own; see lua/flush-team.lua */
@@ -103,23 +111,32 @@ export function createKeys(prefix: string): Keys {
     eventsState: (stream) => `${prefix}:{${streamTag(stream)}}:${kind}:state`,
     eventsDead: (stream) => `${prefix}:{${streamTag(stream)}}:${kind}:dead`,
   });
-  const received = ofProfile('x');
-  const journalKinds = ['jv', 'ji', 'jp', 'jg'].map(ofProfile);
+  const applied = ofProfile('x');
+  const [leftMembers, leftRequests] = [ofProfile('zg'), ofProfile('zq')];
+  const ofProfiles = ['v', 'r', 'p', 'i', 'g', 'q', 'jr', 'ji', 'jp', 'jg'].map(ofProfile);
+  const journalKinds = ['jr', 'ji', 'jp', 'jg'].map(ofProfile);
   return {
     meta: `${prefix}:meta`,
     settings: `${prefix}:settings`,
     profile: ofProfile('p'),
-    door: ofProfile('v'),
-    room: ofProfile('r'),
+    identity: ofProfile('v'),
+    counts: ofProfile('r'),
     items: ofProfile('i'),
-    merged: ofProfile('g'),
+    members: ofProfile('g'),
     requests: ofProfile('q'),
-    received: (profileId, from) => `${received(profileId)}:${from}`,
-    merges: (bucket) => `${prefix}:{${bucket}}:merges`,
+    applied: (profileId, generation, from) => `${applied(profileId)}:${generation}:${from}`,
+    leftovers: (profileId, generation) => [
+      `${leftMembers(profileId)}:${generation}`,
+      `${leftRequests(profileId)}:${generation}`,
+    ],
+    erased: (profileId, generation) => `${prefix}:{${bucketOf(profileId)}}:e:${generation}`,
+    pending: (stream) => `${prefix}:{${streamTag(stream)}}:pending`,
+    merges: (stream) => `${prefix}:{${streamTag(stream)}}:merges`,
     operation: (profileId, operationId) => `${prefix}:{${bucketOf(profileId)}}:k:${operationId}`,
     share: (code) => `${prefix}:{share:${code}}`,
     request: (digest) => `${prefix}:{request:${digest}}`,
     journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
+    allOf: (profileId) => ofProfiles.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
     // In the slot of `meta`.
     flushers: `${prefix}:flushers{${prefix}:meta}`,
@@ -132,9 +149,4 @@ export function createKeys(prefix: string): Keys {
     ...streamKeys('events'),
     visits: streamKeys('visits'),
   };
-}
-
-/** What a room has: its profile first. */
-export function keysOfRoom(keys: Keys, room: string): string[] {
-  return [keys.profile(room), keys.room(room), keys.items(room), keys.merged(room)];
 }

@@ -60,7 +60,7 @@ export interface Done {
 const NOTHING: readonly (Done | undefined)[] = [];
 
 /** An operation under a request record. */
-export class Operation {
+export class KeyedOperation {
   /** UUID v7. */
   readonly id: string;
   /** When it was asked first, milliseconds since 1970. */
@@ -181,7 +181,7 @@ export class RequestStore {
   async run(
     { scope, key, fingerprint, customer }: RequestKey,
     place: string,
-    act: (operation: Operation) => Promise<string>,
+    act: (operation: KeyedOperation) => Promise<string>,
   ): Promise<string> {
     const at = Date.now();
     const id = uuidv7({ msecs: at });
@@ -208,7 +208,7 @@ export class RequestStore {
       if (answer !== null) return answer;
       if (performance.now() >= graceUntil)
         return this.#finish(
-          new Operation(this.#store, recordKey, this.#rememberedS, foundId, Number(foundAt), places),
+          new KeyedOperation(this.#store, recordKey, this.#rememberedS, foundId, Number(foundAt), places),
           recordKey,
           act,
         );
@@ -216,7 +216,7 @@ export class RequestStore {
       reply = await begin();
     }
     return this.#finish(
-      new Operation(this.#store, recordKey, this.#rememberedS, id, at, place),
+      new KeyedOperation(this.#store, recordKey, this.#rememberedS, id, at, place),
       recordKey,
       act,
     );
@@ -226,20 +226,20 @@ export class RequestStore {
    * A part of an operation, with a record of its own: an erasure takes that one, and the operation's stays. A retry of
    * the operation finds it again. @param key of the operation @param scope of the part @throws ServiceError `unavailable`
    */
-  async part(scope: string, key: string): Promise<Operation> {
+  async part(scope: string, key: string): Promise<KeyedOperation> {
     const at = Date.now();
     const id = uuidv7({ msecs: at });
     const recordKey = this.#recordKey(scope, key);
     const args = [this.#rememberedS, id, at, '', '', ''];
     const reply = await this.#store.change(BEGIN, [recordKey], args);
     const [foundId, foundAt, , , places] = reply === 1 ? [id, at, '', '', ''] : reply;
-    return new Operation(this.#store, recordKey, this.#rememberedS, foundId, Number(foundAt), places);
+    return new KeyedOperation(this.#store, recordKey, this.#rememberedS, foundId, Number(foundAt), places);
   }
 
   async #finish(
-    operation: Operation,
+    operation: KeyedOperation,
     recordKey: string,
-    act: (operation: Operation) => Promise<string>,
+    act: (operation: KeyedOperation) => Promise<string>,
   ): Promise<string> {
     const end = (answer: string) => this.#store.change(END, [recordKey], [operation.id, answer]);
     try {

@@ -2,7 +2,7 @@
 // have been made by then. Only a request that races another one for the last product may still link first.
 
 import { ServiceError } from '../errors.js';
-import type { Place } from '../redis/at-profile.js';
+import { countsOf, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 
 export class ProductLimit {
@@ -17,15 +17,13 @@ export class ProductLimit {
   /** @param places whose counts are one profile's afterwards @throws ServiceError `too_many_products`, `unavailable` */
   async assertFits(places: readonly Place[], handle: string): Promise<void> {
     const { keys } = this.#store;
-    const counts = places.map(({ isRoom, profileId }) =>
-      isRoom ? keys.room(profileId) : keys.door(profileId),
-    );
+    const counts = places.map((place) => countsOf(keys, place));
     const sizes = await Promise.all(counts.map((key) => this.#store.call((client) => client.hlen(key))));
     if (sizes.reduce((sum, size) => sum + size, 0) < this.#maxProducts) return;
     const products = new Set<string>();
     for (const key of counts)
       for (const product of await this.#store.call((client) => client.hkeys(key))) products.add(product);
-    // The one field of a door whose identity was linked meanwhile.
+    // The link of an identity that was linked meanwhile.
     products.delete('');
     if (!products.has(handle) && products.size >= this.#maxProducts)
       throw new ServiceError('too_many_products');

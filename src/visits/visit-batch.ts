@@ -1,53 +1,39 @@
-// Visits and doors in Redis: every operation of an event-loop turn goes to lua/visits.lua in one call (on a cluster, one
-// for each node). An operation that is elsewhere says so in its answer; src/identity/places.ts then asks there.
+// Visits and links in Redis: every operation of an event-loop turn goes to lua/visits.lua in one call (on a cluster, one
+// for each node). One whose visitor is elsewhere is answered with a redirect, which src/identity/places.ts follows.
 
 import { ServiceError } from '../errors.js';
-import { isCustomerName } from '../identity-rules.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import type { Batcher } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
+import { countsOf, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
 /** What is done with a count. */
 export type VisitKind = 'visit' | 'visitAndCount' | 'read' | 'reset';
-/** Where an identity is; `resolve` makes an unknown one known. */
-type DoorKind = 'resolve' | 'peek';
+/** The link of an identity; `resolve` makes an unknown session known. */
+type LinkKind = 'resolve' | 'peek';
 
-/** An operation at a door (of an identity at home), on the door itself, or at a room. */
-export interface Entry extends Batched<VisitAnswer> {
-  readonly kind: VisitKind | DoorKind;
-  /** Empty for an operation on a door itself. */
+/** An operation at a place; of `peek` and `resolve` it is the guest's. */
+export interface VisitEntry extends Place, Batched<VisitAnswer> {
+  readonly kind: VisitKind | LinkKind;
+  /** Empty for `peek` and `resolve`. */
   readonly handle: string;
-  /** The identity's own profile, or the one whose room it is. */
-  readonly profileId: string;
-  /** At a room: own profile of the identity that is checked; not used else. */
-  readonly own: string;
-  /** Whether it is at a room; never an operation on a door itself. */
-  readonly isRoom: boolean;
-  /** At a room: what a door that is checked must say. */
-  readonly field: string;
-  /**
-   * The identity, `c:<customer>` or `s:<session>`. At a room: whose door is checked in the same step; empty where it
-   * was asked before.
-   */
-  readonly name: string;
   /** Of a visit, as its visitor sent it: it is logged. */
   readonly device: string | null;
 }
 
 /**
- * The count, where one was asked for.
- * For `resolve` and `peek` the identity's field, as in lua/visits.lua.
- * Another text says that nothing was done here, and where to ask: `@<field>`, or a profile's heir.
+ * The count, where one was asked for; for `resolve` and `peek` the identity's link, as in lua/visits.lua. Another text is a
+ * redirect: nothing was done.
  */
 export type VisitAnswer = string | number | undefined;
 
-export type VisitBatch = Batcher<Entry, VisitAnswer>;
+export type VisitBatch = Batcher<VisitEntry, VisitAnswer>;
 
-const LETTERS: Record<Entry['kind'], string> = {
+const LETTERS: Record<VisitEntry['kind'], string> = {
   visit: 'v',
   visitAndCount: 'c',
   read: 'g',
@@ -55,9 +41,6 @@ const LETTERS: Record<Entry['kind'], string> = {
   resolve: 'r',
   peek: 'p',
 };
-/** Of a customer at home, who does not end as guests do. */
-const LETTERS_OF_CUSTOMERS: Record<Entry['kind'], string> = { ...LETTERS, visit: 'w', visitAndCount: 'x' };
-
 /**
  * @param maxProducts products that a profile may count; one more is `too_many_products`
  * @param guestsS see StoreOptions
@@ -70,7 +53,7 @@ export function visitFormat(
   guestsS: number,
   log?: VisitLog,
   onCounted?: (visits: number) => void,
-): BatchFormat<Entry, VisitAnswer> {
+): BatchFormat<VisitEntry, VisitAnswer> {
   return {
     script: loadScript('visits'),
     tag: ({ profileId }) => bucketOf(profileId),
@@ -90,10 +73,11 @@ export function visitFormat(
       if (visits !== '') log?.give(call, visits, address);
     },
     encodeAlone(entry, call, lane) {
-      const { kind, profileId, own, isRoom, name } = entry;
-      call.key(isRoom ? keys.room(profileId) : keys.door(profileId));
-      if (isRoom || !(isVisit(entry) || kind === 'read')) call.key(keys.profile(profileId));
-      if (isRoom && name !== '') call.key(keys.door(own));
+      const { kind, profileId, generation, checked } = entry;
+      const isLinked = generation !== '';
+      call.key(countsOf(keys, entry));
+      if (isLinked || !(isVisit(entry) || kind === 'read')) call.key(keys.profile(profileId));
+      if (isLinked && checked !== '') call.key(keys.identity(checked));
       call.arg(maxProducts);
       call.arg(guestsS);
       call.arg(linesOf(keys, entry));
@@ -113,7 +97,7 @@ export function visitFormat(
           answer === LUA.TOO_MANY ? new ServiceError('too_many_products') : answer;
       }
       let counted = 0;
-      for (let i = 0; i < answers.length; i++) if (isCounted(entries[i] as Entry, answers[i])) counted++;
+      for (let i = 0; i < answers.length; i++) if (isCounted(entries[i] as VisitEntry, answers[i])) counted++;
       onCounted?.(counted);
       if (log !== undefined && missed !== 0) {
         const visits = entries
@@ -128,21 +112,19 @@ export function visitFormat(
   };
 }
 
-function isVisit({ kind }: Entry): boolean {
+function isVisit({ kind }: VisitEntry): boolean {
   return kind === 'visit' || kind === 'visitAndCount';
 }
 
 /** An operation, as lua/visits.lua reads it. */
-function linesOf(keys: Keys, { kind, profileId, own, isRoom, name, field, handle }: Entry): string {
-  if (isRoom) {
-    const lines = `${LETTERS[kind].toUpperCase()}${keys.room(profileId)}\n${handle}\n${keys.profile(profileId)}\n`;
-    return name === '' ? `${lines}\n` : `${lines}${keys.door(own)}\n${field}\n`;
-  }
-  const letters = isCustomerName(name) ? LETTERS_OF_CUSTOMERS : LETTERS;
-  return `${letters[kind]}${keys.door(profileId)}\n${handle}\n`;
+function linesOf(keys: Keys, { kind, profileId, generation, checked, link, handle }: VisitEntry): string {
+  if (generation === '') return `${LETTERS[kind]}${keys.identity(profileId)}\n${handle}\n`;
+  const identity = checked === '' ? '' : keys.identity(checked);
+  const place = `${identity}\n${link}\n${keys.profile(profileId)}\n${generation}\n`;
+  return `${LETTERS[kind].toUpperCase()}${keys.counts(profileId)}\n${handle}\n${place}`;
 }
 
 /** A visit without an answer was counted; so was one whose answer is its count. */
-function isCounted(entry: Entry, answer: VisitAnswer | Error): boolean {
+function isCounted(entry: VisitEntry, answer: VisitAnswer | Error): boolean {
   return isVisit(entry) && (answer === undefined || typeof answer === 'number');
 }

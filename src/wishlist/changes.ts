@@ -5,13 +5,12 @@
 import { ServiceError } from '../errors.js';
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
-import { type AtProfile, MAX_HOPS, type Place, placeOf } from '../redis/at-profile.js';
-import { type Operation, REMEMBERED_S } from '../redis/requests.js';
+import { isRedirect, MAX_HOPS, type Place } from '../redis/place.js';
+import { type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
 import {
   type Change,
   DONE,
   FENCED,
-  isElsewhere,
   type PendingEvent,
   type WishlistAnswer,
   type WishlistBatch,
@@ -33,16 +32,14 @@ const REMOVED: Made = { verdict: DONE, value: '1' };
 
 export class Changes {
   readonly #batch: WishlistBatch;
-  readonly #atProfile: AtProfile;
 
-  constructor(batch: WishlistBatch, atProfile: AtProfile) {
+  constructor(batch: WishlistBatch) {
     this.#batch = batch;
-    this.#atProfile = atProfile;
   }
 
   /**
    * Makes a change; resolves when it is made and its events are in the stream.
-   * @returns where to ask instead (a text) where it belongs elsewhere; then nothing was done
+   * @returns a redirect (a text) where the visitor is elsewhere; then nothing was done
    * @throws ServiceError `unavailable`, `overloaded`: the request may be sent again; `too_many_items`
    */
   make(place: Place, change: Change): Promise<Made | string> {
@@ -53,7 +50,11 @@ export class Changes {
    * `make` under an operation, where there is one: once, however often it is tried and wherever the profile moves.
    * @throws as `make`
    */
-  async makeOnce(place: Place, change: Change, operation: Operation | undefined): Promise<Made | string> {
+  async makeOnce(
+    place: Place,
+    change: Change,
+    operation: KeyedOperation | undefined,
+  ): Promise<Made | string> {
     if (operation === undefined) return this.make(place, change);
     const { profileId } = place;
     for (let round = 0; round < MAX_HOPS; round++) {
@@ -67,28 +68,9 @@ export class Changes {
     }
     throw new ServiceError('unavailable');
   }
-
-  /**
-   * Makes a change of a profile, wherever that is by now.
-   * @param plan the change of a profile
-   * @returns what it came to, and the profile that has it
-   * @throws as `make`
-   */
-  async makeAt(
-    profileId: string,
-    plan: (profileId: string) => Promise<Change>,
-  ): Promise<Made & { readonly profileId: string }> {
-    let at = profileId;
-    for (let hop = 0; hop < MAX_HOPS; hop++) {
-      const made = await this.make(placeOf(at), await plan(at));
-      if (typeof made !== 'string') return { ...made, profileId: at };
-      at = await this.#atProfile.follow(at, made);
-    }
-    throw new ServiceError('internal');
-  }
 }
 
 function madeOf({ kind }: Change, answer: WishlistAnswer): Made | string {
   if (answer === undefined) return kind === 'remove' ? REMOVED : AS_ASKED;
-  return isElsewhere(answer) ? answer : { verdict: answer.charAt(0), value: answer.slice(1) };
+  return isRedirect(answer) ? answer : { verdict: answer.charAt(0), value: answer.slice(1) };
 }

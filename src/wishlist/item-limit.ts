@@ -4,7 +4,7 @@
 
 import { ServiceError } from '../errors.js';
 import { newOrderedId } from '../events/event-id.js';
-import type { Place } from '../redis/at-profile.js';
+import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type ItemContent, itemField, newItem } from './item.js';

@@ -3,9 +3,10 @@
 import { newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
-import type { AtProfile, Place } from '../redis/at-profile.js';
-import type { Operation } from '../redis/requests.js';
+import { checkedKeys, type Place } from '../redis/place.js';
+import type { KeyedOperation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
 import { type Changes, prepareEvent } from './changes.js';
 import { bornId, type Item, type ItemContent, itemField, newestFirst, newItem, parseItem } from './item.js';
 
@@ -39,24 +40,24 @@ export interface Removed {
 }
 
 export class Items {
-  readonly #atProfile: AtProfile;
+  readonly #store: Store;
   readonly #changes: Changes;
 
-  constructor(atProfile: AtProfile, changes: Changes) {
-    this.#atProfile = atProfile;
+  constructor(store: Store, changes: Changes) {
+    this.#store = store;
     this.#changes = changes;
   }
 
   /**
    * Adds an item or updates it, with an `add` event.
-   * @returns the item's id, or where to ask instead (a text), see Changes.make
+   * @returns the item's id, or a redirect, see Changes.make
    * @throws ServiceError `unavailable`, `overloaded`, `too_many_items`
    */
   add(
     place: Place,
     identity: Identity,
     content: ItemContent,
-    operation?: Operation,
+    operation?: KeyedOperation,
   ): Promise<Added | string> {
     const { profileId } = place;
     const { productId, variantId } = content;
@@ -94,7 +95,7 @@ export class Items {
     productId: string,
     variantId: string | null,
     type: RemovalEvent,
-    operation?: Operation,
+    operation?: KeyedOperation,
   ): Promise<Removed | string> {
     const field = itemField(productId, variantId);
     const at = operation?.at ?? Date.now();
@@ -111,39 +112,34 @@ export class Items {
     return typeof made === 'string' ? made : { removed: made.value === '1' };
   }
 
-  /** All items, newest first, and the profile that has them now. @throws ServiceError `unavailable` */
-  async list(profileId: string): Promise<{ readonly profileId: string; readonly items: readonly Item[] }> {
-    const { profileId: at, stored } = await readItems(this.#atProfile, profileId);
-    return { profileId: at, items: stored.map(parseItem).sort(newestFirst) };
+  /** See listItems. */
+  list(place: Place): Promise<readonly Item[] | string> {
+    return listItems(this.#store, place);
   }
+}
+
+/** All items of a profile, newest first; or a redirect. @throws ServiceError `unavailable` */
+export async function listItems(store: Store, place: Place): Promise<readonly Item[] | string> {
+  const stored = await readItems(store, place);
+  return typeof stored === 'string' ? stored : stored.map(parseItem).sort(newestFirst);
 }
 
 /**
  * The items of a profile as they are stored, read in pages of bounded size: a wishlist may be large.
- * @throws ServiceError `unavailable`
+ * @returns a redirect where the visitor is elsewhere @throws ServiceError `unavailable`
  */
-export async function readItems(
-  atProfile: AtProfile,
-  profileId: string,
-): Promise<{ readonly profileId: string; readonly stored: readonly string[] }> {
+export async function readItems(store: Store, place: Place): Promise<readonly string[] | string> {
+  const { keys } = store;
+  const { profileId, link, generation } = place;
+  const touched = [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, place)];
   const stored = new Map<string, string>();
-  let at = profileId;
   let cursor = '0';
-  for (;;) {
-    const args = [cursor, PAGE];
-    const page = await atProfile.run(
-      'run',
-      at,
-      ITEMS,
-      (keys, id) => [keys.profile(id), keys.items(id)],
-      args,
-    );
-    // Merged away between two pages: all of it is the heir's now.
-    if (page.profileId !== at && cursor !== '0') return readItems(atProfile, page.profileId);
-    at = page.profileId;
-    const [next, ...fields] = page.reply;
+  do {
+    const page = await store.run(ITEMS, touched, [cursor, PAGE, link, generation]);
+    if (typeof page === 'string') return page;
+    const [next, ...fields] = page;
     for (let i = 0; i < fields.length; i += 2) stored.set(fields[i] as string, fields[i + 1] as string);
-    if (next === '0') return { profileId: at, stored: [...stored.values()] };
     cursor = next;
-  }
+  } while (cursor !== '0');
+  return [...stored.values()];
 }

@@ -1,12 +1,13 @@
 // Puts the parts of wishlists together.
 
-import type { AtProfile } from '../redis/at-profile.js';
+import type { Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
-import type { Changes } from './changes.js';
+import { Changes } from './changes.js';
 import { Items } from './items.js';
 import { Purchases } from './purchases.js';
 import { SettingsStore } from './settings.js';
 import { Shares } from './shares.js';
+import type { WishlistBatch } from './wishlist-batch.js';
 
 export interface WishlistParts {
   readonly items: Items;
@@ -16,20 +17,22 @@ export interface WishlistParts {
 }
 
 /**
+ * @param placeOf where what a profile had is now
  * @param shopUrl address of the shop, without a slash at its end
  * @param proxyPath where the shop's app proxy is, under `/apps/`
  */
 export function openWishlist(
   store: Store,
-  atProfile: AtProfile,
-  changes: Changes,
+  batch: WishlistBatch,
+  placeOf: (profileId: string) => Promise<Place | undefined>,
   shopUrl: string,
   proxyPath: string,
 ): WishlistParts {
+  const changes = new Changes(batch);
   return {
-    items: new Items(atProfile, changes),
-    shares: new Shares(store, changes, `${shopUrl}/apps/${proxyPath}/wishlist/share/`, atProfile),
-    purchases: new Purchases(atProfile, changes),
+    items: new Items(store, changes),
+    shares: new Shares(store, changes, `${shopUrl}/apps/${proxyPath}/wishlist/share/`, placeOf),
+    purchases: new Purchases(store, changes),
     settings: new SettingsStore(store),
   };
 }

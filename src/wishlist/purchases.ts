@@ -5,9 +5,10 @@
 import { ServiceError } from '../errors.js';
 import { encodeOrderLine, type OrderHead, type OrderLine } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
-import { type AtProfile, MAX_HOPS } from '../redis/at-profile.js';
-import type { Operation } from '../redis/requests.js';
-import { type Changes, prepareEvent } from './changes.js';
+import { MAX_HOPS, type Place } from '../redis/place.js';
+import type { KeyedOperation } from '../redis/requests.js';
+import type { Store } from '../redis/store.js';
+import { type Changes, type Made, prepareEvent } from './changes.js';
 import { itemField, parseItem } from './item.js';
 import { readItems } from './items.js';
 import { FENCED, type Removal } from './wishlist-batch.js';
@@ -25,67 +26,63 @@ export const DELIVERY_REMEMBERED_S = 48 * 60 * 60;
 const REMOVED_AT_ONCE = 50;
 
 export class Purchases {
-  readonly #atProfile: AtProfile;
+  readonly #store: Store;
   readonly #changes: Changes;
 
-  constructor(atProfile: AtProfile, changes: Changes) {
-    this.#atProfile = atProfile;
+  constructor(store: Store, changes: Changes) {
+    this.#store = store;
     this.#changes = changes;
   }
 
   /**
    * Removes what was bought from a wishlist, with an event for each item; once under the operation, however often called.
-   * @param profileId whose wishlist it is @param buyer the profile that the events belong to
+   * @param change does something for the visitor whose wishlist it is @param buyer the profile that the events belong to
    * @throws ServiceError `unavailable`, `overloaded`
    */
   async remove(
-    profileId: string,
+    change: (ask: (place: Place) => Promise<Made | string>) => Promise<unknown>,
     buyer: string,
     identity: Identity,
     { orderId, lines }: Purchase,
-    operation: Operation,
+    operation: KeyedOperation,
   ): Promise<void> {
     const targets = targetsOf(lines);
     const parts = Math.ceil(targets.length / REMOVED_AT_ONCE);
     for (let part = 0; part < parts; part++) {
       const mine = targets.slice(part * REMOVED_AT_ONCE, (part + 1) * REMOVED_AT_ONCE);
-      const plan = async (at: string): Promise<Removal> => {
-        const done = await operation.settle(at, parts);
-        const removed = done[part] === undefined ? await this.#itemsOf(mine, at) : new Map<string, Bought>();
-        return {
-          kind: 'remove',
-          items: Array.from(removed, ([field, { productId, variantId, quantity, price }]) => ({
-            field,
-            payload: '',
-            event: prepareEvent(
-              {
-                type: 'autoRemoveAfterPurchase',
-                origin: 'purchase',
-                profileId: buyer,
-                identity,
-                payload: { orderId, productId, variantId, quantity, price },
-              },
-              operation.at,
-            ),
-          })),
-          once: { recordId: operation.recordId(part), seconds: DELIVERY_REMEMBERED_S },
-        };
+      const eventOf = ({ productId, variantId, quantity, price }: Bought) => {
+        const payload = { orderId, productId, variantId, quantity, price };
+        const event = { type: 'autoRemoveAfterPurchase', origin: 'purchase', profileId: buyer } as const;
+        return prepareEvent({ ...event, identity, payload }, operation.at);
       };
-      for (let round = 0; ; round++) {
-        const { verdict, profileId: at } = await this.#changes.makeAt(profileId, plan);
-        if (verdict !== FENCED) break;
-        if (round === MAX_HOPS) throw new ServiceError('unavailable');
-        // A retry has taken the operation to another place, or ended before it could.
-        await operation.moveOn(at);
-      }
+      await change(async (place) => {
+        for (let round = 0; round < MAX_HOPS; round++) {
+          const done = await operation.settle(place.profileId, parts);
+          const bought =
+            done[part] === undefined ? await this.#itemsOf(mine, place) : new Map<string, Bought>();
+          if (typeof bought === 'string') return bought;
+          const removal: Removal = {
+            kind: 'remove',
+            items: Array.from(bought, ([field, one]) => ({ field, payload: '', event: eventOf(one) })),
+            once: { recordId: operation.recordId(part), seconds: DELIVERY_REMEMBERED_S },
+          };
+          const made = await this.#changes.make(place, removal);
+          if (typeof made === 'string' || made.verdict !== FENCED) return made;
+          // A retry has taken the operation to another place, or ended before it could.
+          await operation.moveOn(place.profileId);
+        }
+        throw new ServiceError('unavailable');
+      });
     }
   }
 
-  /** Fields of items that may be there -> how they were bought. */
-  async #itemsOf(targets: readonly Target[], profileId: string): Promise<Map<string, Bought>> {
+  /** Fields of items that may be there -> how they were bought; or a redirect. */
+  async #itemsOf(targets: readonly Target[], place: Place): Promise<Map<string, Bought> | string> {
     const fields = new Map<string, Bought>();
     const isListed = targets.some(({ productId }) => productId === null);
-    const items = isListed ? (await readItems(this.#atProfile, profileId)).stored.map(parseItem) : [];
+    const stored = isListed ? await readItems(this.#store, place) : [];
+    if (typeof stored === 'string') return stored;
+    const items = stored.map(parseItem);
     for (const { productId, variantId, quantity, price } of targets) {
       const taken =
         productId === null

@@ -7,16 +7,14 @@
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import type { AtProfile, Place } from '../redis/at-profile.js';
-import type { Keys } from '../redis/keys.js';
-import type { Operation } from '../redis/requests.js';
+import { isRedirect, MAX_HOPS, type Place } from '../redis/place.js';
+import type { KeyedOperation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, type Made, prepareEvent } from './changes.js';
 import { HAS_CODE } from './wishlist-batch.js';
 
 const PUT = loadScript('put');
-const SHARE_OF = loadScript<string | number>('share-of');
 /** 96 bits: links are secrets that can't be guessed. In base 36, since services rewrite links to lower case. */
 const CODE_BYTES = 12;
 const CODE_LENGTH = 19;
@@ -37,25 +35,33 @@ export class Shares {
   readonly #store: Store;
   readonly #changes: Changes;
   readonly #linkBase: string;
-  readonly #atProfile: AtProfile;
+  readonly #placeOf: (profileId: string) => Promise<Place | undefined>;
 
-  /** @param linkBase what stands before the code */
-  constructor(store: Store, changes: Changes, linkBase: string, atProfile: AtProfile) {
+  /**
+   * @param linkBase what stands before the code
+   * @param placeOf where what a profile had is now
+   */
+  constructor(
+    store: Store,
+    changes: Changes,
+    linkBase: string,
+    placeOf: (profileId: string) => Promise<Place | undefined>,
+  ) {
     this.#store = store;
     this.#changes = changes;
     this.#linkBase = linkBase;
-    this.#atProfile = atProfile;
+    this.#placeOf = placeOf;
   }
 
   /**
    * The profile's link, with a `share` event for each time that it is asked for: that is another share.
-   * @returns where to ask instead (a text), see Changes.make @throws ServiceError `unavailable`, `overloaded`
+   * @returns a redirect, see Changes.make; @throws ServiceError `unavailable`, `overloaded`
    */
   async share(
     place: Place,
     identity: Identity,
     channel: string,
-    operation?: Operation,
+    operation?: KeyedOperation,
   ): Promise<Share | string> {
     const share = (code?: string): Promise<Made | string> => {
       if (code === undefined) return this.#changes.makeOnce(place, { kind: 'share' }, operation);
@@ -67,7 +73,7 @@ export class Shares {
         identity,
         payload,
       });
-      return this.#changes.makeOnce(place, { kind: 'share', code, event }, operation);
+      return this.#changes.makeOnce(place, { kind: 'share', code, isNew: code === drawn, event }, operation);
     };
     let code: string | undefined;
     let drawn: string | undefined;
@@ -93,18 +99,49 @@ export class Shares {
     return { code: code as string, shareLink: this.#linkBase + code };
   }
 
-  /** The profile that has a code: what it was made for, or was merged into. Undefined where none has it. */
-  async find(given: string): Promise<string | undefined> {
+  /** Where the profile is that has a code: what it was made for, or was merged into. Undefined where none has it. */
+  async find(given: string): Promise<Place | undefined> {
     if (!CODE.test(given)) return undefined;
     const code = normaliseCode(given);
     const madeFor = await this.#store.call((client) => client.get(this.#store.keys.share(code)));
     if (madeFor === null) return undefined;
-    const keysOf = (keys: Keys, id: string) => [keys.profile(id), keys.merged(id)];
-    const { profileId, reply } = await this.#atProfile.run('run', madeFor, SHARE_OF, keysOf, [code]);
-    if (reply === 1) return profileId;
-    // Its guest has ended, or came back and has another one.
-    await this.#write(code, '');
+    let place = await this.#placeOf(madeFor);
+    for (let hop = 0; hop < MAX_HOPS && place !== undefined; hop++) {
+      if (await this.#has(place, code)) return place;
+      // A merge takes the code along.
+      const now = await this.#placeOf(madeFor);
+      if (now?.profileId === place.profileId) {
+        // Its guest has ended, or came back and has another one.
+        await this.#write(code, '');
+        return undefined;
+      }
+      place = now;
+    }
     return undefined;
+  }
+
+  /** Reads something of the profile that has a code. @returns undefined where none has it */
+  async read<Answer>(
+    code: string,
+    ask: (place: Place) => Promise<Answer | string>,
+  ): Promise<{ readonly profileId: string; readonly answer: Answer } | undefined> {
+    for (let round = 0; round < MAX_HOPS; round++) {
+      const place = await this.find(code);
+      if (place === undefined) return undefined;
+      const answer = await ask(place);
+      // A guest who came back in between has no code.
+      if (!isRedirect(answer) && (await this.#has(place, normaliseCode(code))))
+        return { profileId: place.profileId, answer: answer as Answer };
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** A code's key may outlive the visitor, whose profile another one has by then. */
+  async #has({ profileId }: Place, code: string): Promise<boolean> {
+    const { keys } = this.#store;
+    const own = await this.#store.call((client) => client.hget(keys.profile(profileId), 'share'));
+    if (own === code) return true;
+    return (await this.#store.call((client) => client.hexists(keys.members(profileId), `#${code}`))) === 1;
   }
 
   async #write(code: string, profileId: string): Promise<void> {

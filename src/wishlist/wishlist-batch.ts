@@ -1,13 +1,13 @@
 // Changes of wishlists in Redis: those of an event-loop turn go to lua/wishlist.lua in one call, with their events. One
-// that is elsewhere says so in its answer; src/identity/places.ts then asks there.
+// whose visitor is elsewhere is answered with a redirect, which src/identity/places.ts follows.
 
 import { ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
-import type { Place } from '../redis/at-profile.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import type { Batcher } from '../redis/batcher.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
+import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
@@ -18,13 +18,13 @@ export interface PendingEvent {
   readonly line: string;
 }
 
-interface Operation {
+interface Recorded {
   /** Where given, it is done once under this record, whatever is there. */
   readonly once?: { readonly recordId: string; readonly seconds: number } | undefined;
 }
 
 /** Adds an item or updates it. */
-interface Addition extends Operation {
+interface Addition extends Recorded {
   readonly kind: 'add';
   readonly field: string;
   /** Its lines as they are stored where it is new, see newItem. */
@@ -34,7 +34,7 @@ interface Addition extends Operation {
 }
 
 /** Removes items that are there, with an event for each. */
-export interface Removal extends Operation {
+export interface Removal extends Recorded {
   readonly kind: 'remove';
   readonly items: readonly {
     readonly field: string;
@@ -45,10 +45,12 @@ export interface Removal extends Operation {
 }
 
 /** Shares a profile by its code. */
-interface Sharing extends Operation {
+interface Sharing extends Recorded {
   readonly kind: 'share';
   /** The profile's, or one for it whose key is written; undefined to ask for the profile's. */
   readonly code?: string;
+  /** Whether it is one for it. */
+  readonly isNew?: boolean;
   /** Has the code. */
   readonly event?: PendingEvent;
 }
@@ -57,21 +59,14 @@ export type Change = Addition | Removal | Sharing;
 
 /**
  * Undefined: done as asked, and the events are in the stream. Else a text, see lua/wishlist.lua: one of these with what
- * belongs to it, or where to ask instead.
+ * belongs to it, or a redirect.
  */
 export type WishlistAnswer = string | undefined;
 
 export const DONE = '=';
 export const HAS_CODE = '?';
 export const FENCED = '-';
-const VERDICTS = DONE + HAS_CODE + FENCED;
-
-/** Whether an answer says where to ask instead. */
-export function isElsewhere(answer: string): boolean {
-  return !VERDICTS.includes(answer.charAt(0));
-}
-
-interface Entry extends Batched<WishlistAnswer> {
+interface WishlistEntry extends Batched<WishlistAnswer> {
   readonly place: Place;
   readonly change: Change;
 }
@@ -90,7 +85,7 @@ export interface WishlistOptions extends Partial<ItemLimits> {
 }
 
 export class WishlistBatch {
-  readonly #batcher: Batcher<Entry, WishlistAnswer>;
+  readonly #batcher: Batcher<WishlistEntry, WishlistAnswer>;
 
   /** @param onBatch told of each batch: entries in it, milliseconds until Redis answered */
   constructor(store: Store, options: WishlistOptions, onBatch?: (size: number, ms: number) => void) {
@@ -128,7 +123,7 @@ const COLUMN_NAMES = Object.entries(COLUMNS)
 function wishlistFormat(
   { keys, guestsS, streamAt }: Pick<Store, 'keys' | 'guestsS' | 'streamAt'>,
   { highWater, maxItems = 0, maxBytes = 0, onRecorded }: WishlistOptions,
-): BatchFormat<Entry, WishlistAnswer> {
+): BatchFormat<WishlistEntry, WishlistAnswer> {
   return {
     script: loadScript('wishlist'),
     tag: ({ place }) => bucketOf(place.profileId),
@@ -141,10 +136,10 @@ function wishlistFormat(
       let events = '';
       const contents: string[] = [];
       for (const { place, change } of entries) {
-        const { profileId, checked, own, field } = place;
+        const { profileId, generation, checked, link } = place;
         const { once } = change;
         lines += `${LETTERS[change.kind]}${keys.profile(profileId)}\n${keys.items(profileId)}\n`;
-        lines += checked === '' ? '\n' : `${keys.door(own)}\n${field}\n`;
+        lines += `${checked === '' ? '' : keys.identity(checked)}\n${link}\n${generation}\n`;
         lines += once === undefined ? '\n' : `${keys.operation(profileId, once.recordId)}\n${once.seconds}\n`;
         lines += linesOf(change);
         if (change.kind !== 'remove') events += change.event?.line ?? '';
@@ -194,7 +189,7 @@ function linesOf(change: Change): string {
     case 'add':
       return `${change.field}\n${change.born}\n`;
     case 'share':
-      return `${change.code ?? ''}\n`;
+      return `${change.code ?? ''}\n${change.isNew ? 1 : ''}\n`;
     case 'remove': {
       let lines = `${change.items.length}\n`;
       // A whole line of an event ends by itself.
@@ -205,7 +200,7 @@ function linesOf(change: Change): string {
   }
 }
 
-function sizeOf({ change }: Entry): number {
+function sizeOf({ change }: WishlistEntry): number {
   if (change.kind === 'add') return change.born.length + change.others.length + change.event.line.length;
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
 }

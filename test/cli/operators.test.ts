@@ -88,7 +88,7 @@ t.test('dead letters of every stream are listed, put back or dropped', async (t)
   t.equal((await ask('list')).stdout, '');
   for (const stream of [0, 1]) t.equal(await redis.xlen(keys.events(stream)), 1);
 
-  for (let i = 0; i < 64; i++) await refuse(0, JSON.stringify({ payload: 'x'.repeat(16_384) }));
+  for (let i = 0; i < 120; i++) await refuse(0, JSON.stringify({ payload: 'x'.repeat(16_384) }));
   const { child, ended } = spawnWishmeter({ args: ['dead', 'list'], env });
   child.stdout?.once('data', () => child.stdout?.destroy());
   t.match(
@@ -96,6 +96,8 @@ t.test('dead letters of every stream are listed, put back or dropped', async (t)
     { code: 0, signal: null, stderr: '' },
     'a reader that closes the pipe early is no error',
   );
+  t.equal(linesOf((await ask('list')).stdout).length, 120, 'more than are read at once');
+  t.match(await ask('drop', '--all'), { code: 0, stdout: '120 dropped\n' });
 });
 
 t.test('requests of webhooks, and visitors, on a cluster', async (t) => {

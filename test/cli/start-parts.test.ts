@@ -20,13 +20,22 @@ t.test('a folder is locked once, however long its path, and free again after rel
   // Longer than a socket's path may be.
   const long = join(await tempDir(t), 'deep'.repeat(30), 'er'.repeat(60));
   await mkdir(long, { recursive: true });
-  for (const dir of [await tempDir(t), long]) {
+  const dirs = [await tempDir(t), long];
+  const temporary = await tempDir(t);
+  const { TMPDIR } = process.env;
+  process.env['TMPDIR'] = temporary;
+  t.teardown(() => {
+    if (TMPDIR === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = TMPDIR;
+  });
+  for (const dir of dirs) {
     const lock = await lockFolder(dir, 4711);
     const taken = { name: 'StartupError', message: /\(pid 4711\) uses .*DATA_DIR/ };
     await t.rejects(lockFolder(dir, 4712), taken);
     await lock.release();
     await (await lockFolder(dir, 4712)).release();
   }
+  t.same(await readdir(temporary), [], 'no temporary folder is left');
 });
 
 t.test('of several that lock a folder at one moment, one gets it', async (t) => {

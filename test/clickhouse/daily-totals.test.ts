@@ -3,8 +3,9 @@
 // Visits go when they are old, by a TTL that follows VISIT_RETENTION_DAYS; what was totalled stays.
 
 import type { ClickHouseClient } from '@clickhouse/client';
+import { pino } from 'pino';
 import t from 'tap';
-import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
+import { keepDaysTotalled, QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
 import { keepVisitsFor } from '../../src/clickhouse/visit-retention.js';
@@ -227,4 +228,24 @@ t.test('VISIT_RETENTION_DAYS', async (t) => {
     await own.command({ query: 'OPTIMIZE TABLE visits_stored FINAL' });
     t.same(await visits(), ['of-500', 'of-9'], 'for ever');
   });
+});
+
+t.test('days are looked at again and again, until that is closed', async (t) => {
+  const timers: (() => void)[] = [];
+  let looks = 0;
+  const empty = {
+    query: async () => ({ json: async () => [] }),
+    command: async () => {
+      looks++;
+    },
+  } as unknown as ClickHouseClient;
+  t.capture(globalThis, 'setTimeout', (act: () => void) => timers.push(act));
+  const keeping = keepDaysTotalled(empty, 0, pino({ level: 'silent' }));
+  for (let look = 1; look <= 3; look++) {
+    await until('the next look is set', () => timers.length === look);
+    t.equal(looks, look);
+    timers.at(-1)?.();
+  }
+  await keeping.close();
+  t.equal(timers.length, 3);
 });

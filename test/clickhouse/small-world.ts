@@ -66,7 +66,7 @@ const SOLD_OUT = { inventory_available: false };
 const EVENTS = [
   add('bob', 'bag', 0, 'wishlist', '90.00'),
   add('guest', 'shoe', 3, 'pdp', '50.00'),
-  { ...add('ann', 'shoe', 4, 'collection', '50.00'), occurred_at: at(4, 9) },
+  { ...add('ann', 'shoe', 4, 'wishlist', '50.00'), occurred_at: at(4, 9) },
   add('bob', 'shoe', 5, 'pdpSmartSave', '60.00', SOLD_OUT),
   step('ann', 'moveToCart', 'shoe', 6, 12, { price: '50.00', quantity: 1 }),
   step('bob', 'remove', 'shoe', 6, 13),
@@ -257,14 +257,15 @@ export const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funn
       },
     ],
   },
-  // Ann's first wish was from pdp, her second from a collection.
+  // Ann's first wish was from pdp; her second, from a wishlist, is a repeat.
   adds_by_source: {
     parameters: MONTH,
     rows: [
       { source: 'pdp', adds: 3, wishes: 3, wishers: 3, carted: 1, bought: 1, revenue: { EUR: 82.5 } },
-      { source: 'collection', adds: 2, wishes: 1, wishers: 1, carted: 0, bought: 0, revenue: {} },
+      { source: 'collection', adds: 1, wishes: 1, wishers: 1, carted: 0, bought: 0, revenue: {} },
       { source: 'email', adds: 1, wishes: 1, wishers: 1, carted: 0, bought: 0, revenue: {} },
       { source: 'pdpSmartSave', adds: 1, wishes: 1, wishers: 1, carted: 0, bought: 0, revenue: {} },
+      { source: 'wishlist', adds: 1, wishes: 0, wishers: 0, carted: 0, bought: 0, revenue: {} },
     ],
   },
   product_funnel: {

@@ -204,10 +204,10 @@ t.test('visits, purchases and events are shown under the present profile, each o
   const order = { ...eventRow({ profile_id: 'old', product_id: '1' }), origin: 'order', order_id: 'o1' };
   const testOrder = { ...order, event_id: newEventId(1), order_id: 'o2', test: true };
   const lines = `${lineOf(eventRow({ profile_id: 'old' }))}${JSON.stringify(order)}\n${JSON.stringify(testOrder)}\n`;
-  const merge = (from: string, heir: string, at: number) => encodeMerge(newEventId(at), at, from, heir);
+  const merge = (from: string, target: string, at: number) => encodeMerge(newEventId(at), at, from, target);
   const first = merge('old', 'middle', 1_000);
   await insertEvents(own, Buffer.from(lines + first), 'a', never);
-  // The heir is merged itself, and the first merge comes once more, late.
+  // The target is merged itself, and the first merge comes once more, late.
   await insertEvents(
     own,
     Buffer.from(merge('middle', 'new', 2_000) + merge('old', 'new', 2_000)),
@@ -265,7 +265,7 @@ t.test('products: each fact as it was told last; prices and stock from adds alon
     Buffer.from(
       of('add', 3, { product_handle: 'new', price: '8.00', currency: 'JPY', inventory_available: true }) +
         of('add', 2, { product_handle: 'old', price: '9.00', payload: { productTitle: 'Title' } }) +
-        of('moveToCart', 4, { price: '7.00' }) +
+        of('moveToCart', 4, { price: '7.00', inventory_available: false }) +
         of('add', 5, {}),
     ),
     'a',

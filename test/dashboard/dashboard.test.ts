@@ -7,6 +7,7 @@ import t, { type Test } from 'tap';
 import { csvOf } from '../../src/dashboard/csv.js';
 import { Login } from '../../src/dashboard/login.js';
 import { PANELS, readRange, statementOf } from '../../src/dashboard/panels.js';
+import { dateOf } from '../clickhouse/small-world.js';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
@@ -293,12 +294,20 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.same(await cells(page, 'products', 2), ['3', '2', '1']);
     t.match((await cells(page, 'products', 1))[0], /^Green bag/);
     t.same(await cells(page, 'stock', 2), ['1']);
-    t.equal(await page.locator('[data-panel="sources"] li').count(), 4);
+    t.equal(await page.locator('[data-panel="sources"] li').count(), 5);
     t.same(foreign, []);
     t.same(said, []);
     t.equal(new URL(page.url()).hash, '');
     t.equal(await page.evaluate('document.cookie'), '', 'no script sees the cookie');
     t.equal(await page.locator('#chart canvas').count(), 1);
+  });
+
+  await t.test('the chart tells of a day in this time, and in the time before', async (t) => {
+    const drawing = page.locator('#chart .u-over');
+    const { width = 0 } = (await drawing.boundingBox()) ?? {};
+    // The fifth of 31 days.
+    await drawing.hover({ position: { x: (width * 4) / 30, y: 50 } });
+    t.same(await page.locator('#chart .u-value').allTextContents(), [dateOf(5), '6', '0']);
   });
 
   await t.test('every panel shows its SQL and gives its rows', async (t) => {

@@ -257,6 +257,14 @@ t.test('no statement of any user reaches the network', async (t) => {
   t.equal(connections, 0);
 });
 
+t.test('no user has a statement read by another parser than the one that judged it', async (t) => {
+  for (const [user, headers] of Object.entries(users))
+    for (const dialect of ['kusto', 'prql', 'promql', 'polyglot']) {
+      const answer = await post(headers, 'SELECT 1', { dialect });
+      t.match(answer.text, /ACCESS_DENIED|SETTING_CONSTRAINT_VIOLATION/, `${user}: ${dialect}`);
+    }
+});
+
 /** Of ClickHouse; they stay within the database. */
 const HARMLESS =
   /^(numbers(_mt)?|zeros(_mt)?|primes|generate_?series|generateRandom|values|sqlStandardValues|view|null|merge|format|input)$/i;

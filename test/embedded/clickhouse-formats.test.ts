@@ -223,6 +223,23 @@ t.test('every column ends where it ends, of all types', async (t) => {
   t.equal(blocks.toString('latin1').split(one.toString('latin1')).length - 1, 6, 'each block has its head');
 });
 
+t.test('a column of many rows, or of long texts, ends where it ends', async (t) => {
+  const head = Buffer.of(1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0);
+  for (const [column, type, rows] of [
+    ['number', 'UInt64', 300],
+    ["repeat('x', 300)", 'String', 3],
+  ] as const) {
+    const sql = `SELECT ${column} AS a, 1 AS b FROM numbers(${rows})`;
+    const plain = await native(sql);
+    const first = plain.indexOf(type) + type.length;
+    const second = plain.lastIndexOf('UInt8') + 'UInt8'.length;
+    const parts = [plain.subarray(0, first), plain.subarray(first, second), plain.subarray(second)];
+    const [names, values, more] = parts as [Buffer, Buffer, Buffer];
+    const expected = Buffer.concat([head, names, Buffer.of(0), values, Buffer.of(0), more]);
+    t.ok((await native(sql, LATER)).equals(expected), sql);
+  }
+});
+
 t.test('no rows are no blocks, and what can not be measured is refused in words', async (t) => {
   const answer = (await native('SELECT uniqState(number) FROM numbers(3)', LATER)).toString('latin1');
   t.match(answer, /NOT_IMPLEMENTED/);

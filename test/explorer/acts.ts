@@ -10,7 +10,7 @@ export type Act =
   | { readonly do: 'link'; readonly who: Required<Who> }
   | { readonly do: 'visit'; readonly who: Who; readonly handle: string; readonly key?: string }
   | { readonly do: 'reset' | 'read'; readonly who: Who; readonly handle: string }
-  | { readonly do: 'event' | 'list' | 'share' | 'erase' | 'mail' | 'eraseMail'; readonly who: Who }
+  | { readonly do: 'event' | 'list' | 'share' | 'erase' | 'mail' | 'eraseMail' | 'end'; readonly who: Who }
   | { readonly do: 'add' | 'remove'; readonly who: Who; readonly product: string };
 
 /** What an act was answered; what it does not tell is absent. */
@@ -45,6 +45,8 @@ export const erase = (text: string): Act => ({ do: 'erase', who: who(text) });
 export const mail = (text: string): Act => ({ do: 'mail', who: who(text) });
 /** Erases the visitor who has the address that the person of this letter gave. */
 export const eraseMail = (text: string): Act => ({ do: 'eraseMail', who: who(text) });
+/** The TTL of a guest's keys runs out; nothing happens to one who has a link. */
+export const end = (text: string): Act => ({ do: 'end', who: who(text) });
 export const list = (text: string): Act => ({ do: 'list', who: who(text) });
 export const share = (text: string): Act => ({ do: 'share', who: who(text) });
 export const add = (text: string, product = '1'): Act => ({ do: 'add', who: who(text), product });

@@ -21,7 +21,7 @@ export interface Row {
 interface Sight {
   /** Act in words -> answer */
   readonly answers: ReadonlyMap<string, Answer>;
-  /** `<from>><heir>`, as analysts are told. */
+  /** `<from>><target>`, as analysts are told. */
   readonly merges: ReadonlySet<string>;
   /** Share code -> profile */
   readonly codes: ReadonlyMap<string, string>;
@@ -78,9 +78,10 @@ export async function check(
   return hasErasure && faults.length === 0 ? checkErased(people, letters, fresh) : faults;
 }
 
-/** After all people are erased no key of any of them is left, such as a room that no door leads to. */
+/** After all people are erased no key of any of them is left, such as a profile that no link leads to. */
 async function checkErased(people: People, letters: readonly string[], fresh: Server): Promise<string[]> {
   for (const letter of letters) await fresh.perform(people.real(erase(letter)), '');
+  await fresh.resume();
   const profiles = letters.map((letter) => people.ownProfile(letter));
   const left = await fresh.keysOf(
     profiles,
@@ -106,7 +107,7 @@ function shows(
         said.items?.join() === seen.items?.join()
       );
     }) &&
-    end.merges.every(([from, heir]) => sight.merges.has(`${from}>${heir}`)) &&
+    end.merges.every(([from, target]) => sight.merges.has(`${from}>${target}`)) &&
     [...known].every(([drawn, code]) => sight.codes.get(code) === end.profileOfCode(drawn))
   );
 }

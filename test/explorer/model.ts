@@ -23,8 +23,8 @@ export class Model {
   /** Identity -> profile, for those that have one. */
   readonly #at: Map<string, string>;
   readonly #profiles: Map<string, Profile>;
-  /** Profiles that were merged away -> heir. */
-  readonly #heirs: Map<string, string>;
+  /** Profiles that were merged away -> target. */
+  readonly #targets: Map<string, string>;
   readonly #keys: Map<string, Answer>;
   /** Act that drew a share code -> profile. */
   readonly #drawnAt: Map<string, string>;
@@ -34,7 +34,7 @@ export class Model {
   constructor(other?: Model) {
     this.#at = new Map(other ? other.#at : []);
     this.#profiles = new Map(other ? other.#profiles : []);
-    this.#heirs = new Map(other ? other.#heirs : []);
+    this.#targets = new Map(other ? other.#targets : []);
     this.#keys = new Map(other ? other.#keys : []);
     this.#drawnAt = new Map(other ? other.#drawnAt : []);
     this.#mails = new Map(other ? other.#mails : []);
@@ -42,18 +42,18 @@ export class Model {
 
   /** Profile merged away -> the profile that has its things. */
   get merges(): readonly (readonly [string, string])[] {
-    return [...this.#heirs].map(([from]) => [from, this.heirOf(from)] as const);
+    return [...this.#targets].map(([from]) => [from, this.targetOf(from)] as const);
   }
 
   /** The profile that a code leads to. @param id of the act that drew it */
   profileOfCode(id: string): string | undefined {
     const drawnAt = this.#drawnAt.get(id);
-    return drawnAt && this.heirOf(drawnAt);
+    return drawnAt && this.targetOf(drawnAt);
   }
 
-  heirOf(profile: string): string {
-    const heir = this.#heirs.get(profile);
-    return heir === undefined ? profile : this.heirOf(heir);
+  targetOf(profile: string): string {
+    const target = this.#targets.get(profile);
+    return target === undefined ? profile : this.targetOf(target);
   }
 
   /** The profile of an identity, or the one that it would get. */
@@ -93,7 +93,7 @@ export class Model {
         code: code ?? guest.code,
       });
       this.#profiles.delete(ofSession);
-      this.#heirs.set(ofSession, target);
+      this.#targets.set(ofSession, target);
     }
     this.#at.set(session, target);
     return target;
@@ -106,7 +106,7 @@ export class Model {
    */
   act(act: Act, id: string, linked?: string): Answer {
     const letter = act.who.customer ?? (act.who.session as string);
-    const there = linked === undefined ? this.whose(letter) : this.heirOf(linked);
+    const there = linked === undefined ? this.whose(letter) : this.targetOf(linked);
     const make = () => (linked === undefined ? this.#make(letter) : there);
     switch (act.do) {
       case 'link':
@@ -148,12 +148,17 @@ export class Model {
       case 'erase':
         this.#erase(this.#at.get(letter));
         return { profileId: letter };
+      case 'end': {
+        const profile = this.#at.get(letter);
+        if (profile === letter && this.#of(profile).owner === undefined) this.#erase(profile);
+        return { profileId: letter };
+      }
       case 'mail':
         this.#mails.set(letter, there);
         return { profileId: there };
       case 'eraseMail': {
         const profile = this.#mails.get(letter);
-        this.#erase(profile && this.heirOf(profile));
+        this.#erase(profile && this.targetOf(profile));
         return { profileId: letter };
       }
       case 'list':
@@ -171,15 +176,15 @@ export class Model {
   /** All identities of the profile are unknown then, save those whose default profile is another customer's: a fresh one. */
   #erase(profile: string | undefined): void {
     if (profile === undefined || !this.#profiles.has(profile)) return;
-    const merged = [...this.#heirs.keys()].filter((from) => this.heirOf(from) === profile);
+    const merged = [...this.#targets.keys()].filter((from) => this.targetOf(from) === profile);
     const unlinked = [...this.#at].filter(([, at]) => at === profile).map(([each]) => each);
-    for (const [id, at] of [...this.#drawnAt]) if (this.heirOf(at) === profile) this.#drawnAt.delete(id);
-    for (const [each, at] of [...this.#mails]) if (this.heirOf(at) === profile) this.#mails.delete(each);
-    for (const from of merged) this.#heirs.delete(from);
+    for (const [id, at] of [...this.#drawnAt]) if (this.targetOf(at) === profile) this.#drawnAt.delete(id);
+    for (const [each, at] of [...this.#mails]) if (this.targetOf(at) === profile) this.#mails.delete(each);
+    for (const from of merged) this.#targets.delete(from);
     this.#profiles.delete(profile);
     for (const each of unlinked) {
       this.#at.delete(each);
-      if (!this.#profiles.has(this.heirOf(each))) continue;
+      if (!this.#profiles.has(this.targetOf(each))) continue;
       this.#at.set(each, freshOf(each));
       this.#profiles.set(freshOf(each), EMPTY);
     }

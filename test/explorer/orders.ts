@@ -2,7 +2,8 @@
 //
 // An act in both names is two things: the link, and what is done at the profile that the link led to; each happens at
 // some moment between request and answer. And a link of two who are both unknown may make the customer a moment before
-// it links: a guest who becomes known in between is then merged, and not adopted, which loses nothing. A link beside an
+// it links: a guest who becomes known in between is then merged, and not adopted, which loses nothing. What a customer does
+// makes the customer known a moment before it is done. A link beside an
 // erasure may happen, be erased, and happen again to those who are there then. An act that was
 // cut off (its server ended) may have happened, in part or not at all.
 
@@ -44,7 +45,7 @@ export function explains(
   precedes: (a: string, b: string) => boolean,
   fits: (model: Model, codes: ReadonlyMap<string, string>) => boolean,
 ): boolean {
-  const hasErasure = performed.some(({ act }) => act.do === 'erase' || act.do === 'eraseMail');
+  const hasErasure = performed.some(({ act }) => ERASING.has(act.do));
   const isOver = (state: State, one: Performed) => (state.done.get(one.id)?.parts ?? 0) === parts(one);
   const go = (state: State): boolean => {
     const missing = performed.filter((one) => !isOver(state, one));
@@ -59,14 +60,20 @@ export function explains(
   return go({ model: start, done: new Map(), codes: new Map() });
 }
 
-/** What a link may do first, and be seen to have done. */
+/** What makes a known visitor unknown. */
+const ERASING: ReadonlySet<Act['do']> = new Set(['erase', 'eraseMail', 'end']);
+/** What makes a customer known in a step of its own. */
+const MAKING: ReadonlySet<Act['do']> = new Set(['visit', 'event', 'add', 'share', 'mail']);
+
+/** What an act may do first, and be seen to have done. */
 function begin(state: State, { id, act }: Performed, hasErasure: boolean): State[] {
   const { customer, session } = act.who;
-  if (state.done.has(id) || customer === undefined || session === undefined) return [];
+  if (state.done.has(id) || customer === undefined) return [];
   const after = (change: (model: Model) => boolean): State[] => {
     const model = new Model(state.model);
     return change(model) ? [{ ...state, model, done: new Map(state.done).set(id, { parts: 0 }) }] : [];
   };
+  if (session === undefined) return MAKING.has(act.do) ? after((model) => model.makeKnown(customer)) : [];
   const who = { customer, session };
   const begun = after((model) => model.begin(who));
   if (!hasErasure) return begun;

@@ -4,6 +4,7 @@
 import {
   type Act,
   add,
+  end,
   erase,
   eraseMail,
   event,
@@ -314,6 +315,40 @@ export const SCENARIOS: readonly Scenario[] = [
   left('a merge left half done, and an erasure by e-mail', [visit('S'), mail('S'), visit('A')], link('AS'), [
     eraseMail('S'),
     visit('S', 'b'),
+  ]),
+  scenario(
+    "a guest's TTL runs out beside a visit and an event",
+    [visit('S')],
+    [end('S'), visit('S', 'b'), event('S')],
+  ),
+  scenario(
+    "a guest's TTL runs out beside its adoption",
+    [visit('S'), add('S', '1')],
+    [end('S'), link('AS'), list('S')],
+  ),
+  scenario(
+    "a guest's TTL runs out beside its merge",
+    [visit('S'), add('S', '1'), visit('A')],
+    [end('S'), link('AS'), visit('S', 'b')],
+  ),
+  scenario(
+    "a guest's TTL runs out beside a share and an erasure by e-mail",
+    [visit('S'), mail('S'), share('S')],
+    [end('S'), share('S'), eraseMail('S')],
+  ),
+  scenario(
+    'a keyed visit, sent again, beside the end of its guest',
+    [visit('S')],
+    [keyedVisit('S'), keyedVisit('S'), end('S')],
+  ),
+  scenario(
+    'a keyed visit, sent again, beside a merge and a move',
+    [visit('S'), visit('A')],
+    [keyedVisit('S'), keyedVisit('S'), link('AS'), link('BS')],
+  ),
+  left('an erasure left half done, and logins of two customers', [link('AS'), visit('S')], erase('A'), [
+    link('AS'),
+    link('BS'),
   ]),
   scenario(
     'a keyed visit, sent again, beside its merge',

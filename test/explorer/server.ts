@@ -19,6 +19,14 @@ import type { Act, Answer, Who } from './acts.js';
 
 const HIGH_WATER = Number.MAX_SAFE_INTEGER;
 const MAX_PRODUCTS = 10_000;
+/** All keys of a guest end at one moment. */
+const END = `
+  if redis.call('HEXISTS', KEYS[1], '') == 1 then
+    return 0
+  end
+  redis.call('UNLINK', unpack(KEYS))
+  return 1
+`;
 
 export interface Server {
   /** @param act with the real names of its people @param tag what its event says */
@@ -29,6 +37,8 @@ export interface Server {
   follow(code: string): Promise<string | undefined>;
   /** Keys that tell of these identities and their addresses, of any profile. @param profiles that they make */
   keysOf(profiles: readonly string[], people: readonly Who[]): Promise<readonly string[]>;
+  /** Completes what servers that ended have left half done. */
+  resume(): Promise<void>;
   /** Resolves when nothing of what was performed goes on in the background. */
   settle(): Promise<void>;
   close(): Promise<void>;
@@ -36,7 +46,7 @@ export interface Server {
 
 /** Keys that hold no visitor's state: the order in which they are written does not matter. */
 export function isPrivate(key: string): boolean {
-  return /:lane:|:events(:|$)/.test(key);
+  return /:lane:|:events(:|$)|:(pending|merges)$/.test(key);
 }
 
 export function nameOf(kind: 'customer' | 'session', id: string): string {
@@ -56,9 +66,10 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const appends = store.batcher(appendFormat(store, 'events', HIGH_WATER));
   const recordings = store.batcher(recordingFormat(store, HIGH_WATER));
   const wishlists = new WishlistBatch(store, { highWater: HIGH_WATER });
-  const identity = openIdentity(store, visits, recordings, appends, wishlists, MAX_PRODUCTS);
-  const { atProfile, emails, eraser, linker, changes, profiles, visitors } = identity;
-  const wishlist = openWishlist(store, atProfile, changes, 'https://shop.example', 'w');
+  const identity = openIdentity(store, visits, recordings, appends, MAX_PRODUCTS);
+  const { emails, eraser, linker, profiles, redirects, visitors } = identity;
+  const placeOf = (profileId: string) => redirects.placeOf(profileId);
+  const wishlist = openWishlist(store, wishlists, placeOf, 'https://shop.example', 'w');
   const { items, shares } = wishlist;
   const requests = new RequestStore(store);
   const { salt, buckets } = store.deployment;
@@ -89,10 +100,16 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
         await eraser.erase(name);
         return { profileId: profileIds.of(name) };
       }
-      case 'mail': {
-        const { profileId } = await visitors.find(who, true);
-        await profiles.keep(profileId, { ...who, email: addressOf(act.who) });
+      case 'end': {
+        const [name] = namesIn(who) as [string];
+        const profileId = profileIds.of(name);
+        const { keys } = store;
+        const guest = [keys.identity, keys.profile, keys.items, keys.members].map((of) => of(profileId));
+        await store.call((client) => client.eval(END, guest.length, guest));
         return { profileId };
+      }
+      case 'mail': {
+        return { profileId: await profiles.keep({ ...who, email: addressOf(act.who) }, true) };
       }
       case 'eraseMail': {
         await eraser.eraseByEmail(emails.digest(addressOf(act.who)));
@@ -122,12 +139,8 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
         return { profileId, removed: answer.removed };
       }
       case 'list': {
-        const found = await visitors.find(who, true);
-        const listed = found.known ? await items.list(found.profileId) : { ...found, items: [] };
-        return {
-          profileId: listed.profileId,
-          items: listed.items.map(({ productId }) => productId).sort(),
-        };
+        const { profileId, answer } = await visitors.look(who, true, (place) => items.list(place));
+        return { profileId, items: answer.map(({ productId }) => productId).sort() };
       }
       case 'share': {
         const { profileId, answer } = await visitors.change(who, true, (place) =>
@@ -140,10 +153,13 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
 
   return {
     perform,
+    async resume() {
+      // What was under way at the last look, too.
+      for (let look = 0; look < 2; look++) await identity.resume.run(false);
+    },
     ownProfile: (kind, id) => profileIds.of(nameOf(kind, id)),
     async follow(code) {
-      const profileId = await shares.find(code);
-      return profileId && (await items.list(profileId)).profileId;
+      return (await shares.find(code))?.profileId;
     },
     async keysOf(profiles, people) {
       const { client } = store;
@@ -152,7 +168,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       for (const who of people) tags.push(store.keys.email(emails.digest(addressOf(who))));
       const keys = (await Promise.all(nodes.map((node) => node.keys(`${keyPrefix}:*`)))).flat();
       const found = keys.filter((key) => tags.some((tag) => key.includes(tag)));
-      const ours = found.filter((key) => !isPrivate(key) && !/:(k|mark):/.test(key));
+      const ours = found.filter((key) => !isPrivate(key) && !/:(k|e|mark):/.test(key));
       // A person of an abandoned schedule may be in the same bucket.
       const hashes = profiles.map((profile) => profile.slice(profile.indexOf('.') + 1));
       const isAnother = (key: string) =>

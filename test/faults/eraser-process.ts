@@ -3,7 +3,7 @@
 
 import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { eraseWaiting } from '../../src/flush/eraser.js';
+import { eraseWaiting } from '../../src/flush/row-eraser.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { until } from '../harness/until.js';

@@ -216,11 +216,11 @@ t.test('with REDIS_REPLICAS a visit counts once while the mark of its node is on
   const [slot, from] = [slotOf(keys.mark(mark)), nodeOf(keys.mark(mark))];
   const to = (from + 1) % nodes.length;
   // Reading makes nothing, and tells where a visitor will be.
-  let visitor = { sessionId: '', door: '' };
-  for (let i = 0; nodeOf(visitor.door) !== from || slotOf(visitor.door) === slot; i++) {
+  let visitor = { sessionId: '', identity: '' };
+  for (let i = 0; nodeOf(visitor.identity) !== from || slotOf(visitor.identity) === slot; i++) {
     const sessionId = `s${i}`;
     const { json } = await app.get(withQuery('/product/visit', { sessionId, productHandle: 'x' }));
-    visitor = { sessionId, door: keys.door(json.profileId) };
+    visitor = { sessionId, identity: keys.identity(json.profileId) };
   }
   const visit = { identity: { sessionId: visitor.sessionId }, productHandle: 'x' };
   t.equal((await app.post('/product/visit', visit)).status, 200);
@@ -229,7 +229,7 @@ t.test('with REDIS_REPLICAS a visit counts once while the mark of its node is on
   const { port } = new URL(urls[to] as string);
   await nodes[from]?.call('MIGRATE', '127.0.0.1', port, keys.mark(mark), 0, 5_000);
   t.equal((await app.post('/product/visit', visit)).status, 200);
-  t.equal(await nodes[from]?.hget(visitor.door, 'x'), '2');
+  t.equal(await nodes[from]?.hget(visitor.identity, 'x'), '2');
   await slots.moveKeys(slot, from, to);
   await slots.end(slot, to);
 });

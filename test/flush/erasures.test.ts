@@ -107,7 +107,7 @@ const flushAll = async (pipeline: Pipeline) => {
   await flusher.close();
 };
 const erase = ({ keys }: Pipeline, profileId: string, now = Date.now()) =>
-  runScript(redis, ERASURES, [keys.erasures], [Number.MAX_SAFE_INTEGER, now, profileId]);
+  runScript(redis, ERASURES, [keys.erasures], [Number.MAX_SAFE_INTEGER, now, 0, profileId]);
 const profilesOf = async ({ ask }: Pipeline) => {
   const query = 'SELECT profile_id FROM events_stored ORDER BY profile_id, occurred_at';
   return (await ask<{ profile_id: string }>(query)).map(({ profile_id }) => profile_id);
@@ -144,7 +144,7 @@ t.test('a visit whose line follows after its visitor was erased is left out, too
   const visitLog = new VisitLog(store, { highWater: 1e9, appends, onNotLogged: (why) => t.fail(why) });
   const deadline = performance.now() + store.timeoutMs;
   await new Promise((counted) => setTimeout(counted, 5));
-  await store.change(ERASURES, [keys.erasures], [Date.now(), GONE]);
+  await store.change(ERASURES, [keys.erasures], [Date.now(), 0, GONE]);
   for (const profileId of [GONE, STAYS])
     visitLog.notLogged(-1, [{ profileId, line: visitLine(profileId, 'hat', 'tv'), deadline }], undefined);
   await appends.close();

@@ -3,7 +3,7 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import { v7 as uuid } from 'uuid';
-import { eraseWaiting } from '../../src/flush/eraser.js';
+import { eraseWaiting } from '../../src/flush/row-eraser.js';
 import type { RedisClient } from '../../src/redis/client.js';
 import { type Keys, type StreamKeys, tagOf } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';

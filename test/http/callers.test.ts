@@ -117,9 +117,9 @@ t.test('callers', async (t) => {
   known.code = (await app.shop.share({ customerId: known.customerId })).code;
   const unknown = { customerId: '1174', sessionId: 'other', code: 'A'.repeat(16) };
 
-  // What a process asks by itself: for its marks, for merges, every 5 s for requests of the shop's that are open.
-  const { meta, merges, compliance } = createKeys(app.prefix);
-  const own = keyPattern(meta, merges('*'), compliance);
+  // What a process asks by itself: for its marks, for operations that are left, for requests of the shop's that are open.
+  const { meta, merges, pending, compliance } = createKeys(app.prefix);
+  const own = keyPattern(meta, merges(0), pending(0), compliance);
   /** Watches what Redis is asked from now on, but what a process asks by itself. */
   const watch = async () => {
     const asked: string[] = [];

@@ -271,7 +271,7 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test('facts that are named like fields of a profile are facts, through merge and erasure', async (t) => {
-    for (const fact of ['share', 'owner', 'heir', 'itemBytes']) {
+    for (const fact of ['share', 'owner', 'generation', 'target', 'itemBytes']) {
       const [session, customer] = [{ sessionId: `device-${fact}` }, { customerId: `device-${fact}` }];
       await event({ ...session, device: fact, locale: fact, lastName: fact });
       const { code } = await share(session);

@@ -233,6 +233,17 @@ eachRedis(t, async (t, redis) => {
     t.equal(new Set((await rowsOfSession('h')).map((row) => JSON.stringify(row))).size, 1);
   });
 
+  t.test('an event that is recorded again under its key is the same row', async (t) => {
+    const before = new Set(Object.keys(await dump()));
+    const first = await app.post('/event', event('again'), key('again', TRUSTED));
+    const made = Object.keys(await dump()).filter((one) => !before.has(one));
+    await forgetAnswer(made.find((one) => one.includes('request:')) as string);
+    t.equal((await fast?.post('/event', event('again'), key('again', TRUSTED)))?.text, first.text);
+    const [row, again] = await rowsOfSession('again');
+    t.ok(again);
+    t.same(again, row);
+  });
+
   t.test(
     'a visit that a crashed server left unanswered counts once, after a merge or move too',
     async (t) => {

@@ -3,12 +3,8 @@
 
 import t, { type Test } from 'tap';
 import type { Counting } from '../../src/identity/counting.js';
-import type { Doors } from '../../src/identity/doors.js';
-import type { Drafts } from '../../src/identity/drafts.js';
-import type { Linker } from '../../src/identity/link.js';
 import type { Places } from '../../src/identity/places.js';
 import { Visitors } from '../../src/identity/visitors.js';
-import type { ProductLimit } from '../../src/visits/product-limit.js';
 import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { postProxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -367,18 +363,13 @@ function frozenNode(t: Test, redis: TestRedis): void {
 t.test('an answer is about one profile: what was read while the visitor moved is read again', async (t) => {
   const moves = (rounds: number) => {
     let reads = 0;
-    const enter = async () => {
+    const run = async () => {
       const isAtNew = reads++ % 2 === 1 || reads > 2 * rounds;
-      return { profileId: isAtNew ? 'new' : 'old', count: isAtNew ? 7 : 1, known: true };
+      return { profileId: isAtNew ? 'new' : 'old', answer: isAtNew ? 7 : 1 };
     };
-    return new Visitors(
-      {} as Doors,
-      {} as Places,
-      { enter } as unknown as Counting,
-      {} as Drafts,
-      {} as Linker,
-      {} as ProductLimit,
-    );
+    const places = { run } as unknown as Places;
+    const counting = { at: () => {} } as unknown as Counting;
+    return new Visitors({ places, counting } as ConstructorParameters<typeof Visitors>[0]);
   };
   const read = (rounds: number) => moves(rounds).readAll(identityOf({ sessionId: 's' }), true, ['a', 'b']);
   for (const rounds of [0, 3]) t.same(await read(rounds), { profileId: 'new', counts: [7, 7] });

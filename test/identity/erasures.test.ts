@@ -5,8 +5,7 @@ import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { Compliance, type ComplianceRequest } from '../../src/identity/compliance.js';
 import { ComplianceWorker } from '../../src/identity/compliance-worker.js';
-import type { Doors } from '../../src/identity/doors.js';
-import { Exporter } from '../../src/identity/exporter.js';
+import { Exporter, type ReadRows } from '../../src/identity/exporter.js';
 import { EVERY_PROFILE, identityName } from '../../src/identity-rules.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { eachRedis } from '../harness/app.js';
@@ -15,7 +14,7 @@ import { monitorRedis } from '../harness/monitor.js';
 import { startTestRedis } from '../harness/redis.js';
 import { identityOf } from '../harness/samples.js';
 import { until } from '../harness/until.js';
-import { type Server, startServer } from '../wishlist/fixtures.js';
+import { newVisitor, type Server, startServer } from '../wishlist/fixtures.js';
 
 const DATA_REQUESTS = 2_000;
 const ERASURES = 50;
@@ -32,7 +31,7 @@ const KNOWN = 200;
 /** Commands that are about as many as there are. */
 const UNBOUNDED = /^(keys|hgetall|hkeys|hvals|smembers|lrange|flushdb|flushall|sort)$/i;
 const unboundedOf = (commands: readonly string[][]) =>
-  commands.map(([name = '']) => name).filter((name) => UNBOUNDED.test(name));
+  commands.flatMap(([name = '', key = '']) => (UNBOUNDED.test(name) && !key.endsWith(':meta') ? [name] : []));
 
 const DATA = { kind: 'customers/data_request', at: 1, shop: null, orders: 0, dataRequestId: '1' } as const;
 const REDACT = { kind: 'customers/redact', at: 1, shop: null, orders: 0, dataRequestId: null } as const;
@@ -223,17 +222,35 @@ t.test('what is asked for while the worker works is done after it', async (t) =>
   t.equal(runs, 2);
 });
 
+t.test('a stop waits for the step that is under way, and for no erasure after it', async (t) => {
+  const { server, compliance, worker, take } = await open(t, 'stopped');
+  const asked = ['1', '2', '3'];
+  for (const customerId of asked) await take({ ...REDACT, customerId, email: null });
+  const { eraser } = server;
+  const erase = eraser.erase.bind(eraser);
+  let stopping: Promise<void> | undefined;
+  eraser.erase = (...call) => {
+    stopping ??= stop();
+    return erase(...call);
+  };
+  const stop = worker.watch();
+  await until('an erasure is under way', () => stopping !== undefined);
+  await stopping;
+  const left = (await compliance.list()).map(({ request }) => request.customerId);
+  t.same(left, asked, 'the next process does them');
+});
+
 t.test("every step of a shop's erasure is bounded, and nothing is left", async (t) => {
   const server = await startServer(t, redis, 'bounded');
   const { keys, client } = server.store;
   const filling = (client as Redis).pipeline();
   for (let i = 0; i < VISITORS; i++) {
-    const guest = server.doors.ownProfile(identityName('s', `guest-${i}`));
-    filling.hset(keys.door(guest), 'p', 1);
+    const guest = server.links.ownProfile(identityName('s', `guest-${i}`));
+    filling.hset(keys.identity(guest), 'p', 1);
   }
   for (let i = 0; i < KNOWN; i++) {
     const name = identityName('s', `known-${i}`);
-    filling.hset(keys.profile(server.doors.ownProfile(name)), 'known', '1');
+    filling.hset(keys.profile(server.links.ownProfile(name)), 'known', '1');
   }
   await filling.exec();
 
@@ -256,27 +273,31 @@ t.test("every step of a shop's erasure is bounded, and nothing is left", async (
   t.same(unboundedOf(commands), []);
 });
 
-t.test('one erasure of a shop stands for all, and beside an audit of merges, too', async (t) => {
-  for (const [prefix, isAudited] of [
+t.test('one erasure of a shop stands for all, and beside a look at merges, too', async (t) => {
+  for (const [prefix, isLookedAt] of [
     ['alone', false],
-    ['audited', true],
+    ['looked-at', true],
   ] as const) {
     const server = await startServer(t, redis, prefix);
     const { keys, client } = server.store;
     const linked = Array.from({ length: 40 }, (_, i) => server.linker.link(`c:${i}`, `s:${i}`));
     await Promise.all(linked);
+    // What merges note, and what an erasure has left that ended on its way.
+    await server.visitors.enter('visit', identityOf({ sessionId: 'guest' }), true, 'p');
+    t.match(await server.linker.link('c:0', 's:guest'), { merged: true });
+    const [members, requests] = keys.leftovers(server.links.ownProfile('s:left'), 'g1');
+    await client.hset(members, 's:left', '');
+    await client.zadd(requests, 1, 'digest');
     let isOver = false;
-    const audit = async () => {
-      while (isAudited && !isOver) await server.audit.run();
+    const look = async () => {
+      while (isLookedAt && !isOver) await server.resume.run(true);
     };
-    const auditing = audit();
+    const looking = look();
     await server.shopEraser.erase();
     isOver = true;
-    await auditing;
+    await looking;
     const written = await client.hkeys(keys.erasures);
-    // The audit can't tell whose erasure it finishes: it writes down those profiles, too.
-    if (isAudited) t.ok(written.includes(EVERY_PROFILE), prefix);
-    else t.same(written, [EVERY_PROFILE], prefix);
+    t.same(written, [EVERY_PROFILE], prefix);
     const left = await allKeys(redis, prefix);
     t.same(
       left.filter((key) => !key.endsWith(':erasures') && !/:(lane|meta|events)/.test(key)),
@@ -299,40 +320,60 @@ eachRedis(t, async (t, redis) => {
     const prefix = `mailed${++prefixes}`;
     const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
     await visit(server, { sessionId: 's' });
-    const profileId = server.doors.ownProfile('s:s');
-    await server.profiles.keep(profileId, { ...identityOf({ sessionId: 's' }), email: EMAIL });
+    const profileId = server.links.ownProfile('s:s');
+    await server.profiles.keep({ ...identityOf({ sessionId: 's' }), email: EMAIL }, true);
     return { server, other, profileId, digest: server.emails.digest(EMAIL) };
   };
-  /** Lets something happen after the profile was looked at, and before its maker's door is. */
-  const inBetween = (doors: Doors, act: () => Promise<unknown>) => {
-    const look = doors.look.bind(doors);
+  /** Lets something happen after a place was found, and before what is there is erased. */
+  const inBetween = ({ emails }: Server, act: () => Promise<unknown>) => {
+    const givenAt = emails.givenAt.bind(emails);
     let hasHappened = false;
-    doors.look = async (name) => {
+    emails.givenAt = async (...call) => {
+      const place = await givenAt(...call);
       if (!hasHappened) {
         hasHappened = true;
         await act();
       }
-      return look(name);
+      return place;
     };
   };
 
-  const exporterOf = ({ store, doors, items, emails }: Server) =>
-    new Exporter(store, doors, items, emails, async () => undefined);
+  const exporterOf = (
+    { store, links, redirects, emails }: Server,
+    readRows: ReadRows = async () => undefined,
+  ) => new Exporter(store, links, redirects, emails, readRows);
 
-  t.test('an address of a visitor who is unknown, or erased just now, is not indexed', async (t) => {
+  t.test('an address of a visitor who was erased just now is not indexed', async (t) => {
     const { server } = await open(t);
-    const own = server.doors.ownProfile('s:unknown');
-    await server.emails.note(own, ['s:unknown'], 'unknown@rights.example');
-    t.same(await server.emails.find(server.emails.digest('unknown@rights.example')), []);
-    t.equal((await server.visitors.find(identityOf({ sessionId: 'unknown' }), false)).known, false);
+    const digest = server.emails.digest('late@rights.example');
+    await server.emails.index(digest, server.links.ownProfile('s:s'), ['s:s']);
+    t.same(await server.emails.find(digest), []);
   });
 
-  t.test('an export finds the visitor at home and behind a login', async (t) => {
+  t.test('an export has the rows of every given identity, also of one without a visitor', async (t) => {
+    const { server, digest } = await open(t);
+    const read: (readonly string[])[] = [];
+    const exporter = exporterOf(server, async (_profiles, names) => {
+      read.push(names);
+      return undefined;
+    });
+    await exporter.exportNamed({ names: ['s:s', 'c:nobody'], digest: undefined });
+    await exporter.exportNamed({ names: ['c:nobody'], digest });
+    t.same(
+      read.map((names) => [...names].sort()),
+      [
+        ['c:nobody', 's:s'],
+        ['c:nobody', 's:s'],
+      ],
+    );
+  });
+
+  t.test('an export finds a guest, also after a login', async (t) => {
     const { server, other, profileId, digest } = await open(t);
     t.match(await exporterOf(other).exportByEmail(digest), { profileId, visits: { p: 1 } });
     await visit(server, { customerId: '7' });
-    const { profileId: room } = await server.linker.link('c:7', 's:s');
-    t.match(await exporterOf(other).exportByEmail(digest), { profileId: room, visits: { p: 2 } });
+    const { profileId: linked } = await server.linker.link('c:7', 's:s');
+    t.match(await exporterOf(other).exportByEmail(digest), { profileId: linked, visits: { p: 2 } });
   });
 
   for (const isKnown of [false, true])
@@ -341,14 +382,14 @@ eachRedis(t, async (t, redis) => {
       async (t) => {
         const { server, other } = await open(t);
         if (isKnown) await visit(other, { customerId: '7' });
-        const { items } = server;
-        const list = items.list.bind(items);
-        // The visitor's door was looked at, and its counts were not read yet.
-        items.list = async (profileId) => {
-          items.list = list;
-          const listed = await list(profileId);
+        const { links } = server;
+        const look = links.look.bind(links);
+        // The visitor's link was read, and its counts were not yet.
+        links.look = async (name) => {
+          links.look = look;
+          const found = await look(name);
           await other.linker.link('c:7', 's:s');
-          return listed;
+          return found;
         };
         const told = await exporterOf(server).export('s:s');
         const { profileId } = await other.visitors.find(identityOf({ sessionId: 's' }), true);
@@ -357,11 +398,26 @@ eachRedis(t, async (t, redis) => {
       },
     );
 
+  t.test('an address is found though a merge takes it along while it is looked for', async (t) => {
+    const { server, other, digest } = await open(t);
+    await visit(other, { customerId: '7' });
+    const { redirects } = server;
+    const placeOf = redirects.placeOf.bind(redirects);
+    redirects.placeOf = async (profileId) => {
+      redirects.placeOf = placeOf;
+      const place = await placeOf(profileId);
+      await other.linker.link('c:7', 's:s');
+      return place;
+    };
+    t.equal(await server.eraser.eraseByEmail(digest), true);
+    t.equal(await count(other, { customerId: '7' }), 0);
+  });
+
   for (const isKnown of [false, true]) {
     t.test(`beside a login of ${isKnown ? 'a known' : 'an unknown'} customer`, async (t) => {
       const { server, other, digest } = await open(t);
       if (isKnown) await visit(other, { customerId: '7' });
-      inBetween(server.doors, () => other.linker.link('c:7', 's:s'));
+      inBetween(server, () => other.linker.link('c:7', 's:s'));
       t.equal(await server.eraser.eraseByEmail(digest), true);
       t.equal(await count(other, { sessionId: 's' }), 0);
       t.equal(await count(other, { customerId: '7' }), 0);
@@ -369,6 +425,72 @@ eachRedis(t, async (t, redis) => {
       t.equal(await visit(other, { sessionId: 's' }), 1, 'a later visit is that of a new visitor');
     });
   }
+
+  t.test('an erasure that ended at any step is completed by the next one of the same visitor', async (t) => {
+    const prefix = `ended${++prefixes}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    const left = async () =>
+      (await allKeys(redis, prefix)).filter((key) => !/:(lane|meta|mark|events|erasures|e)(:|$)/.test(key));
+    for (let steps = 1, wasEnded = true; wasEnded; steps++) {
+      const { ids } = newVisitor();
+      const [customer, session] = [{ customerId: ids.customerId }, { sessionId: ids.sessionId }];
+      for (const one of [session, customer]) await visit(server, one);
+      await server.linker.link(`c:${ids.customerId}`, `s:${ids.sessionId}`);
+      server.crashAfter(steps, true);
+      const name = steps % 2 === 0 ? `c:${ids.customerId}` : `s:${ids.sessionId}`;
+      await server.eraser.erase(name).catch(() => {});
+      wasEnded = server.recover();
+      await other.eraser.erase(name);
+      t.same(await left(), [], `ended after step ${steps}`);
+    }
+  });
+
+  t.test('an erasure that ended at any step is completed by a request of one of its sessions', async (t) => {
+    const prefix = `found${++prefixes}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    let found = 0;
+    for (let steps = 1, wasEnded = true; wasEnded; steps++) {
+      const { ids } = newVisitor();
+      const [customer, session] = [{ customerId: ids.customerId }, { sessionId: ids.sessionId }];
+      for (const one of [session, customer]) await visit(server, one);
+      await server.linker.link(`c:${ids.customerId}`, `s:${ids.sessionId}`);
+      server.crashAfter(steps, true);
+      await server.eraser.erase(`c:${ids.customerId}`).catch(() => {});
+      wasEnded = server.recover();
+      const { link } = await other.links.look(`s:${ids.sessionId}`);
+      if (link === undefined || (await other.links.ownerOf(link)) !== undefined) {
+        await other.eraser.erase(`c:${ids.customerId}`);
+        continue;
+      }
+      found++;
+      t.equal(await visit(other, session), 1, 'a new visitor');
+      const left = (await allKeys(redis, prefix)).filter((key) => /:(z[gq]|operations)(:|$)/.test(key));
+      t.same(left, [], `ended after step ${steps}`);
+    }
+    t.ok(found >= 3, `${found} dead links`);
+  });
+
+  t.test('a login that ended at any step: whoever leads to a profile is among its members', async (t) => {
+    const prefix = `member${++prefixes}`;
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    for (const known of [[], ['c'], ['s'], ['c', 's']])
+      for (let steps = 1, wasEnded = true; wasEnded; steps++) {
+        const { customer, guest, ids } = newVisitor();
+        const names = [`c:${ids.customerId}`, `s:${ids.sessionId}`] as const;
+        for (const one of known)
+          await server.visitors.enter('visit', one === 'c' ? customer : guest, true, 'p');
+        server.crashAfter(steps, true);
+        await server.linker.link(...names).catch(() => {});
+        wasEnded = server.recover();
+        for (const name of names) {
+          const { link } = await other.links.look(name);
+          if (link === undefined || link.task !== '') continue;
+          const members = other.store.keys.members(link.profileId);
+          const isMember = await other.store.call((client) => client.hexists(members, name));
+          t.equal(isMember, 1, `known: ${known}; ended after step ${steps}; ${name}`);
+        }
+      }
+  });
 
   for (const isLinked of [false, true]) {
     t.test(

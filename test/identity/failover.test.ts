@@ -62,10 +62,10 @@ interface World {
   /** The same two, by a server that has seen nothing of what was done before. */
   anew(): Promise<{ customer: Visitor; session: Visitor; server: Server }>;
   link(server?: Server): Promise<{ profileId: string; merged: boolean }>;
-  /** Buckets of the customer's and the session's doors; they differ. */
+  /** Buckets of the customer's and the session's default profiles; they differ. */
   readonly buckets: { readonly customer: string; readonly session: string };
   remember(bucket: string): Promise<() => Promise<void>>;
-  /** What profiles of a bucket have, beside counts at home, that will end. */
+  /** What profiles of a bucket have, beside a guest's counts, that will end. */
   ending(bucket: string): Promise<string[]>;
 }
 
@@ -107,7 +107,7 @@ t.test('a failover that forgets one half', async (t) => {
   const redis = await startTestRedis(t);
 
   t.test(
-    'of a merge, at the profile that was merged away: what came since is merged, the rest not twice',
+    'of a merge, at the profile that was merged: what came since is merged, the rest not twice',
     async (t) => {
       const world = await startWorld(t, redis);
       await world.customer.visit(2);
@@ -131,41 +131,70 @@ t.test('a failover that forgets one half', async (t) => {
           items: ['after-the-failover', 'of-the-customer', 'of-the-guest'],
         });
       await world.link(server);
-      await server.audit.run();
+      await server.resume.run(true);
       t.match(await customer.see(), { count: 10 });
     },
   );
 
-  t.test('of a merge, at the heir: the journal has it, and an audit gives it again, once', async (t) => {
+  t.test('of a merge, at the target: the journal has it, and it is given again, once', async (t) => {
     const world = await startWorld(t, redis);
     const profileId = await world.customer.visit(2);
     await world.session.visit(5);
     await world.session.add('of-the-guest');
     const forget = await world.remember(world.buckets.customer);
-    t.same(await world.link(), { profileId, merged: true });
+    t.match(await world.link(), { profileId, merged: true });
     await forget();
 
     const { server, customer, session } = await world.anew();
     await session.visit(3);
     await customer.visit(1);
     for (let i = 0; i < 3; i++) {
-      await server.audit.run();
+      await server.resume.run(true);
       for (const one of [customer, session])
-        t.same(await one.see(), { count: 11, items: ['of-the-guest'] }, `audit ${i}`);
+        t.same(await one.see(), { count: 11, items: ['of-the-guest'] }, `look ${i}`);
     }
     t.equal((await world.link(server)).profileId, profileId);
     t.match(await session.see(), { count: 11 });
   });
 
-  t.test('of a merge that nothing else came after, at the heir: a reset stays one', async (t) => {
+  t.test('of a merge, at the target, which it forgets itself: the guest has all of it again', async (t) => {
+    const world = await startWorld(t, redis);
+    const forget = await world.remember(world.buckets.customer);
+    await world.customer.visit(2);
+    await world.session.visit(5);
+    await world.session.add('of-the-guest');
+    t.match(await world.link(), { merged: true });
+    await forget();
+
+    const { server, customer, session } = await world.anew();
+    t.same(await session.see(), { count: 5, items: ['of-the-guest'] });
+    t.same(await customer.see(), { count: 0, items: [] });
+    await session.visit(1);
+    await world.link(server);
+    for (const one of [customer, session]) t.same(await one.see(), { count: 6, items: ['of-the-guest'] });
+  });
+
+  t.test('of a merge that nothing else came after, at the target: a reset stays one', async (t) => {
     const world = await startWorld(t, redis);
     await world.customer.visit(2);
     await world.session.visit(5);
     t.match(await world.link(), { merged: true });
     await world.session.server.visitors.enter('reset', world.session.who, true, HANDLE);
     const { server, customer } = await world.anew();
-    await server.audit.run();
-    t.match(await customer.see(), { count: 0 }, 'what the heir has it does not get again');
+    await server.resume.run(true);
+    t.match(await customer.see(), { count: 0 }, 'what the target has it does not get again');
+  });
+
+  t.test('of an erasure, at the merged guest: what was erased does not come back', async (t) => {
+    const world = await startWorld(t, redis);
+    await world.customer.visit(2);
+    await world.session.visit(5);
+    t.match(await world.link(), { merged: true });
+    const forget = await world.remember(world.buckets.session);
+    t.equal(await world.customer.server.eraser.erase('c:c'), true);
+    await forget();
+    const { customer, session } = await world.anew();
+    for (const one of [session, customer]) t.match(await one.see(), { count: 0 });
   });
 
   t.test('of an adoption, at the customer: the next link brings both together', async (t) => {
@@ -185,7 +214,7 @@ t.test('a failover that forgets one half', async (t) => {
   });
 
   t.test(
-    'of an adoption, at the session: its door and the room are one again after the next link',
+    'of an adoption, at the session: the customer begins anew, and the next link brings both together',
     async (t) => {
       const world = await startWorld(t, redis);
       const ending = () => world.ending(world.buckets.session);
@@ -198,14 +227,13 @@ t.test('a failover that forgets one half', async (t) => {
       await forget();
 
       const { server, customer, session } = await world.anew();
-      t.equal(await customer.visit(2), profileId, 'the customer is in a room that has no door');
-      t.same(await ending(), [], 'the room is one again');
+      t.not(await customer.visit(2), profileId, 'there is no such profile any more');
+      t.ok((await ending()).length > 0, 'the session is a guest again');
       await session.visit(1);
-      await session.add('at-home');
-      t.same(await ending(), [], 'its door, which was forgotten, is a guest for itself');
-      t.equal((await world.link(server)).profileId, profileId);
+      await session.add('as-a-guest');
+      t.match(await world.link(server), { merged: true });
       for (const one of [customer, session])
-        t.same(await one.see(), { count: 8, items: ['at-home', 'of-the-guest'] });
+        t.same(await one.see(), { count: 8, items: ['as-a-guest', 'of-the-guest'] });
     },
   );
 

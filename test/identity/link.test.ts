@@ -54,6 +54,10 @@ eachRedis(t, async (t, redis) => {
     const { profileId } = await visit(app, { customerId: 'c2' });
     t.same(await visit(app, ids), { profileId, count: 2 });
     await areOne(t, ids, profileId, 2);
+    const byEvent = await app.shop.event({ customerId: 'by-event' });
+    const both = { customerId: 'by-event', sessionId: 'after-event' };
+    await visit(app, { sessionId: both.sessionId });
+    t.same(await visit(app, both), { profileId: byEvent.profileId, count: 2 }, 'known by an event alone');
   });
 
   t.test(
@@ -99,14 +103,20 @@ eachRedis(t, async (t, redis) => {
     t.equal(second.count, 1);
     await areOne(t, theirs, second.profileId, 1);
     t.same(await read(other, { customerId: 'c6' }), { profileId: first.profileId, count: 1 });
+    // A server that saw the first two as one, and the session move, sees it move back.
+    for (const ids of [mine, mine, { ...mine, customerId: 'c8' }, mine]) await visit(app, ids);
+    t.match(await read(other, { sessionId: 's6' }), { profileId: first.profileId });
   });
 
   t.test('reading in both names writes nothing, whatever is known of them', async (t) => {
-    await visit(app, { customerId: 'known-c' });
+    const known = await visit(app, { customerId: 'known-c' });
     await visit(app, { sessionId: 'known-s' });
     const before = await dumpRedis(redis, app.prefix);
     for (const customerId of ['known-c', 'unknown-c']) {
-      for (const sessionId of ['known-s', 'unknown-s', 's1']) await read(app, { customerId, sessionId });
+      for (const sessionId of ['known-s', 'unknown-s', 's1']) {
+        const found = await read(app, { customerId, sessionId });
+        if (customerId === 'known-c') t.same(found, known);
+      }
     }
     t.same(await dumpRedis(redis, app.prefix), before);
   });

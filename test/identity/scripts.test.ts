@@ -1,5 +1,6 @@
-// The scripts of identities alone: point, move-out, claim, profile, and the four steps of a merge (take, give, record, done).
-// What is asked for again changes nothing more, and at a profile that is gone, or another's by now, nothing is done.
+// The scripts of identities alone: own, assign, link, unlink, join, facts; the steps of a merge (take, give, finish, restore);
+// and of an erasure (erase, erase-guest, clear). What is asked for again changes nothing more, and at a profile that is gone, or
+// another one by now, nothing is done.
 
 import t from 'tap';
 import { LUA } from '../../src/redis/lua-codes.js';
@@ -7,44 +8,75 @@ import { startLuaRedis } from '../harness/lua.js';
 
 type Four = [string, string, string, string];
 
-const DOOR = '{a}:v:from';
-/** A merge moves these aside. */
-const BELONGINGS = ['p', 'r', 'i', 'g'].map((kind) => `{a}:${kind}:from`) as Four;
-const [PROFILE, ROOM, ITEMS, MERGED] = BELONGINGS;
-const JOURNAL = ['jv', 'ji', 'jp', 'jg'].map((kind) => `{a}:${kind}:from`) as Four;
-const [JOURNAL_ROOM, JOURNAL_ITEMS, JOURNAL_PROFILE, JOURNAL_MERGED] = JOURNAL;
-const MERGES = '{a}:merges';
-const HEIR = {
-  profile: '{b}:p:heir',
-  room: '{b}:r:heir',
-  items: '{b}:i:heir',
-  merged: '{b}:g:heir',
-  received: '{b}:x:heir:a.from',
-};
+const ofProfile = (slot: string, name: string) => (kind: string) => `{${slot}}:${kind}:${name}`;
+const from = ofProfile('a', 'from');
+const into = ofProfile('b', 'into');
+const fresh = ofProfile('a', 'fresh');
+const [IDENTITY, COUNTS, PROFILE, ITEMS, MEMBERS] = ['v', 'r', 'p', 'i', 'g'].map(from) as [string, ...Four];
+const JOURNAL = ['jr', 'ji', 'jp', 'jg'].map(from) as Four;
+/** Of the first generation. */
+const ERASED = '{a}:e:g1';
+const TARGET = 'b.into g2 n1';
+const [LINK, TO_TARGET, UNFINISHED] = ['a.from g1', 'b.into g2', 'b.into g2 !n1'];
 
 t.test('scripts of identities', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
   t.beforeEach(async () => void (await client.flushall()));
   const keys = async () => (await client.keys('*')).sort();
-  const soon = () => clock(10_000);
+  const now = () => clock(10_000);
   const lives = async (key: string) => {
     const ttl = await client.ttl(key);
     t.ok(ttl > 0 && ttl <= 60, `${key}: ${ttl} s`);
   };
-  const countsOf = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`p${i}`, '2']));
+  const link = async (before: string, after: string) =>
+    call('link', [IDENTITY, PROFILE], [await now(), before, after]);
+  const own = async (generation = 'g1') =>
+    call(
+      'own',
+      [IDENTITY, COUNTS, PROFILE, MEMBERS, `{a}:e:${generation}`, ITEMS],
+      [await now(), generation, `a.from ${generation}`, 'c:1', 's:1', 'c:1'],
+    );
+  const unlink = async (seen: string) =>
+    call(
+      'unlink',
+      [IDENTITY, PROFILE, fresh('p'), fresh('g')],
+      [await now(), seen, 's:1', 'g9', 'a.fresh g9'],
+    );
+  const join = async (member: string, nonce = '', generation = 'g2') =>
+    call('join', [into('p'), into('g')], [await now(), generation, member, nonce]);
+  const take = async (generation = '', owner = 'c:1') =>
+    call(
+      'take',
+      [IDENTITY, PROFILE, generation === '' ? IDENTITY : COUNTS, ITEMS, MEMBERS, ...JOURNAL],
+      [await now(), generation, TARGET, UNFINISHED, 's:1', generation === '' ? '' : owner],
+    );
+  const give = async (kind: string, to: string, ...page: (string | number)[]) =>
+    call('give', [into('p'), to, into('x'), into('g')], [await now(), 'g2', 'a.from', kind, 60, ...page]);
+  const finish = async (target = TARGET) =>
+    call('finish', [IDENTITY, PROFILE, ...JOURNAL], [await now(), target, UNFINISHED, TO_TARGET, 60]);
 
   t.test('past its deadline no script does anything', async (t) => {
     const cases: readonly [name: string, keys: readonly string[], args: readonly (string | number)[]][] = [
-      ['point', [DOOR, PROFILE], ['.', 'a.1 1']],
-      ['move-out', [DOOR, ROOM, PROFILE, MERGED], ['s:1', 'a.from 1', 'c:1', 250]],
-      ['claim', [PROFILE], ['c:1']],
-      ['profile', [PROFILE, DOOR], ['', 'now', 0, 'email', 'a@b']],
-      ['merge-take', [...BELONGINGS, ...JOURNAL, MERGES], ['a.from', 'b.heir', 'n1', 60]],
-      ['merge-give', [HEIR.profile, HEIR.room, HEIR.received, HEIR.merged], ['v', 60, 'a.from', 'x', 3]],
-      ['merge-record', [HEIR.profile, HEIR.merged], ['a.from', 'n1']],
-      ['merge-done', [PROFILE, ...JOURNAL], ['b.heir', 'n1', 60]],
+      ['own', [IDENTITY, COUNTS, PROFILE, MEMBERS, ERASED], ['g1', LINK, 'c:1', 's:1']],
+      ['assign', [PROFILE, MEMBERS], ['g1', 'c:1']],
+      ['link', [IDENTITY, PROFILE], ['', LINK]],
+      ['unlink', [IDENTITY, PROFILE, fresh('p'), fresh('g')], [LINK, 's:1', 'g9', 'a.fresh g9']],
+      ['join', [into('p'), into('g')], ['g2', 's:1', '']],
+      ['facts', [PROFILE, MEMBERS], ['', 'g1', 0, 'now', '', 'email', 'a@b']],
+      ['take', [IDENTITY, PROFILE, IDENTITY, ITEMS, MEMBERS, ...JOURNAL], ['', TARGET, UNFINISHED, 's:1']],
+      ['give', [into('p'), into('r'), into('x'), into('g')], ['g2', 'a.from', 'v', 60, 'x', 3]],
+      ['finish', [IDENTITY, PROFILE, ...JOURNAL], [TARGET, UNFINISHED, TO_TARGET, 60]],
+      ['restore', [IDENTITY, PROFILE, IDENTITY, ITEMS, MEMBERS, ...JOURNAL], [TARGET, LINK, 0]],
+      ['erase', [PROFILE, MEMBERS, from('q'), from('zg'), from('zq'), ERASED], ['g1', 60, '']],
+      ['erase-guest', [IDENTITY, PROFILE, MEMBERS], ['']],
+      ['clear', [IDENTITY, PROFILE, ...JOURNAL], [TARGET, TO_TARGET]],
+      ['pending', [from('pending'), from('merges')], ['begin', 60, 'merge']],
     ];
-    const there = { [DOOR]: { x: '1' }, [ROOM]: { x: '3' }, [HEIR.merged]: { 'a.from': '' } };
+    const there = {
+      [IDENTITY]: { x: '1' },
+      [PROFILE]: { generation: 'g1', owner: 's:1' },
+      [into('p')]: { generation: 'g2' },
+    };
     for (const [key, fields] of Object.entries(there)) await client.hset(key, fields);
     for (const [name, keys, args] of cases)
       t.equal(await call(name, keys, [await clock(-1), ...args]), LUA.EXPIRED, name);
@@ -52,327 +84,300 @@ t.test('scripts of identities', async (t) => {
     for (const [key, fields] of Object.entries(there)) t.same(await client.hgetall(key), fields);
   });
 
-  t.test('point', async (t) => {
-    const point = async (from: string, to: string) =>
-      call('point', [DOOR, PROFILE], [await soon(), from, to]);
-
-    t.test('moves an identity from where its sender believes it to be, also when sent again', async (t) => {
-      t.equal(await point('a.0 1', 'a.1 2'), 0, 'it is nowhere yet');
-      for (let i = 0; i < 2; i++) t.equal(await point('', 'a.1 1'), 1);
-      for (const believed of ['', '.', 'a.1 2', 'a.1', 'a.2 1'])
-        t.equal(await point(believed, 'a.3 9'), 0, believed);
-      for (let i = 0; i < 2; i++) t.equal(await point('a.1 1', 'a.2 2'), 1);
-      await point('a.2 2', 'a.1 3');
-      t.equal(await point('a.1 1', 'a.3 2'), 0, 'it came back since: its number of moves tells');
-      t.same(await client.hgetall(DOOR), { '': 'a.1 3' });
-      t.same(await keys(), [DOOR]);
-    });
-
-    t.test('who has counts, or a profile that is no room, is at home: it is not unknown', async (t) => {
-      await client.hset(DOOR, 'x', 1);
-      t.equal(await point('', 'a.1 1'), 0);
-      t.same(await client.hgetall(DOOR), { x: '1' });
-      await client.del(DOOR);
-      await client.hset(PROFILE, 'email', 'a@b');
-      t.equal(await point('', 'a.1 1'), 0);
-      t.same(await keys(), [PROFILE]);
-      await client.hset(PROFILE, 'owner', 'c:1');
-      t.equal(await point('', 'a.1 1'), 1);
-    });
-  });
-
-  t.test('move-out', async (t) => {
-    const moveOut = async (owner = 'c:1', atOnce = 250) =>
-      call('move-out', [DOOR, ROOM, PROFILE, MERGED], [await soon(), 's:1', 'a.from 1', owner, atOnce]);
-    /** Called until it is over. */
-    const moveAll = async (atOnce: number) => {
-      for (let calls = 1; ; calls++) {
-        if ((await moveOut('c:1', atOnce)) !== 1) return calls;
-        if (calls > 1_000) throw new Error(`${await client.hlen(DOOR)} products stay behind`);
-        t.equal(await client.hget(DOOR, ''), null, 'at home until the last page');
-      }
-    };
-
-    t.test("counts become the room's in one step, the room has an owner, the door one field", async (t) => {
-      await client.hset(DOOR, { x: 3, y: 1 });
-      for (const owner of ['c:1', 'c:1', 'c:2']) t.equal(await moveOut(owner), 'a.from 1');
-      t.same(await client.hgetall(ROOM), { x: '3', y: '1' });
-      t.same(await client.hgetall(DOOR), { '': 'a.from 1' });
-      t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
-      t.same(await client.hgetall(MERGED), { 's:1': '' }, 'the room knows who leads to it');
-      await client.hset(DOOR, '', 'z.other 5');
-      t.equal(await moveOut(), 'z.other 5', 'where it went since');
-      t.same(await client.hgetall(DOOR), { '': 'z.other 5' });
-    });
-
-    t.test('an unknown identity gets an empty room; what a profile knows stays, and its owner', async (t) => {
-      t.equal(await moveOut(), 'a.from 1');
-      t.same(await keys(), [DOOR, PROFILE, MERGED].sort());
-      for (const [before, after] of [
-        [{ known: '1' }, { owner: 'c:1' }],
-        [
-          { owner: 'c:0', email: 'a@b' },
-          { owner: 'c:0', email: 'a@b' },
-        ],
-      ] as const) {
-        await client.flushall();
-        await client.hset(PROFILE, before);
-        await moveOut();
-        t.same(await client.hgetall(PROFILE), after);
-      }
-    });
-
-    t.test('where the room is there already, counts are added to it, a page a call', async (t) => {
-      await client.hset(DOOR, countsOf(2_000));
-      await client.hset(ROOM, { p0: '5', other: '1' });
-      const calls = await moveAll(100);
-      t.ok(calls >= 5, `${calls} calls`);
-      t.same(await client.hgetall(DOOR), { '': 'a.from 1' });
-      t.same(await client.hgetall(ROOM), { ...countsOf(2_000), p0: '7', other: '1' });
-    });
-
-    t.test('a door that is half empty is emptied, though the first look finds nothing', async (t) => {
-      await client.hset(DOOR, countsOf(1_000));
-      await client.hset(ROOM, { other: '1' });
-      // A scan for 5 looks at 50 places of its table at most: after some pages the first 50 are empty.
-      await moveAll(5);
-      t.equal(await client.hlen(ROOM), 1_001);
-    });
-  });
-
-  t.test('claim: a room without an owner gets one, once; a tombstone gets none', async (t) => {
-    const claim = async (customer: string) => call('claim', [PROFILE], [await soon(), customer]);
-    for (const customer of ['c:1', 'c:1', 'c:2']) t.equal(await claim(customer), 1);
-    t.same(await client.hgetall(PROFILE), { owner: 'c:1' });
-    await client.del(PROFILE);
-    await client.hset(PROFILE, 'heir', 'z.heir');
-    t.equal(await claim('c:1'), 1);
-    t.same(await client.hgetall(PROFILE), { heir: 'z.heir' });
-  });
-
-  t.test('profile', async (t) => {
-    const learn = async (maker: string, now: string, ...facts: string[]) =>
-      call('profile', [PROFILE, DOOR], [await soon(), maker, now, 0, ...facts]);
-
-    t.test('what is told is kept, the rest stays, and so does the day it was made', async (t) => {
-      await client.hset(PROFILE, 'owner', 'c:1');
-      t.equal(await learn('', 'day 1', 'email', 'a@b', 'device', 'desktop'), 1);
-      const first = { owner: 'c:1', createdAt: 'day 1', updatedAt: 'day 1', email: 'a@b', device: 'desktop' };
-      t.same(await client.hgetall(PROFILE), first);
-      t.equal(await learn('', 'day 2', 'email', 'c@d'), 1);
-      t.same(await client.hgetall(PROFILE), { ...first, updatedAt: 'day 2', email: 'c@d' });
-      t.same(await keys(), [PROFILE]);
-    });
-
-    t.test('nothing is kept of a visitor who is not there, or not any more', async (t) => {
-      const cases: readonly [maker: string, answer: unknown, profile: object, door: object, why: string][] = [
-        ['', 0, {}, {}, 'no room'],
-        ['s:1', 0, {}, {}, 'unknown'],
-        ['s:1', 0, {}, { '': 'a.1 1' }, 'elsewhere'],
-        ['s:1', '@', { heir: '@' }, {}, 'being erased'],
-        ['', 'b.heir', { heir: 'b.heir' }, {}, 'merged away'],
-        ['', '!b.heir', { heir: '!b.heir' }, {}, 'on its way to an heir'],
-      ];
-      for (const [maker, answer, profile, door, why] of cases) {
-        await client.flushall();
-        for (const [key, fields] of [
-          [PROFILE, profile],
-          [DOOR, door],
-        ] as const)
-          if (Object.keys(fields).length > 0) await client.hset(key, fields);
-        t.equal(await learn(maker, 'now', 'email', 'a@b'), answer, why);
-        t.same(await client.hgetall(PROFILE), profile, why);
-      }
-      for (const [key, field] of [
-        [PROFILE, 'known'],
-        [DOOR, 'x'],
-      ] as const) {
-        await client.flushall();
-        await client.hset(key, field, '1');
-        t.equal(await learn('s:1', 'now', 'email', 'a@b'), 1, `known by ${field}`);
-      }
-    });
-  });
-
-  t.test('take', async (t) => {
-    const take = async (heir = 'b.heir', nonce = 'n1') =>
-      call('merge-take', [...BELONGINGS, ...JOURNAL, MERGES], [await soon(), 'a.from', heir, nonce, 60]);
-    t.beforeEach(async () => void (await client.hset(PROFILE, 'owner', 'c:1')));
-
-    t.test('what is being erased, or is no room, is not taken', async (t) => {
-      await client.hset(PROFILE, 'heir', '@');
-      await client.hset(ROOM, 'x', 3);
-      t.same(await take(), ['@', '']);
-      await client.del(PROFILE);
-      t.same(await take(), ['@', '']);
-      t.same(await keys(), [ROOM]);
-    });
-
-    t.test('belongings go aside, a tombstone stays, and the bucket remembers the merge', async (t) => {
-      const belongings = [
-        [ROOM, JOURNAL_ROOM, { x: '3' }],
-        [ITEMS, JOURNAL_ITEMS, { '1:': 'an item' }],
-        [PROFILE, JOURNAL_PROFILE, { owner: 'c:1', email: 'a@b' }],
-        [MERGED, JOURNAL_MERGED, { 'a.older': 'n0' }],
-      ] as const;
-      for (const [key, , fields] of belongings) await client.hset(key, fields);
-      const before = await clock(0);
-      t.same(await take(), ['!b.heir', 'n1']);
-      t.same(await take(), ['!b.heir', 'n1'], 'again');
-      t.same(await take('c.third', 'n2'), ['!b.heir', 'n1'], 'the first heir stays');
-      t.same(await client.hgetall(PROFILE), { heir: '!b.heir', nonce: 'n1' });
-      for (const [, journal, fields] of belongings) t.same(await client.hgetall(journal), fields);
-      t.same(await keys(), [PROFILE, ...JOURNAL, MERGES].sort());
-      const ms = Number(await client.zscore(MERGES, 'a.from'));
-      t.ok(ms >= before && ms <= (await clock(0)), `${ms}`);
-      await lives(MERGES);
-      for (const key of [PROFILE, ...JOURNAL]) t.equal(await client.ttl(key), -1, `${key} stays`);
-      await client.hset(PROFILE, 'heir', 'b.heir');
-      t.same(await take('c.third', 'n2'), ['b.heir', 'n1'], 'when it is done, too');
-    });
-
-    t.test('an old journal, of a merge that this side forgot, is not mixed with the new one', async (t) => {
-      for (const key of JOURNAL) await client.hset(key, 'old', 1);
-      await client.hset(ROOM, 'x', 3);
-      t.same(await take('b.heir', 'n2'), ['!b.heir', 'n2']);
-      t.same(await keys(), [PROFILE, JOURNAL_ROOM, JOURNAL_PROFILE, MERGES].sort());
-      t.same(await client.hgetall(JOURNAL_ROOM), { x: '3' });
-    });
-
-    t.test('a bucket forgets merges after their time, also while others go on', async (t) => {
-      const now = await clock(0);
-      await client.zadd(MERGES, now - 61_000, 'old', now - 30_000, 'young');
-      await take();
-      t.same(await client.zrange(MERGES, '0', '-1'), ['young', 'a.from']);
-    });
-  });
-
-  t.test('give', async (t) => {
-    const give = async (kind: string, to: string, ...page: (string | number)[]) =>
-      call(
-        'merge-give',
-        [HEIR.profile, to, HEIR.received, HEIR.merged],
-        [await soon(), kind, 60, 'a.from', ...page],
-      );
-    t.beforeEach(async () => void (await client.hset(HEIR.merged, 'a.from', '')));
-
-    t.test('an heir that does not expect it, or is being erased, gets nothing', async (t) => {
-      await client.hset(HEIR.profile, 'heir', '@');
-      t.equal(await give('v', HEIR.room, 'x', 3), '@');
-      await client.del(HEIR.profile, HEIR.merged);
-      t.equal(await give('v', HEIR.room, 'x', 3), '@');
-      await client.hset(HEIR.profile, 'owner', 'c:1');
-      t.equal(await give('v', HEIR.room, 'x', 3), '@', 'it was made anew');
-      t.same(await keys(), [HEIR.profile]);
-    });
-
-    t.test('counts are added once: a page given again adds only what was gained since', async (t) => {
-      await client.hset(HEIR.room, 'x', 2);
-      for (const [page, room] of [
-        [['x', 3, 'y', 1], { x: '5', y: '1' }],
-        [['x', 3, 'y', 1], { x: '5', y: '1' }],
-        [['x', 5, 'y', 1, 'z', 2], { x: '7', y: '1', z: '2' }],
-        [['x', 2], { x: '7', y: '1', z: '2' }],
-        [['x', 6], { x: '8', y: '1', z: '2' }],
-        [['big', '9007199254740991'], { x: '8', y: '1', z: '2', big: '9007199254740991' }],
-      ] as const) {
-        t.equal(await give('v', HEIR.room, ...page), 1);
-        t.same(await client.hgetall(HEIR.room), room);
-      }
-      await lives(HEIR.received);
-      t.equal(await client.ttl(HEIR.room), -1);
-      await client.hincrby(HEIR.room, 'x', 1);
-      await client.hdel(HEIR.room, 'y');
-      await give('v', HEIR.room, 'x', 6, 'y', 1);
-      t.same(await client.hmget(HEIR.room, 'x', 'y'), ['9', null], 'what the heir counts or resets stays');
-    });
-
-    t.test('items, facts, earlier merges: what the heir does not have, once', async (t) => {
-      const kinds = [
-        ['i', HEIR.items, '1:', 'mine', '2:'],
-        ['p', HEIR.profile, 'email', 'mine', 'locale'],
-        ['g', HEIR.merged, 'a.both', 'mine', 'a.older'],
-      ] as const;
-      for (const [kind, key, field, mine, other] of kinds) {
-        await client.hset(key, field, mine);
-        for (let i = 0; i < 2; i++) t.equal(await give(kind, key, field, 'theirs', other, 'theirs'), 1, kind);
-        t.match(await client.hgetall(key), { [field]: mine, [other]: 'theirs' }, kind);
-        await client.hdel(key, field, other);
-        await give(kind, key, field, 'theirs', other, 'theirs');
-        t.same(await client.hmget(key, field, other), [null, null], `${kind}: what went does not come back`);
-      }
-      await give('v', HEIR.room, 'same', 1);
-      await give('i', HEIR.items, 'same', 'an item');
-      t.same(await client.hgetall(HEIR.items), { same: 'an item' }, 'kinds do not run into each other');
-    });
-
-    t.test('bytes of items that come in are counted where they are counted', async (t) => {
-      await client.hset(HEIR.items, '1:', 'mine');
-      await give('i', HEIR.items, '1:', 'theirs', '2:', '12345');
-      t.equal(await client.exists(HEIR.profile), 0, 'the next change makes up for it');
-      await client.hset(HEIR.profile, 'itemBytes', 9);
-      for (let i = 0; i < 2; i++) await give('i', HEIR.items, '1:', 'theirs', '2:', '12345', '3:', '1234567');
-      t.same(await client.hgetall(HEIR.profile), { itemBytes: '16' });
-    });
-
-    t.test('an heir that was merged away answers its own heir and what is left', async (t) => {
-      await give('v', HEIR.room, 'x', 3, 'y', 1);
-      await give('i', HEIR.items, '1:', 'theirs');
-      const seen = () =>
-        Promise.all([HEIR.room, HEIR.received, HEIR.items].map((key) => client.hgetall(key)));
-      const before = await seen();
-      for (const heir of ['c.next', '!c.next']) {
-        await client.hset(HEIR.profile, 'heir', heir);
-        t.same(await give('v', HEIR.room, 'x', 5, 'y', 1, 'z', 4), [heir, 'x', '2', 'z', '4']);
-        t.same(await give('i', HEIR.items, '1:', 'theirs', '2:', 'more'), [heir, '2:', 'more']);
-        t.same(await give('v', HEIR.room, 'x', 3), [heir], 'nothing is left');
-      }
-      t.same(await seen(), before);
-    });
-  });
-
-  t.test('record', async (t) => {
-    const record = async (nonce: string) =>
-      call('merge-record', [HEIR.profile, HEIR.merged], [await soon(), 'a.from', nonce]);
-    t.beforeEach(async () => void (await client.hset(HEIR.merged, 'a.from', '')));
-
-    t.test('an heir that does not expect it, is being erased, or merged away records nothing', async (t) => {
-      for (const heir of ['@', 'c.next', '!c.next']) {
-        await client.hset(HEIR.profile, 'heir', heir);
-        t.equal(await record('n1'), heir);
-      }
-      await client.del(HEIR.profile, HEIR.merged);
-      t.equal(await record('n1'), '@');
-      t.same(await keys(), []);
-    });
-
-    t.test('the heir knows the merge by its nonce, and another one of the same profile', async (t) => {
-      for (const nonce of ['n1', 'n1', 'n2']) {
-        t.equal(await record(nonce), 1);
-        t.same(await client.hgetall(HEIR.merged), { 'a.from': nonce });
-      }
-    });
-  });
-
-  t.test('done: the heir has everything, and the journal is kept for some time', async (t) => {
-    const done = async (heir = 'b.heir', nonce = 'n1') =>
-      call('merge-done', [PROFILE, ...JOURNAL], [await soon(), heir, nonce, 60]);
-    t.equal(await done(), 0, 'nothing is there');
+  t.test('link: a compare-and-set, also when sent again', async (t) => {
+    t.equal(await link(LINK, TO_TARGET), 0, 'there is none yet');
+    for (let i = 0; i < 2; i++) t.equal(await link('', LINK), 1);
+    t.equal(await link('', TO_TARGET), 0);
+    for (let i = 0; i < 2; i++) t.equal(await link(LINK, TO_TARGET), 1);
+    t.same(await client.hgetall(IDENTITY), { '': TO_TARGET });
+    t.equal(await link(TO_TARGET, ''), 1);
     t.same(await keys(), []);
-    await client.hset(PROFILE, { heir: '!b.heir', nonce: 'n1' });
-    for (const key of JOURNAL) await client.hset(key, 'a', 1);
-    t.equal(await done('b.other'), 0);
-    t.equal(await done('b.heir', 'n2'), 0);
-    t.equal(await client.hget(PROFILE, 'heir'), '!b.heir');
-    for (const key of JOURNAL) t.equal(await client.ttl(key), -1);
-
-    t.equal(await done(), 1);
-    t.same(await client.hgetall(PROFILE), { heir: 'b.heir', nonce: 'n1' });
-    t.equal(await client.ttl(PROFILE), -1, 'the old id goes on resolving');
-    for (const key of JOURNAL) {
-      t.same(await client.hgetall(key), { a: '1' }, 'a failover may make the heir forget');
-      await lives(key);
+    for (const key of [IDENTITY, PROFILE]) {
+      await client.flushall();
+      await client.hset(key, 'x', 1);
+      t.equal(await link('', LINK), 0, 'a guest is not unknown');
     }
-    t.equal(await done(), 0, 'again');
+  });
+
+  t.test("own: a guest's counts become the profile's, in one step, and do not end", async (t) => {
+    await client.hset(IDENTITY, { x: 3, y: 1 });
+    await client.hset(ITEMS, '1:', 'an item');
+    for (const key of [IDENTITY, ITEMS]) await client.expire(key, 50);
+    for (let i = 0; i < 2; i++) t.equal(await own(), LINK);
+    t.same(await client.hgetall(COUNTS), { x: '3', y: '1' });
+    t.same(await client.hgetall(IDENTITY), { '': LINK });
+    t.same(await client.hgetall(PROFILE), { owner: 'c:1', generation: 'g1' });
+    t.same(await client.hgetall(MEMBERS), { 's:1': '', 'c:1': '' });
+    for (const key of [COUNTS, ITEMS]) t.equal(await client.ttl(key), -1);
+    t.equal(await own('g3'), LINK, 'it has one already');
+    await client.hset(IDENTITY, '', TO_TARGET);
+    t.equal(await own(), LINK, 'it is done, though the identity has gone elsewhere since');
+    t.equal(await own('g3'), TO_TARGET);
+  });
+
+  t.test(
+    'own: an unknown identity becomes known; a generation that was erased does not come back',
+    async (t) => {
+      await client.set(ERASED, 'g1');
+      t.equal(await own(), '');
+      t.same(await keys(), [ERASED]);
+      t.equal(await own('g3'), 'a.from g3');
+      t.same(await client.hgetall(PROFILE), { owner: 'c:1', generation: 'g3' });
+    },
+  );
+
+  t.test("assign: a session's profile becomes one customer's, once", async (t) => {
+    const assign = async (customer: string, generation = 'g1') =>
+      call('assign', [PROFILE, MEMBERS], [await now(), generation, customer]);
+    t.equal(await assign('c:1'), '');
+    t.same(await keys(), []);
+    await client.hset(PROFILE, { owner: 's:1', generation: 'g1' });
+    t.equal(await assign('c:1', 'g0'), '');
+    for (const customer of ['c:1', 'c:1', 'c:2']) t.equal(await assign(customer), 'c:1');
+    t.same(await client.hgetall(MEMBERS), { 'c:1': '' });
+  });
+
+  t.test('unlink: unknown from now on, or with a fresh profile where the default one is taken', async (t) => {
+    await client.hset(IDENTITY, '', TO_TARGET);
+    t.equal(await unlink('b.into g3'), 0, 'it has another link');
+    t.equal(await unlink(TO_TARGET), 1);
+    t.same(await keys(), []);
+    for (const taken of [{ owner: 'c:1', generation: 'g1' }, { target: 'c.other g3 n0' }]) {
+      await client.flushall();
+      await client.hset(IDENTITY, '', TO_TARGET);
+      await client.hset(PROFILE, taken);
+      t.equal(await unlink(TO_TARGET), 1);
+      t.same(await client.hgetall(IDENTITY), { '': 'a.fresh g9' });
+      t.same(await client.hgetall(fresh('p')), { owner: 's:1', generation: 'g9' });
+      t.same(await client.hgetall(fresh('g')), { 's:1': '' });
+      t.same(await client.hgetall(PROFILE), taken);
+    }
+  });
+
+  t.test('join: a profile that is gone has no members', async (t) => {
+    t.equal(await join('s:1'), 0);
+    t.same(await keys(), []);
+    await client.hset(into('p'), 'generation', 'g2');
+    t.equal(await join('s:1', '', 'g1'), 0);
+    for (const nonce of ['', 'n1', '']) t.equal(await join('a.from', nonce), 1);
+    t.same(await client.hgetall(into('g')), { 'a.from': 'n1' }, 'a merge that is applied stays so');
+  });
+
+  t.test('facts: what is given is kept, the rest stays; only where the visitor is', async (t) => {
+    const keep = async (seen: string, generation: string, day: string, digest: string, ...facts: string[]) =>
+      call(
+        'facts',
+        [PROFILE, MEMBERS, ...(seen === 'unchecked' ? [] : [IDENTITY])],
+        [await now(), seen === 'unchecked' ? '' : seen, generation, 0, day, digest, ...facts],
+      );
+    await client.hset(PROFILE, 'known', '1');
+    t.equal(await keep('', '', 'day 1', '@d', 'email', 'a@b', 'device', 'desktop'), 1);
+    const first = { createdAt: 'day 1', updatedAt: 'day 1', email: 'a@b', device: 'desktop' };
+    t.same(await client.hgetall(PROFILE), first);
+    t.same(await client.hgetall(MEMBERS), { '@d': '' });
+    t.equal(await keep('', '', 'day 2', '', 'email', 'c@d'), 1);
+    t.same(await client.hgetall(PROFILE), { ...first, updatedAt: 'day 2', email: 'c@d' });
+    await client.hset(IDENTITY, '', LINK);
+    t.equal(await keep('', '', 'day 3', '', 'email', 'late@b'), `@${LINK}`);
+    for (const seen of [LINK, 'unchecked'])
+      t.equal(await keep(seen, 'g1', 'day 3', '', 'email', 'late@b'), '!');
+    t.equal(await client.hget(PROFILE, 'email'), 'c@d');
+    await client.hset(PROFILE, 'generation', 'g1');
+    t.equal(await keep('unchecked', 'g1', 'day 3', '', 'email', 'e@f'), 1);
+  });
+
+  t.test('take: what a guest has goes aside, and the link says that it is on its way', async (t) => {
+    t.equal(await take(), '', 'an unknown one has nothing');
+    await client.hset(IDENTITY, 'x', 3);
+    await client.hset(ITEMS, '1:', 'an item');
+    await client.hset(PROFILE, 'email', 'a@b');
+    for (const key of [IDENTITY, ITEMS, PROFILE]) await client.expire(key, 50);
+    for (const key of JOURNAL) await client.hset(key, 'old', 1);
+    for (let i = 0; i < 2; i++) t.equal(await take(), `!${TARGET}`);
+    t.same(await client.hgetall(IDENTITY), { '': UNFINISHED });
+    t.same(await client.hgetall(PROFILE), { target: `!${TARGET}` });
+    const journals = [{ x: '3' }, { '1:': 'an item' }, { email: 'a@b' }, { 's:1': '' }];
+    for (const [i, key] of JOURNAL.entries()) {
+      t.same(await client.hgetall(key), journals[i], 'an old journal is not mixed with this one');
+      t.equal(await client.ttl(key), -1);
+    }
+    t.same(await keys(), [IDENTITY, PROFILE, ...JOURNAL].sort());
+    // After a failover the guest is one again, without what is in the old journal.
+    await client.del(IDENTITY, PROFILE);
+    await client.hset(IDENTITY, 'y', 1);
+    t.equal(await take(), `!${TARGET}`);
+    t.same(await keys(), [IDENTITY, PROFILE, JOURNAL[0], JOURNAL[3]].sort());
+  });
+
+  t.test('take: a guest with a link has nothing to take; a linked profile goes as it is', async (t) => {
+    await client.hset(IDENTITY, '', LINK);
+    t.equal(await take(), '');
+    await client.hset(PROFILE, { owner: 'c:1', generation: 'g1' });
+    await client.hset(COUNTS, 'x', 3);
+    await client.hset(MEMBERS, 'c:1', '');
+    t.equal(await take(), '');
+    t.equal(await take('g0'), '');
+    t.equal(await take('g1', 's:1'), '', "it has become a customer's meanwhile");
+    t.equal(await take('g1'), `!${TARGET}`);
+    t.same(await client.hgetall(IDENTITY), { '': LINK }, 'its link is dead now');
+    t.same(await client.hgetall(JOURNAL[0]), { x: '3' });
+    t.same(await client.hgetall(JOURNAL[3]), { 'c:1': '' });
+  });
+
+  t.test('give: nothing to a profile that is gone', async (t) => {
+    t.equal(await give('v', into('r'), 'x', 3), 0);
+    await client.hset(into('p'), 'generation', 'g3');
+    t.equal(await give('v', into('r'), 'x', 3), 0);
+    t.same(await keys(), [into('p')]);
+  });
+
+  t.test('give: counts are added once: a page given again adds only what was gained since', async (t) => {
+    await client.hset(into('p'), 'generation', 'g2');
+    await client.hset(into('r'), 'x', 2);
+    for (const [page, counts] of [
+      [['x', 3, 'y', 1], { x: '5', y: '1' }],
+      [['x', 3, 'y', 1], { x: '5', y: '1' }],
+      [['x', 5, 'y', 1, 'z', 2], { x: '7', y: '1', z: '2' }],
+      [['x', 2], { x: '7', y: '1', z: '2' }],
+      [['big', '9007199254740991'], { x: '7', y: '1', z: '2', big: '9007199254740991' }],
+    ] as const) {
+      t.equal(await give('v', into('r'), ...page), 1);
+      t.same(await client.hgetall(into('r')), counts);
+    }
+    await lives(into('x'));
+    t.same(await client.hgetall(into('g')), { 'a.from': '' }, 'an erasure of the target knows it');
+    await client.hdel(into('r'), 'y');
+    await give('v', into('r'), 'y', 1);
+    t.equal(await client.hget(into('r'), 'y'), null, 'what the target resets stays so');
+  });
+
+  t.test('give: items, facts, members: what the target does not have, once', async (t) => {
+    await client.hset(into('p'), 'generation', 'g2');
+    const kinds = [
+      ['i', into('i'), '1:', 'mine', '2:'],
+      ['p', into('p'), 'email', 'mine', 'locale'],
+      ['g', into('g'), 'a.both', 'mine', 'a.older'],
+    ] as const;
+    for (const [kind, key, field, mine, other] of kinds) {
+      await client.hset(key, field, mine);
+      for (let i = 0; i < 2; i++) t.equal(await give(kind, key, field, 'theirs', other, 'theirs'), 1, kind);
+      t.match(await client.hgetall(key), { [field]: mine, [other]: 'theirs' }, kind);
+      await client.hdel(key, field, other);
+      await give(kind, key, field, 'theirs', other, 'theirs');
+      t.same(await client.hmget(key, field, other), [null, null], `${kind}: what went does not come back`);
+    }
+    await give('v', into('r'), 'color', 1);
+    await give('p', into('p'), 'color', 'theirs');
+    t.equal(await client.hget(into('p'), 'color'), 'theirs', 'a product may be named as a fact is');
+    await client.hset(into('p'), 'itemBytes', 9);
+    for (let i = 0; i < 2; i++) await give('i', into('i'), '3:', '1234567');
+    t.equal(await client.hget(into('p'), 'itemBytes'), '16');
+  });
+
+  t.test('finish: the link leads there, and the journal stays for some time', async (t) => {
+    t.equal(await finish(), 0);
+    await client.hset(IDENTITY, 'x', 3);
+    await take();
+    t.equal(await finish('b.into g2 n2'), 0);
+    t.equal(await finish(), 1);
+    t.same(await client.hgetall(IDENTITY), { '': TO_TARGET });
+    t.same(await client.hgetall(PROFILE), { target: TARGET });
+    t.equal(await client.ttl(PROFILE), -1, 'the old id goes on resolving');
+    await lives(JOURNAL[0]);
+    t.equal(await finish(), 0, 'again');
+  });
+
+  t.test('restore: the guest has again what is in its journal', async (t) => {
+    const restore = async (target: string, seen: string) =>
+      call(
+        'restore',
+        [IDENTITY, PROFILE, seen === '' ? COUNTS : IDENTITY, ITEMS, MEMBERS, ...JOURNAL],
+        [await now(), target, seen, 60],
+      );
+    await client.hset(IDENTITY, 'x', 3);
+    await client.hset(PROFILE, 'email', 'a@b');
+    await take();
+    await finish();
+    t.equal(await restore(TARGET, UNFINISHED), 0);
+    t.equal(await restore(`!${TARGET}`, TO_TARGET), 0);
+    t.equal(await restore(TARGET, TO_TARGET), 1);
+    t.same(await client.hgetall(IDENTITY), { x: '3' });
+    t.same(await client.hgetall(PROFILE), { email: 'a@b' });
+    t.ok((await client.ttl(IDENTITY)) > 60, 'it ends as a guest does');
+    await client.flushall();
+    await client.hset(PROFILE, { owner: 'c:1', generation: 'g1' });
+    await client.hset(COUNTS, 'x', 3);
+    await take('g1');
+    t.equal(await restore(`!${TARGET}`, ''), 1, 'a linked profile, too');
+    t.same(await client.hgetall(PROFILE), { owner: 'c:1', generation: 'g1' });
+    t.same(await client.hgetall(COUNTS), { x: '3' });
+  });
+
+  t.test(
+    'erase: one generation, in one step; what leads there stays known until it is gone, too',
+    async (t) => {
+      const erase = async (generation = 'g1', owner = '') =>
+        call(
+          'erase',
+          [PROFILE, MEMBERS, from('q'), from('zg'), from('zq'), ERASED, COUNTS, ITEMS],
+          [await now(), generation, 60, owner],
+        );
+      await own();
+      await client.hset(PROFILE, 'share', 'code');
+      await client.hset(COUNTS, 'x', 1);
+      await client.zadd(from('q'), 1, 'digest');
+      t.equal(await erase('g0'), 0);
+      t.equal(await erase('g1', 's:1'), 0, "another owner's");
+      t.equal(await erase('g1', 'c:1'), 1);
+      t.same(await keys(), [IDENTITY, from('zg'), from('zq'), ERASED].sort());
+      t.match(await client.hgetall(from('zg')), { 's:1': '', 'c:1': '', '#code': '', '': /^\d{13}$/ });
+      await lives(ERASED);
+      t.equal(await erase(), 0, 'again');
+    },
+  );
+
+  t.test('erase-guest: only who has no link, and gave the address', async (t) => {
+    const erase = async (by = '') =>
+      call('erase-guest', [IDENTITY, PROFILE, MEMBERS, ITEMS], [await now(), by]);
+    t.same(await erase(), [0, '']);
+    await client.hset(IDENTITY, 'x', 1);
+    await client.hset(PROFILE, 'share', 'code');
+    t.same(await erase('@d'), [0, '']);
+    t.equal(await client.hget(IDENTITY, 'x'), '1');
+    await client.hset(MEMBERS, '@d', '');
+    t.same(await erase('@d'), [1, 'code']);
+    t.same(await keys(), []);
+    await client.hset(IDENTITY, '', LINK);
+    t.equal(await erase(), `@${LINK}`);
+  });
+
+  t.test('clear: only what was merged there', async (t) => {
+    const clear = async (target: string) =>
+      call('clear', [IDENTITY, PROFILE, ...JOURNAL], [await now(), target, TO_TARGET]);
+    for (const seen of [TO_TARGET, UNFINISHED, `${TO_TARGET}3`]) {
+      await client.hset(IDENTITY, '', seen);
+      await client.hset(PROFILE, 'target', TARGET);
+      await client.hset(JOURNAL[0], 'x', 1);
+      t.equal(await clear(`!${TARGET}`), 0);
+      t.equal(await clear(TARGET), 1);
+      t.same(await keys(), seen === `${TO_TARGET}3` ? [IDENTITY] : [], seen);
+    }
+  });
+
+  t.test('pending: what ends is struck out; a merge stays for some time', async (t) => {
+    const [pending, merges] = [from('pending'), from('merges')];
+    const change = async (what: string, operation = 'merge 1') =>
+      call('pending', [pending, merges], [await now(), what, 60, operation]);
+    await change('begin');
+    const [, began] = await client.zrange(pending, '0', '-1', 'WITHSCORES');
+    await change('begin');
+    t.same(await client.zrange(pending, '0', '-1', 'WITHSCORES'), ['merge 1', began], 'since then');
+    await client.zadd(merges, await clock(-61_000), 'old', await clock(-30_000), 'young');
+    await change('keep');
+    t.same(await client.zrange(merges, '0', '-1'), ['young', 'merge 1']);
+    await lives(merges);
+    await change('begin', 'erase 1');
+    await change('end', 'erase 1');
+    t.equal(await client.exists(pending), 0);
   });
 });

@@ -4,9 +4,9 @@
 import t from 'tap';
 import { appendFormat } from '../../src/events/appender.js';
 import { recordingFormat } from '../../src/events/recording.js';
-import { placeOf } from '../../src/redis/at-profile.js';
 import type { Batched, BatchFormat } from '../../src/redis/batch-calls.js';
-import { type Entry, visitFormat } from '../../src/visits/visit-batch.js';
+import { guestPlace } from '../../src/redis/place.js';
+import { type VisitEntry, visitFormat } from '../../src/visits/visit-batch.js';
 import { type Change, type PendingEvent, WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { openStore } from '../harness/store.js';
@@ -76,7 +76,7 @@ t.test('batches', async (t) => {
     t.test(`${what}: three that are too much together go in two calls`, async (t) => {
       const wishlists = new WishlistBatch(store, { highWater: 1e9 }, onBatch);
       t.teardown(() => wishlists.close());
-      await Promise.all([1, 2, 3].map(() => wishlists.make(placeOf(PROFILE_ID), change)));
+      await Promise.all([1, 2, 3].map(() => wishlists.make(guestPlace(PROFILE_ID), change)));
       t.same(sizes, [2, 1]);
     });
   }
@@ -85,19 +85,8 @@ t.test('batches', async (t) => {
     const client = connectTo(t, redis.url);
     const batch = store.batcher(visitFormat(keys, 3, 0), onBatch);
     t.teardown(() => batch.close());
-    type Kind = Entry['kind'];
-    const at = (kind: Kind, handle = 'x') => ({
-      ...{
-        kind,
-        isRoom: false,
-        name: 's:1',
-        field: '',
-        own: '1.s1',
-        profileId: '1.s1',
-        handle,
-        device: 'tv',
-      },
-    });
+    type Kind = VisitEntry['kind'];
+    const at = (kind: Kind, handle = 'x') => ({ kind, handle, device: 'tv', ...guestPlace('1.s1') });
     const cases: [numbered: boolean, kinds: Kind[]][] = [
       [false, ['read']],
       [false, ['peek']],

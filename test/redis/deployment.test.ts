@@ -2,7 +2,7 @@
 // and a cluster that is not ready.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Redis } from 'ioredis';
+import type { Cluster, Redis } from 'ioredis';
 import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { StartupError } from '../../src/errors.js';
@@ -85,6 +85,17 @@ t.test('a Redis Cluster', async (t) => {
   });
 
   const nodes = connectToEach(t, cluster.urls);
+
+  t.test('the user of its URLs is asked as at every node', async (t) => {
+    const rights = ['on', '>secret', 'allkeys', 'allchannels', 'allcommands'];
+    for (const node of nodes) await node.call('ACL', 'SETUSER', 'shop', ...rights);
+    const urls = cluster.urls.map((url) => url.replace('//', '//shop:secret@'));
+    const store = await Store.open({ ...OPTIONS, urls });
+    t.teardown(() => store.close());
+    const masters = (store.client as Cluster).nodes('master');
+    const users = await Promise.all(masters.map((node) => node.call('ACL', 'WHOAMI')));
+    t.same(users, ['shop', 'shop', 'shop']);
+  });
 
   const owner = nodes[0] as Redis;
   const states = () => Promise.all(nodes.map(async (node) => String(await node.call('CLUSTER', 'INFO'))));

@@ -7,6 +7,7 @@ import t from 'tap';
 import { appendFormat } from '../../src/events/appender.js';
 import { versionOf } from '../../src/redis/deployment.js';
 import { slotOf } from '../../src/redis/marks.js';
+import { guestPlace } from '../../src/redis/place.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
 import { connectToEach, startTestCluster } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
@@ -48,17 +49,7 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
   const enter = (
     { profileId }: Pick<Place, 'profileId'>,
     kind: 'visit' | 'visitAndCount' | 'read' | 'reset' | 'peek' = 'visitAndCount',
-  ) =>
-    batcher.run({
-      kind,
-      isRoom: false,
-      field: '',
-      name: 's:1',
-      own: profileId,
-      profileId,
-      handle: HANDLE,
-      device: null,
-    });
+  ) => batcher.run({ kind, handle: HANDLE, device: null, ...guestPlace(profileId) });
   const enterAll = (kind?: Parameters<typeof enter>[1]) =>
     Promise.all(places.map((place) => enter(place, kind)));
   const { start: startMove, moveKeys, end: endMove, settled: allKnowTheEpoch, move } = slots;
@@ -177,8 +168,8 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
         .filter(({ options }) => String(options.port) === portOf(from)) as [Redis];
       ours.stream.pause();
       const answer = enter(place);
-      const door = store.keys.door(place.profileId);
-      await until('it is counted', async () => Number(await nodes[from]?.hget(door, HANDLE)) > before);
+      const identity = store.keys.identity(place.profileId);
+      await until('it is counted', async () => Number(await nodes[from]?.hget(identity, HANDLE)) > before);
       await startMove(at, from, to);
       await moveKeys(at, from, to);
       ours.stream.destroy();
@@ -191,18 +182,18 @@ t.test('on a cluster', { timeout: 120_000 }, async (t) => {
     },
   );
 
-  t.test('at a room of which one key has moved: done once, when all have', async (t) => {
+  t.test('of a linked profile of which one key has moved: done once, when all have', async (t) => {
     const [{ tag, slot }] = atNode(2) as [Place];
-    const [own, room] = [`${tag}.own`, `${tag}.room`];
+    const [own, profileId] = [`${tag}.own`, `${tag}.linked`];
     const { keys } = store;
     const from = nodes[2] as Redis;
-    await from.hset(keys.profile(room), 'owner', 'c:1');
-    await from.hset(keys.door(own), '', `${room} 1`);
-    await from.hset(keys.room(room), HANDLE, 7);
+    await from.hset(keys.profile(profileId), 'owner', 'c:1', 'generation', 'g');
+    await from.hset(keys.identity(own), '', `${profileId} g`);
+    await from.hset(keys.counts(profileId), HANDLE, 7);
     const to = anElsewhere(2);
     await startMove(slot, 2, to);
-    await from.call('MIGRATE', '127.0.0.1', portOf(to), keys.room(room), 0, 5_000);
-    const at = { profileId: room, own, isRoom: true, field: `${room} 1`, name: 'c:1' };
+    await from.call('MIGRATE', '127.0.0.1', portOf(to), keys.counts(profileId), 0, 5_000);
+    const at = { profileId, generation: 'g', checked: own, link: `${profileId} g` };
     const answer = batcher.run({ ...at, kind: 'visitAndCount', handle: HANDLE, device: null });
     await sleep(WHILE_MOVING_MS);
     await moveKeys(slot, 2, to);

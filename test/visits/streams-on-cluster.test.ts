@@ -76,7 +76,7 @@ t.test('a slot of visitors that has moved unknown to us takes no stream along', 
   await act(app, 1);
   const before = await names();
   const { json } = await app.get(withQuery('/product/visit', { sessionId: 's0', productHandle: 'x' }));
-  const slot = slotOf(keys.door(json.profileId));
+  const slot = slotOf(keys.identity(json.profileId));
   const from = Math.floor((slot * nodes.length) / SLOTS);
   await slots.move(slot, from, (from + 1) % nodes.length);
   await act(app, 2);
@@ -99,7 +99,7 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
   const ofVisitors = await Promise.all(
     visitors.map(async (identity) => {
       const { json } = await app.get(withQuery('/product/visit', { ...identity, productHandle: 'x' }));
-      return slotOf(keys.door(json.profileId));
+      return slotOf(keys.identity(json.profileId));
     }),
   );
   let round = 1;

@@ -6,18 +6,18 @@ import { LUA } from '../../src/redis/lua-codes.js';
 import { startLuaRedis } from '../harness/lua.js';
 
 const LANE = '{b}:lane';
-/** Of a session, and its own profile. */
-const [DOOR, OWN] = ['{b}:v:s1', '{b}:p:s1'];
-const ROOM = '{a}:r:room';
-const PROFILE = '{a}:p:room';
-/** The profile whose room ROOM is. */
-const AT = 'a.room';
+/** Of a session, and its default profile. */
+const [IDENTITY, OWN] = ['{b}:v:s1', '{b}:p:s1'];
+const COUNTS = '{a}:r:linked';
+const PROFILE = '{a}:p:linked';
+/** A link to PROFILE. */
+const LINK = 'a.linked g1';
 
 t.test('visits.lua', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
   t.beforeEach(async () => {
     await client.flushall();
-    await client.hset(PROFILE, 'owner', 'c:1');
+    await client.hset(PROFILE, 'generation', 'g1');
   });
 
   interface Batch {
@@ -26,108 +26,105 @@ t.test('visits.lua', async (t) => {
     readonly lane?: string;
     readonly max?: number;
   }
-  const door = (kind: string, handle: string, at = DOOR) => `${kind}${at}\n${handle}\n`;
-  /** On a door itself. */
-  const ask = (kind: 'p' | 'r', at = DOOR) => `${kind}${at}\n\n`;
-  /** At a room; with a door that is checked. */
-  const room = (kind: string, handle: string, at = '', expected = `${AT} 1`) =>
-    `${kind}${ROOM}\n${handle}\n${PROFILE}\n${at}\n${at === '' ? '' : `${expected}\n`}`;
+  const guest = (kind: string, handle: string, at = IDENTITY) => `${kind}${at}\n${handle}\n`;
+  const ask = (kind: 'p' | 'r', at = IDENTITY) => `${kind}${at}\n\n`;
+  /** Of a linked profile; with an identity whose link is checked. */
+  const linked = (kind: string, handle: string, at = '') =>
+    `${kind}${COUNTS}\n${handle}\n${at}\n${at === '' ? '' : LINK}\n${PROFILE}\ng1\n`;
 
   const batch = async (operations: readonly string[], options: Batch = {}) => {
     const { seq = 0, deadline = await clock(10_000), lane = LANE, max = 100 } = options;
     return call('visits', [lane], [seq, deadline, 60, max, 0, operations.join('')]);
   };
-  /** All keys but the lane, and what makes ROOM a room. */
+  /** All keys but the lane, and the linked profile. */
   const left = async () => (await client.keys('*')).filter((key) => key !== LANE && key !== PROFILE).sort();
 
-  t.test('at a door: v counts, c counts and answers, g reads, d resets', async (t) => {
-    t.same(await batch([door('v', 'x')], { seq: 1 }), [], 'done, and nothing to say');
-    t.same(await left(), [DOOR], 'a guest who looks around is one key');
-    t.same(await batch([door('c', 'x')], { seq: 2 }), [1, 2]);
-    t.same(await batch([door('g', 'x'), door('g', 'unseen')]), [1, 2, 2, 0]);
-    t.same(await batch([door('d', 'x'), door('d', 'unseen')], { seq: 3 }), []);
-    t.same(await batch([door('g', 'x')]), [1, 0]);
-    t.same(
-      await batch([door('w', 'x', '{b}:v:c1'), door('x', 'x', '{b}:v:c1')], { seq: 4 }),
-      [2, 2],
-      'a customer',
-    );
-    t.equal(await client.ttl('{b}:v:c1'), -1);
+  t.test('of a guest: v counts, c counts and answers, g reads, d resets', async (t) => {
+    t.same(await batch([guest('v', 'x')], { seq: 1 }), [], 'done, and nothing to say');
+    t.same(await left(), [IDENTITY], 'a guest who looks around is one key');
+    t.same(await batch([guest('c', 'x')], { seq: 2 }), [1, 2]);
+    t.same(await batch([guest('g', 'x'), guest('g', 'unseen')]), [1, 2, 2, 0]);
+    t.same(await batch([guest('d', 'x'), guest('d', 'unseen')], { seq: 3 }), []);
+    t.same(await batch([guest('g', 'x')]), [1, 0]);
   });
 
   t.test('a reset that takes the last count keeps its identity known', async (t) => {
-    await batch([door('d', 'x')], { seq: 1 });
+    await batch([guest('d', 'x')], { seq: 1 });
     t.same(await left(), [], 'an unknown one does not become known by it');
-    await batch([door('v', 'x'), door('v', 'y')], { seq: 2 });
-    await batch([door('d', 'x')], { seq: 3 });
-    t.same(await left(), [DOOR], 'a count is left');
-    await batch([door('d', 'unseen')], { seq: 4 });
-    t.same(await left(), [DOOR], 'it is left by a reset of nothing');
-    await batch([door('d', 'y')], { seq: 5 });
+    await batch([guest('v', 'x'), guest('v', 'y')], { seq: 2 });
+    await batch([guest('d', 'x')], { seq: 3 });
+    t.same(await left(), [IDENTITY], 'a count is left');
+    await batch([guest('d', 'unseen')], { seq: 4 });
+    t.same(await left(), [IDENTITY], 'it is left by a reset of nothing');
+    await batch([guest('d', 'y')], { seq: 5 });
     t.same(await client.hgetall(OWN), { known: '1' });
     t.same(await batch([ask('p')]), [1, '.']);
   });
 
-  t.test('p says where an identity is and writes nothing; r makes an unknown one known', async (t) => {
+  t.test('p reads the link and writes nothing; r makes an unknown identity known', async (t) => {
     t.same(await batch([ask('p')]), [1, '']);
     t.same(await left(), []);
     t.same(await batch([ask('r')], { seq: 1 }), [1, '.']);
     t.same(await batch([ask('r'), ask('p')], { seq: 2 }), [1, '.', 2, '.'], 'again');
     t.same(await left(), [OWN]);
-    await client.hset('{b}:v:s2', '', `${AT} 3`);
-    for (const kind of ['p', 'r'] as const)
-      t.same(await batch([ask(kind, '{b}:v:s2')]), [1, `${AT} 3`], kind);
-    t.same(await client.hgetall('{b}:v:s2'), { '': `${AT} 3` });
+    await client.hset('{b}:v:s2', '', LINK);
+    for (const kind of ['p', 'r'] as const) t.same(await batch([ask(kind, '{b}:v:s2')]), [1, LINK], kind);
+    t.same(await client.hgetall('{b}:v:s2'), { '': LINK });
     await client.hset('{b}:v:s3', 'x', 1);
     t.same(await batch([ask('p', '{b}:v:s3'), ask('r', '{b}:v:s3')], { seq: 3 }), [1, '.', 2, '.']);
     t.equal(await client.exists('{b}:p:s3'), 0, 'who has counts is known by them');
-    await client.hset('{b}:p:s4', 'owner', 'c:1');
-    t.same(await batch([ask('p', '{b}:v:s4')]), [1, ''], 'a room of others makes no identity known');
   });
 
-  t.test('at a door that was left nothing is done, and the sender is told where to ask', async (t) => {
-    await client.hset(DOOR, '', `${AT} 1`);
-    for (const [i, kind] of ['v', 'c', 'g', 'd', 'w', 'x'].entries())
+  t.test('at an identity that has a link nothing is done, and the answer is a redirect', async (t) => {
+    await client.hset(IDENTITY, '', LINK);
+    for (const [i, kind] of ['v', 'c', 'g', 'd'].entries())
       t.same(
-        await batch([door(kind, 'x'), room('C', kind)], { seq: i + 1 }),
-        [1, `@${AT} 1`, 2, 1],
+        await batch([guest(kind, 'x'), linked('C', kind)], { seq: i + 1 }),
+        [1, `@${LINK}`, 2, 1],
         `${kind}, and its neighbour is done`,
       );
-    t.same(await client.hgetall(DOOR), { '': `${AT} 1` });
-    t.same(await left(), [DOOR, ROOM].sort());
+    t.same(await client.hgetall(IDENTITY), { '': LINK });
+    t.same(await left(), [IDENTITY, COUNTS].sort());
   });
 
-  t.test('at a room: as at a door, and nobody is mapped', async (t) => {
-    t.same(await batch([room('V', 'x'), room('C', 'x'), room('G', 'x')], { seq: 1 }), [2, 2, 3, 2]);
-    t.same(await left(), [ROOM]);
-    t.same(await batch([room('D', 'x'), room('D', 'x'), room('G', 'x')], { seq: 2 }), [3, 0]);
-    t.same(await left(), [], 'the last count is gone, and who came here is known by its own door');
+  t.test('of a linked profile: as of a guest, and no identity is written', async (t) => {
+    t.same(await batch([linked('V', 'x'), linked('C', 'x'), linked('G', 'x')], { seq: 1 }), [2, 2, 3, 2]);
+    t.same(await left(), [COUNTS]);
+    t.same(await batch([linked('D', 'x'), linked('D', 'x'), linked('G', 'x')], { seq: 2 }), [3, 0]);
+    t.same(await left(), [], 'the last count is gone');
   });
 
-  t.test('at a room with a door: done only where that leads here', async (t) => {
-    const fields = { s1: `${AT} 1`, s2: 'z.other 7', s3: `${AT}2 1`, s4: '', s5: `${AT} 2`, s6: `${AT} 11` };
+  t.test('with an identity that is checked: done only where it leads here', async (t) => {
+    const fields = {
+      s1: LINK,
+      s2: 'z.other g7',
+      s3: 'a.linked2 g1',
+      s4: '',
+      s5: 'a.linked g2',
+      s6: 'a.linked g11',
+    };
     for (const [who, field] of Object.entries(fields))
       if (field !== '') await client.hset(`{b}:v:${who}`, '', field);
     await client.hset('{b}:v:s4', 'x', 1);
-    t.same(await batch([room('C', 'x', DOOR), room('G', 'x', DOOR)], { seq: 1 }), [1, 1, 2, 1]);
+    t.same(await batch([linked('C', 'x', IDENTITY), linked('G', 'x', IDENTITY)], { seq: 1 }), [1, 1, 2, 1]);
     for (const [who, field] of Object.entries(fields).slice(1))
       for (const kind of ['V', 'C', 'G', 'D'])
         t.same(
-          await batch([room(kind, 'x', `{b}:v:${who}`), room('G', 'x', DOOR)]),
+          await batch([linked(kind, 'x', `{b}:v:${who}`), linked('G', 'x', IDENTITY)]),
           [1, `@${field}`, 2, 1],
           `${kind} ${who}`,
         );
-    t.same(await client.hgetall(ROOM), { x: '1' });
+    t.same(await client.hgetall(COUNTS), { x: '1' });
   });
 
   t.test('one product too many is refused, and leaves nothing; known ones go on counting', async (t) => {
     for (const [where, at, key] of [
-      ['door', door, DOOR],
-      ['room', room, ROOM],
+      ['guest', guest, IDENTITY],
+      ['linked', linked, COUNTS],
     ] as const) {
-      const kind = (letter: string) => (where === 'door' ? letter : letter.toUpperCase());
+      const kind = (letter: string) => (where === 'guest' ? letter : letter.toUpperCase());
       const max = 3;
-      const seq = where === 'door' ? 1 : 10;
+      const seq = where === 'guest' ? 1 : 10;
       t.same(
         await batch([at(kind('v'), '1'), at(kind('v'), '2'), at(kind('c'), '3')], { seq, max }),
         [3, 1],
@@ -138,14 +135,14 @@ t.test('visits.lua', async (t) => {
       t.same(await client.hgetall(key), { 1: '2', 2: '1', 3: '2' });
       t.same(await batch([at(kind('g'), '4'), at(kind('d'), '4')], { seq: seq + 2, max }), [1, 0]);
       await batch([at(kind('d'), '2')], { seq: seq + 3, max });
-      t.same(await batch([at(kind('c'), '4')], { seq: seq + 4, max }), [1, 1], 'a reset makes room');
+      t.same(await batch([at(kind('c'), '4')], { seq: seq + 4, max }), [1, 1], 'a reset makes space');
     }
-    t.same(await batch([door('c', 'first', '{b}:v:9')], { seq: 20, max: 1 }), [1, 1]);
+    t.same(await batch([guest('c', 'first', '{b}:v:9')], { seq: 20, max: 1 }), [1, 1]);
   });
 
   t.test('one operation that fails is its own answer, and its neighbours are done', async (t) => {
-    await client.hset(DOOR, { text: 'none', full: '9223372036854775807' });
-    const operations = [door('v', 'x'), door('v', 'text'), door('c', 'full'), door('c', 'x')];
+    await client.hset(IDENTITY, { text: 'none', full: '9223372036854775807' });
+    const operations = [guest('v', 'x'), guest('v', 'text'), guest('c', 'full'), guest('c', 'x')];
     for (const again of [false, true]) {
       t.match(
         await batch(operations, { seq: 1 }),
@@ -153,75 +150,67 @@ t.test('visits.lua', async (t) => {
         again ? 'again' : 'first',
       );
     }
-    t.equal(await client.hget(DOOR, 'x'), '2');
+    t.equal(await client.hget(IDENTITY, 'x'), '2');
   });
 
   t.test('the same batch sent again answers as the first time and changes nothing', async (t) => {
-    await client.hset('{b}:v:s3', '', 'z.other 2');
+    await client.hset('{b}:v:s3', '', 'z.other g2');
     const operations = [
-      ...[door('c', 'x'), door('v', 'x'), door('d', 'y'), ask('r', '{b}:v:2')],
-      ...[room('C', 'x'), room('V', 'x', '{b}:v:s3'), door('c', 'one more')],
+      ...[guest('c', 'x'), guest('v', 'x'), guest('d', 'y'), ask('r', '{b}:v:2')],
+      ...[linked('C', 'x'), linked('V', 'x', '{b}:v:s3'), guest('c', 'one more')],
     ];
     const first = await batch(operations, { seq: 7, max: 1 });
-    t.same(first, [1, 1, 4, '.', 5, 1, 6, '@z.other 2', 7, LUA.TOO_MANY]);
-    const after = await client.hgetall(DOOR);
+    t.same(first, [1, 1, 4, '.', 5, 1, 6, '@z.other g2', 7, LUA.TOO_MANY]);
+    const after = await client.hgetall(IDENTITY);
     for (let i = 0; i < 3; i++) t.same(await batch(operations, { seq: 7, max: 1 }), first);
-    t.same(await client.hgetall(DOOR), after);
-    t.same(await client.hgetall(ROOM), { x: '1' });
-    t.same(await batch([door('c', 'x')], { seq: 8 }), [1, 3], 'the next one counts on');
+    t.same(await client.hgetall(IDENTITY), after);
+    t.same(await client.hgetall(COUNTS), { x: '1' });
+    t.same(await batch([guest('c', 'x')], { seq: 8 }), [1, 3], 'the next one counts on');
   });
 
   t.test('an older batch of the lane is refused, one of another lane is not', async (t) => {
-    await batch([door('v', 'x')], { seq: 5 });
-    t.equal(await batch([door('v', 'x')], { seq: 4 }), LUA.SUPERSEDED);
-    t.equal(await client.hget(DOOR, 'x'), '1');
-    t.same(await batch([door('c', 'x')], { seq: 1, lane: '{b}:lane:2' }), [1, 2]);
+    await batch([guest('v', 'x')], { seq: 5 });
+    t.equal(await batch([guest('v', 'x')], { seq: 4 }), LUA.SUPERSEDED);
+    t.equal(await client.hget(IDENTITY, 'x'), '1');
+    t.same(await batch([guest('c', 'x')], { seq: 1, lane: '{b}:lane:2' }), [1, 2]);
   });
 
-  t.test(
-    'a room that is merged away, being erased, or none any more answers so, and nothing is done',
-    async (t) => {
-      await client.hset(DOOR, '', `${AT} 1`);
-      await client.hset('{b}:v:s2', '', 'z.other 7');
-      let seq = 0;
-      for (const [heir, answer] of [
-        ['z.heir', 'z.heir'],
-        ['!z.heir', '!z.heir'],
-        ['@', '@'],
-        [undefined, '@'],
-      ] as const) {
-        await client.del(PROFILE);
-        if (heir !== undefined) await client.hset(PROFILE, 'heir', heir);
-        for (const kind of ['V', 'C', 'G', 'D']) {
-          const operations = [room(kind, 'x'), room(kind, 'x', DOOR), room(kind, 'x', '{b}:v:s2')];
-          const refused = [1, answer, 2, answer, 3, '@z.other 7'];
-          t.same(await batch(operations, { seq: ++seq }), refused, `${kind} ${heir}: its door comes first`);
-        }
+  t.test('a profile that is gone, or another one by now: nothing is done', async (t) => {
+    await client.hset(IDENTITY, '', LINK);
+    await client.hset('{b}:v:s2', '', 'z.other g7');
+    let seq = 0;
+    for (const generation of ['g2', undefined]) {
+      await client.del(PROFILE);
+      if (generation !== undefined) await client.hset(PROFILE, 'generation', generation);
+      for (const kind of ['V', 'C', 'G', 'D']) {
+        const operations = [linked(kind, 'x'), linked(kind, 'x', IDENTITY), linked(kind, 'x', '{b}:v:s2')];
+        const refused = [1, '!', 2, '!', 3, '@z.other g7'];
+        t.same(await batch(operations, { seq: ++seq }), refused, `${kind}: the link comes first`);
       }
-      t.same(await left(), [DOOR, '{b}:v:s2'].sort());
-    },
-  );
+    }
+    t.same(await left(), [IDENTITY, '{b}:v:s2'].sort());
+  });
 
   t.test('a batch past its deadline is refused and leaves nothing', async (t) => {
-    t.equal(await batch([door('v', 'x')], { seq: 1, deadline: await clock(-1) }), LUA.EXPIRED);
-    t.equal(await batch([door('g', 'x')], { deadline: await clock(-1_000_000) }), LUA.EXPIRED);
+    t.equal(await batch([guest('v', 'x')], { seq: 1, deadline: await clock(-1) }), LUA.EXPIRED);
+    t.equal(await batch([guest('g', 'x')], { deadline: await clock(-1_000_000) }), LUA.EXPIRED);
     t.same(await client.keys('*'), [PROFILE]);
-    t.same(await batch([door('c', 'x')], { seq: 1 }), [1, 1], 'its number is free');
-    t.same(await batch([door('c', 'x')], { seq: 1, deadline: await clock(-1) }), [1, 1], 'however late');
+    t.same(await batch([guest('c', 'x')], { seq: 1 }), [1, 1], 'its number is free');
+    t.same(await batch([guest('c', 'x')], { seq: 1, deadline: await clock(-1) }), [1, 1], 'however late');
   });
 
   t.test('reads leave no record; records go away by themselves', async (t) => {
-    await batch([door('g', 'x'), ask('p'), room('G', 'x')]);
+    await batch([guest('g', 'x'), ask('p'), linked('G', 'x')]);
     t.same(await client.keys('*'), [PROFILE]);
-    await batch([door('v', 'x')], { seq: 1 });
+    await batch([guest('v', 'x')], { seq: 1 });
     const ttl = await client.ttl(LANE);
     t.ok(ttl > 0 && ttl <= 60, `${ttl} s`);
-    t.same((await client.keys('*')).sort(), [LANE, DOOR, PROFILE].sort());
-    t.equal(await client.ttl(DOOR), -1, 'counts stay');
+    t.same((await client.keys('*')).sort(), [LANE, IDENTITY, PROFILE].sort());
+    t.equal(await client.ttl(IDENTITY), -1, 'counts stay');
   });
 
   t.test('512 operations of as many identities are one batch', async (t) => {
-    const operations = Array.from({ length: 512 }, (_, i) => door('c', `p${i % 7}`, `{b}:v:${i}`));
+    const operations = Array.from({ length: 512 }, (_, i) => guest('c', `p${i % 7}`, `{b}:v:${i}`));
     const first = (await batch(operations, { seq: 1 })) as number[];
     t.same(first, Array.from({ length: 512 }, (_, i) => [i + 1, 1]).flat());
     t.same(await batch(operations, { seq: 1 }), first);
@@ -235,7 +224,7 @@ t.test('visits.lua, with a log', async (t) => {
   const STATE = '{v}:visits:state';
   let seq = 0;
   const batch = async (kinds: readonly [kind: string, handle: string][], max = 100, mark = 1_000) => {
-    const operations = kinds.map(([kind, handle]) => `${kind}${DOOR}\n${handle}\n`).join('');
+    const operations = kinds.map(([kind, handle]) => `${kind}${IDENTITY}\n${handle}\n`).join('');
     const lines = kinds.filter(([kind]) => kind !== 'g').map(([, handle]) => `p\t${handle}\t\n`);
     const args = [++seq, await clock(10_000), 60, max, 0, operations, LOG, STATE, mark, lines.join('')];
     return () => call('visits', [LANE], args);
@@ -268,9 +257,9 @@ t.test('visits.lua, with a log', async (t) => {
     t.same(answers, [2, LUA.TOO_MANY, 3, 2, 4, LUA.TOO_MANY]);
     t.same(await logged(), [['n', '2', 'v', 'p\tx\t\np\tx\t\n']]);
     await (await batch([['v', 'too many']], 1))();
-    await client.del(DOOR);
-    await client.hset(DOOR, '', 'z.other 1');
-    t.same(await (await batch([['v', 'x']]))(), [1, '@z.other 1'], 'at an identity that left its door');
+    await client.del(IDENTITY);
+    await client.hset(IDENTITY, '', 'z.other g1');
+    t.same(await (await batch([['v', 'x']]))(), [1, '@z.other g1'], 'an identity that has a link');
     t.equal((await logged()).length, 1);
     t.same(await client.hgetall(STATE), { events: '2', bytes: '10' });
   });
@@ -279,7 +268,7 @@ t.test('visits.lua, with a log', async (t) => {
     t.same(await (await batch([['v', 'x']], 100, 5))(), []);
     t.same(await (await batch([['v', 'x']], 100, 9))(), [0, 1]);
     t.same(await (await batch([['v', 'x']], 100, 10))(), []);
-    t.same(await client.hgetall(DOOR), { x: '3' });
+    t.same(await client.hgetall(IDENTITY), { x: '3' });
     t.same(await client.hgetall(STATE), { events: '2', bytes: '10' });
     t.equal((await logged()).length, 2);
   });
@@ -290,17 +279,18 @@ t.test('visits.lua, with a log', async (t) => {
       [STATE, LOG],
     ] as const) {
       await client.set(key, 'in the way');
-      t.same(await (await batch([['c', 'x']]))(), [1, await client.hget(DOOR, 'x').then(Number), 0, -1]);
+      t.same(await (await batch([['c', 'x']]))(), [1, await client.hget(IDENTITY, 'x').then(Number), 0, -1]);
       t.equal(await client.exists(other), 0);
       await client.del(key);
     }
-    t.same(await client.hgetall(DOOR), { x: '2' });
+    t.same(await client.hgetall(IDENTITY), { x: '2' });
   });
 
   t.test('visit-once.lua: as in a batch', async (t) => {
     const once = async (record: string, mark = 1_000) => {
-      const args = [await clock(10_000), 'x', 60, 100, 0, 1, 0, LOG, STATE, mark, 'p\tx\t\n'];
-      return call('visit-once', [ROOM, PROFILE, record], args);
+      const args = [await clock(10_000), 'x', 60, 100, '', 'g1', 1, 0, LOG, STATE, mark, 'p\tx\t\n'];
+      await client.hset(PROFILE, 'generation', 'g1');
+      return call('visit-once', [COUNTS, PROFILE, record], args);
     };
     for (let i = 0; i < 2; i++) t.equal(await once('{a}:k:1'), 1);
     t.same(await logged(), [['n', '1', 'v', 'p\tx\t\n']]);
@@ -319,14 +309,16 @@ t.test('visit-once.lua', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
   t.beforeEach(async () => {
     await client.flushall();
-    await client.hset(PROFILE, 'owner', 'c:1');
+    await client.hset(PROFILE, 'generation', 'g1');
   });
   const RECORD = '{a}:k:1';
-  /** Of a room, or a door where it is none. */
-  const COUNTS = ROOM;
-  const visit = async (record = RECORD, { handle = 'x', deadline = 0, max = 100, isRoom = true } = {}) => {
-    const args = [deadline || (await clock(10_000)), handle, 60, max, isRoom ? 1 : 0, 1, 0];
+  const visit = async (record = RECORD, { handle = 'x', deadline = 0, max = 100 } = {}) => {
+    const args = [deadline || (await clock(10_000)), handle, 60, max, '', 'g1', 1, 0];
     return call('visit-once', [COUNTS, PROFILE, record], args);
+  };
+  const guestVisit = async (record = RECORD) => {
+    const args = [await clock(10_000), 'x', 60, 100, '', '', 1, 0];
+    return call('visit-once', [IDENTITY, OWN, record, IDENTITY], args);
   };
 
   t.test('counts once under its id, and answers alike', async (t) => {
@@ -339,41 +331,27 @@ t.test('visit-once.lua', async (t) => {
     t.equal(await client.ttl(COUNTS), -1);
   });
 
-  t.test(
-    'where its visitor is not, or a retry took it elsewhere: told so, and nothing is done',
-    async (t) => {
-      const cases: readonly [key: string, field: string, value: string, answer: string, why: string][] = [
-        [COUNTS, '', 'z.other 1', '@', 'the identity left its door'],
-        [PROFILE, 'heir', 'z.heir', 'z.heir', 'merged away'],
-        [PROFILE, 'heir', '!z.heir', '!z.heir', 'on its way to an heir'],
-        [PROFILE, 'heir', '@', '@', 'being erased'],
-      ];
-      for (const [key, field, value, answer, why] of cases) {
-        await client.del(COUNTS);
-        await client.hset(key, field, value);
-        t.equal(await visit(), answer, why);
-        t.equal(await client.exists(RECORD), 0, why);
-        t.equal(await client.hget(COUNTS, 'x'), null, why);
-      }
-      await client.del(COUNTS, PROFILE);
-      t.equal(await visit(), '@', 'no room any more');
-      t.same(await client.keys('*'), []);
-      t.equal(await visit(RECORD, { isRoom: false }), 1, 'a door has no owner');
-      await client.hset(PROFILE, 'heir', 'z.heir');
-      await client.set(RECORD, '-');
-      t.equal(await visit(), '@', 'fenced, also where the room was merged away since');
-      t.same(await client.hgetall(COUNTS), { x: '1' });
-    },
-  );
+  t.test('where its visitor is not, or a retry took it elsewhere: nothing is done', async (t) => {
+    for (const generation of ['g2', undefined]) {
+      await client.del(PROFILE);
+      if (generation !== undefined) await client.hset(PROFILE, 'generation', generation);
+      t.equal(await visit(), '!');
+    }
+    await client.hset(IDENTITY, '', LINK);
+    t.equal(await guestVisit(), `@${LINK}`);
+    t.same(await client.keys('*'), [IDENTITY]);
+    await client.del(IDENTITY);
+    t.equal(await guestVisit(), 1);
+    await client.set(RECORD, '-');
+    t.equal(await visit(), '-', 'fenced, also where the profile is gone');
+    t.equal(await client.exists(COUNTS), 0);
+  });
 
-  t.test('what was counted here stays counted here, also when it is merged away or left later', async (t) => {
+  t.test('what was counted here stays counted here, also when the profile is gone later', async (t) => {
     await visit();
-    await client.hset(PROFILE, 'heir', 'z.heir');
+    await client.del(PROFILE, COUNTS);
     t.equal(await visit(), 1);
-    await client.del(PROFILE);
-    await client.del(COUNTS);
-    await client.hset(COUNTS, '', 'z.other 1');
-    t.equal(await visit(), 1);
+    t.equal(await client.exists(COUNTS), 0);
   });
 
   t.test('one product too many is refused, leaves nothing, and may be asked for again', async (t) => {
@@ -383,7 +361,7 @@ t.test('visit-once.lua', async (t) => {
     t.same(await client.hgetall(COUNTS), { x: '1' });
     t.equal(await visit('{a}:k:3', { max: 1 }), 2, 'a known product counts');
     await client.hdel(COUNTS, 'x');
-    t.equal(await visit('{a}:k:2', { handle: 'y', max: 1 }), 1, 'when there is room');
+    t.equal(await visit('{a}:k:2', { handle: 'y', max: 1 }), 1, 'when there is space');
   });
 
   t.test('past its deadline nothing is done', async (t) => {

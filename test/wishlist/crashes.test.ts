@@ -3,7 +3,7 @@
 
 import t from 'tap';
 import { ServiceError } from '../../src/errors.js';
-import type { Operation } from '../../src/redis/requests.js';
+import type { KeyedOperation } from '../../src/redis/requests.js';
 import type { Added } from '../../src/wishlist/items.js';
 import { eachRedis } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -13,6 +13,7 @@ import {
   clear,
   followShare,
   keyed,
+  listOf,
   newVisitor,
   products,
   type Redis,
@@ -34,7 +35,7 @@ interface Case {
   readonly name: string;
   prepare?(server: Server, visitor: Visitor): Promise<unknown>;
   /** The request, under its key; its answer is compared with that of a run without a crash. */
-  act(server: Server, visitor: Visitor, operation: Operation): Promise<unknown>;
+  act(server: Server, visitor: Visitor, operation: KeyedOperation): Promise<unknown>;
   /** What there is to see of the answer, where that is not the answer itself. */
   see?(server: Server, answer: unknown, visitor: Visitor): Promise<unknown>;
   /** Whether a cluster, where all of it takes longer, would only do alike what it does in another case. */
@@ -48,8 +49,7 @@ interface Case {
 
 /** The item that an answer names. */
 async function added(server: Server, answer: unknown, { guest }: Visitor) {
-  const { profileId } = await server.visitors.find(guest, true);
-  const { items } = await server.items.list(profileId);
+  const { items } = await listOf(server, guest);
   const item = items.find(({ itemId }) => itemId === (answer as Added).itemId);
   return [item?.productId, item?.quantity];
 }
@@ -156,13 +156,13 @@ const CASES: readonly Case[] = [
   },
 ];
 
-/** How many profiles of a visitor were merged away. @throws where analysts were not told of each one, once */
-async function mergesOf(redis: Redis, prefix: string, { doors }: Server, { ids }: Visitor): Promise<number> {
-  const own = [`s:${ids.sessionId}`, `c:${ids.customerId}`].map((name) => doors.ownProfile(name));
+/** How many profiles of a visitor were merged. @throws where analysts were not told of each one, once */
+async function mergesOf(redis: Redis, prefix: string, { links }: Server, { ids }: Visitor): Promise<number> {
+  const own = [`s:${ids.sessionId}`, `c:${ids.customerId}`].map((name) => links.ownProfile(name));
   const dump = (await dumpRedis(redis, prefix)) as Record<string, Record<string, string>>;
-  const merges = Object.entries(dump).flatMap(([key, { heir }]) => {
+  const merges = Object.entries(dump).flatMap(([key, { target }]) => {
     const [, bucket, hash] = /\{(.+)\}:p:(.+)$/.exec(key) ?? [];
-    return bucket === undefined || heir === undefined ? [] : [[`${bucket}.${hash}`, heir]];
+    return bucket === undefined || target === undefined ? [] : [[`${bucket}.${hash}`, target.split(' ')[0]]];
   });
   const told = JSON.stringify(
     (await shownMerges(redis, prefix)).filter(([from]) => own.includes(from)).sort(),

@@ -10,7 +10,7 @@ import type { OrderLine } from '../../src/events/row.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
 import type { Identity } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { type Operation, RequestStore } from '../../src/redis/requests.js';
+import { type KeyedOperation, RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
 import type { Items } from '../../src/wishlist/items.js';
@@ -134,10 +134,16 @@ export async function startServer(
       await server.onChange();
       return make(...args);
     });
-  const identity = openIdentity(store, visits, recordings, appends, wishlists, 10_000);
+  const identity = openIdentity(store, visits, recordings, appends, 10_000);
   const server: Server = {
     ...identity,
-    ...openWishlist(store, identity.atProfile, identity.changes, 'https://shop.example', 'w'),
+    ...openWishlist(
+      store,
+      wishlists,
+      (profileId) => identity.redirects.placeOf(profileId),
+      'https://shop.example',
+      'w',
+    ),
     store,
     // A try that ended is taken over after a moment.
     deliveries: new RequestStore(store, undefined, 20),
@@ -175,8 +181,8 @@ export async function shownEvents(redis: Redis, prefix: string, visitor?: Visito
   return events.filter((row) => row['session_id'] === sessionId || row['customer_id'] === customerId);
 }
 
-/** What analysts are told of merges: profile -> heir, one for each event id. */
-export async function shownMerges(redis: Redis, prefix: string): Promise<[from: string, heir: string][]> {
+/** What analysts are told of merges: profile -> target, one for each event id. */
+export async function shownMerges(redis: Redis, prefix: string): Promise<[from: string, target: string][]> {
   const rows = (await rowsById(redis, prefix)).filter(({ origin }) => origin === 'merge');
   return rows.map((row) => [String(row['profile_id']), JSON.parse(String(row['payload'])).into]);
 }
@@ -193,7 +199,13 @@ async function rowsById(redis: Redis, prefix: string): Promise<Row[]> {
   return [...shown.values()];
 }
 
-export async function add(server: Server, who = GUEST, product = '1', quantity = 1, operation?: Operation) {
+export async function add(
+  server: Server,
+  who = GUEST,
+  product = '1',
+  quantity = 1,
+  operation?: KeyedOperation,
+) {
   const { answer } = await server.visitors.change(who, true, (place) =>
     server.items.add(place, who, contentOf(product, quantity), operation),
   );
@@ -205,7 +217,7 @@ export async function remove(
   who = GUEST,
   product = '1',
   type: 'remove' | 'moveToCart' = 'remove',
-  operation?: Operation,
+  operation?: KeyedOperation,
 ) {
   const { answer } = await server.visitors.changeKnown(who, true, (place) =>
     server.items.remove(place, who, product, null, type, operation),
@@ -213,7 +225,7 @@ export async function remove(
   return answer.removed;
 }
 
-export async function share(server: Server, who = GUEST, operation?: Operation) {
+export async function share(server: Server, who = GUEST, operation?: KeyedOperation) {
   const { answer } = await server.visitors.change(who, true, (place) =>
     server.shares.share(place, who, 'Link', operation),
   );
@@ -224,7 +236,7 @@ export async function share(server: Server, who = GUEST, operation?: Operation) 
 export async function keyed<T>(
   server: Server,
   key: string,
-  act: (operation: Operation) => Promise<T>,
+  act: (operation: KeyedOperation) => Promise<T>,
 ): Promise<T> {
   const answer = await server.deliveries.run({ scope: 'test', key, fingerprint: '' }, '', async (operation) =>
     JSON.stringify([await act(operation)]),
@@ -234,8 +246,8 @@ export async function keyed<T>(
 
 /** Codes are drawn anew in each run, so it is what they lead to that is compared. */
 export async function followShare(server: Server, code: unknown) {
-  const found = await server.shares.find(String(code));
-  return (await server.items.list(found ?? 'nobody')).items.map(({ productId }) => productId);
+  const shared = await server.shares.read(String(code), (place) => server.items.list(place));
+  return shared?.answer.map(({ productId }) => productId) ?? [];
 }
 
 export async function buy(server: Server, who = GUEST) {
@@ -265,14 +277,25 @@ export async function deliver(
   return server.deliveries.run({ scope: 'order', key, fingerprint: '' }, '', async () => {
     const { profileId } = await server.visitors.find(who, false);
     const removal = await server.deliveries.part('removal', key);
-    await server.purchases.remove(profileId, profileId, who, purchase, removal);
+    await server.purchases.remove(
+      (ask) => server.visitors.changeKnown(who, false, ask),
+      profileId,
+      who,
+      purchase,
+      removal,
+    );
     return '{}';
   });
 }
 
+/** The wishlist, and the profile that has it. */
+export async function listOf(server: Server, who = GUEST) {
+  const { profileId, answer } = await server.visitors.look(who, true, (place) => server.items.list(place));
+  return { profileId, items: answer };
+}
+
 export async function products(server: Server, who = GUEST): Promise<string[]> {
-  const { profileId } = await server.visitors.find(who, true);
-  return (await server.items.list(profileId)).items.map(({ productId }) => productId);
+  return (await listOf(server, who)).items.map(({ productId }) => productId);
 }
 
 /** Removes what is there of visitors, so that the same servers can go on with others. */

@@ -1,4 +1,4 @@
-// An order that repeats: its server ends after any step, the visitor's profile is merged away in between, and the same
+// An order that repeats: its server ends after any step, the visitor's profile is merged in between, and the same
 // delivery comes again. Each item leaves once, with one event. And orders and wishlists of the size that they may have.
 
 import t from 'tap';
@@ -8,6 +8,7 @@ import { eachRedis } from '../harness/app.js';
 import {
   add,
   deliver,
+  listOf,
   newVisitor,
   products,
   shownEvents,
@@ -104,7 +105,6 @@ eachRedis(t, async (t, redis) => {
     for (let i = 0; i < MANY; i += 50)
       await Promise.all(all.slice(i, i + 50).map((id) => add(other, guest, String(id))));
     const server = await start();
-    const { profileId } = await server.visitors.find(guest, true);
     const run = server.store.run.bind(server.store);
     let pages = 0;
     let afterPage = async (_page: number) => {};
@@ -115,7 +115,7 @@ eachRedis(t, async (t, redis) => {
     };
 
     t.test('all items, newest first, in several calls', async (t) => {
-      const { items } = await server.items.list(profileId);
+      const { items } = await listOf(server, guest);
       t.same(sorted(items), all);
       t.ok(pages >= 5, `${pages} pages`);
       const added = items.map(({ addedAt }) => addedAt);
@@ -126,17 +126,17 @@ eachRedis(t, async (t, redis) => {
       const lines = all.filter((id) => id % 2 === 0).map((id) => lineOf(String(id)));
       for (let again = 0; again < 2; again++) await deliver(server, guest, 'many', lines);
       t.same(
-        sorted((await server.items.list(profileId)).items),
+        sorted((await listOf(server, guest)).items),
         all.filter((id) => id % 2 === 1),
       );
       t.equal((await bought(visitor)).length, MANY / 2);
     });
 
-    t.test('a profile that is merged away between two pages: the list is its heir’s, whole', async (t) => {
+    t.test('a profile that is merged between two pages: the list is the target’s, whole', async (t) => {
       // So many that some stand before the second page.
       const others = Array.from({ length: 30 }, (_, i) => 9_000 + i);
       for (const id of others) await add(server, customer, String(id));
-      const { profileId: heir } = await server.visitors.find(customer, true);
+      const { profileId: target } = await server.visitors.find(customer, true);
       pages = 0;
       afterPage = async (page) => {
         if (page !== 2) return;
@@ -147,8 +147,8 @@ eachRedis(t, async (t, redis) => {
         }
         throw new Error('the merge never ends');
       };
-      const list = await server.items.list(profileId);
-      t.equal(list.profileId, heir);
+      const list = await listOf(server, guest);
+      t.equal(list.profileId, target);
       t.same(sorted(list.items), [...all.filter((id) => id % 2 === 1), ...others]);
     });
   });

@@ -54,9 +54,9 @@ export async function measureShop(bench: Bench): Promise<{ shop: ErasedShop; web
       `a shop erased in ${shop.seconds.toFixed(1)} s, longest pause ${shop.meanwhile.pauseMs.toFixed(1)} ms`,
     );
 
-    const doors = await sumHashes([redis], keys.door('*.*'));
-    if (doors.keys > COMING_BACK) throw new Error(`${doors.keys} visitors are left`);
-    for (const kind of [keys.room('*.*'), keys.items('*.*')])
+    const identities = await sumHashes([redis], keys.identity('*.*'));
+    if (identities.keys > COMING_BACK) throw new Error(`${identities.keys} visitors are left`);
+    for (const kind of [keys.counts('*.*'), keys.items('*.*')])
       same(kind, (await sumHashes([redis], kind)).keys, 0);
     for (const n of sampleOf(visitors)) same(`visitor ${n}`, await countOf(port, n), 0);
     for (const n of sampleOf(signedIn)) same(`customer ${n}`, await countOfCustomer(port, n), 0);

@@ -1,0 +1,35 @@
+-- Keeps what a request says of its visitor: facts in the profile, and beside it the digest of the address, by which an erasure
+-- finds the index of addresses. An unknown visitor becomes known.
+--
+-- KEYS[1] profile   KEYS[2] its members   KEYS[3] the identity that is checked, if any
+--
+-- ARGV[1]  deadline, in milliseconds of this server's clock
+-- ARGV[2]  the identity's link as the sender knows it, or empty   ARGV[3] generation of the profile, or empty; see redirect
+-- ARGV[4]  seconds for which a guest stays after its last write; 0: for ever
+-- ARGV[5]  now, ISO 8601
+-- ARGV[6]  `@` and the address's keyed digest; empty where none was given
+-- ARGV[7..] field, value, ...
+--
+-- Returns 1, or a redirect and nothing was done.
+-- Errors: EXPIRED -1; nothing was done.
+
+-- @include deadline
+-- @include retain
+-- @include known
+-- @include not-here
+-- @include redirect
+
+local answer = redirect(KEYS[3] or '', ARGV[2], KEYS[1], ARGV[3])
+if answer then
+  return answer
+end
+redis.call('HSETNX', KEYS[1], 'createdAt', ARGV[5])
+redis.call('HSET', KEYS[1], 'updatedAt', ARGV[5], unpack(ARGV, 7))
+redis.call('HDEL', KEYS[1], 'known')
+if ARGV[6] ~= '' then
+  redis.call('HSETNX', KEYS[2], ARGV[6], '')
+end
+if ARGV[3] == '' then
+  retain(KEYS[3], tonumber(ARGV[4]))
+end
+return 1

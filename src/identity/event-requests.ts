@@ -1,0 +1,77 @@
+// Events that are to be recorded, each under the profile that its visitor has at that moment. A request is its own entry of
+// the batch that asks Redis; only a redirect takes functions that can be suspended.
+
+import type { Recording } from '../events/recording.js';
+import { eventTypeOf } from '../events/row.js';
+import type { Batcher } from '../redis/batcher.js';
+import type { Ask, Places } from './places.js';
+
+/** An event that is to be recorded; `recorded` or `failed` is called once. */
+export abstract class EventRequest implements Recording {
+  deadline = 0;
+  profileId = '';
+  generation = '';
+  checked = '';
+  link = '';
+  line = '';
+  /** Of the identity; and by whom it is recorded. Set by EventRequests. */
+  name = '';
+  requests: EventRequests | undefined;
+
+  abstract readonly type: string;
+  /** Its line (from encodeEvent) under a profile; asked for again where that is another one. */
+  abstract encode(profileId: string): string;
+  abstract recorded(profileId: string): void;
+  abstract failed(error: Error): void;
+
+  done(redirect: string | undefined): void {
+    if (redirect === undefined) this.recorded(this.profileId);
+    else void this.requests?.recordElsewhere(this, redirect);
+  }
+}
+
+export class EventRequests {
+  readonly #places: Places;
+  readonly #batch: Batcher<Recording, string | undefined>;
+
+  constructor(places: Places, batch: Batcher<Recording, string | undefined>) {
+    this.#places = places;
+    this.#batch = batch;
+  }
+
+  /** Records an event; makes an unknown identity known. */
+  record(request: EventRequest, name: string): void {
+    request.name = name;
+    request.requests = this;
+    if (this.#places.needsLink(name)) {
+      void this.recordElsewhere(request, '@');
+      return;
+    }
+    this.#places.aim(request, name);
+    request.line = request.encode(request.profileId);
+    this.#batch.add(request);
+  }
+
+  /** Follows a redirect. */
+  async recordElsewhere(request: EventRequest, redirect: string): Promise<void> {
+    try {
+      const ask = this.at((profileId) => request.encode(profileId));
+      const { profileId } = await this.#places.follow(request.name, true, request, redirect, ask);
+      request.recorded(profileId);
+    } catch (error) {
+      request.failed(error as Error);
+    }
+  }
+
+  /**
+   * @param encode the event's line (from encodeEvent) under a profile
+   * @throws ServiceError `overloaded` at the high-water mark, `unavailable`
+   */
+  at(encode: (profileId: string) => string): Ask<undefined> {
+    return ({ profileId, generation, checked, link }) => {
+      const line = encode(profileId);
+      const recording = { type: eventTypeOf(line), line, profileId, generation, checked, link };
+      return this.#batch.run(recording) as Promise<undefined>;
+    };
+  }
+}

@@ -1,0 +1,86 @@
+// Operations that take several steps in several slots: each is written down before it begins and struck out when it has ended,
+// so that src/identity/resume.ts finds what a process has left half done. Merges stay in a list of the last hours: after a
+// failover each of them is looked at.
+//
+//   merge <profile> <target's profile> <its generation> <nonce>
+//   erase <profile> <its generation>
+//
+// Each node has these lists beside its streams. An operation is in those of its profile's node: a failover that makes the
+// target of a merge forget it does not make the list forget it, too.
+
+import { bucketOf } from '../redis/keys.js';
+import { streamsOf } from '../redis/marks.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+
+/** Seconds for which a merge and its journal are kept: far longer than a failover goes unnoticed. */
+export const JOURNAL_S = 6 * 60 * 60;
+const PENDING = loadScript<number>('pending');
+const PUT = loadScript('put');
+/** Operations of one page. */
+const PAGE = 1_000;
+
+export class Pending {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** @param profileId of the operation @throws ServiceError `unavailable` */
+  begin(profileId: string, operation: string): Promise<void> {
+    return this.#change('begin', this.#streamOf(profileId), operation);
+  }
+
+  /** @param profileId of the operation @throws ServiceError `unavailable` */
+  end(profileId: string, operation: string): Promise<void> {
+    return this.#change('end', this.#streamOf(profileId), operation);
+  }
+
+  /** Of a merge: it has ended. @param profileId that was merged @throws ServiceError `unavailable` */
+  keep(profileId: string, operation: string): Promise<void> {
+    return this.#change('keep', this.#streamOf(profileId), operation);
+  }
+
+  /** Strikes an operation out wherever it is: its profile's slot may have moved since. @throws ServiceError `unavailable` */
+  async forget(operation: string): Promise<void> {
+    for (const stream of await this.#streams()) await this.#change('end', stream, operation);
+  }
+
+  /** Strikes all out. @throws ServiceError `unavailable` */
+  async clear(): Promise<void> {
+    const { keys } = this.#store;
+    for (const stream of await this.#streams())
+      await this.#store.change(PUT, [keys.pending(stream), keys.merges(stream)], ['']);
+  }
+
+  /** Those that are under way, or, of merges, have ended in the last hours. @throws ServiceError `unavailable` */
+  async list(which: 'pending' | 'merges'): Promise<string[]> {
+    const found = new Set<string>();
+    for (const stream of await this.#streams()) {
+      const key = this.#store.keys[which](stream);
+      for (let from = 0, isMore = true; isMore; from += PAGE) {
+        const page = await this.#store.call((client) =>
+          client.zrange(key, String(from), String(from + PAGE - 1)),
+        );
+        for (const operation of page) found.add(operation);
+        isMore = page.length === PAGE;
+      }
+    }
+    return [...found];
+  }
+
+  async #change(what: 'begin' | 'end' | 'keep', stream: number, operation: string): Promise<void> {
+    const { keys } = this.#store;
+    const touched = [keys.pending(stream), keys.merges(stream)];
+    await this.#store.change(PENDING, touched, [what, JOURNAL_S, operation]);
+  }
+
+  #streamOf(profileId: string): number {
+    return this.#store.streamAt(this.#store.addressOf(bucketOf(profileId)));
+  }
+
+  #streams(): Promise<number[]> {
+    return this.#store.call((client) => streamsOf(client, this.#store.keys));
+  }
+}

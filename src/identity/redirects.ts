@@ -1,0 +1,156 @@
+// Where an identity's link leads, once what it says is to be finished is finished, and a dead link is removed.
+
+import { ServiceError } from '../errors.js';
+import { GONE, guestPlace, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
+import type { Store } from '../redis/store.js';
+import { type Found, foundOf, type Link, type Links, linkTo } from './links.js';
+import type { Merger, Target } from './merge.js';
+
+/** Removes what still leads to an erased generation. @throws ServiceError `unavailable` */
+export type FinishErasure = (profileId: string, generation: string) => Promise<void>;
+
+/** An identity, and whose the profile is that it leads to. */
+export interface State extends Found {
+  /** Of a linked profile; undefined where there is no link. */
+  readonly owner: string | undefined;
+}
+
+export class Redirects {
+  readonly #store: Store;
+  readonly #links: Links;
+  readonly #merger: Merger;
+  readonly #finishErasure: FinishErasure;
+
+  constructor(store: Store, links: Links, merger: Merger, finishErasure: FinishErasure) {
+    this.#store = store;
+    this.#links = links;
+    this.#merger = merger;
+    this.#finishErasure = finishErasure;
+  }
+
+  /** An identity's link that leads to a profile that is there. @throws ServiceError `unavailable` */
+  async stateOf(
+    name: string,
+    read: (name: string) => Promise<Found> = (one) => this.#links.read(one),
+  ): Promise<State> {
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const found = await this.#finished(name, await read(name), read);
+      if (found.link === undefined) return { ...found, owner: undefined };
+      const owner = await this.#links.ownerOf(found.link);
+      if (owner !== undefined) return { ...found, owner };
+      await this.repair(name, found.link);
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /**
+   * An identity's link after a script has answered with a redirect. @param used the link that the script was given
+   * @throws ServiceError `unavailable`
+   */
+  async after(name: string, redirect: string, used: Link | undefined): Promise<Found> {
+    if (redirect === GONE && used !== undefined) await this.repair(name, used);
+    const found = redirect === GONE ? undefined : foundOf(redirect.slice(1));
+    return this.#finished(name, found?.link === undefined ? await this.#links.read(name) : found);
+  }
+
+  async #finished(name: string, found: Found, read = (one: string) => this.#links.read(one)): Promise<Found> {
+    let { link, isKnown } = found;
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      if (link === undefined || link.task === '') return { link, isKnown };
+      await this.finish(name, link);
+      ({ link, isKnown } = await read(name));
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** Finishes what a link says. @returns whether it leads to that profile from now on @throws ServiceError `unavailable` */
+  async finish(name: string, link: Link): Promise<boolean> {
+    if (link.task.startsWith('+')) return this.#adopt(name, link);
+    const own = this.#links.ownProfile(name);
+    const target = {
+      link: linkTo(link.profileId, link.generation),
+      nonce: link.task.slice(1),
+      isFinished: false,
+    };
+    if (await this.#merger.finish(own, target)) return true;
+    await this.repair(name, link);
+    return false;
+  }
+
+  /** The profile of the session that a customer's link names becomes the customer's. */
+  async #adopt(customer: string, link: Link): Promise<boolean> {
+    const { profileId, generation } = link;
+    const session = link.task.slice(1);
+    const isOwned =
+      profileId === this.#links.ownProfile(session)
+        ? (await this.#links.own(session, customer, generation))?.field ===
+          linkTo(profileId, generation).field
+        : (await this.#links.assign(link, customer)) === customer;
+    return (
+      (await this.#links.replace(customer, link, isOwned ? linkTo(profileId, generation) : undefined)) &&
+      isOwned
+    );
+  }
+
+  /** Removes, or replaces, the link to a profile that is gone. @throws ServiceError `unavailable` */
+  async repair(name: string, link: Link): Promise<void> {
+    const { keys } = this.#store;
+    const { profileId, generation } = link;
+    if ((await this.#links.ownerOf(link)) !== undefined) return;
+    const [left] = keys.leftovers(profileId, generation);
+    if ((await this.#store.call((client) => client.exists(left))) === 1)
+      return this.#finishErasure(profileId, generation);
+    const moved = await this.#merger.targetOf(profileId);
+    if (moved !== undefined && (moved.isFinished || (await this.#merger.finish(profileId, moved)))) {
+      const to = moved.link;
+      if (await this.#links.join(to, name)) {
+        await this.#links.replace(name, link, to);
+        return;
+      }
+    }
+    const own = this.#links.ownProfile(name);
+    const merged = await this.#merger.targetOf(own);
+    if (merged?.link.profileId === profileId && merged.link.generation === generation)
+      await this.undo(own, merged);
+    else await this.#links.unlink(name, link);
+  }
+
+  /**
+   * What becomes of a merge whose target is gone: it goes with one that was erased and had it; else, of one that a failover has
+   * forgotten, or that never had it, the profile has again what is in its journal. @throws ServiceError `unavailable`
+   */
+  async undo(profileId: string, target: Target): Promise<void> {
+    const { keys } = this.#store;
+    const { link, isFinished } = target;
+    const [left] = keys.leftovers(link.profileId, link.generation);
+    if ((await this.#store.call((client) => client.exists(left))) === 1) {
+      await this.#finishErasure(link.profileId, link.generation);
+      if ((await this.#merger.targetOf(profileId))?.nonce !== target.nonce) return;
+    }
+    // Of a merge that is not finished, what was given and erased would be among its leftovers.
+    const erased = keys.erased(link.profileId, link.generation);
+    const wasErased = isFinished && (await this.#store.call((client) => client.exists(erased))) === 1;
+    if (wasErased) await this.#merger.clear(profileId, target);
+    else await this.#merger.restore(profileId, target);
+  }
+
+  /**
+   * Where what a profile had is now: there, or where it was merged. @returns undefined where it is gone
+   * @throws ServiceError `unavailable`
+   */
+  async placeOf(profileId: string): Promise<Place | undefined> {
+    let [at, expected]: [string, string | undefined] = [profileId, undefined];
+    for (let hop = 0; hop < MAX_HOPS; hop++) {
+      const key = this.#store.keys.profile(at);
+      const generation = await this.#store.call((client) => client.hget(key, 'generation'));
+      if (generation !== null)
+        return expected === undefined || expected === generation ? linkedPlace(at, generation) : undefined;
+      const target = await this.#merger.targetOf(at);
+      if (target === undefined) return expected === undefined ? guestPlace(at) : undefined;
+      if (target.isFinished || (await this.#merger.finish(at, target)))
+        [at, expected] = [target.link.profileId, target.link.generation];
+      else await this.undo(at, target);
+    }
+    throw new ServiceError('internal');
+  }
+}
