@@ -4,7 +4,7 @@
 import { ServiceError } from '../errors.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
-import { checkedKeys, countsOf, isRedirect, MAX_HOPS, type Place } from '../redis/place.js';
+import { checkedKeys, countsOf, isRedirect, type Place } from '../redis/place.js';
 import { type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -122,19 +122,16 @@ export class Counting {
     device: string | null,
     operation: KeyedOperation,
   ): Ask<Counted> {
-    return async (place) => {
-      const { profileId } = place;
-      for (let round = 0; round < MAX_HOPS; round++) {
-        const [done] = await operation.settle(profileId);
-        if (done !== undefined) return { profileId: done.place, count: Number(done.record) };
-        const count = await this.#once(kind, place, handle, device, operation);
-        if (isRedirect(count)) return count;
-        if (count !== FENCED) return { profileId, count: count as number };
-        // A retry has taken the operation to another place, or ended before it could.
-        await operation.moveOn(profileId);
-      }
-      throw new ServiceError('unavailable');
-    };
+    return (place) =>
+      operation.doAt<Counted | string>(
+        place.profileId,
+        async (recordId, done) => {
+          if (done !== undefined) return { profileId: done.place, count: Number(done.record) };
+          const count = await this.#once(kind, place, handle, device, recordId);
+          return typeof count === 'string' ? count : { profileId: place.profileId, count };
+        },
+        (answer) => answer === FENCED,
+      );
   }
 
   async #once(
@@ -142,11 +139,11 @@ export class Counting {
     place: Place,
     handle: string,
     device: string | null,
-    operation: KeyedOperation,
+    recordId: string,
   ): Promise<string | number> {
     const { keys, guestsS } = this.#store;
     const { profileId, generation, link } = place;
-    const record = keys.operation(profileId, operation.recordId());
+    const record = keys.operation(profileId, recordId);
     const touched = [countsOf(keys, place), keys.profile(profileId), record, ...checkedKeys(keys, place)];
     const line = visitLine(profileId, handle, device);
     const address = this.#store.addressOf(bucketOf(profileId));

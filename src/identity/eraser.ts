@@ -23,11 +23,11 @@ import { type Found, type Link, type Links, linkTo } from './links.js';
 import { isProfile, type Merger } from './merge.js';
 import type { NamedVisitor } from './named-visitor.js';
 import type { Pending } from './pending.js';
+import { queueRows } from './queued-rows.js';
 import type { Redirects } from './redirects.js';
 
 const ERASE = loadScript<number>('erase');
 const GUEST = loadScript<string | [wasKnown: number, code: string]>('erase-guest');
-const ERASURES = loadScript('erasures');
 const PUT = loadScript('put');
 
 /** Each lost round means that another request changed the same identity. */
@@ -151,7 +151,7 @@ export class Eraser {
       if (member.startsWith('@')) digests.push(member.slice(1));
     const rows = name === '' ? [profileId] : [profileId, name];
     await onErasing([profileId]);
-    await this.#queueRows(rows);
+    await queueRows(this.#store, rows);
     await this.#eraseRequests(keys.requests(profileId));
     const touched = [
       keys.identity(profileId),
@@ -167,7 +167,7 @@ export class Eraser {
     if (code !== '') await this.#remove([keys.share(code)]);
     for (const digest of digests) await this.#emails.forgetGone(digest, [profileId]);
     // Events may have come since their rows were queued.
-    await this.#queueRows(rows);
+    await queueRows(this.#store, rows);
     if (wasKnown === 1) this.#onErased?.();
     return wasKnown === 1;
   }
@@ -225,10 +225,10 @@ export class Eraser {
       for (const name of [...members.keys()].filter(isIdentityName))
         if (leadsTo(await this.#links.look(name), profileId, generation)) names.push(name);
       // Before one of them is unlinked: then it may be a new visitor's.
-      await this.#queueRows(names, until);
+      await queueRows(this.#store, names, until);
       await this.#eraseRequests(requests);
       const profiles = [profileId, ...(await this.#mergedInto(profileId, generation, members))];
-      await this.#queueRows(profiles, until);
+      await queueRows(this.#store, profiles, until);
       for (const member of members.keys()) {
         if (member.startsWith('#')) await this.#remove([keys.share(member.slice(1))]);
         else if (member.startsWith('@')) await this.#emails.forgetGone(member.slice(1), profiles);
@@ -277,18 +277,6 @@ export class Eraser {
       if (await this.#links.unlink(name, link)) return;
     }
     throw new ServiceError('unavailable');
-  }
-
-  /**
-   * Queues the rows of profiles, and those that name an identity, for erasure from streams and ClickHouse.
-   * @param what profile ids and identity names @param until of the rows, milliseconds since 1970
-   */
-  async #queueRows(what: readonly string[], until = Date.now()): Promise<void> {
-    const { erasures } = this.#store.keys;
-    for (let i = 0; i < what.length; i += AT_ONCE) {
-      const age = Date.now() - until;
-      await this.#store.change(ERASURES, [erasures], [until, age, ...what.slice(i, i + AT_ONCE)]);
-    }
   }
 
   /** @param key of digests of request records */

@@ -64,9 +64,7 @@ export class Linker {
     }
     const isAnothers = isCustomerName(ofSession.owner ?? '') && ofSession.owner !== customer;
     if (!ofSession.isKnown || isAnothers) return this.#lead(customer, theirs, session, its);
-    // A customer's own profile that the customer does not lead to: a failover has made one of the two forget.
-    if (theirs === undefined && ofSession.owner === customer && its !== undefined)
-      return this.#leadBack(customer, its);
+    // Also a customer's own one, which a failover has made the customer forget.
     if (theirs === undefined) return this.#adopt(customer, session, its);
     const source = {
       profileId: its?.profileId ?? this.#links.ownProfile(session),
@@ -106,11 +104,6 @@ export class Linker {
     return (await this.#redirects.finish(customer, link))
       ? linkedAt(linkTo(profileId, generation))
       : undefined;
-  }
-
-  async #leadBack(customer: string, its: Link): Promise<Linked | undefined> {
-    if (!(await this.#links.join(its, customer))) return undefined;
-    return (await this.#links.replace(customer, undefined, its)) ? linkedAt(its) : undefined;
   }
 
   /** Whether a write in both names would make the session's profile the customer's. Links nothing. */

@@ -11,8 +11,8 @@ import { EVERY_PROFILE } from '../identity-rules.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Pending } from './pending.js';
+import { queueRows } from './queued-rows.js';
 
-const ERASURES = loadScript('erasures');
 const PUT = loadScript('put');
 /** Names or keys of one step: SCAN looks at ten times as many places of a table that has become empty. */
 const PAGE = 200;
@@ -41,15 +41,11 @@ export class ShopEraser {
    * @throws ServiceError `unavailable`, and what `onStep` throws
    */
   async erase(onStep: OnStep = () => {}): Promise<string[]> {
-    await this.#writeDown();
+    await queueRows(this.#store, [EVERY_PROFILE]);
     for (let i = 0; i < 2; i++) await this.#eraseFound(onStep);
     await this.#pending.clear();
-    await this.#writeDown();
+    await queueRows(this.#store, [EVERY_PROFILE]);
     return [EVERY_PROFILE];
-  }
-
-  async #writeDown(): Promise<void> {
-    await this.#store.change(ERASURES, [this.#store.keys.erasures], [Date.now(), 0, EVERY_PROFILE]);
   }
 
   async #eraseFound(onStep: OnStep): Promise<void> {

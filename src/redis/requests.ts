@@ -37,6 +37,8 @@ const NOTE = loadScript('request-note');
 const IN_FLIGHT_GRACE_MS = 500;
 /** How often a request that is under way is looked at. */
 const POLL_MS = 10;
+/** Each lost round means that a retry has taken it to another place. */
+const ROUNDS = 16;
 /** What `fence` answers where nothing was done, and nothing will be. */
 const FENCED = '-';
 
@@ -117,6 +119,28 @@ export class KeyedOperation {
     const known = this.#places;
     this.#places = (await this.#store.call(() => client.hget(this.#recordKey, 'places'))) ?? '';
     if (this.#places === known) await this.#place(`${known} ${place}`);
+  }
+
+  /**
+   * Does it, or a part of it, at a place: once, however often it is tried and wherever it was tried before.
+   * @param act does it under a record; answers what was done before, where that is given
+   * @param isFenced whether an answer says that a retry has taken it from there
+   * @throws what `act` throws, and ServiceError `unavailable`
+   */
+  async doAt<Answer>(
+    place: string,
+    act: (recordId: string, done: Done | undefined) => Promise<Answer>,
+    isFenced: (answer: Answer) => boolean,
+    [part, parts] = [0, 1],
+  ): Promise<Answer> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const done = await this.settle(place, parts);
+      const answer = await act(this.recordId(part), done[part]);
+      if (!isFenced(answer)) return answer;
+      // The retry may have ended before it could do it elsewhere.
+      await this.moveOn(place);
+    }
+    throw new ServiceError('unavailable');
   }
 
   /** Ends the tries at these places. @returns for each part what was done there */

@@ -2,10 +2,9 @@
 // (lua/wishlist.lua). A caller without an answer sends the request again, under its Idempotency-Key: then it is not made
 // again. Without a key two requests are two requests.
 
-import { ServiceError } from '../errors.js';
 import { newEventId } from '../events/event-id.js';
 import { encodeEvent, type NewEvent } from '../events/row.js';
-import { isRedirect, MAX_HOPS, type Place } from '../redis/place.js';
+import { isRedirect, type Place } from '../redis/place.js';
 import { type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
 import {
   type Change,
@@ -56,18 +55,20 @@ export class Changes {
     operation: KeyedOperation | undefined,
   ): Promise<Made | string> {
     if (operation === undefined) return this.make(place, change);
-    const { profileId } = place;
-    for (let round = 0; round < MAX_HOPS; round++) {
-      const [done] = await operation.settle(profileId);
-      if (done !== undefined) return { verdict: DONE, value: done.record };
-      const once = { recordId: operation.recordId(), seconds: REMEMBERED_S };
-      const made = await this.make(place, { ...change, once });
-      if (typeof made === 'string' || made.verdict !== FENCED) return made;
-      // A retry has taken the operation to another place, or ended before it could.
-      await operation.moveOn(profileId);
-    }
-    throw new ServiceError('unavailable');
+    return operation.doAt<Made | string>(
+      place.profileId,
+      async (recordId, done) => {
+        if (done !== undefined) return { verdict: DONE, value: done.record };
+        return this.make(place, { ...change, once: { recordId, seconds: REMEMBERED_S } });
+      },
+      isFenced,
+    );
   }
+}
+
+/** Whether a retry has taken a change to another place. */
+export function isFenced(made: Made | string): boolean {
+  return typeof made !== 'string' && made.verdict === FENCED;
 }
 
 function madeOf({ kind }: Change, answer: WishlistAnswer): Made | string {

@@ -2,16 +2,14 @@
 // variant takes that variant along, and the item of its product that has none; a line whose product was deleted since
 // takes what has its variant.
 
-import { ServiceError } from '../errors.js';
 import { encodeOrderLine, type OrderHead, type OrderLine } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
-import { MAX_HOPS, type Place } from '../redis/place.js';
+import type { Place } from '../redis/place.js';
 import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
-import { type Changes, type Made, prepareEvent } from './changes.js';
+import { type Changes, isFenced, type Made, prepareEvent } from './changes.js';
 import { itemField, parseItem } from './item.js';
 import { readItems } from './items.js';
-import { FENCED, type Removal } from './wishlist-batch.js';
 
 export interface Purchase extends OrderHead {
   /** Whose it is; null where the order does not say. */
@@ -55,24 +53,22 @@ export class Purchases {
         const event = { type: 'autoRemoveAfterPurchase', origin: 'purchase', profileId: buyer } as const;
         return prepareEvent({ ...event, identity, payload }, operation.at);
       };
-      await change(async (place) => {
-        for (let round = 0; round < MAX_HOPS; round++) {
-          const done = await operation.settle(place.profileId, parts);
-          const bought =
-            done[part] === undefined ? await this.#itemsOf(mine, place) : new Map<string, Bought>();
-          if (typeof bought === 'string') return bought;
-          const removal: Removal = {
-            kind: 'remove',
-            items: Array.from(bought, ([field, one]) => ({ field, payload: '', event: eventOf(one) })),
-            once: { recordId: operation.recordId(part), seconds: DELIVERY_REMEMBERED_S },
-          };
-          const made = await this.#changes.make(place, removal);
-          if (typeof made === 'string' || made.verdict !== FENCED) return made;
-          // A retry has taken the operation to another place, or ended before it could.
-          await operation.moveOn(place.profileId);
-        }
-        throw new ServiceError('unavailable');
-      });
+      await change((place) =>
+        operation.doAt<Made | string>(
+          place.profileId,
+          async (recordId, done) => {
+            const bought = done === undefined ? await this.#itemsOf(mine, place) : new Map<string, Bought>();
+            if (typeof bought === 'string') return bought;
+            return this.#changes.make(place, {
+              kind: 'remove',
+              items: Array.from(bought, ([field, one]) => ({ field, payload: '', event: eventOf(one) })),
+              once: { recordId, seconds: DELIVERY_REMEMBERED_S },
+            });
+          },
+          isFenced,
+          [part, parts],
+        ),
+      );
     }
   }
 
