@@ -36,6 +36,8 @@ const ROUNDS = 16;
 const AT_ONCE = 100;
 /** Seconds for which an erased generation stays: far longer than anything is late. */
 const ERASED_S = 30 * 24 * 60 * 60;
+/** In place of a generation, which a guest does not have. */
+const GUEST_REQUESTS = 'guest';
 /** Milliseconds by which the clocks of servers and of Redis may differ. */
 const GRACE_MS = 1_000;
 
@@ -152,18 +154,21 @@ export class Eraser {
     const rows = name === '' ? [profileId] : [profileId, name];
     await onErasing([profileId]);
     await queueRows(this.#store, rows);
-    await this.#eraseRequests(keys.requests(profileId));
+    const [, requests] = keys.leftovers(profileId, GUEST_REQUESTS);
     const touched = [
       keys.identity(profileId),
       keys.profile(profileId),
       keys.members(profileId),
-      keys.items(profileId),
       keys.requests(profileId),
+      requests,
+      keys.items(profileId),
       ...keys.journal(profileId),
     ];
     const reply = await this.#store.change(GUEST, touched, [by]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply;
+    await this.#eraseRequests(requests);
+    await this.#remove([requests]);
     if (code !== '') await this.#remove([keys.share(code)]);
     for (const digest of digests) await this.#emails.forgetGone(digest, [profileId]);
     // Events may have come since their rows were queued.
@@ -208,12 +213,12 @@ export class Eraser {
       keys.items(profileId),
     ];
     const isDone = (await this.#store.change(ERASE, touched, [generation, ERASED_S, owner])) === 1;
-    await this.finish(profileId, generation);
+    await this.removeLeftovers(profileId, generation);
     return isDone;
   }
 
   /** Removes what still leads to an erased generation. @throws ServiceError `unavailable` */
-  async finish(profileId: string, generation: string): Promise<void> {
+  async removeLeftovers(profileId: string, generation: string): Promise<void> {
     const { keys } = this.#store;
     const [left, requests] = keys.leftovers(profileId, generation);
     const members = await readHash(this.#store, left);

@@ -101,7 +101,7 @@ export class Linker {
     };
     const link = linkTo(profileId, generation, `+${session}`);
     if (!(await this.#links.replace(customer, undefined, link))) return undefined;
-    return (await this.#redirects.finish(customer, link))
+    return (await this.#redirects.complete(customer, link))
       ? linkedAt(linkTo(profileId, generation))
       : undefined;
   }

@@ -67,7 +67,7 @@ export function openIdentity(
   const pending = new Pending(store);
   const merger = new Merger(store, links, pending, (profileId, line) => appends.run({ line, profileId }));
   const redirects = new Redirects(store, links, merger, (profileId, generation) =>
-    eraser.finish(profileId, generation),
+    eraser.removeLeftovers(profileId, generation),
   );
   const emails = new Emails(store, redirects, profileIds);
   const eraser: Eraser = new Eraser(store, links, merger, redirects, emails, pending, erased);

@@ -57,14 +57,14 @@ export class Redirects {
     let { link, isKnown } = found;
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       if (link === undefined || link.task === '') return { link, isKnown };
-      await this.finish(name, link);
+      await this.complete(name, link);
       ({ link, isKnown } = await read(name));
     }
     throw new ServiceError('unavailable');
   }
 
   /** Finishes what a link says. @returns whether it leads to that profile from now on @throws ServiceError `unavailable` */
-  async finish(name: string, link: Link): Promise<boolean> {
+  async complete(name: string, link: Link): Promise<boolean> {
     if (link.task.startsWith('+')) return this.#adopt(name, link);
     const own = this.#links.ownProfile(name);
     const target = {
