@@ -67,12 +67,8 @@ export class Redirects {
   async complete(name: string, link: Link): Promise<boolean> {
     if (link.task.startsWith('+')) return this.#adopt(name, link);
     const own = this.#links.ownProfile(name);
-    const target = {
-      link: linkTo(link.profileId, link.generation),
-      nonce: link.task.slice(1),
-      isFinished: false,
-    };
-    if (await this.#merger.finish(own, target)) return true;
+    const target = await this.#merger.targetOf(own);
+    if (target !== undefined && (await this.#merger.finish(own, target))) return true;
     await this.repair(name, link);
     return false;
   }
