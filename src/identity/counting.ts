@@ -10,7 +10,7 @@ import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { VisitAnswer, VisitBatch, VisitEntry, VisitKind } from '../visits/visit-batch.js';
 import { type VisitLog, visitLine } from '../visits/visit-log.js';
-import type { Ask, Places } from './places.js';
+import { type Ask, PlacedRequest, type Places } from './places.js';
 
 const VISIT_ONCE = loadScript<string | number | [count: number, notLogged: number]>('visit-once');
 
@@ -24,21 +24,17 @@ export interface Counted {
 }
 
 /** A request that counts, reads or resets; `counted` or `failed` is called once. */
-export abstract class CountRequest implements VisitEntry {
-  deadline = 0;
-  profileId = '';
-  generation = '';
-  checked = '';
-  link = '';
-  /** Of the identity; and by whom it is counted. Set by Counting. */
-  name = '';
+export abstract class CountRequest extends PlacedRequest implements VisitEntry {
+  /** Set by Counting. */
   counting: Counting | undefined;
 
   constructor(
     readonly kind: VisitKind,
     readonly handle: string,
     readonly device: string | null,
-  ) {}
+  ) {
+    super();
+  }
 
   abstract counted(profileId: string, count: number): void;
   abstract failed(error: Error): void;

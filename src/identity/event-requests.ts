@@ -4,18 +4,12 @@
 import type { Recording } from '../events/recording.js';
 import { eventTypeOf } from '../events/row.js';
 import type { Batcher } from '../redis/batcher.js';
-import type { Ask, Places } from './places.js';
+import { type Ask, PlacedRequest, type Places } from './places.js';
 
 /** An event that is to be recorded; `recorded` or `failed` is called once. */
-export abstract class EventRequest implements Recording {
-  deadline = 0;
-  profileId = '';
-  generation = '';
-  checked = '';
-  link = '';
+export abstract class EventRequest extends PlacedRequest implements Recording {
   line = '';
-  /** Of the identity; and by whom it is recorded. Set by EventRequests. */
-  name = '';
+  /** Set by EventRequests. */
   requests: EventRequests | undefined;
 
   abstract readonly type: string;

@@ -10,8 +10,18 @@ import type { Redirects } from './redirects.js';
 /** Does something at a place, or answers with a redirect (see lua/includes/redirect.lua). */
 export type Ask<Answer> = (place: Place) => Promise<Answer | string>;
 
-/** A request that is its own place. */
-export type Aimed = { -readonly [Field in keyof Place]: Place[Field] };
+/** A request that is its own place, and an entry of a batch. */
+export abstract class PlacedRequest implements Place {
+  deadline = 0;
+  profileId = '';
+  generation = '';
+  checked = '';
+  link = '';
+  /** Of the identity. */
+  name = '';
+}
+
+type Aimed = { -readonly [Field in keyof Place]: Place[Field] };
 
 /** What was done, and the profile that has it. */
 export interface Done<Answer> {
