@@ -83,9 +83,9 @@ eachRedis(t, async (t, redis) => {
           async (step) => {
             await other.eraser.erase(`c:${a}`);
             await resume(other);
+            t.same(await staying(redis, prefix, other.links.ownProfile(`s:${s}`)), [], `after step ${step}`);
             const seen = await count(other, session);
             t.ok(seen <= 1, `${seen} visits after step ${step}`);
-            t.same(await staying(redis, prefix, other.links.ownProfile(`s:${s}`)), [], `after step ${step}`);
           },
         ];
       });
@@ -144,6 +144,29 @@ eachRedis(t, async (t, redis) => {
         },
       ];
     });
+  });
+
+  t.test('an erasure that is completed late takes rows up to its moment, and no later ones', async (t) => {
+    const prefix = 'moment';
+    const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    const { s, a, session, first } = newNames();
+    await visit(other, session);
+    await visit(other, first);
+    const { link } = await other.visitors.link({ customerId: a, sessionId: s });
+    const change = server.store.change.bind(server.store);
+    server.store.change = async (script, ...call) => {
+      if (script.name === 'erasures') throw new Error('ended');
+      return change(script, ...call);
+    };
+    await t.rejects(server.eraser.erase(`c:${a}`), { message: 'ended' });
+    const { keys, client } = other.store;
+    const [left] = keys.leftovers(link.profileId, link.generation);
+    t.match(await client.hget(left, ''), /^\d{13}$/);
+    await client.hset(left, '', 5_000);
+    await resume(other);
+    const queued = Object.entries(await client.hgetall(keys.erasures));
+    t.ok(queued.length >= 3, `${queued.length} names`);
+    for (const [name, until] of queued) t.equal(until.split(' ')[0], '6000', name);
   });
 
   t.test('a share code leads on while its profile is merged, and not to one who came back', async (t) => {

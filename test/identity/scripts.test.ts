@@ -308,7 +308,9 @@ t.test('scripts of identities', async (t) => {
     await client.hset(PROFILE, { owner: 'c:1', generation: 'g1' });
     await client.hset(COUNTS, 'x', 3);
     await take('g1');
+    await client.expire(JOURNAL[0], 50);
     t.equal(await restore(`!${TARGET}`, ''), 1, 'a linked profile, too');
+    t.equal(await client.ttl(COUNTS), -1);
     t.same(await client.hgetall(PROFILE), { owner: 'c:1', generation: 'g1' });
     t.same(await client.hgetall(COUNTS), { x: '3' });
   });
