@@ -1,6 +1,6 @@
 -- Makes a session's linked profile its customer's.
 --
--- KEYS[1] profile   KEYS[2] its members
+-- KEYS[1] profile
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] its generation   ARGV[3] the customer, `c:<customer>`
@@ -17,5 +17,4 @@ elseif string.find(facts[2], '^[cC]:') then
   return facts[2]
 end
 redis.call('HSET', KEYS[1], 'owner', ARGV[3])
-redis.call('HSET', KEYS[2], ARGV[3], '')
 return ARGV[3]

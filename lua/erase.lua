@@ -19,6 +19,7 @@ local facts = redis.call('HMGET', KEYS[1], 'generation', 'owner', 'share')
 if facts[1] ~= ARGV[2] or ARGV[4] ~= '' and facts[2] ~= ARGV[4] then
   return 0
 end
+redis.call('HSET', KEYS[2], facts[2], '')
 if facts[3] then
   redis.call('HSET', KEYS[2], '#' .. facts[3], '')
 end

@@ -7,7 +7,7 @@
 -- ARGV[1]   deadline, in milliseconds of this server's clock
 -- ARGV[2]   the profile's generation   ARGV[3] the link, `<profile> <generation>`
 -- ARGV[4]   the owner, `c:<customer>`
--- ARGV[5..] members: the identity, and the owner where that is another one
+-- ARGV[5]   a member: the identity, where the owner is another one (the owner is one by itself)
 --
 -- Returns the link of ARGV[3] where the profile has this generation now, also where the identity has gone elsewhere since; else
 -- the link that the identity has. Empty, and nothing was done, where this generation was erased: a try that is late.
@@ -29,8 +29,8 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
 end
 redis.call('HDEL', KEYS[3], 'known')
 redis.call('HSET', KEYS[3], 'owner', ARGV[4], 'generation', ARGV[2])
-for i = 5, #ARGV do
-  redis.call('HSET', KEYS[4], ARGV[i], '')
+if ARGV[5] then
+  redis.call('HSET', KEYS[4], ARGV[5], '')
 end
 redis.call('HSET', KEYS[1], '', ARGV[3])
 for i = 1, #KEYS do

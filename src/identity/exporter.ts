@@ -125,11 +125,14 @@ export class Exporter {
     const { keys } = this.#store;
     const { profileId } = place;
     const members = [...(await readHash(this.#store, keys.members(profileId))).keys()];
+    const facts = await readHash(this.#store, keys.profile(profileId));
     const profiles = [profileId, ...members.filter(isProfile)];
-    const leading = await this.#leadingTo(profileId, members.filter(isIdentityName));
+    const leading = await this.#leadingTo(
+      profileId,
+      new Set([facts.get('owner') ?? '', ...members].filter(isIdentityName)),
+    );
     const names = [...new Set([...given, ...leading])];
     const counts = await readHash(this.#store, countsOf(keys, place));
-    const facts = await readHash(this.#store, keys.profile(profileId));
     // Last: what was read is of this place, unless the visitor was linked, merged or erased meanwhile.
     const items = await listItems(this.#store, place);
     if (typeof items === 'string') return undefined;
@@ -155,7 +158,7 @@ export class Exporter {
   }
 
   /** Identities that lead there now: a session may have moved to another customer since. */
-  async #leadingTo(profileId: string, names: readonly string[]): Promise<string[]> {
+  async #leadingTo(profileId: string, names: ReadonlySet<string>): Promise<string[]> {
     const leading: string[] = [];
     for (const name of names)
       if ((await this.#links.look(name)).link?.profileId === profileId) leading.push(name);

@@ -162,7 +162,7 @@ export class Links {
       keys.erased(own, generation),
       keys.items(own),
     ];
-    const members = name === owner ? [name] : [name, owner];
+    const members = name === owner ? [] : [name];
     const args = [generation, linkTo(own, generation).field, owner, ...members];
     const { link } = foundOf(await this.#store.change(OWN, touched, args));
     this.remember(name, link);
@@ -172,8 +172,7 @@ export class Links {
   /** Makes a session's linked profile its customer's. @returns its owner then; empty where the profile is gone */
   async assign({ profileId, generation }: Link, customer: string): Promise<string> {
     const { keys } = this.#store;
-    const touched = [keys.profile(profileId), keys.members(profileId)];
-    return this.#store.change(ASSIGN, touched, [generation, customer]);
+    return this.#store.change(ASSIGN, [keys.profile(profileId)], [generation, customer]);
   }
 
   /** Owner of a linked profile; undefined where it is gone. */

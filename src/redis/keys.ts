@@ -38,7 +38,7 @@ export interface Keys extends StreamKeys {
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
   /**
-   * hash: whatever may lead to this profile. Identities, `#<share code>` and `@<digest>` of e-mail addresses -> empty; merged
+   * hash: whatever may lead to this profile, beside its owner. Identities, `#<share code>` and `@<digest>` of e-mail addresses -> empty; merged
    * profiles -> nonce of that merge, and until it is applied `+<generation>` of a linked one, else empty
    */
   members(profileId: string): string;
