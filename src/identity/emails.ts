@@ -18,8 +18,8 @@ const MAX_BYTES = 320;
 
 export interface Indexed {
   readonly profileId: string;
-  /** The identity whose own profile it is; empty where that is not known. */
-  readonly maker: string;
+  /** The identity whose default profile it is; empty where that is not known. */
+  readonly creator: string;
 }
 
 /** An address as addresses are compared; undefined where it is none. */
@@ -50,9 +50,9 @@ export class Emails {
    * @param names of the visitor's identity, see namesIn @throws ServiceError `unavailable`
    */
   async index(digest: string, profileId: string, names: readonly string[]): Promise<void> {
-    const maker = names.find((name) => this.#profileIds.of(name) === profileId) ?? '';
-    await this.#store.change(PUT, [this.#store.keys.email(digest)], ['put', profileId, maker]);
-    if ((await this.givenAt(digest, profileId)) === undefined) await this.forget(digest, [profileId]);
+    const creator = names.find((name) => this.#profileIds.of(name) === profileId) ?? '';
+    await this.#store.change(PUT, [this.#store.keys.email(digest)], ['put', profileId, creator]);
+    await this.#isGiven(digest, { profileId, creator });
   }
 
   /**
@@ -76,7 +76,7 @@ export class Emails {
   async find(digest: string): Promise<Indexed[]> {
     const found = await this.#store.call((client) => client.hgetall(this.#store.keys.email(digest)));
     return Object.entries(found)
-      .map(([profileId, maker]) => ({ profileId, maker }))
+      .map(([profileId, creator]) => ({ profileId, creator }))
       .sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
   }
 
@@ -86,32 +86,28 @@ export class Emails {
    */
   async findGiven(digest: string): Promise<Indexed[]> {
     const given: Indexed[] = [];
-    for (const one of await this.find(digest)) {
-      const { profileId, maker } = one;
-      if ((await this.givenAt(digest, profileId)) !== undefined) given.push(one);
-      else {
-        await this.forget(digest, [profileId]);
-        // The visitor who came back may have given it just now.
-        if ((await this.givenAt(digest, profileId)) !== undefined)
-          await this.#store.change(PUT, [this.#store.keys.email(digest)], ['put', profileId, maker]);
-      }
-    }
+    for (const one of await this.find(digest)) if (await this.#isGiven(digest, one)) given.push(one);
     return given;
   }
 
-  /** `forget` of those for whom it is not given any more; or again, by one who came back. @throws ServiceError `unavailable` */
+  /** Removes index entries of profiles for which the address is not given any more. @throws ServiceError `unavailable` */
   async forgetGone(digest: string, profiles: readonly string[]): Promise<void> {
-    const gone: string[] = [];
-    for (const profileId of profiles)
-      if ((await this.givenAt(digest, profileId)) === undefined) gone.push(profileId);
-    if (gone.length > 0) await this.forget(digest, gone);
+    for (const one of await this.find(digest))
+      if (profiles.includes(one.profileId)) await this.#isGiven(digest, one);
   }
 
-  async forget(digest: string, profiles: readonly string[]): Promise<void> {
-    await this.#store.change(PUT, [this.#store.keys.email(digest)], ['forget', ...profiles]);
+  /** Whether a visitor is there whom an index entry leads to; else the entry is removed. */
+  async #isGiven(digest: string, { profileId, creator }: Indexed): Promise<boolean> {
+    if ((await this.givenAt(digest, profileId)) !== undefined) return true;
+    const key = this.#store.keys.email(digest);
+    await this.#store.change(PUT, [key], ['forget', profileId]);
+    // The visitor who came back may have given it just now.
+    if ((await this.givenAt(digest, profileId)) === undefined) return false;
+    await this.#store.change(PUT, [key], ['put', profileId, creator]);
+    return true;
   }
 }
 
-function rank({ maker, profileId }: Indexed): string {
-  return `${/^[cC]:/.test(maker) ? 0 : 1} ${profileId}`;
+function rank({ creator, profileId }: Indexed): string {
+  return `${/^[cC]:/.test(creator) ? 0 : 1} ${profileId}`;
 }

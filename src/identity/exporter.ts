@@ -97,7 +97,7 @@ export class Exporter {
       const { link } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
       const place =
         link === undefined
-          ? guestPlace(this.#links.ownProfile(name))
+          ? guestPlace(this.#links.defaultProfile(name))
           : linkedPlace(link.profileId, link.generation);
       const found = await this.#exportAt(place, [name, ...others]);
       if (found !== undefined) return found;
@@ -107,14 +107,14 @@ export class Exporter {
 
   /** A profile's visitor, wherever it was merged. @returns undefined where it is gone */
   async #exportProfile(
-    { profileId, maker }: Indexed,
+    { profileId, creator }: Indexed,
     others: readonly string[],
   ): Promise<VisitorExport | undefined> {
     for (let round = 0; round < MAX_HOPS; round++) {
       const place = await this.#redirects.placeOf(profileId);
       if (place === undefined) return undefined;
-      const isGuest = place.generation === '' && maker !== '';
-      const found = await this.#exportAt(place, isGuest ? [maker, ...others] : others);
+      const isGuest = place.generation === '' && creator !== '';
+      const found = await this.#exportAt(place, isGuest ? [creator, ...others] : others);
       if (found !== undefined) return found;
     }
     throw new ServiceError('unavailable');

@@ -62,12 +62,12 @@ export class Linker {
       this.#links.rememberPair(customer, session, its);
       return linkedAt(its);
     }
-    const isAnothers = isCustomerName(ofSession.owner ?? '') && ofSession.owner !== customer;
-    if (!ofSession.isKnown || isAnothers) return this.#lead(customer, theirs, session, its);
+    if (!ofSession.isKnown || isAnothers(ofSession, customer))
+      return this.#lead(customer, theirs, session, its);
     // Also a customer's own one, which a failover has made the customer forget.
     if (theirs === undefined) return this.#adopt(customer, session, its);
     const source = {
-      profileId: its?.profileId ?? this.#links.ownProfile(session),
+      profileId: its?.profileId ?? this.#links.defaultProfile(session),
       generation: its?.generation ?? '',
       owner: ofSession.owner ?? '',
       name: session,
@@ -96,7 +96,7 @@ export class Linker {
   /** The session's profile becomes the customer's. The customer's link says so first: an erasure of either finds all. */
   async #adopt(customer: string, session: string, its: Link | undefined): Promise<Linked | undefined> {
     const { profileId, generation } = its ?? {
-      profileId: this.#links.ownProfile(session),
+      profileId: this.#links.defaultProfile(session),
       generation: newGeneration(),
     };
     const link = linkTo(profileId, generation, `+${session}`);
@@ -109,8 +109,7 @@ export class Linker {
   /** Whether a write in both names would make the session's profile the customer's. Links nothing. */
   async wouldAdopt(customer: string, session: string): Promise<boolean> {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
-    if (ofCustomer.isKnown || !ofSession.isKnown) return false;
-    return ofSession.owner === customer || !isCustomerName(ofSession.owner ?? '');
+    return !ofCustomer.isKnown && ofSession.isKnown && !isAnothers(ofSession, customer);
   }
 
   /** Where what a link would bring together is, the customer's first. Links nothing. @throws ServiceError `unavailable` */
@@ -118,8 +117,7 @@ export class Linker {
     const [ofCustomer, ofSession] = await this.#statesOf(customer, session);
     const customers = this.#placeOf(customer, ofCustomer);
     const areOne = ofCustomer.link !== undefined && ofCustomer.link.field === ofSession.link?.field;
-    if (!ofSession.isKnown || areOne) return [customers];
-    if (isCustomerName(ofSession.owner ?? '') && ofSession.owner !== customer) return [customers];
+    if (!ofSession.isKnown || areOne || isAnothers(ofSession, customer)) return [customers];
     const sessions = this.#placeOf(session, ofSession);
     return ofCustomer.isKnown ? [customers, sessions] : [sessions];
   }
@@ -131,7 +129,7 @@ export class Linker {
 
   #placeOf(name: string, { link }: State): Place {
     return link === undefined
-      ? guestPlace(this.#links.ownProfile(name))
+      ? guestPlace(this.#links.defaultProfile(name))
       : linkedPlace(link.profileId, link.generation);
   }
 
@@ -143,6 +141,11 @@ export class Linker {
   #statesOf(customer: string, session: string): Promise<[State, State]> {
     return Promise.all([this.#redirects.stateOf(customer), this.#redirects.stateOf(session)]);
   }
+}
+
+/** Whether a session's profile is another customer's. */
+function isAnothers({ owner = '' }: State, customer: string): boolean {
+  return isCustomerName(owner) && owner !== customer;
 }
 
 function linkedAt(link: Link): Linked {

@@ -67,7 +67,7 @@ export class Links {
   }
 
   /** The profile that a name gets when it is first written, whether or not it was. */
-  ownProfile(name: string): string {
+  defaultProfile(name: string): string {
     return this.#profileIds.of(name);
   }
 
@@ -94,7 +94,7 @@ export class Links {
 
   /** @param kind `resolve` makes an unknown session known @throws ServiceError `unavailable` */
   async read(name: string, kind: 'peek' | 'resolve' = 'peek'): Promise<Found> {
-    const profileId = this.ownProfile(name);
+    const profileId = this.defaultProfile(name);
     const asked = { kind, handle: '', device: null, ...guestPlace(profileId) };
     const found = foundOf((await this.#batch.run(asked)) as string);
     this.remember(name, found.link);
@@ -104,7 +104,7 @@ export class Links {
   /** `read`, which Redis answers while it is at its `maxmemory`, too: a batch with visits fails then. */
   async look(name: string): Promise<Found> {
     const { keys } = this.#store;
-    const own = this.ownProfile(name);
+    const own = this.defaultProfile(name);
     return foundOf(await this.#store.run(LOOK, [keys.identity(own), keys.profile(own)], []));
   }
 
@@ -114,7 +114,7 @@ export class Links {
    */
   async replace(name: string, before: Link | undefined, after: Link | undefined): Promise<boolean> {
     const { keys } = this.#store;
-    const own = this.ownProfile(name);
+    const own = this.defaultProfile(name);
     const args = [before?.field ?? '', after?.field ?? ''];
     const isDone = (await this.#store.change(LINK, [keys.identity(own), keys.profile(own)], args)) === 1;
     this.remember(name, isDone ? after : undefined);
@@ -127,7 +127,7 @@ export class Links {
    */
   async unlink(name: string, link: Link): Promise<boolean> {
     const { keys } = this.#store;
-    const own = this.ownProfile(name);
+    const own = this.defaultProfile(name);
     const fresh = freshLike(own);
     const generation = newGeneration();
     const touched = [keys.identity(own), keys.profile(own), keys.profile(fresh), keys.members(fresh)];
@@ -138,7 +138,7 @@ export class Links {
 
   /**
    * Lists what is about to lead to a profile among its members.
-   * @param note of a profile: nonce of the merge once that is applied; before, `+<generation>` of a linked one
+   * @param note of a profile: nonce of the merge once that is applied; before, `+<generation> <owner>` of a linked one
    * @returns false where the profile is gone
    */
   async join({ profileId, generation }: Link, member: string, note = ''): Promise<boolean> {
@@ -153,7 +153,7 @@ export class Links {
    */
   async own(name: string, owner: string, generation = newGeneration()): Promise<Link | undefined> {
     const { keys } = this.#store;
-    const own = this.ownProfile(name);
+    const own = this.defaultProfile(name);
     const touched = [
       keys.identity(own),
       keys.counts(own),

@@ -9,7 +9,8 @@
 // a failover a target that has forgotten a merge gets it again. A guest whose own side has forgotten it is a guest again, and
 // the next merge adds only what it gained since.
 //
-// Only guests are merged, and after a failover a customer's profile into another one of the same customer.
+// What is merged is a guest, a session's linked profile that no customer owns, or, after a failover, another profile of the
+// same customer.
 
 import { randomBytes } from 'node:crypto';
 import { ServiceError } from '../errors.js';
@@ -83,18 +84,10 @@ export class Merger {
    * @throws ServiceError `unavailable`, also where a large merge goes on for longer than a request waits
    */
   async merge({ profileId, generation, owner, name }: Source, into: Link): Promise<boolean> {
-    const { keys } = this.#store;
     const nonce = `${Date.now()}.${randomBytes(9).toString('base64url')}`;
     const target: Target = { link: into, nonce, isFinished: false };
     await this.#pending.begin(profileId, mergeOf(profileId, target));
-    const touched = [
-      keys.identity(profileId),
-      keys.profile(profileId),
-      generation === '' ? keys.identity(profileId) : keys.counts(profileId),
-      keys.items(profileId),
-      keys.members(profileId),
-      ...keys.journal(profileId),
-    ];
+    const touched = this.#movedKeys(profileId, generation === '');
     const args = [generation, `${into.field} ${nonce}`, linkOf(target).field, name, owner];
     const taken = await this.#store.change(TAKE, touched, args);
     if (taken === fieldOf(target)) return this.finish(profileId, target);
@@ -131,14 +124,7 @@ export class Merger {
     const [, , facts] = keys.journal(profileId);
     const generation = await this.#store.call((client) => client.hget(facts as string, 'generation'));
     const isGuest = generation === null;
-    const touched = [
-      keys.identity(profileId),
-      keys.profile(profileId),
-      isGuest ? keys.identity(profileId) : keys.counts(profileId),
-      keys.items(profileId),
-      keys.members(profileId),
-      ...keys.journal(profileId),
-    ];
+    const touched = this.#movedKeys(profileId, isGuest);
     const args = [fieldOf(target), isGuest ? linkOf(target).field : '', guestsS];
     if ((await this.#store.change(RESTORE, touched, args)) !== 1) return false;
     await this.#pending.forget(mergeOf(profileId, target));
@@ -158,7 +144,7 @@ export class Merger {
     const { link, nonce } = target;
     const { profileId: into, generation } = link;
     const journal = keys.journal(from);
-    const told = [from];
+    const merged = [from];
     for (const [i, { kind, keyOf, page }] of BELONGINGS.entries()) {
       let cursor = '0';
       do {
@@ -167,25 +153,19 @@ export class Merger {
         );
         cursor = next;
         // Those that were merged into this one before are the target's now, too.
-        if (kind === 'g') told.push(...fields.filter((name, at) => at % 2 === 0 && isProfile(name)));
+        if (kind === 'g') merged.push(...fields.filter((name, at) => at % 2 === 0 && isProfile(name)));
         const given = kind === 'p' ? withoutOwn(fields) : fields;
+        if (!(await this.#give(from, link, kind, keyOf(keys, into), given))) return false;
         // A share code goes on leading here: an erasure of the target has to find it.
         const code = kind === 'p' ? fieldIn('share', fields) : undefined;
-        for (const [what, key, pageOf] of [
-          [kind, keyOf(keys, into), given],
-          ['g', keys.members(into), code === undefined ? [] : [`#${code}`, '']],
-        ] as const) {
-          if (pageOf.length === 0) continue;
-          const touched = [keys.profile(into), key, keys.applied(into, generation, from), keys.members(into)];
-          const args = [generation, from, what, UNFINISHED_S, ...pageOf];
-          if ((await this.#store.change(GIVE, touched, args)) !== 1) return false;
-        }
+        const member = code === undefined ? [] : [`#${code}`, ''];
+        if (!(await this.#give(from, link, 'g', keys.members(into), member))) return false;
       } while (cursor !== '0');
     }
     // A try that begins again appends the same again: analysts see an event's id once.
     const time = Number.parseInt(nonce, 10);
     await Promise.all(
-      told.map((profile) =>
+      merged.map((profile) =>
         this.#append(
           into,
           encodeMerge(eventIdOfName(time, `${nonce} ${profile} ${into}`), time, profile, into),
@@ -197,15 +177,45 @@ export class Merger {
     const links = [linkTo(into, generation, `!${nonce}`).field, link.field];
     await this.#store.change(FINISH, touched, [`${link.field} ${nonce}`, ...links, JOURNAL_S]);
     // What was added need not be noted for longer than the journal stays.
-    const noted = [
-      keys.profile(into),
-      keys.counts(into),
-      keys.applied(into, generation, from),
-      keys.members(into),
-    ];
-    await this.#store.change(GIVE, noted, [generation, from, 'v', JOURNAL_S]);
+    await this.#store.change(GIVE, this.#givenKeys(from, link, keys.counts(into)), [
+      generation,
+      from,
+      'v',
+      JOURNAL_S,
+    ]);
     await this.#pending.keep(from, mergeOf(from, target));
     return true;
+  }
+
+  /** Adds a page of a journal to a key of the target. @returns false where the target is gone */
+  async #give(
+    from: string,
+    into: Link,
+    kind: string,
+    key: string,
+    fields: readonly string[],
+  ): Promise<boolean> {
+    if (fields.length === 0) return true;
+    const args = [into.generation, from, kind, UNFINISHED_S, ...fields];
+    return (await this.#store.change(GIVE, this.#givenKeys(from, into, key), args)) === 1;
+  }
+
+  #givenKeys(from: string, { profileId, generation }: Link, key: string): string[] {
+    const { keys } = this.#store;
+    return [keys.profile(profileId), key, keys.applied(profileId, generation, from), keys.members(profileId)];
+  }
+
+  /** Keys that a merge moves aside, and the journal. */
+  #movedKeys(profileId: string, isGuest: boolean): string[] {
+    const { keys } = this.#store;
+    return [
+      keys.identity(profileId),
+      keys.profile(profileId),
+      isGuest ? keys.identity(profileId) : keys.counts(profileId),
+      keys.items(profileId),
+      keys.members(profileId),
+      ...keys.journal(profileId),
+    ];
   }
 }
 

@@ -12,6 +12,7 @@ import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
 import { EventRequests } from './event-requests.js';
 import { Linker } from './link.js';
+import { LinkedEraser } from './linked-eraser.js';
 import { Links } from './links.js';
 import { ManyVisits } from './many-visits.js';
 import { Merger } from './merge.js';
@@ -67,10 +68,10 @@ export function openIdentity(
   const pending = new Pending(store);
   const merger = new Merger(store, links, pending, (profileId, line) => appends.run({ line, profileId }));
   const redirects = new Redirects(store, links, merger, (profileId, generation) =>
-    eraser.removeLeftovers(profileId, generation),
+    linkedEraser.removeLeftovers(profileId, generation),
   );
   const emails = new Emails(store, redirects, profileIds);
-  const eraser: Eraser = new Eraser(store, links, merger, redirects, emails, pending, erased);
+  const linkedEraser: LinkedEraser = new LinkedEraser(store, links, merger, emails, pending);
   const places = new Places(links, redirects);
   const linker = new Linker(links, merger, redirects);
   const counting = new Counting(store, batch, places, { maxProducts, log, onCounted: visitsCounted });
@@ -89,9 +90,9 @@ export function openIdentity(
     redirects,
     emails,
     named: new NamedVisitors(links, redirects, emails),
-    eraser,
+    eraser: new Eraser(store, links, redirects, emails, linkedEraser, erased),
     shopEraser: new ShopEraser(store, pending),
-    resume: new Resume(store, pending, merger, redirects, eraser),
+    resume: new Resume(store, pending, merger, redirects, linkedEraser),
     profiles: new Profiles(store, visitors, emails),
     visitors,
     manyVisits: new ManyVisits(visitors, counting),

@@ -10,13 +10,13 @@
 
 import { bucketOf } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
+import { removeKeys } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 /** Seconds for which a merge and its journal are kept: far longer than a failover goes unnoticed. */
 export const JOURNAL_S = 6 * 60 * 60;
 const PENDING = loadScript<number>('pending');
-const PUT = loadScript('put');
 /** Operations of one page. */
 const PAGE = 1_000;
 
@@ -51,7 +51,7 @@ export class Pending {
   async clear(): Promise<void> {
     const { keys } = this.#store;
     for (const stream of await this.#streams())
-      await this.#store.change(PUT, [keys.pending(stream), keys.merges(stream)], ['']);
+      await removeKeys(this.#store, [keys.pending(stream), keys.merges(stream)]);
   }
 
   /** Those that are under way, or, of merges, have ended in the last hours. @throws ServiceError `unavailable` */

@@ -40,7 +40,7 @@ export class Places {
 
   /** Sets a request's place to that of an identity, as far as this process knows. */
   aim(request: Aimed, name: string): void {
-    const own = this.#links.ownProfile(name);
+    const own = this.#links.defaultProfile(name);
     const link = this.#links.areChecked ? this.#links.remembered(name) : undefined;
     request.checked = own;
     request.profileId = link === undefined ? own : link.profileId;
@@ -97,12 +97,13 @@ export class Places {
 
   /** @param answer of a place: a redirect */
   async #located(name: string, makes: boolean, place?: Place, answer = '@'): Promise<Place> {
-    const used = place === undefined || place.generation === '' ? undefined : usedLink(place);
+    const used =
+      place === undefined || place.generation === '' ? undefined : linkTo(place.profileId, place.generation);
     for (let hop = 0; hop < MAX_HOPS; hop++) {
       const { link } = await this.#redirects.after(name, hop === 0 ? answer : '@', used);
       this.#links.remember(name, link);
       if (link !== undefined) return this.#placeAt(name, link);
-      if (!makes || !isCustomerName(name)) return guestPlace(this.#links.ownProfile(name));
+      if (!makes || !isCustomerName(name)) return guestPlace(this.#links.defaultProfile(name));
       const own = await this.#links.own(name, name);
       if (own !== undefined && own.task === '') return this.#placeAt(name, own);
     }
@@ -117,11 +118,6 @@ export class Places {
 
   #placeAt(name: string, { profileId, generation, field }: Link): Place {
     if (!this.#links.areChecked) return linkedPlace(profileId, generation);
-    return { profileId, generation, checked: this.#links.ownProfile(name), link: field };
+    return { profileId, generation, checked: this.#links.defaultProfile(name), link: field };
   }
-}
-
-/** The link that a place was found by. */
-function usedLink({ profileId, generation }: Place): Link {
-  return linkTo(profileId, generation);
 }

@@ -66,7 +66,7 @@ export class Redirects {
   /** Finishes what a link says. @returns whether it leads to that profile from now on @throws ServiceError `unavailable` */
   async complete(name: string, link: Link): Promise<boolean> {
     if (link.task.startsWith('+')) return this.#adopt(name, link);
-    const own = this.#links.ownProfile(name);
+    const own = this.#links.defaultProfile(name);
     const target = await this.#merger.targetOf(own);
     if (target !== undefined && (await this.#merger.finish(own, target))) return true;
     await this.repair(name, link);
@@ -78,7 +78,7 @@ export class Redirects {
     const { profileId, generation } = link;
     const session = link.task.slice(1);
     const isOwned =
-      profileId === this.#links.ownProfile(session)
+      profileId === this.#links.defaultProfile(session)
         ? (await this.#links.own(session, customer, generation))?.field ===
           linkTo(profileId, generation).field
         : (await this.#links.assign(link, customer)) === customer;
@@ -104,7 +104,7 @@ export class Redirects {
         return;
       }
     }
-    const own = this.#links.ownProfile(name);
+    const own = this.#links.defaultProfile(name);
     const merged = await this.#merger.targetOf(own);
     if (merged?.link.profileId === profileId && merged.link.generation === generation)
       await this.undo(own, merged);

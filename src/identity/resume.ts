@@ -6,7 +6,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Store } from '../redis/store.js';
-import type { Eraser } from './eraser.js';
+import type { LinkedEraser } from './linked-eraser.js';
 import type { Merger } from './merge.js';
 import type { Pending } from './pending.js';
 import type { Redirects } from './redirects.js';
@@ -21,15 +21,21 @@ export class Resume {
   readonly #pending: Pending;
   readonly #merger: Merger;
   readonly #redirects: Redirects;
-  readonly #eraser: Eraser;
+  readonly #linkedEraser: LinkedEraser;
   #seen: ReadonlySet<string> = new Set();
 
-  constructor(store: Store, pending: Pending, merger: Merger, redirects: Redirects, eraser: Eraser) {
+  constructor(
+    store: Store,
+    pending: Pending,
+    merger: Merger,
+    redirects: Redirects,
+    linkedEraser: LinkedEraser,
+  ) {
     this.#store = store;
     this.#pending = pending;
     this.#merger = merger;
     this.#redirects = redirects;
-    this.#eraser = eraser;
+    this.#linkedEraser = linkedEraser;
   }
 
   /**
@@ -91,7 +97,7 @@ export class Resume {
   async #complete(operation: string): Promise<void> {
     const [kind, profileId = '', generation = '', , nonce] = operation.split(' ');
     if (kind === 'erase') {
-      await this.#eraser.eraseGeneration(profileId, generation);
+      await this.#linkedEraser.eraseGeneration(profileId, generation);
       return;
     }
     // It may be in the list of another node, where its profile's slot was when it began.

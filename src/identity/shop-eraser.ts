@@ -8,12 +8,11 @@
 
 import type { Redis } from 'ioredis';
 import { EVERY_PROFILE } from '../identity-rules.js';
-import { loadScript } from '../redis/scripts.js';
+import { removeKeys } from '../redis/remove.js';
 import type { Store } from '../redis/store.js';
 import type { Pending } from './pending.js';
 import { queueRows } from './queued-rows.js';
 
-const PUT = loadScript('put');
 /** Names or keys of one step: SCAN looks at ten times as many places of a table that has become empty. */
 const PAGE = 200;
 /** Profiles under way at once. */
@@ -80,7 +79,7 @@ export class ShopEraser {
     let next = 0;
     const work = async () => {
       for (let step = steps[next++]; step !== undefined; step = steps[next++])
-        await this.#store.change(PUT, step, ['']);
+        await removeKeys(this.#store, step);
     };
     await together(Array.from({ length: AT_ONCE }, work));
   }

@@ -79,11 +79,8 @@ export class Visitors {
     mayLink: boolean,
     handle: string,
   ): Promise<Counted> {
-    const { counting, products } = this.#parts;
-    const isReset = kind === 'reset';
-    const check = isReset ? undefined : (places: readonly Place[]) => products.assertFits(places, handle);
-    const ask = counting.at(kind, handle, who.device);
-    const { profileId, answer } = await this.#run(who, mayLink, !isReset, ask, check);
+    const ask = this.#parts.counting.at(kind, handle, who.device);
+    const { profileId, answer } = await this.#enter(kind, who, mayLink, handle, ask);
     return { profileId, count: kind === 'visitAndCount' ? answer : 0 };
   }
 
@@ -95,11 +92,8 @@ export class Visitors {
     handle: string,
     operation: KeyedOperation,
   ): Promise<Counted> {
-    const { counting, products } = this.#parts;
-    const isReset = kind === 'reset';
-    const check = isReset ? undefined : (places: readonly Place[]) => products.assertFits(places, handle);
-    const ask = counting.once(kind, handle, who.device, operation);
-    return (await this.#run(who, mayLink, !isReset, ask, check)).answer;
+    const ask = this.#parts.counting.once(kind, handle, who.device, operation);
+    return (await this.#enter(kind, who, mayLink, handle, ask)).answer;
   }
 
   /** The visitor's count of a product, and the profile id that it has or would get. */
@@ -145,7 +139,7 @@ export class Visitors {
           ? await redirects.stateOf(name, (one) => links.read(one, 'resolve'))
           : await redirects.stateOf(name);
       if (link !== undefined) return link.profileId;
-      if (who.customerId === null) return links.ownProfile(name);
+      if (who.customerId === null) return links.defaultProfile(name);
       const own = await links.own(name, name);
       if (own !== undefined && own.task === '') return own.profileId;
     }
@@ -178,7 +172,7 @@ export class Visitors {
     const { redirects, links } = this.#parts;
     const name = await this.#nameToRead(who, mayLink);
     const { link, isKnown } = await redirects.stateOf(name);
-    return { profileId: link?.profileId ?? links.ownProfile(name), known: isKnown };
+    return { profileId: link?.profileId ?? links.defaultProfile(name), known: isKnown };
   }
 
   /** Reads what a write of this visitor would find. @throws what `ask` throws, and ServiceError `unavailable` */
@@ -211,7 +205,7 @@ export class Visitors {
   likelyProfile(who: Identity, mayLink: boolean): string {
     const { links } = this.#parts;
     const name = mustLink(who, mayLink) ? identityName('s', who.sessionId) : onlyName(who);
-    return links.remembered(name)?.profileId ?? links.ownProfile(name);
+    return links.remembered(name)?.profileId ?? links.defaultProfile(name);
   }
 
   /** Whether a session belongs to a customer. Changes nothing. @throws ServiceError `unavailable` */
@@ -222,6 +216,19 @@ export class Visitors {
   /** Links a session to a customer. @param who has both ids. @throws ServiceError `unavailable` */
   link(who: BothIds): Promise<Linked> {
     return this.#parts.linker.link(identityName('c', who.customerId), identityName('s', who.sessionId));
+  }
+
+  /** A visit, unless the profile has too many products, or a reset, which makes no visitor known. */
+  #enter<Answer>(
+    kind: Exclude<VisitKind, 'read'>,
+    who: Identity,
+    mayLink: boolean,
+    handle: string,
+    ask: Ask<Answer>,
+  ): Promise<Done<Answer>> {
+    if (kind === 'reset') return this.#run(who, mayLink, false, ask);
+    const check: Check = (places) => this.#parts.products.assertFits(places, handle);
+    return this.#run(who, mayLink, true, ask, check);
   }
 
   /** Does something for a visitor. Two ids are linked first, where they are not known to be. @param makes see Places.run */

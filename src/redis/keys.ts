@@ -38,8 +38,8 @@ export interface Keys extends StreamKeys {
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
   /**
-   * hash: whatever may lead to this profile, beside its owner. Identities, `#<share code>` and `@<digest>` of e-mail addresses -> empty; merged
-   * profiles -> nonce of that merge, and until it is applied `+<generation>` of a linked one, else empty
+   * hash: what may lead to this profile, beside its owner. Identities, `#<share code>` and `@<digest>` of e-mail addresses ->
+   * empty; merged profiles -> nonce of that merge, and until it is applied `+<generation> <owner>` of a linked one, else empty
    */
   members(profileId: string): string;
   /** sorted set: digests of request records that name this profile -> second in which they expire */

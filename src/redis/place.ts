@@ -13,7 +13,7 @@ export interface Place {
   readonly link: string;
 }
 
-/** A linked profile, whoever asks. */
+/** A linked profile, without a check of the link that led there. */
 export function linkedPlace(profileId: string, generation: string): Place {
   return { profileId, generation, checked: '', link: '' };
 }

@@ -82,7 +82,7 @@ export async function check(
 async function checkErased(people: People, letters: readonly string[], fresh: Server): Promise<string[]> {
   for (const letter of letters) await fresh.perform(people.real(erase(letter)), '');
   await fresh.resume();
-  const profiles = letters.map((letter) => people.ownProfile(letter));
+  const profiles = letters.map((letter) => people.defaultProfile(letter));
   const left = await fresh.keysOf(
     profiles,
     letters.map((letter) => people.real(erase(letter)).who),

@@ -46,7 +46,7 @@ export class People {
     for (const [i, letter] of letters.entries()) {
       for (;;) {
         const id = `${letter}${String(number()).padStart(8, '0')}`;
-        const profile = server.ownProfile(kindOf(letter), id);
+        const profile = server.defaultProfile(kindOf(letter), id);
         const bucket = profile.slice(0, profile.indexOf('.'));
         if (buckets.has(bucket)) continue;
         const slot = await slotOf?.(bucket);
@@ -92,7 +92,7 @@ export class People {
     return { ...act, who, ...key };
   }
 
-  ownProfile(letter: string): string {
+  defaultProfile(letter: string): string {
     return this.#profiles.get(letter) as string;
   }
 

@@ -32,7 +32,7 @@ export interface Server {
   /** @param act with the real names of its people @param tag what its event says */
   perform(act: Act, tag: string): Promise<Answer>;
   /** The profile that an identity gets when it is first written. */
-  ownProfile(kind: 'customer' | 'session', id: string): string;
+  defaultProfile(kind: 'customer' | 'session', id: string): string;
   /** The profile that a share code leads to. */
   follow(code: string): Promise<string | undefined>;
   /** Keys that tell of these identities and their addresses, of any profile. @param profiles that they make */
@@ -157,7 +157,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
       // What was under way at the last look, too.
       for (let look = 0; look < 2; look++) await identity.resume.run(false);
     },
-    ownProfile: (kind, id) => profileIds.of(nameOf(kind, id)),
+    defaultProfile: (kind, id) => profileIds.of(nameOf(kind, id)),
     async follow(code) {
       return (await shares.find(code))?.profileId;
     },

@@ -106,7 +106,7 @@ t.test('erasures through ClickHouse', async (t) => {
       await event({ customerId: `1${customerId}` });
       await event({ customerId: `2${customerId}`, sessionId: device });
     }
-    // A row under its session's own profile, from before the session was linked.
+    // A row under its session's default profile, from before the session was linked.
     await order(undefined, 'of-order');
     await event({ customerId: '5510' });
     await event({ customerId: '5510', sessionId: 'of-order' });

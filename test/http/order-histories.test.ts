@@ -193,7 +193,7 @@ eachRedis(t, async (t, redis) => {
         await add({ sessionId: `${sessionId}-2` }, ITEM);
         await login({ customerId, sessionId: `${sessionId}-2` });
       }
-      // A session's own profile goes with its first login.
+      // A session's default profile goes with its first login.
       const present = {
         nothing: { sessionId },
         'a login of both': { customerId },

@@ -245,12 +245,12 @@ t.test("every step of a shop's erasure is bounded, and nothing is left", async (
   const { keys, client } = server.store;
   const filling = (client as Redis).pipeline();
   for (let i = 0; i < VISITORS; i++) {
-    const guest = server.links.ownProfile(identityName('s', `guest-${i}`));
+    const guest = server.links.defaultProfile(identityName('s', `guest-${i}`));
     filling.hset(keys.identity(guest), 'p', 1);
   }
   for (let i = 0; i < KNOWN; i++) {
     const name = identityName('s', `known-${i}`);
-    filling.hset(keys.profile(server.links.ownProfile(name)), 'known', '1');
+    filling.hset(keys.profile(server.links.defaultProfile(name)), 'known', '1');
   }
   await filling.exec();
 
@@ -285,7 +285,7 @@ t.test('one erasure of a shop stands for all, and beside a look at merges, too',
     // What merges note, and what an erasure has left that ended on its way.
     await server.visitors.enter('visit', identityOf({ sessionId: 'guest' }), true, 'p');
     t.match(await server.linker.link('c:0', 's:guest'), { merged: true });
-    const [members, requests] = keys.leftovers(server.links.ownProfile('s:left'), 'g1');
+    const [members, requests] = keys.leftovers(server.links.defaultProfile('s:left'), 'g1');
     await client.hset(members, 's:left', '');
     await client.zadd(requests, 1, 'digest');
     let isOver = false;
@@ -322,7 +322,7 @@ eachRedis(t, async (t, redis) => {
     const prefix = `mailed${++prefixes}`;
     const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
     await visit(server, { sessionId: 's' });
-    const profileId = server.links.ownProfile('s:s');
+    const profileId = server.links.defaultProfile('s:s');
     await server.profiles.keep({ ...identityOf({ sessionId: 's' }), email: EMAIL }, true);
     return { server, other, profileId, digest: server.emails.digest(EMAIL) };
   };
@@ -348,7 +348,7 @@ eachRedis(t, async (t, redis) => {
   t.test('an address of a visitor who was erased just now is not indexed', async (t) => {
     const { server } = await open(t);
     const digest = server.emails.digest('late@rights.example');
-    await server.emails.index(digest, server.links.ownProfile('s:s'), ['s:s']);
+    await server.emails.index(digest, server.links.defaultProfile('s:s'), ['s:s']);
     t.same(await server.emails.find(digest), []);
   });
 
@@ -415,6 +415,26 @@ eachRedis(t, async (t, redis) => {
     t.equal(await count(other, { customerId: '7' }), 0);
   });
 
+  t.test('an address that is given again while its entry is removed is indexed', async (t) => {
+    for (const remove of ['erase', 'findGiven'] as const) {
+      const { server, other, profileId, digest } = await open(t);
+      const comeBack = async () => {
+        await visit(other, { sessionId: 's' });
+        await other.profiles.keep({ ...identityOf({ sessionId: 's' }), email: EMAIL }, true);
+      };
+      if (remove === 'erase') {
+        inBetween(server, comeBack);
+        t.equal(await server.eraser.erase('s:s'), true);
+      } else {
+        await server.emails.index(digest, profileId, ['s:s']);
+        await server.store.call((client) => client.del(server.store.keys.members(profileId)));
+        inBetween(server, comeBack);
+        await server.emails.findGiven(digest);
+      }
+      t.match(await other.emails.find(digest), [{ profileId }], remove);
+    }
+  });
+
   for (const isKnown of [false, true]) {
     t.test(`beside a login of ${isKnown ? 'a known' : 'an unknown'} customer`, async (t) => {
       const { server, other, digest } = await open(t);
@@ -473,7 +493,7 @@ eachRedis(t, async (t, redis) => {
     t.ok(found >= 3, `${found} dead links`);
   });
 
-  t.test('a login that ended at any step: whoever leads to a profile is among its members', async (t) => {
+  t.test('a login that ended at any step: what leads to a profile is among its members', async (t) => {
     const prefix = `member${++prefixes}`;
     const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
     for (const known of [[], ['c'], ['s'], ['c', 's']])
@@ -502,7 +522,7 @@ eachRedis(t, async (t, redis) => {
       async (t) => {
         const { server, other, profileId, digest } = await open(t);
         // Its server ended right before it forgot the index.
-        server.emails.forget = async () => {
+        server.emails.forgetGone = async () => {
           throw new Error('ended');
         };
         await t.rejects(server.eraser.eraseByEmail(digest), { message: 'ended' });

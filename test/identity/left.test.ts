@@ -83,7 +83,11 @@ eachRedis(t, async (t, redis) => {
           async (step) => {
             await other.eraser.erase(`c:${a}`);
             await resume(other);
-            t.same(await staying(redis, prefix, other.links.ownProfile(`s:${s}`)), [], `after step ${step}`);
+            t.same(
+              await staying(redis, prefix, other.links.defaultProfile(`s:${s}`)),
+              [],
+              `after step ${step}`,
+            );
             const seen = await count(other, session);
             t.ok(seen <= 1, `${seen} visits after step ${step}`);
           },

@@ -108,7 +108,7 @@ eachRedis(t, async (t, redis) => {
     t.match(await read(other, { sessionId: 's6' }), { profileId: first.profileId });
   });
 
-  t.test('reading in both names writes nothing, whatever is known of them', async (t) => {
+  t.test('reading in both names writes nothing, known or not', async (t) => {
     const known = await visit(app, { customerId: 'known-c' });
     await visit(app, { sessionId: 'known-s' });
     const before = await dumpRedis(redis, app.prefix);

@@ -158,7 +158,7 @@ const CASES: readonly Case[] = [
 
 /** How many profiles of a visitor were merged. @throws where analysts were not told of each one, once */
 async function mergesOf(redis: Redis, prefix: string, { links }: Server, { ids }: Visitor): Promise<number> {
-  const own = [`s:${ids.sessionId}`, `c:${ids.customerId}`].map((name) => links.ownProfile(name));
+  const own = [`s:${ids.sessionId}`, `c:${ids.customerId}`].map((name) => links.defaultProfile(name));
   const dump = (await dumpRedis(redis, prefix)) as Record<string, Record<string, string>>;
   const merges = Object.entries(dump).flatMap(([key, { target }]) => {
     const [, bucket, hash] = /\{(.+)\}:p:(.+)$/.exec(key) ?? [];
