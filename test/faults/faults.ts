@@ -6,9 +6,10 @@ import type { Redis } from 'ioredis';
 import type { Random } from '../../bench/demo/random.js';
 import { type Proxy as Line, startProxy } from '../harness/proxy.js';
 import { openRedis, type Scope } from '../harness/redis.js';
+import { slotsOf } from '../harness/slots.js';
 import { until } from '../harness/until.js';
 import { type ClickHouseProxy, exception, type Spoiling, startClickHouseProxy } from './clickhouse-proxy.js';
-import type { RedisCluster } from './redis-cluster.js';
+import type { Pair, RedisCluster } from './redis-cluster.js';
 import { kill, openService, type Part, type Service, type ServiceSpec, signal } from './service.js';
 
 export interface Targets {
@@ -227,7 +228,6 @@ const clusterOf = ({ cluster }: Targets): RedisCluster => {
   if (cluster === undefined) throw new Error('no cluster');
   return cluster;
 };
-type Pair = Awaited<ReturnType<RedisCluster['pair']>>;
 
 /** What may happen to a master or its replica; in the end each master has a replica again. */
 const ofPair = (
@@ -241,7 +241,7 @@ const ofPair = (
   ms,
   async begin(targets) {
     const cluster = clusterOf(targets);
-    const pair = await cluster.pair(targets.random.pick);
+    const pair = targets.random.pick(await cluster.pairs());
     await begin(pair);
     return async () => {
       await end(pair);
@@ -252,9 +252,49 @@ const ofPair = (
 const tookOver = ({ replica }: Pair) =>
   until('the replica is the master', async () => (await replica.role()) === 'master');
 
+const SLOTS_AT_ONCE = 40;
+
+/** Slots of a master that have keys, with those of its streams, go to another one while they are in use. */
+async function moveSlots(cluster: RedisCluster, random: Random): Promise<void> {
+  const urls = (await cluster.pairs()).map(({ master }) => `redis://127.0.0.1:${master.port}`);
+  const nodes = urls.map(openRedis);
+  for (const node of nodes) node.on('error', () => {}); // those of the commands are enough
+  try {
+    const slots = await slotsOf(nodes, urls);
+    const from = random.pick([...nodes.keys()]);
+    const to = random.pick([...nodes.keys()].filter((node) => node !== from));
+    const source = nodes[from] as Redis;
+    const keys = await source.keys('*');
+    const streams = keys.filter((key) => key.endsWith(':mark'));
+    const picked = keys.length === 0 ? [] : Array.from({ length: SLOTS_AT_ONCE }, () => random.pick(keys));
+    const numbers = await Promise.all(
+      [...streams, ...picked].map((key) => source.call('CLUSTER', 'KEYSLOT', key)),
+    );
+    for (const slot of new Set(numbers.map(Number))) {
+      await slots.start(slot, from, to);
+      await sleep(random.next() * 20);
+      while (Number(await source.call('CLUSTER', 'COUNTKEYSINSLOT', slot)) > 0)
+        await slots.moveKeys(slot, from, to);
+      await slots.end(slot, to);
+      await slots.settled();
+    }
+  } finally {
+    for (const node of nodes) node.disconnect();
+  }
+}
+
 /** Where there is a cluster of masters with replicas. */
 export const CLUSTER_FAULTS: readonly Fault[] = [
   ...AROUND,
+  {
+    name: 'slots moved',
+    place: 'Redis',
+    ms: 0,
+    async begin(targets) {
+      await moveSlots(clusterOf(targets), targets.random);
+      return async () => {};
+    },
+  },
   ofPair('CLUSTER FAILOVER', 0, ({ replica }) => replica.command('CLUSTER', 'FAILOVER'), tookOver),
   ofPair(
     'kill -9 a master',

@@ -24,10 +24,15 @@ export interface ClusterNode extends Part {
   command(...words: string[]): Promise<unknown>;
 }
 
+export interface Pair {
+  readonly master: ClusterNode;
+  readonly replica: ClusterNode;
+}
+
 export interface RedisCluster extends RedisPart {
   readonly nodes: readonly ClusterNode[];
-  /** A master and its replica, which has a link to it. @param pick draws one of them */
-  pair(pick: <T>(from: readonly T[]) => T): Promise<{ master: ClusterNode; replica: ClusterNode }>;
+  /** Resolves when each of three masters has a replica with a link to it; these pairs. */
+  pairs(): Promise<readonly Pair[]>;
   /** Resolves when each of three masters has a replica with a link to it, which may not have all yet. */
   whole(): Promise<void>;
 }
@@ -68,9 +73,9 @@ export async function redisCluster(dir: string): Promise<RedisCluster> {
       // A replica that writes its first AOF after a full sync ignores SIGTERM.
       await Promise.all(nodes.map((node) => node.pid && kill(node)));
     },
-    async pair(pick) {
+    async pairs() {
       await whole();
-      return pick(await pairs());
+      return pairs();
     },
   };
 }
