@@ -13,8 +13,8 @@
 
 -- @include deadline
 
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now[1])
-if redis.call('ZADD', KEYS[2], 'NX', now[1] + ARGV[3], ARGV[2]) == 0 then
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', math.floor(now / 1000))
+if redis.call('ZADD', KEYS[2], 'NX', math.floor(now / 1000) + ARGV[3], ARGV[2]) == 0 then
   return 0
 end
 if ARGV[4] ~= '' then

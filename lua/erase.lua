@@ -23,7 +23,7 @@ redis.call('HSET', KEYS[2], facts[2], '')
 if facts[3] then
   redis.call('HSET', KEYS[2], '#' .. facts[3], '')
 end
-redis.call('HSET', KEYS[2], '', now[1] * 1000 + math.floor(now[2] / 1000))
+redis.call('HSET', KEYS[2], '', now)
 redis.call('RENAME', KEYS[2], KEYS[4])
 if redis.call('EXISTS', KEYS[3]) == 1 then
   redis.call('RENAME', KEYS[3], KEYS[5])

@@ -14,6 +14,7 @@
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline
+local retention = tonumber(ARGV[4])
 -- @include retain
 -- @include known
 -- @include not-here
@@ -30,6 +31,6 @@ if ARGV[6] ~= '' then
   redis.call('HSETNX', KEYS[2], ARGV[6], '')
 end
 if ARGV[3] == '' then
-  retain(KEYS[3], tonumber(ARGV[4]))
+  retain(KEYS[3], { 'p', 'g' })
 end
 return 1

@@ -12,11 +12,7 @@
 -- Returns 1.
 -- Errors: EXPIRED -1; nothing was done.
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if now > tonumber(ARGV[1]) then
-  return -1
-end
+-- @include deadline
 
 if ARGV[2] == 'begin' then
   redis.call('ZADD', KEYS[1], 'NX', now, ARGV[4])

@@ -20,6 +20,7 @@
 
 local lane = KEYS[1]
 -- @include lane
+local retention = tonumber(ARGV[7])
 -- @include stream
 -- @include retain
 -- @include known
@@ -34,7 +35,8 @@ elseif #ARGV[9] > space then
   return -3
 end
 
-local text, retention = ARGV[8], tonumber(ARGV[7])
+local text = ARGV[8]
+local PROFILE = { 'v', 'p' }
 -- @include lines
 
 -- Where to record instead, or nil. All that a slot on the move may refuse comes before what is written.
@@ -48,7 +50,7 @@ local function redirect_of(identity, expected, profile, generation)
     return answer_of(there)
   end
   make_known(identity, profile)
-  retain(identity, retention)
+  retain(identity, PROFILE)
 end
 
 local answers, n, i, elsewhere = {}, 0, 0, {}

@@ -11,7 +11,7 @@
 
 -- @include deadline
 
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now[1])
-redis.call('ZADD', KEYS[1], now[1] + ARGV[2], ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', math.floor(now / 1000))
+redis.call('ZADD', KEYS[1], math.floor(now / 1000) + ARGV[2], ARGV[3])
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 return 1

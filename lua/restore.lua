@@ -12,6 +12,7 @@
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline
+local retention = tonumber(ARGV[4])
 -- @include retain
 
 if redis.call('HGET', KEYS[2], 'target') ~= ARGV[2] then
@@ -30,6 +31,6 @@ for from, to in pairs({ [6] = 3, [7] = 4, [8] = 2, [9] = 5 }) do
   end
 end
 if ARGV[3] ~= '' then
-  retain(KEYS[1], tonumber(ARGV[4]))
+  retain(KEYS[1], GUEST_KINDS)
 end
 return 1

@@ -18,6 +18,7 @@
 -- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
 
 -- @include deadline
+local retention = tonumber(ARGV[8])
 -- @include log-visits
 -- @include retain
 -- @include known
@@ -38,7 +39,7 @@ if ARGV[7] == '0' then
     make_known(KEYS[1], KEYS[2])
   end
   if is_guest then
-    retain(KEYS[1], tonumber(ARGV[8]))
+    retain(KEYS[1], { 'v', 'p' })
   end
   redis.call('SET', KEYS[3], 0, 'EX', ARGV[3])
   return 0
@@ -49,7 +50,7 @@ if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   return -6
 end
 if is_guest then
-  retain(KEYS[1], tonumber(ARGV[8]))
+  retain(KEYS[1], { 'v' })
 end
 redis.call('SET', KEYS[3], count, 'EX', ARGV[3])
 local missed = ARGV[9] and log_visits(ARGV[9], ARGV[10], ARGV[11], ARGV[12], 1)

@@ -43,6 +43,7 @@ if is_alone and type(redis.pcall('EXISTS', lane)) == 'table' then
   return '~'
 end
 -- @include lane
+local max, retention = tonumber(ARGV[4]), tonumber(ARGV[5])
 -- @include log-visits
 -- @include retain
 -- @include known
@@ -50,10 +51,11 @@ end
 -- @include not-here
 -- @include redirect
 
-local max, retention, text, type = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], type
+local text, type = ARGV[6], type
 -- @include lines
 local VISITS = { v = true, c = true, V = true, C = true }
 local TELLS = { c = true, C = true }
+local COUNTS, PROFILE = { 'v' }, { 'v', 'p' }
 
 -- p and r. Every key is read before one is written, so `~` means that nothing was done.
 local function link_of(kind, identity)
@@ -72,18 +74,23 @@ local function link_of(kind, identity)
     return is_known(identity, profile) and '.' or ''
   end
   make_known(identity, profile)
-  retain(identity, retention)
+  retain(identity, PROFILE)
   return '.'
 end
 
 -- A first visit of a product by an identity: what it answers instead, where it is taken back.
 local function taken_back(identity, handle)
-  local link = redis.call('HGET', identity, '')
-  if not link and redis.call('HLEN', identity) <= max then
-    return nil
+  local fields = redis.call('HLEN', identity)
+  local link = fields > 1 and redis.call('HGET', identity, '')
+  if link or fields > max then
+    redis.call('HDEL', identity, handle)
+    return link and '@' .. link or -6
+  elseif fields == 1 and retention > 0 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
+    -- A new visitor: all others have a profile, or counts.
+    redis.call('PEXPIREAT', identity, moment)
+  else
+    retain(identity, COUNTS)
   end
-  redis.call('HDEL', identity, handle)
-  return link and '@' .. link or -6
 end
 
 -- d. What a slot on the move may refuse comes before what is written: a last count takes its key along.
@@ -105,7 +112,7 @@ local function reset(identity, handle)
     end
   end
   redis.call('HDEL', identity, handle)
-  retain(identity, retention)
+  retain(identity, PROFILE)
 end
 
 -- V C G D.
@@ -146,11 +153,7 @@ local function act(kind, key, rest, result)
     if type(result) == 'table' then
       return answer_of(result)
     end
-    local other = taken_back(key, rest)
-    if not other then
-      retain(key, retention)
-    end
-    return other or TELLS[kind] and result or nil
+    return taken_back(key, rest) or TELLS[kind] and result or nil
   elseif kind == 'p' or kind == 'r' then
     return link_of(kind, key)
   elseif kind == 'g' then
@@ -161,10 +164,6 @@ local function act(kind, key, rest, result)
   return of_profile(kind, key, rest, redirect(line(), line(), line(), line()))
 end
 
-local least, most = retention, retention + DAY_MS / 1000
-if retention == 0 then
-  least, most = -1, -1
-end
 local answers, n, i = {}, 0, 0
 -- Visits so far, those that were not counted, and which.
 local visits, uncounted, skipped = 0, 0, nil
@@ -178,9 +177,9 @@ while at <= #text do
   local result, answer = is_guest and redis.pcall('HINCRBY', key, rest, '1'), nil
   if result and type(result) == 'number' and result > 1 then
     visits = visits + 1 -- nearly all
-    local ttl = redis.call('TTL', key)
-    if ttl < least or ttl > most then
-      retain(key, retention)
+    local ends = redis.call('PEXPIRETIME', key)
+    if ends < least or ends > most then
+      retain(key, COUNTS)
     end
     answer = TELLS[kind] and result
   else

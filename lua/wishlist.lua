@@ -38,6 +38,7 @@
 
 local lane = KEYS[1]
 -- @include lane
+local retention, max_items, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 -- @include stream
 -- @include retain
 -- @include known
@@ -49,8 +50,8 @@ local space = space_in(ARGV[4], ARGV[5], ARGV[6])
 if not space then
   return -7
 end
-local retention, max_items, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local text = ARGV[11]
+local WISHLIST = { 'p', 'i' }
 -- @include lines
 
 -- As JSON.stringify writes it.
@@ -235,7 +236,7 @@ while at <= #text do
       if op.kind ~= 'r' then
         make_known(op.identity, op.profile)
       end
-      retain(op.identity, retention)
+      retain(op.identity, WISHLIST)
     end
   elseif given > 0 then
     left_out[given_count], left_out_count = true, left_out_count + 1

@@ -1,4 +1,5 @@
-local now = redis.call('TIME')
-if now[1] * 1000 + now[2] / 1000 > tonumber(ARGV[1]) then
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[1]) then
   return -1
 end

@@ -1,33 +1,43 @@
--- Lets a guest live on after a write: all of its keys end at one moment, so many `seconds` and up to a day after the write;
--- 0: never. The moment is set anew at most once a day. `identity`: key of a session without a link.
-local DAY_MS, GUEST_KINDS = 86400000, { 'v', 'p', 'i', 'g' }
+-- Lets a guest live on after a write: all of its keys end at one moment, `retention` seconds and up to a day after the write;
+-- 0: never. The moment is set anew about once a day, and with each further key. `now`: milliseconds. `identity`: key of a
+-- session without a link.
+local DAY_MS = 86400000
+local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
+local least = retention > 0 and now + retention * 1000 or -1
+local most = retention > 0 and least + DAY_MS or -1
+local moment = string.format('%.0f', most)
+
 local function key_of(identity, kind)
-  return (string.gsub(identity, '}:v:', '}:' .. kind .. ':', 1))
+  local at = string.find(identity, '}:v:', 1, true)
+  return string.sub(identity, 1, at + 1) .. kind .. string.sub(identity, at + 3)
 end
-local function retain(identity, seconds)
-  local now = redis.call('TIME')
-  local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
-  local least = now_ms + seconds * 1000
-  local ends, keys, is_due = 0, {}, false
-  for i, kind in ipairs(GUEST_KINDS) do
-    local key = i == 1 and identity or key_of(identity, kind)
-    local at = redis.pcall('PEXPIRETIME', key)
-    -- -2: there is no such key; an error: it has moved with its slot.
-    if type(at) == 'number' and at ~= -2 then
-      keys[#keys + 1] = key
-      local is_good = seconds == 0 and at == -1 or seconds > 0 and at >= least and at <= least + DAY_MS
-      is_due = is_due or not is_good or ends > 0 and at ~= ends
-      ends = is_good and math.max(ends, at) or ends
+
+-- Whether those that exist of a guest's keys end at one moment, neither too early nor too late.
+local function are_kept(identity, kinds)
+  local ends
+  for _, kind in ipairs(kinds) do
+    local at = redis.pcall('PEXPIRETIME', key_of(identity, kind))
+    if at ~= -2 then
+      if type(at) == 'table' or at < least or at > most or at ~= (ends or at) then
+        return false
+      end
+      ends = at
     end
   end
-  if not is_due then
+  return ends ~= nil
+end
+
+-- `written`: kinds of the keys that a script may have made. The others end as those do that were there before.
+local function retain(identity, written)
+  if retention > 0 and are_kept(identity, written) then
     return
   end
-  for _, key in ipairs(keys) do
-    if seconds == 0 then
-      redis.call('PERSIST', key)
+  for _, kind in ipairs(GUEST_KINDS) do
+    -- An error: the key has moved with its slot.
+    if retention > 0 then
+      redis.pcall('PEXPIREAT', key_of(identity, kind), moment)
     else
-      redis.call('PEXPIREAT', key, string.format('%.0f', ends > 0 and ends or least + DAY_MS))
+      redis.pcall('PERSIST', key_of(identity, kind))
     end
   end
 end
