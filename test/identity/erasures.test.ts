@@ -1,6 +1,7 @@
 // Erasures: by e-mail address they are of exactly the visitor who gave it, also beside a login and after a crash; with
 // thousands of open requests or visitors Redis is asked for little at a time, and data requests keep nothing of who was erased.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { Compliance, type ComplianceRequest } from '../../src/identity/compliance.js';
@@ -414,6 +415,29 @@ eachRedis(t, async (t, redis) => {
     t.equal(await server.eraser.eraseByEmail(digest), true);
     t.equal(await count(other, { customerId: '7' }), 0);
   });
+
+  t.test(
+    'rows of a session stay that is linked to another customer while its visitor is erased',
+    async (t) => {
+      const { server, other } = await open(t);
+      await visit(server, { customerId: '1' });
+      await server.linker.link('c:1', 's:s');
+      const { store, eraser } = server;
+      const queued = () => store.call((client) => client.hgetall(store.keys.erasures));
+      const erase = eraser.erase.bind(eraser);
+      let before: Awaited<ReturnType<typeof queued>> = {};
+      eraser.erase = async (name) => {
+        const erased = await erase(name);
+        await other.linker.link('c:2', 's:s');
+        before = await queued();
+        await sleep(2);
+        return erased;
+      };
+      t.equal(await eraser.eraseNamed({ names: ['c:1', 's:s'], digest: undefined }), true);
+      t.ok('s:s' in before);
+      t.same(await queued(), before);
+    },
+  );
 
   t.test('an address that is given again while its entry is removed is indexed', async (t) => {
     for (const remove of ['erase', 'findGiven'] as const) {
