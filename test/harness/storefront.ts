@@ -74,8 +74,9 @@ interface Sent {
 
 export interface Visitor {
   readonly context: BrowserContext;
-  /** What the console of its pages warned of. */
+  /** What the console of its pages warned of, and what the beacon said there. */
   readonly warnings: readonly string[];
+  readonly infos: readonly string[];
   /** @param customerId the customer who is logged in at the shop from now on; empty for a guest */
   login(customerId: string): Promise<void>;
   /** What its pages have posted to paths with this in them, by default visits; without preflights. */
@@ -114,6 +115,7 @@ class Profile {
   #t: Test | undefined;
   #requests: Request[] = [];
   #warnings: string[] = [];
+  #infos: string[] = [];
 
   constructor(context: BrowserContext, origin: string) {
     this.context = context;
@@ -122,7 +124,10 @@ class Profile {
     // Uncaught errors, and unhandled rejections.
     context.on('weberror', (error) => this.#t?.fail(`a page saw an error: ${error.error().message}`));
     context.on('request', (request) => request.method() === 'POST' && this.#requests.push(request));
-    context.on('console', (message) => message.type() === 'warning' && this.#warnings.push(message.text()));
+    context.on('console', (message) => {
+      if (message.type() === 'warning') this.#warnings.push(message.text());
+      if (message.type() === 'info') this.#infos.push(message.text());
+    });
   }
 
   async visitor(t: Test): Promise<Visitor> {
@@ -142,10 +147,12 @@ class Profile {
     }
     this.#requests = [];
     this.#warnings = [];
-    const [requests, warnings] = [this.#requests, this.#warnings];
+    this.#infos = [];
+    const [requests, warnings, infos] = [this.#requests, this.#warnings, this.#infos];
     return {
       context,
       warnings,
+      infos,
       login: (customerId) => context.addCookies([{ name: LOGIN, value: customerId, url: this.#origin }]),
       sent: (to = VISIT_PATH) => Promise.all(requests.filter((one) => one.url().includes(to)).map(sentBy)),
       async open(url, end = url) {

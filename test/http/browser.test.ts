@@ -10,6 +10,7 @@ import { beaconVisits } from './browser/beacon-visits.js';
 import { docsPage } from './browser/docs-page.js';
 import { sharePage } from './browser/share-page.js';
 import { shopifyTheme } from './browser/shopify-theme.js';
+import { storefrontPage } from './browser/storefront-page.js';
 
 await inChromium(t, async (t, fixtures) => {
   await t.test('the beacon: visits', (t) => beaconVisits(t, fixtures));
@@ -20,5 +21,6 @@ await inChromium(t, async (t, fixtures) => {
   await t.test('the beacon: sessions and logins', (t) => beaconSessions(t, fixtures));
   await t.test('the page of a shared wishlist', (t) => sharePage(t, fixtures));
   await t.test("the theme's blocks", (t) => shopifyTheme(t, fixtures));
+  await t.test('docs/storefront.md', (t) => storefrontPage(t, fixtures));
   await t.test('/docs', (t) => docsPage(t, fixtures));
 });

@@ -22,7 +22,8 @@
 //   wishmeter.consent(given)   what the visitor has decided. A refusal removes the stored id
 //
 // Each answers a promise that never rejects, and that is undefined where the answer is not known in 5 s.
-// Nothing here may disturb the page: no error, and nothing that waits for the service.
+// Nothing here may disturb the page: no error, and nothing that waits for the service. The console says once why nothing is
+// counted.
 //
 // The visitor is a random id in localStorage, followed by a space and data-customer where one is logged in. The two are
 // one item, so that they change together. Nothing is stored or sent under Global Privacy Control, for automated browsers
@@ -53,14 +54,20 @@
   }
 
   const { userAgent } = navigator;
+  let said = '';
+  const say = (why) => {
+    if (why !== said) console.info(`wishmeter: ${why}`);
+    said = why;
+  };
   const never = () =>
-    navigator.globalPrivacyControl ||
-    navigator.webdriver ||
-    Object(window.Shopify).designMode ||
+    (navigator.globalPrivacyControl && 'Global Privacy Control') ||
+    (navigator.webdriver && 'automated browser') ||
+    (Object(window.Shopify).designMode && 'theme editor') ||
     // Cubot makes phones.
-    /[^u]bot|crawl|spider|headless|lighthouse|synthetic|pingdom|gtmetrix|preview|ptst|-user\/|partners-|google[-o]/i.test(
+    (/[^u]bot|crawl|spider|headless|lighthouse|synthetic|pingdom|gtmetrix|preview|ptst|-user\/|partners-|google[-o]/i.test(
       userAgent,
-    );
+    ) &&
+      'robot');
   // undefined: the page does not say, or has compared it with the stored session
   let present = customer;
   // The session where localStorage does not keep it: this page's.
@@ -81,10 +88,14 @@
   const decide = () => {
     try {
       // It throws where Shopify's API has not been loaded, and nothing is decided.
-      if (never() || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed())) store('');
+      const refused =
+        never() || (window.Shopify && !Shopify.customerPrivacy.analyticsProcessingAllowed() && 'no consent');
+      if (refused) store('');
+      const why = refused || (!given && 'wishmeter.consent(true) is awaited');
+      if (why) say(`nothing is sent: ${why}`);
       // Before the page is parsed, Shopify may still come. A page that is prepared in advance is viewed when it is
       // shown, if ever.
-      else if (given && document.readyState !== 'loading' && !document.prerendering)
+      else if (document.readyState !== 'loading' && !document.prerendering)
         for (const go of waiting.splice(0)) go();
     } catch (_) {}
   };
@@ -131,7 +142,13 @@
     const device = /Mobi/.test(userAgent) ? 'mobile' : 'desktop';
     const body = JSON.stringify({ identity: { sessionId, device }, [name]: value });
     // Without a header it goes as text/plain, which needs no preflight.
-    return (await fetch(url, { method: 'POST', body, headers, keepalive: true })).json();
+    const answer = await fetch(url, { method: 'POST', body, headers, keepalive: true }).catch((error) => {
+      say(`no answer from ${url.origin}: it is blocked, or its ALLOWED_ORIGINS does not have ${origin}`);
+      throw error;
+    });
+    const json = await answer.json();
+    if (!answer.ok) say(`${answer.status} ${json.error}`);
+    return json;
   };
 
   const counts = async (handles) => {
@@ -144,6 +161,7 @@
 
   const send = soon(async (handle) => {
     if (handle) return (await post('?count=true', 'productHandle', handle)).count;
+    say('no product handle, no visit');
   });
 
   const api = {

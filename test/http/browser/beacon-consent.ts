@@ -76,6 +76,35 @@ export async function beaconConsent(t: Test, fixtures: BrowserFixtures): Promise
     t.equal(await count(page, 'robots'), 1, phone);
   });
 
+  await t.test('the console says once why nothing is counted', async (t) => {
+    const gpc = "<script>Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })</script>";
+    const closed = urlOf(await startApp(t, redis));
+    const pages: Readonly<Record<string, [html: string, said: RegExp]>> = {
+      private: [gpc + tag(service, 'shoe'), /^wishmeter: nothing is sent: Global Privacy Control$/],
+      asks: [
+        tag(service, 'shoe', PUBLISHABLE, 'defer data-consent'),
+        /: wishmeter.consent\(true\) is awaited$/,
+      ],
+      home: [tag(service), /^wishmeter: no product handle, no visit$/],
+      'wrong-key': [tag(service, 'shoe', 'pk_wrong_0123456789'), /^wishmeter: 401 ./],
+      elsewhere: [
+        tag(closed, 'shoe', ''),
+        /^wishmeter: no answer from http:.* its ALLOWED_ORIGINS does not have http:/,
+      ],
+      counted: [tag(service, 'shoe'), /^never$/],
+    };
+    for (const [name, [html, said]] of Object.entries(pages)) {
+      const visitor = await visit(t, fixtures);
+      const page = await visitor.open(shop.show(`/says-${name}`, html));
+      await page.evaluate("wishmeter.counts(['shoe'])");
+      if (name === 'counted') t.same(visitor.infos, [], name);
+      else {
+        t.equal(visitor.infos.length, 1, visitor.infos.join());
+        t.match(visitor.infos[0], said, name);
+      }
+    }
+  });
+
   await t.test('data-consent: a visit waits until the page says that consent was given', async (t) => {
     const visitor = await visit(t, fixtures, {});
     await visitor.context.clock.install();
