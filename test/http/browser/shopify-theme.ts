@@ -30,11 +30,12 @@ const SHOPIFY = `<script>
 </script>`;
 
 /** A block as Shopify renders it. Only what stands here is known of Liquid: the rest is left, and found. */
-function render(file: string, customerId: string, cartSession: string): string {
+function render(file: string, customerId: string, cartSession: string, smartSave = 0): string {
   const json = JSON.stringify(PRODUCT).replaceAll('<', '\\u003c');
   const values: Readonly<Record<string, string>> = {
     'block.settings.proxy': PROXY,
     'block.settings.label | escape': 'Wishlist',
+    'block.settings.smart_save': String(smartSave),
     'block.shopify_attributes': '',
     'product.handle': PRODUCT.handle,
     'product | json': json,
@@ -53,12 +54,13 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
   const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET, SHOP_URL: shop.origin } });
   shop.forward(PROXY, app.port, throughProxy(PROXY));
   let cartSession = '';
+  let smartSave = 0;
   const url = shop.show('/products/red-shoe', (customerId) => {
     const options = PRODUCT.variants.map(({ id, title }) => `<option value="${id}">${title}</option>`);
     return `<meta name="viewport" content="width=device-width"><body>${SHOPIFY}
       <form action="/cart/add"><select name="id">${options.join('')}</select></form>
       <form action="/cart"><input type="hidden" name="attributes[wishlist_session_id]"></form>
-      ${render('heart.liquid', customerId, cartSession)}${render('beacon.liquid', customerId, cartSession)}`;
+      ${render('heart.liquid', customerId, cartSession, smartSave)}${render('beacon.liquid', customerId, cartSession)}`;
   });
   shop.show(CART, '');
 
@@ -144,6 +146,27 @@ export async function shopifyTheme(t: Test, { redis, shop, ...fixtures }: Browse
     await press(page);
     t.same(await app.shop.items({ sessionId: guest }), [], 'pressed again, it is off the list');
   });
+
+  await t.test(
+    'Smart Save puts a product on the wishlist at the second visit, and not what was taken off',
+    async (t) => {
+      smartSave = 2;
+      const page = await (await start(t)).open(url);
+      const saved = async () => app.shop.items({ sessionId: await sessionOf(page) });
+      t.equal(await isWished(page), false);
+      t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 1);
+      await page.reload();
+      await page.locator('[aria-pressed="true"]').waitFor();
+      t.match(await saved(), [{ variantId: '2001', source: 'pdpSmartSave' }]);
+      await press(page);
+      await page.reload();
+      t.equal(await isWished(page), false);
+      t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 3);
+      await page.waitForLoadState('networkidle');
+      t.same(await saved(), []);
+      smartSave = 0;
+    },
+  );
 
   await t.test('a session that the service says is a customer’s is given up', async (t) => {
     const visitor = await start(t);

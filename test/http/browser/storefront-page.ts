@@ -58,6 +58,7 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
     await eventually(t, () => isSaved(page), false);
     await page.reload();
     t.equal(await page.evaluate("wishmeter.count('red-shoe')"), 4);
+    await page.waitForLoadState('networkidle');
     t.same(await itemsOf(page), []);
   });
 
