@@ -7,9 +7,6 @@
 // On a Redis that is new, flush goes first: it knows from ClickHouse whether there was another one before.
 
 import type { ChildProcess } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { hostname } from 'node:os';
-import { resolve } from 'node:path';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
 import type { Config } from '../../config.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
@@ -125,12 +122,7 @@ export async function startProcesses(config: Config, env: Environment, children:
       }),
     );
   const flushing = Promise.all([redisUrl, clickhouseUrl]).then(([redis, clickhouse]) =>
-    own('flush', 'flush', () => ({
-      REDIS_URL: redis,
-      CLICKHOUSE_URL: clickhouse,
-      // The same at every start, so that what a killed one owned is taken back without waiting.
-      FLUSH_OWNER: config.FLUSH_OWNER || flushOwner(DATA_DIR),
-    })),
+    own('flush', 'flush', () => ({ REDIS_URL: redis, CLICKHOUSE_URL: clickhouse })),
   );
   const serving = redisUrl.then(async (url) => {
     const more = { REDIS_URL: url, API_KEYS: key ?? env.API_KEYS };
@@ -177,10 +169,4 @@ async function isNew(redisUrl: string, { KEY_PREFIX }: Config): Promise<boolean>
   } catch {
     return false;
   }
-}
-
-/** A name for the flusher of this folder on this machine. */
-function flushOwner(folder: string): string {
-  const where = `${hostname()}:${resolve(folder)}`;
-  return `start-${createHash('sha256').update(where).digest('hex').slice(0, 16)}`;
 }
