@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
-import { COMMAND_LINES } from '../../src/commands/help.js';
+import { COMMAND_LINES } from '../../src/commands/command-line.js';
 import { SETTINGS } from '../../src/config.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
 import { restartUnderLoad, startServes } from '../cli/rolling-restart.js';
