@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { onCluster } from './cluster.js';
+import { EVENT_COLUMNS, PURCHASE_COLUMNS } from './columns.js';
 
 export interface View {
   readonly name: string;
@@ -62,7 +63,9 @@ const FOLDER = new URL('../../../src/clickhouse/views/', import.meta.url);
 
 export function loadViews(): View[] {
   return VIEWS.map((name) => {
-    const sql = readFileSync(new URL(`${name}.sql`, FOLDER), 'utf8');
+    const sql = readFileSync(new URL(`${name}.sql`, FOLDER), 'utf8')
+      .replace('{event_columns}', EVENT_COLUMNS)
+      .replace('{purchase_columns}', PURCHASE_COLUMNS);
     const [, about] = /^-- (.+)\n/.exec(sql) ?? [];
     if (about === undefined) throw new Error(`${name}.sql does not say what it answers`);
     return { name, about, sql };

@@ -3,18 +3,6 @@
 -- and are in no other view. A line's event_id and its time follow from the order, so a line that was recorded twice is still
 -- one row. The payload has the line as the order told it: three decimals are rounded here.
 SELECT
-    occurred_at,
-    order_id,
-    profile_id,
-    customer_id,
-    session_id,
-    product_id,
-    variant_id,
-    assumeNotNull(quantity) AS quantity,
-    price,
-    discount,
-    amount,
-    currency,
-    test
+    {purchase_columns}
 FROM {database}.events_stored FINAL
 WHERE origin = 'order'
