@@ -1,6 +1,7 @@
 // Changes of wishlists in Redis: those of an event-loop turn go to lua/wishlist.lua in one call, with their events. One
 // whose visitor is elsewhere is answered with a redirect, which src/identity/places.ts follows.
 
+import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import { ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -28,7 +29,7 @@ interface Addition extends Recorded {
   readonly kind: 'add';
   readonly field: string;
   /** Its lines as they are stored where it is new, see newItem. */
-  readonly born: string;
+  readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
 }
@@ -105,18 +106,8 @@ export class WishlistBatch {
   }
 }
 
-/** What a removal's event has of the item: field -> column. */
-const COLUMNS = {
-  productId: 'product_id',
-  variantId: 'variant_id',
-  productHandle: 'product_handle',
-  quantity: 'quantity',
-  price: 'price',
-  compareAt: 'compare_at',
-  currencyCode: 'currency',
-  inventoryAvailable: 'inventory_available',
-};
-const COLUMN_NAMES = Object.entries(COLUMNS)
+/** What a removal's event has of the item, as lua/wishlist.lua reads it. */
+const COLUMN_NAMES = Object.entries(PAYLOAD_COLUMNS)
   .map(([field, column]) => `${field}=${column} `)
   .join('');
 
@@ -187,7 +178,7 @@ const LETTERS = { add: 'a', remove: 'r', share: 'c' } as const;
 function linesOf(change: Change): string {
   switch (change.kind) {
     case 'add':
-      return `${change.field}\n${change.born}\n`;
+      return `${change.field}\n${change.creationLine}\n`;
     case 'share':
       return `${change.code ?? ''}\n${change.isNew ? 1 : ''}\n`;
     case 'remove': {
@@ -201,7 +192,8 @@ function linesOf(change: Change): string {
 }
 
 function sizeOf({ change }: WishlistEntry): number {
-  if (change.kind === 'add') return change.born.length + change.others.length + change.event.line.length;
+  if (change.kind === 'add')
+    return change.creationLine.length + change.others.length + change.event.line.length;
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
 }
 
