@@ -1,31 +1,21 @@
-// What one `serve` worker of `start` asks of all of them: a request reaches any of the workers on their port, and some
-// answers are about all. `start` passes the question on and the answers back; see start/relay.ts.
+// What one `serve` worker of `start` asks of all of them: a request reaches any of the workers on their port, and /metrics
+// is about all. `start` passes the question on and the answers back; see start/relay.ts.
 //
 //   worker ──ask──▶ start ──tell──▶ every worker ──told──▶ start ──heard──▶ worker
-//
-// What a worker only lets the others know, and waits for no answer to, goes one way:
-//
-//   worker ──share──▶ start ──shared──▶ every other worker
 
 import { ServiceError } from '../errors.js';
 
 /** Messages to and from the parent process. */
 export interface Channel {
-  /** Milliseconds of the machine's monotonic clock, the same in all of its processes. */
-  now(): number;
   send(message: object): void;
   listen(onMessage: (message: unknown) => void): void;
 }
 
 /** What a worker sends; numbers tell questions apart. */
-export type ToRelay =
-  | { readonly ask: number }
-  | { readonly told: number; readonly value: unknown }
-  | { readonly share: unknown };
+export type ToRelay = { readonly ask: number } | { readonly told: number; readonly value: unknown };
 /** What `start` sends; `heard` has what each worker told, by the worker's name. */
 export type FromRelay =
   | { readonly tell: number }
-  | { readonly shared: unknown }
   | { readonly heard: number; readonly values: Readonly<Record<string, unknown>> };
 
 /** More than `start` waits for a worker that does not answer. */
@@ -39,7 +29,6 @@ export class WorkerSiblings {
   readonly #asked = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
   #questions = 0;
   #tell: () => Promise<unknown> = () => Promise.reject(new Error('nothing to tell'));
-  #onShared: (value: unknown) => void = () => {};
 
   constructor(channel: Channel, workers: number) {
     this.workers = workers;
@@ -54,8 +43,6 @@ export class WorkerSiblings {
         );
       } else if ('heard' in message) {
         this.#asked.get(message.heard)?.(message.values);
-      } else if ('shared' in message) {
-        this.#onShared(message.shared);
       }
     });
   }
@@ -84,16 +71,6 @@ export class WorkerSiblings {
         });
         this.#send({ ask: question });
       });
-  }
-
-  now(): number {
-    return this.#channel.now();
-  }
-
-  /** Lets the others know of each value that what is returned is given; `onShared` has theirs. One may get lost. */
-  exchange<T>(onShared: (value: T) => void): (value: T) => void {
-    this.#onShared = onShared as (value: unknown) => void;
-    return (share) => this.#send({ share });
   }
 
   #send(message: ToRelay): void {

@@ -15,8 +15,6 @@ export interface Asked {
   readonly operation: string;
   /** The body as it was sent, checked and normalised. */
   readonly input: unknown;
-  /** The visitor that it is done for: as `input` says, or as the caller's signature does. Only a server's names none. */
-  readonly identity?: Identity;
 }
 
 /** Of what is not done at one profile, in one step with a record there. */
@@ -46,7 +44,7 @@ export async function once(
 export async function onceUnderKey(
   requests: RequestStore,
   request: Request,
-  { operation, input, identity }: Asked,
+  { operation, input }: Asked,
   place: () => string,
   act: (operation: KeyedOperation) => Promise<string>,
 ): Promise<string> {
@@ -58,10 +56,8 @@ export async function onceUnderKey(
   }
   const { kind, account } = request.caller;
   // Each secret key has keys of its own, and each visitor of any other caller. A visitor who logs in keeps its session.
-  const { sessionId = null, customerId = null } = identity ?? {};
-  const visitor = sessionId === null ? `customer ${customerId}` : `session ${sessionId}`;
-  const scope = kind === 'server' ? `server ${account}` : `visitor ${visitor}`;
-  const customer = kind === 'server' ? null : customerId;
+  const scope = kind === 'server' ? `server ${account}` : `visitor ${visitorIn(request.identity)}`;
+  const customer = kind === 'server' ? null : request.identity.customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
   return requests.run({ scope, key, fingerprint, customer }, place(), async (operation) => {
     const answer = await act(operation);
@@ -70,4 +66,8 @@ export async function onceUnderKey(
     if (profileId !== undefined) await operation.note(profileId);
     return answer;
   });
+}
+
+function visitorIn({ customerId, sessionId }: Identity): string {
+  return sessionId === null ? `customer ${customerId}` : `session ${sessionId}`;
 }

@@ -6,7 +6,7 @@ import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode } from '../errors.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import type { Operation } from './operation.js';
-import type { LeftOut } from './purchase.js';
+import type { LeftOut } from './routes/purchase.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /** Of what a call of Redis takes. */
