@@ -52,8 +52,8 @@ import type { ServeConfig } from './settings.js';
 export interface Siblings {
   /** How many there are, with this one. */
   readonly workers: number;
-  /** Gathers one value per worker, by the worker's name. @param tell this worker's value */
-  gather<T>(tell: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
+  /** Gathers one value per worker, by the worker's name. @param read gives this worker's value */
+  gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
 }
 
 /** Time, as tests set it. */
@@ -222,8 +222,8 @@ export function serve(
       () => store.call((client) => client.hlen(store.keys.erasures)),
     );
     const requestFigures = new ComplianceMetrics(streams, compliance);
-    const askAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
-    const ofWorkers = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
+    const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
+    const ofWorkers = async () => (gatherAll ? showAll(await gatherAll()) : metrics.registry.metrics());
     const figures = async () => {
       await Promise.all([backlog.refresh(), requestFigures.refresh()]);
       return (await ofWorkers()) + (await streams.metrics());

@@ -1,6 +1,6 @@
 // The figures of one `serve` process. The hot path counts in arrays of numbers, found once for each operation;
 // Prometheus reads them when it asks.
-// Where several workers share a port a scrape meets any of them, and it shows all: each series then says whose it is.
+// Where several workers share a port, a scrape reaches any of them and shows all: each series then has a label `worker`.
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode } from '../errors.js';

@@ -37,7 +37,7 @@ export interface Operation<Input = unknown> {
   readonly takesText?: true;
   /** Whether it wants the body's bytes instead of parsed JSON. */
   readonly wantsBytes?: true;
-  /** Whether it only reads a wishlist. Whose the session is is then asked last: see Exchange. */
+  /** Whether it only reads a wishlist. Whether the session belongs to a customer is then asked last: see Exchange. */
   readonly onlyReads?: true;
   /** Headers that it wants to see beside the fields of Head, in lower case. */
   readonly headers?: readonly string[];

@@ -20,16 +20,16 @@ export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
 const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
 
-/** @param onRobot told of each visit that is answered and not counted, since a robot made it */
+/** @param onRobot called for each visit that is answered and not counted, since a robot made it */
 export function visitOperations(
   visitors: Visitors,
   requests: RequestStore,
   onRobot: () => void,
 ): Operation[] {
-  const asked = new TurnQueue<VisitAsker>(
+  const lookUps = new TurnQueue<RequestedCount>(
     'look-up',
-    (askers) => {
-      for (const asker of askers) asker.ask(visitors);
+    (counts) => {
+      for (const count of counts) count.start(visitors);
     },
     LOOKED_UP_TOGETHER,
   );
@@ -58,12 +58,12 @@ export function visitOperations(
         const isAnonymous = callerKind === 'anyone' || callerKind === 'browser';
         if (isAnonymous && isRobot(request.head.userAgent)) {
           onRobot();
-          asked.push(new VisitAsker(request, 'read', productHandle, wantsCount));
+          lookUps.push(new RequestedCount(request, 'read', productHandle, wantsCount));
           return LATER;
         }
         if (!hasKey(request)) {
           const kind = wantsCount ? 'visitAndCount' : 'visit';
-          asked.push(new VisitAsker(request, kind, productHandle, wantsCount));
+          lookUps.push(new RequestedCount(request, kind, productHandle, wantsCount));
           return LATER;
         }
         return enterOnce('visit', request, input, wantsCount);
@@ -83,7 +83,7 @@ export function visitOperations(
       maxBody: 0,
       read: (_, request) => readQuery(request),
       handle({ productHandle }, request) {
-        asked.push(new VisitAsker(request, 'read', productHandle, true));
+        lookUps.push(new RequestedCount(request, 'read', productHandle, true));
         return LATER;
       },
     }),
@@ -105,7 +105,7 @@ export function visitOperations(
       read: (body, request) => (body === undefined ? readQuery(request) : readVisitBody(body)),
       handle(input, request) {
         if (hasKey(request)) return enterOnce('reset', request, input, false);
-        asked.push(new VisitAsker(request, 'reset', input.productHandle, false));
+        lookUps.push(new RequestedCount(request, 'reset', input.productHandle, false));
         return LATER;
       },
     }),
@@ -136,7 +136,7 @@ export function visitOperations(
 }
 
 /** A request that asks for a count, or for one more, and is answered once that is known. */
-class VisitAsker extends CountRequest {
+class RequestedCount extends CountRequest {
   readonly #request: Request;
   readonly #wantsCount: boolean;
 
@@ -146,7 +146,7 @@ class VisitAsker extends CountRequest {
     this.#wantsCount = wantsCount;
   }
 
-  ask(visitors: Visitors): void {
+  start(visitors: Visitors): void {
     const { identity, caller } = this.#request;
     try {
       visitors.count(this, identity, caller.mayLink);
