@@ -156,7 +156,7 @@ const OCCASIONAL = {
   ),
   RATE_LIMIT: setting(
     integer(0, 1_000_000),
-    'requests per second of one secret key, or of one address without one, over all `WORKERS`; 0 is no limit',
+    'requests per second of one secret key, or of one address without one, divided among `WORKERS`; 0 is no limit',
     '0',
   ),
   ANONYMOUS_RATE_LIMIT: setting(
