@@ -65,6 +65,8 @@ export function judge(canonical: string, role: Role, tableFunctions: ReadonlySet
   if (/\bINTO OUTFILE\b/.test(code))
     throw ClickHouseError.of('INTO_OUTFILE_NOT_ALLOWED', 'INTO OUTFILE is not allowed.');
   if (/\bFROM INFILE\b/.test(code)) throw denied('FROM INFILE');
+  // Data may follow it, which the parser does not read and chDB takes for further statements.
+  if (kind !== 'INSERT' && /\bINSERT INTO\b/.test(code)) throw denied('INSERT in another statement');
   const off = FUNCTIONS_OFF.exec(code)?.[0];
   if (off !== undefined) throw denied(`The name ${off}, a function that reaches out of the database,`);
   for (const [, name = ''] of code.matchAll(/(\w+)`?\(/g)) {

@@ -38,6 +38,8 @@ export function readFilesOrWrite(outside: string, secret: string, written: strin
     `INSERT INTO shop.shown FORMAT TSV 9\tx\n\nSELECT 1 INTO OUTFILE ${q(written)}; garbage(`,
     `INSERT INTO shop.shown FORMAT JSONEachRow {"a":9}\n\nSELECT 1 INTO OUTFILE ${q(written)}`,
     `INSERT INTO shop.shown FORMAT CSV 9,x\n\n;SELECT 1 INTO OUTFILE ${q(written)};\n`,
+    `EXPLAIN SYNTAX INSERT INTO shop.shown VALUES (9, 'x'); SELECT 1 INTO OUTFILE ${q(written)}`,
+    `EXPLAIN AST INSERT INTO shop.shown FORMAT TSV 9\tx\n\nSELECT 1 INTO OUTFILE ${q(written)}`,
     `CREATE TABLE shop.f (x String) ENGINE = File(LineAsString, ${q(secret)})`,
     `CREATE TABLE shop.f AS file(${q(secret)}, 'LineAsString')`,
     `CREATE TABLE shop.f (x String DEFAULT file(${q(secret)})) ENGINE = Memory`,
