@@ -47,8 +47,8 @@ export interface Query {
 export interface Result {
   readonly format: string;
   readonly rows: AsyncIterable<Buffer>;
-  /** The error that a caller is told of what `rows` throws. */
-  readonly told: (error: unknown) => ClickHouseError;
+  /** What `rows` throws, as the client gets it. */
+  readonly errorOf: (error: unknown) => ClickHouseError;
   /** What was read, and by an insert written; zeros while there is more to come. */
   readonly read: Pick<ChdbResult, 'rowsRead' | 'bytesRead'>;
   /** Aborts when the statement has to end, also where its client does not read what there is. */
@@ -116,7 +116,8 @@ export class ClickHouseEngine {
       const isLimited = roleOf(scope.user) === 'analyst';
       const limit = isLimited ? AbortSignal.timeout(this.#analystSeconds * 1_000) : undefined;
       const ends = limit ? AbortSignal.any([gone, limit]) : gone;
-      const told = (error: unknown) => (limit?.aborted ? this.#tooLate(scope) : ClickHouseError.from(error));
+      const errorOf = (error: unknown) =>
+        limit?.aborted ? this.#timeout(scope) : ClickHouseError.from(error);
       try {
         const judged = await this.#judge(query);
         const format = judged.format ?? query.format;
@@ -126,13 +127,13 @@ export class ClickHouseEngine {
           judged.onlyReads ? ends : undefined,
           async (connection) => {
             const answerRows = (rows: Result['rows'], read: Result['read']) =>
-              answer({ format, rows, read, ends, told });
+              answer({ format, rows, read, ends, errorOf });
             if (statement.data) await this.#insert(connection, judged.sql, statement.data.bytes, answerRows);
             else await this.#stream(connection, judged.sql, format, answerRows);
           },
         );
       } catch (error) {
-        throw told(error);
+        throw errorOf(error);
       }
     });
   }
@@ -177,9 +178,14 @@ export class ClickHouseEngine {
   /** Answers with the first rows, or when the statement has ended without an error. */
   async #stream(connection: ChdbConnection, sql: string, format: string, answer: AnswerRows): Promise<void> {
     const pipe = await this.#files.openPipe();
-    const ended = this.#chdb
-      .QueryAsyncConnection(connection, intoFile(sql, pipe.path), format)
-      .finally(() => pipe.end());
+    const run = async () => {
+      try {
+        return await this.#chdb.QueryAsyncConnection(connection, intoFile(sql, pipe.path), format);
+      } finally {
+        pipe.end();
+      }
+    };
+    const ended = run();
     const known = ended.catch(() => NOTHING_YET); // `rows` throws it
     try {
       const rows = heldBack(pipe.chunks(), ended);
@@ -190,7 +196,7 @@ export class ClickHouseEngine {
     }
   }
 
-  #tooLate({ user }: Scope): ClickHouseError {
+  #timeout({ user }: Scope): ClickHouseError {
     return ClickHouseError.of(
       'TIMEOUT_EXCEEDED',
       `Timeout exceeded: a statement of ${user} may run ${this.#analystSeconds} s; see ANALYST_MAX_SECONDS.`,

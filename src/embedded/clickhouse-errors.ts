@@ -1,4 +1,4 @@
-// Errors as ClickHouse's HTTP interface tells them: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. Clients
+// Errors as ClickHouse's HTTP interface writes them: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. Clients
 // read code and name. Statuses are ClickHouse's for what concerns HTTP; all others are 500, where a server
 // has 400 or 404 for some.
 

@@ -52,11 +52,15 @@ export class ClickHouseFiles {
 
   /** Call `end` and `close`. */
   async openPipe(): Promise<Pipe> {
-    const [pipe] = this.#free;
+    const pipe = this.#free.shift();
     if (pipe === undefined) throw new Error('more statements at once than there are pipes');
-    this.#free.shift();
-    await pipe.open();
-    return pipe;
+    try {
+      await pipe.open();
+      return pipe;
+    } catch (error) {
+      this.#free.push(pipe);
+      throw error;
+    }
   }
 }
 

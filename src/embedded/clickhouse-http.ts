@@ -1,5 +1,5 @@
-// ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http) over the engine, so that
-// @clickhouse/client, curl and dashboards meet what a server shows them: headers, error texts, formats.
+// ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http) over the engine, as far as
+// @clickhouse/client, curl and analysts' tools use it: request, caller, statement, run, answer.
 //
 // Left out on purpose, and refused with a sentence: ClickHouse's own compression of requests, external tables in forms,
 // roles. A session is one request. Users are those of clickhouse-users.ts. It serves this machine only. A browser's page
@@ -20,8 +20,8 @@ import { isFramed, type Request, readRequest } from './clickhouse-request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 
-/** After which a client that does not read why its statement was ended is cut off. */
-const LAST_WORDS_MS = 5_000;
+/** From the end of a statement to the end of a connection whose client does not read the error. */
+const DISCONNECT_MS = 5_000;
 
 const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i;
 
@@ -32,7 +32,7 @@ const HEADERS = {
   'X-ClickHouse-Server-Display-Name': hostname(),
 };
 
-/** Answers requests with what the engine says. Asks the engine for its version, time zone and formats first. */
+/** Asks the engine for its version, time zone and formats first. */
 export async function createHandler(
   engine: ClickHouseEngine,
   servicePassword: string,
@@ -71,7 +71,7 @@ export async function createHandler(
   };
 
   const answer = async (res: ServerResponse, request: Request, result: Result): Promise<void> => {
-    const { format, rows, ends, told } = result;
+    const { format, rows, ends, errorOf } = result;
     const tag = randomBytes(8).toString('hex');
     res.writeHead(200, {
       ...HEADERS,
@@ -81,15 +81,15 @@ export async function createHandler(
       'X-ClickHouse-Exception-Tag': tag,
       ...(request.gzip ? { 'Content-Encoding': 'gzip' } : {}),
     });
-    const cutOff = () => setTimeout(() => res.destroy(), LAST_WORDS_MS).unref();
-    ends.addEventListener('abort', cutOff);
+    const disconnect = () => setTimeout(() => res.destroy(), DISCONNECT_MS).unref();
+    ends.addEventListener('abort', disconnect);
     const written = request.laterNative && format === 'Native' ? laterNative(rows) : rows;
-    const chunks = withException(written, tag, (error) => textOf(told(error)));
+    const chunks = withException(written, tag, (error) => textOf(errorOf(error)));
     const body = Readable.from(request.framed ? framed(chunks) : chunks, { objectMode: false });
     try {
       await (request.gzip ? pipeline(body, createGzip(), res) : pipeline(body, res));
     } finally {
-      ends.removeEventListener('abort', cutOff);
+      ends.removeEventListener('abort', disconnect);
     }
   };
 
@@ -119,7 +119,7 @@ function isFromHere({ headers }: IncomingMessage): boolean {
   return headers.origin === undefined || headers.origin === `http://${headers.host}`;
 }
 
-/** An error behind the first rows has no status left to go into: it is told at the end, as servers from 25.11 on do. */
+/** After the first rows an error can't be in the status: it ends the body, as of servers from 25.11 on. */
 async function* withException(
   chunks: AsyncIterable<Buffer>,
   tag: string,
