@@ -130,8 +130,12 @@ function withClause(canonical: string, clause: string): string {
 
 function formatOf(canonical: string): { readonly at: number; readonly name: string } | undefined {
   const bare = canonical.replace(QUOTED, (text) => '?'.repeat(text.length));
-  const found = / FORMAT (\w+)(?: SETTINGS [^()]*)?$/.exec(bare);
-  return found === null ? undefined : { at: found.index, name: found[1] as string };
+  const found = /( FORMAT )([\w?]+)(?: SETTINGS [^()]*)?$/.exec(bare);
+  if (found === null) return undefined;
+  const [, before = '', masked = ''] = found;
+  const begin = found.index + before.length;
+  // In backticks where it is a keyword as well: `Null`.
+  return { at: found.index, name: canonical.slice(begin, begin + masked.length).replaceAll('`', '') };
 }
 
 /** Names in backticks may hold quotes, too: they are read as names, and kept. */

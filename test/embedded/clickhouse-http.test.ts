@@ -106,6 +106,7 @@ t.test('the format is that of the query, the header, the URL, or TabSeparated', 
     const { headers } = await post(params, sql, sent);
     t.same([headers.get('x-clickhouse-format'), headers.get('content-type')], [format, type]);
   }
+  t.match(await post({}, 'SELECT 1 FORMAT Null'), { status: 200, text: '' }, 'its name is a keyword as well');
   const named =
     "SELECT 'a FORMAT TSV' AS `b FORMAT CSV SETTINGS c` SETTINGS max_threads = 1 FORMAT TSVWithNames";
   t.equal((await post({}, named)).text, 'b FORMAT CSV SETTINGS c\na FORMAT TSV\n');
