@@ -1,12 +1,11 @@
 // The native side of chDB: ClickHouse in this process. The only file that knows the addon.
 //
-// The package's own Session would do for queries, but its inserts name a table and a format, and what comes
-// over HTTP is a finished statement with raw bytes behind it. So this takes the addon that the package's
-// loader finds (package.json pins the version).
+// The package's own Session binds every query to a session of its own. This takes the addon that the package's loader
+// finds (package.json pins the version): a connection per request keeps requests apart.
 //
 // What the addon asks for: one operation at a time per connection, none left when it is closed. Connections
 // to one folder are cheap (0.15 ms), independent, and each has settings, parameters, current database and
-// temporary tables of its own: one per request is what keeps requests from seeing each other's.
+// temporary tables of its own.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -20,38 +19,18 @@ export interface ChdbConnection {
   readonly connection: unique symbol;
 }
 
-/** A result that is being fetched; opaque. */
-export interface ChdbStream {
-  readonly stream: unique symbol;
+export interface ChdbResult {
+  readonly bytes: Buffer;
+  readonly rowsRead: number;
+  readonly bytesRead: number;
 }
 
 export interface Chdb {
   /** The first one opens the folder. `args` as on clickhouse-local's command line; settings count for this connection only. */
   CreateConnection(dir: string, args: readonly string[]): ChdbConnection;
   CloseConnection(connection: ChdbConnection): void;
-  /** Runs statements and holds the whole result. */
-  QueryAsyncConnection(
-    connection: ChdbConnection,
-    sql: string,
-    format: string,
-  ): Promise<{ bytes: Buffer; rowsRead: number; bytesRead: number }>;
-  /** Runs `prefix`, a line break and `data` as one statement; `data` is not copied into a string. */
-  InsertRawAsyncConnection(
-    connection: ChdbConnection,
-    prefix: string,
-    data: Buffer,
-    countLines: boolean,
-  ): Promise<{ rowsWritten: number; bytesWritten: number }>;
-  /** Parses and plans a single SELECT; throws for any other statement. Every chunk is a document of its own. */
-  StreamQuery(connection: ChdbConnection, sql: string, format: string): ChdbStream;
-  StreamFetch(stream: ChdbStream): Promise<{ bytes: Buffer; done: boolean }>;
-  StreamCancel(stream: ChdbStream): void;
-  /** Parses only; 0 statements where it can't. */
-  DurableClassifyAsync(
-    connection: ChdbConnection,
-    sql: string,
-    database: string,
-  ): Promise<{ statementCount: number }>;
+  /** Runs statements on a thread of libuv's and holds the whole result, but for what goes INTO OUTFILE. */
+  QueryAsyncConnection(connection: ChdbConnection, sql: string, format: string): Promise<ChdbResult>;
 }
 
 /**

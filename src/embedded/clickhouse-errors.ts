@@ -1,9 +1,9 @@
-// Errors as ClickHouse's HTTP interface tells them: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`,
-// and the HTTP status of each (the server's own table, src/Server/HTTP/exceptionCodeToHTTPStatus.cpp).
+// Errors as ClickHouse's HTTP interface writes them: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. Clients
+// read code and name. Statuses are ClickHouse's for what concerns HTTP; all others are 500, where a server
+// has 400 or 404 for some.
 
 /** Errors that this interface raises itself; those of the engine come with code and name. */
 const OWN_CODES = {
-  BAD_ARGUMENTS: 36,
   SYNTAX_ERROR: 62,
   NOT_IMPLEMENTED: 48,
   UNKNOWN_COMPRESSION_METHOD: 89,
@@ -16,31 +16,16 @@ const OWN_CODES = {
   AUTHENTICATION_FAILED: 516,
 } as const;
 
-const STATUSES: Readonly<Record<number, string>> = {
-  401: 'REQUIRED_PASSWORD',
-  403: 'UNKNOWN_USER WRONG_PASSWORD AUTHENTICATION_FAILED SET_NON_GRANTED_ROLE ACCESS_DENIED',
-  400: `BAD_ARGUMENTS CANNOT_COMPILE_REGEXP CANNOT_PARSE_TEXT CANNOT_PARSE_ESCAPE_SEQUENCE
-    CANNOT_PARSE_QUOTED_STRING CANNOT_PARSE_DATE CANNOT_PARSE_DATETIME CANNOT_PARSE_NUMBER
-    CANNOT_PARSE_DOMAIN_VALUE_FROM_STRING CANNOT_PARSE_IPV4 CANNOT_PARSE_IPV6
-    CANNOT_PARSE_INPUT_ASSERTION_FAILED CANNOT_PARSE_UUID DUPLICATE_COLUMN ILLEGAL_COLUMN
-    UNKNOWN_ELEMENT_IN_AST UNKNOWN_TYPE_OF_AST_NODE THERE_IS_NO_COLUMN TOO_DEEP_AST TOO_BIG_AST
-    UNEXPECTED_AST_STRUCTURE SYNTAX_ERROR INCORRECT_DATA TYPE_MISMATCH VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE`,
-  404: `UNKNOWN_TABLE UNKNOWN_FUNCTION UNKNOWN_IDENTIFIER UNKNOWN_TYPE UNKNOWN_STORAGE UNKNOWN_DATABASE
-    UNKNOWN_SETTING UNKNOWN_DIRECTION_OF_SORTING UNKNOWN_AGGREGATE_FUNCTION UNKNOWN_FORMAT
-    UNKNOWN_DATABASE_ENGINE UNKNOWN_TYPE_OF_QUERY UNKNOWN_ROLE`,
-  413: 'QUERY_IS_TOO_LARGE',
-  501: 'NOT_IMPLEMENTED',
-  503: 'SOCKET_TIMEOUT CANNOT_OPEN_FILE CANNOT_SCHEDULE_TASK',
-  411: 'HTTP_LENGTH_REQUIRED',
-  408: 'TIMEOUT_EXCEEDED',
-  415: 'UNSUPPORTED_MEDIA_TYPE',
+const STATUSES: Readonly<Record<string, number>> = {
+  SYNTAX_ERROR: 400,
+  ACCESS_DENIED: 403,
+  AUTHENTICATION_FAILED: 403,
+  TIMEOUT_EXCEEDED: 408,
+  QUERY_IS_TOO_LARGE: 413,
+  NOT_IMPLEMENTED: 501,
 };
 
-const STATUS_OF = new Map(
-  Object.entries(STATUSES).flatMap(([status, names]) =>
-    names.split(/\s+/).map((name) => [name, Number(status)] as const),
-  ),
-);
+const UNKNOWN_EXCEPTION = { code: 1002, name: 'UNKNOWN_EXCEPTION' };
 
 /** An error that a caller of the HTTP interface sees. */
 export class ClickHouseError extends Error {
@@ -52,7 +37,7 @@ export class ClickHouseError extends Error {
     super(text);
     this.name = name;
     this.code = code;
-    this.status = STATUS_OF.get(name) ?? 500;
+    this.status = STATUSES[name] ?? 500;
   }
 
   /** One of our own. */
@@ -61,19 +46,14 @@ export class ClickHouseError extends Error {
     return new ClickHouseError(code, name, `Code: ${code}. DB::Exception: ${sentence} (${name})`);
   }
 
-  /** What chDB threw; a text of another kind is a 1002, UNKNOWN_EXCEPTION. */
+  /** What chDB threw. */
   static from(error: unknown): ClickHouseError {
     if (error instanceof ClickHouseError) return error;
-    const text = error instanceof Error ? error.message : String(error);
+    const text = (error instanceof Error ? error.message : String(error)).trimEnd();
     const code = /^Code: (\d+)\. /.exec(text)?.[1];
-    if (code === undefined) {
-      const whole = `Code: 1002. DB::Exception: ${text} (UNKNOWN_EXCEPTION)`;
-      return new ClickHouseError(1002, 'UNKNOWN_EXCEPTION', whole);
-    }
-    return new ClickHouseError(
-      Number(code),
-      /\(([A-Z0-9_]+)\)$/.exec(text.trimEnd())?.[1] ?? '',
-      text.trimEnd(),
-    );
+    if (code !== undefined)
+      return new ClickHouseError(Number(code), /\(([A-Z0-9_]+)\)$/.exec(text)?.[1] ?? '', text);
+    const { code: unknown, name } = UNKNOWN_EXCEPTION;
+    return new ClickHouseError(unknown, name, `Code: ${unknown}. DB::Exception: ${text} (${name})`);
   }
 }

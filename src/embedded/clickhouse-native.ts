@@ -28,65 +28,107 @@ const BYTES: Readonly<Record<string, number>> = {
   ...{ DateTime64: 8, Int128: 16, UInt128: 16, UUID: 16, IPv6: 16, Int256: 32, UInt256: 32 },
 };
 
-export function readsLaterNative(format: string, revision: string | null): boolean {
-  return format === 'Native' && Number(revision) >= WITH_SERIALIZATION;
+export function readsLaterNative(revision: string | null): boolean {
+  return Number(revision) >= WITH_SERIALIZATION;
 }
 
 /**
- * @param chunks whole blocks, one or more in each
+ * @param chunks of Native, cut anywhere
  * @throws ClickHouseError where a column is of a type that it can't measure
  */
 export async function* laterNative(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  for await (const chunk of chunks) yield new Blocks(chunk).converted();
+  let parts: Buffer[] = [];
+  let size = 0;
+  let enough = 0;
+  for await (const chunk of chunks) {
+    parts.push(chunk);
+    size += chunk.length;
+    if (size < enough) continue;
+    const blocks = new Blocks(Buffer.concat(parts));
+    yield* blocks.converted();
+    parts = [blocks.rest];
+    size = blocks.rest.length;
+    enough = 2 * size; // a large block comes in many chunks: it is measured a few times, not at each
+  }
+  yield* new Blocks(Buffer.concat(parts)).converted();
 }
+
+/** The bytes end within a block. */
+class Incomplete extends Error {}
 
 class Blocks {
   readonly #bytes: Buffer;
   #at = 0;
+  #done = 0;
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
   }
 
-  converted(): Buffer {
-    const parts: Buffer[] = [];
-    while (this.#at < this.#bytes.length) {
-      const begin = this.#at;
-      const columns = this.#varint();
-      const rows = this.#varint();
-      parts.push(BLOCK_HEAD, this.#bytes.subarray(begin, this.#at));
-      for (let i = 0; i < columns; i++) {
-        const head = this.#at;
-        this.#text();
-        const type = this.#text();
-        const values = this.#at;
-        if (rows > 0) this.#skipVersions(type);
-        this.#skip(type, rows);
-        parts.push(this.#bytes.subarray(head, values), AS_EVER, this.#bytes.subarray(values, this.#at));
+  /** What is no whole block yet. */
+  get rest(): Buffer {
+    return this.#bytes.subarray(this.#done);
+  }
+
+  /** Blocks that are whole. */
+  *converted(): Generator<Buffer> {
+    try {
+      while (this.#at < this.#bytes.length) {
+        yield this.#block();
+        this.#done = this.#at;
       }
+    } catch (error) {
+      if (!(error instanceof Incomplete)) throw error;
+    }
+  }
+
+  #block(): Buffer {
+    const begin = this.#at;
+    const columns = this.#varint();
+    const rows = this.#varint();
+    const parts = [BLOCK_HEAD, this.#bytes.subarray(begin, this.#at)];
+    for (let i = 0; i < columns; i++) {
+      const head = this.#at;
+      this.#text();
+      const type = this.#text();
+      const values = this.#at;
+      if (rows > 0) this.#skipVersions(type);
+      this.#skip(type, rows);
+      parts.push(this.#bytes.subarray(head, values), AS_EVER, this.#bytes.subarray(values, this.#at));
     }
     return Buffer.concat(parts);
+  }
+
+  /** @returns where they begin */
+  #advance(bytes: number): number {
+    const from = this.#at;
+    this.#at += bytes;
+    if (this.#at > this.#bytes.length) throw new Incomplete();
+    return from;
+  }
+
+  #uint64(): number {
+    return Number(this.#bytes.readBigUInt64LE(this.#advance(8)));
   }
 
   #varint(): number {
     let value = 0;
     for (let scale = 1; ; scale *= 128) {
-      const byte = this.#bytes.readUInt8(this.#at++);
+      const byte = this.#bytes.readUInt8(this.#advance(1));
       value += (byte & 0x7f) * scale;
       if (byte < 0x80) return value;
     }
   }
 
   #text(): string {
-    const length = this.#varint();
-    this.#at += length;
-    return this.#bytes.toString('utf8', this.#at - length, this.#at);
+    const from = this.#advance(this.#varint());
+    return this.#bytes.toString('utf8', from, this.#at);
   }
 
   /** Before a column's values, for each LowCardinality in its type. */
   #skipVersions(type: string): void {
     const { name, inner } = parse(type);
-    if (name === 'LowCardinality') this.#at += 8;
+    if (name === 'LowCardinality') this.#advance(8);
     else if (/^(Array|Map|Tuple|SimpleAggregateFunction)$/.test(name))
       for (const one of listOf(inner)) this.#skipVersions(withoutName(one));
   }
@@ -95,12 +137,12 @@ class Blocks {
     if (rows === 0) return;
     const { name, inner } = parse(type);
     const bytes = BYTES[name] ?? (name.startsWith('Interval') ? 8 : undefined);
-    if (bytes !== undefined) this.#at += bytes * rows;
+    if (bytes !== undefined) this.#advance(bytes * rows);
     else if (name === 'String') this.#skipTexts(rows);
-    else if (name === 'FixedString') this.#at += Number(inner) * rows;
-    else if (name === 'Decimal') this.#at += decimalBytes(Number.parseInt(inner, 10)) * rows;
+    else if (name === 'FixedString') this.#advance(Number(inner) * rows);
+    else if (name === 'Decimal') this.#advance(decimalBytes(Number.parseInt(inner, 10)) * rows);
     else if (name === 'Nullable') {
-      this.#at += rows;
+      this.#advance(rows);
       this.#skip(inner, rows);
     } else if (name === 'LowCardinality') this.#skipDictionary(inner);
     else if (name === 'Array') this.#skip(inner, this.#skipOffsets(rows));
@@ -117,26 +159,22 @@ class Blocks {
   }
 
   #skipTexts(rows: number): void {
-    for (let i = 0; i < rows; i++) {
-      const length = this.#varint();
-      this.#at += length;
-    }
+    for (let i = 0; i < rows; i++) this.#advance(this.#varint());
   }
 
   /** Values that are there, each once, and for each row which of them it has. */
   #skipDictionary(inner: string): void {
-    const width = 1 << this.#bytes.readUInt8(this.#at);
-    const values = Number(this.#bytes.readBigUInt64LE(this.#at + 8));
-    this.#at += 16;
+    const width = 1 << this.#bytes.readUInt8(this.#advance(8));
+    const values = this.#uint64();
     this.#skip(inner.replace(/^Nullable\((.*)\)$/s, '$1'), values);
-    const rows = Number(this.#bytes.readBigUInt64LE(this.#at));
-    this.#at += 8 + width * rows;
+    const rows = this.#uint64();
+    this.#advance(width * rows);
   }
 
   /** @returns how many values all rows have together */
   #skipOffsets(rows: number): number {
-    this.#at += 8 * rows;
-    return Number(this.#bytes.readBigUInt64LE(this.#at - 8));
+    this.#advance(8 * (rows - 1));
+    return this.#uint64();
   }
 }
 

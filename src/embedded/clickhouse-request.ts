@@ -1,12 +1,13 @@
-// One HTTP request -> what the engine is asked: the query from URL and body, parameters, settings, user,
+// One HTTP request -> what the engine runs: who asks, the statement from URL and body, parameters, settings,
 // database and format, as src/Server/HTTPHandler.cpp of ClickHouse reads them.
 
 import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import type { Scope } from './clickhouse-connections.js';
+import type { Query } from './clickhouse-engine.js';
 import { ClickHouseError } from './clickhouse-errors.js';
 import { readsLaterNative } from './clickhouse-native.js';
+import { readStatement } from './clickhouse-statement.js';
 import { mayAnalystSet, roleOf, type User, userOf } from './clickhouse-users.js';
 
 /** Bodies are held whole, unpacked: an insert is all of it or nothing, whatever becomes of the connection. */
@@ -16,12 +17,14 @@ const DEFAULT_FORMAT = 'TabSeparated';
 
 /** URL parameters that are neither settings nor values of the query; most matter to a server only. */
 const NOT_SETTINGS = new Set([
+  '',
   'query',
   'query_id',
   'database',
   'default_format',
   'user',
   'password',
+  'readonly',
   'quota_key',
   'stacktrace',
   'buffer_size',
@@ -36,75 +39,51 @@ const NOT_SETTINGS = new Set([
   'session_check',
 ]);
 
-export interface Query {
-  readonly scope: Scope;
+export interface Request extends Query {
   readonly queryId: string | undefined;
-  /** The query of the URL; the body goes on after it. */
-  readonly sql: string;
-  readonly body: readonly Buffer[];
-  readonly isInsert: boolean;
-  /** Format of the answer. */
-  readonly format: string;
-  /** In ClickHouse's own compression. */
+  /** The answer is wanted in ClickHouse's own compression. */
   readonly framed: boolean;
-  /** For a client that reads Native of a later revision. */
+  /** Native is wanted as of a later revision. */
   readonly laterNative: boolean;
   readonly gzip: boolean;
 }
 
 /** @throws ClickHouseError */
-export async function readQuery(req: IncomingMessage, url: URL, servicePassword: string): Promise<Query> {
-  const user = authenticate(req, url.searchParams, servicePassword);
-  const role = roleOf(user);
+export async function readRequest(req: IncomingMessage, url: URL, servicePassword: string): Promise<Request> {
   const given = url.searchParams;
   const header = (name: string) => req.headers[name]?.toString();
+  const user = authenticate(req, given, servicePassword);
   refuseUnsupported(given, header('content-type'));
 
-  const sql = given.get('query') ?? '';
-  const body = req.method === 'POST' ? await readBody(req) : [];
-  // The statement ends where an INSERT's data begins, and that is near the beginning.
-  const statement = withoutComments(`${sql}\n${beginning(body)}`);
-  const isInsert = /^insert\b/i.test(statement);
-  if (isInsert && /^insert\b[^'"`]*\bfrom\s+input\s*\(/i.test(statement)) {
-    // chDB answers that all is well, and stores nothing.
-    throw ClickHouseError.of(
-      'NOT_IMPLEMENTED',
-      'INSERT … SELECT FROM input() is not supported by the embedded ClickHouse.',
-    );
-  }
-  if (isInsert && role !== 'service')
-    throw ClickHouseError.of('ACCESS_DENIED', `Not enough privileges: ${role} may not run INSERT.`);
-  if (isInsert && req.method !== 'POST') {
-    throw ClickHouseError.of('READONLY', 'Cannot execute query in readonly mode: an INSERT needs POST.');
-  }
-
-  const settings: [string, string][] = [];
-  const params: [string, string][] = [];
+  const params = new Map<string, string>();
+  const settings = new Map<string, string>();
   for (const [name, value] of given) {
-    if (name.startsWith('param_')) params.push([name.slice('param_'.length), value]);
-    else if (name === 'readonly' || name === '' || NOT_SETTINGS.has(name)) continue;
-    else if (role === 'analyst' && !mayAnalystSet(name))
+    if (name.startsWith('param_')) params.set(name.slice('param_'.length), value);
+    else if (NOT_SETTINGS.has(name)) continue;
+    else if (roleOf(user) === 'analyst' && !mayAnalystSet(name))
       throw ClickHouseError.of('ACCESS_DENIED', `The user analyst may not change the setting '${name}'.`);
-    else settings.push([name, value]);
+    else settings.set(name, value);
   }
-  const preset = header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT;
-  const format = isInsert ? preset : (formatClause(statement) ?? preset);
+  const inUrl = given.get('query') ?? '';
+  const body = req.method === 'POST' ? await readBody(req) : [];
+  const statement = readStatement(Buffer.concat([Buffer.from(inUrl && `${inUrl}\n`), ...body]));
   return {
     scope: {
       user,
       database: header('x-clickhouse-database') ?? given.get('database') ?? undefined,
       settings,
       params,
-      readonly: readonlyOf(given.getAll('readonly'), role === 'analyst' ? 1 : req.method === 'POST' ? 0 : 2),
+      readonly: roleOf(user) === 'analyst' ? 1 : readonlyOf(given.getAll('readonly'), req.method),
     },
+    statement,
+    format: header('x-clickhouse-format') ?? given.get('default_format') ?? DEFAULT_FORMAT,
     queryId: given.get('query_id') ?? header('x-clickhouse-query-id'),
-    sql,
-    body,
-    isInsert,
-    format,
     framed: isFramed(req),
-    laterNative: readsLaterNative(format, given.get('client_protocol_version')),
-    gzip: given.get('enable_http_compression') === '1' && /\bgzip\b/.test(header('accept-encoding') ?? ''),
+    laterNative: readsLaterNative(given.get('client_protocol_version')),
+    gzip:
+      !statement.isInsert &&
+      given.get('enable_http_compression') === '1' &&
+      /\bgzip\b/.test(header('accept-encoding') ?? ''),
   };
 }
 
@@ -131,26 +110,18 @@ function authenticate(req: IncomingMessage, given: URLSearchParams, servicePassw
   );
 }
 
-/** ClickHouse's setting `readonly`, from the loosest to the tightest. */
-const TIGHTNESS = [0, 2, 1] as const;
-type Tightness = (typeof TIGHTNESS)[number];
-
-/** The tightest of what was asked for and what it is at least. @throws ClickHouseError where a value is none of these. */
-function readonlyOf(asked: readonly string[], atLeast: Tightness): Tightness {
-  const all = asked.map((text) => {
-    const value = TIGHTNESS.find((one) => String(one) === text);
-    if (value === undefined) throw ClickHouseError.of('BAD_ARGUMENTS', 'readonly must be 0, 1 or 2.');
-    return value;
-  });
-  return [...all, atLeast].reduce((a, b) => (TIGHTNESS.indexOf(b) > TIGHTNESS.indexOf(a) ? b : a));
-}
-
 function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
   const lacks = (what: string) =>
     ClickHouseError.of('NOT_IMPLEMENTED', `${what} is not supported by the embedded ClickHouse.`);
   if (given.get('decompress') === '1') throw lacks("ClickHouse's own compression of a request (decompress)");
   if (contentType.startsWith('multipart/form-data')) throw lacks('External data in a form');
   if (given.has('role')) throw lacks('role');
+}
+
+/** The tightest that was asked for; a GET changes nothing but settings. What is no value of it is the tightest. */
+function readonlyOf(asked: readonly string[], method: string | undefined): 0 | 1 | 2 {
+  if (asked.some((value) => value !== '0' && value !== '2')) return 1;
+  return method === 'GET' || asked.includes('2') ? 2 : 0;
 }
 
 /** Its parts as they came. */
@@ -176,29 +147,4 @@ async function readBody(req: IncomingMessage): Promise<Buffer[]> {
     );
   }
   return parts;
-}
-
-function beginning(parts: readonly Buffer[]): string {
-  const taken: Buffer[] = [];
-  let left = 64 * 1024;
-  for (const part of parts) {
-    if (left <= 0) break;
-    taken.push(part.subarray(0, left));
-    left -= part.length;
-  }
-  return Buffer.concat(taken).toString();
-}
-
-function withoutComments(sql: string): string {
-  let rest = sql.trimStart();
-  for (;;) {
-    const comment = /^(--[^\n]*(\n|$)|\/\*[\s\S]*?\*\/)/.exec(rest)?.[0];
-    if (comment === undefined) return rest;
-    rest = rest.slice(comment.length).trimStart();
-  }
-}
-
-/** The name after a query's last FORMAT. */
-function formatClause(statement: string): string | undefined {
-  return /\bFORMAT\s+(\w+)\s*(SETTINGS\s[^;]*)?[;\s]*$/i.exec(statement)?.[1];
 }

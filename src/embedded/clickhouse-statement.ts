@@ -1,76 +1,149 @@
-// What ClickHouse has no grant for, judged on a statement's canonical text: ClickHouse's own parser has read it and
-// written it again, without comments, with one way to quote. So nothing hides behind comments, escapes or case.
+// A statement, from what a client sent to what runs.
 //
-// That is: kinds of statements, files that chDB itself writes or reads as a client would (INTO OUTFILE, FROM INFILE),
-// scalar functions that reach out, and, as a second line behind the grants, table functions.
+// ClickHouse's own parser writes it again: its canonical text has no comments and one way to quote. That text is judged
+// by what ClickHouse has no grant for, and that text runs, never the client's: what the parser did not read, such as what
+// stands behind an INSERT's data, is gone. Judged are kinds of statements, files that chDB itself writes or reads as a client
+// would (INTO OUTFILE, FROM INFILE), scalar functions that reach out, and, as a second line behind the grants, table
+// functions.
 
 import { ClickHouseError } from './clickhouse-errors.js';
 import type { Role } from './clickhouse-users.js';
 
 const READING = ['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN'];
-const KINDS: Readonly<Record<Role, ReadonlySet<string>>> = {
-  analyst: new Set(READING),
-  service: new Set([
-    ...READING,
-    ...[
-      'INSERT',
-      'CREATE',
-      'REPLACE',
-      'ALTER',
-      'DROP',
-      'UNDROP',
-      'TRUNCATE',
-      'OPTIMIZE',
-      'RENAME',
-      'EXCHANGE',
-    ],
-    ...['DELETE', 'UPDATE', 'CHECK', 'USE', 'SET', 'SYSTEM', 'KILL'],
-  ]),
+const WRITING = (
+  'INSERT CREATE REPLACE ALTER DROP UNDROP TRUNCATE OPTIMIZE RENAME ' +
+  'EXCHANGE DELETE UPDATE CHECK USE SET SYSTEM KILL'
+).split(' ');
+const KINDS: Readonly<Record<Role, readonly string[]>> = {
+  analyst: READING,
+  service: [...READING, ...WRITING],
 };
+
+/** Names and texts, as canonical text has them. */
+const QUOTED = /`(?:\\.|[^`\\])*`|'(?:\\.|[^'\\])*'/gs;
 
 /** Scalar functions that read files, load libraries or call services. chDB has no grant for them: `file` reads any file. */
 const FUNCTIONS_OFF =
   /\b(file|catboostEvaluate|hasColumnInTable|getClientHTTPHeader|ai(Classify|Embed|Extract|Generate|Translate))\b/;
 
 /** Table functions that stay within the database. All others that this build of chDB has are off. */
-const TABLE_FUNCTIONS_ON = new Set([
-  ...[
-    'numbers',
-    'numbers_mt',
-    'zeros',
-    'zeros_mt',
-    'primes',
-    'generateseries',
-    'generate_series',
-    'generaterandom',
-  ],
-  ...['values', 'sqlstandardvalues', 'view', 'null', 'merge', 'format', 'input'],
-]);
+const TABLE_FUNCTIONS_ON = (
+  'numbers numbers_mt zeros zeros_mt primes generateseries generate_series generaterandom ' +
+  'values sqlstandardvalues view null merge format input'
+).split(' ');
+
+const NAME = String.raw`(?:\w+|\`[^\`]+\`)`;
+const SPACE = String.raw`(?:\s|--[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*`;
+const INSERT = new RegExp(`^${SPACE}INSERT\\b`, 'i');
+/** All of an INSERT that stands before its data. */
+const BEFORE_DATA = new RegExp(
+  String.raw`^${SPACE}INSERT\s+INTO\s+(?:TABLE\s+)?${NAME}(?:\.${NAME})?\s*(?:\([\w\s,.*\`()]*\)\s*)?\b(?:FORMAT\s+(\w+)|VALUES\b)[ \t]*\r?\n?`,
+  'i',
+);
+/** Bytes of an INSERT in which its data begin. */
+const HEAD_BYTES = 64 * 1024;
+
+/** As a client sent it. */
+export interface Statement {
+  readonly sql: string;
+  readonly isInsert: boolean;
+  /** What an INSERT brings along, and its format. */
+  readonly data?: { readonly bytes: Buffer; readonly format: string };
+}
+
+/** As it may run. */
+export interface Judged {
+  readonly sql: string;
+  readonly onlyReads: boolean;
+  /** Of its FORMAT clause. */
+  readonly format: string | undefined;
+}
+
+/** @param text the URL's part and the body */
+export function readStatement(text: Buffer): Statement {
+  const beginning = text.toString('latin1', 0, HEAD_BYTES); // a character is a byte
+  const [head, format = 'Values'] = BEFORE_DATA.exec(beginning) ?? [];
+  const isInsert = INSERT.test(beginning);
+  if (head === undefined) return { sql: text.toString(), isInsert };
+  const bytes = text.subarray(head.length);
+  return { sql: text.toString('utf8', 0, head.length), isInsert, data: { bytes, format } };
+}
 
 /**
  * @param canonical the statement as formatQuerySingleLine writes it
  * @param tableFunctions names of all that this build has, in lower case
- * @returns whether it only reads
  * @throws ClickHouseError where the role may not run it
  */
-export function judge(canonical: string, role: Role, tableFunctions: ReadonlySet<string>): boolean {
-  const code = canonical.replace(/'(?:\\.|[^'\\])*'/gs, "''");
+export function judge(
+  canonical: string,
+  { data }: Statement,
+  role: Role,
+  tableFunctions: ReadonlySet<string>,
+): Judged {
+  const code = withoutTexts(canonical);
   const denied = (what: string) =>
     ClickHouseError.of('ACCESS_DENIED', `${what} is off in the embedded ClickHouse.`);
   const kind = /[A-Za-z]+/.exec(code)?.[0]?.toUpperCase() ?? '';
-  if (!KINDS[role].has(kind)) {
+  if (!KINDS[role].includes(kind)) {
     throw ClickHouseError.of('ACCESS_DENIED', `Not enough privileges: ${role} may not run ${kind}.`);
   }
   if (/^\W*SET\s+(DEFAULT\s+)?ROLE\b/i.test(code)) throw denied('SET ROLE');
   if (/\bINTO OUTFILE\b/.test(code))
     throw ClickHouseError.of('INTO_OUTFILE_NOT_ALLOWED', 'INTO OUTFILE is not allowed.');
   if (/\bFROM INFILE\b/.test(code)) throw denied('FROM INFILE');
+  if (kind !== 'INSERT' && /\bINSERT INTO\b/.test(code)) throw denied('INSERT in another statement');
+  const format = formatOf(canonical)?.name;
+  if (kind === 'INSERT' && format?.toLowerCase() !== data?.format.toLowerCase()) {
+    throw ClickHouseError.of(
+      'NOT_IMPLEMENTED',
+      'The embedded ClickHouse takes INSERT INTO table [(columns)] FORMAT format or VALUES, with settings in the URL, and INSERT INTO table SELECT without input().',
+    );
+  }
+  if (data !== undefined && format === 'Values' && /;\s*\S/.test(withoutTexts(data.bytes.toString('latin1'))))
+    throw ClickHouseError.of('SYNTAX_ERROR', 'Syntax error (Multi-statements are not allowed).');
   const off = FUNCTIONS_OFF.exec(code)?.[0];
   if (off !== undefined) throw denied(`The name ${off}, a function that reaches out of the database,`);
   for (const [, name = ''] of code.matchAll(/(\w+)`?\(/g)) {
     const lower = name.toLowerCase();
-    if (lower === 'disk' || (tableFunctions.has(lower) && !TABLE_FUNCTIONS_ON.has(lower)))
+    if (lower === 'disk' || (tableFunctions.has(lower) && !TABLE_FUNCTIONS_ON.includes(lower)))
       throw denied(`${name}()`);
   }
-  return READING.includes(kind);
+  return { sql: canonical, onlyReads: READING.includes(kind), format };
+}
+
+/** A SELECT that writes its rows to a file; any other statement as it is. */
+export function intoFile(canonical: string, path: string): string {
+  if (!/^\W*(SELECT|WITH)\b/.test(canonical)) return canonical;
+  return withClause(canonical, `INTO OUTFILE ${literal(path)} TRUNCATE`);
+}
+
+/** An INSERT with data that reads them from a file. */
+export function fromFile(canonical: string, path: string): string {
+  return withClause(canonical, `FROM INFILE ${literal(path)} COMPRESSION 'none'`);
+}
+
+/** Before FORMAT, which comes last, but for settings. */
+function withClause(canonical: string, clause: string): string {
+  const at = formatOf(canonical)?.at ?? canonical.length;
+  return `${canonical.slice(0, at)} ${clause}${canonical.slice(at)}`;
+}
+
+function formatOf(canonical: string): { readonly at: number; readonly name: string } | undefined {
+  const bare = canonical.replace(QUOTED, (text) => '?'.repeat(text.length));
+  const found = /( FORMAT )([\w?]+)(?: SETTINGS [^()]*)?$/.exec(bare);
+  if (found === null) return undefined;
+  const [, before = '', masked = ''] = found;
+  const begin = found.index + before.length;
+  // In backticks where it is a keyword as well: `Null`.
+  return { at: found.index, name: canonical.slice(begin, begin + masked.length).replaceAll('`', '') };
+}
+
+/** Names in backticks may hold quotes, too: they are read as names, and kept. */
+function withoutTexts(sql: string): string {
+  return sql.replace(QUOTED, (token) => (token.startsWith('`') ? token : "''"));
+}
+
+/** As SQL's text literal. */
+export function literal(text: string): string {
+  return `'${text.replace(/[\\']/g, '\\$&')}'`;
 }

@@ -223,6 +223,14 @@ t.test('every column ends where it ends, of all types', async (t) => {
   t.equal(blocks.toString('latin1').split(one.toString('latin1')).length - 1, 6, 'each block has its head');
 });
 
+t.test('a block that comes in many pieces is one block', async (t) => {
+  const sql = "SELECT number, repeat('x', 1000) AS s, range(number % 50) AS a FROM numbers(5000)";
+  const settings = { max_block_size: '1000', max_threads: '1' };
+  const plain = await native(sql, undefined, settings);
+  const later = await native(sql, LATER, settings);
+  t.equal(later.length, plain.length + 5 * (8 + 3), 'five heads, and a byte for each column');
+});
+
 t.test('a column of many rows, or of long texts, ends where it ends', async (t) => {
   const head = Buffer.of(1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0);
   for (const [column, type, rows] of [

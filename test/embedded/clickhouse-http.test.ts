@@ -1,14 +1,14 @@
 // What curl, dashboards and @clickhouse/client may expect of ClickHouse's HTTP interface, asked of ours: where a query, its
 // settings, database and format come from, and what is answered; also to large bodies, and to many at once.
 
-import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { ClickHouseError } from '@clickhouse/client';
 import t from 'tap';
-import { BodyFiles } from '../../src/embedded/clickhouse-body-files.js';
-import { forFetch } from '../harness/clickhouse.js';
+import { forFetch, startTestClickHouse } from '../harness/clickhouse.js';
 import { openClickHouse } from './fixtures.js';
 
 const { server, origin, connect, client, http, post, rows, one, table } = await openClickHouse(t);
@@ -33,7 +33,7 @@ t.test('a setting counts for its query only', async (t) => {
   t.equal(await one(read), before);
   for (const name of ['max_blok_size', 'x; DROP TABLE y'])
     t.match(await post({ [name]: '1' }, 'SELECT 1'), {
-      status: 404,
+      status: 500,
       text: /^Code: 115\..*\(UNKNOWN_SETTING\)/,
     });
   const log_comment = "'; SELECT 1; --\\";
@@ -54,6 +54,31 @@ t.test('the query may be in the URL, in the body, or begin in one and go on in t
     await one(`SELECT groupArray(s) FROM (SELECT s FROM ${name} ORDER BY id)`),
     "['a','b','c','d','e','f; g','h','h']",
   );
+});
+
+t.test('an INSERT may name its table and columns in any way', async (t) => {
+  const name = await table('id UInt32, s String, `a (b), c` UInt8, format UInt8, values UInt8');
+  for (const [sql, body] of [
+    [`insert into table ${name}(id,s)values(1,'it''s; x'),(2,'\\n\\nSELECT 1');`, ''],
+    [`-- a comment (FORMAT CSV)\n INSERT INTO \`${name}\` (\`id\`, s)\nFORMAT TSV`, '3\tc\n'],
+    [`INSERT INTO default.\`${name}\` (* EXCEPT(format, values, \`a (b), c\`)) FORMAT CSV`, '4,d\n'],
+    [`INSERT INTO ${name} (id, format, values) FORMAT jsoneachrow`, '{"id":5,"format":1,"values":1}'],
+    [`INSERT INTO ${name} (id) SELECT values + 5 FROM ${name} WHERE format = 1`, ''],
+  ] as const)
+    t.match(await post({ query: sql }, body), { status: 200, text: '' }, sql);
+  t.equal(
+    await one(`SELECT groupArray((id, s)) FROM (SELECT id, s FROM ${name} ORDER BY id)`),
+    `[(1,'it\\'s; x'),(2,'\\n\\nSELECT 1'),(3,'c'),(4,'d'),(5,''),(6,'')]`,
+  );
+  for (const sql of [
+    `INSERT INTO ${name} (id) SETTINGS max_threads = 1 VALUES (9)`,
+    `INSERT INTO ${name} (id) SELECT 9 FORMAT TSV`,
+    `INSERT INTO FUNCTION null('id UInt32') VALUES (9)`,
+    `INSERT INTO ${name} /* (' */ (id) VALUES (9) /* ') FORMAT TSV */`,
+    `INSERT INTO ${name} (id) VALUES (9); SELECT 1`,
+  ])
+    t.ok((await post({}, sql)).status >= 400, sql);
+  t.equal(await one(`SELECT count() FROM ${name} WHERE id = 9`), '0', 'refused, and not half done');
 });
 
 t.test('an INSERT takes no rows, and binary ones byte by byte', async (t) => {
@@ -81,6 +106,10 @@ t.test('the format is that of the query, the header, the URL, or TabSeparated', 
     const { headers } = await post(params, sql, sent);
     t.same([headers.get('x-clickhouse-format'), headers.get('content-type')], [format, type]);
   }
+  t.match(await post({}, 'SELECT 1 FORMAT Null'), { status: 200, text: '' }, 'its name is a keyword as well');
+  const named =
+    "SELECT 'a FORMAT TSV' AS `b FORMAT CSV SETTINGS c` SETTINGS max_threads = 1 FORMAT TSVWithNames";
+  t.equal((await post({}, named)).text, 'b FORMAT CSV SETTINGS c\na FORMAT TSV\n');
   const show = await post({ default_format: 'CSVWithNames' }, "SHOW DATABASES LIKE 'system'");
   t.equal(show.text, '"name"\n"system"\n');
 });
@@ -121,7 +150,7 @@ t.test('the database is that of the header or the URL, else default', async (t) 
   t.equal(await one(sql), 'default');
   t.equal((await post({ database: "o'd`d" }, sql)).text, "o'd`d\n");
   t.equal((await post({ database: 'default' }, sql, { 'X-ClickHouse-Database': 'system' })).text, 'system\n');
-  t.match(await post({ database: 'nowhere' }, sql), { status: 404, text: /\(UNKNOWN_DATABASE\)/ });
+  t.match(await post({ database: 'nowhere' }, sql), { status: 500, text: /\(UNKNOWN_DATABASE\)/ });
   const other = connect({ database: 'system' });
   t.strictSame(await rows('SELECT count() AS n FROM one', other), [{ n: 1 }]);
   await other.close();
@@ -129,12 +158,12 @@ t.test('the database is that of the header or the URL, else default', async (t) 
 
 t.test('errors have the status, the header and the body of a server', async (t) => {
   const cases: [sql: string, status: number, code: number, type: string][] = [
-    ['SELECT nope', 404, 47, 'UNKNOWN_IDENTIFIER'],
-    ['SELECT * FROM nowhere', 404, 60, 'UNKNOWN_TABLE'],
-    ['SELECT 1 FORMAT Nope', 404, 73, 'UNKNOWN_FORMAT'],
+    ['SELECT nope', 500, 47, 'UNKNOWN_IDENTIFIER'],
+    ['SELECT * FROM nowhere', 500, 60, 'UNKNOWN_TABLE'],
+    ['SELECT 1 FORMAT Nope', 500, 73, 'UNKNOWN_FORMAT'],
     ['SELEC 1', 400, 62, 'SYNTAX_ERROR'],
     ['SELECT 1; SELECT 2', 400, 62, 'SYNTAX_ERROR'],
-    ["SELECT toDate('x')", 400, 38, 'CANNOT_PARSE_DATE'],
+    ["SELECT toDate('x')", 500, 38, 'CANNOT_PARSE_DATE'],
     ['SELECT {x:UInt8}', 500, 456, 'UNKNOWN_QUERY_PARAMETER'],
     ['SELECT sleep(3) SETTINGS max_execution_time = 0.1', 408, 159, 'TIMEOUT_EXCEEDED'],
     ["SELECT 1 INTO OUTFILE '/tmp/never'", 500, 358, 'INTO_OUTFILE_NOT_ALLOWED'],
@@ -168,7 +197,7 @@ t.test('what is not supported is refused in words, never half done', async (t) =
 
 t.test('health checks are answered, and other paths and methods refused', async (t) => {
   for (const method of ['GET', 'HEAD'])
-    for (const path of ['/ping', '/', '/replicas_status']) {
+    for (const path of ['/ping', '/']) {
       const answer = await fetch(origin + path, { method });
       t.equal(answer.status, 200, `${method} ${path}`);
       t.equal(await answer.text(), method === 'GET' ? 'Ok.\n' : '');
@@ -217,6 +246,16 @@ t.test("the client's errors have the code, the type and the text that a server g
   const badRow = client.insert({ table: name, values: [{ id: 'x' }], format: 'JSONEachRow' });
   await t.rejects(badRow, { code: '27', type: 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', message: /at row 1/ });
   t.equal(await one(`SELECT count() FROM ${name}`), '0');
+});
+
+t.test('an error behind few rows has its status', async (t) => {
+  const sql = 'SELECT throwIf(number = 500) FROM numbers(1000) FORMAT';
+  for (const format of ['TSV', 'JSONEachRow', 'JSON'])
+    t.match(
+      await post({ max_block_size: '1' }, `${sql} ${format}`),
+      { status: 500, text: /^Code: 395\./ },
+      format,
+    );
 });
 
 t.test('an error behind the first rows ends the stream as that error', async (t) => {
@@ -288,7 +327,6 @@ t.test('there are no system logs that would grow', async (t) => {
   t.equal(await one("SHOW TABLES FROM system LIKE '%\\_log'"), '');
 });
 
-/** Large inserts reach chDB as files: nothing tells them from small ones but the time that they take. */
 const ROWS = 70_000; // more than one block as chDB cuts them on its own
 const LINES = linesOf(ROWS, (id) => `{"id":${id},"text":"schön \\"${id}\\"","unknown":[{}]}`);
 const TOTALS =
@@ -341,40 +379,26 @@ t.test('a large insert is one block, or those it asks for, and the same token ag
 t.test('a bad line refuses all of them, with its code, and without a path of ours', async (t) => {
   const { name, insert } = await insertTable();
   const answer = await insert(`${LINES}{"id":"x"}\n`);
-  t.match(answer, { status: 400, text: /^Code: 27\..*at row 70001.*CANNOT_PARSE_INPUT_ASSERTION_FAILED/s });
+  t.match(answer, { status: 500, text: /^Code: 27\..*at row 70001.*CANNOT_PARSE_INPUT_ASSERTION_FAILED/s });
   t.notMatch(answer.text, server.dir);
   t.equal(await one(`SELECT count() FROM ${name}`), '0');
   const missing = await insert(LINES, { database: 'nowhere' });
-  t.match(missing, { status: 404, text: /UNKNOWN_DATABASE/ }, 'as a small one is');
+  t.match(missing, { status: 500, text: /UNKNOWN_DATABASE/ });
   t.strictSame(await readdir(join(server.dir, 'bodies')), []);
 });
 
-t.test('no file where chDB would misread it or does not find it; one that was left goes', async (t) => {
-  const none = async (): Promise<{ rowsRead: number }> => {
-    throw new Error('nothing is to run');
-  };
-  const data = [Buffer.from(LINES)];
-  const plain = 'INSERT INTO t FORMAT JSONEachRow';
-  const odd = new BodyFiles(join(server.dir, '{a,b}*'));
-  t.equal(await odd.insert(plain, data, '1000', none), undefined, 'its path is a pattern');
-  const dir = join(server.dir, 'left');
-  await mkdir(join(dir, 'bodies'), { recursive: true });
-  await writeFile(join(dir, 'bodies', '1.jsonl'), LINES);
-  const bodies = new BodyFiles(dir);
-  for (const sql of [
-    'INSERT INTO t SELECT 1 FORMAT JSONEachRow',
-    'INSERT INTO FUNCTION null() FORMAT JSONEachRow',
-    'INSERT INTO t SETTINGS async_insert = 1 FORMAT JSONEachRow',
-    'INSERT INTO t FORMAT TSV',
-    `INSERT INTO t FROM INFILE '/etc/hosts' FORMAT JSONEachRow`,
-  ])
-    t.equal(await bodies.insert(sql, data, '1000', none), undefined, sql);
-  t.equal(
-    await bodies.insert(plain, data, '1000', async () => ({ rowsRead: 0 })),
-    undefined,
-    'goes the usual way',
-  );
+t.test('a body that an earlier process left is gone', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'wm-left-'));
+  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  await mkdir(join(dir, 'bodies'));
+  await writeFile(join(dir, 'bodies', '1'), LINES);
+  await startTestClickHouse(t, { dir });
   t.strictSame(await readdir(join(dir, 'bodies')), []);
+});
+
+t.test('a folder whose path chDB would read as a pattern is refused', async (t) => {
+  for (const name of ['{a,b}', 'a*', 'a?'])
+    await t.rejects(startTestClickHouse(t, { dir: join(server.dir, name) }), { message: /\*, \?, \{ or \}/ });
 });
 
 t.test('many at once do not get at each other', async (t) => {
