@@ -73,6 +73,14 @@ function shopAddress(given: string): string {
   return given.replace(/\/+$/, '');
 }
 
+/** A web address that has a placeholder; '' is none. */
+function addressWith(placeholder: string) {
+  return text(
+    (value) => isUrl('http:', 'https:')(value) && value.includes(placeholder),
+    `must be like https://shop.example/${placeholder}`,
+  );
+}
+
 function proxies(given: string): number {
   if (given === 'true' || given === 'false') return given === 'true' ? 1 : 0;
   return integer(0, 16)(given);
@@ -134,7 +142,10 @@ const OCCASIONAL = {
     'info',
   ),
   PUBLISHABLE_KEYS: setting(
-    list(/^pk_[\x21-\x7e]{13,}$/, 'are 16 or more visible characters and begin with pk_'),
+    list(
+      /^pk_[\x21-\x7e]{13,}$/,
+      'are 16 or more visible characters and begin with pk_; `echo pk_$(openssl rand -hex 16)` makes one',
+    ),
     'keys of browsers, comma-separated, for visits, and for wishlists of sessions that belong to no customer',
   ),
   ALLOWED_ORIGINS: setting(
@@ -168,6 +179,14 @@ const OCCASIONAL = {
     text(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
     "path of the app proxy in the shop: share links are under `SHOP_URL`'s `/apps/` and this",
     'wishmeter',
+  ),
+  SHARE_URL: setting(
+    addressWith('{code}'),
+    'share links, with `{code}`, for shops with addresses of their own; `{SHOP_URL}/apps/{APP_PROXY_PATH}/wishlist/share/{code}` where empty',
+  ),
+  PRODUCT_URL: setting(
+    addressWith('{handle}'),
+    'product pages, with `{handle}` and `{variant}`, which the share page links to; `{SHOP_URL}/products/{handle}?variant={variant}` where empty',
   ),
   SHARE_PAGE_URL: setting(
     webUrl,

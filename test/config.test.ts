@@ -148,6 +148,14 @@ const VALUES: Readonly<Record<string, Values>> = {
     right: ['a', 'A-Z_09', 'x'.repeat(64)],
     wrong: ['a/b', 'a b', '..', 'x'.repeat(65), 'ä'],
   },
+  SHARE_URL: {
+    right: ['https://shop.example/list/{code}', 'http://localhost:3000/?list={code}'],
+    wrong: ['/list/{code}', 'https://shop.example/list', 'javascript:{code}'],
+  },
+  PRODUCT_URL: {
+    right: ['https://shop.example/p/{handle}', 'https://shop.example/?p={handle}&v={variant}'],
+    wrong: ['/p/{handle}', 'https://shop.example/p/{variant}', 'javascript:{handle}'],
+  },
   SHARE_PAGE_URL: {
     right: ['https://shop.example/pages/wishlist', 'http://localhost:3000/?view=shared#list'],
     wrong: ['/pages/wishlist', 'https://', 'javascript:alert(1)'],

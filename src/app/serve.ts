@@ -164,8 +164,7 @@ export function serve(
       store,
       wishlists,
       (profileId) => redirects.placeOf(profileId),
-      config.SHOP_URL,
-      config.APP_PROXY_PATH,
+      config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
     );
     const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S, timing.requestGraceMs);
 
@@ -184,7 +183,13 @@ export function serve(
     onClose(() => rows.close());
     const exporter = new Exporter(store, identity.links, redirects, identity.emails, rows.read.bind(rows));
 
-    const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
+    const sharePage = sharePageOperation(
+      shares,
+      items,
+      config.SHOP_URL,
+      config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
+      config.SHARE_PAGE_URL,
+    );
     const operations: Operation[] = [
       ...visitOperations(visitors, requests, metrics.visitByRobot),
       visitListOperation(visitors),

@@ -18,20 +18,18 @@ export interface WishlistParts {
 
 /**
  * @param placeOf where what a profile had is now
- * @param shopUrl address of the shop, without a slash at its end
- * @param proxyPath where the shop's app proxy is, under `/apps/`
+ * @param shareUrl share links, with `{code}`
  */
 export function openWishlist(
   store: Store,
   batch: WishlistBatch,
   placeOf: (profileId: string) => Promise<Place | undefined>,
-  shopUrl: string,
-  proxyPath: string,
+  shareUrl: string,
 ): WishlistParts {
   const changes = new Changes(batch);
   return {
     items: new Items(store, changes),
-    shares: new Shares(store, changes, `${shopUrl}/apps/${proxyPath}/wishlist/share/`, placeOf),
+    shares: new Shares(store, changes, shareUrl, placeOf),
     purchases: new Purchases(store, changes),
     settings: new SettingsStore(store),
   };

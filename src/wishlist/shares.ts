@@ -34,22 +34,22 @@ export function normaliseCode(code: string): string {
 export class Shares {
   readonly #store: Store;
   readonly #changes: Changes;
-  readonly #linkBase: string;
+  readonly #shareUrl: string;
   readonly #placeOf: (profileId: string) => Promise<Place | undefined>;
 
   /**
-   * @param linkBase what stands before the code
+   * @param shareUrl links, with `{code}`
    * @param placeOf where what a profile had is now
    */
   constructor(
     store: Store,
     changes: Changes,
-    linkBase: string,
+    shareUrl: string,
     placeOf: (profileId: string) => Promise<Place | undefined>,
   ) {
     this.#store = store;
     this.#changes = changes;
-    this.#linkBase = linkBase;
+    this.#shareUrl = shareUrl;
     this.#placeOf = placeOf;
   }
 
@@ -65,7 +65,7 @@ export class Shares {
   ): Promise<Share | string> {
     const share = (code?: string): Promise<Made | string> => {
       if (code === undefined) return this.#changes.makeOnce(place, { kind: 'share' }, operation);
-      const payload = { channel, shareCode: code, shareLink: this.#linkBase + code };
+      const payload = { channel, shareCode: code, shareLink: this.#linkTo(code) };
       const event = prepareEvent({
         type: 'share',
         origin: 'share',
@@ -96,7 +96,11 @@ export class Shares {
     // The profile has another code, or is elsewhere: no caller has seen this one.
     if (drawn !== undefined && (typeof made === 'string' || code !== drawn)) await this.#write(drawn, '');
     if (typeof made === 'string') return made;
-    return { code: code as string, shareLink: this.#linkBase + code };
+    return { code: code as string, shareLink: this.#linkTo(code as string) };
+  }
+
+  #linkTo(code: string): string {
+    return this.#shareUrl.replace('{code}', code);
   }
 
   /** Where the profile is that has a code: what it was made for, or was merged into. Undefined where none has it. */

@@ -69,7 +69,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
   const identity = openIdentity(store, visits, recordings, appends, MAX_PRODUCTS);
   const { emails, eraser, linker, profiles, redirects, visitors } = identity;
   const placeOf = (profileId: string) => redirects.placeOf(profileId);
-  const wishlist = openWishlist(store, wishlists, placeOf, 'https://shop.example', 'w');
+  const wishlist = openWishlist(store, wishlists, placeOf, 'https://shop.example/{code}');
   const { items, shares } = wishlist;
   const requests = new RequestStore(store);
   const { salt, buckets } = store.deployment;

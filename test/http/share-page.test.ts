@@ -199,6 +199,22 @@ t.test('where no proxy stands before it, a share link opens as it is', async (t)
   t.match(await app.get(new URL(shareLink).pathname), { status: 200, headers: { 'content-type': HTML } });
 });
 
+t.test('with SHARE_URL and PRODUCT_URL links and products have the addresses of the shop', async (t) => {
+  const env = {
+    SHARE_URL: 'https://shop.example/lists?of={code}',
+    PRODUCT_URL: 'https://shop.example/p/{handle}.html?size={variant}&from=list',
+  };
+  const app = await startApp(t, redis, { env });
+  const who = { sessionId: 'addresses' };
+  await app.shop.add(who, { productHandle: 'red {variant} shoe', productId: '1', variantId: '7' });
+  await app.shop.add(who, { productHandle: 'blue-hat', productId: '2', variantId: null });
+  const { code, shareLink } = await app.shop.share(who);
+  t.equal(shareLink, `https://shop.example/lists?of=${code}`);
+  const { text } = await app.get(`/wishlist/share/${code}`);
+  t.match(text, 'href="https://shop.example/p/red%20%7Bvariant%7D%20shoe.html?size=7&amp;from=list"');
+  t.match(text, 'href="https://shop.example/p/blue-hat.html?from=list"', 'an item without a variant');
+});
+
 t.test('with SHARE_PAGE_URL the link leads to that page, with the code', async (t) => {
   const env = { SHARE_PAGE_URL: 'https://shop.example/pages/list?view=1#top', SHOPIFY_SECRET: SECRET };
   const app = await startApp(t, redis, { env });
@@ -317,7 +333,7 @@ t.test('only addresses of the web are addresses', async (t) => {
 function partOf(items: readonly Partial<Item>[]): string {
   const stored = parseItem(storedItem('id', CONTENT as never, '2026-01-01T00:00:00.000Z'));
   const shown = items.map((item) => ({ ...stored, ...item }));
-  return showItems(shown, chooseLanguage(''), SHOP).body.text;
+  return showItems(shown, chooseLanguage(''), SHOP, `${SHOP}/products/{handle}?variant={variant}`).body.text;
 }
 
 t.test('the variant of a product without variants is not shown', (t) => {

@@ -141,8 +141,7 @@ export async function startServer(
       store,
       wishlists,
       (profileId) => identity.redirects.placeOf(profileId),
-      'https://shop.example',
-      'w',
+      'https://shop.example/apps/w/wishlist/share/{code}',
     ),
     store,
     // A try that ended is taken over after a moment.

@@ -26,12 +26,14 @@ const UNCACHED = { 'cache-control': 'no-store' };
 
 /**
  * @param shopUrl without a slash at its end
+ * @param productUrl see PRODUCT_URL
  * @param pageUrl the shop's own page, which is redirected to; empty where it has none
  */
 export function sharePageOperation(
   shares: Shares,
   items: Items,
   shopUrl: string,
+  productUrl: string,
   pageUrl: string,
 ): Operation {
   return {
@@ -57,7 +59,9 @@ export function sharePageOperation(
       const shared = await shares.read(request.parameter, (place) => items.list(place));
       if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
       if (pageUrl !== '') return redirect(pageUrl, normaliseCode(request.parameter));
-      return page(request, shopUrl, CACHED, (language) => showItems(shared.answer, language, shopUrl));
+      return page(request, shopUrl, CACHED, (language) =>
+        showItems(shared.answer, language, shopUrl, productUrl),
+      );
     },
     answerError(error, request) {
       const { status, headers } = errorAnswer(error, undefined);

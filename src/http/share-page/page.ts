@@ -43,12 +43,17 @@ export interface Content {
   readonly image: string | undefined;
 }
 
-/** @param shopUrl without a slash at its end */
-export function showItems(items: readonly Item[], language: Language, shopUrl: string): Content {
+/** @param shopUrl without a slash at its end @param productUrl of a product, with `{handle}` and perhaps `{variant}` */
+export function showItems(
+  items: readonly Item[],
+  language: Language,
+  shopUrl: string,
+  productUrl: string,
+): Content {
   const { texts } = language;
   if (items.length === 0) return { ...showNotice(texts.empty, language, shopUrl), title: texts.title };
   const body = html`<header><h1>${texts.title}</h1><p>${language.count(items.length)}</p></header>
-<ul role="list">${items.map((item) => showItem(item, language, shopUrl))}</ul>`;
+<ul role="list">${items.map((item) => showItem(item, language, shopUrl, linkTo(item, productUrl)))}</ul>`;
   return { title: texts.title, body, image: webAddress(items[0]?.image ?? null, shopUrl) };
 }
 
@@ -58,10 +63,19 @@ export function showNotice({ title, text }: Notice, { texts }: Language, shopUrl
   return { title, body, image: undefined };
 }
 
-function showItem(item: Item, language: Language, shopUrl: string): Html {
-  const { productHandle, variantId, variantTitle, inventoryAvailable } = item;
-  const query = variantId === null ? '' : `?variant=${encodeURIComponent(variantId)}`;
-  const link = `${shopUrl}/products/${encodeURIComponent(productHandle)}${query}`;
+/** An item without a variant has no parameter for one. */
+function linkTo({ productHandle, variantId }: Item, productUrl: string): string {
+  const link = new URL(productUrl);
+  if (variantId === null)
+    for (const [name, value] of [...link.searchParams])
+      if (value === '{variant}') link.searchParams.delete(name);
+  return link.href.replace(/(?:\{|%7B)(handle|variant)(?:\}|%7D)/g, (_, name) =>
+    encodeURIComponent(name === 'handle' ? productHandle : (variantId ?? '')),
+  );
+}
+
+function showItem(item: Item, language: Language, shopUrl: string, link: string): Html {
+  const { variantTitle, inventoryAvailable } = item;
   const image = webAddress(item.image, shopUrl);
   // Escaped once, though each stands there twice.
   const title = html`${item.productTitle}`;
