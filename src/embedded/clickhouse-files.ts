@@ -13,28 +13,27 @@ import { join } from 'node:path';
 /** What a pipe of Linux holds. */
 const READ_BYTES = 64 * 1024;
 
-/** chDB reads a file's path as a pattern. */
-export const PATTERN = /[*?{}]/;
-
 export class ClickHouseFiles {
   readonly #bodies: string;
   readonly #free: Pipe[] = [];
   #count = 0;
 
   /**
-   * @param dir the folder of the data, without PATTERN; only its owner may do this: files of an earlier process go
+   * @param dir the folder of the data; only its owner may do this: files of an earlier process go
    * @param pipes how many statements run at once
    */
   constructor(dir: string, pipes: number) {
-    this.#bodies = join(dir, 'bodies');
-    const folder = join(dir, 'pipes');
-    for (const own of [this.#bodies, folder]) {
-      rmSync(own, { recursive: true, force: true });
-      mkdirSync(own, { recursive: true });
+    // chDB reads a file's path as a pattern, and the folder may have any name: this one of the same folder has no wildcards.
+    const alias = `/proc/self/fd/${openSync(dir, constants.O_DIRECTORY)}`;
+    this.#bodies = join(alias, 'bodies');
+    const folder = join(alias, 'pipes');
+    for (const own of ['bodies', 'pipes']) {
+      rmSync(join(dir, own), { recursive: true, force: true });
+      mkdirSync(join(dir, own), { recursive: true });
     }
-    const paths = Array.from({ length: pipes }, (_, i) => join(folder, String(i)));
-    execFileSync('mkfifo', paths);
-    for (const path of paths) this.#free.push(new Pipe(path, this.#free));
+    const names = Array.from({ length: pipes }, (_, i) => String(i));
+    execFileSync('mkfifo', names, { cwd: join(dir, 'pipes') });
+    for (const name of names) this.#free.push(new Pipe(join(folder, name), this.#free));
   }
 
   /** Has `use` run while the data are a file. @throws what `use` throws, without the file's path */
