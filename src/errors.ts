@@ -72,13 +72,19 @@ export type ErrorCode = keyof typeof ERRORS;
 export interface ServiceErrorOptions extends ErrorOptions {
   /** Seconds after which sending again may help, where that may; 1 by default. */
   readonly retryAfterS?: number;
+  readonly overload?: Overload;
 }
+
+/** What is overloaded: a stream of events is at its high-water mark, too much waits for Redis, or this process is late. */
+export type Overload = 'stream' | 'redis' | 'process';
 
 /** An error with a place in the contract. Anything else that is thrown is a bug and answers 500. */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly issues: readonly Issue[] | undefined;
   readonly retryAfterS: number;
+  /** For operators: answers do not tell it. */
+  readonly overload: Overload | undefined;
 
   constructor(
     code: ErrorCode,
@@ -95,7 +101,12 @@ export class ServiceError extends Error {
     this.code = code;
     this.issues = issues;
     this.retryAfterS = options?.retryAfterS ?? 1;
+    this.overload = options?.overload;
   }
+}
+
+export function overloaded(overload: Overload): ServiceError {
+  return new ServiceError('overloaded', undefined, undefined, { overload });
 }
 
 /** A mistake of the operator: told in one sentence, without a stack trace, exit code 1. */

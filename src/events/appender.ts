@@ -1,7 +1,7 @@
 // Appends lines to the streams of a profile's node, with nothing to check: what can't be appended in the step that it belongs
 // to. The lines of one event-loop turn are one entry of a stream.
 
-import { ServiceError } from '../errors.js';
+import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import { bucketOf, tagOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
@@ -50,6 +50,6 @@ export function appendFormat(
       call.arg(appends.map(({ line }) => line).join(''));
     },
     decode: (appends, reply) =>
-      new Array(appends.length).fill(reply === LUA.FULL ? new ServiceError('overloaded') : reply),
+      new Array(appends.length).fill(reply === LUA.FULL ? overloaded('stream') : reply),
   };
 }

@@ -1,7 +1,7 @@
 // Records events of visitors: is this still the visitor's profile, and if so, append to the stream of its node. Those of an
 // event-loop turn go to lua/record.lua in one call (on a cluster, one for each node).
 
-import { ServiceError } from '../errors.js';
+import { overloaded } from '../errors.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
@@ -46,7 +46,7 @@ export function recordingFormat(
       call.arg(lines);
     },
     decode(recordings, reply) {
-      if (reply === LUA.FULL) return new Array(recordings.length).fill(new ServiceError('overloaded'));
+      if (reply === LUA.FULL) return new Array(recordings.length).fill(overloaded('stream'));
       const answers = new Array<string | undefined>(recordings.length).fill(undefined);
       const list = reply as (number | string)[];
       for (let i = 0; i < list.length; i += 2) answers[(list[i] as number) - 1] = list[i + 1] as string;

@@ -1,7 +1,7 @@
 // What an exchange is given besides its request: what all of a server share, and what those of one route share.
 
 import type { Logger } from 'pino';
-import type { ErrorCode } from '../errors.js';
+import type { ErrorCode, Overload } from '../errors.js';
 import type { Access } from './access.js';
 import type { BodyReader } from './body.js';
 import type { Head } from './head.js';
@@ -25,7 +25,7 @@ export interface ExchangeContext {
   /** Clients that have not taken all of their answers yet. */
   slowReaders: number;
   /** Called with the code of every answer that is an error. */
-  readonly onRefusal: (code: ErrorCode) => void;
+  readonly onRefusal: (code: ErrorCode, overload?: Overload) => void;
   /** Called for each request that a proxy says to forward. */
   onForwarded(): void;
   /** The id of a request: the caller's, where it sent a sane one. */

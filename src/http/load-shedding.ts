@@ -1,7 +1,7 @@
 // Load shedding. Replies of Redis are read after the turn of the event loop that asked for them. In a turn that brings
 // thousands of requests, that may be later than a request may wait, so late arrivals are refused before any work is done.
 
-import { ServiceError } from '../errors.js';
+import { overloaded } from '../errors.js';
 
 /** Requests of one turn that are always taken. */
 const ALWAYS_ADMITTED = 256;
@@ -32,7 +32,7 @@ export class Turn {
   /** @throws ServiceError `overloaded` */
   shedLoad(): void {
     if (++this.#count > ALWAYS_ADMITTED && performance.now() - this.#began > this.#longestMs)
-      throw new ServiceError('overloaded');
+      throw overloaded('process');
   }
 
   readonly #end = (): void => {

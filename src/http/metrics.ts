@@ -3,7 +3,7 @@
 // Where several workers share a port, a scrape reaches any of them and shows all: each series then has a label `worker`.
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
-import type { ErrorCode } from '../errors.js';
+import type { ErrorCode, Overload } from '../errors.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import type { Operation } from './operation.js';
 import type { LeftOut } from './routes/purchase.js';
@@ -61,6 +61,7 @@ export class ServeMetrics {
   readonly #answers = new Map<string, Answers>();
   readonly #durations: FixedHistogram<'operation' | 'status_class'>;
   readonly #refusals = new Map<ErrorCode, number>();
+  readonly #overloads = new Map<Overload, number>();
   readonly #events = new Float64Array(TYPES.length);
   readonly #notLogged = { full: 0, elsewhere: 0 };
   readonly #leftOut: Record<LeftOut, number> = { cancelled: 0, voided: 0, refunded: 0, topic: 0 };
@@ -112,15 +113,16 @@ export class ServeMetrics {
         this.set(openRequests());
       },
     });
-    const refusals = this.#refusals;
+    const [refusals, overloads] = [this.#refusals, this.#overloads];
     new Counter({
       name: 'wishmeter_http_refused_total',
-      help: 'Requests refused, by the code that their answers gave',
-      labelNames: ['code'],
+      help: 'Requests refused, by the code that their answers gave, and `overloaded` by what is: `stream` of events, `redis`, or `process`',
+      labelNames: ['code', 'why'],
       registers,
       collect() {
         this.reset();
         for (const [code, count] of refusals) this.inc({ code }, count);
+        for (const [why, count] of overloads) this.inc({ code: 'overloaded', why }, count);
       },
     });
     const events = this.#events;
@@ -205,8 +207,9 @@ export class ServeMetrics {
     return answers.count;
   };
 
-  readonly refused = (code: ErrorCode): void => {
-    this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1);
+  readonly refused = (code: ErrorCode, overload?: Overload): void => {
+    if (overload === undefined) this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1);
+    else this.#overloads.set(overload, (this.#overloads.get(overload) ?? 0) + 1);
   };
 
   /** @param events of this type that are in a stream */

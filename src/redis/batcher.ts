@@ -26,7 +26,7 @@
 // as old.
 
 import { randomBytes } from 'node:crypto';
-import { ServiceError } from '../errors.js';
+import { overloaded, ServiceError } from '../errors.js';
 import { atEndOfTurn } from '../turn.js';
 import {
   BatchCalls,
@@ -100,7 +100,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   add(op: Op): void {
     const { health, maxPending } = this.#options;
     if (this.#closed || health.isCircuitOpen) return void op.failed(new ServiceError('unavailable'));
-    if (this.#pending >= maxPending) return void op.failed(new ServiceError('overloaded'));
+    if (this.#pending >= maxPending) return void op.failed(overloaded('redis'));
     this.#pending++;
     this.#scheduleTurn();
     op.deadline = this.#turnDeadline;

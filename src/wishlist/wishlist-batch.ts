@@ -2,7 +2,7 @@
 // whose visitor is elsewhere is answered with a redirect, which src/identity/places.ts follows.
 
 import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
-import { ServiceError } from '../errors.js';
+import { overloaded, ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import type { Batcher } from '../redis/batcher.js';
@@ -198,5 +198,5 @@ function sizeOf({ change }: WishlistEntry): number {
 }
 
 function errorOf(code: number): ServiceError {
-  return new ServiceError(code === LUA.TOO_MANY ? 'too_many_items' : 'overloaded');
+  return code === LUA.TOO_MANY ? new ServiceError('too_many_items') : overloaded('stream');
 }

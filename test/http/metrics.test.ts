@@ -127,7 +127,7 @@ t.test('metrics', async (t) => {
     t.ok((ofStream(text, 'owner_silent_seconds', 0) ?? 0) >= 60);
 
     t.equal(sample(text, 'http_answers_total{operation="post /event",status="200"}'), acknowledged);
-    t.equal(sample(text, 'http_refused_total{code="overloaded"}'), SENT - acknowledged);
+    t.equal(sample(text, 'http_refused_total{code="overloaded",why="stream"}'), SENT - acknowledged);
     await app.post('/event', '{', TRUSTED);
     await app.post('/event', {}, TRUSTED);
     await app.post('/event', {}, { 'x-api-key': 'wrong' });
