@@ -89,7 +89,7 @@ t.test('sql', async (t) => {
       const read = { args: ['sql', 'SELECT a FROM seen'], env: { ...env, CLICKHOUSE_PORT } };
       t.equal((await wishmeter(read)).stdout, 'a\n7\n', 'the port of the one that runs comes first');
     }
-    const late = await own("SELECT throwIf(number = 299999, 'too late') FROM numbers(300000)");
+    const late = await own("SELECT throwIf(number = 2999999, 'too late') FROM numbers(3000000)");
     t.match(late, { code: 1, stdout: /\n0\n0\n/, stderr: /^wishmeter: Code: 395\. .*too late[^\n]*\n$/ });
     t.match(await wishmeter({ args: ['migrate'], env: { ...env, CLICKHOUSE_DATABASE: 'shop' } }), {
       code: 0,
