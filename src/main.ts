@@ -37,8 +37,6 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
 };
 
 const OLDEST_NODE = [20, 12] as const;
-/** Of the machine's monotonic clock, when that of this process was 0. */
-const SINCE_BOOT_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now();
 const SIGNALS: readonly StopSignal[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 async function main([first, ...args]: readonly string[]): Promise<number> {
@@ -103,7 +101,6 @@ function createProgram<Name extends CommandName>(
       process.send?.({ ready: true, ...message });
     },
     channel: process.send && {
-      now: () => performance.now() + SINCE_BOOT_MS,
       // Without `start` there is no parent to send to, and this process is about to be stopped.
       send: (message) => void process.send?.(message, undefined, {}, () => {}),
       listen: (onMessage) => void process.on('message', onMessage),

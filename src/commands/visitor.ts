@@ -2,7 +2,7 @@
 
 import { ServiceError, StartupError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import { readProfile } from '../validation/requests.js';
+import { readProfile, trust } from '../validation/requests.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 import { withRights } from './rights.js';
@@ -29,7 +29,7 @@ function readIdentity(command: string, { customer, session, email }: Program<'er
   const given = { customerId: customer, sessionId: session, email };
   const named = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   try {
-    return readProfile(undefined, named as Record<string, string>);
+    return trust(readProfile(undefined, named as Record<string, string>).identity);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     const faults = error.issues?.map(({ path, message }) => `${path.slice(1)} ${message}`.trim()).join('; ');
