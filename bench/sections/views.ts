@@ -38,7 +38,7 @@ export async function measureViews({ settings, folder, say }: Bench): Promise<Vi
       say(`${rows} events for the analysts`);
       await makeYear(client, { events: rows, visits: rows * VISITS });
       await totalDays(client, Date.now() + 2 * QUIET_MS);
-      await client.command({ query: 'OPTIMIZE TABLE visitor_merges_stored FINAL' }); // as ClickHouse has it an hour later
+      await client.command({ query: 'OPTIMIZE TABLE profile_merges_stored FINAL' }); // as ClickHouse has it an hour later
       await untilMerged(client);
       ms[rows] = await look(client);
       await client.close();

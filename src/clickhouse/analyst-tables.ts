@@ -14,5 +14,4 @@ export const ANALYST_TABLES: readonly string[] = [
   'visit_days',
   'products_stored',
   'steps_stored',
-  'visitor_merges_stored',
 ];

@@ -58,6 +58,9 @@ export function statementsOf(sql: string, database: string, cluster = ''): strin
 
 type Values = Readonly<Record<string, string>>;
 
+// `path` is where the replicas of a shard find each other, `path,` the same before further arguments, and `everywhere`
+// makes all servers replicas of one table.
+
 function onOneServer(database: string): Values {
   return { database, on_cluster: '', local: '', replicated: '', path: '', 'path,': '', everywhere: '' };
 }

@@ -30,7 +30,6 @@ export const VISITOR_TABLES: readonly {
   { name: 'visits_stored', profile: 'profile_id', time: 'occurred_at', clock: 'redis' },
   { name: 'profile_merges_stored', profile: 'old_id', time: 'merged_at', clock: 'server' },
   { name: 'steps_stored', profile: 'visitor', isHash: true, time: 'occurred_at', clock: 'server' },
-  { name: 'visitor_merges_stored', profile: 'old', isHash: true, time: 'merged_at', clock: 'server' },
 ];
 
 /** Profiles of one mutation: 90 bytes of query each, below ClickHouse's default max_query_size of 256 KiB. */

@@ -19,7 +19,6 @@ const PRIVATE = [
   'profile_merges_feed',
   'visit_days_feed',
   'steps_feed',
-  'visitor_merges_feed',
 ];
 /** Views with parameters can't be read without them. */
 const parametersOf = (name: string): string => {

@@ -85,6 +85,9 @@ COMMENT 'Rows of the view visits; query that one';
 --
 -- A repeat of a merge is the same row, and the latest row is the present profile, so nothing here has to be exactly
 -- once. An insert that ClickHouse has as a duplicate is fed in all the same; see insert.ts.
+--
+-- Parts of an hour ago are merged into one, for FINAL: over one large part and a few small ones it takes half the CPU
+-- that it takes over five large ones.
 CREATE TABLE IF NOT EXISTS {database}.profile_merges_stored{local} {on_cluster}
 (
     old_id String CODEC(ZSTD(1)),
@@ -93,7 +96,7 @@ CREATE TABLE IF NOT EXISTS {database}.profile_merges_stored{local} {on_cluster}
 )
 ENGINE = {replicated}ReplacingMergeTree({path,} merged_at)
 ORDER BY old_id
-SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
+SETTINGS min_age_to_force_merge_seconds = 3600, fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view profile_merges; query that one';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.profile_merges_feed {on_cluster} TO {database}.profile_merges_stored{local} AS
@@ -183,12 +186,14 @@ FROM {database}.events_stored{local} AS events_stored
 WHERE type IN ('add', 'remove', 'moveToCart') AND product_id != ''
 GROUP BY product_id, variant_id;
 
--- What the questions of docs/analysts.md are made of, narrow enough to be read at once: of 10 million events, a year of
--- them, a month is read in 60 ms of CPU, where events_stored takes 400.
+-- What the questions of docs/analysts.md are made of: the rows that they read, with a number for the visitor, sipHash64 of
+-- the profile id. Of 10 million visitors two have the same one with a probability of 3 in a million.
 --
--- A visitor is a number here, sipHash64 of the profile id. Numbers are read, grouped and joined several times as fast as
--- ids of 28 characters, and of 10 million visitors two have the same one with a probability of 3 in a million.
-
+-- A copy of rows, because two of the twelve questions take more than a second without it. Two cores, 10 million events and
+-- 1 million merges, CPU in seconds with it, with profile ids in it, and without it: open wishes 1.0, 1.35, 1.4; out of
+-- stock or cheaper 1.15, 1.75, 1.6. (Merges are read from profile_merges_stored, whose ids are hashed meanwhile: a copy of
+-- them in numbers saves each question 0.15 s, and none needs that to take less than a second.)
+--
 -- One row per event or line of an order that is about a product; of test orders there is none. A row that is fed in twice
 -- is one, as in events_stored: `event` is the hash of its event_id, and rows with the same sort key replace each other.
 CREATE TABLE IF NOT EXISTS {database}.steps_stored{local} {on_cluster}
@@ -231,28 +236,6 @@ SELECT
 FROM {database}.events_stored{local} AS events_stored
 WHERE product_id != '' AND origin != 'merge' AND type != 'share' AND NOT test;
 
--- profile_merges_stored in these numbers. At a million merges a join with it costs 0.1 s of CPU, and with the ids 0.4.
--- Parts of an hour ago are merged into one, for FINAL: over one large part and a few small ones it takes half the CPU
--- that it takes over five large ones.
-CREATE TABLE IF NOT EXISTS {database}.visitor_merges_stored{local} {on_cluster}
-(
-    old UInt64 CODEC(NONE),
-    present UInt64 CODEC(NONE),
-    merged_at DateTime64(3, 'UTC') CODEC(T64, ZSTD(1))
-)
-ENGINE = {replicated}ReplacingMergeTree({path,} merged_at)
-ORDER BY old
-SETTINGS min_age_to_force_merge_seconds = 3600, fsync_after_insert = 1, fsync_part_directory = 1
-COMMENT 'profile_merges, with hashes in place of profile ids';
-
-CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.visitor_merges_feed {on_cluster} TO {database}.visitor_merges_stored{local} AS
-SELECT
-    sipHash64(profile_id) AS old,
-    sipHash64(JSONExtractString(payload, 'into')) AS present,
-    occurred_at AS merged_at
-FROM {database}.events_stored{local} AS events_stored
-WHERE origin = 'merge';
-
 -- Which Redis the events come from: a fingerprint of its salt, by key prefix. `flush` refuses another one, since
 -- profile ids under a new salt would have nothing to do with those that are here. The latest row counts.
 CREATE TABLE IF NOT EXISTS {database}.deployment {on_cluster}
@@ -280,9 +263,6 @@ ENGINE = Distributed({cluster}, {database}, profile_merges_stored_local, sipHash
 
 CREATE TABLE IF NOT EXISTS {database}.steps_stored {on_cluster} AS {database}.steps_stored_local
 ENGINE = Distributed({cluster}, {database}, steps_stored_local, visitor);
-
-CREATE TABLE IF NOT EXISTS {database}.visitor_merges_stored {on_cluster} AS {database}.visitor_merges_stored_local
-ENGINE = Distributed({cluster}, {database}, visitor_merges_stored_local, old);
 
 CREATE TABLE IF NOT EXISTS {database}.visit_days {on_cluster} AS {database}.visit_days_local
 ENGINE = Distributed({cluster}, {database}, visit_days_local, toUInt32(day));

@@ -1,6 +1,6 @@
 -- Visits and time before the wish: how often and since when a visitor had looked at a product in the 30 days before wishing for it
 -- Of several wishes for one product the first in this time counts. Hours are those from the first visit, of the wishers who had visited.
--- Visits meet wishes by one number, made of the hashes of a visitor's profile, present or earlier, and of the product's handle.
+-- visitor_and_product is one hash of both: joined by two columns it takes a quarter more CPU.
 CREATE OR REPLACE VIEW {database}.before_the_wish {on_cluster} AS
 SELECT
     wished.product_id AS product_id,
@@ -29,7 +29,7 @@ FROM
         FROM
         (
             SELECT
-                bitXor(sipHash64(profile_id), sipHash64(product_handle)) AS visitor_and_product,
+                cityHash64(sipHash64(profile_id), sipHash64(product_handle)) AS visitor_and_product,
                 occurred_at
             FROM {database}.visits_stored FINAL
             WHERE occurred_at >= {from:Date} - 30 AND occurred_at < {to:Date} + 1
@@ -37,7 +37,7 @@ FROM
         RIGHT JOIN
         (
             SELECT DISTINCT
-                bitXor(arrayJoin([wished.visitor, merges.old]), wished.product) AS visitor_and_product,
+                cityHash64(arrayJoin([wished.visitor, merges.old]), wished.product) AS visitor_and_product,
                 wished.visitor AS visitor,
                 wished.product_id AS product_id,
                 wished.wished_at AS wished_at

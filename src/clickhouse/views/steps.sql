@@ -3,9 +3,9 @@
 -- profile_merges in the numbers of steps_by_visitor and looks_by_visitor: hashes of the earlier profile and of the present one
 CREATE OR REPLACE VIEW {database}.visitor_merges {on_cluster} AS
 SELECT
-    old,
-    present
-FROM {database}.visitor_merges_stored FINAL;
+    sipHash64(old_id) AS old,
+    sipHash64(new_id) AS present
+FROM {database}.profile_merges;
 
 -- What each visitor did with a product, purchases and wishes in one: the rows that the questions are made of
 -- visitor is a hash of the profile that the visitor has now: sipHash64(profile_id) of events_by_visitor. product and
