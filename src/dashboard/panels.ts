@@ -6,12 +6,15 @@ export interface Panel {
   readonly title: string;
   /** One SELECT; `{from:Date}` and `{to:Date}` are the first and the last day, UTC. */
   readonly sql: string;
+  /** Whether the page shows the time before beside it. It has a row for each day, so that one statement asks for both. */
+  readonly isCompared?: true;
 }
 
 export const PANELS: readonly Panel[] = [
   {
     name: 'days',
     title: 'Visits, wishes, carts and orders by day',
+    isCompared: true,
     sql: `SELECT day, sum(visits) AS visits, sum(wishes) AS wishes, sum(carts) AS carts, sum(orders) AS orders
 FROM
 (
@@ -35,6 +38,7 @@ ORDER BY day`,
   {
     name: 'revenue',
     title: 'Revenue by day and currency',
+    isCompared: true,
     sql: `SELECT toDate(occurred_at) AS day, currency, uniqExact(order_id) AS orders, sum(ifNull(amount, 0)) AS revenue
 FROM purchases
 WHERE occurred_at >= {from:Date} AND occurred_at < toDate({to:Date}) + 1 AND NOT test
@@ -50,12 +54,35 @@ FROM shop_funnel(from = {from:Date}, to = {to:Date})`,
   {
     name: 'products',
     title: 'Most wished',
-    sql: `SELECT rate.product_id AS product_id, rate.product_handle AS product_handle, rate.product_title AS product_title,
-    rate.visitors AS visitors, rate.wishers AS wishers, rate.wish_rate AS wish_rate,
-    momentum.wishers AS last_7_days, momentum.wishers_before AS the_7_before, momentum.change AS change
-FROM wish_rate(from = {from:Date}, to = {to:Date}) AS rate
-LEFT ANY JOIN momentum(until = {to:Date}) AS momentum ON momentum.product_id = rate.product_id AND rate.product_id != ''
-WHERE rate.wishers > 0
+    // The rows of the views wish_rate and momentum, with the steps read once: it takes two thirds of their time.
+    sql: `SELECT max(wished.product_id) AS product_id, wished.product_handle AS product_handle, max(wished.product_title) AS product_title,
+    any(looked.visitors) AS visitors, sum(wished.wishers) AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate,
+    sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change
+FROM
+(
+    SELECT products.product_id AS product_id, products.product_handle AS product_handle, products.product_title AS product_title,
+        steps.wishers AS wishers, steps.last_7 AS last_7, steps.before_7 AS before_7
+    FROM
+    (
+        SELECT product,
+            uniqExactIf(visitor, occurred_at >= {from:Date}) AS wishers,
+            uniqExactIf(visitor, occurred_at >= toDate({to:Date}) - 6) AS last_7,
+            uniqExactIf(visitor, occurred_at >= toDate({to:Date}) - 13 AND occurred_at < toDate({to:Date}) - 6) AS before_7
+        FROM steps_by_visitor
+        WHERE step = 'add' AND occurred_at >= least(toDate({from:Date}), toDate({to:Date}) - 13) AND occurred_at < toDate({to:Date}) + 1
+        GROUP BY product
+        HAVING wishers > 0
+    ) AS steps
+    LEFT ANY JOIN products_by_number AS products ON products.product = steps.product
+) AS wished
+LEFT ANY JOIN
+(
+    SELECT product_handle, uniqCombinedMerge(14)(visitors) AS visitors
+    FROM visitors_per_day
+    WHERE day BETWEEN {from:Date} AND {to:Date} AND product_handle != ''
+    GROUP BY product_handle
+) AS looked ON looked.product_handle = wished.product_handle
+GROUP BY product_handle, if(product_handle = '', wished.product_id, '')
 ORDER BY wishers DESC, visitors DESC, product_handle
 LIMIT 100`,
   },
@@ -106,12 +133,18 @@ export interface Range {
 export function readRange(from: string, to: string): Range | undefined {
   const [first, last] = [from, to].map((text) => (DATE.test(text) ? Date.parse(text) : Number.NaN));
   if (first === undefined || last === undefined || !(first <= last)) return undefined;
-  if (first < Date.UTC(1971, 0) || last >= Date.UTC(2148, 0)) return undefined; // what a Date of ClickHouse holds
+  if (first < Date.UTC(1975, 0) || last >= Date.UTC(2148, 0)) return undefined; // what a Date of ClickHouse holds, with the time before
   if ((last - first) / 86_400_000 >= LONGEST) return undefined;
   // 2026-02-30 would be read as March.
   return [first, last].every((at, i) => new Date(at).toISOString().startsWith([from, to][i] as string))
     ? { from, to }
     : undefined;
+}
+
+/** With as many days before it. */
+export function withTimeBefore({ from, to }: Range): Range {
+  const before = 2 * Date.parse(from) - Date.parse(to) - 86_400_000;
+  return { from: new Date(before).toISOString().slice(0, 10), to };
 }
 
 /** The statement as it is run, and as it may be run in any client. */

@@ -3,7 +3,7 @@
 //   GET /                            the page
 //   GET /dashboard.js, .css, …       its files
 //   POST /login {"token"}, /logout   token -> cookie
-//   GET /panels/<name>?from=&to=     rows and the statement, as JSON
+//   GET /panels/<name>?from=&to=     rows and the statement, as JSON; of a panel that is compared, those of the time before, too
 //   GET /panels/<name>.csv?from=&to= rows
 
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
-import { PANELS, readRange, statementOf } from './panels.js';
+import { PANELS, readRange, statementOf, withTimeBefore } from './panels.js';
 
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -38,13 +38,17 @@ const HEADERS = {
 
 // dist/src/dashboard/ -> the project's root; what browsers get is not compiled.
 const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
+const JAVASCRIPT = 'text/javascript; charset=utf-8';
+const CSS = 'text/css; charset=utf-8';
 const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
   ['/', 'text/html; charset=utf-8', new URL('index.html', OURS)],
-  ['/dashboard.js', 'text/javascript; charset=utf-8', new URL('dashboard.js', OURS)],
-  ['/dashboard.css', 'text/css; charset=utf-8', new URL('dashboard.css', OURS)],
-  ['/uplot.js', 'text/javascript; charset=utf-8', new URL('uPlot.iife.min.js', UPLOT)],
-  ['/uplot.css', 'text/css; charset=utf-8', new URL('uPlot.min.css', UPLOT)],
+  ...['dashboard', 'figures', 'panels', 'shared'].map(
+    (name) => [`/${name}.js`, JAVASCRIPT, new URL(`${name}.js`, OURS)] as const,
+  ),
+  ['/dashboard.css', CSS, new URL('dashboard.css', OURS)],
+  ['/uplot.js', JAVASCRIPT, new URL('uPlot.iife.min.js', UPLOT)],
+  ['/uplot.css', CSS, new URL('uPlot.min.css', UPLOT)],
 ];
 
 const LOGIN_BYTES = 1_024;
@@ -173,7 +177,7 @@ class Requests {
     const range = readRange(query.get('from') ?? '', query.get('to') ?? '');
     if (range === undefined)
       return send(response, 400, { error: '`from` and `to` are days like 2026-03-01, in this order.' });
-    const sql = statementOf(panel, range);
+    const sql = statementOf(panel, panel.isCompared && !asCsv ? withTimeBefore(range) : range);
     const abort = new AbortController();
     response.once('close', () => abort.abort()); // a browser that has gone on to another time
     const late = setTimeout(() => abort.abort(), PANEL_MS);

@@ -6,7 +6,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { csvOf } from '../../src/dashboard/csv.js';
 import { Login } from '../../src/dashboard/login.js';
-import { PANELS, readRange, statementOf } from '../../src/dashboard/panels.js';
+import { PANELS, readRange, statementOf, withTimeBefore } from '../../src/dashboard/panels.js';
 import { dateOf } from '../clickhouse/small-world.js';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
@@ -28,7 +28,8 @@ async function another(t: Test, wrongMs?: number) {
 }
 
 t.test('the page and its files are open, and load nothing from elsewhere', async (t) => {
-  for (const path of ['/', '/dashboard.js', '/dashboard.css', '/uplot.js', '/uplot.css']) {
+  const scripts = ['/dashboard.js', '/figures.js', '/panels.js', '/shared.js', '/uplot.js'];
+  for (const path of ['/', ...scripts, '/dashboard.css', '/uplot.css']) {
     const answer = await fetch(url + path);
     t.equal(answer.status, 200, path);
     t.match(answer.headers.get('content-security-policy'), /^default-src 'none'; script-src 'self';/);
@@ -177,6 +178,37 @@ t.test('CSV has the rows of the panel, under a name that says what it is', async
   t.match(await answer.text(), /^device,visits\r\n(phone|desktop),\d+\r\n(phone|desktop),\d+\r\n$/);
 });
 
+t.test('a panel that is compared has the rows of the time before, too, and its CSV has not', async (t) => {
+  const headers = { cookie: await session() };
+  const days = async (path: string, to: string) => {
+    const answer = await fetch(`${url}/panels/${path}?from=${MONTH.from}&to=${to}`, { headers });
+    return Array.from((await answer.text()).matchAll(/\d{4}-\d\d-\d\d(?="|,\d)/g), ([day]) => day).sort();
+  };
+  const both = await days('days', MONTH.to);
+  t.ok(both.some((day) => day < MONTH.from));
+  t.ok(both.some((day) => day >= MONTH.from));
+  const [first = ''] = await days('days.csv', MONTH.to);
+  t.ok(first >= MONTH.from, first);
+  t.same(withTimeBefore({ from: '2026-03-01', to: '2026-03-31' }), { from: '2026-01-29', to: '2026-03-31' });
+  t.same(withTimeBefore({ from: '2026-03-01', to: '2026-03-01' }), { from: '2026-02-28', to: '2026-03-01' });
+});
+
+t.test('the most wished are the rows of wish_rate with those of momentum, whatever the time', async (t) => {
+  const products = PANELS.find(({ name }) => name === 'products');
+  const rows = async (query: string) =>
+    await (await client.query({ query, format: 'JSONCompactEachRow' })).json();
+  for (const from of [dateOf(1), dateOf(9), dateOf(20)])
+    for (const to of [dateOf(21), MONTH.to]) {
+      const views = `SELECT rate.product_id, rate.product_handle, rate.product_title, visitors, rate.wishers AS n,
+          wish_rate, momentum.wishers, wishers_before, change
+        FROM wish_rate(from = '${from}', to = '${to}') AS rate
+        LEFT ANY JOIN momentum(until = '${to}') AS momentum ON momentum.product_id = rate.product_id
+        WHERE n > 0 ORDER BY n DESC, visitors DESC, rate.product_handle`;
+      if (products)
+        t.same(await rows(statementOf(products, { from, to })), await rows(views), `${from} ${to}`);
+    }
+});
+
 t.test('a range is two real days in order, of at most three years', (t) => {
   t.same(readRange('2026-02-28', '2026-03-01'), { from: '2026-02-28', to: '2026-03-01' });
   t.same(readRange('2026-03-01', '2026-03-01'), { from: '2026-03-01', to: '2026-03-01' });
@@ -244,16 +276,22 @@ t.test('CSV: quotes, empty cells, maps, and no formula', (t) => {
   t.end();
 });
 
-/** A page whose figures are all there. */
-const DRAWN = '[data-panel="days"][aria-busy="false"]';
+/** A page whose panels are all there. */
+const DRAWN = 'main:not([hidden]):not(:has([data-panel]:not([aria-busy="false"])))';
 /** A browser on a busy machine takes its time. */
 const PATIENCE = { timeout: 45_000 };
 
-/** Opens the dashboard with the token. */
-async function open(t: Test, browser: Browser, options: BrowserContextOptions = {}, query = range) {
+/** A page that is not opened yet. */
+async function newPage(t: Test, browser: Browser, options: BrowserContextOptions = {}) {
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, ...options });
   t.teardown(() => context.close());
   const page: Page = await context.newPage();
+  return { page, open: (query = range) => page.goto(`${url}/?${query}#token=${TOKEN}`) };
+}
+
+/** Opens the dashboard with the token. */
+async function openDrawn(t: Test, browser: Browser, options: BrowserContextOptions = {}, query = range) {
+  const { page, open } = await newPage(t, browser, options);
   const foreign: string[] = [];
   const said: string[] = [];
   page.on('request', (request) => {
@@ -261,7 +299,7 @@ async function open(t: Test, browser: Browser, options: BrowserContextOptions = 
   });
   page.on('console', (message) => message.type() === 'error' && said.push(message.text()));
   page.on('pageerror', (error) => said.push(error.message));
-  await page.goto(`${url}/?${query}#token=${TOKEN}`);
+  await open(query);
   await page.waitForSelector(DRAWN, PATIENCE);
   return { page, foreign, said };
 }
@@ -275,7 +313,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   if ('missing' in chromium) return;
   const browser = await launchChromium(t, chromium.file);
   // The tests at a desk share a page.
-  const { page, foreign, said } = await open(t, browser);
+  const { page, foreign, said } = await openDrawn(t, browser);
   const ask = async <T>(query: string): Promise<T[]> =>
     await (await client.query({ query, format: 'JSONEachRow' })).json<T>();
   const inMonth = `occurred_at >= '${MONTH.from}' AND occurred_at < '${MONTH.to}'::Date + 1`;
@@ -300,6 +338,37 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.equal(new URL(page.url()).hash, '');
     t.equal(await page.evaluate('document.cookie'), '', 'no script sees the cookie');
     t.equal(await page.locator('#chart canvas').count(), 1);
+  });
+
+  await t.test('each panel is asked for once, first those in sight, and shown when it comes', async (t) => {
+    const asked: string[] = [];
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const { page, open } = await newPage(t, browser);
+    page.on('request', (request) => asked.push(/panels\/(\w+)\?/.exec(request.url())?.[1] ?? ''));
+    await page.route('**/panels/stock?*', async (route) => {
+      await held;
+      await route.continue();
+    });
+    await open();
+    await page.waitForSelector('[data-panel="days"][aria-busy="false"]', PATIENCE);
+    const panels = await page
+      .locator('[data-panel]')
+      .evaluateAll((all) => all.map((one) => one.dataset.panel));
+    const inOrder = () => asked.filter((name) => name !== '');
+    t.same(inOrder(), panels, 'from the top to the bottom');
+    t.equal(await tile(page, 'visits'), '16', 'while the last one has not come');
+    t.equal(await page.locator('[data-panel="stock"]').getAttribute('aria-busy'), 'true');
+    release();
+    await page.waitForSelector(DRAWN, PATIENCE);
+    asked.length = 0;
+    await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+    await page.evaluate("document.querySelector('#range').requestSubmit()");
+    await page.waitForSelector(DRAWN, PATIENCE);
+    t.same(inOrder().toSorted(), panels.toSorted());
+    t.ok(inOrder().indexOf('stock') < inOrder().indexOf('days'), inOrder().join(' '));
   });
 
   await t.test('the chart tells of a day in this time, and in the time before', async (t) => {
@@ -344,7 +413,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   });
 
   await t.test('on a phone nothing is wider than the screen; in the dark it is dark', async (t) => {
-    const { page } = await open(t, browser, {
+    const { page } = await openDrawn(t, browser, {
       viewport: { width: 390, height: 844 },
       colorScheme: 'dark',
     });
@@ -384,7 +453,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   });
 
   await t.test('without any figure the page says what to do', async (t) => {
-    const { page, said } = await open(t, browser, {}, 'from=2024-01-01&to=2024-01-31');
+    const { page, said } = await openDrawn(t, browser, {}, 'from=2024-01-01&to=2024-01-31');
     t.match(await page.locator('#empty').textContent(), /curl .*\/product\/visit/);
     t.ok(await page.locator('#empty').isVisible());
     t.equal(await tile(page, 'visits'), '0');
