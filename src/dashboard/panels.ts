@@ -79,7 +79,7 @@ LEFT ANY JOIN
 (
     SELECT product_handle, uniqCombinedMerge(14)(visitors) AS visitors
     FROM visitors_per_day
-    WHERE day BETWEEN {from:Date} AND {to:Date} AND product_handle != ''
+    WHERE day BETWEEN {from:Date} AND {to:Date}
     GROUP BY product_handle
 ) AS looked ON looked.product_handle = wished.product_handle
 GROUP BY product_handle, if(product_handle = '', wished.product_id, '')

@@ -20,7 +20,7 @@ const { client, emptied, ask } = await startDatabases(t);
 const perDay = (own: ClickHouseClient) =>
   ask('SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL', own);
 const visitors = async (own: ClickHouseClient) => {
-  const query = `SELECT uniqCombinedMerge(14)(visitors) AS n FROM visitors_per_day WHERE product_handle = ''`;
+  const query = 'SELECT uniqCombinedMerge(14)(visitors) AS n FROM shop_visitors_per_day';
   return (await ask<{ n: string }>(query, own))[0]?.n;
 };
 /** Visits of both days came in at this time, and at no other one. */
@@ -66,6 +66,24 @@ t.test(
     t.same(await perDay(own), SHOWN, 'those of closed days');
   },
 );
+
+t.test('the sum of visits is the same in every daily view, of open and of closed days', async (t) => {
+  const { own } = await emptied(t);
+  await insertVisits(own, [...THREE, ['a', 'shoe', 1, 5]]);
+  const shownOf = (view: string, of: string) =>
+    ask(`SELECT sum(visits) AS visits, uniqCombinedMerge(14)(visitors) AS visitors FROM ${view} ${of}`, own);
+  for (const state of ['open', 'closed']) {
+    t.same(await ask('SELECT sum(visits) AS n FROM visits_per_day', own), [{ n: '4' }], state);
+    t.same(await shownOf('visitors_per_day', ''), [{ visits: '4', visitors: '2' }], state);
+    t.same(await shownOf('shop_visitors_per_day', ''), [{ visits: '4', visitors: '2' }], state);
+    t.same(
+      await shownOf('shop_visitors_per_day', `WHERE day = '${one}'`),
+      [{ visits: '3', visitors: '2' }],
+      'who looked at two products is one visitor of the shop',
+    );
+    await totalDays(own, later());
+  }
+});
 
 t.test('a late visit is in the answer at once, and one that comes twice counts once', async (t) => {
   const { own } = await emptied(t);

@@ -279,6 +279,34 @@ t.test('products: each fact as it was told last; prices and stock from adds alon
   ]);
 });
 
+t.test('wish_to_purchase has a row for each product, whatever currencies it was bought in', async (t) => {
+  const { own, ask } = await emptied(t);
+  const row = (who: string, more: object) =>
+    JSON.stringify({ ...eventRow({ profile_id: who, product_id: '1' }), ...more });
+  const wish = (who: string) => row(who, { type: 'add', occurred_at: '2025-03-01T00:00:00.000Z' });
+  const bought = (who: string, order_id: string, amount: string, currency: string) =>
+    row(who, {
+      ...{ type: 'purchase', origin: 'order', occurred_at: '2025-03-02T00:00:00.000Z' },
+      ...{ order_id, amount, currency, quantity: 1 },
+    });
+  const lines = [
+    ...['a', 'b', 'c'].map(wish),
+    ...[bought('a', 'o1', '10.00', 'EUR'), bought('a', 'o1', '20.00', 'EUR')],
+    ...[bought('b', 'o2', '5.00', 'EUR'), bought('b', 'o3', '7.00', 'USD')],
+  ];
+  await insertEvents(own, Buffer.from(`${lines.join('\n')}\n`), 'a', never);
+  t.same(
+    await ask(`SELECT * EXCEPT (product_handle, product_title)
+      FROM wish_to_purchase(from = '2025-03-01', to = '2025-03-01')`),
+    [
+      {
+        ...{ product_id: '1', wishers: '3', buyers: '2', purchase_rate: 2 / 3, orders: '3', quantity: '4' },
+        ...{ revenue: { EUR: 35, USD: 7 }, average_order: { EUR: 17.5, USD: 7 } },
+      },
+    ],
+  );
+});
+
 const { own: month } = await databases.migrated(t);
 await makeSmallWorld(month);
 

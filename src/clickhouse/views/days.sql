@@ -29,8 +29,7 @@ WHERE occurred_at >= (SELECT min(day) FROM {database}.open_visit_days)
 GROUP BY day, product_handle, device;
 
 -- Visits per day (UTC) and product, with a sketch of who looked: unite it with uniqCombinedMerge(14)(visitors)
--- The row with an empty product_handle is the whole shop. A closed day has visitors as they were known when it was
--- totalled; see "Visitors of closed days" in docs/analysts.md.
+-- A closed day has visitors as they were known when it was totalled; see "Visitors of closed days" in docs/analysts.md.
 CREATE OR REPLACE VIEW {database}.visitors_per_day {on_cluster} AS
 SELECT
     day,
@@ -38,14 +37,33 @@ SELECT
     visits,
     visitors
 FROM {database}.visitors_per_day_stored FINAL
-WHERE day NOT IN (SELECT day FROM {database}.open_visit_days)
+WHERE product_handle != '' AND day NOT IN (SELECT day FROM {database}.open_visit_days)
 UNION ALL
 SELECT
     toDate(occurred_at) AS day,
-    arrayJoin(['', product_handle]) AS product_handle,
+    product_handle,
     count() AS visits,
     uniqCombinedState(14)(profile_id) AS visitors
 FROM {database}.visits_by_visitor
 WHERE occurred_at >= (SELECT min(day) FROM {database}.open_visit_days)
     AND toDate(occurred_at) IN (SELECT day FROM {database}.open_visit_days)
 GROUP BY day, product_handle;
+
+-- Visits per day (UTC) of the whole shop, with a sketch of who looked at anything: unite it with uniqCombinedMerge(14)(visitors)
+-- Who looked at several products is one visitor here, so these are no sums of visitors_per_day.
+CREATE OR REPLACE VIEW {database}.shop_visitors_per_day {on_cluster} AS
+SELECT
+    day,
+    visits,
+    visitors
+FROM {database}.visitors_per_day_stored FINAL
+WHERE product_handle = '' AND day NOT IN (SELECT day FROM {database}.open_visit_days)
+UNION ALL
+SELECT
+    toDate(occurred_at) AS day,
+    count() AS visits,
+    uniqCombinedState(14)(profile_id) AS visitors
+FROM {database}.visits_by_visitor
+WHERE occurred_at >= (SELECT min(day) FROM {database}.open_visit_days)
+    AND toDate(occurred_at) IN (SELECT day FROM {database}.open_visit_days)
+GROUP BY day;

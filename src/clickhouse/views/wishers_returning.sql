@@ -1,13 +1,19 @@
 -- Return of wishers by week: of the visitors who wished first in a week, how many looked at anything in the 8 weeks after it
--- Weeks begin on Monday (UTC). The first wish is the first in this time. Weeks that have not begun are left out. Bit n of
--- came is set where the visitor came n weeks later, under this profile or one that was merged into it.
+-- A row for each week; weeks begin on Monday (UTC). The first wish is the first in this time. returned_3 are those who looked
+-- in the third week after it; NULL where that week is not over. Bit n of came is set where the visitor came n weeks later,
+-- under this profile or one that was merged into it.
 CREATE OR REPLACE VIEW {database}.wishers_returning {on_cluster} AS
 SELECT
     week,
-    weeks_later,
     count() AS wishers,
-    countIf(bitTest(came, weeks_later)) AS returned,
-    returned / wishers AS return_rate
+    if(week + 7 < toMonday(today()), countIf(bitTest(came, 1)), NULL) AS returned_1,
+    if(week + 14 < toMonday(today()), countIf(bitTest(came, 2)), NULL) AS returned_2,
+    if(week + 21 < toMonday(today()), countIf(bitTest(came, 3)), NULL) AS returned_3,
+    if(week + 28 < toMonday(today()), countIf(bitTest(came, 4)), NULL) AS returned_4,
+    if(week + 35 < toMonday(today()), countIf(bitTest(came, 5)), NULL) AS returned_5,
+    if(week + 42 < toMonday(today()), countIf(bitTest(came, 6)), NULL) AS returned_6,
+    if(week + 49 < toMonday(today()), countIf(bitTest(came, 7)), NULL) AS returned_7,
+    if(week + 56 < toMonday(today()), countIf(bitTest(came, 8)), NULL) AS returned_8
 FROM
 (
     SELECT
@@ -41,7 +47,5 @@ FROM
     ) AS known ON known.recorded = looks.recorded
     GROUP BY visitor
 )
-ARRAY JOIN range(1, 9) AS weeks_later
-WHERE week + 7 * weeks_later <= today()
-GROUP BY week, weeks_later
-ORDER BY week, weeks_later;
+GROUP BY week
+ORDER BY week;
