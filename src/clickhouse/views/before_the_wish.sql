@@ -56,7 +56,7 @@ FROM
                         product_id,
                         min(occurred_at) AS wished_at
                     FROM {database}.steps_by_visitor
-                    WHERE step = 'add' AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1
+                    WHERE step = 'add' AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1 AND {in_order}
                     GROUP BY visitor, product_id
                 ) AS steps
                 LEFT ANY JOIN {database}.products AS products ON products.product_id = steps.product_id

@@ -43,7 +43,7 @@ FROM
                     product AS handle,
                     count() AS looks
                 FROM {database}.looks_by_visitor
-                WHERE occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1
+                WHERE occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1 AND {in_order}
                 GROUP BY visitor, handle
                 HAVING looks >= 3
             ) AS of_visitor ON of_visitor.visitor = merges.present

@@ -34,7 +34,7 @@ FROM
                     maxIf(occurred_at, step NOT IN ('add', 'purchase')) AS ended_at,
                     maxIf(occurred_at, step = 'purchase') AS bought_at
                 FROM {database}.steps_by_visitor
-                WHERE occurred_at >= {from:Date}
+                WHERE occurred_at >= {from:Date} AND {in_order}
                 GROUP BY visitor, product, variant
                 HAVING added_at > ended_at OR bought_at != 0
             )

@@ -21,12 +21,20 @@ FROM {database}.visits_stored FINAL;
 -- Lines of orders, each once
 -- amount is what was paid for the line: price of one times quantity, less its discount. Lines of test orders have test set,
 -- and are in no other view. A line's event_id and its time follow from the order, so a line that was recorded twice is still
--- one row. The payload has the line as the order told it: three decimals are rounded here.
+-- one row. The payload has the line as the order told it: three decimals are rounded here. Orders name no handle: it is the
+-- one that the product was last told with.
 CREATE OR REPLACE VIEW {database}.purchases {on_cluster} AS
 SELECT
-    {purchase_columns}
-FROM {database}.events_stored FINAL
-WHERE origin = 'order';
+    rows.*,
+    products.product_handle AS product_handle
+FROM
+(
+    SELECT
+        {purchase_columns}
+    FROM {database}.events_stored FINAL
+    WHERE origin = 'order'
+) AS rows
+LEFT ANY JOIN {database}.products AS products ON products.product_id = rows.product_id;
 
 -- Events per day (UTC) and type
 CREATE OR REPLACE VIEW {database}.events_per_day {on_cluster} AS

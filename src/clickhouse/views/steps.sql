@@ -69,7 +69,7 @@ SELECT
             (occurred_at, sipHash64(order_id), CAST(currency, 'String'), quantity, ifNull(amount, 0)),
             step = 'purchase')) AS bought
 FROM {database}.steps_by_visitor
-WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 32
+WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 32 AND {in_order}
 GROUP BY visitor, product
 HAVING wished_at != 0;
 

@@ -41,7 +41,7 @@ FROM
                 visitor,
                 toMonday(min(occurred_at)) AS week
             FROM {database}.steps_by_visitor
-            WHERE step = 'add' AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1
+            WHERE step = 'add' AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1 AND {in_order}
             GROUP BY visitor
         ) AS wished ON wished.visitor = merges.present
     ) AS known ON known.recorded = looks.recorded
