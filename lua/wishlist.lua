@@ -22,7 +22,7 @@
 -- ARGV[12] the events of a, and of c with a code, a line each
 -- ARGV[13...] for each a `<updated at>\n<content>`
 --
--- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`; its first line stays when it is added again.
+-- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`; its first line, the creation line, stays when it is added again.
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one. Those missing were done as asked.
 --   `=<value>`: done, now or before under its record. The value is the `<item id> <added at>` or the code that was there, or
@@ -105,7 +105,7 @@ local function add(op, given, content)
     return answer_of(there)
   end
   local first = there and sub(there, 1, find(there, '\n', 1, true) - 1)
-  content = (first or op.born) .. '\n' .. content
+  content = (first or op.creation_line) .. '\n' .. content
   local bytes, gained = op.facts[1], #content - #(there or '')
   if max_items > 0 and not there and redis.call('HLEN', op.items) >= max_items then
     return -6
@@ -122,7 +122,7 @@ local function add(op, given, content)
   if max_bytes > 0 and gained ~= 0 then
     redis.call('HSET', op.profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
   end
-  return first and '=' .. first, true, first or op.born
+  return first and '=' .. first, true, first or op.creation_line
 end
 
 local function remove(op, events)
@@ -175,7 +175,7 @@ local function next_op()
     op.recorded_s = line()
   end
   if op.kind == 'a' then
-    op.field, op.born = line(), line()
+    op.field, op.creation_line = line(), line()
   elseif op.kind == 'c' then
     op.code = line()
     op.is_new = line() == '1'

@@ -1,5 +1,6 @@
 // Settings: what is taken, what is refused, and that all mistakes are told at once without their values.
 
+import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { readConfig, SETTINGS } from '../src/config.js';
 import { StartupError } from '../src/errors.js';
@@ -223,4 +224,15 @@ t.test('all mistakes are told at once, and no value is repeated: it may be a sec
     t.match(message, `${name} `);
   t.equal(message.split(';').length, 5);
   t.notMatch(message, /sécret|hunter|99999/);
+});
+
+t.test('every setting is read by something', (t) => {
+  const isList = (file: string) => ['config.ts', 'app/settings.ts', 'commands/help.ts'].includes(file);
+  const code = readdirSync('src', { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !isList(file))
+    .map((file) => readFileSync(`src/${file}`, 'utf8').replace(/^\s*(\/\/|\/?\*).*$/gm, ''))
+    .join('\n');
+  // As `config.NAME`, or taken out of a config by its name.
+  for (const name of Object.keys(SETTINGS)) t.match(code, new RegExp(`(\\.|[{,]\\s*)${name}\\b`), name);
+  t.end();
 });

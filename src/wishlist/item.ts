@@ -1,5 +1,5 @@
 // An item of a wishlist, and how it is stored: in a field that is named by its product and variant, as three
-// lines. The first one is written once and kept by lua/wishlist.lua when the item is added again.
+// lines. lua/wishlist.lua keeps the first one, the creation line, when the item is added again.
 //
 //   <itemId> <addedAt>
 //   <updatedAt>
@@ -22,7 +22,11 @@ export function itemField(productId: string, variantId: string | null): string {
 }
 
 /** An item as it is stored where it is new: its first line, and the others. @param json its content */
-export function newItem(itemId: string, json: string, at: number): readonly [born: string, others: string] {
+export function newItem(
+  itemId: string,
+  json: string,
+  at: number,
+): readonly [creationLine: string, others: string] {
   const now = isoOf(at);
   return [`${itemId} ${now}`, `${now}\n${json}`];
 }
@@ -39,17 +43,17 @@ function isoOf(at: number): string {
   return iso;
 }
 
-/** The id in an item's first line. */
-export function bornId(born: string): string {
-  return born.slice(0, born.indexOf(' '));
+/** The item's id. */
+export function itemIdIn(creationLine: string): string {
+  return creationLine.slice(0, creationLine.indexOf(' '));
 }
 
 /** In the order of an answer. What is stored may lack fields: those that were not given, and new ones. */
 const EMPTY = { itemId: '', ...NO_FIELDS, addedAt: '', updatedAt: '' };
 
 export function parseItem(stored: string): Item {
-  const [born, updatedAt, content] = stored.split('\n') as [string, string, string];
-  const [itemId, addedAt] = born.split(' ') as [string, string];
+  const [creationLine, updatedAt, content] = stored.split('\n') as [string, string, string];
+  const [itemId, addedAt] = creationLine.split(' ') as [string, string];
   return Object.assign({ ...EMPTY, itemId, addedAt, updatedAt }, JSON.parse(content)) as Item;
 }
 

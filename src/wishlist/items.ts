@@ -8,7 +8,7 @@ import type { KeyedOperation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, prepareEvent } from './changes.js';
-import { bornId, type Item, itemField, newestFirst, newItem, parseItem } from './item.js';
+import { type Item, itemField, itemIdIn, newestFirst, newItem, parseItem } from './item.js';
 import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from './item-fields.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('items');
@@ -59,7 +59,7 @@ export class Items {
     const at = operation?.at ?? Date.now();
     const itemId = newOrderedId(at);
     const json = JSON.stringify(content);
-    const [born, others] = newItem(itemId, json, at);
+    const [creationLine, others] = newItem(itemId, json, at);
     const payload: ItemPayload<'add'> = {
       productId,
       variantId,
@@ -80,7 +80,7 @@ export class Items {
         {
           kind: 'add',
           field: itemField(productId, variantId),
-          born,
+          creationLine,
           others,
           event,
         },
@@ -88,7 +88,7 @@ export class Items {
       )
       .then((made) => {
         if (typeof made === 'string') return made;
-        return { itemId: made.value === '' ? itemId : bornId(made.value) };
+        return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
       });
   }
 

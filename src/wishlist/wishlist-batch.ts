@@ -29,7 +29,7 @@ interface Addition extends Recorded {
   readonly kind: 'add';
   readonly field: string;
   /** Its lines as they are stored where it is new, see newItem. */
-  readonly born: string;
+  readonly creationLine: string;
   readonly others: string;
   readonly event: PendingEvent;
 }
@@ -178,7 +178,7 @@ const LETTERS = { add: 'a', remove: 'r', share: 'c' } as const;
 function linesOf(change: Change): string {
   switch (change.kind) {
     case 'add':
-      return `${change.field}\n${change.born}\n`;
+      return `${change.field}\n${change.creationLine}\n`;
     case 'share':
       return `${change.code ?? ''}\n${change.isNew ? 1 : ''}\n`;
     case 'remove': {
@@ -192,7 +192,8 @@ function linesOf(change: Change): string {
 }
 
 function sizeOf({ change }: WishlistEntry): number {
-  if (change.kind === 'add') return change.born.length + change.others.length + change.event.line.length;
+  if (change.kind === 'add')
+    return change.creationLine.length + change.others.length + change.event.line.length;
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
 }
 

@@ -197,7 +197,7 @@ t.test('the most wished are the rows of wish_rate with those of momentum, whatev
   const products = PANELS.find(({ name }) => name === 'products');
   const rows = async (query: string) =>
     await (await client.query({ query, format: 'JSONCompactEachRow' })).json();
-  for (const from of [dateOf(1), dateOf(9), dateOf(20)])
+  for (const from of [dateOf(1), dateOf(9), dateOf(21)])
     for (const to of [dateOf(21), MONTH.to]) {
       const views = `SELECT rate.product_id, rate.product_handle, rate.product_title, visitors, rate.wishers AS n,
           wish_rate, momentum.wishers, wishers_before, change

@@ -3,6 +3,7 @@
 
 import fc from 'fast-check';
 import t from 'tap';
+import { PAYLOAD_COLUMNS, type PayloadColumn } from '../../src/clickhouse/columns.js';
 import { encodeEvent, encodeOrderLine, type NewEvent } from '../../src/events/row.js';
 import { forFetch, startTestClickHouse } from '../harness/clickhouse.js';
 import { identityOf } from '../harness/samples.js';
@@ -11,21 +12,26 @@ const REQUIRED = ['event_id', 'type', 'occurred_at', 'profile_id', 'origin', 'pa
 const isText = (value: unknown) => typeof value === 'string' && value !== '' && value.isWellFormed();
 const isDecimal = (value: unknown) => /^-?\d{1,16}(\.\d{1,2})?$/.test(String(value));
 /** Whether a value fits a column. */
-const COLUMNS: Readonly<Record<string, (value: unknown) => boolean>> = {
-  ...Object.fromEntries(REQUIRED.map((name) => [name, () => true])),
-  customer_id: isText,
-  session_id: isText,
-  device: isText,
-  locale: isText,
+const OF_PAYLOAD: Readonly<Record<PayloadColumn, (value: unknown) => boolean>> = {
   product_id: isText,
   variant_id: isText,
   product_handle: isText,
   source: isText,
   channel: isText,
   share_code: isText,
+  currency: (value) => /^[A-Za-z]{2,3}$/.test(String(value)),
+  inventory_available: (value) => typeof value === 'boolean',
   quantity: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) < 2 ** 32,
   price: isDecimal,
   compare_at: isDecimal,
+};
+const COLUMNS: Readonly<Record<string, (value: unknown) => boolean>> = {
+  ...Object.fromEntries(REQUIRED.map((name) => [name, () => true])),
+  customer_id: isText,
+  session_id: isText,
+  device: isText,
+  locale: isText,
+  ...OF_PAYLOAD,
 };
 
 const row = (payload: Record<string, unknown>, more: Partial<NewEvent> = {}) =>
@@ -64,19 +70,9 @@ const anyValue = fc.oneof(
   fc.jsonValue(),
   fc.integer(),
   fc.double(),
-  fc.constantFrom('19.90', '0', '-1.5', '1e3', '', '1.234'),
+  fc.constantFrom('19.90', '0', '-1.5', '1e3', '', '1.234', 'EUR', 'EURO', true),
 );
-const documented = [
-  'productId',
-  'variantId',
-  'productHandle',
-  'source',
-  'channel',
-  'shareCode',
-  'quantity',
-  'price',
-  'compareAt',
-];
+const documented = Object.keys(PAYLOAD_COLUMNS);
 // As a client sends it: what JSON can't say is not there.
 const anyPayload = fc
   .tuple(

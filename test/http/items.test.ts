@@ -1,7 +1,7 @@
 // POST /item/add, /item/remove and /item/list: their answers, what they keep, the events that they create, and what they refuse.
 
 import t from 'tap';
-import type { GivenItem, ItemPayload } from '../../src/wishlist/item-fields.js';
+import { type GivenItem, type ItemPayload, REQUIRED_FIELDS } from '../../src/wishlist/item-fields.js';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { eventsOf, gist } from '../harness/stream.js';
@@ -10,7 +10,8 @@ import { CONTENT, itemOf, without } from './wishlist.js';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-const OPTIONAL = ['variantId', 'variantTitle', 'currencyCode', 'countryCode', 'properties'];
+/** What may be null. */
+const OPTIONAL = Object.keys(CONTENT).filter((name) => name !== 'source' && !REQUIRED_FIELDS.includes(name));
 /** Only what an item has to have. */
 const LEAST = OPTIONAL.reduce(without, without(CONTENT, 'source'));
 

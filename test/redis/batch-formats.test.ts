@@ -20,13 +20,13 @@ const LARGE_EVENT: PendingEvent = { ...EVENT, line: `${LARGE}\n` };
 const addition = (large: Partial<Change & { kind: 'add' }>): Change => ({
   kind: 'add',
   field: 'f',
-  born: 'b',
+  creationLine: 'b',
   others: 'o',
   event: EVENT,
   ...large,
 });
 const CHANGES: Record<string, Change> = {
-  "an item's lines that it is born with": addition({ born: LARGE }),
+  "an item's creation line": addition({ creationLine: LARGE }),
   "an item's other lines": addition({ others: LARGE }),
   "an item's event": addition({ event: LARGE_EVENT }),
   "a removal's events": {

@@ -42,9 +42,9 @@ function linesOf(letter: string, rest: string, { name = '', link = '', isOnce }:
   return `${letter}${PROFILE}\n${ITEMS}\n${place}${isOnce ? `${RECORD}\n60` : ''}\n${rest}`;
 }
 
-/** Adds; an item is born as `id day`. */
-const add = (field: string, content: string, event: string, at: At = {}, born = 'id day'): Op => ({
-  lines: linesOf('a', `${field}\n${born}\n`, at),
+/** Adds; `id day` is the creation line. */
+const add = (field: string, content: string, event: string, at: At = {}, creationLine = 'id day'): Op => ({
+  lines: linesOf('a', `${field}\n${creationLine}\n`, at),
   event: lineOf(event),
   content: `later\n${content}`,
 });
