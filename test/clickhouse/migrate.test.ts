@@ -1,6 +1,7 @@
 // Migrations and views: a fresh database gets the schema of the program, also by several processes at once, and one that the
 // program does not know is refused; each start puts all views in place.
 
+import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { clusterSettings, statementsOf } from '../../src/clickhouse/cluster.js';
 import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
@@ -94,6 +95,21 @@ t.test('several processes may put views at once', async (t) => {
   await own.command({ query: 'DROP VIEW shop_funnel' });
   await Promise.all(Array.from({ length: 4 }, () => migrate(client, database)));
   t.equal((await ask("SELECT * FROM shop_funnel(from = '2025-01-01', to = '2025-01-02')", own)).length, 1);
+});
+
+t.test('every view of every file in src/clickhouse/views is put in place', (t) => {
+  const folder = new URL('../../../src/clickhouse/views/', import.meta.url);
+  const texts = readdirSync(folder).map((file) => readFileSync(new URL(file, folder), 'utf8'));
+  const written = texts.flatMap((text) =>
+    Array.from(text.matchAll(/^CREATE .* \{database\}\.(\w+)/gm), ([, name]) => name),
+  );
+  t.same(
+    written.toSorted(),
+    loadViews()
+      .map(({ name }) => name)
+      .toSorted(),
+  );
+  t.end();
 });
 
 t.test('every view says what it answers', async (t) => {

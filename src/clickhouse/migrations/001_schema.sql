@@ -1,4 +1,4 @@
--- The schema. The views are in ../views, and are put in place anew by each version.
+-- The schema. What differs on a cluster is a placeholder (../cluster.ts). The views are in ../views: each start puts them in place.
 
 -- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Two kinds of rows
 -- travel with the events and are none: merges of profiles (origin `merge`), and lines of orders (origin `order`): a line that
