@@ -13,7 +13,7 @@ import { connectToClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
 import { cookieOf, dashboardOfShop, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
-const { url, client, logIn, logOut, session, post, stopClickHouse } = await dashboardOfShop(t);
+const { url, client, reader, logIn, logOut, session, post, stopClickHouse } = await dashboardOfShop(t);
 const range = `from=${MONTH.from}&to=${MONTH.to}`;
 const NOW = Date.UTC(2026, 2, 1);
 const WEEK_MS = 7 * 86_400_000;
@@ -39,6 +39,21 @@ t.test('the page and its files are open, and load nothing from elsewhere', async
   t.equal((await fetch(`${url}/`, { method: 'HEAD' })).status, 200);
   t.equal((await fetch(`${url}/../package.json`)).status, 404);
   t.equal((await fetch(`${url}/healthz`)).status, 200);
+});
+
+t.test('its days are those of SHOP_TIMEZONE, also of what no view has by day', async (t) => {
+  const { url, session } = await openDashboard(t, reader, 1, 'Asia/Tokyo');
+  const headers = { cookie: await session() };
+  t.match(
+    await (await fetch(url)).text(),
+    /<html [^>]*data-time-zone="Asia\/Tokyo">.*Days are those of Asia\/Tokyo/s,
+  );
+  for (const { name } of PANELS) {
+    const answer = await fetch(`${url}/panels/${name}?${range}`, { headers });
+    t.equal(answer.status, 200, name);
+    const { sql } = (await answer.json()) as { sql: string };
+    t.notMatch(sql, /toDate\(occurred_at\)|occurred_at (>=|<) (toDate\(|')/, name);
+  }
 });
 
 t.test('panels need a login', async (t) => {

@@ -36,10 +36,10 @@ FROM
 ) AS rows
 LEFT ANY JOIN {database}.products AS products ON products.product_id = rows.product_id;
 
--- Events per day (UTC) and type
+-- Events per day and type
 CREATE OR REPLACE VIEW {database}.events_per_day {on_cluster} AS
 SELECT
-    toDate(occurred_at) AS day,
+    toDate(occurred_at, {time_zone}) AS day,
     type,
     count() AS events
 FROM {database}.events

@@ -3,14 +3,12 @@
 
 import { drawFigures } from './figures.js';
 import { DRAW } from './panels.js';
-import { $, before, DAY, iso, make, number } from './shared.js';
+import { $, before, DAY, iso, make, number, today } from './shared.js';
 
 const RETRY_MS = 5_000;
 const REFRESH_MS = 60_000;
 
 // The time that is shown; it is in the address, so that it can be kept and sent.
-
-const today = () => Math.floor(Date.now() / DAY) * DAY;
 
 function chosen() {
   const query = new URLSearchParams(location.search);

@@ -8,6 +8,10 @@ export const percent = new Intl.NumberFormat('en', { style: 'percent', maximumFr
 export const iso = (ms) => new Date(ms).toISOString().slice(0, 10);
 export const sum = (values) => values.reduce((a, b) => a + b, 0);
 
+/** The shop's day, as its midnight of UTC: so is every day of this page. */
+const calendar = new Intl.DateTimeFormat('sv', { timeZone: document.documentElement.dataset.timeZone });
+export const today = () => Date.parse(calendar.format(new Date()));
+
 /** The time before a time, as long. */
 export const before = ({ from, to }) => ({ from: from - (to - from) - DAY, to: from - DAY });
 
