@@ -44,6 +44,7 @@ import { VisitLog } from '../visits/visit-log.js';
 import { ItemLimit } from '../wishlist/item-limit.js';
 import { openWishlist } from '../wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from '../wishlist/purchases.js';
+import { OPENS_SHARE, ShareOpens } from '../wishlist/share-opens.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { type Closeable, openStore, withClosers } from './opening.js';
 import type { ServeConfig } from './settings.js';
@@ -167,6 +168,11 @@ export function serve(
       config.SHOP_URL,
       config.APP_PROXY_PATH,
     );
+    const openAppends = store.batcher(
+      appendFormat(store, 'events', Math.floor(config.STREAM_HIGH_WATER * OPENS_SHARE)),
+    );
+    onClose(() => openAppends.close());
+    const opens = new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost);
     const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S, timing.requestGraceMs);
 
     const compliance = new Compliance(store);
@@ -184,14 +190,14 @@ export function serve(
     onClose(() => rows.close());
     const exporter = new Exporter(store, identity.links, redirects, identity.emails, rows.read.bind(rows));
 
-    const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
+    const sharePage = sharePageOperation(shares, items, opens, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [
       ...visitOperations(visitors, requests, metrics.visitByRobot),
       visitListOperation(visitors),
       visitBatchOperation(identity.manyVisits),
       ...eventOperations(visitors, profiles, requests),
       ...itemOperations(visitors, profiles, items, new ItemLimit(store, itemLimits), requests),
-      ...shareOperations(visitors, profiles, shares, items, requests),
+      ...shareOperations(visitors, profiles, shares, items, opens, requests),
       sharePage,
       ...profileOperations({ ...identity, exporter, requests }),
       ...settingsOperations(settings, requests),

@@ -53,6 +53,9 @@ const PURCHASES = [
   'test',
 ];
 
+/** Rows that travel with the events and are none: merges of profiles, lines of orders, openings of shared wishlists. */
+export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open')";
+
 /** As a SELECT has them. */
 export const EVENT_COLUMNS = EVENTS.join(',\n    ');
 export const PURCHASE_COLUMNS = PURCHASES.join(',\n    ');

@@ -3,7 +3,7 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';
-import { EVENT_COLUMNS, PURCHASE_COLUMNS } from './columns.js';
+import { EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 import { type ErasedUntil, isErasedRow, NAMES_IDENTITY, namedParams, type OwnedRow } from './erased-rows.js';
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -27,7 +27,7 @@ const QUERIES: Readonly<
   events: {
     clock: 'server',
     query: `SELECT ${EVENT_COLUMNS}
-      FROM events_stored WHERE ${OF_VISITOR} AND origin NOT IN ('merge', 'order')
+      FROM events_stored WHERE ${OF_VISITOR} AND ${IS_EVENT}
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },
   visitLog: {

@@ -73,6 +73,7 @@ const CONTRACT: Readonly<Record<string, readonly string[]>> = {
   purchases_by_visitor: byVisitor(PURCHASES),
   visits_per_day: ['day Date', 'product_handle String', 'device LowCardinality(String)', 'visits UInt64'],
   visitors_per_day: ['day Date', 'product_handle String', 'visits UInt64', `visitors ${SKETCH}`],
+  share_opens: [`occurred_at ${TIME}`, 'share_code String'],
   shop_visitors_per_day: ['day Date', 'visits UInt64', `visitors ${SKETCH}`],
   product_funnel: [
     'product_id String',

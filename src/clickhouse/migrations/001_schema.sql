@@ -1,7 +1,8 @@
 -- The schema. What differs on a cluster is a placeholder (../cluster.ts). The views are in ../views: each start puts them in place.
 
--- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Two kinds of rows
--- travel with the events and are none: merges of profiles (origin `merge`), and lines of orders (origin `order`): a line that
+-- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Three kinds of rows
+-- travel with the events and are none: merges of profiles (origin `merge`), openings of shared wishlists (origin `open`), under
+-- the profile of the list's owner, and lines of orders (origin `order`): a line that
 -- was recorded twice is one row, since its event_id and time follow from the order. `discount` and `amount` are of the
 -- whole line. The payload has the line as the order told it: three decimals are rounded in the columns.
 --

@@ -1,13 +1,13 @@
 -- Each event, visit and line of an order once, and what is asked of them most.
 
 -- Wishlist events, each once
--- Two kinds of rows travel with the events and are none: merges of profiles (origin `merge`), and lines of orders
--- (origin `order`).
+-- Three kinds of rows travel with the events and are none: merges of profiles (origin `merge`), lines of orders (`order`), and
+-- openings of shared wishlists (`open`).
 CREATE OR REPLACE VIEW {database}.events {on_cluster} AS
 SELECT
     {event_columns}
 FROM {database}.events_stored FINAL
-WHERE origin NOT IN ('merge', 'order');
+WHERE {is_event};
 
 -- Counted visits, each once
 CREATE OR REPLACE VIEW {database}.visits {on_cluster} AS
@@ -71,3 +71,12 @@ FROM {database}.events
 WHERE type = 'share'
 GROUP BY channel
 ORDER BY shares DESC, channel;
+
+-- Openings of share pages and shared items by a person, each once: no robots, no prefetch
+-- The stored row has the profile of the wishlist's owner, so that it is erased with that one; who opened is not known.
+CREATE OR REPLACE VIEW {database}.share_opens {on_cluster} AS
+SELECT
+    occurred_at,
+    share_code
+FROM {database}.events_stored FINAL
+WHERE origin = 'open';
