@@ -24,7 +24,7 @@ export class Head {
   isChunked = false;
   /** Whether a proxy says whom it forwards this for: X-Forwarded-For. */
   isForwarded = false;
-  /** Whether the headers leave a doubt about where the body ends, or announce trailers, see Exchange.done. */
+  /** Whether the headers leave a doubt about where the body ends, or announce trailers, see Exchange.bodyComplete. */
   isAmbiguous = false;
   readonly #wanted: readonly string[];
   /** Names and values in turn: of `#wanted` those that are there. */

@@ -182,7 +182,7 @@ function slowReader(t: Test, port: number) {
 }
 
 /** A server with one answer, which is larger than all buffers on its way. */
-async function listenWithLarge(asText: boolean, readMs?: number) {
+async function listenWithLarge(asText: boolean, readMs = 60_000) {
   const large = randomBytes(24 * 1024 * 1024);
   if (asText) large.fill(large.toString('hex')); // any text
   const operation: Operation = {
@@ -193,7 +193,7 @@ async function listenWithLarge(asText: boolean, readMs?: number) {
     doc: { id: 'getLarge', tag: 'Operating', summary: 'Bytes' },
     handle: () => ({ type: 'application/octet-stream', body: asText ? large.toString('latin1') : large }),
   };
-  return { large, server: await listen([operation], readMs === undefined ? {} : { readMs }) };
+  return { large, server: await listen([operation], { readMs }) };
 }
 
 for (const asText of [false, true]) {

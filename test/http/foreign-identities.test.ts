@@ -17,7 +17,7 @@ const [SEVEN, EIGHT] = [{ customerId: '7' }, { customerId: '8' }];
 
 const doc = { id: 'forget', tag: 'Operating', summary: 'Forgets everything that may be absent' } as const;
 
-/** Servers of one such operation; `handled` has the identities that its handler got. */
+/** A server of one such operation; `handled` has the identities that its handler got. */
 async function forgetful(t: Test, accessGroup: Operation['accessGroup'], areLinked = false) {
   const handled: Identity[] = [];
   const server = await listen(
@@ -68,7 +68,7 @@ for (const group of ['visits', 'wishlist'] as const)
     t.equal(await post({ ...SEVEN, ...SESSION }, PUBLISHABLE), '403 forbidden');
     t.equal(await post(EIGHT, {}, login('7')), '403 forbidden', 'a signed customer names another one');
     t.equal(await post({ ...EIGHT, ...SESSION }, {}, login('7')), '403 forbidden');
-    t.equal(await post(SEVEN, {}, login('')), '403 forbidden', 'nobody is logged in');
+    t.equal(await post(SEVEN, {}, login('')), '403 forbidden', 'no customer is logged in');
     t.equal(await post(SEVEN), '401 unauthorized', 'no credential');
     t.same(handled, []);
 

@@ -96,6 +96,13 @@ t.test('the excess of a batch is paid by time, also where nothing is asked meanw
   t.equal(port.ask(0, LIMIT), SHARE);
 });
 
+t.test('a batch counts as many requests as it weighs', async (t) => {
+  const port = new Port();
+  t.equal(port.refusal(0, 5), undefined);
+  t.equal(port.refusal(0, SHARE - 10), undefined);
+  t.equal(port.ask(0, LIMIT), 5);
+});
+
 t.test('a batch of more than the limit could never pass, and is no 429', async (t) => {
   t.match(new Port().refusal(0, LIMIT + 1), { code: 'invalid_request' });
 });
