@@ -8,7 +8,7 @@
 --
 -- KEYS[1] events:state
 --
--- ARGV[1] owner, a name that stays the same when the flusher is started again
+-- ARGV[1] owner, a name that no other process has
 -- ARGV[2] the epoch that the caller held last; empty when it has just started
 -- ARGV[3] milliseconds without a heartbeat after which an owner counts as gone
 --

@@ -82,7 +82,7 @@ export const COMMAND_LINES = {
   sql: {
     about: 'asks ClickHouse; without a query reads it from stdin; --write as the service, not as an analyst',
     options: { format: { type: 'string', short: 'f', value: 'F' }, write: { type: 'boolean' } },
-    operands: '"<query>"',
+    operands: '["<query>"]',
     settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_PORT', ...COMMON],
     example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
   },

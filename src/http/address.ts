@@ -1,5 +1,5 @@
-// Whose address a request comes from, behind proxies or not, spelled in one way: the key of rate limits.
-// (ipaddr.js takes twice to six times as long for it, and takes `::1.2.3.4` for an IPv4 address.)
+// The caller's address, behind proxies or not, in one spelling: the key of rate limits.
+// (ipaddr.js 2.5 takes 4 times as long for an IPv4 address and twice for IPv6, and takes `::1.2.3.4` for IPv4.)
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { isIP } from 'node:net';
@@ -7,13 +7,13 @@ import { isIP } from 'node:net';
 const FORWARDED_FOR = 'x-forwarded-for';
 const GROUPS = 8;
 const LOOPBACK_IPV6 = '::1';
-/** Of an IPv6 address: 64 bits, the least that a customer of an access provider gets, and may use all of. */
+/** Of an IPv6 address: 64 bits, the smallest network that an access provider gives a customer. */
 const NETWORK_GROUPS = 4;
 
 /**
  * The address of the caller; of an IPv6 one only the network.
- * @param trustedProxies how many proxies stand before this server. Each adds to X-Forwarded-For the address that
- *   it was called from; what stands before these was written by the caller, who may write anything.
+ * @param trustedProxies how many proxies stand before this server. Each adds the address that it was called from to
+ *   X-Forwarded-For; the entries before these are the caller's own and prove nothing.
  */
 export function callerAddress(res: HttpResponse, req: HttpRequest, trustedProxies: number): string {
   if (trustedProxies > 0) {

@@ -1,15 +1,15 @@
-// /metrics of every process: who may read it, and how often its figures are made.
+// /metrics of every process: access to it, and how often its figures are made.
 //
-// Everyone may read it, or where METRICS_TOKEN is set, clients that send it as `Authorization: Bearer <token>`: figures
-// name no visitor, but they tell what a shop sells. Figures take milliseconds to make, `serve` asks Redis for them, and
-// without a token anyone may ask: so they are made at most once a second, however often they are asked for.
+// Everyone may read it, or where METRICS_TOKEN is set, clients that send `Authorization: Bearer <token>`. Figures name no
+// visitor, but they show what a shop sells. They take milliseconds and calls of Redis, and without a token anyone may ask:
+// so they are made at most once a second.
 
 import { KeyRing } from '../key-ring.js';
 
 const LAST_MS = 1_000;
 const BEARER = /^Bearer +(\S+) *$/i;
 
-/** What an Authorization header has after `Bearer`; empty where it is something else. */
+/** The token of an Authorization header; empty where it is no Bearer. */
 export function bearerOf(authorization: string): string {
   return BEARER.exec(authorization)?.[1] ?? '';
 }
@@ -28,7 +28,7 @@ export class MetricsAccess {
   }
 }
 
-/** What `make` made last; made anew where that was begun a second ago or failed. Callers that come meanwhile share one. */
+/** Calls `make` at most once a second, and again after a failure. Callers in between share its last result. */
 export function atMostOnceASecond<T>(
   make: () => Promise<T>,
   clock = () => performance.now(),

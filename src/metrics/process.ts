@@ -1,23 +1,22 @@
-// What every process tells of itself: which build it is, how late its event loop is, and what prom-client knows of Node,
-// save what that tells twice.
+// Figures of the process itself: its version, how late its event loop is, and those that prom-client has of Node.
 
 import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
 import { FixedHistogram, SECONDS_BUCKETS } from './fixed-histogram.js';
 
 /**
- * Sums of gauges that are there by type, under names that end as only counters' do; and delays of the event loop as
- * gauges, which each scrape sets back for all others: the histogram below has them.
+ * Left out of prom-client's: sums of gauges, under names that only counters may have (promtool refuses them); and the lag
+ * of the event loop, which each scrape resets for all other scrapers. The histogram below has it.
  */
-const TWICE = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
+const LEFT_OUT = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
 const POLL_MS = 50;
-/** Of the monitor whose gauges are not shown: as rarely as it can be. */
+/** Of prom-client's monitor of the event loop, which can't be turned off. */
 const SELDOM_MS = 60_000;
 
 /** @param version of this package @returns what ends the timer */
 export function collectProcessMetrics(registry: Registry, version: string): () => void {
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: SELDOM_MS });
   for (const { name } of registry.getMetricsAsArray())
-    if (TWICE.test(name)) registry.removeSingleMetric(name);
+    if (LEFT_OUT.test(name)) registry.removeSingleMetric(name);
   new Gauge({
     name: 'wishmeter_build_info',
     help: 'Always 1; its label says which version of wishmeter this is',
@@ -27,7 +26,7 @@ export function collectProcessMetrics(registry: Registry, version: string): () =
   return watchEventLoop(registry);
 }
 
-/** A timer's lateness is what a request waits for its turn. */
+/** A timer is as late as a request that waits for its turn. */
 function watchEventLoop(registry: Registry): () => void {
   const delays = new FixedHistogram(registry, {
     name: 'wishmeter_event_loop_delay_seconds',

@@ -1,6 +1,6 @@
 // What is in deploy/: docker-compose takes compose.yaml, systemd the units, each process is bounded and confined, and settings
-// are settings. What can be run without containers is run here: the image's health check, Redis with its arguments, nginx with
-// its two upstreams.
+// are settings. What can be run without containers is run here, with the arguments and the environment that compose.yaml has:
+// Redis, `serve` and `flush` with the image's health check, nginx with its two upstreams.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -13,10 +13,10 @@ import { COMMAND_LINES } from '../../src/commands/command-line.js';
 import { SETTINGS } from '../../src/config.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
 import { restartUnderLoad, startServes } from '../cli/rolling-restart.js';
-import { tempDir, until } from '../cli/wishmeter.js';
-import { programPart } from '../faults/service.js';
+import { tempDir } from '../cli/wishmeter.js';
+import { MOST_PATIENT_MS, programPart } from '../faults/service.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
-import { startStores } from '../harness/stores.js';
 import { check, DEPLOY, parseYaml, startRedisServer } from './programs.js';
 
 const ENV_EXAMPLE = readFileSync(join(DEPLOY, 'compose.env.example'), 'utf8');
@@ -41,28 +41,44 @@ async function compose(t: Test, variables: Readonly<Record<string, string>>) {
   });
 }
 
+const GIVEN: Readonly<Record<string, string>> = {
+  PUBLISHABLE_KEYS: 'pk_0123456789abcdef',
+  ALLOWED_ORIGINS: 'https://shop.example',
+};
+
 /** Every variable of the example, those without a value filled in. */
 const VARIABLES = Object.fromEntries(
   [...ENV_EXAMPLE.matchAll(/^(\w+)=(.*)$/gm)].map(([, name = '', value]) => [
     name,
-    value || 'sk_0123456789abcdef',
+    value || (GIVEN[name] ?? 'sk_0123456789abcdef'),
   ]),
 );
+
+const DOCKERFILE = readFileSync(join(DEPLOY, 'Dockerfile'), 'utf8');
+
+/** By the health check of the image. */
+function isHealthy(env: NodeJS.ProcessEnv): boolean {
+  const [, json = ''] = /HEALTHCHECK (?:.*\\\n)*\s+CMD (\[.*\])$/m.exec(DOCKERFILE) ?? [];
+  const [program, ...args] = JSON.parse(json) as string[];
+  return program === 'node' && spawnSync(process.execPath, args, { env }).status === 0;
+}
+
+const settingsOf = (command = ''): readonly string[] => COMMAND_LINES[command as keyof typeof UNITS].settings;
 
 t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
   const { ok, output } = await compose(t, VARIABLES);
   t.ok(ok, ok ? 'taken' : output);
   const services: Readonly<Record<string, Service>> = parseYaml(output).services;
-  const ours = Object.entries(services).filter(([name]) => /^(serve|flush)-/.test(name));
+  const ours = Object.entries(services).filter(([name]) => /^(serve-|flush$)/.test(name));
 
-  t.test('has two of serve and of flush, with settings that there are', async (t) => {
+  t.test('has two of serve and a flush, with settings that their commands read', async (t) => {
     t.same(
       ours.map(([name, { command }]) => `${name} ${command.join(' ')}`),
-      ['flush-1 flush', 'flush-2 flush', 'serve-1 serve', 'serve-2 serve'],
+      ['flush flush', 'serve-1 serve', 'serve-2 serve'],
     );
-    for (const [name, { environment = {} }] of ours)
+    for (const [name, { command, environment = {} }] of ours)
       for (const setting of Object.keys(environment))
-        t.ok(Object.hasOwn(SETTINGS, setting), `${name}: ${setting}`);
+        t.ok(settingsOf(command[0]).includes(setting), `${name}: ${setting}`);
   });
 
   t.test('every container is bounded, confined and looked after', async (t) => {
@@ -102,60 +118,49 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
       t.ok(PREDEFINED.has(name) || required.has(name) || optional.includes(name), `${name} is read`);
   });
 
-  t.test('Prometheus scrapes each process, with its token', needsPrograms('promtool'), async (t) => {
-    const dir = await tempDir(t);
-    const conf = (await readFile(join(DEPLOY, 'prometheus/prometheus.yaml'), 'utf8')).replaceAll(
-      '/run/wishmeter/metrics-token',
-      join(dir, 'token'),
-    );
-    await writeFile(join(dir, 'prometheus.yaml'), conf);
-    await writeFile(join(dir, 'token'), 'x');
-    await writeFile(join(dir, 'rules.yaml'), await readFile(join(DEPLOY, 'prometheus/rules.yaml')));
-    const { ok, output } = await check('promtool', ['check', 'config', join(dir, 'prometheus.yaml')]);
-    t.ok(ok, ok ? 'taken' : output);
-    interface Job {
-      readonly job_name: string;
-      readonly static_configs: readonly { readonly targets: readonly string[] }[];
-    }
-    const jobs: readonly Job[] = parseYaml(conf).scrape_configs;
-    const targets = jobs.flatMap(({ static_configs }) => static_configs.flatMap(({ targets }) => targets));
-    for (const target of targets) t.ok((target.split(':')[0] as string) in services, target);
-    const port = services['flush-1']?.environment?.['FLUSH_METRICS_PORT'];
-    for (const [name] of ours)
-      t.ok(targets.includes(`${name}:${name.startsWith('flush') ? port : SETTINGS.PORT.fallback}`), name);
-  });
+  t.test('its parts run as they are started there, and the image finds them healthy', async (t) => {
+    const dir = join(await tempDir(t), 'redis');
+    await mkdir(dir);
+    const port = await freePort();
+    const redis = await startRedisServer(dir, port, services['redis']?.command.slice(1) ?? []);
+    t.teardown(() => redis.stop());
+    const client = new Redis({ port, host: '127.0.0.1' });
+    const config = async (name: string) => ((await client.config('GET', name)) as string[])[1];
+    t.equal(await config('appendonly'), 'yes');
+    t.equal(await config('save'), '');
+    t.equal(await config('maxmemory-policy'), 'noeviction');
+    t.equal(await config('maxmemory'), String(2 ** 31));
+    client.disconnect();
 
-  t.test('Redis takes its arguments, and the replica follows it', async (t) => {
-    const start = async (name: string, change: (argument: string) => string) => {
-      const { command = [] } = services[name] ?? {};
-      const dir = join(await tempDir(t), name);
-      await mkdir(dir);
-      const port = await freePort();
-      const child = await startRedisServer(dir, port, command.slice(1).map(change));
-      const client = new Redis({ port, host: '127.0.0.1' });
-      t.teardown(async () => {
-        client.disconnect();
-        await child.stop();
-      });
-      return { port, client };
+    const clickhouse = await startTestClickHouse(t, { databases: ['wishmeter'] });
+    const hosts: Readonly<Record<string, string>> = {
+      REDIS_URL: `redis://127.0.0.1:${port}`,
+      CLICKHOUSE_URL: clickhouse.url,
     };
-    const config = async (client: Redis, name: string) => ((await client.config('GET', name)) as string[])[1];
-    const master = await start('redis', (argument) => argument);
-    await master.client.config('SET', 'repl-diskless-sync-delay', 0);
-    const replica = await start('redis-replica', (argument) =>
-      argument.replace('redis 6379', `127.0.0.1 ${master.port}`),
-    );
-    for (const { client } of [master, replica]) {
-      t.equal(await config(client, 'appendonly'), 'yes');
-      t.equal(await config(client, 'save'), '');
-      t.equal(await config(client, 'maxmemory-policy'), 'noeviction');
-    }
-    t.equal(await config(master.client, 'maxmemory'), String(2 ** 31));
-    await master.client.set('a', 'b');
-    await until('the replica has it', async () => (await replica.client.get('a')) === 'b');
-    // Its first append-only file is written by a process of its own, which must not be left behind.
-    const writing = /aof_rewrite_(in_progress|scheduled):1/;
-    await until('and in its file', async () => !writing.test(await replica.client.info('persistence')));
+    const own = { HOST: '127.0.0.1', REDIS_TIMEOUT_MS: MOST_PATIENT_MS };
+    const start = async (name: string, changed: Readonly<Record<string, string>>) => {
+      const { command: [command = ''] = [], environment = {} } = services[name] ?? {};
+      for (const [setting, host] of [
+        ['REDIS_URL', 'redis'],
+        ['CLICKHOUSE_URL', 'clickhouse'],
+      ] as const)
+        t.ok(new URL(environment[setting] ?? '').hostname === host && host in services, `${name}: ${host}`);
+      const env = { ...environment, ...hosts, ...own, ...changed };
+      const part = programPart(name, command as 'serve' | 'flush', env);
+      t.teardown(() => part.stop());
+      const check = { ...environment, ...changed };
+      t.notOk(isHealthy(check), `${name} does not listen yet`);
+      await part.start();
+      t.ok(isHealthy(check), name);
+    };
+    const served = String(await freePort());
+    await start('serve-1', { PORT: served });
+    await start('flush', { FLUSH_METRICS_PORT: String(await freePort()) });
+    const ask = async (path: string, headers = {}) =>
+      (await fetch(`http://127.0.0.1:${served}${path}`, { headers })).status;
+    const key = { authorization: `Bearer ${VARIABLES['API_KEYS']}` };
+    t.equal(await ask('/profile?sessionId=s', key), 200, 'serve reaches both databases');
+    t.equal(await ask('/metrics'), 401, 'nginx passes it on, but it needs the token');
   });
 
   t.test('behind nginx no request fails while both are restarted in turn', needsNginx(), async (t) => {
@@ -170,35 +175,14 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
   });
 });
 
-t.test("the image's health check sees serve and flush", async (t) => {
-  const dockerfile = await readFile(join(DEPLOY, 'Dockerfile'), 'utf8');
-  const [, json = ''] = /HEALTHCHECK (?:.*\\\n)*\s+CMD (\[.*\])$/m.exec(dockerfile) ?? [];
-  const [program, ...args] = JSON.parse(json) as [string, ...string[]];
-  t.equal(program, 'node');
-  const healthy = (env: NodeJS.ProcessEnv) => spawnSync(process.execPath, args, { env }).status === 0;
-  const stores = await startStores(t, ['wishmeter']);
-  const [port, figures] = [String(await freePort()), String(await freePort())];
-  const env = { ...stores.env, REDIS_TIMEOUT_MS: '900' };
-  const parts = [
-    programPart('serve', 'serve', { ...env, PORT: port }),
-    programPart('flush', 'flush', { ...env, FLUSH_METRICS_PORT: figures }),
-  ];
-  t.teardown(() => Promise.all(parts.map((part) => part.stop())));
-  t.notOk(healthy({ PORT: port }), 'no server listens');
-  for (const part of parts) await part.start();
-  t.ok(healthy({ PORT: port }), 'serve');
-  t.ok(healthy({ FLUSH_METRICS_PORT: figures, PORT: '1' }), 'flush');
-});
-
 t.test('the image has a Node and a glibc that the packed binary is for, and is not of root', async (t) => {
-  const dockerfile = await readFile(join(DEPLOY, 'Dockerfile'), 'utf8');
   const version = (await readFile(join(DEPLOY, '../.node-version'), 'utf8')).trim();
-  t.match(dockerfile, `ARG NODE_IMAGE=node:${version}-trixie-slim\n`);
-  const [, last = ''] = dockerfile.split(/^FROM .*$/m).slice(-2);
+  t.match(DOCKERFILE, `ARG NODE_IMAGE=node:${version}-trixie-slim\n`);
+  const [, last = ''] = DOCKERFILE.split(/^FROM .*$/m).slice(-2);
   t.match(last, '\nUSER node\n');
   // The folder that it is built from has nothing else in it for Docker.
   const ignored = await readFile(join(DEPLOY, 'Dockerfile.dockerignore'), 'utf8');
-  const [copied = ''] = /wishmeter-\S*tgz/.exec(dockerfile) ?? [];
+  const [copied = ''] = /wishmeter-\S*tgz/.exec(DOCKERFILE) ?? [];
   t.same(ignored.match(/^[^#\n]+$/gm), ['*', `!${copied}`]);
 });
 
@@ -229,13 +213,40 @@ t.test('each runs its command, with settings that this command reads', async (t)
     t.match(text, `\nExecStart=${PROGRAM} ${command}\n`);
     const [, environment = ''] = /^Environment=(.*)$/m.exec(text) ?? [];
     const names = environment.split(' ').map((pair) => pair.split('=')[0] ?? '');
-    const known: readonly string[] = COMMAND_LINES[command as keyof typeof UNITS].settings;
     for (const setting of names)
-      t.ok(setting === 'NODE_ENV' || known.includes(setting), `${name}: ${setting}`);
+      t.ok(setting === 'NODE_ENV' || settingsOf(command).includes(setting), `${name}: ${setting}`);
     const grace = Number(/^TimeoutStopSec=(\d+)$/m.exec(text)?.[1]);
     t.ok(grace * 1_000 > Number(SETTINGS.DRAIN_MS.fallback) + 12_000, `${name}: ${grace} s to stop in`);
   }
   const lines = unit('env.example').match(/^\w+(?==)/gm) ?? [];
   t.ok(lines.length > 5);
   for (const setting of lines) t.ok(Object.hasOwn(SETTINGS, setting), `env.example: ${setting}`);
+});
+
+t.test('Prometheus scrapes each process, with its token', needsPrograms('promtool'), async (t) => {
+  const dir = await tempDir(t);
+  const conf = await readFile(join(DEPLOY, 'prometheus/prometheus.yaml'), 'utf8');
+  const here = conf.replaceAll('/etc/prometheus/wishmeter-token', join(dir, 'token'));
+  await writeFile(join(dir, 'prometheus.yaml'), here);
+  await writeFile(join(dir, 'token'), 'x');
+  await writeFile(join(dir, 'rules.yaml'), await readFile(join(DEPLOY, 'prometheus/rules.yaml')));
+  const { ok, output } = await check('promtool', ['check', 'config', join(dir, 'prometheus.yaml')]);
+  t.ok(ok, ok ? 'taken' : output);
+  interface Job {
+    readonly job_name: string;
+    readonly static_configs: readonly { readonly targets: readonly string[] }[];
+  }
+  const jobs: readonly Job[] = parseYaml(conf).scrape_configs;
+  const targets = jobs.map(({ job_name, static_configs }) => [job_name, static_configs[0]?.targets]);
+  const [, units = ''] =
+    /systemctl enable --now (.*)/.exec(readFileSync(join(DEPLOY, 'README.md'), 'utf8')) ?? [];
+  const ports = (text: string, pattern: RegExp) =>
+    Array.from(text.matchAll(pattern), ([, port]) => `127.0.0.1:${port}`);
+  const composed = await readFile(join(DEPLOY, 'compose.yaml'), 'utf8');
+  const published = ports(composed, /'127\.0\.0\.1:(\d+):/g);
+  for (const [by, serve, flush] of [
+    ['units', ports(units, /serve@(\d+)/g), ports(unit(UNITS.flush), /FLUSH_METRICS_PORT=(\d+)/g)],
+    ['compose.yaml', published.slice(0, 2), published.slice(2)],
+  ] as const)
+    t.match(Object.fromEntries(targets), { 'wishmeter-serve': serve, 'wishmeter-flush': flush }, by);
 });
