@@ -4,7 +4,10 @@
 export interface Panel {
   readonly name: string;
   readonly title: string;
-  /** One SELECT; `{from:Date}` and `{to:Date}` are the first and the last day, `{time_zone}` is SHOP_TIMEZONE. */
+  /**
+   * One SELECT; `{from:Date}` and `{to:Date}` are the first and the last day, `{last_day}` is the last one that is over,
+   * `{time_zone}` SHOP_TIMEZONE.
+   */
   readonly sql: string;
   /** Whether the page shows the time before beside it. It has a row for each day, so that one statement asks for both. */
   readonly isCompared?: true;
@@ -54,7 +57,8 @@ FROM shop_funnel(from = {from:Date}, to = {to:Date})`,
   {
     name: 'products',
     title: 'Most wished',
-    // The rows of the views wish_rate and momentum, with the steps read once: it takes two thirds of their time.
+    // The rows of the views wish_rate and momentum, with the steps read once: it takes two thirds of their time. Momentum ends
+    // with a day that is over.
     sql: `SELECT max(wished.product_id) AS product_id, wished.product_handle AS product_handle, max(wished.product_title) AS product_title,
     any(looked.visitors) AS visitors, sum(wished.wishers) AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate,
     sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change
@@ -66,10 +70,10 @@ FROM
     (
         SELECT product,
             uniqExactIf(visitor, occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone})) AS wishers,
-            uniqExactIf(visitor, occurred_at >= toDateTime64(toDate({to:Date}) - 6, 3, {time_zone})) AS last_7,
-            uniqExactIf(visitor, occurred_at >= toDateTime64(toDate({to:Date}) - 13, 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) - 6, 3, {time_zone})) AS before_7
+            uniqExactIf(visitor, occurred_at >= toDateTime64({last_day} - 6, 3, {time_zone}) AND occurred_at < toDateTime64({last_day} + 1, 3, {time_zone})) AS last_7,
+            uniqExactIf(visitor, occurred_at >= toDateTime64({last_day} - 13, 3, {time_zone}) AND occurred_at < toDateTime64({last_day} - 6, 3, {time_zone})) AS before_7
         FROM steps_by_visitor
-        WHERE step = 'add' AND occurred_at >= toDateTime64(least(toDate({from:Date}), toDate({to:Date}) - 13), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
+        WHERE step = 'add' AND occurred_at >= toDateTime64(least(toDate({from:Date}), {last_day} - 13), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
         GROUP BY product
         HAVING wishers > 0
     ) AS steps
@@ -147,10 +151,18 @@ export function withTimeBefore({ from, to }: Range): Range {
   return { from: new Date(before).toISOString().slice(0, 10), to };
 }
 
+/** The shop's yesterday, or `to` where that is before it. */
+function lastDayOver(to: string, timeZone: string): string {
+  const today = new Intl.DateTimeFormat('sv', { timeZone }).format(new Date());
+  const yesterday = new Date(Date.parse(today) - 86_400_000).toISOString().slice(0, 10);
+  return to < yesterday ? to : yesterday;
+}
+
 /** The statement as it is run, and as it may be run in any client. @param timeZone SHOP_TIMEZONE */
 export function statementOf({ sql }: Panel, { from, to }: Range, timeZone = 'UTC'): string {
   return sql
     .replaceAll('{from:Date}', `'${from}'`)
     .replaceAll('{to:Date}', `'${to}'`)
+    .replaceAll('{last_day}', `toDate('${lastDayOver(to, timeZone)}')`)
     .replaceAll('{time_zone}', `'${timeZone}'`);
 }
