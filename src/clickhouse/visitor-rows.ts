@@ -38,9 +38,12 @@ const QUERIES: Readonly<
   },
   purchases: {
     clock: 'server',
-    query: `SELECT ${PURCHASE_COLUMNS}
-      FROM events_stored WHERE ${OF_VISITOR} AND origin = 'order'
-      ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
+    query: `SELECT rows.*, products.product_handle AS product_handle
+      FROM (SELECT ${PURCHASE_COLUMNS}
+        FROM events_stored WHERE ${OF_VISITOR} AND origin = 'order'
+        ORDER BY occurred_at, event_id LIMIT 1 BY event_id) AS rows
+      LEFT ANY JOIN products ON products.product_id = rows.product_id
+      ORDER BY occurred_at, order_id`,
   },
 };
 
