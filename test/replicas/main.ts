@@ -19,7 +19,7 @@ import { notHere } from './writable.js';
 import { hasZooKeeper } from './zookeeper.js';
 
 const never = new AbortController().signal;
-const SHARDED_TABLES = 8;
+const SHARDED_TABLES = 9;
 const TABLES_ON_ALL = 2;
 
 async function ask<T>(client: ClickHouseClient, query: string): Promise<T[]> {
