@@ -92,6 +92,16 @@ function visitDays(given: string): number {
   return days;
 }
 
+/** A name as ClickHouse knows it, whose names have one case. */
+function timeZone(given: string): string {
+  try {
+    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: given }).resolvedOptions();
+    if (/^[A-Za-z][\w+/-]*$/.test(given))
+      return timeZone.toLowerCase() === given.toLowerCase() ? timeZone : given;
+  } catch {}
+  throw new Error('must be the name of a time zone, like Europe/Berlin');
+}
+
 /** What nearly every deployment sets. */
 const USUAL = {
   API_KEYS: setting(
@@ -201,6 +211,11 @@ const OCCASIONAL = {
     visitDays,
     'days that ClickHouse keeps visits, 10 at least; 0 is for ever, as are totals of days',
     '400',
+  ),
+  SHOP_TIMEZONE: setting(
+    timeZone,
+    'time zone whose days and weeks the views and the dashboard have, like `Europe/Berlin`; times stay UTC',
+    'UTC',
   ),
   VISIT_LOG: setting(oneOf('on', 'off'), 'whether visits also go to ClickHouse: `on` or `off`', 'on'),
   REDIS_REPLICAS: setting(

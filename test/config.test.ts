@@ -40,6 +40,7 @@ t.test('without any setting there are the fallbacks, frozen', async (t) => {
     MAX_ITEMS_BYTES: 1_048_576,
     GUEST_RETENTION_DAYS: 365,
     VISIT_RETENTION_DAYS: 400,
+    SHOP_TIMEZONE: 'UTC',
     ERASURE_INTERVAL_S: 3_600,
     CLICKHOUSE_DATABASE: 'wishmeter',
   });
@@ -177,6 +178,14 @@ const VALUES: Readonly<Record<string, Values>> = {
   },
   STREAM_HIGH_WATER: integer(1, 999_999_999_999_999, '1GB'),
   VISIT_LOG: { right: ['on', 'off'], wrong: ['ON', 'yes', '1'] },
+  SHOP_TIMEZONE: {
+    right: [
+      ['Europe/Berlin', 'Europe/Berlin'],
+      ['europe/berlin', 'Europe/Berlin'],
+      ['Asia/Kolkata', 'Asia/Kolkata'],
+    ],
+    wrong: ['Europe/Bern-Stadt', '+02:00', "UTC'", 'Europe/Berlin;'],
+  },
   VISIT_RETENTION_DAYS: {
     right: [
       ['0', 0],

@@ -81,7 +81,11 @@ export function flush(
     onClose(() => flusher.close());
     const erasing = { ...streams, cluster, onErased: flushErasures(metrics) };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
-    const totals = keepDaysTotalled(clickhouse, config.VISIT_RETENTION_DAYS, log);
+    const totals = keepDaysTotalled(
+      clickhouse,
+      { keptDays: config.VISIT_RETENTION_DAYS, timeZone: config.SHOP_TIMEZONE },
+      log,
+    );
     onClose(() => totals.close());
     return { lost };
   });
@@ -102,7 +106,10 @@ async function migrateDatabase(config: FlushConfig, log: Logger, url: string): P
   const { CLICKHOUSE_CLUSTER: cluster } = config;
   const clickhouse = createClickHouse(url, undefined, clusterSettings(cluster));
   try {
-    const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE, { cluster });
+    const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE, {
+      cluster,
+      timeZone: config.SHOP_TIMEZONE,
+    });
     if (ran.length > 0) log.info({ migrations: ran }, 'migrated');
     const days = config.VISIT_RETENTION_DAYS;
     const isNew = await keepVisitsFor(clickhouse, config.CLICKHOUSE_DATABASE, days, cluster);

@@ -44,6 +44,7 @@ import { VisitLog } from '../visits/visit-log.js';
 import { ItemLimit } from '../wishlist/item-limit.js';
 import { openWishlist } from '../wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from '../wishlist/purchases.js';
+import { OPENS_SHARE, ShareOpens } from '../wishlist/share-opens.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { type Closeable, openStore, withClosers } from './opening.js';
 import type { ServeConfig } from './settings.js';
@@ -166,6 +167,11 @@ export function serve(
       (profileId) => redirects.placeOf(profileId),
       config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
     );
+    const openAppends = store.batcher(
+      appendFormat(store, 'events', Math.floor(config.STREAM_HIGH_WATER * OPENS_SHARE)),
+    );
+    onClose(() => openAppends.close());
+    const opens = new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost);
     const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S, timing.requestGraceMs);
 
     const compliance = new Compliance(store);
@@ -186,6 +192,7 @@ export function serve(
     const sharePage = sharePageOperation(
       shares,
       items,
+      opens,
       config.SHOP_URL,
       config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
       config.SHARE_PAGE_URL,
@@ -196,7 +203,7 @@ export function serve(
       visitBatchOperation(identity.manyVisits),
       ...eventOperations(visitors, profiles, requests),
       ...itemOperations(visitors, profiles, items, new ItemLimit(store, itemLimits), requests),
-      ...shareOperations(visitors, profiles, shares, items, requests),
+      ...shareOperations(visitors, profiles, shares, items, opens, requests),
       sharePage,
       ...profileOperations({ ...identity, exporter, requests }),
       ...settingsOperations(settings, requests),

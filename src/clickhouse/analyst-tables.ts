@@ -11,7 +11,8 @@ export const ANALYST_TABLES: readonly string[] = [
   'visits_stored',
   'visits_per_day_stored',
   'visitors_per_day_stored',
-  'visit_days',
+  'visit_hours',
+  'visit_days_stored',
   'products_stored',
   'steps_stored',
 ];

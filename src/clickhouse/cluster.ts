@@ -38,10 +38,14 @@ export function clusterSettings(cluster: string): ClickHouseSettings {
  * The statements of a text as ClickHouse takes them: without comments, with values in place of placeholders. Each is ended
  * by a `;` at the end of a line. One server leaves out those that have {cluster}.
  * @param cluster its name in the servers' `remote_servers`, empty for one server
+ * @param timeZone SHOP_TIMEZONE: of views
  * @throws where a placeholder is not known
  */
-export function statementsOf(sql: string, database: string, cluster = ''): string[] {
-  const values = cluster === '' ? onOneServer(database) : onMany(database, cluster);
+export function statementsOf(sql: string, database: string, cluster = '', timeZone = 'UTC'): string[] {
+  const values: Values = {
+    ...(cluster === '' ? onOneServer(database) : onMany(database, cluster)),
+    time_zone: `'${timeZone}'`,
+  };
   return sql
     .replace(/^--.*\n/gm, '')
     .split(/;\n/)

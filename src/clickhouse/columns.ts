@@ -18,6 +18,9 @@ export const PAYLOAD_COLUMNS = {
 
 export type PayloadColumn = (typeof PAYLOAD_COLUMNS)[keyof typeof PAYLOAD_COLUMNS];
 
+/** Stored with a dictionary; analysts have them as they have all texts of a payload. */
+const PLAIN: readonly string[] = ['source', 'channel'] satisfies PayloadColumn[];
+
 const EVENTS = [
   'event_id',
   'type',
@@ -28,7 +31,9 @@ const EVENTS = [
   'device',
   'locale',
   'origin',
-  ...Object.values(PAYLOAD_COLUMNS),
+  ...Object.values(PAYLOAD_COLUMNS).map((name) =>
+    PLAIN.includes(name) ? `CAST(${name}, 'String') AS ${name}` : name,
+  ),
   'payload',
 ];
 
@@ -47,6 +52,9 @@ const PURCHASES = [
   'currency',
   'test',
 ];
+
+/** Rows that travel with the events and are none: merges of profiles, lines of orders, openings of shared wishlists. */
+export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open')";
 
 /** As a SELECT has them. */
 export const EVENT_COLUMNS = EVENTS.join(',\n    ');

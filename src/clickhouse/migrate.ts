@@ -45,7 +45,8 @@ export function loadMigrations(): Migration[] {
  * Runs what has not run yet; safe to call from several processes at once.
  * @param client without a database of its own: this one may not exist yet
  * @param database letters, digits and `_`
- * @param options migrations other than the program's own, and then views are left alone; name of the cluster, empty for one server
+ * @param options migrations other than the program's own, and then views are left alone; name of the cluster, empty for one
+ *   server; SHOP_TIMEZONE, whose days those of the views are
  * @returns names of the migrations that ran now
  * @throws StartupError where the database is newer than this program, or a migration that ran has changed since
  * @throws ClickHouse's or the connection's error
@@ -53,11 +54,15 @@ export function loadMigrations(): Migration[] {
 export async function migrate(
   client: ClickHouseClient,
   database: string,
-  { given, cluster = '' }: { readonly given?: readonly Migration[]; readonly cluster?: string } = {},
+  {
+    given,
+    cluster = '',
+    timeZone,
+  }: { readonly given?: readonly Migration[]; readonly cluster?: string; readonly timeZone?: string } = {},
 ): Promise<string[]> {
   const migrations = given ?? loadMigrations();
   const run = async (sql: string) => {
-    for (const query of statementsOf(sql, database, cluster)) await client.command({ query });
+    for (const query of statementsOf(sql, database, cluster, timeZone)) await client.command({ query });
   };
   await run(RECORDS);
   const ran = await recorded(client, database);

@@ -3,7 +3,7 @@
 // what was changed by hand is put back.
 
 import { readFileSync } from 'node:fs';
-import { EVENT_COLUMNS, PURCHASE_COLUMNS } from './columns.js';
+import { EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 
 export interface View {
   readonly name: string;
@@ -30,7 +30,10 @@ export const QUESTIONS = [
   'adds_by_source',
 ] as const;
 
-const FILES = ['rows', 'visitors', 'days', 'products', 'steps', ...QUESTIONS];
+const FILES = ['products', 'rows', 'visitors', 'days', 'steps', ...QUESTIONS];
+/** Days in the wrong order are an error: an empty answer would look like "nobody". As a subquery it is evaluated without rows, too. */
+const IN_ORDER =
+  "NOT (SELECT throwIf({from:Date} > {to:Date}, 'from is after to: give the first day as from and the last one as to'))";
 // dist/src/clickhouse/ -> the project's root; SQL is not compiled.
 const FOLDER = new URL('../../../src/clickhouse/views/', import.meta.url);
 const VIEW =
@@ -41,7 +44,9 @@ export function loadViews(): View[] {
   return FILES.flatMap((file) => {
     const text = readFileSync(new URL(`${file}.sql`, FOLDER), 'utf8')
       .replace('{event_columns}', EVENT_COLUMNS)
-      .replace('{purchase_columns}', PURCHASE_COLUMNS);
+      .replace('{purchase_columns}', PURCHASE_COLUMNS)
+      .replace('{is_event}', IS_EVENT)
+      .replace('{in_order}', IN_ORDER);
     return Array.from(text.matchAll(VIEW), ([, about = '', statement, name = '', select = '']) => ({
       name,
       about,

@@ -3,7 +3,7 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';
-import { EVENT_COLUMNS, PURCHASE_COLUMNS } from './columns.js';
+import { EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 import { type ErasedUntil, isErasedRow, NAMES_IDENTITY, namedParams, type OwnedRow } from './erased-rows.js';
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -27,7 +27,7 @@ const QUERIES: Readonly<
   events: {
     clock: 'server',
     query: `SELECT ${EVENT_COLUMNS}
-      FROM events_stored WHERE ${OF_VISITOR} AND origin NOT IN ('merge', 'order')
+      FROM events_stored WHERE ${OF_VISITOR} AND ${IS_EVENT}
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },
   visitLog: {
@@ -38,9 +38,12 @@ const QUERIES: Readonly<
   },
   purchases: {
     clock: 'server',
-    query: `SELECT ${PURCHASE_COLUMNS}
-      FROM events_stored WHERE ${OF_VISITOR} AND origin = 'order'
-      ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
+    query: `SELECT rows.*, products.product_handle AS product_handle
+      FROM (SELECT ${PURCHASE_COLUMNS}
+        FROM events_stored WHERE ${OF_VISITOR} AND origin = 'order'
+        ORDER BY occurred_at, event_id LIMIT 1 BY event_id) AS rows
+      LEFT ANY JOIN products ON products.product_id = rows.product_id
+      ORDER BY occurred_at, order_id`,
   },
 };
 

@@ -33,6 +33,7 @@ const OF_DASHBOARD = [
   'HOST',
   'CLICKHOUSE_URL',
   'CLICKHOUSE_DATABASE',
+  'SHOP_TIMEZONE',
   'DASHBOARD_PORT',
   'DASHBOARD_TOKEN',
   'LOG_LEVEL',
@@ -70,6 +71,7 @@ export const COMMAND_LINES = {
     about: 'brings CLICKHOUSE_URL to the schema of this version',
     settings: [
       'VISIT_RETENTION_DAYS',
+      'SHOP_TIMEZONE',
       'CLICKHOUSE_URL',
       'CLICKHOUSE_DATABASE',
       'CLICKHOUSE_CLUSTER',

@@ -21,6 +21,7 @@ export async function dashboard({ config, log, ready, untilStopped }: Program<'d
       token: config.DASHBOARD_TOKEN,
       clickhouse,
       log,
+      timeZone: config.SHOP_TIMEZONE,
     });
     try {
       log.info({ host: config.HOST, port: server.port }, 'dashboard');

@@ -16,7 +16,10 @@ export async function migrate({ config, stdout }: Program<'migrate'>): Promise<n
   const { CLICKHOUSE_DATABASE, CLICKHOUSE_CLUSTER: cluster } = config;
   const client = createClickHouse(CLICKHOUSE_URL, undefined, clusterSettings(cluster));
   try {
-    const ran = await runMigrations(client, CLICKHOUSE_DATABASE, { cluster });
+    const ran = await runMigrations(client, CLICKHOUSE_DATABASE, {
+      cluster,
+      timeZone: config.SHOP_TIMEZONE,
+    });
     await keepVisitsFor(client, CLICKHOUSE_DATABASE, config.VISIT_RETENTION_DAYS, cluster);
     stdout.write(ran.length > 0 ? `${ran.join('\n')}\n` : 'Nothing to do.\n');
     return 0;

@@ -8,6 +8,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
+import { loadViews } from '../clickhouse/views.js';
 import { readServiceUrl } from '../embedded/service-url.js';
 import { StartupError } from '../errors.js';
 import { UsageError } from './command-line.js';
@@ -28,7 +29,8 @@ export async function sql({ options, operands, config, stdin, stdout }: Program<
   const answer = await post(endpoint(config, write), config.CLICKHOUSE_DATABASE, asked, {
     default_format: format ?? (stdout.isTTY ? TERMINAL_FORMAT : PIPE_FORMAT),
   });
-  if (answer.statusCode !== 200) throw new StartupError(escapeControls(oneLine(await text(answer))));
+  if (answer.statusCode !== 200)
+    throw new StartupError(escapeControls(oneLine(await text(answer))) + missingDays(asked));
   try {
     if (stdout.isTTY) await pipeline(answer, untilError, harmless, stdout, { end: false });
     else await pipeline(answer, untilError, stdout, { end: false });
@@ -38,6 +40,17 @@ export async function sql({ options, operands, config, stdin, stdout }: Program<
     throw new StartupError(`The answer broke off: ${(error as Error).message}.`);
   }
   return 0;
+}
+
+/** ClickHouse says of a view without its parameters that it has no columns. @returns a sentence, or nothing */
+function missingDays(query: string): string {
+  for (const { name, select } of loadViews()) {
+    const parameters = ['from', 'to', 'until'].filter((day) => select.includes(`{${day}:Date}`));
+    const [asked, given = ''] = new RegExp(`\\b${name}\\b\\s*(\\([^)]*\\))?`).exec(query) ?? [];
+    if (asked === undefined || parameters.every((day) => given.includes(day))) continue;
+    return ` ${name} asks for days: ${name}(${parameters.map((day) => `${day} = '2026-03-31'`).join(', ')}).`;
+  }
+  return '';
 }
 
 // All that a terminal acts on, but line breaks and tabs: C0, DEL, C1, and what reverses the direction of text.

@@ -4,7 +4,10 @@
 export interface Panel {
   readonly name: string;
   readonly title: string;
-  /** One SELECT; `{from:Date}` and `{to:Date}` are the first and the last day, UTC. */
+  /**
+   * One SELECT; `{from:Date}` and `{to:Date}` are the first and the last day, `{last_day}` is the last one that is over,
+   * `{time_zone}` SHOP_TIMEZONE.
+   */
   readonly sql: string;
   /** Whether the page shows the time before beside it. It has a row for each day, so that one statement asks for both. */
   readonly isCompared?: true;
@@ -22,14 +25,14 @@ FROM
     FROM visits_per_day
     WHERE day BETWEEN {from:Date} AND {to:Date}
     UNION ALL
-    SELECT toDate(occurred_at) AS day, 0, countIf(type = 'add'), countIf(type = 'moveToCart'), 0
+    SELECT toDate(occurred_at, {time_zone}) AS day, 0, countIf(type = 'add'), countIf(type = 'moveToCart'), 0
     FROM events
-    WHERE occurred_at >= {from:Date} AND occurred_at < toDate({to:Date}) + 1
+    WHERE occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
     GROUP BY day
     UNION ALL
-    SELECT toDate(occurred_at) AS day, 0, 0, 0, uniqExact(order_id)
+    SELECT toDate(occurred_at, {time_zone}) AS day, 0, 0, 0, uniqExact(order_id)
     FROM purchases
-    WHERE occurred_at >= {from:Date} AND occurred_at < toDate({to:Date}) + 1 AND NOT test
+    WHERE occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone}) AND NOT test
     GROUP BY day
 )
 GROUP BY day
@@ -39,9 +42,9 @@ ORDER BY day`,
     name: 'revenue',
     title: 'Revenue by day and currency',
     isCompared: true,
-    sql: `SELECT toDate(occurred_at) AS day, currency, uniqExact(order_id) AS orders, sum(ifNull(amount, 0)) AS revenue
+    sql: `SELECT toDate(occurred_at, {time_zone}) AS day, currency, uniqExact(order_id) AS orders, sum(ifNull(amount, 0)) AS revenue
 FROM purchases
-WHERE occurred_at >= {from:Date} AND occurred_at < toDate({to:Date}) + 1 AND NOT test
+WHERE occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone}) AND NOT test
 GROUP BY day, currency
 ORDER BY day, currency`,
   },
@@ -54,7 +57,8 @@ FROM shop_funnel(from = {from:Date}, to = {to:Date})`,
   {
     name: 'products',
     title: 'Most wished',
-    // The rows of the views wish_rate and momentum, with the steps read once: it takes two thirds of their time.
+    // The rows of the views wish_rate and momentum, with the steps read once: it takes two thirds of their time. Momentum ends
+    // with a day that is over.
     sql: `SELECT max(wished.product_id) AS product_id, wished.product_handle AS product_handle, max(wished.product_title) AS product_title,
     any(looked.visitors) AS visitors, sum(wished.wishers) AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate,
     sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change
@@ -65,11 +69,11 @@ FROM
     FROM
     (
         SELECT product,
-            uniqExactIf(visitor, occurred_at >= {from:Date}) AS wishers,
-            uniqExactIf(visitor, occurred_at >= toDate({to:Date}) - 6) AS last_7,
-            uniqExactIf(visitor, occurred_at >= toDate({to:Date}) - 13 AND occurred_at < toDate({to:Date}) - 6) AS before_7
+            uniqExactIf(visitor, occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone})) AS wishers,
+            uniqExactIf(visitor, occurred_at >= toDateTime64({last_day} - 6, 3, {time_zone}) AND occurred_at < toDateTime64({last_day} + 1, 3, {time_zone})) AS last_7,
+            uniqExactIf(visitor, occurred_at >= toDateTime64({last_day} - 13, 3, {time_zone}) AND occurred_at < toDateTime64({last_day} - 6, 3, {time_zone})) AS before_7
         FROM steps_by_visitor
-        WHERE step = 'add' AND occurred_at >= least(toDate({from:Date}), toDate({to:Date}) - 13) AND occurred_at < toDate({to:Date}) + 1
+        WHERE step = 'add' AND occurred_at >= toDateTime64(least(toDate({from:Date}), {last_day} - 13), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
         GROUP BY product
         HAVING wishers > 0
     ) AS steps
@@ -79,7 +83,7 @@ LEFT ANY JOIN
 (
     SELECT product_handle, uniqCombinedMerge(14)(visitors) AS visitors
     FROM visitors_per_day
-    WHERE day BETWEEN {from:Date} AND {to:Date} AND product_handle != ''
+    WHERE day BETWEEN {from:Date} AND {to:Date}
     GROUP BY product_handle
 ) AS looked ON looked.product_handle = wished.product_handle
 GROUP BY product_handle, if(product_handle = '', wished.product_id, '')
@@ -97,7 +101,7 @@ FROM adds_by_source(from = {from:Date}, to = {to:Date})`,
     title: 'Shares by channel',
     sql: `SELECT channel, count() AS shares, uniqExactIf(share_code, share_code != '') AS share_links
 FROM events
-WHERE type = 'share' AND occurred_at >= {from:Date} AND occurred_at < toDate({to:Date}) + 1
+WHERE type = 'share' AND occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
 GROUP BY channel
 ORDER BY shares DESC, channel`,
   },
@@ -147,7 +151,18 @@ export function withTimeBefore({ from, to }: Range): Range {
   return { from: new Date(before).toISOString().slice(0, 10), to };
 }
 
-/** The statement as it is run, and as it may be run in any client. */
-export function statementOf({ sql }: Panel, { from, to }: Range): string {
-  return sql.replaceAll('{from:Date}', `'${from}'`).replaceAll('{to:Date}', `'${to}'`);
+/** The shop's yesterday, or `to` where that is before it. */
+function lastDayOver(to: string, timeZone: string): string {
+  const today = new Intl.DateTimeFormat('sv', { timeZone }).format(new Date());
+  const yesterday = new Date(Date.parse(today) - 86_400_000).toISOString().slice(0, 10);
+  return to < yesterday ? to : yesterday;
+}
+
+/** The statement as it is run, and as it may be run in any client. @param timeZone SHOP_TIMEZONE */
+export function statementOf({ sql }: Panel, { from, to }: Range, timeZone = 'UTC'): string {
+  return sql
+    .replaceAll('{from:Date}', `'${from}'`)
+    .replaceAll('{to:Date}', `'${to}'`)
+    .replaceAll('{last_day}', `toDate('${lastDayOver(to, timeZone)}')`)
+    .replaceAll('{time_zone}', `'${timeZone}'`);
 }

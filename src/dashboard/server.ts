@@ -64,6 +64,8 @@ export interface DashboardOptions {
   /** With the database that holds the views, as a user who may read them. */
   readonly clickhouse: ClickHouseClient;
   readonly log: Logger;
+  /** SHOP_TIMEZONE, as the views have it. */
+  readonly timeZone: string;
   /** Milliseconds after a wrong token. */
   readonly wrongMs?: number;
 }
@@ -111,9 +113,17 @@ class Requests {
   readonly #login: Login;
   readonly #clickhouse: ClickHouseClient;
   readonly #log: Logger;
-  readonly #files = new Map(FILES.map(([path, type, file]) => [path, { type, content: readFileSync(file) }]));
+  readonly #timeZone: string;
+  readonly #files: ReadonlyMap<string, { readonly type: string; readonly content: Buffer }>;
 
-  constructor({ token, clickhouse, log, wrongMs }: DashboardOptions) {
+  constructor({ token, clickhouse, log, timeZone, wrongMs }: DashboardOptions) {
+    this.#timeZone = timeZone;
+    this.#files = new Map(
+      FILES.map(([path, type, file]) => {
+        const content = readFileSync(file);
+        return [path, { type, content: path === '/' ? inZone(content, timeZone) : content }];
+      }),
+    );
     this.#login = new Login(token, wrongMs);
     this.#clickhouse = clickhouse;
     this.#log = log;
@@ -177,7 +187,11 @@ class Requests {
     const range = readRange(query.get('from') ?? '', query.get('to') ?? '');
     if (range === undefined)
       return send(response, 400, { error: '`from` and `to` are days like 2026-03-01, in this order.' });
-    const sql = statementOf(panel, panel.isCompared && !asCsv ? withTimeBefore(range) : range);
+    const sql = statementOf(
+      panel,
+      panel.isCompared && !asCsv ? withTimeBefore(range) : range,
+      this.#timeZone,
+    );
     const abort = new AbortController();
     response.once('close', () => abort.abort()); // a browser that has gone on to another time
     const late = setTimeout(() => abort.abort(), PANEL_MS);
@@ -213,6 +227,11 @@ class Requests {
       clearTimeout(late);
     }
   }
+}
+
+/** The page, which says of which zone its days are. */
+function inZone(page: Buffer, timeZone: string): Buffer {
+  return Buffer.from(page.toString().replaceAll('{time_zone}', timeZone));
 }
 
 /**

@@ -220,6 +220,17 @@ export function encodeOrderLine(
   );
 }
 
+/** The type of a row that says that a shared wishlist was opened. */
+export const SHARE_OPEN = 'shareOpen';
+
+/** An opening of a shared wishlist, as a row that is no event. @param profileId of the wishlist's owner @param shareCode of letters, digits, - and _ */
+export function encodeShareOpen(profileId: string, shareCode: string, at = Date.now()): string {
+  return (
+    `{"event_id":"${newEventId(at)}","type":"${SHARE_OPEN}","occurred_at":${at},"profile_id":"${profileId}",` +
+    `"origin":"open","share_code":"${shareCode}"}\n`
+  );
+}
+
 /** A merge of two profiles, as a row that is no event: `origin` tells the tables apart in ClickHouse. */
 export function encodeMerge(id: string, at: number, from: string, into: string): string {
   return (

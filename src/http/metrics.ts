@@ -53,7 +53,7 @@ class Answers {
 }
 
 /** Of lines in the streams; `purchase` is a line of an order. */
-const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase'];
+const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
 type NotLogged = 'full' | 'elsewhere';
 
 export class ServeMetrics {
@@ -67,6 +67,7 @@ export class ServeMetrics {
   readonly #leftOut: Record<LeftOut, number> = { cancelled: 0, voided: 0, refunded: 0, topic: 0 };
   #visits = 0;
   #visitsByRobots = 0;
+  #shareOpensLost = 0;
   #erasures = 0;
   readonly #batchSize: FixedHistogram<'script'>;
   readonly #callSeconds: FixedHistogram<'script'>;
@@ -128,7 +129,7 @@ export class ServeMetrics {
     const events = this.#events;
     new Counter({
       name: 'wishmeter_events_total',
-      help: 'Events brought to the streams, by type; `purchase` is a line of an order',
+      help: 'Events brought to the streams, by type; `purchase` is a line of an order, `shareOpen` an opening of a shared wishlist',
       labelNames: ['type'],
       registers,
       collect() {
@@ -178,6 +179,11 @@ export class ServeMetrics {
         for (const [reason, orders] of Object.entries(leftOut)) this.inc({ reason }, orders);
       },
     });
+    counter(
+      'wishmeter_share_opens_not_recorded_total',
+      'Openings of shared wishlists that are not in share_opens: the stream of events was half full, or Redis did not answer',
+      () => this.#shareOpensLost,
+    );
     counter('wishmeter_erasures_total', 'Visitors erased from Redis', () => this.#erasures);
     this.#batchSize = new FixedHistogram(registry, {
       name: 'wishmeter_batch_operations',
@@ -224,6 +230,10 @@ export class ServeMetrics {
 
   readonly visitByRobot = (): void => {
     this.#visitsByRobots++;
+  };
+
+  readonly shareOpenLost = (): void => {
+    this.#shareOpensLost++;
   };
 
   readonly visitsNotLogged = (why: NotLogged, visits: number): void => {

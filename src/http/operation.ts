@@ -69,6 +69,8 @@ export interface Request {
   /** For which the caller acts: the `identity` that `read` returned, where that is checked. */
   readonly identity: Identity;
   readonly head: Pick<Head, 'userAgent'>;
+  /** Whether it is answered without the body. */
+  readonly isHead: boolean;
   /** What stands for the `:parameter` of the path; empty where it has none. */
   readonly parameter: string;
   /** Decoded parameters; one that was repeated has all its values. */

@@ -33,6 +33,21 @@ t.test('sql', async (t) => {
     t.match(stderr, /^wishmeter: Code: 60\. DB::Exception: [^\n]*nowhere[^\n]*\n$/);
   });
 
+  t.test('a question without its days says so, and with them in the wrong order', async (t) => {
+    const own = { ...env, CLICKHOUSE_DATABASE: 'dates' };
+    t.match(await wishmeter({ args: ['migrate'], env: own }), { code: 0 });
+    const error = async (query: string) => (await wishmeter({ args: ['sql', query], env: own })).stderr;
+    const example = /most_wished asks for days: most_wished\(from = '2026-03-31', to = '2026-03-31'\)/;
+    t.match(await error('SELECT * FROM most_wished'), example);
+    t.match(await error("SELECT * FROM most_wished(from = '2026-03-01')"), example);
+    t.match(await error('SELECT * FROM momentum'), /momentum\(until = '2026-03-31'\)/);
+    t.notMatch(await error("SELECT x FROM most_wished(from = '2026-03-01', to = '2026-03-31')"), /asks for/);
+    t.match(
+      await error("SELECT * FROM most_wished(from = '2026-03-31', to = '2026-03-01')"),
+      /from is after to: give the first day as from/,
+    );
+  });
+
   t.test('names are looked up in CLICKHOUSE_DATABASE', async (t) => {
     t.equal((await sql(['CREATE DATABASE shop'])).code, 0);
     const { stdout } = await wishmeter({

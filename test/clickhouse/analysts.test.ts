@@ -9,15 +9,23 @@ import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
 import { loadChdb } from '../../src/embedded/chdb.js';
 import { connectToClickHouse, putMigrated, startTestClickHouse } from '../harness/clickhouse.js';
+import { UPDATE } from '../harness/sections.js';
 
-const text = readFileSync(new URL('../../../docs/analysts.md', import.meta.url), 'utf8');
+const FILE = 'docs/analysts.md';
+let text = readFileSync(FILE, 'utf8');
+const grantOf = (name: string) => `GRANT SELECT ON wishmeter.${name} TO wishmeter_reader;\n`;
+
+function replace(what: RegExp, by: string | ((...found: string[]) => string)): void {
+  text = text.replace(what, typeof by === 'string' ? () => by : by);
+  writeFileSync(FILE, text);
+}
 
 const PRIVATE = [
   'deployment',
   'schema_migrations',
   'products_feed',
   'profile_merges_feed',
-  'visit_days_feed',
+  'visit_hours_feed',
   'steps_feed',
 ];
 /** Views with parameters can't be read without them. */
@@ -57,6 +65,7 @@ t.test('the analyst can read what is on its list, and not the rest', async (t) =
 });
 
 t.test('docs/analysts.md grants the same on a server', async (t) => {
+  if (UPDATE) replace(/(?:^GRANT SELECT ON wishmeter.*\n)+/m, ANALYST_TABLES.map(grantOf).join(''));
   const granted = Array.from(
     text.matchAll(/^GRANT SELECT ON wishmeter\.(\w+) TO wishmeter_reader;/gm),
     ([, name]) => name,
@@ -75,7 +84,14 @@ t.test('docs/analysts.md grants the same on a server', async (t) => {
 t.test('docs/analysts.md has each question with the definition that is in the database', (t) => {
   for (const name of QUESTIONS) {
     const { select = '' } = loadViews().find((view) => view.name === name) ?? {};
-    const definition = select.replaceAll('{database}.', '');
+    const definition = select.replaceAll('{database}.', '').replaceAll('{time_zone}', "'UTC'");
+    if (UPDATE)
+      replace(
+        new RegExp(
+          `(SELECT \\* FROM ${name}\\([^]*?<summary>Definition</summary>\n\n\`\`\`sql\n)[^]*?\n\`\`\``,
+        ),
+        (_, before) => `${before}${definition}\n\`\`\``,
+      );
     t.ok(text.includes(`\`\`\`sql\nSELECT * FROM ${name}(`), `${name}: how to ask`);
     t.ok(text.includes(`\`\`\`sql\n${definition}\n\`\`\``), `${name}: its definition`);
   }

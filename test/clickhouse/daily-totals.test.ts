@@ -20,14 +20,19 @@ const { client, emptied, ask } = await startDatabases(t);
 const perDay = (own: ClickHouseClient) =>
   ask('SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL', own);
 const visitors = async (own: ClickHouseClient) => {
-  const query = `SELECT uniqCombinedMerge(14)(visitors) AS n FROM visitors_per_day WHERE product_handle = ''`;
+  const query = 'SELECT uniqCombinedMerge(14)(visitors) AS n FROM shop_visitors_per_day';
   return (await ask<{ n: string }>(query, own))[0]?.n;
 };
+/** As if no visit had come in, and no day had been totalled. */
+async function forgetDays(own: ClickHouseClient): Promise<void> {
+  for (const table of ['visit_hours', 'visit_days_stored'])
+    await own.command({ query: `TRUNCATE TABLE ${table}` });
+}
 /** Visits of both days came in at this time, and at no other one. */
 async function touchDays(own: ClickHouseClient, time: string, isOnly = true): Promise<void> {
-  if (isOnly) await own.command({ query: 'TRUNCATE TABLE visit_days' });
+  if (isOnly) await forgetDays(own);
   await own.command({
-    query: `INSERT INTO visit_days (day, touched_at) SELECT arrayJoin(['${one}', '${two}'])::Date, ${time}`,
+    query: `INSERT INTO visit_hours SELECT arrayJoin(['${one}', '${two}'])::Date + INTERVAL 1 HOUR, ${time}`,
   });
 }
 
@@ -67,13 +72,31 @@ t.test(
   },
 );
 
+t.test('the sum of visits is the same in every daily view, of open and of closed days', async (t) => {
+  const { own } = await emptied(t);
+  await insertVisits(own, [...THREE, ['a', 'shoe', 1, 5]]);
+  const shownOf = (view: string, of: string) =>
+    ask(`SELECT sum(visits) AS visits, uniqCombinedMerge(14)(visitors) AS visitors FROM ${view} ${of}`, own);
+  for (const state of ['open', 'closed']) {
+    t.same(await ask('SELECT sum(visits) AS n FROM visits_per_day', own), [{ n: '4' }], state);
+    t.same(await shownOf('visitors_per_day', ''), [{ visits: '4', visitors: '2' }], state);
+    t.same(await shownOf('shop_visitors_per_day', ''), [{ visits: '4', visitors: '2' }], state);
+    t.same(
+      await shownOf('shop_visitors_per_day', `WHERE day = '${one}'`),
+      [{ visits: '3', visitors: '2' }],
+      'who looked at two products is one visitor of the shop',
+    );
+    await totalDays(own, later());
+  }
+});
+
 t.test('a late visit is in the answer at once, and one that comes twice counts once', async (t) => {
   const { own } = await emptied(t);
   await insertVisits(own, THREE);
   await totalDays(own, later());
   t.same(await perDay(own), SHOWN);
   // Rows of a day that come in after its totals; its totals' clock was in the future here.
-  await own.command({ query: 'TRUNCATE TABLE visit_days' });
+  await forgetDays(own);
   await insertVisits(own, [['c', 'hat', 1, 3]], 10);
   await insertVisits(own, [['c', 'hat', 1, 3]], 10);
   await insertVisits(own, THREE);
@@ -132,16 +155,20 @@ async function insertLate(own: ClickHouseClient, ms: number, place = 10): Promis
 t.test('a late visit of a day whose visits are gone changes no total', async (t) => {
   const { own } = await emptied(t);
   await insertVisits(own, THREE);
-  t.same(await totalDays(own, NOON, 1_000), [one, two]);
+  t.same(await totalDays(own, NOON, { keptDays: 1_000 }), [one, two]);
   await own.command({ query: 'TRUNCATE TABLE visits_stored' });
   await insertLate(own, NOON + QUIET_MS);
-  t.same(await totalDays(own, NOON + 3 * QUIET_MS, 40), [], 'nothing has looked since they went');
+  t.same(
+    await totalDays(own, NOON + 3 * QUIET_MS, { keptDays: 40 }),
+    [],
+    'nothing has looked since they went',
+  );
   t.same(await perDay(own), SHOWN);
   t.same(await visitors(own), '2');
   await insertLate(own, NOON + 4 * QUIET_MS);
   t.same(await perDay(own), SHOWN, 'at once, too');
   t.same(await visitors(own), '2');
-  t.same(await totalDays(own, NOON + 6 * QUIET_MS, 40), []);
+  t.same(await totalDays(own, NOON + 6 * QUIET_MS, { keptDays: 40 }), []);
   t.same(await perDay(own), SHOWN);
 });
 
@@ -153,26 +180,72 @@ t.test('a day is sealed a day before its visits may go, and not before', async (
     { ...SHOWN[0], n: first },
     { ...SHOWN[1], n: second },
   ];
-  t.same(await totalDays(own, NOON, 36_500), [one, two]);
+  t.same(await totalDays(own, NOON, { keptDays: 36_500 }), [one, two]);
   await insertLate(own, NOON + QUIET_MS);
   t.same(await perDay(own), shown('3', '2'), 'both are open again');
-  t.same(await totalDays(own, NOON + 3 * QUIET_MS, keptDays), [one, two]);
+  t.same(await totalDays(own, NOON + 3 * QUIET_MS, { keptDays }), [one, two]);
   await insertLate(own, NOON + 4 * QUIET_MS, 20);
   t.same(await perDay(own), shown('3', '3'), 'the first is sealed');
-  t.same(await totalDays(own, NOON + 6 * QUIET_MS, keptDays), [two]);
+  t.same(await totalDays(own, NOON + 6 * QUIET_MS, { keptDays }), [two]);
   t.same(await perDay(own), shown('3', '3'));
 });
 
 t.test('a day that was never totalled is once, however old it is', async (t) => {
   const { own } = await emptied(t);
   await insertVisits(own, THREE);
-  t.same(await totalDays(own, NOON, 40), [one, two], 'an import of old visits');
+  t.same(await totalDays(own, NOON, { keptDays: 40 }), [one, two], 'an import of old visits');
   t.same(await perDay(own), SHOWN);
   await insertLate(own, NOON + QUIET_MS);
   t.same(await perDay(own), SHOWN, 'then it is sealed');
 });
 
 const DAY_MS = 86_400_000;
+
+t.test(
+  'days are those of SHOP_TIMEZONE, open and closed, and totals of another zone are not used',
+  async (t) => {
+    const { database, own } = await emptied(t);
+    const visit = (time: string, place: number) => ({
+      ...{ occurred_at: `2025-03-${time}`, stream: 0, entry: 0, place },
+      ...{ profile_id: 'a', product_handle: 'hat', device: '' },
+    });
+    // In Berlin a day of 23 hours begins at 23:00 of the 29th, and the day after it at 22:00.
+    // In India one begins at 18:30.
+    const times = [
+      ...['29 22:59:59.999', '29 23:00:00.000', '30 21:59:59.999', '30 22:00:00.000'],
+      '31 18:45:00.000',
+    ];
+    await own.insert({ table: 'visits_stored', values: times.map(visit), format: 'JSONEachRow' });
+    const days = async (expected: Readonly<Record<string, string>>, state: string) => {
+      for (const view of ['visits_per_day', 'visitors_per_day', 'shop_visitors_per_day']) {
+        const query = `SELECT toString(day) AS day, sum(visits) AS n FROM ${view} GROUP BY day ORDER BY day`;
+        const rows = await ask<{ day: string; n: string }>(query, own);
+        t.same(Object.fromEntries(rows.map(({ day, n }) => [day, n])), expected, `${view}, ${state}`);
+      }
+    };
+    const ofUtc = { '2025-03-29': '2', '2025-03-30': '2', '2025-03-31': '1' };
+    const ofBerlin = { '2025-03-29': '1', '2025-03-30': '2', '2025-03-31': '2' };
+    const ofIndia = { '2025-03-30': '2', '2025-03-31': '2', '2025-04-01': '1' };
+    const within = (timeZone: string) => migrate(client, database, { timeZone });
+    t.teardown(() => within('UTC'));
+    await totalDays(own, later());
+    await days(ofUtc, 'closed in UTC');
+    await within('Europe/Berlin');
+    await days(ofBerlin, 'open');
+    t.same(await totalDays(own, later(), { timeZone: 'Europe/Berlin' }), Object.keys(ofBerlin));
+    await days(ofBerlin, 'closed in Berlin');
+    await within('Asia/Kolkata');
+    await days(ofIndia, 'open');
+    t.same(await totalDays(own, later(), { timeZone: 'Asia/Kolkata' }), Object.keys(ofIndia));
+    await days(ofIndia, 'closed in India');
+    await within('Europe/Berlin');
+    await days(ofBerlin, 'closed in Berlin before');
+    await totalDays(own, later(), { timeZone: 'Europe/Berlin', keptDays: 40 });
+    await own.command({ query: 'TRUNCATE TABLE visits_stored' });
+    await within('UTC');
+    await days(ofBerlin, 'sealed in Berlin: its visits are gone');
+  },
+);
 
 t.test('VISIT_RETENTION_DAYS', async (t) => {
   const { database, own } = await emptied(t);
@@ -240,7 +313,7 @@ t.test('days are looked at again and again, until that is closed', async (t) => 
     },
   } as unknown as ClickHouseClient;
   t.capture(globalThis, 'setTimeout', (act: () => void) => timers.push(act));
-  const keeping = keepDaysTotalled(empty, 0, pino({ level: 'silent' }));
+  const keeping = keepDaysTotalled(empty, { keptDays: 0, timeZone: 'UTC' }, pino({ level: 'silent' }));
   for (let look = 1; look <= 3; look++) {
     await until('the next look is set', () => timers.length === look);
     t.equal(looks, look);

@@ -214,16 +214,15 @@ export const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funn
     parameters: MONTH,
     rows: [
       {
-        ...{ ...shoe, wishers: 2, currency: 'EUR', buyers: 1, purchase_rate: 0.5 },
-        ...{ orders: 1, quantity: 2, revenue: 82.5, average_order: 82.5 },
+        ...{ ...shoe, wishers: 2, buyers: 1, purchase_rate: 0.5 },
+        ...{ orders: 1, quantity: 2, revenue: { EUR: 82.5 }, average_order: { EUR: 82.5 } },
       },
       ...[
         { ...bag, wishers: 3 },
         { ...hat, wishers: 1 },
       ].map((product) => ({
         ...product,
-        ...{ currency: '', buyers: 0, purchase_rate: 0, orders: 0, quantity: 0, revenue: 0 },
-        average_order: null,
+        ...{ buyers: 0, purchase_rate: 0, orders: 0, quantity: 0, revenue: {}, average_order: {} },
       })),
     ],
   },
@@ -236,16 +235,14 @@ export const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funn
     parameters: MONTH,
     rows: (
       [
-        [2, 3, [1 / 3, 1 / 3, 0, 0, 0, 0, 0, 0]],
+        [2, 3, [1, 1, 0, 0, 0, 0, 0, 0]],
         [9, 1, [0, 0, 0, 0, 0, 0, 0, 0]],
         [16, 2, [0, 0, 0, 0, 0, 0, 0, 0]],
       ] as const
-    ).flatMap(([day, wishers, rates]) =>
-      rates.map((return_rate, i) => ({
-        ...{ week: dateOf(day), weeks_later: i + 1, wishers, returned: Math.round(wishers * return_rate) },
-        return_rate,
-      })),
-    ),
+    ).map(([day, wishers, returned]) => ({
+      ...{ week: dateOf(day), wishers },
+      ...Object.fromEntries(returned.map((n, i) => [`returned_${i + 1}`, n])),
+    })),
   },
   // Eve alone: Bob's and Dan's wishes are not open, and Fay's was in stock at today's price.
   restock_and_price_drops: {

@@ -13,7 +13,7 @@ import { connectToClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
 import { cookieOf, dashboardOfShop, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
-const { url, client, logIn, logOut, session, post, stopClickHouse } = await dashboardOfShop(t);
+const { url, client, reader, logIn, logOut, session, post, stopClickHouse } = await dashboardOfShop(t);
 const range = `from=${MONTH.from}&to=${MONTH.to}`;
 const NOW = Date.UTC(2026, 2, 1);
 const WEEK_MS = 7 * 86_400_000;
@@ -39,6 +39,21 @@ t.test('the page and its files are open, and load nothing from elsewhere', async
   t.equal((await fetch(`${url}/`, { method: 'HEAD' })).status, 200);
   t.equal((await fetch(`${url}/../package.json`)).status, 404);
   t.equal((await fetch(`${url}/healthz`)).status, 200);
+});
+
+t.test('its days are those of SHOP_TIMEZONE, also of what no view has by day', async (t) => {
+  const { url, session } = await openDashboard(t, reader, 1, 'Asia/Tokyo');
+  const headers = { cookie: await session() };
+  t.match(
+    await (await fetch(url)).text(),
+    /<html [^>]*data-time-zone="Asia\/Tokyo">.*Days are those of Asia\/Tokyo/s,
+  );
+  for (const { name } of PANELS) {
+    const answer = await fetch(`${url}/panels/${name}?${range}`, { headers });
+    t.equal(answer.status, 200, name);
+    const { sql } = (await answer.json()) as { sql: string };
+    t.notMatch(sql, /toDate\(occurred_at\)|occurred_at (>=|<) (toDate\(|')/, name);
+  }
 });
 
 t.test('panels need a login', async (t) => {
@@ -227,6 +242,19 @@ t.test('a range is two real days in order, of at most three years', (t) => {
   t.end();
 });
 
+t.test('momentum ends with a day that is over, in the zone of the shop', (t) => {
+  const products = PANELS.find(({ name }) => name === 'products');
+  const day = (timeZone: string, ms: number) => new Intl.DateTimeFormat('sv', { timeZone }).format(ms);
+  // 25 hours apart: their days are never the same.
+  for (const zone of ['Pacific/Pago_Pago', 'Pacific/Kiritimati']) {
+    const [today, yesterday] = [day(zone, Date.now()), day(zone, Date.now() - 86_400_000)];
+    const sql = products && statementOf(products, { from: '2026-01-01', to: today }, zone);
+    t.match(sql, `toDate('${yesterday}') - 6`, zone);
+    t.notMatch(sql, `toDate('${today}') - 6`, zone);
+  }
+  t.end();
+});
+
 t.test('every statement has its days filled in', (t) => {
   for (const panel of PANELS) {
     const sql = statementOf(panel, { from: '2026-02-28', to: '2026-03-01' });
@@ -340,6 +368,48 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.equal(await page.locator('#chart canvas').count(), 1);
   });
 
+  await t.test('codes are words, and each figure says what it counts', async (t) => {
+    const names = await page.locator('[data-panel="sources"] .name').allTextContents();
+    t.same(names, ['Product page', 'Collection page', 'E-mail', 'Smart Save', 'Wishlist']);
+    const firstWishes = await page.locator('[data-panel="sources"] strong').allTextContents();
+    t.same(firstWishes, ['3', '1', '1', '1', '0'], 'of which the bought ones are a part');
+    t.match(await page.locator('[data-panel="sources"] .body').textContent(), /1 bought.*First wishes/s);
+    t.same(await page.locator('.tile .name').allTextContents(), [
+      ...['Visits', 'Added to a wishlist', 'Moved to the cart', 'Orders', 'Revenue'],
+    ]);
+    t.same((await page.locator('[data-panel="products"] th').allTextContents()).slice(4), [
+      `Wishers in the 7 days to ${MONTH.to}`,
+      'More than in the 7 before',
+    ]);
+  });
+
+  await t.test('today is not over: it is marked, and left out of comparisons', async (t) => {
+    const [from, to] = [dateOf(4), dateOf(6)];
+    const { page, open } = await newPage(t, browser);
+    await page.clock.setFixedTime(new Date(`${to}T18:00:00Z`));
+    await open(`from=${from}&to=${to}`);
+    await page.waitForSelector(DRAWN, PATIENCE);
+    const visits = async (first: number, last: number) => {
+      const days = `toDate(occurred_at) BETWEEN '${dateOf(first)}' AND '${dateOf(last)}'`;
+      return Number((await ask<{ n: string }>(`SELECT count() AS n FROM visits WHERE ${days}`))[0]?.n);
+    };
+    t.equal(await tile(page, 'visits'), String(await visits(4, 6)), 'what is shown has today');
+    const rate = (await visits(4, 5)) / (await visits(2, 3)) - 1;
+    t.not(rate, (await visits(4, 6)) / (await visits(1, 3)) - 1);
+    t.match(
+      await page.locator('[data-figure="visits"] .up, [data-figure="visits"] .down').textContent(),
+      `${Math.round(Math.abs(rate) * 1_000) / 10}%`,
+    );
+    t.equal(
+      await page.locator('#compared').textContent(),
+      `${from} to ${to}; today is not over: ${from} to ${dateOf(5)} is compared with ${dateOf(2)} to ${dateOf(3)}`,
+    );
+    t.match(await page.locator('#chart .u-legend').textContent(), 'today, so far');
+    await page.goto(`${url}/?from=${to}&to=${to}`);
+    await page.waitForSelector(DRAWN, PATIENCE);
+    t.match(await page.locator('[data-figure="visits"]').textContent(), 'today, so far');
+  });
+
   await t.test('each panel is asked for once, first those in sight, and shown when it comes', async (t) => {
     const asked: string[] = [];
     let release = () => {};
@@ -408,7 +478,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.equal(await page.evaluate('document.activeElement.dataset.figure'), 'wishes');
     t.match(
       await page.locator('#chart').getAttribute('aria-label'),
-      /^Wishes by day: 7 in this time, 1 in the time before/,
+      /^Added to a wishlist by day: 7 in this time, 1 in the time before/,
     );
   });
 

@@ -14,7 +14,7 @@ export const TOKEN = '0123456789abcdef';
 export const MONTH = { from: dateOf(1), to: dateOf(31) };
 
 /** A dashboard, asked over HTTP. */
-export async function openDashboard(t: Test, clickhouse: ClickHouseClient, wrongMs = 1) {
+export async function openDashboard(t: Test, clickhouse: ClickHouseClient, wrongMs = 1, timeZone = 'UTC') {
   const log = pino({ level: 'silent' });
   const dashboard = await startDashboard({
     host: '127.0.0.1',
@@ -22,6 +22,7 @@ export async function openDashboard(t: Test, clickhouse: ClickHouseClient, wrong
     token: TOKEN,
     clickhouse,
     log,
+    timeZone,
     wrongMs,
   });
   t.teardown(() => dashboard.close());
@@ -54,6 +55,7 @@ export async function dashboardOfShop(t: Test, spec: Partial<ClickHouseSpec> = {
   const reader = connectToClickHouse(t, asDashboard(server.url), 'shop');
   return {
     ...(await openDashboard(t, reader)),
+    reader,
     clickhouseUrl: server.url,
     client,
     stopClickHouse: server.stop,

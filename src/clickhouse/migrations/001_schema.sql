@@ -1,7 +1,8 @@
 -- The schema. What differs on a cluster is a placeholder (../cluster.ts). The views are in ../views: each start puts them in place.
 
--- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Two kinds of rows
--- travel with the events and are none: merges of profiles (origin `merge`), and lines of orders (origin `order`): a line that
+-- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Three kinds of rows
+-- travel with the events and are none: merges of profiles (origin `merge`), openings of shared wishlists (origin `open`), under
+-- the profile of the list's owner, and lines of orders (origin `order`): a line that
 -- was recorded twice is one row, since its event_id and time follow from the order. `discount` and `amount` are of the
 -- whole line. The payload has the line as the order told it: three decimals are rounded in the columns.
 --
@@ -107,30 +108,42 @@ SELECT
 FROM {database}.events_stored{local} AS events_stored
 WHERE origin = 'merge';
 
--- Days of `visits`: when a row of that day came in last, and up to when its rows are in the totals. A day is open while
--- rows may have come in since, and totals of an open day are not used: late visits are in the answers at once.
-CREATE TABLE IF NOT EXISTS {database}.visit_days{local} {on_cluster}
+-- Hours of `visits`, and when a row of that hour came in last. Hours and no days, since those are the shop's (SHOP_TIMEZONE),
+-- which may change.
+CREATE TABLE IF NOT EXISTS {database}.visit_hours{local} {on_cluster}
+(
+    hour DateTime('UTC'),
+    touched_at SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
+)
+ENGINE = {replicated}AggregatingMergeTree({path})
+ORDER BY hour
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
+COMMENT 'Hours that have visits, and when one came in last';
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.visit_hours_feed {on_cluster} TO {database}.visit_hours{local} AS
+SELECT
+    toStartOfHour(occurred_at) AS hour,
+    now64(3, 'UTC') AS touched_at
+FROM {database}.visits_stored{local} AS visits_stored
+GROUP BY hour;
+
+-- Up to when the rows of a day of this time zone are in its totals. In another zone the day is totalled anew.
+CREATE TABLE IF NOT EXISTS {database}.visit_days_stored{local} {on_cluster}
 (
     day Date,
-    touched_at SimpleAggregateFunction(max, DateTime64(3, 'UTC')),
+    time_zone LowCardinality(String),
     totalled_at SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
 )
 ENGINE = {replicated}AggregatingMergeTree({path})
-ORDER BY day
+ORDER BY (day, time_zone)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
-COMMENT 'Days that have visits, and whether their totals are kept';
-
-CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.visit_days_feed {on_cluster} TO {database}.visit_days{local} AS
-SELECT
-    toDate(occurred_at) AS day,
-    now64(3, 'UTC') AS touched_at
-FROM {database}.visits_stored{local} AS visits_stored
-GROUP BY day;
+COMMENT 'Rows of the view visit_days; query that one';
 
 -- Totals of closed days, kept for ever. A day that is totalled again replaces its rows.
 CREATE TABLE IF NOT EXISTS {database}.visits_per_day_stored{local} {on_cluster}
 (
     day Date,
+    time_zone LowCardinality(String),
     product_handle String CODEC(ZSTD(1)),
     device LowCardinality(String),
     visits UInt64 CODEC(T64, ZSTD(1)),
@@ -138,7 +151,7 @@ CREATE TABLE IF NOT EXISTS {database}.visits_per_day_stored{local} {on_cluster}
 )
 ENGINE = {replicated}ReplacingMergeTree({path,} totalled_at)
 PARTITION BY toYear(day)
-ORDER BY (day, product_handle, device)
+ORDER BY (day, time_zone, product_handle, device)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visits_per_day; query that one';
 
@@ -147,6 +160,7 @@ COMMENT 'Rows of the view visits_per_day; query that one';
 CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored{local} {on_cluster}
 (
     day Date,
+    time_zone LowCardinality(String),
     product_handle String CODEC(ZSTD(1)),
     visits UInt64 CODEC(T64, ZSTD(1)),
     visitors AggregateFunction(uniqCombined(14), String) CODEC(ZSTD(1)),
@@ -154,7 +168,7 @@ CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored{local} {on_cluster
 )
 ENGINE = {replicated}ReplacingMergeTree({path,} totalled_at)
 PARTITION BY toYear(day)
-ORDER BY (day, product_handle)
+ORDER BY (day, time_zone, product_handle)
 SETTINGS index_granularity = 64, fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visitors_per_day; query that one';
 
@@ -264,8 +278,11 @@ ENGINE = Distributed({cluster}, {database}, profile_merges_stored_local, sipHash
 CREATE TABLE IF NOT EXISTS {database}.steps_stored {on_cluster} AS {database}.steps_stored_local
 ENGINE = Distributed({cluster}, {database}, steps_stored_local, visitor);
 
-CREATE TABLE IF NOT EXISTS {database}.visit_days {on_cluster} AS {database}.visit_days_local
-ENGINE = Distributed({cluster}, {database}, visit_days_local, toUInt32(day));
+CREATE TABLE IF NOT EXISTS {database}.visit_hours {on_cluster} AS {database}.visit_hours_local
+ENGINE = Distributed({cluster}, {database}, visit_hours_local, toUInt32(hour));
+
+CREATE TABLE IF NOT EXISTS {database}.visit_days_stored {on_cluster} AS {database}.visit_days_stored_local
+ENGINE = Distributed({cluster}, {database}, visit_days_stored_local, toUInt32(day));
 
 CREATE TABLE IF NOT EXISTS {database}.visits_per_day_stored {on_cluster} AS {database}.visits_per_day_stored_local
 ENGINE = Distributed({cluster}, {database}, visits_per_day_stored_local, sipHash64(product_handle));

@@ -1,13 +1,35 @@
 -- Visits and visitors of each day: closed days from their totals, open ones from the visits themselves.
 
--- Days whose visits may have changed since they were totalled, or never were
-CREATE OR REPLACE VIEW {database}.open_visit_days {on_cluster} AS
-SELECT day
-FROM {database}.visit_days
-GROUP BY day
-HAVING max(touched_at) >= max(totalled_at);
+-- Days with visits: when one came in last, up to when and in which time zone they are totalled, and whether they are open
+-- A day is open while visits may have come in since: then they are read themselves. A sealed day keeps the totals of the zone
+-- that it was sealed in. An hour may be of two days, where a zone is half an hour off.
+CREATE OR REPLACE VIEW {database}.visit_days {on_cluster} AS
+SELECT
+    day,
+    max(rows.touched) AS touched_at,
+    max(rows.totalled) AS totalled_at,
+    argMax(rows.zone, rows.totalled) AS time_zone,
+    touched_at >= totalled_at AS is_open
+FROM
+(
+    SELECT
+        arrayJoin(arrayDistinct([toDate(hour, {time_zone}), toDate(hour + 3599, {time_zone})])) AS day,
+        CAST(touched_at, 'DateTime64(3, \'UTC\')') AS touched,
+        toDateTime64(0, 3, 'UTC') AS totalled,
+        '' AS zone
+    FROM {database}.visit_hours
+    UNION ALL
+    SELECT
+        day,
+        toDateTime64(0, 3, 'UTC') AS touched,
+        CAST(totalled_at, 'DateTime64(3, \'UTC\')') AS totalled,
+        CAST(time_zone, 'String') AS zone
+    FROM {database}.visit_days_stored
+    WHERE time_zone = {time_zone} OR totalled_at = toDateTime64('2200-01-01 00:00:00', 3, 'UTC')
+) AS rows
+GROUP BY day;
 
--- Visits per day (UTC), product and device
+-- Visits per day, product and device
 -- Closed days from their totals, open ones from `visits`.
 CREATE OR REPLACE VIEW {database}.visits_per_day {on_cluster} AS
 SELECT
@@ -16,21 +38,20 @@ SELECT
     device,
     visits
 FROM {database}.visits_per_day_stored FINAL
-WHERE day NOT IN (SELECT day FROM {database}.open_visit_days)
+WHERE (day, time_zone) IN (SELECT day, time_zone FROM {database}.visit_days WHERE NOT is_open)
 UNION ALL
 SELECT
-    toDate(occurred_at) AS day,
+    toDate(occurred_at, {time_zone}) AS day,
     CAST(product_handle, 'String') AS product_handle,
     device,
     count() AS visits
 FROM {database}.visits_stored FINAL
-WHERE occurred_at >= (SELECT min(day) FROM {database}.open_visit_days)
-    AND toDate(occurred_at) IN (SELECT day FROM {database}.open_visit_days)
+WHERE occurred_at >= (SELECT toDateTime64(min(day), 3, {time_zone}) FROM {database}.visit_days WHERE is_open)
+    AND toDate(occurred_at, {time_zone}) IN (SELECT day FROM {database}.visit_days WHERE is_open)
 GROUP BY day, product_handle, device;
 
--- Visits per day (UTC) and product, with a sketch of who looked: unite it with uniqCombinedMerge(14)(visitors)
--- The row with an empty product_handle is the whole shop. A closed day has visitors as they were known when it was
--- totalled; see "Visitors of closed days" in docs/analysts.md.
+-- Visits per day and product, with a sketch of who looked: unite it with uniqCombinedMerge(14)(visitors)
+-- A closed day has visitors as they were known when it was totalled; see "Visitors of closed days" in docs/analysts.md.
 CREATE OR REPLACE VIEW {database}.visitors_per_day {on_cluster} AS
 SELECT
     day,
@@ -38,14 +59,33 @@ SELECT
     visits,
     visitors
 FROM {database}.visitors_per_day_stored FINAL
-WHERE day NOT IN (SELECT day FROM {database}.open_visit_days)
+WHERE product_handle != '' AND (day, time_zone) IN (SELECT day, time_zone FROM {database}.visit_days WHERE NOT is_open)
 UNION ALL
 SELECT
-    toDate(occurred_at) AS day,
-    arrayJoin(['', product_handle]) AS product_handle,
+    toDate(occurred_at, {time_zone}) AS day,
+    product_handle,
     count() AS visits,
     uniqCombinedState(14)(profile_id) AS visitors
 FROM {database}.visits_by_visitor
-WHERE occurred_at >= (SELECT min(day) FROM {database}.open_visit_days)
-    AND toDate(occurred_at) IN (SELECT day FROM {database}.open_visit_days)
+WHERE occurred_at >= (SELECT toDateTime64(min(day), 3, {time_zone}) FROM {database}.visit_days WHERE is_open)
+    AND toDate(occurred_at, {time_zone}) IN (SELECT day FROM {database}.visit_days WHERE is_open)
 GROUP BY day, product_handle;
+
+-- Visits per day of the whole shop, with a sketch of who looked at anything: unite it with uniqCombinedMerge(14)(visitors)
+-- Who looked at several products is one visitor here, so these are no sums of visitors_per_day.
+CREATE OR REPLACE VIEW {database}.shop_visitors_per_day {on_cluster} AS
+SELECT
+    day,
+    visits,
+    visitors
+FROM {database}.visitors_per_day_stored FINAL
+WHERE product_handle = '' AND (day, time_zone) IN (SELECT day, time_zone FROM {database}.visit_days WHERE NOT is_open)
+UNION ALL
+SELECT
+    toDate(occurred_at, {time_zone}) AS day,
+    count() AS visits,
+    uniqCombinedState(14)(profile_id) AS visitors
+FROM {database}.visits_by_visitor
+WHERE occurred_at >= (SELECT toDateTime64(min(day), 3, {time_zone}) FROM {database}.visit_days WHERE is_open)
+    AND toDate(occurred_at, {time_zone}) IN (SELECT day FROM {database}.visit_days WHERE is_open)
+GROUP BY day;

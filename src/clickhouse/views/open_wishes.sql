@@ -18,7 +18,7 @@ FROM
     (
         SELECT
             product,
-            arrayFilter(added_at -> added_at > bought_at AND added_at < {to:Date} + 1, added) AS open
+            arrayFilter(added_at -> added_at > bought_at AND added_at < toDateTime64({to:Date} + 1, 3, {time_zone}), added) AS open
         FROM
         (
             SELECT
@@ -34,7 +34,7 @@ FROM
                     maxIf(occurred_at, step NOT IN ('add', 'purchase')) AS ended_at,
                     maxIf(occurred_at, step = 'purchase') AS bought_at
                 FROM {database}.steps_by_visitor
-                WHERE occurred_at >= {from:Date}
+                WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND {in_order}
                 GROUP BY visitor, product, variant
                 HAVING added_at > ended_at OR bought_at != 0
             )

@@ -24,7 +24,7 @@ FROM
             product,
             groupArrayIf(
                 (added_at, variant, out_of_stock_at = added_at, dearer_at = added_at),
-                added_at > ended_at AND added_at < {to:Date} + 1 AND (out_of_stock_at = added_at OR dearer_at = added_at)) AS wishes,
+                added_at > ended_at AND added_at < toDateTime64({to:Date} + 1, 3, {time_zone}) AND (out_of_stock_at = added_at OR dearer_at = added_at)) AS wishes,
             max(bought_at) AS bought_at
         FROM
         (
@@ -39,7 +39,7 @@ FROM
                 maxIf(steps.occurred_at, steps.step = 'add' AND steps.price > variants.price_now AND steps.currency = variants.currency) AS dearer_at
             FROM {database}.steps_by_visitor AS steps
             LEFT ANY JOIN {database}.variants_by_number AS variants ON variants.product = steps.product AND variants.variant = steps.variant
-            WHERE steps.occurred_at >= {from:Date}
+            WHERE steps.occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND {in_order}
             GROUP BY visitor, product, variant
             HAVING added_at > ended_at AND (out_of_stock_at = added_at OR dearer_at = added_at) OR bought_at != 0
         )

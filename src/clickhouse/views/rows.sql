@@ -1,13 +1,13 @@
 -- Each event, visit and line of an order once, and what is asked of them most.
 
 -- Wishlist events, each once
--- Two kinds of rows travel with the events and are none: merges of profiles (origin `merge`), and lines of orders
--- (origin `order`).
+-- Three kinds of rows travel with the events and are none: merges of profiles (origin `merge`), lines of orders (`order`), and
+-- openings of shared wishlists (`open`).
 CREATE OR REPLACE VIEW {database}.events {on_cluster} AS
 SELECT
     {event_columns}
 FROM {database}.events_stored FINAL
-WHERE origin NOT IN ('merge', 'order');
+WHERE {is_event};
 
 -- Counted visits, each once
 CREATE OR REPLACE VIEW {database}.visits {on_cluster} AS
@@ -21,17 +21,25 @@ FROM {database}.visits_stored FINAL;
 -- Lines of orders, each once
 -- amount is what was paid for the line: price of one times quantity, less its discount. Lines of test orders have test set,
 -- and are in no other view. A line's event_id and its time follow from the order, so a line that was recorded twice is still
--- one row. The payload has the line as the order told it: three decimals are rounded here.
+-- one row. The payload has the line as the order told it: three decimals are rounded here. Orders name no handle: it is the
+-- one that the product was last told with.
 CREATE OR REPLACE VIEW {database}.purchases {on_cluster} AS
 SELECT
-    {purchase_columns}
-FROM {database}.events_stored FINAL
-WHERE origin = 'order';
+    rows.*,
+    products.product_handle AS product_handle
+FROM
+(
+    SELECT
+        {purchase_columns}
+    FROM {database}.events_stored FINAL
+    WHERE origin = 'order'
+) AS rows
+LEFT ANY JOIN {database}.products AS products ON products.product_id = rows.product_id;
 
--- Events per day (UTC) and type
+-- Events per day and type
 CREATE OR REPLACE VIEW {database}.events_per_day {on_cluster} AS
 SELECT
-    toDate(occurred_at) AS day,
+    toDate(occurred_at, {time_zone}) AS day,
     type,
     count() AS events
 FROM {database}.events
@@ -63,3 +71,12 @@ FROM {database}.events
 WHERE type = 'share'
 GROUP BY channel
 ORDER BY shares DESC, channel;
+
+-- Openings of share pages and shared items by a person, each once: no robots, no prefetch
+-- The stored row has the profile of the wishlist's owner, so that it is erased with that one; who opened is not known.
+CREATE OR REPLACE VIEW {database}.share_opens {on_cluster} AS
+SELECT
+    occurred_at,
+    share_code
+FROM {database}.events_stored FINAL
+WHERE origin = 'open';

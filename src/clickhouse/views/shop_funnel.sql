@@ -13,8 +13,8 @@ FROM
     SELECT
         sum(visits) AS visits,
         uniqCombinedMerge(14)(visitors) AS visitors
-    FROM {database}.visitors_per_day
-    WHERE day BETWEEN {from:Date} AND {to:Date} AND product_handle = ''
+    FROM {database}.shop_visitors_per_day
+    WHERE day BETWEEN {from:Date} AND {to:Date}
 ) AS looked
 CROSS JOIN
 (

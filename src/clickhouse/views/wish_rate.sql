@@ -35,7 +35,7 @@ FROM
                 sum(visits) AS visits,
                 uniqCombinedMerge(14)(visitors) AS visitors
             FROM {database}.visitors_per_day
-            WHERE day BETWEEN {from:Date} AND {to:Date} AND product_handle != ''
+            WHERE day BETWEEN {from:Date} AND {to:Date}
             GROUP BY product_handle
         ) AS looked
         LEFT ANY JOIN {database}.products AS products ON products.product_handle = looked.product_handle

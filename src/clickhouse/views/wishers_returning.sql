@@ -1,13 +1,19 @@
 -- Return of wishers by week: of the visitors who wished first in a week, how many looked at anything in the 8 weeks after it
--- Weeks begin on Monday (UTC). The first wish is the first in this time. Weeks that have not begun are left out. Bit n of
--- came is set where the visitor came n weeks later, under this profile or one that was merged into it.
+-- A row for each week; weeks begin on Monday. The first wish is the first in this time. returned_3 are those who looked
+-- in the third week after it; NULL where that week is not over. Bit n of came is set where the visitor came n weeks later,
+-- under this profile or one that was merged into it.
 CREATE OR REPLACE VIEW {database}.wishers_returning {on_cluster} AS
 SELECT
     week,
-    weeks_later,
     count() AS wishers,
-    countIf(bitTest(came, weeks_later)) AS returned,
-    returned / wishers AS return_rate
+    if(week + 7 < toMonday(now(), {time_zone}), countIf(bitTest(came, 1)), NULL) AS returned_1,
+    if(week + 14 < toMonday(now(), {time_zone}), countIf(bitTest(came, 2)), NULL) AS returned_2,
+    if(week + 21 < toMonday(now(), {time_zone}), countIf(bitTest(came, 3)), NULL) AS returned_3,
+    if(week + 28 < toMonday(now(), {time_zone}), countIf(bitTest(came, 4)), NULL) AS returned_4,
+    if(week + 35 < toMonday(now(), {time_zone}), countIf(bitTest(came, 5)), NULL) AS returned_5,
+    if(week + 42 < toMonday(now(), {time_zone}), countIf(bitTest(came, 6)), NULL) AS returned_6,
+    if(week + 49 < toMonday(now(), {time_zone}), countIf(bitTest(came, 7)), NULL) AS returned_7,
+    if(week + 56 < toMonday(now(), {time_zone}), countIf(bitTest(came, 8)), NULL) AS returned_8
 FROM
 (
     SELECT
@@ -18,9 +24,9 @@ FROM
     (
         SELECT
             sipHash64(profile_id) AS recorded,
-            toMonday(occurred_at) AS week
+            toMonday(occurred_at, {time_zone}) AS week
         FROM {database}.visits_stored
-        WHERE occurred_at >= {from:Date} AND occurred_at < {to:Date} + 64
+        WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 64, 3, {time_zone})
     ) AS looks
     RIGHT JOIN
     (
@@ -33,15 +39,13 @@ FROM
         (
             SELECT
                 visitor,
-                toMonday(min(occurred_at)) AS week
+                toMonday(min(occurred_at), {time_zone}) AS week
             FROM {database}.steps_by_visitor
-            WHERE step = 'add' AND occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1
+            WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone}) AND {in_order}
             GROUP BY visitor
         ) AS wished ON wished.visitor = merges.present
     ) AS known ON known.recorded = looks.recorded
     GROUP BY visitor
 )
-ARRAY JOIN range(1, 9) AS weeks_later
-WHERE week + 7 * weeks_later <= today()
-GROUP BY week, weeks_later
-ORDER BY week, weeks_later;
+GROUP BY week
+ORDER BY week;

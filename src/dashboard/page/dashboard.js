@@ -3,14 +3,12 @@
 
 import { drawFigures } from './figures.js';
 import { DRAW } from './panels.js';
-import { $, before, DAY, iso, make, number } from './shared.js';
+import { $, compared, DAY, iso, make, number, today } from './shared.js';
 
 const RETRY_MS = 5_000;
 const REFRESH_MS = 60_000;
 
 // The time that is shown; it is in the address, so that it can be kept and sent.
-
-const today = () => Math.floor(Date.now() / DAY) * DAY;
 
 function chosen() {
   const query = new URLSearchParams(location.search);
@@ -41,6 +39,15 @@ async function ask(panel, range, signal) {
   const rows = body.rows.map((row) => Object.fromEntries(body.names.map((name, i) => [name, row[i]])));
   return { ...body, rows };
 }
+
+function whatIsCompared(range) {
+  const [shown, times] = [inDays(range), compared(range)];
+  if (times === undefined) return `${shown}: today is not over, and is compared with no other day`;
+  if (times.now.to === range.to) return `${shown}, compared with ${inDays(times.was)}`;
+  return `${shown}; today is not over: ${inDays(times.now)} is compared with ${inDays(times.was)}`;
+}
+
+const inDays = ({ from, to }) => (from === to ? iso(from) : `${iso(from)} to ${iso(to)}`);
 
 /** Under each panel: its rows as CSV, its statement, how long that took. */
 function drawTools(section, name, { sql, ms }, { from, to }) {
@@ -110,8 +117,7 @@ async function showAll() {
   try {
     await Promise.all(sections.map(show));
     if (signal.aborted) return;
-    const [now, was] = [range, before(range)].map(({ from, to }) => `${iso(from)} to ${iso(to)}`);
-    $('#compared').textContent = `${now}, compared with ${was}`;
+    $('#compared').textContent = whatIsCompared(range);
     trouble();
     again = setTimeout(refresh, REFRESH_MS);
   } catch (error) {

@@ -1,31 +1,19 @@
 // The figures: a tile for each, and the chart of the one that is chosen, by day, with the time before.
 
-import { $, before, DAY, iso, make, money, number, percent, sum, within } from './shared.js';
+import { $, change, compared, DAY, iso, make, money, number, sum, today, within } from './shared.js';
 
 const { uPlot } = globalThis; // by a script of its own
 
+/** Each counts what happened, repeats included; the panels say where they count visitors. */
 const FIGURES = [
   { key: 'visits', name: 'Visits' },
-  { key: 'wishes', name: 'Wishes' },
-  { key: 'carts', name: 'Moved to cart' },
-  { key: 'orders', name: 'Purchases' },
+  { key: 'wishes', name: 'Added to a wishlist' },
+  { key: 'carts', name: 'Moved to the cart' },
+  { key: 'orders', name: 'Orders' },
   { key: 'revenue', name: 'Revenue' },
 ];
 let figure = 'visits';
 let chart;
-
-function change(now, was) {
-  if (was === 0) return make('span', { class: 'was' }, now === 0 ? 'as before: none' : 'before: none');
-  const rate = now / was - 1;
-  const sign = rate > 0 ? '▲' : rate < 0 ? '▼' : '=';
-  const words = rate > 0 ? 'more than before' : rate < 0 ? 'less than before' : 'as before';
-  return make(
-    'span',
-    { class: rate > 0 ? 'up' : rate < 0 ? 'down' : 'was' },
-    `${sign} ${percent.format(Math.abs(rate))} `,
-    make('small', {}, words),
-  );
-}
 
 /** Values day by day, 0 where there is no row. */
 function series({ from, to }, rows, key) {
@@ -53,6 +41,7 @@ export function drawFigures(range, days, revenue) {
   const ofCurrency = revenue.filter((row) => row.currency === currency);
   const others = new Set(revenueNow.map((row) => row.currency).filter((other) => other !== currency)).size;
   const values = (key, time) => series(time, key === 'revenue' ? ofCurrency : days, key);
+  const times = compared(range);
   const all = FIGURES.map(({ key, name }) => ({
     key,
     name:
@@ -60,7 +49,8 @@ export function drawFigures(range, days, revenue) {
         ? `${name} in ${currency || '(no currency)'}, of ${others + 1} currencies`
         : name,
     now: values(key, range),
-    was: values(key, before(range)),
+    over: times === undefined ? [] : values(key, times.now),
+    was: times === undefined ? [] : values(key, times.was),
     text: (n) => (key === 'revenue' && currency !== undefined ? money(n, currency) : number.format(n)),
   }));
 
@@ -86,7 +76,7 @@ export function drawFigures(range, days, revenue) {
   };
   const focused = document.activeElement?.dataset?.figure;
   $('#tiles').replaceChildren(
-    ...all.map(({ key, name, now, was, text }) =>
+    ...all.map(({ key, name, now, over, was, text }) =>
       make(
         'button',
         {
@@ -99,7 +89,7 @@ export function drawFigures(range, days, revenue) {
         },
         make('span', { class: 'name' }, name),
         make('span', { class: 'value' }, text(sum(now))),
-        change(sum(now), sum(was)),
+        times === undefined ? make('span', { class: 'was' }, 'today, so far') : change(sum(over), sum(was)),
       ),
     ),
   );
@@ -111,6 +101,12 @@ function drawChart(range, { name, now, was, text }) {
   const style = getComputedStyle(document.documentElement);
   const color = (token) => style.getPropertyValue(token).trim();
   const days = now.map((_, i) => (range.from + i * DAY) / 1_000);
+  // Today is not over: it has a line of its own, from yesterday on.
+  const unfinished = (today() - range.from) / DAY;
+  const hasToday = unfinished >= 0 && unfinished < now.length;
+  const finished = hasToday ? now.map((n, i) => (i < unfinished ? n : null)) : now;
+  const soFar = now.map((n, i) => (i === unfinished || i === unfinished - 1 ? n : null));
+  const before = now.map((_, i) => was[i] ?? null);
   const holder = $('#chart');
   holder.setAttribute(
     'aria-label',
@@ -157,9 +153,21 @@ function drawChart(range, { name, now, was, text }) {
           label: name,
           stroke: color('--mark'),
           width: 2,
-          points: { show: now.length === 1 },
+          points: { show: finished.filter((n) => n !== null).length === 1 },
           value: (_, n) => (n == null ? '–' : text(n)),
         },
+        ...(hasToday
+          ? [
+              {
+                label: 'today, so far',
+                stroke: color('--mark'),
+                width: 2,
+                dash: [2, 4],
+                points: { show: true },
+                value: (_, __, ___, i) => (i === unfinished ? text(now[i]) : '–'),
+              },
+            ]
+          : []),
         {
           label: 'the time before',
           stroke: color('--before'),
@@ -170,7 +178,7 @@ function drawChart(range, { name, now, was, text }) {
         },
       ],
     },
-    [days, now, was],
+    [days, finished, ...(hasToday ? [soFar] : []), before],
     holder,
   );
 }

@@ -1,6 +1,23 @@
 // The panels below the figures: bars, and tables that are sorted by their headings.
 
-import { before, make, money, number, percent, sum, within } from './shared.js';
+import { change, compared, iso, make, money, number, percent, sum, within } from './shared.js';
+
+/** Codes of the API, as a merchant says them; others get a capital letter. */
+const WORDS = {
+  pdp: 'Product page',
+  collection: 'Collection page',
+  cart: 'Cart',
+  wishlist: 'Wishlist',
+  email: 'E-mail',
+  Email: 'E-mail',
+  pdpSmartSave: 'Smart Save',
+  other: 'Elsewhere',
+  desktop: 'Desktop',
+  mobile: 'Phone',
+  tablet: 'Tablet',
+};
+const inWords = (code) =>
+  Object.hasOwn(WORDS, code) ? WORDS[code] : code.charAt(0).toUpperCase() + code.slice(1) || '(not told)';
 
 const count = (n) => number.format(Number(n));
 const nothing = (text) => make('p', { class: 'none' }, text);
@@ -30,21 +47,22 @@ function bars(items) {
   );
 }
 
-/** Draws the shares of a whole. @param more said of a row beside its share */
+/** Draws the shares of a whole. @param note what is counted @param more said of a row beside its share */
 const shares =
-  (name, size, none, more = () => '') =>
+  (name, size, none, note, more = () => '') =>
   ({ rows }) => {
     if (rows.length === 0) return [nothing(none)];
     const all = sum(rows.map((row) => Number(row[size])));
     return [
       bars(
         rows.map((row) => ({
-          name: row[name] || '(not told)',
+          name: inWords(row[name]),
           size: Number(row[size]),
           value: count(row[size]),
           share: `${shareOf(Number(row[size]), all) ?? ''}${more(row)}`,
         })),
       ),
+      make('p', { class: 'none' }, note),
     ];
   };
 
@@ -73,7 +91,7 @@ function drawFunnel({ rows: [row] }) {
     make(
       'p',
       { class: 'none' },
-      `Within 30 days of the wish. Revenue from wishes: ${revenueText(row.revenue)}`,
+      `Each visitor counts once. Cart and purchase within 30 days of the wish. Revenue from wishes: ${revenueText(row.revenue)}`,
     ),
   ];
 }
@@ -88,25 +106,38 @@ function totals(rows) {
   return all;
 }
 
+/** @param read what is compared, of a time */
+function comparison(times, read) {
+  if (times === undefined) return { rate: null };
+  const [over, was] = [read(times.now), read(times.was)];
+  return { over, was, rate: was === 0 ? null : over / was };
+}
+
 function drawRevenue({ rows }, range) {
-  const [now, was] = [totals(within(range, rows)), totals(within(before(range), rows))];
+  const now = totals(within(range, rows));
+  const times = compared(range);
+  const revenueOf = (time, currency) => totals(within(time, rows)).get(currency)?.[1] ?? 0;
   if (now.size === 0) return [nothing('No purchases in this time.')];
   const lines = [...now].toSorted((a, b) => b[1][0] - a[1][0]);
   return [
     table(
       [
         { key: 'currency', name: 'Currency' },
-        { key: 'orders', name: 'Purchases', show: number.format },
+        { key: 'orders', name: 'Orders', show: number.format },
         { key: 'revenue', name: 'Revenue', show: (n, row) => money(n, row.currency) },
         { key: 'average', name: 'Average', show: (n, row) => money(n, row.currency) },
-        { key: 'before', name: 'Before', show: (n, row) => money(n, row.currency) },
+        {
+          key: 'rate',
+          name: 'Change',
+          show: (_, { over, was }) => [times === undefined ? 'today, so far' : change(over, was)],
+        },
       ],
       lines.map(([currency, [orders, revenue]]) => ({
         currency,
         orders,
         revenue,
         average: revenue / orders,
-        before: was.get(currency)?.[1] ?? 0,
+        ...comparison(times, (time) => revenueOf(time, currency)),
       })),
       'revenue',
     ),
@@ -185,13 +216,22 @@ const product = {
     ),
   ],
 };
+/** The last day of a time that is over. */
+const lastDay = (range) => iso(compared(range)?.now.to ?? range.from - 86_400_000);
+
 export const DRAW = {
   funnel: drawFunnel,
   revenue: drawRevenue,
-  sources: shares('source', 'adds', 'No wishes in this time.', ({ bought }) => `, ${count(bought)} bought`),
-  channels: shares('channel', 'shares', 'No shares in this time.'),
-  devices: shares('device', 'visits', 'No visits in this time.'),
-  products({ rows }) {
+  sources: shares(
+    'source',
+    'wishes',
+    'No wishes in this time.',
+    'First wishes of a visitor for a product, and how many of them were bought within 30 days.',
+    ({ bought }) => `, ${count(bought)} bought`,
+  ),
+  channels: shares('channel', 'shares', 'No shares in this time.', 'Every share counts, also of one link.'),
+  devices: shares('device', 'visits', 'No visits in this time.', 'Every visit counts.'),
+  products({ rows }, range) {
     if (rows.length === 0) return [nothing('No wishes in this time.')];
     return [
       table(
@@ -200,10 +240,10 @@ export const DRAW = {
           { key: 'wishers', name: 'Wishers', show: count },
           { key: 'visitors', name: 'Visitors', show: count },
           { key: 'wish_rate', name: 'Wish rate', show: (n) => (n === null ? '–' : percent.format(n)) },
-          { key: 'last_7_days', name: 'Last 7 days', show: count },
+          { key: 'last_7_days', name: `Wishers in the 7 days to ${lastDay(range)}`, show: count },
           {
             key: 'change',
-            name: 'Momentum',
+            name: 'More than in the 7 before',
             show: (n) => [
               make(
                 'span',

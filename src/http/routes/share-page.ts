@@ -3,6 +3,7 @@
 
 import { ServiceError } from '../../errors.js';
 import type { Items } from '../../wishlist/items.js';
+import type { ShareOpens } from '../../wishlist/share-opens.js';
 import { normaliseCode, type Shares } from '../../wishlist/shares.js';
 import { errorAnswer } from '../answer.js';
 import type { Answer, Operation, Request } from '../operation.js';
@@ -15,6 +16,7 @@ import {
   showItems,
   showNotice,
 } from '../share-page/page.js';
+import { isByPerson, PREFETCH_HEADERS } from './persons.js';
 
 const LIQUID = 'application/liquid';
 const HTML = 'text/html; charset=utf-8';
@@ -32,6 +34,7 @@ const UNCACHED = { 'cache-control': 'no-store' };
 export function sharePageOperation(
   shares: Shares,
   items: Items,
+  opens: ShareOpens,
   shopUrl: string,
   productUrl: string,
   pageUrl: string,
@@ -54,11 +57,14 @@ export function sharePageOperation(
     },
     accessGroup: 'share-page',
     maxBody: 0,
-    headers: ['accept-language'],
+    headers: ['accept-language', ...PREFETCH_HEADERS],
     async handle(_, request) {
       const shared = await shares.read(request.parameter, (place) => items.list(place));
       if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
-      if (pageUrl !== '') return redirect(pageUrl, normaliseCode(request.parameter));
+      const shareCode = normaliseCode(request.parameter);
+      // The shop's page asks for the items, and that is counted.
+      if (pageUrl !== '') return redirect(pageUrl, shareCode);
+      if (isByPerson(request)) await opens.record(shared.profileId, shareCode);
       return page(request, shopUrl, CACHED, (language) =>
         showItems(shared.answer, language, shopUrl, productUrl),
       );

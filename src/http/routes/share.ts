@@ -7,16 +7,19 @@ import type { RequestStore } from '../../redis/requests.js';
 import { readShare } from '../../validation/requests.js';
 import { shareBody } from '../../validation/schemas.js';
 import type { Items } from '../../wishlist/items.js';
+import type { ShareOpens } from '../../wishlist/share-opens.js';
 import { normaliseCode, type Shares } from '../../wishlist/shares.js';
 import { shareAnswer, sharedItemsAnswer } from '../answer-schemas.js';
 import { IDEMPOTENCY_KEY, once } from '../idempotency.js';
 import { MAX_BODY, type Operation, operation } from '../operation.js';
+import { isByPerson, PREFETCH_HEADERS } from './persons.js';
 
 export function shareOperations(
   visitors: Visitors,
   profiles: Profiles,
   shares: Shares,
   items: Items,
+  opens: ShareOpens,
   requests: RequestStore,
 ): Operation[] {
   return [
@@ -60,10 +63,12 @@ export function shareOperations(
       path: '/share/:code/items',
       accessGroup: 'wishlist',
       maxBody: 0,
-      async handle(_, { parameter }) {
-        const shareCode = normaliseCode(parameter);
+      headers: PREFETCH_HEADERS,
+      async handle(_, request) {
+        const shareCode = normaliseCode(request.parameter);
         const shared = await shares.read(shareCode, (place) => items.list(place));
         if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
+        if (isByPerson(request)) await opens.record(shared.profileId, shareCode);
         return JSON.stringify({ shareCode, profileId: shared.profileId, items: shared.answer });
       },
     },
