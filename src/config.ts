@@ -180,12 +180,12 @@ export const SETTINGS = {
   ),
   RATE_LIMIT: setting(
     '0',
-    'requests per second of one caller, its secret key, else its address, over all `WORKERS` of a `start`; above it 429; 0 is no limit',
+    'requests per second of one caller, its secret key, else its address; above it 429; the `WORKERS` of a `start` divide it among them; 0 is no limit',
     integer(0, 1_000_000),
   ),
   ANONYMOUS_RATE_LIMIT: setting(
     '50',
-    'requests per second of one address that is not a loopback one, of callers without a secret key, over all `WORKERS` of a `start`; above it 429; 0 is no limit',
+    'requests per second of one address that is not a loopback one, of callers without a secret key; above it 429; the `WORKERS` of a `start` divide it among them; 0 is no limit',
     integer(0, 1_000_000),
   ),
   TRUST_PROXY: setting(

@@ -1,5 +1,5 @@
 // The errors whose sentence a person reads: those of a request (code, HTTP status, and whether sending again may help),
-// and those of an operator's start. Imports nothing, so that every layer can throw one; src/http/error-answer.ts makes
+// and those of an operator's start. Imports nothing, so that every layer can throw one; src/http/answer.ts makes
 // the answer.
 
 /** One fault in a request: a JSON pointer into the body (or the query) and what is wrong there. */

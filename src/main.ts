@@ -40,8 +40,6 @@ const HELP: ReadonlySet<string> = new Set(['--help', '-h']);
 const TAKES_ARGUMENTS: ReadonlySet<CommandName> = new Set(['sql', 'dead', 'requests', 'export', 'erase']);
 
 const OLDEST_NODE = [20, 12] as const;
-/** Of the machine's monotonic clock, when that of this process was 0. */
-const SINCE_BOOT_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now();
 const SIGNALS: readonly StopSignal[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 async function main([first, ...args]: readonly string[]): Promise<number> {
@@ -111,7 +109,6 @@ function createProgram<Name extends CommandName>(name: Name, args: readonly stri
       process.send?.({ ready: true, ...message });
     },
     channel: process.send && {
-      now: () => performance.now() + SINCE_BOOT_MS,
       // Without `start` there is no parent to send to, and this process is about to be stopped.
       send: (message) => void process.send?.(message, undefined, {}, () => {}),
       listen: (onMessage) => void process.on('message', onMessage),

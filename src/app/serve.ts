@@ -8,30 +8,28 @@ import { recordingFormat } from '../events/recording.js';
 import { readBacklogs } from '../flush/backlog.js';
 import { Access } from '../http/access.js';
 import { BacklogMetrics } from '../http/backlog-metrics.js';
-import { beaconOperation } from '../http/beacon.js';
-import { complianceOperations } from '../http/compliance.js';
 import { ComplianceMetrics } from '../http/compliance-metrics.js';
-import { docsFiles, docsOperations } from '../http/docs.js';
-import { eventOperations } from '../http/events.js';
-import { Exchanges } from '../http/exchanges.js';
-import { itemOperations } from '../http/items.js';
+import { RateLimits } from '../http/limits.js';
 import { LinkedSessions } from '../http/linked-sessions.js';
 import { ServeMetrics, showAll } from '../http/metrics.js';
 import { openApiOperation, VERSION } from '../http/openapi.js';
-import { operatingOperations } from '../http/operating.js';
 import type { Operation } from '../http/operation.js';
-import { profileOperations } from '../http/profiles.js';
-import { leftOut, purchaseOperation } from '../http/purchase.js';
-import { openRateLimits } from '../http/rate-limits.js';
-import { rightsOperations } from '../http/rights.js';
-import { listen } from '../http/server.js';
-import { settingsOperations } from '../http/settings.js';
-import { shareOperations } from '../http/share.js';
-import { sharePageOperation } from '../http/share-page.js';
+import { beaconOperation } from '../http/routes/beacon.js';
+import { complianceOperations } from '../http/routes/compliance.js';
+import { docsFiles, docsOperations } from '../http/routes/docs.js';
+import { eventOperations } from '../http/routes/events.js';
+import { itemOperations } from '../http/routes/items.js';
+import { operatingOperations } from '../http/routes/operating.js';
+import { profileOperations } from '../http/routes/profiles.js';
+import { leftOut, purchaseOperation } from '../http/routes/purchase.js';
+import { settingsOperations } from '../http/routes/settings.js';
+import { shareOperations } from '../http/routes/share.js';
+import { sharePageOperation } from '../http/routes/share-page.js';
+import { visitBatchOperation } from '../http/routes/visit-batches.js';
+import { visitListOperation } from '../http/routes/visit-lists.js';
+import { visitOperations } from '../http/routes/visits.js';
+import { Server } from '../http/server.js';
 import { loadUws } from '../http/uws.js';
-import { visitBatchOperation } from '../http/visit-batches.js';
-import { visitListOperation } from '../http/visit-lists.js';
-import { visitOperations } from '../http/visits.js';
 import { Compliance } from '../identity/compliance.js';
 import { ComplianceWorker } from '../identity/compliance-worker.js';
 import { Exporter } from '../identity/exporter.js';
@@ -54,12 +52,8 @@ import type { ServeConfig } from './settings.js';
 export interface Siblings {
   /** How many there are, with this one. */
   readonly workers: number;
-  /** Milliseconds of a clock that is the same for all of them, and never goes back. */
-  now(): number;
-  /** Gathers one value per worker, by the worker's name. @param tell this worker's value */
-  gather<T>(tell: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
-  /** Sends values to the other workers. @param onShared called with each value that another worker sends */
-  exchange<T>(onShared: (value: T) => void): (value: T) => void;
+  /** Gathers one value per worker, by the worker's name. @param read gives this worker's value */
+  gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
 }
 
 /** Time, as tests set it. */
@@ -106,8 +100,8 @@ export function serve(
 ): Promise<Serving> {
   return withClosers(async (onClose) => {
     const { uws, from: uwsFrom } = await loadUws();
-    let exchanges: Exchanges;
-    const metrics = new ServeMetrics(() => exchanges.requests.count, config.VISIT_LOG === 'on', uwsFrom);
+    let server: Server;
+    const metrics = new ServeMetrics(() => server.openRequests, config.VISIT_LOG === 'on', uwsFrom);
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const store = await openStore(config, 'wishmeter serve', log, {
       timeoutMs: config.REDIS_TIMEOUT_MS,
@@ -125,16 +119,6 @@ export function serve(
       shopUrl: config.SHOP_URL,
       visitAccess: config.VISIT_ACCESS,
       metricsToken: config.METRICS_TOKEN,
-    });
-    exchanges = new Exchanges({
-      access,
-      log,
-      onAnswers: metrics.countAnswers,
-      onRefusal: metrics.refused,
-      limits: openRateLimits(config, siblings, timing.now),
-      longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
-      trustedProxies: config.TRUST_PROXY,
-      bodyTimeoutMs: timing.bodyTimeoutMs,
     });
 
     const lateVisits = store.batcher(appendFormat(store, 'visits', config.VISIT_LOG_HIGH_WATER));
@@ -183,7 +167,6 @@ export function serve(
       config.SHOP_URL,
       config.APP_PROXY_PATH,
     );
-    const sessions = new LinkedSessions(visitors, config.LINKED_SESSIONS);
     const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S, timing.requestGraceMs);
 
     const compliance = new Compliance(store);
@@ -203,23 +186,14 @@ export function serve(
 
     const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [
-      ...visitOperations(access, visitors, requests, metrics.visitByRobot),
-      visitListOperation(access, visitors),
+      ...visitOperations(visitors, requests, metrics.visitByRobot),
+      visitListOperation(visitors),
       visitBatchOperation(identity.manyVisits),
-      ...eventOperations(access, sessions, visitors, profiles, requests),
-      ...itemOperations(
-        access,
-        sessions,
-        visitors,
-        profiles,
-        items,
-        new ItemLimit(store, itemLimits),
-        requests,
-      ),
-      ...shareOperations(access, sessions, visitors, profiles, shares, items, requests),
+      ...eventOperations(visitors, profiles, requests),
+      ...itemOperations(visitors, profiles, items, new ItemLimit(store, itemLimits), requests),
+      ...shareOperations(visitors, profiles, shares, items, requests),
       sharePage,
-      ...profileOperations(access, visitors, profiles, requests),
-      ...rightsOperations(identity.named, identity.eraser, exporter, requests),
+      ...profileOperations({ ...identity, exporter, requests }),
       ...settingsOperations(settings, requests),
       purchaseOperation(
         visitors,
@@ -248,15 +222,15 @@ export function serve(
       () => store.call((client) => client.hlen(store.keys.erasures)),
     );
     const requestFigures = new ComplianceMetrics(streams, compliance);
-    const askAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
-    const ofWorkers = async () => (askAll ? showAll(await askAll()) : metrics.registry.metrics());
+    const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
+    const ofWorkers = async () => (gatherAll ? showAll(await gatherAll()) : metrics.registry.metrics());
     const figures = async () => {
       await Promise.all([backlog.refresh(), requestFigures.refresh()]);
       return (await ofWorkers()) + (await streams.metrics());
     };
     const unprefixed = operatingOperations(
       async () => {
-        if (exchanges.isStopping) return 'the process is stopping';
+        if (server.isStopping) return 'the process is stopping';
         return await store.ping().then(() => undefined, inWords);
       },
       async () => ({ type: streams.contentType, body: await figures() }),
@@ -265,14 +239,28 @@ export function serve(
     operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed));
     // Where no app proxy stands before it, this service is at the shop's address itself, and so are its share links.
     const atShareLink = { ...sharePage, path: `/apps/${config.APP_PROXY_PATH}${sharePage.path}` };
-    const server = listen({
+    server = new Server({
+      access,
+      limits: new RateLimits({
+        perCaller: config.RATE_LIMIT,
+        perAnonymousAddress: config.ANONYMOUS_RATE_LIMIT,
+        trustedProxies: config.TRUST_PROXY,
+        workers: siblings?.workers,
+        now: timing.now,
+      }),
+      linkedSessions: new LinkedSessions(visitors, config.LINKED_SESSIONS),
+      log,
+      onAnswers: metrics.countAnswers,
+      onRefusal: metrics.refused,
+      longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
+      trustedProxies: config.TRUST_PROXY,
+      bodyTimeoutMs: timing.bodyTimeoutMs,
       uws,
       host: config.HOST,
       port: config.PORT,
       basePath: config.BASE_PATH,
       operations: [...operations, ...docsFiles()],
       unprefixed: [...unprefixed, atShareLink],
-      exchanges,
     });
     onClose(() => server.close());
     return {

@@ -1,32 +1,22 @@
-// What one `serve` worker of `start` asks of all of them: a request reaches any of the workers on their port, and some
-// answers are about all. `start` passes the question on and the answers back; see start/relay.ts.
+// A scrape of /metrics reaches any of the workers on their port, and shows the figures of all of them. The worker that it
+// reaches asks `start`, which asks every worker; see start/relay.ts.
 //
-//   worker ──ask──▶ start ──tell──▶ every worker ──told──▶ start ──heard──▶ worker
-//
-// What a worker only lets the others know, and waits for no answer to, goes one way:
-//
-//   worker ──share──▶ start ──shared──▶ every other worker
+//   worker ──gather──▶ start ──collect──▶ every worker ──reply──▶ start ──gathered──▶ worker
 
 import { ServiceError } from '../errors.js';
 
 /** Messages to and from the parent process. */
 export interface Channel {
-  /** Milliseconds of the machine's monotonic clock, the same in all of its processes. */
-  now(): number;
   send(message: object): void;
   listen(onMessage: (message: unknown) => void): void;
 }
 
 /** What a worker sends; numbers tell questions apart. */
-export type ToRelay =
-  | { readonly ask: number }
-  | { readonly told: number; readonly value: unknown }
-  | { readonly share: unknown };
-/** What `start` sends; `heard` has what each worker told, by the worker's name. */
+export type ToRelay = { readonly gather: number } | { readonly reply: number; readonly value: unknown };
+/** What `start` sends; `gathered` has each worker's reply, by the worker's name. */
 export type FromRelay =
-  | { readonly tell: number }
-  | { readonly shared: unknown }
-  | { readonly heard: number; readonly values: Readonly<Record<string, unknown>> };
+  | { readonly collect: number }
+  | { readonly gathered: number; readonly values: Readonly<Record<string, unknown>> };
 
 /** More than `start` waits for a worker that does not answer. */
 const TIMEOUT_MS = 1_500;
@@ -36,10 +26,9 @@ export class WorkerSiblings {
   /** How many there are, with this one. */
   readonly workers: number;
   readonly #channel: Channel;
-  readonly #asked = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
+  readonly #waiting = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
   #questions = 0;
-  #tell: () => Promise<unknown> = () => Promise.reject(new Error('nothing to tell'));
-  #onShared: (value: unknown) => void = () => {};
+  #read: () => Promise<unknown> = () => Promise.reject(new Error('nothing to gather'));
 
   constructor(channel: Channel, workers: number) {
     this.workers = workers;
@@ -47,53 +36,41 @@ export class WorkerSiblings {
     channel.listen((received) => {
       if (typeof received !== 'object' || received === null) return; // the parent is another program
       const message = received as FromRelay;
-      if ('tell' in message) {
-        this.#tell().then(
-          (value) => this.#send({ told: message.tell, value }),
+      if ('collect' in message) {
+        this.#read().then(
+          (value) => this.#send({ reply: message.collect, value }),
           () => {}, // left out, like one that does not answer
         );
-      } else if ('heard' in message) {
-        this.#asked.get(message.heard)?.(message.values);
-      } else if ('shared' in message) {
-        this.#onShared(message.shared);
+      } else if ('gathered' in message) {
+        this.#waiting.get(message.gathered)?.(message.values);
       }
     });
   }
 
   /**
-   * Answers the siblings' questions with what `tell` gives.
-   * @returns asks all workers, this one among them: what each told, by its name; one that does not answer is left out.
+   * @param read gives this worker's value, whenever any worker gathers
+   * @returns gathers the values of all workers, this one among them, by their names; one that does not answer is left out.
    *   It throws ServiceError `unavailable` where `start` does not answer.
    */
-  gather<T>(tell: () => Promise<T>): () => Promise<Readonly<Record<string, T>>> {
-    this.#tell = tell;
+  gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>> {
+    this.#read = read;
     return () =>
       new Promise((resolve, reject) => {
         const question = ++this.#questions;
         const end = () => {
           clearTimeout(timer);
-          this.#asked.delete(question);
+          this.#waiting.delete(question);
         };
         const timer = setTimeout(() => {
           end();
           reject(new ServiceError('unavailable', 'The other workers could not be asked.'));
         }, TIMEOUT_MS);
-        this.#asked.set(question, (values) => {
+        this.#waiting.set(question, (values) => {
           end();
           resolve(values as Readonly<Record<string, T>>);
         });
-        this.#send({ ask: question });
+        this.#send({ gather: question });
       });
-  }
-
-  now(): number {
-    return this.#channel.now();
-  }
-
-  /** Lets the others know of each value that what is returned is given; `onShared` has theirs. One may get lost. */
-  exchange<T>(onShared: (value: T) => void): (value: T) => void {
-    this.#onShared = onShared as (value: unknown) => void;
-    return (share) => this.#send({ share });
   }
 
   #send(message: ToRelay): void {

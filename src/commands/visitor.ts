@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util';
 import { ServiceError, StartupError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
-import { readProfile } from '../validation/requests.js';
+import { readProfile, trust } from '../validation/requests.js';
 import { UsageError } from './help.js';
 import type { Program } from './program.js';
 import { withRights } from './rights.js';
@@ -35,7 +35,7 @@ function readIdentity(command: string, args: readonly string[]): Identity {
   const given = { customerId: values.customer, sessionId: values.session, email: values.email };
   const named = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   try {
-    return readProfile(undefined, named as Record<string, string>);
+    return trust(readProfile(undefined, named as Record<string, string>).identity);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     const faults = error.issues?.map(({ path, message }) => `${path.slice(1)} ${message}`.trim()).join('; ');

@@ -6,17 +6,18 @@ import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { KeyRing } from '../key-ring.js';
 import { bearerOf, MetricsAccess } from '../metrics/exposition.js';
+import { type NamedIdentity, trust } from '../validation/requests.js';
 import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy-signature.js';
 
 type CallerKind = 'server' | 'storefront' | 'browser' | 'anyone';
 
-/** What an operation is about, as far as access goes. */
-export type Subject = GuardedSubject | 'metrics' | 'open';
-type GuardedSubject = 'visits' | 'wishlist' | 'share-page' | 'administration' | 'delivery';
+/** Operations with the same callers. */
+export type AccessGroup = GuardedGroup | 'metrics' | 'open';
+type GuardedGroup = 'visits' | 'wishlist' | 'share-page' | 'administration' | 'delivery';
 
 /** Open operations are for everyone, however often; metrics have a token of their own. */
-export function isGuarded(subject: Subject): subject is GuardedSubject {
-  return subject !== 'open' && subject !== 'metrics';
+export function isGuarded(group: AccessGroup): group is GuardedGroup {
+  return group !== 'open' && group !== 'metrics';
 }
 
 export interface Caller {
@@ -39,12 +40,12 @@ export interface Credentials {
   readonly fetchSite: string;
 }
 
-const MAY: Record<CallerKind, ReadonlySet<GuardedSubject>> = {
-  server: new Set<GuardedSubject>(['visits', 'wishlist', 'administration', 'delivery']),
-  storefront: new Set<GuardedSubject>(['visits', 'wishlist']),
-  browser: new Set<GuardedSubject>(['visits', 'wishlist']),
+const MAY: Record<CallerKind, ReadonlySet<GuardedGroup>> = {
+  server: new Set<GuardedGroup>(['visits', 'wishlist', 'administration', 'delivery']),
+  storefront: new Set<GuardedGroup>(['visits', 'wishlist']),
+  browser: new Set<GuardedGroup>(['visits', 'wishlist']),
   // A delivery's credential is its signature, which only the whole body can prove.
-  anyone: new Set<GuardedSubject>(['visits', 'delivery']),
+  anyone: new Set<GuardedGroup>(['visits', 'delivery']),
 };
 
 const WORDS: readonly [CallerKind, string][] = [
@@ -53,10 +54,10 @@ const WORDS: readonly [CallerKind, string][] = [
   ['browser', 'a publishable key'],
 ];
 const EITHER = new Intl.ListFormat('en', { type: 'disjunction' });
-const needed = (subject: GuardedSubject) =>
-  EITHER.format(WORDS.filter(([kind]) => MAY[kind].has(subject)).map(([, words]) => words));
-/** What opens a subject, in words. A delivery's signature is checked where its body is. */
-const NEEDS: Record<GuardedSubject, string> = {
+const needed = (group: GuardedGroup) =>
+  EITHER.format(WORDS.filter(([kind]) => MAY[kind].has(group)).map(([, words]) => words));
+/** The credentials of a group, in words. A delivery's signature is checked where its body is. */
+const NEEDS: Record<GuardedGroup, string> = {
   visits: needed('visits'),
   wishlist: needed('wishlist'),
   'share-page': '',
@@ -73,7 +74,7 @@ const SIGNATURE_FAULTS: Record<SignatureFault, string> = {
 const BROWSER: Caller = { kind: 'browser', account: null, mayLink: false, customerId: null };
 const ANYONE: Caller = { kind: 'anyone', account: null, mayLink: false, customerId: null };
 /** A storefront that only reads what everyone may read. */
-const THEME: Caller = { kind: 'storefront', account: null, mayLink: false, customerId: null };
+const SIGNED_READER: Caller = { kind: 'storefront', account: null, mayLink: false, customerId: null };
 
 export interface AccessSettings {
   readonly apiKeys: readonly string[];
@@ -122,32 +123,33 @@ export class Access {
   }
 
   /**
-   * The caller, if it may do anything with this subject at all.
+   * The caller, if it may call this group's operations at all.
    * @param query undecoded, without the question mark @param isWrite whether the request may change something
    * @throws ServiceError `unauthorized` (no credential or a wrong one) or `forbidden`
    */
-  identify(subject: Subject, credentials: Credentials, query: string, isWrite: boolean): Caller {
+  identify(group: AccessGroup, credentials: Credentials, query: string, isWrite: boolean): Caller {
     // Probes bring what their platform gives them; that it opens nothing else is no reason to refuse them.
-    if (subject === 'open') return ANYONE;
-    if (subject === 'metrics') {
+    if (group === 'open') return ANYONE;
+    if (group === 'metrics') {
       if (this.#metrics.allows(credentials.authorization)) return ANYONE;
       throw new ServiceError('unauthorized');
     }
-    if (subject === 'share-page') return this.#reader(query);
+    if (group === 'share-page') return this.#reader(query);
     const caller = this.#caller(credentials, query, isWrite);
-    if (MAY[caller.kind].has(subject)) {
-      if (caller.kind !== 'anyone' || subject !== 'visits' || this.#visitAccess !== 'key') return caller;
+    if (MAY[caller.kind].has(group)) {
+      if (caller.kind !== 'anyone' || group !== 'visits' || this.#visitAccess !== 'key') return caller;
     }
     if (caller.kind === 'anyone')
-      throw new ServiceError('unauthorized', `A credential is required: ${NEEDS[subject]}.`);
-    throw new ServiceError('forbidden', `This credential may not do this: it takes ${NEEDS[subject]}.`);
+      throw new ServiceError('unauthorized', `A credential is required: ${NEEDS[group]}.`);
+    throw new ServiceError('forbidden', `This credential may not do this: it takes ${NEEDS[group]}.`);
   }
 
   /**
    * The identity that this caller acts for.
    * @throws ServiceError `unauthorized` or `forbidden` where it may not name this visitor
    */
-  actFor(caller: Caller, identity: Identity): Identity {
+  actFor(caller: Caller, named: NamedIdentity): Identity {
+    const identity = trust(named);
     const { customerId } = identity;
     switch (caller.kind) {
       case 'server':
@@ -196,7 +198,7 @@ export class Access {
   #reader(query: string): Caller {
     if (!hasSignature(query)) return ANYONE;
     const verified = verifyProxySignature(query, this.#shopifySecrets, Date.now());
-    return typeof verified === 'string' ? ANYONE : THEME;
+    return typeof verified === 'string' ? ANYONE : SIGNED_READER;
   }
 
   #server(key: string): Caller | undefined {

@@ -29,14 +29,14 @@ const SWEEP_MS = 500;
 /** uWebSockets.js counts in steps of 4 s, so its 10 s may end after 8. */
 const KEEP_ALIVE_MS = 5_000;
 
-const EMPTY = Buffer.alloc(0);
-
-/** What becomes of a body. One of the two is called, once. */
+/** How reading a body ends: one of these is called, once. */
 export interface BodyCallbacks {
-  /** @param body the whole of it, valid only during the call @param error `payload_too_large` or `request_timeout` */
-  done(error: ServiceError | undefined, body: Buffer): void;
+  /** @param body the whole of it, valid only during the call */
+  bodyComplete(body: Buffer): void;
+  /** The rest of it is not read. @param error `payload_too_large` or `request_timeout` */
+  bodyUnread(error: ServiceError): void;
   /** It came in too many chunks: the connection must be closed now. */
-  shredded(): void;
+  tooManyChunks(): void;
 }
 
 /** A body that is being read. */
@@ -77,7 +77,7 @@ export class Reading {
       this.#since = now;
       this.#keptAlive = now;
     } else if (now - this.#since >= this.#timeoutMs) {
-      this.#finish(new ServiceError('request_timeout'), EMPTY);
+      this.#refuse('request_timeout');
     } else if (now - this.#keptAlive >= KEEP_ALIVE_MS) {
       this.#keptAlive = now;
       this.#res.pause();
@@ -90,21 +90,21 @@ export class Reading {
     const start = this.#size;
     this.#size += chunk.byteLength;
     if (this.#size > this.#limit) {
-      this.#finish(new ServiceError('payload_too_large'), EMPTY);
+      this.#refuse('payload_too_large');
     } else if (isLast && this.#gathered === undefined) {
-      this.#finish(undefined, Buffer.from(chunk));
+      this.#complete(Buffer.from(chunk));
     } else if (++this.#chunks > MAX_CHUNKS) {
       this.#isOver = true;
-      this.#callbacks.shredded();
+      this.#callbacks.tooManyChunks();
     } else {
-      const gathered = this.#room();
+      const gathered = this.#buffer();
       gathered.set(new Uint8Array(chunk), start);
-      if (isLast) this.#finish(undefined, gathered.subarray(0, this.#size));
+      if (isLast) this.#complete(gathered.subarray(0, this.#size));
     }
   }
 
-  /** The buffer, with room for `#size` bytes; at least doubled where it has to grow, so that a byte is rarely copied. */
-  #room(): Buffer {
+  /** The buffer, with space for `#size` bytes; at least doubled where it has to grow, so that a byte is rarely copied. */
+  #buffer(): Buffer {
     const before = this.#gathered;
     if (before !== undefined && before.length >= this.#size) return before;
     const capacity = Math.min(Math.max(2 * this.#size, LEAST_CAPACITY), this.#limit);
@@ -113,10 +113,16 @@ export class Reading {
     return this.#gathered;
   }
 
-  #finish(error: ServiceError | undefined, body: Buffer): void {
+  #complete(body: Buffer): void {
     this.#isOver = true;
     this.#gathered = undefined;
-    this.#callbacks.done(error, body);
+    this.#callbacks.bodyComplete(body);
+  }
+
+  #refuse(code: 'payload_too_large' | 'request_timeout'): void {
+    this.#isOver = true;
+    this.#gathered = undefined;
+    this.#callbacks.bodyUnread(new ServiceError(code));
   }
 }
 

@@ -1,71 +1,40 @@
-// One request and its one answer. What uWebSockets.js asks of a handler is done here: onAborted before anything
-// asynchronous, one answer, inside cork, never after an abort. An operation sees it as its Request.
+// One request, from its head to its answer. The functions below come in the order in which a request passes them:
 //
-// It is one object, with few functions of its own and no promise: there is one for every visit. What is refused at once is
-// written at once, since the next request on that connection may be there already. All other answers of a turn of the event
-// loop are written together (src/turn.ts).
+//   head ─▶ shed load ─▶ who calls ─▶ rate limits ─▶ body ─▶ JSON ─▶ schema ─▶ whose identity ─▶ operation ─▶ answer
+//     └─────────┴────────────┴────────────┴───────────┴───────┴────────┴──────────────┴── ServiceError ──────────┘
+//
+// Who may call an operation, how often, and for whom is decided here for all of them. So is what uWebSockets.js asks of a
+// handler: onAborted before anything asynchronous, one answer, inside cork, never after an abort.
+//
+// There is an exchange for every visit, so it has few functions of its own and no promise. What is refused at once is written
+// at once: the next request on that connection may be there already. All other answers of a turn of the event loop are
+// written together (src/turn.ts).
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { performance } from 'node:perf_hooks'; // the global one is behind a getter
-import type { Logger } from 'pino';
-import { type ErrorCode, ServiceError } from '../errors.js';
+import { ServiceError } from '../errors.js';
+import type { Identity } from '../identity-rules.js';
 import { TurnQueue } from '../turn.js';
 import { parseJson } from '../validation/json.js';
-import type { Access, Caller } from './access.js';
-import { admitBody, type BodyCallbacks, type BodyReader, type Reading } from './body.js';
-import { errorAnswer } from './error-answer.js';
+import type { NamedIdentity } from '../validation/requests.js';
+import { type Caller, isGuarded } from './access.js';
+import { errorAnswer, type Recipient, writeAnswer } from './answer.js';
+import { admitBody, type BodyCallbacks, type Reading } from './body.js';
+import type { ExchangeContext, Route } from './exchange-context.js';
 import { type Head, readHead } from './head.js';
-import type { Turn } from './load-shedding.js';
-import type { OpenCount } from './open-count.js';
 import type { Answer, Operation, Request } from './operation.js';
 import { parseQuery, type Query } from './query.js';
-import type { RateLimits } from './rate-limits.js';
-import { type Recipient, writeAnswer } from './write-answer.js';
 
-export interface ExchangeOptions {
-  readonly access: Access;
-  readonly limits: RateLimits;
-  readonly log: Logger;
-  /** Asked once for each operation, and for what is none: what is told the status of every answer, and its milliseconds. */
-  readonly onAnswers: (operation: Operation | undefined) => (status: number, ms: number) => void;
-  /** Told of every answer that tells an error. */
-  readonly onRefusal: (code: ErrorCode) => void;
-  /** See Turn. */
-  readonly longestTurnMs: number;
-  /** See callerAddress. */
-  readonly trustedProxies: number;
-  /** See BodyReader. */
-  readonly bodyTimeoutMs?: number | undefined;
-  /** Milliseconds that closing waits for readers of large answers; READ_MS by default. */
-  readonly readMs?: number;
-}
-
-/** What all exchanges of a server share. */
-export interface ExchangeHost {
-  readonly options: ExchangeOptions;
-  readonly turn: Turn;
-  readonly bodies: BodyReader;
-  /** Requests that were neither answered nor aborted. */
-  readonly requests: OpenCount;
-  /** Clients that have not taken all of their answers yet. */
-  readonly readers: OpenCount;
-  /** Whether answers close their connections. */
-  readonly closesConnections: boolean;
-  requestId(head: Head): string;
-}
-
-/** What all requests for one path and method share. */
-export interface Route {
-  readonly onAnswer: (status: number, ms: number) => void;
-  /** Absent for paths and methods that no operation has. */
-  readonly operation?: Operation;
-  readonly hasParameter?: boolean;
-  /** Called with the parsed body before the operation is. @throws ServiceError */
-  readonly limitBody?: ((exchange: Exchange) => void) | undefined;
-}
+/**
+ *   arriving ──▶ handled ──▶ answered ──▶ ended
+ *      └────────────────────────▲  └▶ sending ──▶ ended     (its reader does not take all of the answer at once)
+ *
+ * From all of them an abort leads to `ended`: what is under way finishes, and nothing is answered.
+ */
+type State = 'arriving' | 'handled' | 'answered' | 'sending' | 'ended';
 
 /** Up to here a body that is not wanted is read and dropped; a longer one ends with the connection. */
-const DRAIN_BYTES = 1024 * 1024;
+const MAX_DISCARDED_BODY = 1024 * 1024;
 const EMPTY = Buffer.alloc(0);
 
 export class Exchange implements Request, BodyCallbacks, Recipient {
@@ -74,70 +43,183 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     for (const exchange of exchanges) exchange.#account(now);
     for (const exchange of exchanges) exchange.#write();
   });
-  // `cork` calls its function at once: one for all answers, which is told what to write, instead of one made for each.
+  // `cork` is synchronous: one shared function avoids a closure for each request.
   static #corked: Exchange;
   static readonly #writeCorked = (): void => {
     const exchange = Exchange.#corked;
-    writeAnswer(exchange.#res, exchange.#host.options.access, exchange.#answer as string | Answer, exchange);
+    writeAnswer(exchange.#res, exchange.#context.access, exchange.#answer as string | Answer, exchange);
   };
   readonly head: Head;
-  /** Undecoded, without the question mark. */
-  readonly rawQuery: string;
-  readonly parameter: string;
-  /** Of the request, as its answer and our log name it. */
+  /** As its answer and our log name it. */
   readonly id: string;
-  // Who calls, and the caller's name in RATE_LIMIT: set once that is known.
+  readonly isHead: boolean;
+  readonly parameter: string;
+  /** Set once its credential is known to be good. */
   caller!: Caller;
-  rateLimitKey = '';
-  body: unknown = undefined;
-  bytes: Buffer | undefined = undefined;
-  /** For 405: the methods that the path takes. */
-  allow: string | undefined = undefined;
-  answerError: Operation['answerError'] = undefined;
-  isHead = false;
-  /** Whether it is answered although the rest of it was not read. */
-  isCut = false;
-  readonly #host: ExchangeHost;
+  /** Set once `read` has named one that the caller may act for. */
+  identity!: Identity;
+  /** Whether the rest of the request is not read, so that the connection ends with the answer. */
+  mustClose: boolean;
+  readonly #context: ExchangeContext;
+  readonly #route: Route;
   readonly #res: HttpResponse;
   /** When it came, of our monotonic clock. */
   readonly #began: number;
-  readonly #route: Route;
+  /** Undecoded, without the question mark. */
+  readonly #rawQuery: string;
+  #rateLimitKey = '';
   #reading: Reading | undefined = undefined;
-  /** Whether the operation has the request, and is to answer later. */
-  #isUnderWay = false;
   #answer: string | Answer | undefined = undefined;
-  /** The answer is written, or the request aborted: `res` may not be touched any more. */
-  #ended = false;
-  /** Whether an answer was given that its reader has not taken yet. */
-  #isBeingRead = false;
-  /** Whether a body is to come that may have no end, or a far one: an answer given without reading it closes the connection. */
-  #isEndless: boolean;
+  #state: State = 'arriving';
 
-  constructor(host: ExchangeHost, route: Route, res: HttpResponse, req: HttpRequest) {
-    host.requests.change(1);
+  constructor(context: ExchangeContext, route: Route, res: HttpResponse, req: HttpRequest) {
+    context.openRequests++;
     const head = readHead(req, route.operation?.headers);
-    this.#host = host;
+    this.#context = context;
     this.#route = route;
     this.#res = res;
     this.head = head;
-    this.rawQuery = req.getQuery() ?? '';
+    this.id = context.requestId(head);
+    this.isHead = route.isHead ?? req.getMethod() === 'head';
     this.parameter = route.hasParameter ? (req.getParameter(0) ?? '') : '';
-    this.id = host.requestId(head);
-    this.#began = host.turn.began;
-    this.#isEndless = head.isChunked || Number(head.contentLength) > DRAIN_BYTES;
+    this.#rawQuery = req.getQuery() ?? '';
+    this.#began = context.turn.began;
+    // A body may be to come that has no end, or a far one. Cleared once it is read.
+    this.mustClose = head.isChunked || Number(head.contentLength) > MAX_DISCARDED_BODY;
     res.onAborted(() => {
       this.#reading?.abandon();
-      if (this.#isBeingRead) this.onReading(false);
-      this.#end();
+      if (this.#state === 'sending') this.onBackpressure(false);
+      else if (this.#state !== 'ended') this.#end();
     });
   }
 
-  get userAgent(): string {
-    return this.head.userAgent;
+  /** Takes the request as far as its head leads it. @param req must not be used once this has returned */
+  start(req: HttpRequest): void {
+    const { operation, allow } = this.#route;
+    try {
+      if (this.head.isAmbiguous) return void this.#refuseAmbiguous();
+      if (operation === undefined)
+        throw new ServiceError(allow === undefined ? 'not_found' : 'method_not_allowed');
+      if (this.head.isForwarded) this.#context.onForwarded();
+      if (isGuarded(operation.accessGroup)) this.#context.turn.shedLoad();
+      this.#identify(operation, req);
+      operation.admit?.(this);
+      if (operation.maxBody === 0) this.#carryOut(operation, undefined);
+      else this.#readBody(operation);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  /**
+   * Possible request smuggling: a proxy before this server may see the end of this request elsewhere, so nothing after it
+   * may be read. uWebSockets.js reads on once a request is answered, and drops a connection that brings a request while one
+   * is open: this one stays open until all that came with it has been read.
+   */
+  #refuseAmbiguous(): void {
+    this.mustClose = true;
+    const sentence =
+      'Where the body ends is not clear: send one Content-Length, or Transfer-Encoding: chunked without trailers.';
+    setImmediate(() => this.fail(new ServiceError('invalid_request', sentence)));
+  }
+
+  /** @throws ServiceError `unauthorized`, `forbidden` or `rate_limited` */
+  #identify({ accessGroup, method }: Operation, req: HttpRequest): void {
+    const { access, limits } = this.#context;
+    try {
+      this.caller = access.identify(accessGroup, this.head, this.#rawQuery, method !== 'get');
+    } finally {
+      // Also of wrong credentials, which count for their address.
+      this.#rateLimitKey = limits.count(accessGroup, this.caller, this.#res, req);
+    }
+  }
+
+  /** @throws ServiceError where the headers say already that the body will not do */
+  #readBody(operation: Operation): void {
+    admitBody(operation, this.head);
+    const reading = this.#context.bodies.read(this.#res, operation.maxBody, this);
+    this.#reading = reading;
+    const { contentLength } = this.head;
+    if (contentLength === '' || Number(contentLength) > 0) return;
+    // uWebSockets.js forgets to say that an empty body is complete where its head came in pieces, and does not
+    // understand what comes after it on that connection.
+    setImmediate(() => {
+      if (reading.isOver) return;
+      reading.abandon();
+      this.mustClose = true;
+      this.#parse(EMPTY);
+    });
+  }
+
+  bodyUnread(error: ServiceError): void {
+    this.mustClose = true;
+    this.fail(error);
+  }
+
+  tooManyChunks(): void {
+    this.#context.onRefusal('payload_too_large');
+    this.#res.close();
+  }
+
+  bodyComplete(bytes: Buffer): void {
+    this.mustClose = false;
+    if (!this.head.isChunked) {
+      this.#parse(bytes);
+      return;
+    }
+    // uWebSockets.js takes trailers for the next request, and aborts this one with a 505: by the end of this turn, where
+    // they came with the last chunk.
+    const kept = Buffer.from(bytes);
+    setImmediate(() => {
+      if (this.#state !== 'ended') this.#parse(kept);
+    });
+  }
+
+  /** @param bytes valid only during this call */
+  #parse(bytes: Buffer): void {
+    const operation = this.#route.operation as Operation;
+    try {
+      const body = operation.wantsBytes ? Buffer.from(bytes) : withLogin(parseJson(bytes), this.caller);
+      if (operation.weight !== undefined)
+        this.#context.limits.countWeight(this.#rateLimitKey, operation.weight(body));
+      this.#carryOut(operation, body);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  /** @throws ServiceError where what was sent is wrong, or names whom the caller may not act for */
+  #carryOut(operation: Operation, body: unknown): void {
+    const input = operation.read?.(body, this);
+    const named = (input as { readonly identity?: NamedIdentity } | undefined)?.identity;
+    if (named !== undefined) this.identity = this.actFor(named);
+    const mayBeLinked =
+      named !== undefined &&
+      operation.accessGroup === 'wishlist' &&
+      this.#context.linkedSessions.mayRefuse(this.caller, this.identity);
+    const handled = mayBeLinked ? this.#handleUnlessLinked(operation, input) : operation.handle(input, this);
+    if (handled !== undefined && !(handled instanceof Promise)) return void this.answer(handled);
+    if (this.#state === 'arriving') this.#state = 'handled';
+    handled?.then(
+      (answer) => answer !== undefined && this.answer(answer),
+      (error) => this.fail(error),
+    );
+  }
+
+  /**
+   * Handles the request of a session that may be a customer's. A write asks before it acts: a login that comes in between
+   * finds it done. A read asks after it has read, since what it has read may be the customer's by then.
+   */
+  async #handleUnlessLinked(operation: Operation, input: unknown): Promise<string | Answer | undefined> {
+    const { linkedSessions } = this.#context;
+    if (!operation.onlyReads) await linkedSessions.refuse(this.identity);
+    const answer = await operation.handle(input, this);
+    if (operation.onlyReads) await linkedSessions.refuse(this.identity);
+    return answer;
   }
 
   query(): Query {
-    return parseQuery(this.rawQuery);
+    return parseQuery(this.#rawQuery);
   }
 
   header(name: string): string {
@@ -148,96 +230,27 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     return this.head.header(name) === '';
   }
 
-  /**
-   * Reads the body, where the operation takes one, and lets the operation answer.
-   * @throws ServiceError where the headers say already that the body will not do
-   */
-  run(operation: Operation): void {
-    if (operation.maxBody === 0) {
-      this.#handle(operation);
-      return;
-    }
-    admitBody(operation, this.head);
-    const reading = this.#host.bodies.read(this.#res, operation.maxBody, this);
-    this.#reading = reading;
-    const { contentLength } = this.head;
-    if (contentLength === '' || Number(contentLength) > 0) return;
-    // uWebSockets.js forgets to say that an empty body is complete where its head came in pieces, and does not
-    // understand what comes after it on that connection.
-    setImmediate(() => {
-      if (reading.isOver) return;
-      reading.abandon();
-      this.isCut = true;
-      this.done(undefined, EMPTY);
-    });
-  }
-
-  /** @param bytes valid only during this call */
-  done(error: ServiceError | undefined, bytes: Buffer): void {
-    if (error !== undefined) {
-      this.isCut = true;
-      this.fail(error);
-      return;
-    }
-    this.#isEndless = false;
-    if (!this.head.isChunked) {
-      this.#take(bytes);
-      return;
-    }
-    // uWebSockets.js takes trailers for the next request, and aborts this one with a 505: by the end of this turn, where
-    // they came with the last chunk.
-    const kept = Buffer.from(bytes);
-    setImmediate(() => {
-      if (!this.#ended) this.#take(kept);
-    });
-  }
-
-  #take(bytes: Buffer): void {
-    try {
-      const operation = this.#route.operation as Operation;
-      if (operation.wantsBytes) this.bytes = Buffer.from(bytes);
-      else this.body = named(parseJson(bytes), this.caller);
-      this.#route.limitBody?.(this);
-      this.#handle(operation);
-    } catch (failure) {
-      this.fail(failure as Error);
-    }
-  }
-
-  /** The body came in too many chunks. */
-  shredded(): void {
-    this.#host.options.onRefusal('payload_too_large');
-    this.#res.close();
-  }
-
-  #handle(operation: Operation): void {
-    const handled = operation.handle(this);
-    // Parsed, a body may take twenty times its bytes: it is not kept while Redis is asked.
-    this.body = undefined;
-    if (handled !== undefined && !(handled instanceof Promise)) {
-      this.answer(handled);
-      return;
-    }
-    this.#isUnderWay = true;
-    handled?.then(
-      (answer) => this.answer(answer),
-      (error) => this.fail(error),
-    );
+  actFor(named: NamedIdentity): Identity {
+    return this.#context.access.actFor(this.caller, named);
   }
 
   fail(error: Error): void {
     const known = error instanceof ServiceError ? error : new ServiceError('internal');
     if (known.code === 'internal')
-      this.#host.options.log.error({ err: error, requestId: this.id }, 'request failed');
-    if (this.#ended || this.#answer !== undefined) return;
-    this.#host.options.onRefusal(known.code);
-    this.answer(this.answerError?.(known, this) ?? errorAnswer(known, this.allow));
+      this.#context.log.error({ err: error, requestId: this.id }, 'request failed');
+    if (!this.#isOpen) return;
+    this.#context.onRefusal(known.code);
+    const { operation, allow } = this.#route;
+    const own = this.caller === undefined ? undefined : operation?.answerError?.(known, this);
+    this.answer(own ?? errorAnswer(known, allow));
   }
 
   answer(answer: string | Answer): void {
-    if (this.#ended || this.#answer !== undefined) return;
+    if (!this.#isOpen) return;
+    const isLater = this.#state === 'handled';
     this.#answer = answer;
-    if (this.#isUnderWay) {
+    this.#state = 'answered';
+    if (isLater) {
       Exchange.#answered.push(this);
       return;
     }
@@ -245,42 +258,41 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     this.#write();
   }
 
+  get #isOpen(): boolean {
+    return this.#state === 'arriving' || this.#state === 'handled';
+  }
+
   #account(now: number): void {
-    if (this.#ended) return;
+    if (this.#state !== 'answered') return;
     const answer = this.#answer as string | Answer;
     const status = typeof answer === 'string' ? undefined : answer.status;
     this.#route.onAnswer(status === undefined ? 200 : Number.parseInt(status, 10), now - this.#began);
   }
 
   #write(): void {
-    if (this.#ended) return;
+    if (this.#state !== 'answered') return;
+    this.#end();
     Exchange.#corked = this;
     this.#res.cork(Exchange.#writeCorked);
-    this.#end();
   }
 
-  get leavesRest(): boolean {
-    return this.isCut || this.#isEndless;
+  get closesConnection(): boolean {
+    return this.mustClose || this.#context.closesConnections;
   }
 
-  get closes(): boolean {
-    return this.leavesRest || this.#host.closesConnections;
-  }
-
-  onReading(isReading: boolean): void {
-    this.#isBeingRead = isReading;
-    this.#host.readers.change(isReading ? 1 : -1);
+  onBackpressure(isWaiting: boolean): void {
+    this.#state = isWaiting ? 'sending' : 'ended';
+    this.#context.slowReaders += isWaiting ? 1 : -1;
   }
 
   #end(): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#host.requests.change(-1);
+    this.#state = 'ended';
+    this.#context.openRequests--;
   }
 }
 
 /** A storefront's customer who is logged in need not be named: the signature does. */
-function named(body: unknown, { customerId }: Caller): unknown {
+function withLogin(body: unknown, { customerId }: Caller): unknown {
   if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
   return { ...body, identity: { customerId } };
 }

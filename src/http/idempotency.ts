@@ -9,17 +9,15 @@ import type { Request } from './operation.js';
 export const IDEMPOTENCY_KEY = 'idempotency-key';
 const MAX_BYTES = 255;
 
-/** What was asked, as far as its key has to tell it from another request. */
-export interface Asked {
+/** What makes a request the same request, under the same key. */
+interface Fingerprint {
   /** Name of the operation. */
   readonly operation: string;
   /** The body as it was sent, checked and normalised. */
   readonly input: unknown;
-  /** The visitor that it is done for: as `input` says, or as the caller's signature does. Only a server's names none. */
-  readonly identity?: Identity;
 }
 
-/** Of what is not done at one profile, in one step with a record there. */
+/** The place of an operation that does not change one profile in one step with a record there. */
 export const NOWHERE = () => '';
 
 /** Whether a key was sent, be it an empty one. */
@@ -27,26 +25,26 @@ export function hasKey(request: Request): boolean {
   return request.header(IDEMPOTENCY_KEY) !== '' || request.hasEmptyHeader(IDEMPOTENCY_KEY);
 }
 
-/** Does what is asked: without a key each time, with one as `onceUnderKey`. @param act with the operation, if there is a key */
+/** Acts each time without a key, and once for each key. @param act called with the operation, if there is a key */
 export async function once(
   requests: RequestStore,
   request: Request,
-  asked: Asked,
+  fingerprint: Fingerprint,
   place: () => string,
   act: (operation?: KeyedOperation) => Promise<string>,
 ): Promise<string> {
-  return hasKey(request) ? onceUnderKey(requests, request, asked, place, act) : act();
+  return hasKey(request) ? onceUnderKey(requests, request, fingerprint, place, act) : act();
 }
 
 /**
- * Does what is asked once for each key.
+ * Acts once for each key.
  * @param request with a key
- * @param place where it will be done, as far as is known; empty where it is not
+ * @param place the profile that will be changed, as far as is known; empty where it is not
  */
 export async function onceUnderKey(
   requests: RequestStore,
   request: Request,
-  { operation, input, identity }: Asked,
+  { operation, input }: Fingerprint,
   place: () => string,
   act: (operation: KeyedOperation) => Promise<string>,
 ): Promise<string> {
@@ -58,10 +56,8 @@ export async function onceUnderKey(
   }
   const { kind, account } = request.caller;
   // Each secret key has keys of its own, and each visitor of any other caller. A visitor who logs in keeps its session.
-  const { sessionId = null, customerId = null } = identity ?? {};
-  const visitor = sessionId === null ? `customer ${customerId}` : `session ${sessionId}`;
-  const scope = kind === 'server' ? `server ${account}` : `visitor ${visitor}`;
-  const customer = kind === 'server' ? null : customerId;
+  const scope = kind === 'server' ? `server ${account}` : `visitor ${visitorIn(request.identity)}`;
+  const customer = kind === 'server' ? null : request.identity.customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
   return requests.run({ scope, key, fingerprint, customer }, place(), async (operation) => {
     const answer = await act(operation);
@@ -70,4 +66,8 @@ export async function onceUnderKey(
     if (profileId !== undefined) await operation.note(profileId);
     return answer;
   });
+}
+
+function visitorIn({ customerId, sessionId }: Identity): string {
+  return sessionId === null ? `customer ${customerId}` : `session ${sessionId}`;
 }

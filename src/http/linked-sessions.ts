@@ -8,26 +8,23 @@ import type { Identity } from '../identity-rules.js';
 import type { Caller } from './access.js';
 
 export class LinkedSessions {
-  readonly #visitors: Visitors;
+  readonly #visitors: Pick<Visitors, 'belongsToCustomer'>;
   readonly #areOpen: boolean;
 
-  constructor(visitors: Visitors, setting: 'closed' | 'open') {
+  constructor(visitors: Pick<Visitors, 'belongsToCustomer'>, setting: 'closed' | 'open') {
     this.#visitors = visitors;
     this.#areOpen = setting === 'open';
   }
 
-  /**
-   * Rejects where the session belongs to a customer; undefined where there is nothing to ask. A write asks before it
-   * acts: a login that comes in between finds it done. A read asks after it has read, since what it has read may be
-   * the customer's by then.
-   * @param identity for which the caller acts
-   * @throws ServiceError `session_belongs_to_customer`, `unavailable`
-   */
-  refuse({ kind }: Caller, identity: Identity): Promise<void> | undefined {
+  /** Whether the wishlist is refused where the session belongs to a customer. @param identity for which the caller acts */
+  mayRefuse({ kind }: Caller, { customerId }: Identity): boolean {
     const isClosed = kind === 'browser' || (kind === 'storefront' && !this.#areOpen);
-    if (!isClosed || identity.customerId !== null) return undefined;
-    return this.#visitors.belongsToCustomer(identity).then((belongs) => {
-      if (belongs) throw new ServiceError('session_belongs_to_customer');
-    });
+    return isClosed && customerId === null;
+  }
+
+  /** Rejects where the session belongs to a customer. @throws ServiceError `session_belongs_to_customer`, `unavailable` */
+  async refuse(identity: Identity): Promise<void> {
+    if (await this.#visitors.belongsToCustomer(identity))
+      throw new ServiceError('session_belongs_to_customer');
   }
 }

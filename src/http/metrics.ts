@@ -1,12 +1,12 @@
 // The figures of one `serve` process. The hot path counts in arrays of numbers, found once for each operation;
 // Prometheus reads them when it asks.
-// Where several workers share a port a scrape meets any of them, and it shows all: each series then says whose it is.
+// Where several workers share a port, a scrape reaches any of them and shows all: each series then has a label `worker`.
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode } from '../errors.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import type { Operation } from './operation.js';
-import type { LeftOut } from './purchase.js';
+import type { LeftOut } from './routes/purchase.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /** Of what a call of Redis takes. */

@@ -5,7 +5,7 @@ import { ERRORS, type ErrorCode } from '../errors.js';
 import { identity, visitBody } from '../validation/schemas.js';
 import { sentenceOf } from '../validation/validator.js';
 import { isGuarded } from './access.js';
-import { errorAnswer, item } from './answers.js';
+import { errorAnswer, item } from './answer-schemas.js';
 import { type Operation, TAGS } from './operation.js';
 
 /** The package's version: semantic, and raised with the contract. */
@@ -47,7 +47,7 @@ const SECURITY_SCHEMES = {
 };
 
 const SERVER = [{ bearer: [] }, { apiKey: [] }];
-const SECURITY: Record<Operation['subject'], object[]> = {
+const SECURITY: Record<Operation['accessGroup'], object[]> = {
   open: [],
   metrics: [{ metricsToken: [] }, {}],
   visits: [...SERVER, { publishableKey: [] }, { proxySignature: [] }, {}],
@@ -73,7 +73,7 @@ export function openApiOperation(
   const operation: Operation = {
     method: 'get',
     path: '/openapi.json',
-    subject: 'open',
+    accessGroup: 'open',
     maxBody: 0,
     doc: {
       id: 'getDocument',
@@ -122,7 +122,7 @@ function openApi(
 }
 
 function describe(operation: Operation): object {
-  const { doc, headers, path, subject } = operation;
+  const { doc, headers, path, accessGroup } = operation;
   const parameters = [
     ...Array.from(path.matchAll(/:(\w+)/g), ([, name]) => ({
       name,
@@ -143,7 +143,7 @@ function describe(operation: Operation): object {
     operationId: doc.id,
     tags: [doc.tag],
     summary: doc.summary,
-    security: SECURITY[subject],
+    security: SECURITY[accessGroup],
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(doc.body === undefined
       ? {}
@@ -197,14 +197,14 @@ function refusals(operation: Operation): Record<string, object> {
   );
 }
 
-function codesOf({ subject, maxBody, path, headers, doc }: Operation): ErrorCode[] {
+function codesOf({ accessGroup, maxBody, path, headers, doc }: Operation): ErrorCode[] {
   const codes: ErrorCode[] = ['invalid_request', 'internal'];
   if (maxBody > 0)
     codes.push('invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type');
-  if (isGuarded(subject)) codes.push('rate_limited', 'unavailable', 'overloaded');
-  if (SECURITY[subject].length > 0) codes.push('unauthorized');
-  if (SECURITY[subject].length > 0 && isGuarded(subject)) codes.push('forbidden');
-  if (subject === 'wishlist') codes.push('session_belongs_to_customer');
+  if (isGuarded(accessGroup)) codes.push('rate_limited', 'unavailable', 'overloaded');
+  if (SECURITY[accessGroup].length > 0) codes.push('unauthorized');
+  if (SECURITY[accessGroup].length > 0 && isGuarded(accessGroup)) codes.push('forbidden');
+  if (accessGroup === 'wishlist') codes.push('session_belongs_to_customer');
   if (path.includes(':')) codes.push('not_found');
   if (headers?.includes('idempotency-key')) codes.push('idempotency_key_reused');
   return [...codes, ...(doc.refusals ?? [])];

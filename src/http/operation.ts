@@ -1,7 +1,10 @@
-// What the API is made of: operations, what they get to see of a request, and what /openapi.json tells of them.
+// What the API is made of: one row for each operation, what it gets to see of a request, and what /openapi.json says of it.
 
 import type { ErrorCode, ServiceError } from '../errors.js';
-import type { Caller, Subject } from './access.js';
+import type { Identity } from '../identity-rules.js';
+import type { NamedIdentity } from '../validation/requests.js';
+import type { AccessGroup, Caller } from './access.js';
+import type { Head } from './head.js';
 import type { Query } from './query.js';
 
 /** Bytes of a request's body. */
@@ -19,51 +22,63 @@ export interface Answer {
   readonly body?: string | Uint8Array;
 }
 
-/** What `handle` returns where it tells the request its answer by itself, now or later. */
+/** What `handle` returns where it calls `answer` or `fail` of the request by itself, now or later. */
 export const LATER = undefined;
 
 /** One row of the API: what a method on a path does. */
-export interface Operation {
+export interface Operation<Input = unknown> {
   readonly method: 'get' | 'post' | 'put' | 'delete';
   /** With at most one `:parameter`. */
   readonly path: string;
-  readonly subject: Subject;
+  readonly accessGroup: AccessGroup;
   /** Bytes of body that are taken; 0: the operation reads none. */
   readonly maxBody: number;
   /** Whether its JSON may come as text/plain, which a page of any origin may send without asking (no CORS preflight). */
   readonly takesText?: true;
   /** Whether it wants the body's bytes instead of parsed JSON. */
   readonly wantsBytes?: true;
+  /** Whether it only reads a wishlist. Whether the session belongs to a customer is then asked last: see Exchange. */
+  readonly onlyReads?: true;
   /** Headers that it wants to see beside the fields of Head, in lower case. */
   readonly headers?: readonly string[];
-  /** As how many requests one counts for RATE_LIMIT, by its parsed body, which is not checked yet; 1 or more, and 1 where absent. */
-  weight?(body: unknown): number;
   readonly doc: OperationDoc;
   /** Refuses, by a ServiceError, what the head alone shows to be wrong, so that no body is read for it. */
   admit?(request: Request): void;
+  /** As how many requests one counts for RATE_LIMIT, by its parsed body, which is not checked yet; 1 or more, and 1 where absent. */
+  weight?(body: unknown): number;
+  /**
+   * Checks what was sent. The exchange lets the caller act for an `identity` in what this returns, or refuses the request.
+   * @param body parsed JSON, or bytes; undefined where there was none
+   * @throws ServiceError
+   */
+  read?(body: unknown, request: Request): Input;
   /** A text is an answer of JSON. */
-  handle(request: Request): Promise<string | Answer> | string | Answer | typeof LATER;
+  handle(input: Input, request: Request): Promise<string | Answer> | string | Answer | typeof LATER;
   /** An error as callers of this operation see it, once it is known who calls; JSON where absent. */
   readonly answerError?: (error: ServiceError, request: Request) => Answer;
 }
 
-/** A request as an operation sees it; whatever it tells was copied while uWebSockets.js lent its own. */
+/** A row whose `handle` takes what its `read` returns. */
+export function operation<Input>(row: Operation<Input>): Operation {
+  return row;
+}
+
+/** A request as an operation sees it; all of it was copied while uWebSockets.js lent its own. */
 export interface Request {
   readonly caller: Caller;
-  /** Its User-Agent header; empty where absent. */
-  readonly userAgent: string;
+  /** For which the caller acts: the `identity` that `read` returned, where that is checked. */
+  readonly identity: Identity;
+  readonly head: Pick<Head, 'userAgent'>;
   /** What stands for the `:parameter` of the path; empty where it has none. */
   readonly parameter: string;
-  /** Parsed JSON, while `handle` runs; undefined where there was no body, or the operation wanted bytes. */
-  readonly body: unknown;
-  /** The body, for an operation that wants bytes. */
-  readonly bytes: Buffer | undefined;
   /** Decoded parameters; one that was repeated has all its values. */
   query(): Query;
   /** One of the headers that the operation named; empty where absent. */
   header(name: string): string;
   /** Whether one of the headers that the operation named was sent without a value. */
   hasEmptyHeader(name: string): boolean;
+  /** For an operation that names several identities. @throws ServiceError where the caller may not act for this one */
+  actFor(named: NamedIdentity): Identity;
   answer(answer: string | Answer): void;
   fail(error: Error): void;
 }
@@ -87,7 +102,7 @@ export interface OperationDoc {
   readonly id: string;
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
-  /** Errors beyond those that its subject, path, headers and body imply. */
+  /** Errors beyond those that its access group, path, headers and body imply. */
   readonly refusals?: readonly ErrorCode[];
   /** Schema and example of the JSON body. */
   readonly body?: { readonly schema: object; readonly example: unknown; readonly optional?: true };

@@ -1,13 +1,21 @@
-// Routes and the listener. The table of operations is the API; whatever is not in it is 404 or 405.
+// Routes, the listener, and what all requests of a server share. The table of operations is the API; whatever is not in
+// it is 404 or 405.
 
-import type { us_listen_socket } from 'uWebSockets.js';
+import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StartupError } from '../errors.js';
-import type { Exchanges } from './exchanges.js';
+import { writePreflight } from './answer.js';
+import { BodyReader } from './body.js';
+import { Exchange } from './exchange.js';
+import type { ExchangeContext, Route } from './exchange-context.js';
+import { type Head, readHead } from './head.js';
+import { Turn } from './load-shedding.js';
 import type { Operation } from './operation.js';
 import type { Uws } from './uws.js';
 
-export interface ListenOptions {
+export interface ServerOptions
+  extends Pick<ExchangeContext, 'access' | 'limits' | 'linkedSessions' | 'log' | 'onRefusal'> {
   readonly uws: Uws;
   readonly host: string;
   /** 0 takes a free one. */
@@ -16,96 +24,175 @@ export interface ListenOptions {
   readonly basePath: string;
   readonly operations: readonly Operation[];
   readonly unprefixed: readonly Operation[];
-  readonly exchanges: Exchanges;
+  /** Called once for each operation, and for what is none; see Route.onAnswer. */
+  readonly onAnswers: (operation: Operation | undefined) => Route['onAnswer'];
+  /** See Turn. */
+  readonly longestTurnMs: number;
+  /** See callerAddress. */
+  readonly trustedProxies: number;
+  /** See BodyReader. */
+  readonly bodyTimeoutMs?: number | undefined;
+  /** Milliseconds that closing waits for readers of large answers, who may never read on. */
+  readonly readMs?: number;
 }
 
-export interface Server {
-  readonly port: number;
-  /**
-   * Sends callers elsewhere: to processes that share the port, or wherever a balancer leads them. For `ms` milliseconds,
-   * or until `hurry` aborts, all goes on and /readyz tells balancers that ask. Then no connection is taken any more, and
-   * answers close those that there are. Not before: each closed one would come back as a new one, and those that come in
-   * the moment in which a process stops listening are reset by the kernel.
-   */
-  drain(ms: number, hurry?: AbortSignal): Promise<void>;
-  /** Stops listening, answers what is under way, then drops the connections. */
-  close(): Promise<void>;
-}
+type Handler = (res: HttpResponse, req: HttpRequest) => void;
 
+const SANE_REQUEST_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 /** Milliseconds in which a connection that is kept has its next request. */
-const LAST_MS = 1_000;
+const LAST_REQUEST_MS = 1_000;
+const READ_MS = 5_000;
+/** Milliseconds between looks at what is still open, while closing. */
+const POLL_MS = 5;
 
-/** @throws StartupError where the port can't be listened on */
-export function listen(options: ListenOptions): Server {
-  const { uws, host, port, basePath, exchanges } = options;
-  const app = uws.App();
-  const byPath = new Map<string, Operation[]>();
-  for (const operation of options.unprefixed) addTo(byPath, operation.path, operation);
-  for (const operation of options.operations) {
-    addTo(byPath, basePath + operation.path, operation);
-    if (operation.path === '/' && basePath !== '') addTo(byPath, basePath, operation); // as people type it
+export class Server implements ExchangeContext {
+  readonly access: ExchangeContext['access'];
+  readonly limits: ExchangeContext['limits'];
+  readonly linkedSessions: ExchangeContext['linkedSessions'];
+  readonly log: ExchangeContext['log'];
+  readonly onRefusal: ExchangeContext['onRefusal'];
+  readonly turn: Turn;
+  readonly bodies: BodyReader;
+  readonly port: number;
+  openRequests = 0;
+  slowReaders = 0;
+  /** Whether this process counts as not ready. */
+  isStopping = false;
+  closesConnections = false;
+  readonly #options: ServerOptions;
+  readonly #app: TemplatedApp;
+  readonly #idPrefix = `${randomBytes(6).toString('base64url')}-`;
+  #ids = 0;
+  #hasWarned = false;
+  /** Undefined once it takes no connections. */
+  #listening: us_listen_socket | undefined;
+
+  /** @throws StartupError where the port can't be listened on */
+  constructor(options: ServerOptions) {
+    this.#options = options;
+    this.access = options.access;
+    this.limits = options.limits;
+    this.linkedSessions = options.linkedSessions;
+    this.log = options.log;
+    this.onRefusal = options.onRefusal;
+    this.turn = new Turn(options.longestTurnMs);
+    this.bodies = new BodyReader(options.bodyTimeoutMs);
+    this.#app = options.uws.App();
+    this.#addRoutes();
+    this.#listening = this.#listen();
+    this.port = options.uws.us_socket_local_port(this.#listening);
   }
-  for (const [path, operations] of [...byPath]) {
-    // Services that rewrite links add a slash.
-    if (path.includes(':')) byPath.set(`${path}/`, operations);
+
+  /**
+   * Stops accepting connections while others still do: processes that share the port, or that a balancer knows. For `ms`
+   * milliseconds, or until `hurry` aborts, all goes on and /readyz tells balancers that ask. Then no connection is taken
+   * any more, and answers close those that there are. Not before: each closed one would come back as a new one, and those
+   * that come in the moment in which a process stops listening are reset by the kernel.
+   */
+  async drain(ms: number, hurry?: AbortSignal): Promise<void> {
+    this.isStopping = true;
+    const pause = (time: number) => sleep(time, undefined, hurry && { signal: hurry }).catch(() => {});
+    await pause(ms);
+    this.#stopListening();
+    this.closesConnections = true;
+    await pause(Math.min(ms, LAST_REQUEST_MS));
   }
-  for (const [path, operations] of byPath) {
-    const methods: string[] = [];
+
+  /** Stops listening, answers what is under way, then drops the connections. */
+  async close(): Promise<void> {
+    this.#stopListening();
+    this.closesConnections = true;
+    while (this.openRequests > 0) await sleep(POLL_MS);
+    const giveUpAt = performance.now() + (this.#options.readMs ?? READ_MS);
+    while (this.slowReaders > 0 && performance.now() < giveUpAt) await sleep(POLL_MS);
+    this.bodies.close();
+    this.#app.close();
+  }
+
+  requestId({ requestId }: Head): string {
+    return requestId !== '' && SANE_REQUEST_ID.test(requestId)
+      ? requestId
+      : this.#idPrefix + (this.#ids++).toString(36);
+  }
+
+  onForwarded(): void {
+    if (this.#options.trustedProxies > 0 || this.#hasWarned) return;
+    this.#hasWarned = true;
+    this.log.warn(
+      'requests have X-Forwarded-For, which is not read: if a proxy sends it, set TRUST_PROXY to the number of proxies; until then all visitors behind it share one address, and the rate limits of that',
+    );
+  }
+
+  #addRoutes(): void {
+    const { basePath, operations, unprefixed, onAnswers } = this.#options;
+    const byPath = new Map<string, Operation[]>();
+    const add = (path: string, operation: Operation) =>
+      byPath.set(path, [...(byPath.get(path) ?? []), operation]);
+    for (const operation of unprefixed) add(operation.path, operation);
     for (const operation of operations) {
-      app[operation.method === 'delete' ? 'del' : operation.method](path, exchanges.handler(operation));
-      methods.push(operation.method.toUpperCase());
-      if (operation.method !== 'get') continue;
-      app.head(path, exchanges.handler(operation, true));
-      methods.push('HEAD');
+      add(basePath + operation.path, operation);
+      if (operation.path === '/' && basePath !== '') add(basePath, operation); // as people type it
     }
-    const allow = methods.join(', ');
-    app.options(path, exchanges.preflight(allow));
-    app.any(path, exchanges.refusal('method_not_allowed', allow));
+    for (const [path, ofPath] of [...byPath]) {
+      // Services that rewrite links add a slash.
+      if (path.includes(':')) byPath.set(`${path}/`, ofPath);
+    }
+    const app = this.#app;
+    const onAnswer = onAnswers(undefined);
+    for (const [path, ofPath] of byPath) {
+      const methods: string[] = [];
+      for (const operation of ofPath) {
+        const hasParameter = path.includes(':');
+        const route = { operation, hasParameter, isHead: false, onAnswer: onAnswers(operation) };
+        app[operation.method === 'delete' ? 'del' : operation.method](path, this.#handler(route));
+        methods.push(operation.method.toUpperCase());
+        if (operation.method !== 'get') continue;
+        app.head(path, this.#handler({ ...route, isHead: true }));
+        methods.push('HEAD');
+      }
+      const allow = methods.join(', ');
+      app.options(path, this.#preflight(allow));
+      app.any(path, this.#handler({ allow, onAnswer }));
+    }
+    app.any('/*', this.#handler({ onAnswer }));
   }
-  app.any('/*', exchanges.refusal('not_found'));
 
-  const listenOn = (at: number) => {
-    let listening: us_listen_socket | false = false;
-    app.listen(host, at, (socket) => {
-      listening = socket;
-    });
-    return listening as us_listen_socket | false;
-  };
-  let socket = listenOn(port);
-  if (socket && port === 0) {
-    // Only a port that is named is shared with other workers (SO_REUSEPORT): what was free is listened on by its name.
-    const free = uws.us_socket_local_port(socket);
-    uws.us_listen_socket_close(socket);
-    socket = listenOn(free);
+  #handler(route: Route): Handler {
+    return (res, req) => new Exchange(this, route, res, req).start(req);
   }
-  if (!socket)
+
+  #preflight(methods: string): Handler {
+    return (res, req) => {
+      const head = readHead(req);
+      // See Exchange: what follows on this connection must not be read.
+      if (head.isAmbiguous) return void res.close();
+      const { closesConnections: closesConnection } = this;
+      writePreflight(res, this.access, methods, { id: this.requestId(head), head, closesConnection });
+    };
+  }
+
+  #listen(): us_listen_socket {
+    const { uws, host, port } = this.#options;
+    const listenOn = (at: number) => {
+      let listening: us_listen_socket | false = false;
+      this.#app.listen(host, at, (socket) => {
+        listening = socket;
+      });
+      return listening as us_listen_socket | false;
+    };
+    let socket = listenOn(port);
+    if (socket && port === 0) {
+      // Only a port that is named is shared with other workers (SO_REUSEPORT): what was free is listened on by its name.
+      const free = uws.us_socket_local_port(socket);
+      uws.us_listen_socket_close(socket);
+      socket = listenOn(free);
+    }
+    if (socket) return socket;
     throw new StartupError(`Port ${port} on ${host} can't be listened on: it is taken, or not ours to use.`);
-  const listening = socket;
-  let isListening = true;
-  const stopListening = () => {
-    if (isListening) uws.us_listen_socket_close(listening);
-    isListening = false;
-  };
-  return {
-    port: uws.us_socket_local_port(listening),
-    async drain(ms, hurry) {
-      exchanges.isStopping = true;
-      const pause = (time: number) => sleep(time, undefined, hurry && { signal: hurry }).catch(() => {});
-      await pause(ms);
-      stopListening();
-      exchanges.closesConnections = true;
-      await pause(Math.min(ms, LAST_MS));
-    },
-    async close() {
-      stopListening();
-      await exchanges.finish();
-      app.close();
-    },
-  };
-}
+  }
 
-function addTo(byPath: Map<string, Operation[]>, path: string, operation: Operation): void {
-  const operations = byPath.get(path);
-  if (operations === undefined) byPath.set(path, [operation]);
-  else operations.push(operation);
+  #stopListening(): void {
+    if (this.#listening !== undefined) this.#options.uws.us_listen_socket_close(this.#listening);
+    this.#listening = undefined;
+  }
 }

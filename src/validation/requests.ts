@@ -27,37 +27,53 @@ import {
 } from './schemas.js';
 import { compile } from './validator.js';
 
+declare const UNTRUSTED: unique symbol;
+/**
+ * An identity as a request names it: its form is checked, and whether its caller may act for it is not. Nothing takes it
+ * for an Identity, so no operation can forget that check.
+ */
+export interface NamedIdentity {
+  readonly [UNTRUSTED]: true;
+}
+
+/** Only for Access.actFor, which knows the caller's right, and for operators at the command line, who may name anyone. */
+export function trust(named: NamedIdentity): Identity {
+  return named as unknown as Identity;
+}
+
 export interface VisitRequest {
-  readonly identity: Identity;
+  readonly identity: NamedIdentity;
   readonly productHandle: string;
 }
 
 export interface VisitListRequest {
-  readonly identity: Identity;
+  readonly identity: NamedIdentity;
   /** Each once. */
   readonly productHandles: readonly string[];
 }
 
 export interface EventRequest {
-  readonly identity: Identity;
+  readonly identity: NamedIdentity;
   readonly type: EventType;
   readonly payload: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface ItemRequest {
-  readonly identity: Identity;
+  readonly identity: NamedIdentity;
   readonly content: ItemContent;
 }
 
 export interface RemovalRequest {
-  readonly identity: Identity;
+  readonly identity: NamedIdentity;
   readonly productId: string;
   readonly variantId: string | null;
   readonly event: RemovalEvent;
 }
 
-/** Both ids are there. */
-export type LinkedIdentity = Identity & { readonly customerId: string; readonly sessionId: string };
+/** What has nothing but an identity. */
+export interface IdentityRequest {
+  readonly identity: NamedIdentity;
+}
 
 type RawIdentity = Partial<Record<keyof Identity, string | null>> & { customerId?: RawId | null };
 type Optional = 'variantTitle' | 'image' | 'source' | 'currencyCode' | 'countryCode' | 'properties';
@@ -102,8 +118,8 @@ function optionalId(id: RawId | null | undefined): string | null {
   return id == null ? null : readId(id);
 }
 
-function readIdentity(raw: RawIdentity): Identity {
-  return {
+function readIdentity(raw: RawIdentity): NamedIdentity {
+  const identity: Identity = {
     customerId: optionalId(raw.customerId),
     sessionId: optionalId(raw.sessionId),
     device: raw.device ?? null,
@@ -112,6 +128,7 @@ function readIdentity(raw: RawIdentity): Identity {
     firstName: raw.firstName ?? null,
     lastName: raw.lastName ?? null,
   };
+  return identity as unknown as NamedIdentity;
 }
 
 export function readVisitBody(body: unknown): VisitRequest {
@@ -122,8 +139,9 @@ function readVisit({ identity, productHandle }: RawVisit): VisitRequest {
   return { identity: readIdentity(identity), productHandle: trimmed(productHandle) };
 }
 
-export function readVisitBatch(body: unknown): readonly VisitRequest[] {
-  return checkVisitBatch(shortened(body, 'visits', MAX_VISITS)).visits.map(readVisit);
+export function readVisitBatch(body: unknown): { readonly visits: readonly VisitRequest[] } {
+  const { visits } = checkVisitBatch(shortened(body, 'visits', MAX_VISITS));
+  return { visits: visits.map(readVisit) };
 }
 
 export function readVisitList(body: unknown): VisitListRequest {
@@ -212,27 +230,28 @@ export function readRemoval(body: unknown): RemovalRequest {
   };
 }
 
-export function readList(body: unknown): Identity {
-  return readIdentity(checkList(body).identity);
+export function readList(body: unknown): IdentityRequest {
+  return { identity: readIdentity(checkList(body).identity) };
 }
 
-export function readShare(body: unknown): { readonly identity: Identity; readonly channel: Channel } {
+export function readShare(body: unknown): IdentityRequest & { readonly channel: Channel } {
   const { identity, channel } = checkShare(body);
   return { identity: readIdentity(identity), channel: channel ?? 'Link' };
 }
 
-export function readGuest(body: unknown): Identity {
-  return readIdentity(checkGuest(body));
+export function readGuest(body: unknown): IdentityRequest {
+  return { identity: readIdentity(checkGuest(body)) };
 }
 
 /** @param body of a DELETE; where there is none the query names the same */
-export function readProfile(body: unknown, query: Query): Identity {
-  if (body !== undefined) return readIdentity(checkProfile(body).identity);
-  return readIdentity(checkProfileQuery(given(query, PROFILE_PARAMETERS)));
+export function readProfile(body: unknown, query: Query): IdentityRequest {
+  if (body !== undefined) return { identity: readIdentity(checkProfile(body).identity) };
+  return { identity: readIdentity(checkProfileQuery(given(query, PROFILE_PARAMETERS))) };
 }
 
-export function readMerge(body: unknown): LinkedIdentity {
-  return readIdentity(checkMerge(body).identity) as LinkedIdentity;
+/** Both ids are there. */
+export function readMerge(body: unknown): IdentityRequest {
+  return { identity: readIdentity(checkMerge(body).identity) };
 }
 
 export function readSettings(body: unknown): AppSettings {

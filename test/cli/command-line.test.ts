@@ -202,7 +202,7 @@ async function settingsReadBy<Name extends CommandName>(
     ready(message) {
       void use(message).finally(() => stop.abort());
     },
-    channel: { now: () => performance.now(), send() {}, listen() {} },
+    channel: { send() {}, listen() {} },
     orphaned: AbortSignal.abort(),
     kill() {},
   };

@@ -8,18 +8,14 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { gunzipSync } from 'node:zlib';
-import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import ts from 'typescript';
-import { Access } from '../../src/http/access.js';
-import { Exchanges } from '../../src/http/exchanges.js';
 import type { Operation } from '../../src/http/operation.js';
-import { listen } from '../../src/http/server.js';
-import { loadUws } from '../../src/http/uws.js';
 import { startApp, type TestApp } from '../harness/app.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { Wire } from '../harness/wire.js';
+import { listen } from './servers.js';
 
 const BEACON = '/beacon.js';
 const RENDERER = '/docs/swagger-ui.js';
@@ -189,55 +185,26 @@ function slowReader(t: Test, port: number) {
 async function listenWithLarge(asText: boolean, readMs?: number) {
   const large = randomBytes(24 * 1024 * 1024);
   if (asText) large.fill(large.toString('hex')); // any text
-  const access = new Access({
-    apiKeys: [],
-    publishableKeys: [],
-    allowedOrigins: [],
-    shopifySecrets: [],
-    shopUrl: 'http://shop',
-    visitAccess: 'session',
-    metricsToken: '',
-  });
-  const exchanges = new Exchanges({
-    access,
-    log: pino({ level: 'silent' }),
-    onAnswers: () => () => {},
-    onRefusal: () => {},
-    limits: { callers: undefined, anonymous: undefined },
-    longestTurnMs: 1_000,
-    trustedProxies: 0,
-    ...(readMs === undefined ? {} : { readMs }),
-  });
   const operation: Operation = {
     method: 'get',
     path: '/large',
-    subject: 'open',
+    accessGroup: 'open',
     maxBody: 0,
     doc: { id: 'getLarge', tag: 'Operating', summary: 'Bytes' },
     handle: () => ({ type: 'application/octet-stream', body: asText ? large.toString('latin1') : large }),
   };
-  const { uws } = await loadUws();
-  const server = listen({
-    uws,
-    host: '127.0.0.1',
-    port: 0,
-    basePath: '',
-    operations: [operation],
-    unprefixed: [],
-    exchanges,
-  });
-  return { large, server, exchanges };
+  return { large, server: await listen([operation], readMs === undefined ? {} : { readMs }) };
 }
 
 for (const asText of [false, true]) {
   const kind = asText ? 'a text' : 'a file';
   t.test(`closing waits for slow readers of ${kind}, to whom it comes whole`, async (t) => {
-    const { large, server, exchanges } = await listenWithLarge(asText);
+    const { large, server } = await listenWithLarge(asText);
     const before = slowReader(t, server.port);
-    await until('it is not taken whole', () => exchanges.readers.count === 1);
-    exchanges.closesConnections = true;
+    await until('it is not taken whole', () => server.slowReaders === 1);
+    server.closesConnections = true;
     const told = slowReader(t, server.port);
-    await until('both read', () => exchanges.readers.count === 2);
+    await until('both read', () => server.slowReaders === 2);
     const closing = server.close();
     t.same(await Promise.all([before(large), told(large)]), [true, true], 'also who was told that it closes');
     await closing;
@@ -245,33 +212,33 @@ for (const asText of [false, true]) {
 }
 
 t.test('closing does not wait for ever for a reader that reads no more', async (t) => {
-  const { server, exchanges } = await listenWithLarge(false, 100);
+  const { server } = await listenWithLarge(false, 100);
   slowReader(t, server.port);
-  await until('it reads', () => exchanges.readers.count === 1);
+  await until('it reads', () => server.slowReaders === 1);
   await server.close();
   t.pass();
 });
 
 t.test('closing does not wait for a reader that has left in the middle of an answer', async (t) => {
-  const { server, exchanges } = await listenWithLarge(false);
+  const { server } = await listenWithLarge(false);
   t.teardown(() => server.close());
   const socket = connect({ port: server.port, host: '127.0.0.1' });
   socket.on('error', () => {});
   socket.write('GET /large HTTP/1.1\r\nHost: leaving\r\n\r\n');
   socket.pause();
-  await until('it reads', () => exchanges.readers.count === 1);
+  await until('it reads', () => server.slowReaders === 1);
   socket.destroy();
-  await until('it does not any more', () => exchanges.readers.count === 0);
-  t.equal(exchanges.requests.count, 0);
+  await until('it does not any more', () => server.slowReaders === 0);
+  t.equal(server.openRequests, 0);
 });
 
 t.test('slow readers share one copy', async (t) => {
   const readers = 20;
-  const { large, server, exchanges } = await listenWithLarge(false, 100);
+  const { large, server } = await listenWithLarge(false, 100);
   t.teardown(() => server.close());
   const before = process.memoryUsage.rss();
   for (let i = 0; i < readers; i++) slowReader(t, server.port);
-  await until('all of them read', () => exchanges.readers.count === readers);
+  await until('all of them read', () => server.slowReaders === readers);
   const copies = (process.memoryUsage.rss() - before) / large.length;
   t.ok(copies < readers / 2, `${copies.toFixed(1)} copies`);
 });

@@ -1,220 +1,152 @@
-// A rate limit over several workers: what they accept together, with messages that the test holds in its hands.
+// A rate limit that several workers divide among them: what they accept together, and what becomes of a batch that is more
+// than the share of one.
 
-import { setImmediate as turn } from 'node:timers/promises';
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import t from 'tap';
 import type { ServiceError } from '../../src/errors.js';
-import { type Accepted, RateLimit } from '../../src/http/rate-limit.js';
-import { openRateLimits } from '../../src/http/rate-limits.js';
-import { until } from '../harness/until.js';
+import type { Caller } from '../../src/http/access.js';
+import { RateLimit, RateLimits } from '../../src/http/limits.js';
 
 const range = (count: number) => Array.from({ length: count }, (_, i) => i);
-const SHARED_LIMIT = 60;
+const LIMIT = 60;
 const WORKERS = 3;
+const SHARE = LIMIT / WORKERS;
 const CALLER = 'a caller';
 
+/** The workers of one port, on a clock that the test sets. */
 class Port {
-  /** In the middle of a second. */
   now = 1_000_500;
-  /** Messages that are on their way: whom they come from, and what they say. */
-  readonly sent: [number, Accepted][] = [];
   readonly workers: readonly RateLimit[];
 
-  constructor(limit = SHARED_LIMIT) {
-    this.workers = Array.from(
-      { length: WORKERS },
-      (_, i) =>
-        new RateLimit(limit, {
-          workers: WORKERS,
-          now: () => this.now,
-          tell: (accepted) => void this.sent.push([i, accepted]),
-        }),
-    );
+  constructor(limit = LIMIT) {
+    this.workers = range(WORKERS).map(() => new RateLimit(limit, WORKERS, () => this.now));
   }
 
   /** Sends requests to one worker, one after the other. @returns how many it accepted */
   ask(worker: number, requests: number, caller = CALLER): number {
-    let accepted = 0;
-    for (let i = 0; i < requests; i++) if (this.accepts(worker, 1, caller)) accepted++;
-    return accepted;
+    return range(requests).filter(() => this.refusal(worker, 1, caller) === undefined).length;
   }
 
-  accepts(worker: number, requests: number, caller = CALLER): boolean {
+  /** Sends requests to all workers. @returns how many they accepted together */
+  askAll(requests: number): number {
+    return this.workers.reduce((sum, _, worker) => sum + this.ask(worker, requests), 0);
+  }
+
+  /** Why a worker refuses a request that weighs as much; undefined where it accepts it. */
+  refusal(worker: number, weight: number, caller = CALLER): ServiceError | undefined {
     try {
-      this.workers[worker]?.count(caller, requests);
-      return true;
-    } catch {
-      return false;
+      this.workers[worker]?.count(caller);
+      if (weight !== 1) this.workers[worker]?.countWeight(caller, weight);
+      return undefined;
+    } catch (error) {
+      return error as ServiceError;
     }
   }
 
-  /** Brings every message to the others. */
-  async deliver(): Promise<void> {
-    await turn();
-    for (const [from, accepted] of this.sent.splice(0)) {
-      for (const [i, worker] of this.workers.entries()) if (i !== from) worker.told(accepted);
-    }
-  }
-
-  nextSecond(): void {
-    this.now += 1_000;
+  pass(seconds = 1): void {
+    this.now += 1_000 * seconds;
   }
 }
 
-t.test('who keeps to the limit is never refused, over any workers, whatever is late', async (t) => {
+t.test('a flood of all workers gets exactly the limit, in every second', async (t) => {
   const port = new Port();
-  for (let second = 0; second < 20; second++) {
-    for (let i = 0; i < SHARED_LIMIT; i++) {
-      t.equal(port.ask((second + i * i) % WORKERS, 1), 1);
-      // Now and then nothing is heard for more than a second.
-      if (second % 3 !== 0 && i % 7 === 0) await port.deliver();
-    }
-    port.nextSecond();
+  for (const second of range(10)) {
+    t.equal(port.askAll(2 * LIMIT), LIMIT, `second ${second}`);
+    t.equal(port.ask(0, 1, `another caller ${second}`), 1);
+    port.pass();
   }
 });
 
-t.test('a flood: exactly the limit over one worker, within a tenth of it over all', async (t) => {
-  const [one, all] = [new Port(), new Port()];
-  for (let second = 0; second < 10; second++) {
-    t.equal(one.ask(0, SHARED_LIMIT + 10), SHARED_LIMIT);
-    await one.deliver();
-    t.equal(one.ask(1, 1), 0, 'and nothing more to another one');
-    t.equal(one.ask(1, 1, `another caller ${second}`), 1);
-    one.nextSecond();
-
-    let accepted = 0;
-    for (let i = 0; i < SHARED_LIMIT; i++) {
-      for (let worker = 0; worker < WORKERS; worker++) accepted += all.ask(worker, 1);
-      await all.deliver();
-    }
-    t.ok(accepted <= SHARED_LIMIT * 1.1 && accepted >= SHARED_LIMIT * 0.9, `${accepted} accepted`);
-    all.nextSecond();
-  }
+t.test('who reaches one worker alone gets its share', async (t) => {
+  const port = new Port();
+  t.equal(port.ask(0, LIMIT), SHARE);
+  t.match(port.refusal(0, 1), { code: 'rate_limited', retryAfterS: 1 });
+  port.pass();
+  t.equal(port.ask(0, LIMIT), SHARE);
 });
 
-/** Seconds in each of which a caller sends more than the limit to each worker, one after the other. */
-async function floodAll(port: Port, seconds: number, { isLate }: { isLate: boolean }): Promise<number[]> {
-  const accepted: number[] = [];
-  for (let second = 0; second < seconds; second++) {
-    accepted.push(port.workers.reduce((sum, _, worker) => sum + port.ask(worker, 2 * SHARED_LIMIT), 0));
-    if (!isLate) await port.deliver();
-    port.nextSecond();
-    if (isLate) await port.deliver();
-  }
-  return accepted;
-}
-
-t.test('a flood that none hears of at first is paid back; then each worker accepts its share', async (t) => {
-  const port = new Port();
-  const accepted = await floodAll(port, 12, { isLate: false });
-  t.same(accepted, [WORKERS * SHARED_LIMIT, 0, 0, ...new Array(9).fill(SHARED_LIMIT)]);
-  // No caller is a flood for ever.
-  t.equal(port.ask(0, 5), 5);
-  port.nextSecond();
-  t.equal(port.ask(0, SHARED_LIMIT), SHARED_LIMIT);
-
-  const late = await floodAll(new Port(), 12, { isLate: true });
-  t.same(
-    late.slice(0, 3),
-    [WORKERS * SHARED_LIMIT, 0, 0],
-    'also where it is heard of when its second is over',
-  );
-  t.ok(late.reduce((a, b) => a + b) <= 12 * SHARED_LIMIT * 1.1, String(late));
+t.test('a limit that can not be divided is rounded up: every worker accepts something', async (t) => {
+  t.equal(new Port(2).askAll(5), WORKERS);
+  t.equal(new Port(4).askAll(5), 2 * WORKERS);
 });
 
-t.test('who comes back later finds the debt paid by the time in between', async (t) => {
+t.test(
+  'a batch up to the limit passes at one worker; its excess is subtracted from what follows',
+  async (t) => {
+    const port = new Port();
+    t.equal(port.refusal(0, LIMIT), undefined);
+    const accepted = range(5).map(() => {
+      port.pass();
+      return port.ask(0, LIMIT);
+    });
+    t.same(accepted, [0, 0, SHARE, SHARE, SHARE], 'as much as without the batch');
+
+    t.equal(port.refusal(1, SHARE + 5), undefined);
+    port.pass();
+    t.equal(port.ask(1, LIMIT), SHARE - 5);
+  },
+);
+
+t.test('the excess of a batch is paid by time, also where nothing is asked meanwhile', async (t) => {
   const port = new Port();
-  for (let worker = 0; worker < WORKERS; worker++) port.ask(worker, SHARED_LIMIT);
-  await port.deliver();
-  port.nextSecond();
+  t.equal(port.refusal(0, LIMIT), undefined);
+  port.pass(2);
   t.equal(port.ask(0, 1), 0);
-  port.now += 60_000;
-  t.equal(port.ask(0, SHARED_LIMIT), SHARED_LIMIT);
+  port.pass(60);
+  t.equal(port.ask(0, LIMIT), SHARE);
 });
 
-t.test('what is refused counts for nothing, also for a batch', async (t) => {
+t.test('a batch of more than the limit could never pass, and is no 429', async (t) => {
+  t.match(new Port().refusal(0, LIMIT + 1), { code: 'invalid_request' });
+});
+
+t.test('what is refused counts for nothing beyond its first request', async (t) => {
   const port = new Port();
-  t.notOk(port.accepts(0, SHARED_LIMIT + 1));
-  t.ok(port.accepts(0, SHARED_LIMIT - 1));
-  t.notOk(port.accepts(0, 2));
-  t.ok(port.accepts(0, 1));
-  await port.deliver();
-  port.nextSecond();
-  t.equal(port.ask(1, SHARED_LIMIT), SHARED_LIMIT, 'no debt');
-});
-
-t.test('many callers with one request each are one message, and it is sent by itself', async (t) => {
-  const port = new Port();
-  for (let i = 0; i < 1_000; i++) port.ask(0, 1, `visitor ${i}`);
-  await turn();
-  t.equal(port.sent.length, 0, 'not at once');
-  await until('the others are told', () => port.sent.length > 0);
-  t.equal(port.sent.length, 1);
-  t.equal(port.sent[0]?.[1].requests.length, 1_000);
-});
-
-t.test('however much one caller sends in a turn of the event loop, it is one message', async (t) => {
-  const port = new Port(1_000);
-  port.ask(0, 1_000);
-  await turn();
-  t.same(port.sent, [[0, { second: 1_000, requests: [[CALLER, 1_000]] }]]);
+  t.equal(port.ask(0, 1), 1);
+  t.match(port.refusal(0, SHARE), { code: 'rate_limited' });
+  t.equal(port.ask(0, LIMIT), SHARE - 2);
+  port.pass();
+  t.equal(port.ask(0, LIMIT), SHARE, 'no debt');
 });
 
 t.test('Retry-After is the second in which the same request passes', async (t) => {
-  const port = new Port();
-  const passes = async (requests: number) => {
-    const limit = port.workers[0] as RateLimit;
-    const retryAfterS = () => {
-      try {
-        limit.count(CALLER, requests);
-        return 0;
-      } catch (error) {
-        return (error as ServiceError).retryAfterS;
-      }
-    };
-    const told = retryAfterS();
-    t.ok(told > 0, 'refused');
-    for (let left = told; left > 0; left--) {
-      t.equal(retryAfterS(), left);
-      port.nextSecond();
-      await port.deliver();
-    }
-    t.equal(retryAfterS(), 0, `${requests} requests pass after ${told} s`);
-    port.now += 60_000;
-    return told;
-  };
-  for (const [what, sent, requests, seconds] of [
-    ['at the limit', [SHARED_LIMIT, 0, 0], 1, 1],
-    ['in debt', [SHARED_LIMIT, SHARED_LIMIT, SHARED_LIMIT], 1, 3],
-    ['in debt, as much as the share of a worker', new Array(3).fill(SHARED_LIMIT), SHARED_LIMIT / WORKERS, 3],
-    ['more than a worker has of a flood', new Array(2).fill(SHARED_LIMIT * 0.6), SHARED_LIMIT / 2, 2],
+  for (const [what, sent, weight, seconds] of [
+    ['at the share', [...range(SHARE).map(() => 1)], 1, 1],
+    ['after a batch of the limit', [LIMIT], 1, 3],
+    ['a batch, after one of the limit', [LIMIT], SHARE, 3],
+    ['a large batch, after a single request', [1], LIMIT, 1],
+    ['a large batch, after another', [2 * SHARE], 2 * SHARE, 2],
   ] as [string, number[], number, number][]) {
-    for (const [worker, count] of sent.entries()) port.ask(worker, count);
-    await port.deliver();
-    t.equal(await passes(requests), seconds, what);
+    const port = new Port();
+    for (const one of sent) t.equal(port.refusal(0, one), undefined, what);
+    t.match(port.refusal(0, weight), { code: 'rate_limited', retryAfterS: seconds }, what);
+    for (const left of range(seconds)) {
+      if (left > 0) t.match(port.refusal(0, weight), { retryAfterS: seconds - left }, what);
+      port.pass();
+    }
+    t.equal(port.refusal(0, weight), undefined, `${what}: passes after ${seconds} s`);
   }
 });
 
-t.test('workers tell each other of each limit by its name', async (t) => {
-  const settings = { RATE_LIMIT: 3, ANONYMOUS_RATE_LIMIT: 3 };
-  const sent: unknown[] = [];
-  const hearers: ((value: never) => void)[] = [];
-  const open = () =>
-    openRateLimits(settings, {
-      workers: 2,
-      now: () => 1_000_500,
-      exchange<T>(onShared: (value: T) => void) {
-        hearers.push(onShared as (value: never) => void);
-        return (value: T) => void sent.push(value);
-      },
-    });
-  const here = open();
-  hearers.length = 0;
-  const there = open();
-  for (const _ of range(3)) here.anonymous?.count('192.0.2.1');
-  await turn();
-  for (const value of sent) for (const hear of hearers) hear(value as never);
-  t.throws(() => there.anonymous?.count('192.0.2.1'));
-  t.doesNotThrow(() => there.callers?.count('192.0.2.1'));
-  const none = { callers: undefined, anonymous: undefined };
-  t.same(openRateLimits({ RATE_LIMIT: 0, ANONYMOUS_RATE_LIMIT: 0 }), none);
+t.test('both limits are divided, and neither where there is one worker or no limit', async (t) => {
+  const res = { getRemoteAddress: () => Uint8Array.from([192, 0, 2, 1]).buffer } as HttpResponse;
+  const req = { forEach() {} } as unknown as HttpRequest;
+  const anyone: Caller = { kind: 'anyone', account: null, mayLink: false, customerId: null };
+  const server: Caller = { ...anyone, kind: 'server', account: 'key 1' };
+  const accepted = (limits: RateLimits, caller: Caller) =>
+    range(20).filter(() => {
+      try {
+        return limits.count('visits', caller, res, req) !== undefined;
+      } catch {
+        return false;
+      }
+    }).length;
+  const now = () => 1_000;
+  const open = (perCaller: number, perAnonymousAddress: number, workers?: number) =>
+    new RateLimits({ perCaller, perAnonymousAddress, trustedProxies: 0, workers, now });
+  t.equal(accepted(open(6, 0, 2), server), 3);
+  t.equal(accepted(open(0, 6, 2), anyone), 3);
+  t.equal(accepted(open(6, 0), server), 6);
+  t.equal(accepted(open(0, 6, 2), server), 20);
+  t.equal(accepted(open(0, 0, 2), anyone), 20);
 });

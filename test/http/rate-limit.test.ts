@@ -1,5 +1,5 @@
 // RATE_LIMIT, ANONYMOUS_RATE_LIMIT and TRUST_PROXY: who counts as one caller, what a 429 says, who is never counted, and what
-// one address can fill Redis with. What several workers accept together is in rate-limit-workers.test.ts.
+// one address can fill Redis with, and what several workers accept together.
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { createHmac, randomUUID } from 'node:crypto';
@@ -10,11 +10,7 @@ import { serve } from '../../src/app/serve.js';
 import { readConfig, SETTINGS } from '../../src/config.js';
 import type { Caller } from '../../src/http/access.js';
 import { normaliseAddress } from '../../src/http/address.js';
-import type { Exchange, ExchangeOptions } from '../../src/http/exchange.js';
-import type { Turn } from '../../src/http/load-shedding.js';
-import { onRequest } from '../../src/http/on-request.js';
-import type { Operation } from '../../src/http/operation.js';
-import { openRateLimits } from '../../src/http/rate-limits.js';
+import { RateLimits } from '../../src/http/limits.js';
 import { type Answer, type Headers, KEY, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { SECRET } from '../harness/app-proxy.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
@@ -234,12 +230,10 @@ t.test('a flood from one address fills Redis as docs/api.md says, and no faster'
 
 /** Whether the second of two requests from this address is refused, at a limit of one. */
 function isLimited(remote: readonly number[], caller: Partial<Caller>, trustedProxies = 0): boolean {
-  const limits = openRateLimits({ RATE_LIMIT: 0, ANONYMOUS_RATE_LIMIT: 1 });
-  const options = { limits, trustedProxies } as ExchangeOptions;
-  const hooks = onRequest({ method: 'post', subject: 'visits' } as Operation, options, {} as Turn);
+  const limits = new RateLimits({ perCaller: 0, perAnonymousAddress: 1, trustedProxies });
   const res = { getRemoteAddress: () => Uint8Array.from(remote).buffer } as HttpResponse;
   const req = { forEach() {} } as unknown as HttpRequest;
-  const ask = () => hooks.limit({ caller: { account: null, ...caller } } as Exchange, res, req);
+  const ask = () => limits.count('visits', { account: null, ...caller } as Caller, res, req);
   ask();
   try {
     ask();

@@ -3,7 +3,6 @@
 
 import type { HttpResponse } from 'uWebSockets.js';
 import t, { type Test } from 'tap';
-import type { ServiceError } from '../../src/errors.js';
 import { Reading } from '../../src/http/body.js';
 import { KEY, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
@@ -279,11 +278,11 @@ t.test('a body has 10 s, and its connection is kept alive until then', async (t)
   const ends: unknown[] = [];
   let keptAlive = 0;
   const res = { onData() {}, pause: () => keptAlive++, resume() {} } as unknown as HttpResponse;
-  const outcome = {
-    done: (error?: ServiceError) => void ends.push(error?.code),
-    shredded: () => t.fail('in few chunks'),
-  };
-  const reading = new Reading(res, MAX_BODY, outcome);
+  const reading = new Reading(res, MAX_BODY, {
+    bodyComplete: () => void ends.push('complete'),
+    bodyUnread: ({ code }) => void ends.push(code),
+    tooManyChunks: () => t.fail('in few chunks'),
+  });
   for (let ms = 0; ms < 10_000; ms += 500) reading.watch(1 + ms);
   t.same([ends, keptAlive], [[], 1]);
   reading.watch(10_001);

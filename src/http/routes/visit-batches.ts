@@ -1,12 +1,12 @@
 // POST /product/visit/batch: up to 500 visits in one request, for relays, edge workers and importers.
 
-import { ERRORS, ServiceError } from '../errors.js';
-import type { VisitOutcome } from '../identity/link-order.js';
-import type { ManyVisits } from '../identity/many-visits.js';
-import { readVisitBatch } from '../validation/requests.js';
-import { visitBatchBody } from '../validation/schemas.js';
-import { visitBatchAnswer } from './answers.js';
-import type { Operation } from './operation.js';
+import { ERRORS, ServiceError } from '../../errors.js';
+import type { VisitOutcome } from '../../identity/link-order.js';
+import type { ManyVisits } from '../../identity/many-visits.js';
+import { readVisitBatch } from '../../validation/requests.js';
+import { visitBatchBody } from '../../validation/schemas.js';
+import { visitBatchAnswer } from '../answer-schemas.js';
+import { type Operation, operation } from '../operation.js';
 import { COUNT_QUERY, answer as visitText } from './visits.js';
 
 /** Bytes, for 500 visits. */
@@ -20,7 +20,7 @@ const EXAMPLE = {
 };
 
 export function visitBatchOperation(many: ManyVisits): Operation {
-  return {
+  return operation({
     method: 'post',
     doc: {
       id: 'countVisits',
@@ -31,12 +31,16 @@ export function visitBatchOperation(many: ManyVisits): Operation {
       answer: visitBatchAnswer,
     },
     path: '/product/visit/batch',
-    subject: 'administration',
+    accessGroup: 'administration',
     maxBody: MAX_BODY,
     weight: visitsIn,
-    async handle(request) {
+    read: readVisitBatch,
+    async handle(input, request) {
       const wantsCount = request.query()['count'] === 'true';
-      const visits = readVisitBatch(request.body);
+      const visits = input.visits.map(({ identity, productHandle }) => ({
+        identity: request.actFor(identity),
+        productHandle,
+      }));
       const kind = wantsCount ? 'visitAndCount' : 'visit';
       const outcomes = await many.count(kind, visits, request.caller.mayLink);
       refuseWhereNoneIsCounted(outcomes);
@@ -48,7 +52,7 @@ export function visitBatchOperation(many: ManyVisits): Operation {
       });
       return `{"results":[${results.join()}]}`;
     },
-  };
+  });
 }
 
 /** Also of a body that is wrong: that takes its time to look through, too. */

@@ -1,17 +1,16 @@
 // POST, GET and DELETE /product/visit.
 
-import { CountRequest } from '../identity/counting.js';
-import type { Visitors } from '../identity/visitors.js';
-import { type Identity, isBlank } from '../identity-rules.js';
-import type { RequestStore } from '../redis/requests.js';
-import { TurnQueue } from '../turn.js';
-import { readVisitBody, readVisitQuery, type VisitRequest } from '../validation/requests.js';
-import { visitBody, visitQuery } from '../validation/schemas.js';
-import type { VisitKind } from '../visits/visit-batch.js';
-import type { Access } from './access.js';
-import { countAnswer, resetAnswer, visitAnswer } from './answers.js';
-import { hasKey, IDEMPOTENCY_KEY, onceUnderKey } from './idempotency.js';
-import { LATER, MAX_BODY, type Operation, type Request } from './operation.js';
+import { CountRequest } from '../../identity/counting.js';
+import type { Visitors } from '../../identity/visitors.js';
+import { isBlank } from '../../identity-rules.js';
+import type { RequestStore } from '../../redis/requests.js';
+import { TurnQueue } from '../../turn.js';
+import { readVisitBody, readVisitQuery, type VisitRequest } from '../../validation/requests.js';
+import { visitBody, visitQuery } from '../../validation/schemas.js';
+import type { VisitKind } from '../../visits/visit-batch.js';
+import { countAnswer, resetAnswer, visitAnswer } from '../answer-schemas.js';
+import { hasKey, IDEMPOTENCY_KEY, onceUnderKey } from '../idempotency.js';
+import { LATER, MAX_BODY, type Operation, operation, type Request } from '../operation.js';
 import { isRobot } from './robots.js';
 
 const PATH = '/product/visit';
@@ -21,22 +20,21 @@ export const COUNT_QUERY = { properties: { count: { type: 'string', enum: ['true
 const EXAMPLE = { identity: { sessionId: 's-1', device: 'desktop' }, productHandle: 'red-shoe' };
 const EXAMPLE_QUERY = { sessionId: 's-1', device: 'desktop', productHandle: 'red-shoe' };
 
-/** @param onRobot told of each visit that is answered and not counted, since a robot made it */
+/** @param onRobot called for each visit that is answered and not counted, since a robot made it */
 export function visitOperations(
-  access: Access,
   visitors: Visitors,
   requests: RequestStore,
   onRobot: () => void,
 ): Operation[] {
-  const asked = new TurnQueue<VisitAsker>(
+  const lookUps = new TurnQueue<RequestedCount>(
     'look-up',
-    (askers) => {
-      for (const asker of askers) asker.ask(visitors);
+    (counts) => {
+      for (const count of counts) count.start(visitors);
     },
     LOOKED_UP_TOGETHER,
   );
   return [
-    {
+    operation({
       method: 'post',
       doc: {
         id: 'countVisit',
@@ -48,31 +46,30 @@ export function visitOperations(
         answer: visitAnswer,
       },
       path: PATH,
-      subject: 'visits',
+      accessGroup: 'visits',
       maxBody: MAX_BODY,
       takesText: true,
       headers: [IDEMPOTENCY_KEY],
-      handle(request) {
-        const { caller } = request;
+      read: readVisitBody,
+      handle(input, request) {
+        const { kind: callerKind } = request.caller;
         const wantsCount = request.query()['count'] === 'true';
-        const input = readVisitBody(request.body);
         const { productHandle } = input;
-        const identity = access.actFor(caller, input.identity);
-        const isAnonymous = caller.kind === 'anyone' || caller.kind === 'browser';
-        if (isAnonymous && isRobot(request.userAgent)) {
+        const isAnonymous = callerKind === 'anyone' || callerKind === 'browser';
+        if (isAnonymous && isRobot(request.head.userAgent)) {
           onRobot();
-          asked.push(new VisitAsker(request, 'read', identity, productHandle, wantsCount));
+          lookUps.push(new RequestedCount(request, 'read', productHandle, wantsCount));
           return LATER;
         }
         if (!hasKey(request)) {
           const kind = wantsCount ? 'visitAndCount' : 'visit';
-          asked.push(new VisitAsker(request, kind, identity, productHandle, wantsCount));
+          lookUps.push(new RequestedCount(request, kind, productHandle, wantsCount));
           return LATER;
         }
-        return enterOnce('visit', request, input, identity, wantsCount);
+        return enterOnce('visit', request, input, wantsCount);
       },
-    },
-    {
+    }),
+    operation({
       method: 'get',
       doc: {
         id: 'getVisitCount',
@@ -82,17 +79,15 @@ export function visitOperations(
         answer: countAnswer,
       },
       path: PATH,
-      subject: 'visits',
+      accessGroup: 'visits',
       maxBody: 0,
-      handle(request) {
-        const { caller } = request;
-        const { identity: named, productHandle } = readQuery(request);
-        const identity = access.actFor(caller, named);
-        asked.push(new VisitAsker(request, 'read', identity, productHandle, true));
+      read: (_, request) => readQuery(request),
+      handle({ productHandle }, request) {
+        lookUps.push(new RequestedCount(request, 'read', productHandle, true));
         return LATER;
       },
-    },
-    {
+    }),
+    operation({
       method: 'delete',
       doc: {
         id: 'resetVisitCount',
@@ -103,19 +98,17 @@ export function visitOperations(
         answer: resetAnswer,
       },
       path: PATH,
-      subject: 'visits',
+      accessGroup: 'visits',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      handle(request) {
-        const { caller } = request;
-        const input = readDelete(request);
-        const { productHandle } = input;
-        const identity = access.actFor(caller, input.identity);
-        if (hasKey(request)) return enterOnce('reset', request, input, identity, false);
-        asked.push(new VisitAsker(request, 'reset', identity, productHandle, false));
+      // Some proxies drop the body of a DELETE; then the query names the same.
+      read: (body, request) => (body === undefined ? readQuery(request) : readVisitBody(body)),
+      handle(input, request) {
+        if (hasKey(request)) return enterOnce('reset', request, input, false);
+        lookUps.push(new RequestedCount(request, 'reset', input.productHandle, false));
         return LATER;
       },
-    },
+    }),
   ];
 
   /** Of a request with a key. */
@@ -123,14 +116,13 @@ export function visitOperations(
     kind: 'visit' | 'reset',
     request: Request,
     input: VisitRequest,
-    identity: Identity,
     wantsCount: boolean,
   ): Promise<string> {
+    const { identity } = request;
     const { mayLink } = request.caller;
     const { productHandle } = input;
     const place = () => visitors.likelyProfile(identity, mayLink);
-    const what = { operation: kind, input, identity };
-    return onceUnderKey(requests, request, what, place, async (operation) => {
+    return onceUnderKey(requests, request, { operation: kind, input }, place, async (operation) => {
       const { profileId, count } = await visitors.enterOnce(
         kind,
         identity,
@@ -144,27 +136,20 @@ export function visitOperations(
 }
 
 /** A request that asks for a count, or for one more, and is answered once that is known. */
-class VisitAsker extends CountRequest {
+class RequestedCount extends CountRequest {
   readonly #request: Request;
-  readonly #identity: Identity;
   readonly #wantsCount: boolean;
 
-  constructor(
-    request: Request,
-    kind: VisitKind,
-    identity: Identity,
-    productHandle: string,
-    wantsCount: boolean,
-  ) {
-    super(kind, productHandle, identity.device);
+  constructor(request: Request, kind: VisitKind, productHandle: string, wantsCount: boolean) {
+    super(kind, productHandle, request.identity.device);
     this.#request = request;
-    this.#identity = identity;
     this.#wantsCount = wantsCount;
   }
 
-  ask(visitors: Visitors): void {
+  start(visitors: Visitors): void {
+    const { identity, caller } = this.#request;
     try {
-      visitors.count(this, this.#identity, this.#request.caller.mayLink);
+      visitors.count(this, identity, caller.mayLink);
     } catch (error) {
       this.failed(error as Error);
     }
@@ -177,11 +162,6 @@ class VisitAsker extends CountRequest {
   failed(error: Error): void {
     this.#request.fail(error);
   }
-}
-
-/** Some proxies drop the body of a DELETE; then the query names the same. */
-function readDelete(request: Request) {
-  return request.body === undefined ? readQuery(request) : readVisitBody(request.body);
 }
 
 /** Whether a parameter of a query names something; one that is there twice is refused later. */

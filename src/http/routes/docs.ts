@@ -2,9 +2,9 @@
 // UI. Everything that the pages load is served from here.
 
 import { readFile } from 'node:fs/promises';
-import { VERSION } from './openapi.js';
-import type { Operation, OperationDoc } from './operation.js';
-import { html } from './share-page/html.js';
+import { VERSION } from '../openapi.js';
+import type { Operation, OperationDoc } from '../operation.js';
+import { html } from '../share-page/html.js';
 import { FILE_HEADERS, staticFile } from './static-file.js';
 
 const HTML = 'text/html; charset=utf-8';
@@ -28,8 +28,8 @@ const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
-// dist/src/http/ -> the project's root; what browsers get is not compiled.
-const OURS = new URL('../../../src/http/docs/', import.meta.url);
+// dist/src/http/routes/ -> the project's root; what browsers get is not compiled.
+const OURS = new URL('../../../../src/http/docs/', import.meta.url);
 const SWAGGER_UI = import.meta.resolve('swagger-ui-dist/package.json');
 
 /** What the pages load: path, type, and where it is. */
@@ -114,4 +114,4 @@ export function docsFiles(): Operation[] {
 }
 
 const open = (path: string, doc: OperationDoc) =>
-  ({ method: 'get', path, doc, subject: 'open', maxBody: 0 }) as const;
+  ({ method: 'get', path, doc, accessGroup: 'open', maxBody: 0 }) as const;

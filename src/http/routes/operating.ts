@@ -1,8 +1,8 @@
 // GET /healthz, /readyz and /metrics: what runs the service, not what uses it.
 
-import { atMostOnceASecond } from '../metrics/exposition.js';
-import { statusAnswer } from './answers.js';
-import type { Answer, Operation, OperationDoc } from './operation.js';
+import { atMostOnceASecond } from '../../metrics/exposition.js';
+import { statusAnswer } from '../answer-schemas.js';
+import type { Answer, Operation, OperationDoc } from '../operation.js';
 
 /**
  * @param whyNotReady the reason, in words, where the service can't do its work now
@@ -19,12 +19,12 @@ export function operatingOperations(
     path: string,
     doc: OperationDoc,
     handle: Operation['handle'],
-    subject: Operation['subject'] = 'open',
+    accessGroup: Operation['accessGroup'] = 'open',
   ): Operation => ({
     method: 'get',
     path,
     doc,
-    subject,
+    accessGroup,
     maxBody: 0,
     handle,
   });

@@ -1,11 +1,11 @@
 // GET /beacon.js: the script that counts visits from a shop's pages. No minifier: what gzip leaves is under 1.75 KB.
 
 import { readFileSync } from 'node:fs';
-import type { Operation } from './operation.js';
+import type { Operation } from '../operation.js';
 import { FILE_HEADERS, staticFile } from './static-file.js';
 
-// dist/src/http/ -> the project's root; the script is not compiled.
-const SOURCE = new URL('../../../src/http/beacon/beacon.js', import.meta.url);
+// dist/src/http/routes/ -> the project's root; the script is not compiled.
+const SOURCE = new URL('../../../../src/http/beacon/beacon.js', import.meta.url);
 const WHOLE_LINE_COMMENTS_AND_INDENTATION = /^\s*\/\/.*\n|^\s+/gm;
 
 export function beaconOperation(): Operation {
@@ -14,7 +14,7 @@ export function beaconOperation(): Operation {
     method: 'get',
     path: '/beacon.js',
     doc: { id: 'getBeacon', tag: 'Storefront', summary: 'The script that counts visits from pages' },
-    subject: 'open',
+    accessGroup: 'open',
     maxBody: 0,
     headers: FILE_HEADERS,
     // Pages of any origin may load it, those that isolate themselves (COEP) too.

@@ -7,13 +7,13 @@ import {
   type Compliance,
   type ComplianceKind,
   type ComplianceRequest,
-} from '../identity/compliance.js';
-import type { ComplianceWorker } from '../identity/compliance-worker.js';
-import { type Emails, normaliseEmail } from '../identity/emails.js';
-import { readCompliance } from '../validation/compliance.js';
-import { complianceBody } from '../validation/schemas.js';
-import { deliveryAnswer } from './answers.js';
-import type { Operation } from './operation.js';
+} from '../../identity/compliance.js';
+import type { ComplianceWorker } from '../../identity/compliance-worker.js';
+import { type Emails, normaliseEmail } from '../../identity/emails.js';
+import { readCompliance } from '../../validation/compliance.js';
+import { complianceBody } from '../../validation/schemas.js';
+import { deliveryAnswer } from '../answer-schemas.js';
+import { type Operation, operation } from '../operation.js';
 import {
   admitDelivery,
   authenticBody,
@@ -55,7 +55,7 @@ export function complianceOperations(
 ): Operation[] {
   return COMPLIANCE_KINDS.map((kind) => {
     const { id, summary, example } = DOCS[kind];
-    return {
+    return operation({
       method: 'post',
       doc: {
         id,
@@ -65,13 +65,13 @@ export function complianceOperations(
         answer: deliveryAnswer,
       },
       path: `/webhook/${kind}`,
-      subject: 'delivery',
+      accessGroup: 'delivery',
       maxBody: MAX_DELIVERY,
       wantsBytes: true,
       headers: [SIGNATURE, EVENT_ID, DELIVERY_ID],
       admit: (request) => admitDelivery(request, shopifySecrets),
-      async handle(request) {
-        const { email, ...delivery } = readCompliance(authenticBody(request, shopifySecrets));
+      read: (body, request) => readCompliance(authenticBody(body, request, shopifySecrets)),
+      async handle({ email, ...delivery }, request) {
         const deliveryId = readDeliveryId(request, EVENT_ID, DELIVERY_ID) || randomUUID();
         const normal = normaliseEmail(email);
         const asked: ComplianceRequest = {
@@ -84,7 +84,7 @@ export function complianceOperations(
         worker.poke();
         return NOTHING_TO_SAY;
       },
-    };
+    });
   });
 }
 

@@ -5,9 +5,9 @@
 // https://shopify.dev/docs/apps/build/webhooks/subscribe/https
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { ServiceError } from '../errors.js';
-import { fitsBytes } from '../identity-rules.js';
-import type { Request } from './operation.js';
+import { ServiceError } from '../../errors.js';
+import { fitsBytes } from '../../identity-rules.js';
+import type { Request } from '../operation.js';
 
 export const SIGNATURE = 'x-shopify-hmac-sha256';
 export const DELIVERY_ID = 'x-shopify-webhook-id';
@@ -30,9 +30,9 @@ export function admitDelivery(request: Request, shopifySecrets: readonly string[
   if (!DIGEST.test(signature)) throw wrong();
 }
 
-/** @throws ServiceError `unauthorized` */
-export function authenticBody(request: Request, shopifySecrets: readonly string[]): Buffer {
-  const bytes = request.bytes as Buffer;
+/** @param body of an operation that wants bytes @throws ServiceError `unauthorized` */
+export function authenticBody(body: unknown, request: Request, shopifySecrets: readonly string[]): Buffer {
+  const bytes = body as Buffer;
   if (request.caller.kind === 'server') return bytes;
   if (isSigned(bytes, request.header(SIGNATURE), shopifySecrets)) return bytes;
   throw wrong();

@@ -1,20 +1,18 @@
 // POST /item/add, /item/remove and /item/list.
 
-import { ServiceError } from '../errors.js';
-import { isPersonal, type Profiles } from '../identity/profiles.js';
-import type { Visitors } from '../identity/visitors.js';
-import { fitsBytes, type Identity } from '../identity-rules.js';
-import type { KeyedOperation, RequestStore } from '../redis/requests.js';
-import { type ItemRequest, readItem, readList, readRemoval } from '../validation/requests.js';
-import { itemAddBody, itemListBody, itemRemoveBody } from '../validation/schemas.js';
-import type { ItemContent } from '../wishlist/item.js';
-import type { ItemLimit } from '../wishlist/item-limit.js';
-import type { Items } from '../wishlist/items.js';
-import type { Access, Caller } from './access.js';
-import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from './answers.js';
-import { hasKey, IDEMPOTENCY_KEY, once } from './idempotency.js';
-import type { LinkedSessions } from './linked-sessions.js';
-import { MAX_BODY, MAX_PAYLOAD, type Operation, type Request } from './operation.js';
+import { ServiceError } from '../../errors.js';
+import { isPersonal, type Profiles } from '../../identity/profiles.js';
+import type { Visitors } from '../../identity/visitors.js';
+import { fitsBytes } from '../../identity-rules.js';
+import type { KeyedOperation, RequestStore } from '../../redis/requests.js';
+import { type ItemRequest, readItem, readList, readRemoval } from '../../validation/requests.js';
+import { itemAddBody, itemListBody, itemRemoveBody } from '../../validation/schemas.js';
+import type { ItemContent } from '../../wishlist/item.js';
+import type { ItemLimit } from '../../wishlist/item-limit.js';
+import type { Items } from '../../wishlist/items.js';
+import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from '../answer-schemas.js';
+import { hasKey, IDEMPOTENCY_KEY, once } from '../idempotency.js';
+import { MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../operation.js';
 
 const IDENTITY = { sessionId: 's-1', device: 'desktop' };
 const EXAMPLE = {
@@ -35,8 +33,6 @@ const EXAMPLE = {
 };
 
 export function itemOperations(
-  access: Access,
-  sessions: LinkedSessions,
   visitors: Visitors,
   profiles: Profiles,
   items: Items,
@@ -44,7 +40,7 @@ export function itemOperations(
   requests: RequestStore,
 ): Operation[] {
   return [
-    {
+    operation({
       method: 'post',
       doc: {
         id: 'addItem',
@@ -55,15 +51,12 @@ export function itemOperations(
         answer: itemAddAnswer,
       },
       path: '/item/add',
-      subject: 'wishlist',
+      accessGroup: 'wishlist',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      handle(request) {
-        const { body, caller } = request;
+      read(body) {
         const input = readItem(body);
-        const { content } = input;
-        const identity = access.actFor(caller, input.identity);
-        const { properties } = content;
+        const { properties } = input.content;
         if (properties !== undefined && !fitsBytes(JSON.stringify(properties), MAX_PAYLOAD)) {
           throw new ServiceError(
             'payload_too_large',
@@ -71,14 +64,15 @@ export function itemOperations(
             [{ path: '/properties', message: `must have at most ${MAX_PAYLOAD} bytes as JSON` }],
           );
         }
-        limit.assertFitsAlone(content);
-        const refused = sessions.refuse(caller, identity);
-        const isPlain = refused === undefined && !isPersonal(identity);
-        if (isPlain && !hasKey(request)) return add(caller, identity, content);
-        return addStepwise(request, input, identity, refused);
+        limit.assertFitsAlone(input.content);
+        return input;
       },
-    },
-    {
+      handle(input, request) {
+        if (isPersonal(request.identity) || hasKey(request)) return addStepwise(request, input);
+        return add(request, input.content);
+      },
+    }),
+    operation({
       method: 'post',
       doc: {
         id: 'removeItem',
@@ -91,16 +85,14 @@ export function itemOperations(
         answer: itemRemoveAnswer,
       },
       path: '/item/remove',
-      subject: 'wishlist',
+      accessGroup: 'wishlist',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      async handle(request) {
-        const { body, caller } = request;
-        const input = readRemoval(body);
+      read: readRemoval,
+      async handle(input, request) {
+        const { caller, identity } = request;
         const { productId, variantId, event } = input;
-        const identity = access.actFor(caller, input.identity);
-        await sessions.refuse(caller, identity);
-        const what = { operation: 'remove', input, identity };
+        const what = { operation: 'remove', input };
         const place = () => visitors.likelyProfile(identity, caller.mayLink);
         return once(requests, request, what, place, async (operation) => {
           const { profileId, answer } = await visitors.changeKnown(identity, caller.mayLink, (place) =>
@@ -109,8 +101,8 @@ export function itemOperations(
           return JSON.stringify({ profileId, removed: answer.removed, productId, variantId });
         });
       },
-    },
-    {
+    }),
+    operation({
       method: 'post',
       doc: {
         id: 'listItems',
@@ -120,29 +112,28 @@ export function itemOperations(
         answer: itemListAnswer,
       },
       path: '/item/list',
-      subject: 'wishlist',
+      accessGroup: 'wishlist',
       maxBody: MAX_BODY,
-      async handle({ body, caller }) {
-        const identity = access.actFor(caller, readList(body));
+      onlyReads: true,
+      read: readList,
+      async handle(_, { caller, identity }) {
         const { profileId, answer } = await visitors.look(identity, caller.mayLink, (place) =>
           items.list(place),
         );
-        await sessions.refuse(caller, identity);
         return JSON.stringify({ profileId, items: answer });
       },
-    },
+    }),
   ];
 
   function add(
-    { mayLink }: Caller,
-    identity: Identity,
+    { caller, identity }: Request,
     content: ItemContent,
     operation?: KeyedOperation,
   ): Promise<string> {
     return visitors
       .change(
         identity,
-        mayLink,
+        caller.mayLink,
         (place) => items.add(place, identity, content, operation),
         (places) => limit.assertFits(places, content),
       )
@@ -152,23 +143,17 @@ export function itemOperations(
       });
   }
 
-  /** Of a session that may be refused, whose visitor's facts are kept, or with a key. */
-  async function addStepwise(
-    request: Request,
-    input: ItemRequest,
-    identity: Identity,
-    refused: Promise<void> | undefined,
-  ): Promise<string> {
-    const { caller } = request;
+  /** Of a visitor whose facts are kept, or with a key. */
+  function addStepwise(request: Request, input: ItemRequest): Promise<string> {
+    const { caller, identity } = request;
     const { content } = input;
-    await refused;
     const place = () => visitors.likelyProfile(identity, caller.mayLink);
-    return once(requests, request, { operation: 'add', input, identity }, place, async (operation) => {
+    return once(requests, request, { operation: 'add', input }, place, async (operation) => {
       if (isPersonal(identity)) {
         await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
         await profiles.keep(identity, caller.mayLink);
       }
-      return add(caller, identity, content, operation);
+      return add(request, content, operation);
     });
   }
 }

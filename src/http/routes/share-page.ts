@@ -1,12 +1,12 @@
 // GET /wishlist/share/:code: the page behind a share link. Shopify's app proxy, by its signature, gets it as Liquid
 // for the shop's theme; all others get a whole page. Nothing that it shows is the visitor's but the items.
 
-import { ServiceError } from '../errors.js';
-import type { Items } from '../wishlist/items.js';
-import { normaliseCode, type Shares } from '../wishlist/shares.js';
-import { errorAnswer } from './error-answer.js';
-import type { Answer, Operation, Request } from './operation.js';
-import { chooseLanguage } from './share-page/languages.js';
+import { ServiceError } from '../../errors.js';
+import type { Items } from '../../wishlist/items.js';
+import { normaliseCode, type Shares } from '../../wishlist/shares.js';
+import { errorAnswer } from '../answer.js';
+import type { Answer, Operation, Request } from '../operation.js';
+import { chooseLanguage } from '../share-page/languages.js';
 import {
   CONTENT_SECURITY_POLICY,
   type Content,
@@ -14,7 +14,7 @@ import {
   partOf,
   showItems,
   showNotice,
-} from './share-page/page.js';
+} from '../share-page/page.js';
 
 const LIQUID = 'application/liquid';
 const HTML = 'text/html; charset=utf-8';
@@ -50,10 +50,10 @@ export function sharePageOperation(
         404: { description: 'A page that says that no wishlist has this code', types: [HTML, LIQUID] },
       },
     },
-    subject: 'share-page',
+    accessGroup: 'share-page',
     maxBody: 0,
     headers: ['accept-language'],
-    async handle(request) {
+    async handle(_, request) {
       const shared = await shares.read(request.parameter, (place) => items.list(place));
       if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
       if (pageUrl !== '') return redirect(pageUrl, normaliseCode(request.parameter));

@@ -1,22 +1,18 @@
 // POST /share and GET /share/:code/items.
 
-import { ServiceError } from '../errors.js';
-import { isPersonal, type Profiles } from '../identity/profiles.js';
-import type { Visitors } from '../identity/visitors.js';
-import type { RequestStore } from '../redis/requests.js';
-import { readShare } from '../validation/requests.js';
-import { shareBody } from '../validation/schemas.js';
-import type { Items } from '../wishlist/items.js';
-import { normaliseCode, type Shares } from '../wishlist/shares.js';
-import type { Access } from './access.js';
-import { shareAnswer, sharedItemsAnswer } from './answers.js';
-import { IDEMPOTENCY_KEY, once } from './idempotency.js';
-import type { LinkedSessions } from './linked-sessions.js';
-import { MAX_BODY, type Operation } from './operation.js';
+import { ServiceError } from '../../errors.js';
+import { isPersonal, type Profiles } from '../../identity/profiles.js';
+import type { Visitors } from '../../identity/visitors.js';
+import type { RequestStore } from '../../redis/requests.js';
+import { readShare } from '../../validation/requests.js';
+import { shareBody } from '../../validation/schemas.js';
+import type { Items } from '../../wishlist/items.js';
+import { normaliseCode, type Shares } from '../../wishlist/shares.js';
+import { shareAnswer, sharedItemsAnswer } from '../answer-schemas.js';
+import { IDEMPOTENCY_KEY, once } from '../idempotency.js';
+import { MAX_BODY, type Operation, operation } from '../operation.js';
 
 export function shareOperations(
-  access: Access,
-  sessions: LinkedSessions,
   visitors: Visitors,
   profiles: Profiles,
   shares: Shares,
@@ -24,7 +20,7 @@ export function shareOperations(
   requests: RequestStore,
 ): Operation[] {
   return [
-    {
+    operation({
       method: 'post',
       doc: {
         id: 'shareWishlist',
@@ -34,15 +30,13 @@ export function shareOperations(
         answer: shareAnswer,
       },
       path: '/share',
-      subject: 'wishlist',
+      accessGroup: 'wishlist',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      async handle(request) {
-        const { body, caller } = request;
-        const input = readShare(body);
-        const identity = access.actFor(caller, input.identity);
-        await sessions.refuse(caller, identity);
-        const what = { operation: 'share', input, identity };
+      read: readShare,
+      async handle(input, request) {
+        const { caller, identity } = request;
+        const what = { operation: 'share', input };
         const place = () => visitors.likelyProfile(identity, caller.mayLink);
         return once(requests, request, what, place, async (operation) => {
           if (isPersonal(identity)) await profiles.keep(identity, caller.mayLink);
@@ -54,7 +48,7 @@ export function shareOperations(
           return JSON.stringify({ shareLink: answer.shareLink, code: answer.code });
         });
       },
-    },
+    }),
     {
       method: 'get',
       doc: {
@@ -64,9 +58,9 @@ export function shareOperations(
         answer: sharedItemsAnswer,
       },
       path: '/share/:code/items',
-      subject: 'wishlist',
+      accessGroup: 'wishlist',
       maxBody: 0,
-      async handle({ parameter }) {
+      async handle(_, { parameter }) {
         const shareCode = normaliseCode(parameter);
         const shared = await shares.read(shareCode, (place) => items.list(place));
         if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');

@@ -1,19 +1,17 @@
 // POST /event.
 
-import { ServiceError } from '../errors.js';
-import { encodeEvent } from '../events/row.js';
-import { EventRequest } from '../identity/event-requests.js';
-import { isPersonal, type Profiles } from '../identity/profiles.js';
-import type { Visitors } from '../identity/visitors.js';
-import { fitsBytes, type Identity } from '../identity-rules.js';
-import type { KeyedOperation, RequestStore } from '../redis/requests.js';
-import { type EventRequest as EventInput, readEvent } from '../validation/requests.js';
-import { eventBody } from '../validation/schemas.js';
-import type { Access } from './access.js';
-import { profileAnswer } from './answers.js';
-import { hasKey, IDEMPOTENCY_KEY, NOWHERE, once } from './idempotency.js';
-import type { LinkedSessions } from './linked-sessions.js';
-import { LATER, MAX_BODY, MAX_PAYLOAD, type Operation, type Request } from './operation.js';
+import { ServiceError } from '../../errors.js';
+import { encodeEvent } from '../../events/row.js';
+import { EventRequest } from '../../identity/event-requests.js';
+import { isPersonal, type Profiles } from '../../identity/profiles.js';
+import type { Visitors } from '../../identity/visitors.js';
+import { fitsBytes } from '../../identity-rules.js';
+import type { KeyedOperation, RequestStore } from '../../redis/requests.js';
+import { type EventRequest as EventInput, readEvent } from '../../validation/requests.js';
+import { eventBody } from '../../validation/schemas.js';
+import { profileAnswer } from '../answer-schemas.js';
+import { hasKey, IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
+import { LATER, MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../operation.js';
 
 const EXAMPLE = {
   identity: { sessionId: 's-1', device: 'desktop' },
@@ -21,15 +19,9 @@ const EXAMPLE = {
   payload: { productId: '1001', variantId: null, source: 'pdp' },
 };
 
-export function eventOperations(
-  access: Access,
-  sessions: LinkedSessions,
-  visitors: Visitors,
-  profiles: Profiles,
-  requests: RequestStore,
-): Operation[] {
+export function eventOperations(visitors: Visitors, profiles: Profiles, requests: RequestStore): Operation[] {
   return [
-    {
+    operation({
       method: 'post',
       doc: {
         id: 'recordEvent',
@@ -39,33 +31,26 @@ export function eventOperations(
         answer: profileAnswer,
       },
       path: '/event',
-      subject: 'wishlist',
+      accessGroup: 'wishlist',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      handle(request) {
-        const { caller } = request;
-        const input = readEvent(request.body);
-        const identity = access.actFor(caller, input.identity);
-        const event = new RequestedEvent(request, identity, input);
-        const refused = sessions.refuse(caller, identity);
-        if (refused !== undefined || isPersonal(identity) || hasKey(request))
-          return recordStepwise(event, input, refused);
-        visitors.submit(event, identity, caller.mayLink);
+      read: readEvent,
+      handle(input, request) {
+        const { identity } = request;
+        const event = new RequestedEvent(request, input);
+        if (isPersonal(identity) || hasKey(request)) return recordStepwise(event, input);
+        visitors.submit(event, identity, request.caller.mayLink);
         return LATER;
       },
-    },
+    }),
   ];
 
-  /** Records an event that takes more than one call: of a session that may be refused, with facts, or with a key. */
-  async function recordStepwise(
-    event: RequestedEvent,
-    input: EventInput,
-    refused: Promise<void> | undefined,
-  ): Promise<string> {
-    const { request, identity } = event;
+  /** Records an event that takes more than one call: with facts, or with a key. */
+  function recordStepwise(event: RequestedEvent, input: EventInput): Promise<string> {
+    const { request } = event;
+    const { identity } = request;
     const { mayLink } = request.caller;
-    await refused;
-    return once(requests, request, { operation: 'event', input, identity }, NOWHERE, async (operation) => {
+    return once(requests, request, { operation: 'event', input }, NOWHERE, async (operation) => {
       // The event comes last: a caller who is told that it failed will send it again.
       if (isPersonal(identity)) await profiles.keep(identity, mayLink);
       // Under a key it has its id from the request's record: appended twice, wherever, it is one event.
@@ -81,10 +66,9 @@ class RequestedEvent extends EventRequest {
   readonly #payloadJson: string;
   readonly type: string;
 
-  /** @param identity for which the caller acts @throws ServiceError `payload_too_large` */
+  /** @throws ServiceError `payload_too_large` */
   constructor(
     readonly request: Request,
-    readonly identity: Identity,
     { type, payload = {} }: EventInput,
   ) {
     super();
@@ -103,7 +87,7 @@ class RequestedEvent extends EventRequest {
       type: this.type,
       origin: 'event',
       profileId,
-      identity: this.identity,
+      identity: this.request.identity,
       payload: this.#payload,
       payloadJson: this.#payloadJson,
       id: operation?.id,

@@ -1,16 +1,15 @@
 // POST /product/visit/list: a visitor's counts of many products at once, for collection pages.
 
-import type { Visitors } from '../identity/visitors.js';
-import { readVisitList } from '../validation/requests.js';
-import { visitListBody } from '../validation/schemas.js';
-import type { Access } from './access.js';
-import { visitListAnswer } from './answers.js';
-import { MAX_BODY, type Operation } from './operation.js';
+import type { Visitors } from '../../identity/visitors.js';
+import { readVisitList } from '../../validation/requests.js';
+import { visitListBody } from '../../validation/schemas.js';
+import { visitListAnswer } from '../answer-schemas.js';
+import { MAX_BODY, type Operation, operation } from '../operation.js';
 
 const EXAMPLE = { identity: { sessionId: 's-1' }, productHandles: ['red-shoe', 'blue-hat'] };
 
-export function visitListOperation(access: Access, visitors: Visitors): Operation {
-  return {
+export function visitListOperation(visitors: Visitors): Operation {
+  return operation({
     method: 'post',
     doc: {
       id: 'listVisitCounts',
@@ -20,15 +19,14 @@ export function visitListOperation(access: Access, visitors: Visitors): Operatio
       answer: visitListAnswer,
     },
     path: '/product/visit/list',
-    subject: 'visits',
+    accessGroup: 'visits',
     maxBody: MAX_BODY,
-    async handle({ body, caller }) {
-      const { identity: named, productHandles } = readVisitList(body);
-      const identity = access.actFor(caller, named);
+    read: readVisitList,
+    async handle({ productHandles }, { caller, identity }) {
       const { profileId, counts } = await visitors.readAll(identity, caller.mayLink, productHandles);
       // Not by JSON.stringify of an object: that would lose a handle named __proto__.
       const fields = productHandles.map((handle, i) => `${JSON.stringify(handle)}:${counts[i]}`);
       return `{"profileId":"${profileId}","counts":{${fields.join()}}}`;
     },
-  };
+  });
 }

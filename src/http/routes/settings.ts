@@ -1,12 +1,12 @@
 // GET and PUT /settings.
 
-import type { RequestStore } from '../redis/requests.js';
-import { readSettings } from '../validation/requests.js';
-import { settingsBody } from '../validation/schemas.js';
-import type { SettingsStore } from '../wishlist/settings.js';
-import { settingsAnswer } from './answers.js';
-import { IDEMPOTENCY_KEY, NOWHERE, once } from './idempotency.js';
-import { MAX_BODY, type Operation } from './operation.js';
+import type { RequestStore } from '../../redis/requests.js';
+import { readSettings } from '../../validation/requests.js';
+import { settingsBody } from '../../validation/schemas.js';
+import type { SettingsStore } from '../../wishlist/settings.js';
+import { settingsAnswer } from '../answer-schemas.js';
+import { IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
+import { MAX_BODY, type Operation, operation } from '../operation.js';
 
 const PATH = '/settings';
 
@@ -21,11 +21,11 @@ export function settingsOperations(settings: SettingsStore, requests: RequestSto
         answer: settingsAnswer,
       },
       path: PATH,
-      subject: 'administration',
+      accessGroup: 'administration',
       maxBody: 0,
       handle: async () => JSON.stringify(await settings.read()),
     },
-    {
+    operation({
       method: 'put',
       doc: {
         id: 'putSettings',
@@ -35,16 +35,16 @@ export function settingsOperations(settings: SettingsStore, requests: RequestSto
         answer: settingsAnswer,
       },
       path: PATH,
-      subject: 'administration',
+      accessGroup: 'administration',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      async handle(request) {
-        const input = readSettings(request.body);
+      read: readSettings,
+      handle(input, request) {
         return once(requests, request, { operation: 'settings', input }, NOWHERE, async () => {
           await settings.write(input);
           return JSON.stringify(await settings.read());
         });
       },
-    },
+    }),
   ];
 }

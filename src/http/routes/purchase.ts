@@ -10,16 +10,16 @@
 // remember of profiles has a record of its own. An order that names no visitor leaves no record.
 
 import type { Logger } from 'pino';
-import type { Profiles } from '../identity/profiles.js';
-import type { Visitors } from '../identity/visitors.js';
-import type { Identity } from '../identity-rules.js';
-import type { RequestStore } from '../redis/requests.js';
-import { type OrderState, readOrder } from '../validation/order.js';
-import { orderBody } from '../validation/schemas.js';
-import { type Purchase, type Purchases, rowsOf } from '../wishlist/purchases.js';
-import type { SettingsStore } from '../wishlist/settings.js';
-import { deliveryAnswer } from './answers.js';
-import type { Operation } from './operation.js';
+import type { Profiles } from '../../identity/profiles.js';
+import type { Visitors } from '../../identity/visitors.js';
+import type { Identity } from '../../identity-rules.js';
+import type { RequestStore } from '../../redis/requests.js';
+import { type OrderState, readOrder } from '../../validation/order.js';
+import { orderBody } from '../../validation/schemas.js';
+import { type Purchase, type Purchases, rowsOf } from '../../wishlist/purchases.js';
+import type { SettingsStore } from '../../wishlist/settings.js';
+import { deliveryAnswer } from '../answer-schemas.js';
+import { type Operation, operation } from '../operation.js';
 import {
   admitDelivery,
   authenticBody,
@@ -94,7 +94,7 @@ export function purchaseOperation(
     await profiles.keep(first.who, false);
   }
 
-  return {
+  return operation({
     method: 'post',
     doc: {
       id: 'takePurchase',
@@ -105,17 +105,18 @@ export function purchaseOperation(
       answer: deliveryAnswer,
     },
     path: '/webhook/purchase',
-    subject: 'delivery',
+    accessGroup: 'delivery',
     maxBody: MAX_DELIVERY,
     wantsBytes: true,
     headers: [SIGNATURE, DELIVERY_ID, TOPIC],
     admit: (request) => admitDelivery(request, shopifySecrets),
-    async handle(request) {
-      const body = authenticBody(request, shopifySecrets);
-      const topic = request.header(TOPIC);
-      const order = TOPICS.has(topic) ? readOrder(body) : 'topic';
+    read(body, request) {
+      const bytes = authenticBody(body, request, shopifySecrets);
+      return { order: TOPICS.has(request.header(TOPIC)) ? readOrder(bytes) : ('topic' as const) };
+    },
+    async handle({ order }, request) {
       if (typeof order === 'string') {
-        onLeftOut(order, topic);
+        onLeftOut(order, request.header(TOPIC));
         return NOTHING_TO_SAY;
       }
       const deliveryId = readDeliveryId(request, DELIVERY_ID);
@@ -129,7 +130,7 @@ export function purchaseOperation(
       if (deliveryId === '') return act();
       return deliveries.run({ scope: 'delivery', key: deliveryId, fingerprint: '' }, '', act);
     },
-  };
+  });
 }
 
 /** Topics that are logged; any caller that has seen one signed body may send it with others. */

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import type { Answer, Request } from './operation.js';
+import type { Answer, Request } from '../operation.js';
 
 /** Headers that an operation must want to see to answer with a file. */
 export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
@@ -20,9 +20,9 @@ export function staticFile(
   type: string,
   read: () => Content | Promise<Content>,
   more: Readonly<Record<string, string>> = {},
-): (request: Request) => Promise<Answer> {
+): (input: unknown, request: Request) => Promise<Answer> {
   let prepared: ReturnType<typeof prepare> | undefined;
-  return async (request) => {
+  return async (_, request) => {
     prepared ??= prepare(type, read, more).catch((error) => {
       prepared = undefined;
       throw error;

@@ -1,0 +1,122 @@
+// The end of a request: an error becomes an answer, and an answer is written to uWebSockets.js, inside its cork, with the
+// headers that CORS asks for.
+
+import type { HttpResponse } from 'uWebSockets.js';
+import { STATUS_CODES } from 'node:http';
+import { ERRORS, type Issue, type ServiceError } from '../errors.js';
+import type { Access } from './access.js';
+import type { Answer } from './operation.js';
+
+/** Bytes; from here on an answer may be more than its reader takes at once. */
+const SHARED_BYTES = 64 * 1024;
+
+// What all answers have goes along with the type: a call of writeHeader takes 0.17 us, whatever its length, and
+// uWebSockets.js sends a value as it is given. (So nothing that a caller sent may become one unchecked.) The
+// request's id comes last.
+const ANY_TYPE = '\r\nx-content-type-options: nosniff\r\nx-request-id: ';
+const JSON_TYPE = `application/json\r\ncache-control: no-store${ANY_TYPE}`;
+
+// CORS, for ALLOWED_ORIGINS: what a page of another origin may send and read.
+const REQUEST_HEADERS = 'Content-Type, X-API-Key, Idempotency-Key, X-Request-Id';
+const EXPOSED_HEADERS = 'X-Request-Id, Retry-After';
+/** Seconds for which a browser keeps the answer to a preflight; the longest that Chromium takes. */
+const MAX_AGE = '7200';
+
+/** How a request is answered. */
+export interface Recipient {
+  readonly id: string;
+  readonly head: { readonly origin: string };
+  /** HEAD: the answer has the length of its body, and not the body. */
+  readonly isHead: boolean;
+  /** Whether the connection ends with the answer, because the rest of the request is not read. */
+  readonly mustClose: boolean;
+  /** Whether the answer asks the client to close the connection. */
+  readonly closesConnection: boolean;
+  /** Called with true when an answer is larger than what its reader takes at once, and with false when all of it was taken. */
+  onBackpressure(isWaiting: boolean): void;
+}
+
+/** @param allow methods that the path takes, for `method_not_allowed` */
+export function errorAnswer(
+  { code, message, issues, retryAfterS }: ServiceError,
+  allow: string | undefined,
+): Answer {
+  const { status, retryable } = ERRORS[code];
+  const headers: Record<string, string> = {};
+  if (retryable) headers['retry-after'] = String(retryAfterS);
+  if (status === 401) headers['www-authenticate'] = 'Bearer';
+  if (allow !== undefined) headers['allow'] = allow;
+  const body: { error: string; code: string; issues?: readonly Issue[] } = { error: message, code };
+  if (issues !== undefined) body.issues = issues;
+  return { status: `${status} ${STATUS_CODES[status]}`, headers, body: JSON.stringify(body) };
+}
+
+/** @param answer a text is JSON with status 200 */
+export function writeAnswer(res: HttpResponse, access: Access, answer: string | Answer, to: Recipient): void {
+  let body: Answer['body'];
+  if (typeof answer === 'string') {
+    res.writeHeader('content-type', JSON_TYPE + to.id);
+    body = answer;
+  } else {
+    const { status, type, headers } = answer;
+    if (status !== undefined) res.writeStatus(status);
+    res.writeHeader('content-type', (type === undefined ? JSON_TYPE : type + ANY_TYPE) + to.id);
+    for (const name in headers) res.writeHeader(name, headers[name] as string);
+    body = answer.body;
+  }
+  writeCors(access, res, to.head.origin);
+  const { closesConnection, isHead } = to;
+  if (to.mustClose || (body !== undefined && !isHead && body.length < SHARED_BYTES)) {
+    // Where it closes, uWebSockets.js writes that header and ends the connection itself: what follows on it must not be read.
+    res.end(isHead ? '' : body, closesConnection);
+    return;
+  }
+  if (closesConnection) res.writeHeader('connection', 'close');
+  if (body !== undefined && isHead) res.writeHeader('content-length', `${Buffer.byteLength(body)}`);
+  // With any argument, endWithoutBody of uWebSockets.js does not answer.
+  if (body === undefined || isHead) res.endWithoutBody();
+  else endShared(res, typeof body === 'string' ? Buffer.from(body) : body, to);
+}
+
+/**
+ * uWebSockets.js would copy what a slow reader has not taken yet; this way all readers of a file share it, and it is
+ * known when they have it. (A client that is asked to close its connection does so by itself.)
+ */
+function endShared(res: HttpResponse, body: Uint8Array, to: Recipient): void {
+  const [isTaken] = res.tryEnd(body, body.length);
+  if (isTaken) return;
+  to.onBackpressure(true);
+  res.onWritable((sent) => {
+    const [isAllTaken, isDone] = res.tryEnd(body.subarray(sent), body.length);
+    if (isDone) to.onBackpressure(false);
+    return isAllTaken;
+  });
+}
+
+/** Answers a CORS preflight, and other requests for the methods that a path takes. */
+export function writePreflight(
+  res: HttpResponse,
+  access: Access,
+  methods: string,
+  { id, head: { origin }, closesConnection }: Pick<Recipient, 'id' | 'head' | 'closesConnection'>,
+): void {
+  res.writeStatus('204 No Content').writeHeader('x-request-id', id);
+  writeCors(access, res, origin);
+  res.writeHeader('allow', methods);
+  if (access.isAllowedOrigin(origin)) {
+    res.writeHeader('access-control-allow-methods', methods);
+    res.writeHeader('access-control-allow-headers', REQUEST_HEADERS);
+    res.writeHeader('access-control-max-age', MAX_AGE);
+  }
+  if (closesConnection) res.writeHeader('connection', 'close');
+  res.endWithoutBody();
+}
+
+/** Headers of every answer. */
+function writeCors(access: Access, res: HttpResponse, origin: string): void {
+  if (!access.hasOrigins) return;
+  res.writeHeader('vary', 'Origin');
+  if (!access.isAllowedOrigin(origin)) return;
+  res.writeHeader('access-control-allow-origin', origin);
+  res.writeHeader('access-control-expose-headers', EXPOSED_HEADERS);
+}

@@ -1,0 +1,125 @@
+// POST /profile/guest and /profile/merge, and what a visitor may ask of a shop, asked by the shop's server: GET and DELETE
+// /profile.
+
+import { ServiceError } from '../../errors.js';
+import type { Eraser } from '../../identity/eraser.js';
+import type { Exporter } from '../../identity/exporter.js';
+import type { NamedVisitors } from '../../identity/named-visitor.js';
+import type { Profiles } from '../../identity/profiles.js';
+import type { BothIds, Visitors } from '../../identity/visitors.js';
+import type { RequestStore } from '../../redis/requests.js';
+import { readGuest, readMerge, readProfile } from '../../validation/requests.js';
+import { guestBody, mergeBody, profileBody, profileQuery } from '../../validation/schemas.js';
+import { erasureAnswer, exportAnswer, mergeAnswer, profileAnswer } from '../answer-schemas.js';
+import { IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
+import { MAX_BODY, type Operation, operation } from '../operation.js';
+
+const EXAMPLE = { customerId: '7' };
+const UNKNOWN_EMAIL = 'No visitor is known by this e-mail address.';
+
+export interface ProfileServices {
+  readonly visitors: Visitors;
+  readonly profiles: Profiles;
+  readonly named: NamedVisitors;
+  readonly eraser: Eraser;
+  readonly exporter: Exporter;
+  readonly requests: RequestStore;
+}
+
+export function profileOperations(services: ProfileServices): Operation[] {
+  const { visitors, profiles, named, eraser, exporter, requests } = services;
+  return [
+    operation({
+      method: 'post',
+      doc: {
+        id: 'keepGuest',
+        tag: 'Profiles',
+        summary: "Makes a guest's profile and keeps what is known of the guest",
+        body: { schema: guestBody, example: { sessionId: 's-1', device: 'desktop', locale: 'en' } },
+        answer: profileAnswer,
+      },
+      path: '/profile/guest',
+      accessGroup: 'administration',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: readGuest,
+      handle(input, request) {
+        const { caller, identity } = request;
+        const what = { operation: 'guest', input: input.identity };
+        return once(requests, request, what, NOWHERE, async () => {
+          const profileId = await profiles.keep(identity, caller.mayLink);
+          return JSON.stringify({ profileId });
+        });
+      },
+    }),
+    operation({
+      method: 'post',
+      doc: {
+        id: 'mergeProfiles',
+        tag: 'Profiles',
+        summary: 'Says that a session belongs to a customer, as after a login',
+        body: { schema: mergeBody, example: { identity: { customerId: '7', sessionId: 's-1' } } },
+        answer: mergeAnswer,
+      },
+      path: '/profile/merge',
+      accessGroup: 'administration',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: readMerge,
+      handle(input, request) {
+        const { identity } = request;
+        const what = { operation: 'merge', input: input.identity };
+        return once(requests, request, what, NOWHERE, async () => {
+          const { profileId, merged } = await visitors.link(identity as BothIds); // the schema requires both
+          await profiles.keep(identity, true);
+          return JSON.stringify({ profileId, merged });
+        });
+      },
+    }),
+    operation({
+      method: 'get',
+      doc: {
+        id: 'exportProfile',
+        tag: 'Profiles',
+        summary: 'Answers all that is kept of a visitor, by customer id, session id or e-mail address',
+        query: { schema: profileQuery, example: EXAMPLE },
+        refusals: ['not_found'],
+        answer: exportAnswer,
+      },
+      path: '/profile',
+      accessGroup: 'administration',
+      maxBody: 0,
+      read: (_, request) => readProfile(undefined, request.query()),
+      async handle(_, { identity }) {
+        const found = await exporter.exportNamed(await named.find(identity));
+        if (found === undefined) throw new ServiceError('not_found', UNKNOWN_EMAIL);
+        return JSON.stringify(found);
+      },
+    }),
+    operation({
+      method: 'delete',
+      doc: {
+        id: 'eraseProfile',
+        tag: 'Profiles',
+        summary:
+          'Erases a visitor, by customer id, session id or e-mail address; where a proxy drops the body, the query names the same',
+        query: { schema: { properties: profileQuery.properties }, example: {} },
+        body: { schema: profileBody, example: { identity: EXAMPLE }, optional: true },
+        answer: erasureAnswer,
+      },
+      path: '/profile',
+      accessGroup: 'administration',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: (body, request) => readProfile(body, body === undefined ? request.query() : {}),
+      handle(input, request) {
+        const { identity } = request;
+        const what = { operation: 'erase', input: input.identity };
+        return once(requests, request, what, NOWHERE, async () => {
+          const erased = await eraser.eraseNamed(await named.find(identity));
+          return JSON.stringify({ erased });
+        });
+      },
+    }),
+  ];
+}
