@@ -180,12 +180,14 @@ function schema(): Map<string, Set<string>> {
   const tables = new Map<string, Set<string>>();
   for (const { sql } of loadMigrations()) {
     for (const [, name = '', body = ''] of sql.matchAll(
-      /CREATE TABLE (?:IF NOT EXISTS )?\{database\}\.(\w+)\s*\(\n(.*?)\n\)/gs,
+      /CREATE TABLE IF NOT EXISTS \{database\}\.(\w+)(?:\{local\})? \{on_cluster\}\s*\(\n(.*?)\n\)/gs,
     )) {
       const columns = [...body.matchAll(/^ {4}([a-z_]+) [A-Z]/gm)].map(([, column = '']) => column);
       tables.set(name, new Set(columns));
     }
-    for (const [, name = '', body = ''] of sql.matchAll(/ALTER TABLE \{database\}\.(\w+)(.*?);/gs))
+    for (const [, name = '', body = ''] of sql.matchAll(
+      /ALTER TABLE \{database\}\.(\w+)(?:\{local\})?(.*?);/gs,
+    ))
       for (const [, column = ''] of body.matchAll(/ADD COLUMN (?:IF NOT EXISTS )?(\w+)/g))
         tables.get(name)?.add(column);
   }

@@ -74,7 +74,7 @@ export async function makeYear(client: ClickHouseClient, { events, visits }: Yea
         kind = 'add' ? chance % 7 != 0 : NULL,
         kind = 'purchase' ? hex(chance) : '',
         kind IN ('moveToCart', 'purchase') ? 1 : NULL,
-        kind IN ('add', 'moveToCart', 'purchase') ? toDecimal64(20 + product % 50 + toDayOfMonth(at) % 3, 2) AS listed : NULL,
+        if(kind IN ('add', 'moveToCart', 'purchase'), toDecimal64(20 + product % 50 + toDayOfMonth(at) % 3, 2) AS listed, NULL),
         kind = 'purchase' ? listed : NULL,
         concat('{"productId":"gid://shopify/Product/', toString(8123000000000 + product * 32768),
                '","productTitle":"Product ', toString(product), '"}')`,

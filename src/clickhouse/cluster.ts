@@ -1,41 +1,15 @@
-// The same schema on a cluster of ClickHouse servers: the statements of migrations/ and of the views, made into those
-// that a cluster wants. One text is kept for both.
+// One text of the schema for one server and for a cluster of them: what differs is a placeholder in the SQL.
 //
-// - A table `x` becomes `x_local`, replicated within each shard, and `x` itself is the Distributed table over it. So
-//   views, inserts and questions name the same tables as on one server. Rows of one profile are on one shard: repeats
-//   meet each other there, and FINAL is right.
+// - On a cluster a table `x` is `x_local`, replicated within each shard, and `x` itself is the Distributed table over it. So
+//   views, inserts and questions name the same tables as on one server.
 // - Feeds (materialized views) go from local table to local table.
-// - Three small tables are not sharded but the same on every server.
+// - `deployment` and `schema_migrations` are not sharded but the same on every server.
 // - A shard remembers tokens of inserts for a week. ClickHouse's default is an hour: a flusher that was stopped overnight
 //   would insert a batch twice.
 //
 // The servers need the macros {shard} and {replica}; see docs/operations.md.
 
 import type { ClickHouseSettings } from '@clickhouse/client';
-
-/** How the rows of each table are spread over the shards; undefined: they are on all servers. */
-const SHARDED_BY: Readonly<Record<string, string | undefined>> = {
-  schema_migrations: undefined,
-  deployment: undefined,
-  views_put: undefined,
-  events_stored: 'sipHash64(profile_id)',
-  visits_stored: 'sipHash64(profile_id)',
-  profile_merges_stored: 'sipHash64(old_id)',
-  steps_stored: 'visitor',
-  visitor_merges_stored: 'old',
-  visit_days: 'toUInt32(day)',
-  visits_per_day_stored: 'sipHash64(product_handle)',
-  visitors_per_day_stored: 'sipHash64(product_handle)',
-  products_stored: 'sipHash64(product_id)',
-};
-
-const COMMENTS = /^(?:\s*--.*\n|\s*\n)*/;
-const TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)\.(\w+)/;
-const VIEW = /^CREATE OR REPLACE VIEW (\w+)\.(\w+)/;
-const FEED = /^CREATE MATERIALIZED VIEW IF NOT EXISTS (\w+)\.(\w+) TO \w+\.(\w+)/;
-const ENGINE = /ENGINE = (Replacing|Aggregating|)MergeTree(?:\((\w+)\))?/;
-const WINDOW = /\bnon_replicated_deduplication_window = (\d+)/;
-const WEEK_S = 604_800;
 
 /** The table that a mutation or a change of the schema goes to. */
 export function localTable(name: string, cluster: string): string {
@@ -62,52 +36,44 @@ export function clusterSettings(cluster: string, quorum = 0): ClickHouseSettings
 }
 
 /**
- * A statement for one server as those that do the same on a cluster.
- * @param cluster its name in the servers' `remote_servers`
- * @throws where it is of a kind, or of a table, that this file does not know
+ * The statements of a text as ClickHouse takes them: without comments, with values in place of placeholders. Each is ended
+ * by a `;` at the end of a line. One server leaves out those that have {cluster}.
+ * @param cluster its name in the servers' `remote_servers`, empty for one server
+ * @throws where a placeholder is not known
  */
-export function clustered(statement: string, cluster: string): string[] {
-  const sql = statement.replace(COMMENTS, '').trim();
-  const on = onCluster(cluster);
-  const [, database, table] = TABLE.exec(sql) ?? [];
-  if (database !== undefined && table !== undefined) {
-    if (!(table in SHARDED_BY)) throw new Error(`cluster.ts does not say how ${table} is sharded`);
-    const key = SHARDED_BY[table];
-    if (key === undefined)
-      return [replicated(sql.replace(TABLE, `$&${on}`), `all/${database}/${table}`, '{shard}-{replica}')];
-    const local = `CREATE TABLE IF NOT EXISTS ${database}.${table}_local${on}`;
-    return [
-      replicated(sql.replace(TABLE, local), `{shard}/${database}/${table}`, '{replica}'),
-      `CREATE TABLE IF NOT EXISTS ${database}.${table}${on} AS ${database}.${table}_local
-        ENGINE = Distributed(${cluster}, ${database}, ${table}_local, ${key})`,
-    ];
-  }
-  if (VIEW.test(sql)) return [sql.replace(VIEW, `$&${on}`)];
-  if (FEED.test(sql))
-    return [
-      sql
-        .replace(
-          FEED,
-          (_, of, feed, target) =>
-            `CREATE MATERIALIZED VIEW IF NOT EXISTS ${of}.${feed}${on} TO ${of}.${target}_local`,
-        )
-        // By its name on one server: columns are called `events_stored.price`, too.
-        .replace(/\nFROM (\w+)\.(\w+)/, '\nFROM $1.$2_local AS $2'),
-    ];
-  if (sql.startsWith('CREATE DATABASE')) return [`${sql}${on}`];
-  throw new Error(`cluster.ts does not know what this is on a cluster: ${sql.slice(0, 60)}`);
+export function statementsOf(sql: string, database: string, cluster = ''): string[] {
+  const values = cluster === '' ? onOneServer(database) : onMany(database, cluster);
+  return sql
+    .replace(/^--.*\n/gm, '')
+    .split(/;\n/)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '' && (cluster !== '' || !statement.includes('{cluster}')))
+    .map((statement) =>
+      statement.replace(/\{(\w+,?)\}/g, (placeholder, name) => {
+        const value = values[name];
+        if (value === undefined) throw new Error(`cluster.ts does not know ${placeholder}`);
+        return value;
+      }),
+    );
 }
 
-/** @param path in ZooKeeper or Keeper, without what is before it */
-function replicated(sql: string, path: string, replica: string): string {
-  if (!ENGINE.test(sql)) throw new Error(`not a table that can be replicated: ${sql.slice(0, 60)}`);
-  return sql
-    .replace(ENGINE, (_, kind, version) => {
-      const more = version === undefined ? '' : `, ${version}`;
-      return `ENGINE = Replicated${kind}MergeTree('/clickhouse/tables/${path}', '${replica}'${more})`;
-    })
-    .replace(
-      WINDOW,
-      `replicated_deduplication_window = $1, replicated_deduplication_window_seconds = ${WEEK_S}`,
-    );
+type Values = Readonly<Record<string, string>>;
+
+function onOneServer(database: string): Values {
+  return { database, on_cluster: '', local: '', replicated: '', path: '', 'path,': '', everywhere: '' };
+}
+
+function onMany(database: string, cluster: string): Values {
+  // {table}, {shard} and {replica} are macros of ClickHouse.
+  const path = `'/clickhouse/tables/{shard}/${database}/{table}', '{replica}'`;
+  return {
+    database,
+    cluster,
+    on_cluster: `ON CLUSTER ${cluster}`,
+    local: '_local',
+    replicated: 'Replicated',
+    path,
+    'path,': `${path},`,
+    everywhere: `'/clickhouse/tables/all/${database}/{table}', '{shard}-{replica}'`,
+  };
 }

@@ -1,26 +1,33 @@
 // Brings a database to the schema that this program knows: migrations/NNN_name.sql in order, each recorded
 // with its checksum. ClickHouse has neither transactions nor locks for this, so that several processes may
 // start at once every statement is one that can be run again (IF NOT EXISTS), and the record comes after it.
-// On a cluster the same statements run in the form that cluster.ts gives them; a checksum is that of the file.
-// Views are not migrated but put in place anew; see views.ts.
+// Views are not migrated: each start puts all of them in place (views.ts).
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { StartupError } from '../errors.js';
-import { clustered } from './cluster.js';
-import { putViews } from './views.js';
+import { statementsOf } from './cluster.js';
+import { loadViews } from './views.js';
 
 export interface Migration {
   readonly version: number;
   /** Its file, without `.sql`. */
   readonly name: string;
-  /** Statements end with a `;` at the end of a line; `{database}` stands for the database's name. */
+  /** Its text, with placeholders; see cluster.ts. */
   readonly sql: string;
 }
 
 // dist/src/clickhouse/ -> the project's root; SQL is not compiled.
 const MIGRATIONS = new URL('../../../src/clickhouse/migrations/', import.meta.url);
+
+/** The database, and which migrations ran in it. */
+const RECORDS = `
+CREATE DATABASE IF NOT EXISTS {database} {on_cluster};
+CREATE TABLE IF NOT EXISTS {database}.schema_migrations {on_cluster}
+  (version UInt32, name String, checksum String, ran_at DateTime('UTC') DEFAULT now())
+  ENGINE = {replicated}ReplacingMergeTree({everywhere}) ORDER BY (version, checksum);
+`;
 
 /** All migrations that this program knows, in order. */
 export function loadMigrations(): Migration[] {
@@ -49,14 +56,10 @@ export async function migrate(
   { given, cluster = '' }: { readonly given?: readonly Migration[]; readonly cluster?: string } = {},
 ): Promise<string[]> {
   const migrations = given ?? loadMigrations();
-  const run = async (statement: string) => {
-    for (const query of cluster === '' ? [statement] : clustered(statement, cluster))
-      await client.command({ query });
+  const run = async (sql: string) => {
+    for (const query of statementsOf(sql, database, cluster)) await client.command({ query });
   };
-  await run(`CREATE DATABASE IF NOT EXISTS ${database}`);
-  await run(`CREATE TABLE IF NOT EXISTS ${database}.schema_migrations
-      (version UInt32, name String, checksum String, ran_at DateTime('UTC') DEFAULT now())
-      ENGINE = ReplacingMergeTree ORDER BY (version, checksum)`);
+  await run(RECORDS);
   const ran = await recorded(client, database);
   refuseNewer(ran, migrations, database);
 
@@ -70,7 +73,7 @@ export async function migrate(
       );
     }
     if (checksums.length > 0) continue;
-    for (const statement of statements(migration.sql, database)) await run(statement);
+    await run(migration.sql);
     await client.insert({
       table: `${database}.schema_migrations`,
       values: [{ version: migration.version, name: migration.name, checksum }],
@@ -78,7 +81,7 @@ export async function migrate(
     });
     now.push(migration.name);
   }
-  if (given === undefined) await putViews(client, database, cluster);
+  if (given === undefined) for (const { sql } of loadViews()) await run(sql);
   return now;
 }
 
@@ -103,12 +106,4 @@ function refuseNewer(ran: readonly Recorded[], migrations: readonly Migration[],
       `ClickHouse database ${database} has schema ${newest}, and this program knows ${known}: start a newer version.`,
     );
   }
-}
-
-/** The statements of a migration, as one server takes them. */
-export function statements(sql: string, database: string): string[] {
-  return sql
-    .replaceAll('{database}', database)
-    .split(/;[ \t]*$/m)
-    .filter((statement) => statement.replace(/^\s*--.*$/gm, '').trim() !== '');
 }

@@ -1,16 +1,15 @@
-// The views that analysts ask, one file each in views/: a line that says what it answers, then the SELECT. They are put
-// in place when the database is migrated: what is missing, of another version or changed by hand is made anew.
+// The views that analysts ask, in views/: each question in a file of its own, the others by what they are about. Each start
+// puts all of them in place, those first that others read: a view that has `*` of another one gets its new columns, and
+// what was changed by hand is put back.
 
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { ClickHouseClient } from '@clickhouse/client';
-import { onCluster } from './cluster.js';
 
 export interface View {
   readonly name: string;
-  /** What it answers, in a line. */
+  /** What it answers, in a line: the first line of the comment above it. */
   readonly about: string;
-  /** `{database}` stands for the database's name. */
+  readonly select: string;
+  /** The statement that puts it in place, with placeholders; see cluster.ts. */
   readonly sql: string;
 }
 
@@ -30,104 +29,21 @@ export const QUESTIONS = [
   'adds_by_source',
 ] as const;
 
-/** All of them. A view comes after those that it reads. */
-export const VIEWS: readonly string[] = [
-  'events',
-  'visits',
-  'purchases',
-  'profile_merges',
-  'events_by_visitor',
-  'visits_by_visitor',
-  'purchases_by_visitor',
-  'events_per_day',
-  'top_products',
-  'shares_by_channel',
-  'open_visit_days',
-  'visits_per_day',
-  'visitors_per_day',
-  'products',
-  'product_variants',
-  'products_by_number',
-  'variants_by_number',
-  'visitor_merges',
-  'steps_by_visitor',
-  'looks_by_visitor',
-  'wishes_followed',
-  'product_funnel',
-  ...QUESTIONS,
-];
-
+const FILES = ['rows', 'visitors', 'days', 'products', 'steps', ...QUESTIONS];
 // dist/src/clickhouse/ -> the project's root; SQL is not compiled.
 const FOLDER = new URL('../../../src/clickhouse/views/', import.meta.url);
+const VIEW =
+  /^-- (.+)\n(?:-- .*\n)*(CREATE OR REPLACE VIEW \{database\}\.(\w+) \{on_cluster\} AS\n([^;]+));\n/gm;
 
+/** All of them, in the order in which they are put in place. */
 export function loadViews(): View[] {
-  return VIEWS.map((name) => {
-    const sql = readFileSync(new URL(`${name}.sql`, FOLDER), 'utf8');
-    const [, about] = /^-- (.+)\n/.exec(sql) ?? [];
-    if (about === undefined) throw new Error(`${name}.sql does not say what it answers`);
-    return { name, about, sql };
-  });
-}
-
-/**
- * Puts the views in place that are not. Several processes may do so at once, and readers never find one missing.
- * @param client with any database
- * @param database migrated
- * @param cluster name, empty for one server
- * @returns names of those that were put
- * @throws ClickHouse's or the connection's error
- */
-export async function putViews(client: ClickHouseClient, database: string, cluster = ''): Promise<string[]> {
-  const views = loadViews();
-  const [recorded, shown] = [await putBefore(client, database), await shownNow(client, database)];
-  const put: View[] = [];
-  for (const view of views) {
-    const is = shown.get(view.name);
-    const was = recorded.get(view.name);
-    if (is !== undefined && was?.definition === checksum(view.sql) && was.shown === is) continue;
-    const about = view.about.replaceAll("'", "''");
-    const select = view.sql.replaceAll('{database}', database);
-    await client.command({
-      query: `CREATE OR REPLACE VIEW ${database}.${view.name}${onCluster(cluster)} AS\n${select}COMMENT '${about}'`,
-    });
-    put.push(view);
-  }
-  if (put.length === 0) return [];
-  const after = await shownNow(client, database);
-  await client.insert({
-    table: `${database}.views_put`,
-    values: put.map(({ name, sql }) => ({
+  return FILES.flatMap((file) => {
+    const text = readFileSync(new URL(`${file}.sql`, FOLDER), 'utf8');
+    return Array.from(text.matchAll(VIEW), ([, about = '', statement, name = '', select = '']) => ({
       name,
-      definition: checksum(sql),
-      shown: after.get(name) ?? '',
-    })),
-    columns: ['name', 'definition', 'shown'],
-    format: 'JSONEachRow',
+      about,
+      select,
+      sql: `${statement}\nCOMMENT '${about.replaceAll("'", "''")}';\n`,
+    }));
   });
-  return put.map(({ name }) => name);
-}
-
-async function putBefore(client: ClickHouseClient, database: string) {
-  const answer = await client.query({
-    query: `SELECT name, definition, shown FROM ${database}.views_put FINAL`,
-    format: 'JSONEachRow',
-  });
-  const rows = await answer.json<{ name: string; definition: string; shown: string }>();
-  return new Map(rows.map((row) => [row.name, row]));
-}
-
-/** Checksums of what ClickHouse shows of each view. */
-async function shownNow(client: ClickHouseClient, database: string): Promise<Map<string, string>> {
-  const answer = await client.query({
-    query: `SELECT name, create_table_query AS shown FROM system.tables
-      WHERE database = {database: String} AND engine = 'View'`,
-    query_params: { database },
-    format: 'JSONEachRow',
-  });
-  const rows = await answer.json<{ name: string; shown: string }>();
-  return new Map(rows.map(({ name, shown }) => [name, checksum(shown)]));
-}
-
-function checksum(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
 }

@@ -31,7 +31,7 @@ export class FlushMetrics {
     this.#claims = counter('claims_total', `Times that this process became the owner of a stream of ${rows}`);
     this.#errors = new Counter({
       name: `${prefix}_insert_errors_total`,
-      help: `Inserts of ${rows} that failed, by what is to blame: data, server or unknown`,
+      help: `Inserts of ${rows} that failed, by what is to blame: data or server`,
       registers,
       labelNames: ['blame'] as const,
     });

@@ -254,7 +254,7 @@ export class StreamFlusher {
       this.#log,
       (blame) => this.#metrics.insertFailed(blame),
       over,
-      { backoff: this.#spec.backoff },
+      this.#spec.backoff,
     );
     const refused = lines?.length ? await delivery.deliver(lines, manifest.token, isReplay) : [];
     if (foreignEntries.length > 0)

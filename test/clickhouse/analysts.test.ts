@@ -15,7 +15,6 @@ const text = readFileSync(new URL('../../../docs/analysts.md', import.meta.url),
 const PRIVATE = [
   'deployment',
   'schema_migrations',
-  'views_put',
   'products_feed',
   'profile_merges_feed',
   'visit_days_feed',
@@ -24,7 +23,7 @@ const PRIVATE = [
 ];
 /** Views with parameters can't be read without them. */
 const parametersOf = (name: string): string => {
-  const { sql = '' } = loadViews().find((view) => view.name === name) ?? {};
+  const { select: sql = '' } = loadViews().find((view) => view.name === name) ?? {};
   if (sql.includes('{until:Date}')) return "(until = '2025-02-01')";
   return sql.includes('{from:Date}') ? "(from = '2025-01-01', to = '2025-02-01')" : '';
 };
@@ -76,11 +75,8 @@ t.test('docs/analysts.md grants the same on a server', async (t) => {
 
 t.test('docs/analysts.md has each question with the definition that is in the database', (t) => {
   for (const name of QUESTIONS) {
-    const { sql = '' } = loadViews().find((view) => view.name === name) ?? {};
-    const definition = sql
-      .replace(/^-- .*\n/gm, '')
-      .replaceAll('{database}.', '')
-      .trim();
+    const { select = '' } = loadViews().find((view) => view.name === name) ?? {};
+    const definition = select.replaceAll('{database}.', '');
     t.ok(text.includes(`\`\`\`sql\nSELECT * FROM ${name}(`), `${name}: how to ask`);
     t.ok(text.includes(`\`\`\`sql\n${definition}\n\`\`\``), `${name}: its definition`);
   }

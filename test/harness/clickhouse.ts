@@ -76,7 +76,7 @@ export async function putMigrated(dir: string, ...databases: readonly string[]):
 export async function emptyDatabase(client: ClickHouseClient, database: string): Promise<void> {
   const answer = await client.query({
     query: `SELECT name FROM system.tables WHERE database = '${database}' AND engine LIKE '%MergeTree' AND total_rows > 0
-      AND name NOT IN ('schema_migrations', 'views_put', 'deployment')`,
+      AND name NOT IN ('schema_migrations', 'deployment')`,
     format: 'JSONEachRow',
   });
   for (const { name } of await answer.json<{ name: string }>())
@@ -104,7 +104,7 @@ async function migratedOnce(database: string): Promise<string> {
 /** Another schema, and another ClickHouse that may store it otherwise, have a folder of their own. */
 async function cacheKey(): Promise<string> {
   const { resolve } = createRequire(import.meta.url);
-  const code = ['migrate.js', 'views.js'].map(
+  const code = ['cluster.js', 'migrate.js', 'views.js'].map(
     (file) => new URL(`../../src/clickhouse/${file}`, import.meta.url),
   );
   const parts = [

@@ -16,7 +16,7 @@
 -- without FINAL: events per day 44 and 45 ms, top products 66 and 75, a bare count() 32 and 2. Under keys that
 -- begin with the day and the type, or the product, FINAL made the views take up to three times as long.
 -- It is also the smallest on disk: a visitor's events lie close together, and ids repeat within a compressed block.
-CREATE TABLE IF NOT EXISTS {database}.events_stored
+CREATE TABLE IF NOT EXISTS {database}.events_stored{local} {on_cluster}
 (
     event_id UUID CODEC(ZSTD(1)),
     type LowCardinality(String),
@@ -45,10 +45,11 @@ CREATE TABLE IF NOT EXISTS {database}.events_stored
     payload String CODEC(ZSTD(3)),
     INDEX merges origin TYPE set(8) GRANULARITY 16
 )
-ENGINE = ReplacingMergeTree
+ENGINE = {replicated}ReplacingMergeTree({path})
 PARTITION BY toYYYYMM(occurred_at)
 ORDER BY (occurred_at, event_id)
-SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1
+SETTINGS non_replicated_deduplication_window = 10000, replicated_deduplication_window = 10000,
+    replicated_deduplication_window_seconds = 604800, fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view events; query that one';
 
 -- One row per counted visit. What analysts query is the view `visits`; this table is where the flusher inserts.
@@ -61,7 +62,7 @@ COMMENT 'Rows of the view events; query that one';
 -- Sorted by visitor within ten minutes: a visitor's visits lie together, and the id, of which 12 bytes are random, is
 -- stored once for all of them. 2 million visits of 460,000 visitors take 9.9 B each, where by time alone they take 19.1.
 -- Ten minutes and not more, since rows of one period have to be merged with each other for FINAL: an hour is 9.1 B.
-CREATE TABLE IF NOT EXISTS {database}.visits_stored
+CREATE TABLE IF NOT EXISTS {database}.visits_stored{local} {on_cluster}
 (
     occurred_at DateTime64(3, 'UTC') CODEC(T64, ZSTD(1)),
     stream UInt32 CODEC(ZSTD(1)),
@@ -71,10 +72,11 @@ CREATE TABLE IF NOT EXISTS {database}.visits_stored
     product_handle LowCardinality(String),
     device LowCardinality(String)
 )
-ENGINE = ReplacingMergeTree
+ENGINE = {replicated}ReplacingMergeTree({path})
 PARTITION BY toYYYYMM(occurred_at)
 ORDER BY (toStartOfTenMinutes(occurred_at), profile_id, occurred_at, stream, entry, place)
-SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1
+SETTINGS non_replicated_deduplication_window = 10000, replicated_deduplication_window = 10000,
+    replicated_deduplication_window_seconds = 604800, fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visits; query that one';
 
 -- The merges among the rows of events_stored: which profile became part of which, by the profile that was merged. Read
@@ -83,47 +85,47 @@ COMMENT 'Rows of the view visits; query that one';
 --
 -- A repeat of a merge is the same row, and the latest row is the present profile, so nothing here has to be exactly
 -- once. An insert that ClickHouse has as a duplicate is fed in all the same; see insert.ts.
-CREATE TABLE IF NOT EXISTS {database}.profile_merges_stored
+CREATE TABLE IF NOT EXISTS {database}.profile_merges_stored{local} {on_cluster}
 (
     old_id String CODEC(ZSTD(1)),
     new_id String CODEC(ZSTD(1)),
     merged_at DateTime64(3, 'UTC') CODEC(T64, ZSTD(1))
 )
-ENGINE = ReplacingMergeTree(merged_at)
+ENGINE = {replicated}ReplacingMergeTree({path,} merged_at)
 ORDER BY old_id
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view profile_merges; query that one';
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.profile_merges_feed TO {database}.profile_merges_stored AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.profile_merges_feed {on_cluster} TO {database}.profile_merges_stored{local} AS
 SELECT
     profile_id AS old_id,
     JSONExtractString(payload, 'into') AS new_id,
     occurred_at AS merged_at
-FROM {database}.events_stored
+FROM {database}.events_stored{local} AS events_stored
 WHERE origin = 'merge';
 
 -- Days of `visits`: when a row of that day came in last, and up to when its rows are in the totals. A day is open while
 -- rows may have come in since, and totals of an open day are not used: late visits are in the answers at once.
-CREATE TABLE IF NOT EXISTS {database}.visit_days
+CREATE TABLE IF NOT EXISTS {database}.visit_days{local} {on_cluster}
 (
     day Date,
     touched_at SimpleAggregateFunction(max, DateTime64(3, 'UTC')),
     totalled_at SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
 )
-ENGINE = AggregatingMergeTree
+ENGINE = {replicated}AggregatingMergeTree({path})
 ORDER BY day
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Days that have visits, and whether their totals are kept';
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.visit_days_feed TO {database}.visit_days AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.visit_days_feed {on_cluster} TO {database}.visit_days{local} AS
 SELECT
     toDate(occurred_at) AS day,
     now64(3, 'UTC') AS touched_at
-FROM {database}.visits_stored
+FROM {database}.visits_stored{local} AS visits_stored
 GROUP BY day;
 
 -- Totals of closed days, kept for ever. A day that is totalled again replaces its rows.
-CREATE TABLE IF NOT EXISTS {database}.visits_per_day_stored
+CREATE TABLE IF NOT EXISTS {database}.visits_per_day_stored{local} {on_cluster}
 (
     day Date,
     product_handle String CODEC(ZSTD(1)),
@@ -131,7 +133,7 @@ CREATE TABLE IF NOT EXISTS {database}.visits_per_day_stored
     visits UInt64 CODEC(T64, ZSTD(1)),
     totalled_at DateTime64(3, 'UTC') CODEC(ZSTD(1))
 )
-ENGINE = ReplacingMergeTree(totalled_at)
+ENGINE = {replicated}ReplacingMergeTree({path,} totalled_at)
 PARTITION BY toYear(day)
 ORDER BY (day, product_handle, device)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
@@ -139,7 +141,7 @@ COMMENT 'Rows of the view visits_per_day; query that one';
 
 -- Who looked, as a sketch that can be united over days and products: exact for some hundred visitors, within about 1 %
 -- beyond. The row without a product is the whole shop, and is read without the sketches of all products beside it.
-CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored
+CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored{local} {on_cluster}
 (
     day Date,
     product_handle String CODEC(ZSTD(1)),
@@ -147,7 +149,7 @@ CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored
     visitors AggregateFunction(uniqCombined(14), String) CODEC(ZSTD(1)),
     totalled_at DateTime64(3, 'UTC') CODEC(ZSTD(1))
 )
-ENGINE = ReplacingMergeTree(totalled_at)
+ENGINE = {replicated}ReplacingMergeTree({path,} totalled_at)
 PARTITION BY toYear(day)
 ORDER BY (day, product_handle)
 SETTINGS index_granularity = 64, fsync_after_insert = 1, fsync_part_directory = 1
@@ -155,7 +157,7 @@ COMMENT 'Rows of the view visitors_per_day; query that one';
 
 -- What is known of products and their variants, each fact as it was told last. Prices and stock come from `add` alone:
 -- what is removed or moved to the cart tells the price that it was wished for at.
-CREATE TABLE IF NOT EXISTS {database}.products_stored
+CREATE TABLE IF NOT EXISTS {database}.products_stored{local} {on_cluster}
 (
     product_id String CODEC(ZSTD(1)),
     variant_id String CODEC(ZSTD(1)),
@@ -164,12 +166,12 @@ CREATE TABLE IF NOT EXISTS {database}.products_stored
     price SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), Decimal(18, 2), String)),
     stock SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), Bool))
 )
-ENGINE = AggregatingMergeTree
+ENGINE = {replicated}AggregatingMergeTree({path})
 ORDER BY (product_id, variant_id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the views products and product_variants; query those';
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.products_feed TO {database}.products_stored AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.products_feed {on_cluster} TO {database}.products_stored{local} AS
 SELECT
     product_id,
     variant_id,
@@ -177,21 +179,9 @@ SELECT
     max(if(JSONExtractString(payload, 'productTitle') = '', defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), String)'), (occurred_at, JSONExtractString(payload, 'productTitle')))) AS title,
     max(if(type != 'add' OR price IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Decimal(18, 2), String)'), (occurred_at, assumeNotNull(events_stored.price), CAST(currency, 'String')))) AS price,
     max(if(type != 'add' OR inventory_available IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Bool)'), (occurred_at, assumeNotNull(inventory_available)))) AS stock
-FROM {database}.events_stored
+FROM {database}.events_stored{local} AS events_stored
 WHERE type IN ('add', 'remove', 'moveToCart') AND product_id != ''
 GROUP BY product_id, variant_id;
-
--- Which definition of each view is in place, and how ClickHouse shows it: a view that it shows otherwise was changed.
-CREATE TABLE IF NOT EXISTS {database}.views_put
-(
-    name String,
-    definition String,
-    shown String,
-    put_at DateTime64(6, 'UTC') DEFAULT now64(6)
-)
-ENGINE = ReplacingMergeTree(put_at)
-ORDER BY name
-COMMENT 'Checksums of the views that the service made';
 
 -- What the questions of docs/analysts.md are made of, narrow enough to be read at once: of 10 million events, a year of
 -- them, a month is read in 60 ms of CPU, where events_stored takes 400.
@@ -201,7 +191,7 @@ COMMENT 'Checksums of the views that the service made';
 
 -- One row per event or line of an order that is about a product; of test orders there is none. A row that is fed in twice
 -- is one, as in events_stored: `event` is the hash of its event_id, and rows with the same sort key replace each other.
-CREATE TABLE IF NOT EXISTS {database}.steps_stored
+CREATE TABLE IF NOT EXISTS {database}.steps_stored{local} {on_cluster}
 (
     occurred_at DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
     event UInt64 CODEC(NONE),
@@ -217,13 +207,13 @@ CREATE TABLE IF NOT EXISTS {database}.steps_stored
     price Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
     amount Nullable(Decimal(18, 2)) CODEC(ZSTD(1))
 )
-ENGINE = ReplacingMergeTree
+ENGINE = {replicated}ReplacingMergeTree({path})
 PARTITION BY toYYYYMM(occurred_at)
 ORDER BY (occurred_at, event)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view steps_by_visitor; query that one';
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.steps_feed TO {database}.steps_stored AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.steps_feed {on_cluster} TO {database}.steps_stored{local} AS
 SELECT
     occurred_at,
     sipHash64(event_id) AS event,
@@ -238,40 +228,70 @@ SELECT
     ifNull(events_stored.quantity, 1) AS quantity,
     price,
     amount
-FROM {database}.events_stored
+FROM {database}.events_stored{local} AS events_stored
 WHERE product_id != '' AND origin != 'merge' AND type != 'share' AND NOT test;
 
 -- profile_merges_stored in these numbers. At a million merges a join with it costs 0.1 s of CPU, and with the ids 0.4.
 -- Parts of an hour ago are merged into one, for FINAL: over one large part and a few small ones it takes half the CPU
 -- that it takes over five large ones.
-CREATE TABLE IF NOT EXISTS {database}.visitor_merges_stored
+CREATE TABLE IF NOT EXISTS {database}.visitor_merges_stored{local} {on_cluster}
 (
     old UInt64 CODEC(NONE),
     present UInt64 CODEC(NONE),
     merged_at DateTime64(3, 'UTC') CODEC(T64, ZSTD(1))
 )
-ENGINE = ReplacingMergeTree(merged_at)
+ENGINE = {replicated}ReplacingMergeTree({path,} merged_at)
 ORDER BY old
 SETTINGS min_age_to_force_merge_seconds = 3600, fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'profile_merges, with hashes in place of profile ids';
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.visitor_merges_feed TO {database}.visitor_merges_stored AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.visitor_merges_feed {on_cluster} TO {database}.visitor_merges_stored{local} AS
 SELECT
     sipHash64(profile_id) AS old,
     sipHash64(JSONExtractString(payload, 'into')) AS present,
     occurred_at AS merged_at
-FROM {database}.events_stored
+FROM {database}.events_stored{local} AS events_stored
 WHERE origin = 'merge';
 
 -- Which Redis the events come from: a fingerprint of its salt, by key prefix. `flush` refuses another one, since
 -- profile ids under a new salt would have nothing to do with those that are here. The latest row counts.
-CREATE TABLE IF NOT EXISTS {database}.deployment
+CREATE TABLE IF NOT EXISTS {database}.deployment {on_cluster}
 (
     key_prefix String,
     fingerprint String,
     recorded_at DateTime64(6, 'UTC') DEFAULT now64(6)
 )
-ENGINE = MergeTree
+ENGINE = {replicated}MergeTree({everywhere})
 ORDER BY (key_prefix, recorded_at)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Fingerprint of the Redis deployment that the events come from';
+
+-- Only on a cluster, as is every statement with {cluster}: the tables over the shards. What replaces each other is on one
+-- shard, so FINAL is right there: rows of one profile, by its id or by its hash; of one day; of one product.
+
+CREATE TABLE IF NOT EXISTS {database}.events_stored {on_cluster} AS {database}.events_stored_local
+ENGINE = Distributed({cluster}, {database}, events_stored_local, sipHash64(profile_id));
+
+CREATE TABLE IF NOT EXISTS {database}.visits_stored {on_cluster} AS {database}.visits_stored_local
+ENGINE = Distributed({cluster}, {database}, visits_stored_local, sipHash64(profile_id));
+
+CREATE TABLE IF NOT EXISTS {database}.profile_merges_stored {on_cluster} AS {database}.profile_merges_stored_local
+ENGINE = Distributed({cluster}, {database}, profile_merges_stored_local, sipHash64(old_id));
+
+CREATE TABLE IF NOT EXISTS {database}.steps_stored {on_cluster} AS {database}.steps_stored_local
+ENGINE = Distributed({cluster}, {database}, steps_stored_local, visitor);
+
+CREATE TABLE IF NOT EXISTS {database}.visitor_merges_stored {on_cluster} AS {database}.visitor_merges_stored_local
+ENGINE = Distributed({cluster}, {database}, visitor_merges_stored_local, old);
+
+CREATE TABLE IF NOT EXISTS {database}.visit_days {on_cluster} AS {database}.visit_days_local
+ENGINE = Distributed({cluster}, {database}, visit_days_local, toUInt32(day));
+
+CREATE TABLE IF NOT EXISTS {database}.visits_per_day_stored {on_cluster} AS {database}.visits_per_day_stored_local
+ENGINE = Distributed({cluster}, {database}, visits_per_day_stored_local, sipHash64(product_handle));
+
+CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored {on_cluster} AS {database}.visitors_per_day_stored_local
+ENGINE = Distributed({cluster}, {database}, visitors_per_day_stored_local, sipHash64(product_handle));
+
+CREATE TABLE IF NOT EXISTS {database}.products_stored {on_cluster} AS {database}.products_stored_local
+ENGINE = Distributed({cluster}, {database}, products_stored_local, sipHash64(product_id));

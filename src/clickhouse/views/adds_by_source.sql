@@ -1,5 +1,6 @@
 -- What Smart Save yields: wishes by where they were made, and what became of them within 30 days
 -- A visitor's first wish for a product in this time has the source. adds counts every add of it, repeats included.
+CREATE OR REPLACE VIEW {database}.adds_by_source {on_cluster} AS
 SELECT
     added.source AS source,
     added.adds AS adds,
@@ -29,4 +30,4 @@ LEFT JOIN
     FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date}) AS followed
     GROUP BY source
 ) AS wished ON wished.source = added.source
-ORDER BY adds DESC, source
+ORDER BY adds DESC, source;

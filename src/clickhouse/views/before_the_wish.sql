@@ -1,6 +1,7 @@
 -- Visits and time before the wish: how often and since when a visitor had looked at a product in the 30 days before wishing for it
 -- Of several wishes for one product the first in this time counts. Hours are those from the first visit, of the wishers who had visited.
 -- Visits meet wishes by one number, made of the hashes of a visitor's profile, present or earlier, and of the product's handle.
+CREATE OR REPLACE VIEW {database}.before_the_wish {on_cluster} AS
 SELECT
     wished.product_id AS product_id,
     products.product_handle AS product_handle,
@@ -66,4 +67,4 @@ FROM
     GROUP BY product_id
 ) AS wished
 LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.product_id
-ORDER BY wishers DESC, product_id
+ORDER BY wishers DESC, product_id;

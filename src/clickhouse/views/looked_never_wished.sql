@@ -2,6 +2,7 @@
 -- Never, that is: neither in this time nor before or after it, under the present profile or one that was merged into it.
 -- A visitor and a product are one number while looks are counted, bitXor of their hashes, so the visitor is that number
 -- and the product together.
+CREATE OR REPLACE VIEW {database}.looked_never_wished {on_cluster} AS
 SELECT
     handles.product_handle AS product_handle,
     products.product_id AS product_id,
@@ -67,4 +68,4 @@ INNER JOIN
     WHERE occurred_at >= {from:Date} AND occurred_at < {to:Date} + 1
 ) AS handles ON handles.product = looked.product
 LEFT ANY JOIN {database}.products AS products ON products.product_handle = handles.product_handle
-ORDER BY visitors DESC, visits DESC, product_handle
+ORDER BY visitors DESC, visits DESC, product_handle;

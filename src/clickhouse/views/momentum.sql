@@ -1,5 +1,6 @@
 -- Momentum: wishers of the 7 days that end with this day, against the 7 days before
 -- growth is NULL where there were no wishers before.
+CREATE OR REPLACE VIEW {database}.momentum {on_cluster} AS
 SELECT
     products.product_id AS product_id,
     products.product_handle AS product_handle,
@@ -19,4 +20,4 @@ FROM
     GROUP BY product
 ) AS wished
 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
-ORDER BY change DESC, wishers DESC, product_id
+ORDER BY change DESC, wishers DESC, product_id;

@@ -1,4 +1,5 @@
 -- Most wished: products by the visitors who wished for them in this time
+CREATE OR REPLACE VIEW {database}.most_wished {on_cluster} AS
 SELECT
     products.product_id AS product_id,
     products.product_handle AS product_handle,
@@ -16,4 +17,4 @@ FROM
     GROUP BY product
 ) AS wished
 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
-ORDER BY wishers DESC, adds DESC, product_id
+ORDER BY wishers DESC, adds DESC, product_id;

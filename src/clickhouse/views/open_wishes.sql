@@ -1,4 +1,5 @@
 -- Open wishes: wished for in this time, and neither removed, moved to the cart nor bought since
+CREATE OR REPLACE VIEW {database}.open_wishes {on_cluster} AS
 SELECT
     products.product_id AS product_id,
     products.product_handle AS product_handle,
@@ -44,4 +45,4 @@ FROM
     GROUP BY product
 ) AS wished
 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
-ORDER BY wishers DESC, items DESC, product_id
+ORDER BY wishers DESC, items DESC, product_id;

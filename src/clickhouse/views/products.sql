@@ -1,7 +1,43 @@
+-- What is known of products and their variants, each fact as it was told last.
+
 -- Products: handle and title as they were last told
+CREATE OR REPLACE VIEW {database}.products {on_cluster} AS
 SELECT
     product_id,
     max(handle).2 AS product_handle,
     max(title).2 AS product_title
 FROM {database}.products_stored
-GROUP BY product_id
+GROUP BY product_id;
+
+-- Variants: price, currency and stock as the latest wish told them
+CREATE OR REPLACE VIEW {database}.product_variants {on_cluster} AS
+SELECT
+    product_id,
+    variant_id,
+    if(max(price).1 = 0, NULL, max(price).2) AS price_now,
+    max(price).3 AS currency,
+    if(max(stock).1 = 0, NULL, max(stock).2) AS in_stock,
+    max(price).1 AS told_at
+FROM {database}.products_stored
+GROUP BY product_id, variant_id;
+
+-- products, found by the hash of their product_id that steps_by_visitor and wishes_followed have
+CREATE OR REPLACE VIEW {database}.products_by_number {on_cluster} AS
+SELECT
+    sipHash64(product_id) AS product,
+    product_id,
+    product_handle,
+    product_title
+FROM {database}.products;
+
+-- product_variants, found by the hashes of product_id and variant_id that steps_by_visitor has
+CREATE OR REPLACE VIEW {database}.variants_by_number {on_cluster} AS
+SELECT
+    sipHash64(product_id) AS product,
+    sipHash64(variant_id) AS variant,
+    product_id,
+    variant_id,
+    price_now,
+    currency,
+    in_stock
+FROM {database}.product_variants;

@@ -1,5 +1,6 @@
 -- Wished while out of stock, or cheaper now than when wished for: open wishes of this time that a message could be about
 -- The last wish for a variant counts. Prices are compared within one currency.
+CREATE OR REPLACE VIEW {database}.restock_and_price_drops {on_cluster} AS
 SELECT
     variants.product_id AS product_id,
     variants.variant_id AS variant_id,
@@ -51,4 +52,4 @@ FROM
 ) AS wished
 LEFT ANY JOIN {database}.variants_by_number AS variants ON variants.product = wished.product AND variants.variant = wished.variant
 LEFT ANY JOIN {database}.products AS products ON products.product_id = variants.product_id
-ORDER BY wished_out_of_stock + wished_dearer DESC, product_id, variant_id
+ORDER BY wished_out_of_stock + wished_dearer DESC, product_id, variant_id;

@@ -1,5 +1,6 @@
 -- The whole funnel: who looked, who wished, who moved it to the cart and who bought it, of all products, with revenue by currency
 -- A visitor counts once in each, however many products it was.
+CREATE OR REPLACE VIEW {database}.shop_funnel {on_cluster} AS
 SELECT
     looked.visits AS visits,
     looked.visitors AS visitors,
@@ -23,4 +24,4 @@ CROSS JOIN
         uniqExactIf(visitor, notEmpty(bought)) AS buyers,
         sumMap(CAST(arrayMap(line -> (line.3, line.5), bought), 'Map(String, Decimal(38, 2))')) AS revenue
     FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date})
-) AS wished
+) AS wished;

@@ -1,5 +1,6 @@
 -- Wish rate: of the visitors who looked at a product in this time, how many wished for it
 -- Products meet their visits by the handle that they were last told with. wish_rate is NULL without a visit.
+CREATE OR REPLACE VIEW {database}.wish_rate {on_cluster} AS
 SELECT
     product_id,
     product_handle,
@@ -51,4 +52,4 @@ FROM
     ) AS rows
     GROUP BY product_handle, unnamed
 )
-ORDER BY wishers DESC, visitors DESC, product_handle, product_id
+ORDER BY wishers DESC, visitors DESC, product_handle, product_id;

@@ -1,4 +1,5 @@
 -- Wish to cart: of those who wished for a product in this time, how many moved it to the cart within 30 days, and after how many hours
+CREATE OR REPLACE VIEW {database}.wish_to_cart {on_cluster} AS
 SELECT
     products.product_id AS product_id,
     products.product_handle AS product_handle,
@@ -18,4 +19,4 @@ FROM
     GROUP BY product
 ) AS wished
 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
-ORDER BY wishers DESC, product_id
+ORDER BY wishers DESC, product_id;

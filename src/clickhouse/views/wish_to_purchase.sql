@@ -1,5 +1,6 @@
 -- Wish to purchase: of those who wished for a product in this time, how many bought it within 30 days, with revenue and average order by currency
 -- A row for each currency that it was bought in; currency is empty where there was no buyer. Revenue is that of the product's lines.
+CREATE OR REPLACE VIEW {database}.wish_to_purchase {on_cluster} AS
 SELECT
     products.product_id AS product_id,
     products.product_handle AS product_handle,
@@ -35,4 +36,4 @@ FROM
     GROUP BY product, currency
 ) AS wished
 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
-ORDER BY revenue DESC, wishers DESC, product_id, currency
+ORDER BY revenue DESC, wishers DESC, product_id, currency;

@@ -1,6 +1,7 @@
 -- Return of wishers by week: of the visitors who wished first in a week, how many looked at anything in the 8 weeks after it
 -- Weeks begin on Monday (UTC). The first wish is the first in this time. Weeks that have not begun are left out. Bit n of
 -- came is set where the visitor came n weeks later, under this profile or one that was merged into it.
+CREATE OR REPLACE VIEW {database}.wishers_returning {on_cluster} AS
 SELECT
     week,
     weeks_later,
@@ -43,4 +44,4 @@ FROM
 ARRAY JOIN range(1, 9) AS weeks_later
 WHERE week + 7 * weeks_later <= today()
 GROUP BY week, weeks_later
-ORDER BY week, weeks_later
+ORDER BY week, weeks_later;

@@ -1,0 +1,39 @@
+-- The same rows under the profile that a visitor has now.
+
+-- Profiles that were merged into another: old id, present id, when
+-- When a profile is merged that others were merged into before, those are told again with the new target. The latest row
+-- is where a visitor is now, and no chain has to be followed.
+CREATE OR REPLACE VIEW {database}.profile_merges {on_cluster} AS
+SELECT
+    old_id,
+    new_id,
+    merged_at
+FROM {database}.profile_merges_stored FINAL;
+
+-- events, with the profile that the visitor has now
+CREATE OR REPLACE VIEW {database}.events_by_visitor {on_cluster} AS
+SELECT
+    rows.* EXCEPT profile_id,
+    if(merges.new_id = '', rows.profile_id, merges.new_id) AS profile_id,
+    rows.profile_id AS recorded_profile_id
+FROM {database}.events AS rows
+LEFT ANY JOIN {database}.profile_merges AS merges ON merges.old_id = rows.profile_id;
+
+-- visits, with the profile that the visitor has now
+CREATE OR REPLACE VIEW {database}.visits_by_visitor {on_cluster} AS
+SELECT
+    rows.* EXCEPT profile_id,
+    if(merges.new_id = '', rows.profile_id, merges.new_id) AS profile_id,
+    rows.profile_id AS recorded_profile_id
+FROM {database}.visits AS rows
+LEFT ANY JOIN {database}.profile_merges AS merges ON merges.old_id = rows.profile_id;
+
+-- purchases without those of test orders, with the profile that the visitor has now
+CREATE OR REPLACE VIEW {database}.purchases_by_visitor {on_cluster} AS
+SELECT
+    rows.* EXCEPT profile_id,
+    if(merges.new_id = '', rows.profile_id, merges.new_id) AS profile_id,
+    rows.profile_id AS recorded_profile_id
+FROM {database}.purchases AS rows
+LEFT ANY JOIN {database}.profile_merges AS merges ON merges.old_id = rows.profile_id
+WHERE NOT rows.test;
