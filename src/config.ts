@@ -1,373 +1,292 @@
-// Environment -> frozen Config. All mistakes are told at once, each by the name of its setting.
-// SETTINGS is the one list of settings: docs/settings.md and `wishmeter help` are checked against it.
+// Environment -> frozen Config. A refusal names every wrong setting at once, and repeats no value: it may be a key.
+// The three groups below are the one list of settings: docs/settings.md and `wishmeter help` are made from it.
 
 import { StartupError } from './errors.js';
 
-type Env = Readonly<Record<string, string | undefined>>;
-
-/** How visit operations treat callers without a credential; see the contract's "Who may call". */
-export type VisitAccess = 'session' | 'open' | 'key';
-
 interface Setting<T> {
-  /** Shown where the setting is not given. */
-  readonly fallback: string;
-  /** One line for docs/settings.md. */
-  readonly about: string;
   /** Text -> value; throws a sentence that says what is right. */
-  readonly parse: (text: string) => T;
+  readonly parse: (given: string) => T;
+  /** One line for docs/settings.md and `wishmeter help`. */
+  readonly about: string;
+  /** Taken where the setting is not given. */
+  readonly fallback: string;
 }
 
-const setting = <T>(fallback: string, about: string, parse: (text: string) => T): Setting<T> => ({
-  fallback,
-  about,
-  parse,
-});
+function setting<T>(parse: Setting<T>['parse'], about: string, fallback = ''): Setting<T> {
+  return { parse, about, fallback };
+}
 
-function integer(min: number, max: number): (text: string) => number {
-  return (text) => {
-    const n = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+type Check = RegExp | ((value: string) => boolean);
+
+const passes = (value: string, check: Check) => (check instanceof RegExp ? check.test(value) : check(value));
+
+/** One value. '' is none, where the fallback is ''. */
+function text(check: Check, sentence: string) {
+  return (given: string): string => {
+    if (given !== '' && !passes(given, check)) throw new Error(sentence);
+    return given;
+  };
+}
+
+/** Values, comma-separated. */
+function list(check: Check, sentence: string) {
+  return (given: string): readonly string[] => {
+    const values = given.split(',').map((value) => value.trim());
+    const found = Object.freeze(values.filter((value) => value !== ''));
+    if (!found.every((value) => passes(value, check))) throw new Error(sentence);
+    return found;
+  };
+}
+
+function integer(min: number, max: number) {
+  return (given: string): number => {
+    const n = /^(0|[1-9]\d{0,14})$/.test(given) ? Number(given) : Number.NaN;
     if (!(n >= min && n <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
     return n;
   };
 }
 
-/** 0 stands for none. */
-function integerOr0(min: number, max: number): (text: string) => number {
-  return (text) => {
-    if (text === '0') return 0;
-    try {
-      return integer(min, max)(text);
-    } catch {
-      throw new Error(`must be 0 or a whole number from ${min} to ${max}`);
-    }
+function oneOf<const T extends string>(...allowed: T[]) {
+  return (given: string): T => {
+    if (!allowed.includes(given as T)) throw new Error(`must be one of ${allowed.join(', ')}`);
+    return given as T;
   };
 }
 
-function oneOf<const T extends string>(...allowed: T[]): (text: string) => T {
-  return (text) => {
-    if (!allowed.includes(text as T)) throw new Error(`must be one of ${allowed.join(', ')}`);
-    return text as T;
+function isUrl(...schemes: readonly string[]) {
+  return (value: string): boolean => {
+    if (!URL.canParse(value)) return false;
+    const { protocol, hostname } = new URL(value);
+    return schemes.includes(protocol) && /^[^,]+$/.test(hostname);
   };
 }
 
-function list(text: string): readonly string[] {
-  return Object.freeze(
-    text
-      .split(',')
-      .map((s) => s.trim())
-      .filter((s) => s !== ''),
-  );
-}
+const isOrigin = (value: string): boolean => URL.canParse(value) && new URL(value).origin === value;
+const anything = (given: string): string => given;
+const port = integer(0, 65_535);
+const identifier = text(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be letters, digits and _');
+const webUrl = text(isUrl('http:', 'https:'), 'must be http://host or https://host');
 
-function secrets(text: string): readonly string[] {
-  const found = list(text);
-  if (!found.every((one) => /^[\x21-\x7e]{16,255}$/.test(one)))
-    throw new Error('must be secrets of 16 to 255 visible characters, separated by commas');
-  return found;
-}
-
-function keyList(rule: (key: string) => boolean, sentence: string): (text: string) => readonly string[] {
-  return (text) => {
-    const keys = list(text);
-    if (keys.some((k) => k.length < 16 || !/^[\x21-\x7e]+$/.test(k) || !rule(k))) throw new Error(sentence);
-    return keys;
-  };
-}
-
-function isUrl(text: string, schemes: readonly string[]): boolean {
-  if (!URL.canParse(text)) return false;
-  const { protocol, hostname } = new URL(text);
-  return schemes.includes(protocol) && /^[^,]+$/.test(hostname);
-}
-
-/** One, or none where it is empty. */
-function url(...schemes: readonly string[]): (text: string) => string {
-  return (text) => {
-    if (text !== '' && !isUrl(text, schemes)) throw new Error(`must be ${spell(schemes)}`);
-    return text;
-  };
-}
-
-function urls(...schemes: readonly string[]): (text: string) => readonly string[] {
-  return (text) => {
-    const found = list(text);
-    if (!found.every((one) => isUrl(one, schemes))) throw new Error(`must be ${spell(schemes)}`);
-    return found;
-  };
-}
-
-function spell(schemes: readonly string[]): string {
-  return schemes.map((scheme) => `${scheme}//host`).join(' or ');
-}
-
-function webAddress(text: string): string {
-  if (!isUrl(text, ['http:', 'https:']) || /[?#]/.test(text))
+function shopAddress(given: string): string {
+  if (!isUrl('http:', 'https:')(given) || /[?#]/.test(given))
     throw new Error('must be like https://shop.example');
-  return text.replace(/\/+$/, '');
+  return given.replace(/\/+$/, '');
 }
 
-function origins(text: string): readonly string[] {
-  const found = list(text);
-  if (found.some((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin)) {
-    throw new Error(
-      'must be origins like https://shop.example: scheme, host, port where it is not the usual one',
-    );
-  }
-  return found;
+function proxies(given: string): number {
+  if (given === 'true' || given === 'false') return given === 'true' ? 1 : 0;
+  return integer(0, 16)(given);
 }
 
-function matching(pattern: RegExp, sentence: string): (text: string) => string {
-  return (text) => {
-    if (!pattern.test(text)) throw new Error(sentence);
-    return text;
-  };
+function visitDays(given: string): number {
+  const days = integer(0, 36_500)(given);
+  if (days > 0 && days < 10) throw new Error('must be 0 or a whole number from 10 to 36500');
+  return days;
 }
 
-function proxies(text: string): number {
-  if (text === 'true' || text === 'false') return text === 'true' ? 1 : 0;
-  return integer(0, 16)(text);
-}
-
-const identifier = matching(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be letters, digits and _');
-
-export const SETTINGS = {
-  HOST: setting(
-    '0.0.0.0',
-    'address that `serve` listens on; `start` listens on `127.0.0.1` unless it is given',
-    (s) => s,
-  ),
-  PORT: setting('8080', 'port that `serve` listens on; 0 takes a free one', integer(0, 65_535)),
-  BASE_PATH: setting(
-    '',
-    'stands before every path but `/healthz`, `/readyz`, `/metrics`',
-    matching(/^(\/[A-Za-z0-9._~-]+)*$/, 'must be empty or like /api/v1, without a slash at its end'),
-  ),
-  DRAIN_MS: setting(
-    '2000',
-    'milliseconds that `serve` goes on as before after SIGTERM, but for `/readyz`, which is 503; then it takes no more connections, and for up to a second answers close those that there are',
-    integer(0, 60_000),
-  ),
-  WORKERS: setting('1', '`serve` processes that `start` runs on the one port', integer(1, 256)),
+/** What nearly every deployment sets. */
+const USUAL = {
   API_KEYS: setting(
-    '',
+    list(/^(?!pk_)[\x21-\x7e]{16,}$/, 'are 16 or more visible characters and do not begin with pk_'),
     'secret keys of servers, comma-separated; `start` makes one where none is given',
-    keyList((k) => !k.startsWith('pk_'), 'keys are 16 or more visible characters and do not begin with pk_'),
-  ),
-  PUBLISHABLE_KEYS: setting(
-    '',
-    'keys of browsers, comma-separated; they begin with `pk_` and open visits, and wishlists of sessions that belong to no customer',
-    keyList((k) => k.startsWith('pk_'), 'keys are 16 or more visible characters and begin with pk_'),
-  ),
-  ALLOWED_ORIGINS: setting(
-    '',
-    'origins whose pages may call with a publishable key and read answers (CORS), like `https://shop.example`',
-    origins,
-  ),
-  SHOPIFY_SECRET: setting(
-    '',
-    "the Shopify app's client secret: makes app-proxy requests and webhooks callers; several, comma-separated, are all good",
-    secrets,
-  ),
-  VISIT_ACCESS: setting(
-    'session',
-    'what callers without a credential may do with visits: `session`, `open` or `key`',
-    oneOf<VisitAccess>('session', 'open', 'key'),
-  ),
-  LINKED_SESSIONS: setting(
-    'closed',
-    "whether a storefront's visitor who is not logged in reaches the wishlist of the customer whom the session is linked to: `closed` or `open`",
-    oneOf<'closed' | 'open'>('closed', 'open'),
-  ),
-  RATE_LIMIT: setting(
-    '0',
-    'requests per second of one caller, its secret key, else its address; above it 429; the `WORKERS` of a `start` divide it among them; 0 is no limit',
-    integer(0, 1_000_000),
-  ),
-  ANONYMOUS_RATE_LIMIT: setting(
-    '50',
-    'requests per second of one address that is not a loopback one, of callers without a secret key; above it 429; the `WORKERS` of a `start` divide it among them; 0 is no limit',
-    integer(0, 1_000_000),
-  ),
-  TRUST_PROXY: setting(
-    '0',
-    'proxies before `serve`, each of which adds to `X-Forwarded-For`: the caller is the Nth entry from the right; `true` is 1',
-    proxies,
-  ),
-  METRICS_TOKEN: setting(
-    '',
-    'where set, `/metrics` needs it as `Authorization: Bearer <token>`',
-    matching(/^([\x21-\x7e]{16,})?$/, 'must be 16 or more visible characters'),
-  ),
-  GUEST_RETENTION_DAYS: setting(
-    '365',
-    'days after its last visit, item or event that Redis lets a guest go; reading prolongs nothing; customers stay; 0 is for ever',
-    integer(0, 36_500),
-  ),
-  MAX_PRODUCTS: setting(
-    '10000',
-    'products that one profile counts; a visit to one more is 409 `too_many_products`',
-    integer(1, 1_000_000),
-  ),
-  MAX_ITEMS: setting(
-    '1000',
-    'items that one wishlist holds; one more is 409 `too_many_items`',
-    integer(1, 100_000),
-  ),
-  MAX_ITEMS_BYTES: setting(
-    '1048576',
-    'bytes that the items of one wishlist have together, as they are stored; more is 409 `too_many_items`',
-    integer(1024, 1e9),
   ),
   SHOP_URL: setting(
+    shopAddress,
+    'address of the shop, which share links begin with; the default follows `PORT`',
     'http://localhost:8080',
-    'address of the shop; share links begin with it, like `https://shop.example`; the default follows `PORT`',
-    webAddress,
   ),
-  APP_PROXY_PATH: setting(
-    'wishmeter',
-    "path of the app proxy in the shop: share links are under `SHOP_URL`'s `/apps/` and this",
-    matching(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
+  SHOPIFY_SECRET: setting(
+    list(/^[\x21-\x7e]{16,255}$/, 'must be secrets of 16 to 255 visible characters'),
+    "the Shopify app's client secret, for app-proxy requests and webhooks; each of several, comma-separated, is good",
   ),
-  SHARE_PAGE_URL: setting(
-    '',
-    'page of the shop that shows a shared wishlist: share links lead there with `?code=`, in place of the page of this service',
-    url('https:', 'http:'),
+  TRUST_PROXY: setting(
+    proxies,
+    'proxies before `serve`: the caller is the Nth entry of `X-Forwarded-For` from the right; `true` is 1',
+    '0',
   ),
   REDIS_URL: setting(
-    '',
-    '`redis://` or `rediss://`; several, comma-separated, are a Redis Cluster; without it `start` runs its own',
-    urls('redis:', 'rediss:'),
-  ),
-  REDIS_TIMEOUT_MS: setting(
-    '500',
-    'milliseconds until a request that Redis does not answer gets 503',
-    integer(50, 900),
-  ),
-  REDIS_REPLICAS: setting(
-    '0',
-    'replicas of each master that must have a change before it is answered; 503 where they have not in time',
-    integer(0, 16),
-  ),
-  REDIS_FSYNC: setting(
-    'everysec',
-    'when the embedded Redis has a write on disk: `everysec`, or `always`, before it is acknowledged',
-    oneOf<'everysec' | 'always'>('everysec', 'always'),
-  ),
-  NEW_DEPLOYMENT: setting(
-    'refuse',
-    'what `start` and `flush` do where Redis has lost the data that the events in ClickHouse belong to: `refuse`, or `accept`, and every visitor gets a new profile id',
-    oneOf<'refuse' | 'accept'>('refuse', 'accept'),
-  ),
-  KEY_PREFIX: setting(
-    'wm',
-    'begins every Redis key',
-    matching(/^[A-Za-z0-9._-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 . _ -'),
-  ),
-  STREAM_HIGH_WATER: setting(
-    '1073741824',
-    'bytes of events waiting in one stream at which new ones get 503',
-    integer(1, 1e15),
-  ),
-  VISIT_LOG: setting(
-    'on',
-    'whether counted visits also go to ClickHouse, one row each: `on` or `off`',
-    oneOf<'on' | 'off'>('on', 'off'),
-  ),
-  VISIT_LOG_HIGH_WATER: setting(
-    '268435456',
-    'bytes of visits waiting in one stream from which on visits are counted and no longer logged',
-    integer(1, 1e15),
-  ),
-  VISIT_RETENTION_DAYS: setting(
-    '400',
-    'days that ClickHouse keeps rows of visits, 10 at least; 0 is for ever. Totals of days are always kept for ever',
-    integerOr0(10, 36_500),
+    list(isUrl('redis:', 'rediss:'), 'must be redis://host or rediss://host'),
+    'Redis; several URLs, comma-separated, are a Redis Cluster; without it `start` runs its own',
   ),
   CLICKHOUSE_URL: setting(
-    '',
-    '`http://user:password@host:8123` of ClickHouse; without it `start` runs its own',
-    url('http:', 'https:'),
+    webUrl,
+    'ClickHouse, as `http://user:password@host:8123`; without it `start` runs its own',
   ),
-  CLICKHOUSE_DATABASE: setting('wishmeter', 'database that holds `events` and the views', identifier),
-  CLICKHOUSE_CLUSTER: setting(
-    '',
-    'name of a ClickHouse cluster, as in its `remote_servers`: tables are replicated and sharded; see docs/operations.md',
-    (text) => (text === '' ? '' : identifier(text)),
+  METRICS_TOKEN: setting(
+    text(/^[\x21-\x7e]{16,}$/, 'must be 16 or more visible characters'),
+    'where set, `/metrics` needs it as `Authorization: Bearer <token>`',
   ),
-  CLICKHOUSE_INSERT_QUORUM: setting(
+  DATA_DIR: setting(anything, 'folder of the embedded databases, and of what `start` makes', 'data'),
+};
+
+/** What some set. */
+const OCCASIONAL = {
+  HOST: setting(anything, 'address to listen on; for `start` the default is `127.0.0.1`', '0.0.0.0'),
+  PORT: setting(port, 'port that `serve` listens on; 0 takes a free one', '8080'),
+  BASE_PATH: setting(
+    text(/^(\/[A-Za-z0-9._~-]+)+$/, 'must be empty or like /api/v1, without a slash at its end'),
+    'stands before every path but `/healthz`, `/readyz`, `/metrics`',
+  ),
+  WORKERS: setting(integer(1, 256), '`serve` processes that `start` runs on the one port', '1'),
+  LOG_LEVEL: setting(
+    oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
+    'least severe log line written: `trace` to `fatal`, or `silent`',
+    'info',
+  ),
+  PUBLISHABLE_KEYS: setting(
+    list(/^pk_[\x21-\x7e]{13,}$/, 'are 16 or more visible characters and begin with pk_'),
+    'keys of browsers, comma-separated, for visits, and for wishlists of sessions that belong to no customer',
+  ),
+  ALLOWED_ORIGINS: setting(
+    list(
+      isOrigin,
+      'must be origins like https://shop.example: scheme, host, port where it is not the usual one',
+    ),
+    'origins whose pages may call with a publishable key and read answers, like `https://shop.example`',
+  ),
+  VISIT_ACCESS: setting(
+    oneOf('session', 'open', 'key'),
+    'visits without a credential: of sessions (`session`), of customers, too (`open`), or none (`key`)',
+    'session',
+  ),
+  LINKED_SESSIONS: setting(
+    oneOf('closed', 'open'),
+    "whether a visitor who is not logged in reaches the wishlist of the session's customer: `closed` or `open`",
+    'closed',
+  ),
+  RATE_LIMIT: setting(
+    integer(0, 1_000_000),
+    'requests per second of one secret key, or of one address without one, divided among `WORKERS`; 0 is no limit',
     '0',
-    'on such a cluster, replicas of a shard that must have an insert before it counts as done; 0 is one',
-    integer(0, 100),
   ),
-  CLICKHOUSE_PORT: setting('8123', 'port of the embedded ClickHouse; 0 takes a free one', integer(0, 65_535)),
-  ANALYST_MAX_SECONDS: setting(
-    '60',
-    "seconds that a statement of the embedded ClickHouse's users `analyst` and `dashboard` may run",
-    integer(1, 86_400),
+  ANONYMOUS_RATE_LIMIT: setting(
+    integer(0, 1_000_000),
+    'the same for addresses without a secret key, but for loopback ones; 0 is no limit',
+    '50',
   ),
-  DASHBOARD_PORT: setting('8090', 'port of the dashboard; 0 takes a free one', integer(0, 65_535)),
+  APP_PROXY_PATH: setting(
+    text(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
+    "path of the app proxy in the shop: share links are under `SHOP_URL`'s `/apps/` and this",
+    'wishmeter',
+  ),
+  SHARE_PAGE_URL: setting(
+    webUrl,
+    'page of the shop that shows a shared wishlist, and is opened with `?code=` in place of our page',
+  ),
+  GUEST_RETENTION_DAYS: setting(
+    integer(0, 36_500),
+    'days after the last write of a guest until Redis lets the guest go; 0 is for ever',
+    '365',
+  ),
+  VISIT_RETENTION_DAYS: setting(
+    visitDays,
+    'days that ClickHouse keeps visits, 10 at least; 0 is for ever, as are totals of days',
+    '400',
+  ),
+  VISIT_LOG: setting(oneOf('on', 'off'), 'whether visits also go to ClickHouse: `on` or `off`', 'on'),
+  REDIS_REPLICAS: setting(
+    integer(0, 16),
+    'replicas of each master that must have a change before it is answered; 503 where they have not in time',
+    '0',
+  ),
+  REDIS_FSYNC: setting(
+    oneOf('everysec', 'always'),
+    'when the embedded Redis has a write on disk: `everysec`, or `always`, before it is acknowledged',
+    'everysec',
+  ),
+  KEY_PREFIX: setting(
+    text(/^[A-Za-z0-9._-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 . _ -'),
+    'begins every Redis key',
+    'wm',
+  ),
+  CLICKHOUSE_DATABASE: setting(identifier, 'database that holds `events` and the views', 'wishmeter'),
+  CLICKHOUSE_CLUSTER: setting(
+    identifier,
+    'ClickHouse cluster, as in its `remote_servers`: tables are replicated and sharded; see docs/operations.md',
+  ),
+  CLICKHOUSE_PORT: setting(port, 'port of the embedded ClickHouse; 0 takes a free one', '8123'),
+  FLUSH_METRICS_PORT: setting(
+    (given) => (given === '' ? undefined : port(given)),
+    'port on which `flush` has `/metrics` and `/healthz`; none where empty, a free one where 0',
+  ),
+  DASHBOARD_PORT: setting(port, 'port of the dashboard; 0 takes a free one', '8090'),
   DASHBOARD_TOKEN: setting(
-    '',
+    text(/^[\x21-\x7e]{16,255}$/, 'must be 16 to 255 visible characters'),
     'opens the dashboard; `start` makes one where it is empty',
-    matching(/^([\x21-\x7e]{16,255})?$/, 'must be 16 to 255 visible characters'),
+  ),
+};
+
+/** What no deployment should need: limits, and ways out. */
+const RARE = {
+  MAX_PRODUCTS: setting(integer(1, 1_000_000), 'products that one profile counts; one more is 409', '10000'),
+  MAX_ITEMS: setting(integer(1, 100_000), 'items that one wishlist holds; one more is 409', '1000'),
+  MAX_ITEMS_BYTES: setting(integer(1024, 1e9), 'bytes of the items of one wishlist; more is 409', '1048576'),
+  DRAIN_MS: setting(
+    integer(0, 60_000),
+    'milliseconds from SIGTERM, when `/readyz` becomes 503, until `serve` takes no more connections',
+    '2000',
+  ),
+  REDIS_TIMEOUT_MS: setting(integer(50, 900), 'milliseconds that a request waits for Redis; then 503', '500'),
+  STREAM_HIGH_WATER: setting(integer(1, 1e15), 'bytes of events waiting in a stream; then 503', '1073741824'),
+  VISIT_LOG_HIGH_WATER: setting(
+    integer(1, 1e15),
+    'bytes of visits waiting in one stream from which on visits are counted and no longer logged',
+    '268435456',
   ),
   FLUSH_INTERVAL_MS: setting(
-    '1000',
-    'longest wait of an event in Redis before it goes to ClickHouse, in quiet times',
     integer(10, 60_000),
+    'longest wait of an event in Redis, in quiet times',
+    '1000',
   ),
   ERASURE_INTERVAL_S: setting(
-    '3600',
-    'seconds in which what was erased from Redis is erased from ClickHouse, all that waits at once',
     integer(60, 86_400),
+    'seconds in which what was erased from Redis is erased from ClickHouse, all that waits at once',
+    '3600',
   ),
-  FLUSH_OWNER: setting(
-    '',
-    'name of this `flush`; one that is restarted under the same name resumes at once, others wait 5 s; random where empty',
-    matching(/^[A-Za-z0-9._-]{0,64}$/, 'must be up to 64 of A-Z a-z 0-9 . _ -'),
+  ANALYST_MAX_SECONDS: setting(
+    integer(1, 86_400),
+    'seconds that a statement of `analyst` or the dashboard may run in the embedded ClickHouse',
+    '60',
   ),
-  FLUSH_METRICS_PORT: setting(
-    '',
-    'port on which `flush` has `/metrics` and `/healthz`; none where empty, a free one where 0',
-    (text) => (text === '' ? undefined : integer(0, 65_535)(text)),
+  NEW_DEPLOYMENT: setting(
+    oneOf('refuse', 'accept'),
+    'what `flush` does where Redis lost the visitors that ClickHouse knows: `refuse`, or `accept` and go on without them',
+    'refuse',
   ),
-  DATA_DIR: setting('data', 'folder of the embedded databases and of the key that `start` makes', (s) => s),
-  LOG_LEVEL: setting(
-    'info',
-    'least severe log line written: `trace` to `fatal`, or `silent`',
-    oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
-  ),
-} as const;
+};
+
+/** By how many deployments set them. */
+export const SETTING_GROUPS = { usual: USUAL, occasional: OCCASIONAL, rare: RARE };
+export const SETTINGS = { ...USUAL, ...OCCASIONAL, ...RARE };
+export const ALL_SETTINGS = Object.keys(SETTINGS) as readonly SettingName[];
 
 type Parsed = { readonly [K in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[K]['parse']> };
-
 export interface Config extends Parsed {}
-
 export type SettingName = keyof Config;
-export const ALL_SETTINGS = Object.keys(SETTINGS) as readonly SettingName[];
+/** How visit operations treat callers without a credential; see the contract's "Who may call". */
+export type VisitAccess = Config['VISIT_ACCESS'];
 
 /**
  * Reads some settings, or all; the others are not looked at.
- * @throws StartupError that lists every one of them that is wrong.
+ * @param fallbacks that come before the settings' own @throws StartupError that lists every one that is wrong
  */
 export function readConfig<Name extends SettingName = SettingName>(
-  env: Env,
+  env: Readonly<Record<string, string | undefined>>,
   names: readonly Name[] = ALL_SETTINGS as readonly Name[],
+  fallbacks: Readonly<Record<string, string>> = {},
 ): Pick<Config, Name> {
   const config: Record<string, unknown> = {};
   const mistakes: string[] = [];
   for (const name of names) {
     const { fallback, parse } = SETTINGS[name];
-    const text = (env[name] ?? '').trim() || fallback;
     try {
-      config[name] = parse(text);
+      config[name] = parse((env[name] ?? '').trim() || (fallbacks[name] ?? fallback));
     } catch (error) {
-      // The value itself is not repeated: it may be a key.
       mistakes.push(`${name} ${(error as Error).message}`);
     }
   }
+  if (mistakes.length > 0) throw new StartupError(`Wrong settings: ${mistakes.join('; ')}.`);
   if ('SHOP_URL' in config && !env['SHOP_URL']?.trim())
     config['SHOP_URL'] = `http://localhost:${config['PORT']}`;
-  if (mistakes.length > 0) throw new StartupError(`Wrong settings: ${mistakes.join('; ')}.`);
   return Object.freeze(config) as unknown as Pick<Config, Name>;
 }

@@ -9,14 +9,15 @@
 import { readFileSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
 import {
+  type Arguments,
   COMMAND_LINES,
+  type CommandLine,
   type CommandName,
   commandNamed,
-  help,
-  helpOf,
+  readArguments,
   UsageError,
-  usage,
-} from './commands/help.js';
+} from './commands/command-line.js';
+import { help, helpOf, usage } from './commands/help.js';
 import type { Command, Program, StopSignal } from './commands/program.js';
 import { readConfig } from './config.js';
 import { StartupError } from './errors.js';
@@ -35,62 +36,53 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
   erase: async () => (await import('./commands/visitor.js')).erase,
 };
 
-const HELP: ReadonlySet<string> = new Set(['--help', '-h']);
-/** Who reads its arguments itself. */
-const TAKES_ARGUMENTS: ReadonlySet<CommandName> = new Set(['sql', 'dead', 'requests', 'export', 'erase']);
-
 const OLDEST_NODE = [20, 12] as const;
 const SIGNALS: readonly StopSignal[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 async function main([first, ...args]: readonly string[]): Promise<number> {
   if (first === undefined) throw new UsageError('A command is missing.');
-  if (first === '--version' || first === '-v') {
-    refuseArguments(first, args);
-    process.stdout.write(`${version()}\n`);
-    return 0;
-  }
-  if (first === 'help' || HELP.has(first)) {
+  if (first === '--version' || first === '-v') return print(`${version()}\n`, args);
+  if (first === 'help' || first === '--help' || first === '-h') {
     const [about, ...more] = args;
-    refuseArguments(first, more);
-    process.stdout.write(about === undefined ? help() : helpOf(commandNamed(about)));
-    return 0;
+    return print(about === undefined ? help() : helpOf(commandNamed(about)), more);
   }
   const name = commandNamed(first);
-  if (args.some((argument) => HELP.has(argument))) {
-    process.stdout.write(helpOf(name));
-    return 0;
-  }
-  if (!TAKES_ARGUMENTS.has(name)) refuseArguments(name, args);
+  const given = readArguments(name, args);
+  if (given.isHelp) return print(helpOf(name), []);
 
   process.title = `wishmeter ${name}`;
   process.umask(0o077); // only its owner may read what is written here
   checkNode();
-  return await run(name, args);
+  return await run(name, given);
 }
 
-async function run<Name extends CommandName>(name: Name, args: readonly string[]): Promise<number> {
-  const program = createProgram(name, args);
+async function run<Name extends CommandName>(name: Name, given: Arguments<Name>): Promise<number> {
+  const program = createProgram(name, given);
   const command = await COMMANDS[name]();
   return await command(program);
 }
 
-/** @throws UsageError where there are any */
-function refuseArguments(name: string, [argument]: readonly string[]): void {
-  if (argument === undefined) return;
-  throw new UsageError(
-    `${name} does not take ${JSON.stringify(argument)}. Settings come from the environment, as in PORT=9000 wishmeter start.`,
-  );
+/** @throws UsageError where there is an argument more */
+function print(text: string, [more]: readonly string[]): number {
+  if (more !== undefined) throw new UsageError(`There is nothing to do for ${JSON.stringify(more)}.`);
+  process.stdout.write(text);
+  return 0;
 }
 
-function createProgram<Name extends CommandName>(name: Name, args: readonly string[]): Program<Name> {
-  const { settings } = COMMAND_LINES[name];
-  const config = readConfig(process.env, settings);
+function createProgram<Name extends CommandName>(
+  name: Name,
+  { options, operands }: Arguments<Name>,
+): Program<Name> {
+  const line: CommandLine = COMMAND_LINES[name];
+  const fallbacks = { ...line.fallbacks, ...(process.stdout.isTTY ? line.atTerminal : {}) };
+  const config = readConfig(process.env, COMMAND_LINES[name].settings, fallbacks);
   let stopped: Promise<StopSignal> | undefined;
   let last = () => {};
   const orphaned = new AbortController();
   process.once('disconnect', () => orphaned.abort());
   return {
-    args,
+    options,
+    operands,
     env: process.env,
     config,
     version: version(),
@@ -158,9 +150,8 @@ function checkNode(): void {
 
 /** Tells why it ended, to the parent where there is one that listens, and gives the exit code. */
 async function explain(error: unknown): Promise<number> {
-  const code = (error as NodeJS.ErrnoException | undefined)?.code ?? '';
-  if (error instanceof UsageError || code.startsWith('ERR_PARSE_ARGS')) {
-    process.stderr.write(`wishmeter: ${(error as Error).message}\n\n${usage()}`);
+  if (error instanceof UsageError) {
+    process.stderr.write(`wishmeter: ${error.message}\n\n${usage()}`);
     return 2;
   }
   if (error instanceof StartupError) return await tell(error.message);

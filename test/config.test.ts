@@ -25,13 +25,7 @@ t.test('without any setting there are the fallbacks, frozen', async (t) => {
     'REDIS_URL',
   ] as const)
     t.same(config[name], [], name);
-  for (const name of [
-    'BASE_PATH',
-    'SHARE_PAGE_URL',
-    'METRICS_TOKEN',
-    'CLICKHOUSE_URL',
-    'FLUSH_OWNER',
-  ] as const)
+  for (const name of ['BASE_PATH', 'SHARE_PAGE_URL', 'METRICS_TOKEN', 'CLICKHOUSE_URL'] as const)
     t.equal(config[name], '', name);
   const rest = { PORT: 8080, VISIT_ACCESS: 'session', KEY_PREFIX: 'wm', FLUSH_METRICS_PORT: undefined };
   t.match(config, rest);
@@ -189,7 +183,6 @@ const VALUES: Readonly<Record<string, Values>> = {
   },
   CLICKHOUSE_DATABASE: { right: ['a', '_A9'], wrong: ['a-b', '1a', 'x'.repeat(65)] },
   CLICKHOUSE_CLUSTER: { right: ['shop_1'], wrong: ['{cluster}', 'x'.repeat(65)] },
-  CLICKHOUSE_INSERT_QUORUM: integer(0, 100, 'auto'),
   CLICKHOUSE_PORT: integer(0, 65_535, 'x'),
   ANALYST_MAX_SECONDS: integer(1, 86_400, '1m'),
   DASHBOARD_PORT: integer(0, 65_535, 'x'),
@@ -199,7 +192,6 @@ const VALUES: Readonly<Record<string, Values>> = {
   },
   FLUSH_INTERVAL_MS: integer(10, 60_000, '1s'),
   ERASURE_INTERVAL_S: integer(60, 86_400, '1h'),
-  FLUSH_OWNER: { right: ['a', 'flush-1.eu_x', 'x'.repeat(64)], wrong: ['a b', 'a:b', 'x'.repeat(65)] },
   FLUSH_METRICS_PORT: integer(0, 65_535, 'x'),
   DATA_DIR: { right: ['/var/lib/wishmeter', 'a b'], wrong: [] },
   LOG_LEVEL: {

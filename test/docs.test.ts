@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { VISITOR_TABLES } from '../src/clickhouse/erase.js';
 import { loadMigrations } from '../src/clickhouse/migrate.js';
-import { SETTINGS } from '../src/config.js';
+import { SETTING_GROUPS, SETTINGS } from '../src/config.js';
 import { createKeys } from '../src/redis/keys.js';
 import { KEY, startApp } from './harness/app.js';
 import { startTestClickHouse } from './harness/clickhouse.js';
@@ -47,13 +47,15 @@ t.test('what a document links to or names as a file is there', async (t) => {
   }
 });
 
-t.test('the table of settings is that of the code', async (t) => {
-  const rows = Object.entries(SETTINGS).map(([name, { fallback, about }]) => [
-    `\`${name}\``,
-    fallback === '' ? '' : `\`${fallback}\``,
-    about,
-  ]);
-  checkSection(t, 'docs/settings.md', 'settings', table('| Setting | Default | What it does |', rows));
+t.test('the tables of settings are those of the code', async (t) => {
+  for (const [group, settings] of Object.entries(SETTING_GROUPS)) {
+    const rows = Object.entries(settings).map(([name, { fallback, about }]) => [
+      `\`${name}\``,
+      fallback === '' ? '' : `\`${fallback}\``,
+      about,
+    ]);
+    checkSection(t, 'docs/settings.md', group, table('| Setting | Default | What it does |', rows));
+  }
 });
 
 t.test('the table of packages is that of package.json', async (t) => {

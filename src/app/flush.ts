@@ -36,12 +36,8 @@ export function flush(
 ): Promise<Flushing> {
   return withClosers(async (onClose) => {
     await migrateDatabase(config, log, clickhouseUrl);
-    const { CLICKHOUSE_CLUSTER: cluster, CLICKHOUSE_INSERT_QUORUM: quorum } = config;
-    const clickhouse = createClickHouse(
-      clickhouseUrl,
-      config.CLICKHOUSE_DATABASE,
-      clusterSettings(cluster, quorum),
-    );
+    const { CLICKHOUSE_CLUSTER: cluster, CLICKHOUSE_DATABASE: database } = config;
+    const clickhouse = createClickHouse(clickhouseUrl, database, clusterSettings(cluster));
     onClose(() => clickhouse.close());
     const known = await knownDeployment(clickhouse, config.KEY_PREFIX);
     let onLost: (error: Error) => void = () => {};
@@ -76,8 +72,12 @@ export function flush(
       log.info({ port: server.port }, 'metrics');
     }
     const streams = { redis: store.client, keys: store.keys, clickhouse, log };
-    const owner = config.FLUSH_OWNER || randomUUID();
-    const flusher = startFlusher({ ...streams, owner, intervalMs: config.FLUSH_INTERVAL_MS, metrics });
+    const flusher = startFlusher({
+      ...streams,
+      owner: randomUUID(),
+      intervalMs: config.FLUSH_INTERVAL_MS,
+      metrics,
+    });
     onClose(() => flusher.close());
     const erasing = { ...streams, cluster, onErased: flushErasures(metrics) };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));

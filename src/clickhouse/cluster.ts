@@ -21,8 +21,8 @@ export function onCluster(cluster: string): string {
   return cluster === '' ? '' : ` ON CLUSTER ${cluster}`;
 }
 
-/** Settings of a connection to a cluster: an insert is acknowledged by the shards, and by so many replicas of each. */
-export function clusterSettings(cluster: string, quorum = 0): ClickHouseSettings {
+/** Settings of a connection to a cluster: an insert is acknowledged by the shards. */
+export function clusterSettings(cluster: string): ClickHouseSettings {
   if (cluster === '') return {};
   return {
     distributed_foreground_insert: 1,
@@ -31,7 +31,6 @@ export function clusterSettings(cluster: string, quorum = 0): ClickHouseSettings
     // INSERT … SELECT spreads what it inserts by the table's key; ClickHouse's default of 2 leaves it on the shard
     // that it was read on.
     parallel_distributed_insert_select: '0',
-    ...(quorum > 0 ? { insert_quorum: String(quorum) } : {}),
   };
 }
 

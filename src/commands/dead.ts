@@ -2,7 +2,6 @@
 // back into the stream once the cause is mended, `drop` throws them away. Named as `list` names them, or --all.
 
 import { pipeline } from 'node:stream/promises';
-import { parseArgs } from 'node:util';
 import { StartupError } from '../errors.js';
 import {
   type DeadLetter,
@@ -13,8 +12,8 @@ import {
 import { connectRedis, type RedisClient } from '../redis/client.js';
 import { createKeys, type Keys, type StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
+import { UsageError } from './command-line.js';
 import { redisUrls } from './embedded-databases.js';
-import { UsageError } from './help.js';
 import type { Program } from './program.js';
 
 const PAGE = 100;
@@ -30,8 +29,13 @@ interface Letters {
 }
 
 /** @throws StartupError where Redis does not answer. */
-export async function dead({ args, config, stdout }: Program<'dead'>): Promise<number> {
-  const { action, named, all } = readArguments(args);
+export async function dead({ options, operands, config, stdout }: Program<'dead'>): Promise<number> {
+  const { all = false } = options;
+  const [action = 'list', ...names] = operands;
+  if (!['list', 'retry', 'drop'].includes(action)) throw new UsageError('dead takes list, retry or drop.');
+  if (action !== 'list' && all === names.length > 0)
+    throw new UsageError(`dead ${action} takes ids as \`dead list\` shows them, or --all.`);
+  const named = parseNames(names);
   const redis = await open(config);
   try {
     const keys = createKeys(config.KEY_PREFIX);
@@ -53,20 +57,6 @@ export async function dead({ args, config, stdout }: Program<'dead'>): Promise<n
   } finally {
     redis.disconnect();
   }
-}
-
-function readArguments(args: readonly string[]): { action: string; named: Selection; all: boolean } {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    options: { all: { type: 'boolean', default: false } },
-    allowPositionals: true,
-  });
-  const [action = 'list', ...names] = positionals;
-  if (!['list', 'retry', 'drop'].includes(action)) throw new UsageError('dead takes list, retry or drop.');
-  if (action !== 'list' && values.all === names.length > 0) {
-    throw new UsageError(`dead ${action} takes ids as \`dead list\` shows them, or --all.`);
-  }
-  return { action, named: parseNames(names), all: values.all };
 }
 
 /** REDIS_URL, or the embedded one of a `wishmeter start` in DATA_DIR. */

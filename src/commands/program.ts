@@ -4,7 +4,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
-import type { CommandName, ConfigOf } from './help.js';
+import type { CommandName, ConfigOf, OptionsOf } from './command-line.js';
 import type { Channel } from './siblings.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -14,8 +14,10 @@ export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
 /** @template Name the command that it is for */
 export interface Program<Name extends CommandName> {
-  /** What stands after the command's name. */
-  readonly args: readonly string[];
+  readonly options: OptionsOf<Name>;
+  /** The arguments beside options. */
+  readonly operands: readonly string[];
+  /** For child processes. Settings are in `config`. */
   readonly env: Environment;
   /** Read from `env` before the command runs: the settings that `--help` of the command lists, and no other. */
   readonly config: ConfigOf<Name>;

@@ -4,14 +4,14 @@
 import { StartupError } from '../errors.js';
 import type { OpenRequest } from '../identity/compliance.js';
 import { identityName } from '../identity-rules.js';
-import { UsageError } from './help.js';
+import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 import { withRights } from './rights.js';
 
 const USAGE = 'requests takes list, export <id> or done <id>.';
 
 export function requests(program: Program<'requests'>): Promise<number> {
-  const [action = 'list', id, ...more] = program.args;
+  const [action = 'list', id, ...more] = program.operands;
   if (!['list', 'export', 'done'].includes(action) || more.length > 0) throw new UsageError(USAGE);
   if ((action === 'list') !== (id === undefined) || (id !== undefined && !/^\d{1,15}$/.test(id)))
     throw new UsageError(USAGE);

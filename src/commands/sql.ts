@@ -8,19 +8,20 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
-import { parseArgs } from 'node:util';
 import { readServiceUrl } from '../embedded/service-url.js';
 import { StartupError } from '../errors.js';
+import { UsageError } from './command-line.js';
 import { clickhouseFolder } from './embedded-databases.js';
-import { UsageError } from './help.js';
 import type { Program } from './program.js';
 
 const TERMINAL_FORMAT = 'PrettyCompactMonoBlock';
 const PIPE_FORMAT = 'TabSeparatedWithNames';
 
 /** @throws StartupError where ClickHouse does not answer or refuses the query; in its own words. */
-export async function sql({ args, config, stdin, stdout }: Program<'sql'>): Promise<number> {
-  const { format, query, write } = readArguments(args);
+export async function sql({ options, operands, config, stdin, stdout }: Program<'sql'>): Promise<number> {
+  const { format, write = false } = options;
+  const [query, ...more] = operands;
+  if (more.length > 0) throw new UsageError('sql takes one query; put it in quotes.');
   const asked = query ?? (stdin.isTTY ? '' : await text(stdin));
   if (asked.trim() === '') throw new UsageError('sql needs a query, as its argument or on stdin.');
 
@@ -67,22 +68,6 @@ async function* untilError(answer: IncomingMessage): AsyncGenerator<Buffer> {
   const [, words] = end.toString().split(`\r\n__exception__\r\n${tag}\r\n`);
   const error = words?.slice(0, words.lastIndexOf(`\n`, words.lastIndexOf(` ${tag}`)));
   if (error !== undefined) throw new StartupError(escapeControls(oneLine(error)));
-}
-
-interface Arguments {
-  readonly format: string | undefined;
-  readonly query: string | undefined;
-  readonly write: boolean;
-}
-
-function readArguments(args: readonly string[]): Arguments {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    options: { format: { type: 'string', short: 'f' }, write: { type: 'boolean', default: false } },
-    allowPositionals: true,
-  });
-  if (positionals.length > 1) throw new UsageError('sql takes one query; put it in quotes.');
-  return { format: values.format, query: positionals[0], write: values.write };
 }
 
 /** CLICKHOUSE_URL with the user that it names, or the embedded one of a `wishmeter start` on this machine. */

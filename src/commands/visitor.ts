@@ -1,15 +1,14 @@
 // `wishmeter erase` and `wishmeter export`: what DELETE and GET /profile do, for one visitor.
 
-import { parseArgs } from 'node:util';
 import { ServiceError, StartupError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { readProfile, trust } from '../validation/requests.js';
-import { UsageError } from './help.js';
+import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
 import { withRights } from './rights.js';
 
 export function erase(program: Program<'erase'>): Promise<number> {
-  const identity = readIdentity('erase', program.args);
+  const identity = readIdentity('erase', program.options);
   return withRights(program, async ({ named, eraser }) => {
     const erased = await eraser.eraseNamed(await named.find(identity));
     program.stdout.write(`${JSON.stringify({ erased })}\n`);
@@ -17,7 +16,7 @@ export function erase(program: Program<'erase'>): Promise<number> {
 }
 
 export function exportVisitor(program: Program<'export'>): Promise<number> {
-  const identity = readIdentity('export', program.args);
+  const identity = readIdentity('export', program.options);
   return withRights(program, async ({ named, exporter }) => {
     const found = await exporter.exportNamed(await named.find(identity));
     if (found === undefined) throw new StartupError('No visitor is known by this e-mail address.');
@@ -26,13 +25,8 @@ export function exportVisitor(program: Program<'export'>): Promise<number> {
 }
 
 /** @throws UsageError */
-function readIdentity(command: string, args: readonly string[]): Identity {
-  const text = { type: 'string' } as const;
-  const { values } = parseArgs({
-    args: [...args],
-    options: { customer: text, session: text, email: text },
-  });
-  const given = { customerId: values.customer, sessionId: values.session, email: values.email };
+function readIdentity(command: string, { customer, session, email }: Program<'erase'>['options']): Identity {
+  const given = { customerId: customer, sessionId: session, email };
   const named = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   try {
     return trust(readProfile(undefined, named as Record<string, string>).identity);

@@ -4,8 +4,8 @@
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import t from 'tap';
+import { readArguments, UsageError } from '../../src/commands/command-line.js';
 import { dead } from '../../src/commands/dead.js';
-import { UsageError } from '../../src/commands/help.js';
 import type { Command, Program } from '../../src/commands/program.js';
 import { requests } from '../../src/commands/requests.js';
 import { erase, exportVisitor } from '../../src/commands/visitor.js';
@@ -35,7 +35,7 @@ async function run(env: Readonly<Record<string, string>>, name: keyof typeof COM
   try {
     const command = COMMANDS[name] as Command<typeof name>;
     const program = {
-      args,
+      ...readArguments(name, args),
       env,
       config: readConfig({ DATA_DIR: join(dir, 'none'), ...env }),
       stdout,

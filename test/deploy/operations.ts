@@ -87,7 +87,6 @@ async function openShop(t: Test) {
         PORT: '0',
         REDIS_TIMEOUT_MS: '900',
         FLUSH_INTERVAL_MS: '50',
-        FLUSH_OWNER: 'shop',
       },
       runs,
     );

@@ -92,7 +92,6 @@ export async function openService(t: Scope, spec: ServiceSpec = {}): Promise<Ser
     HOST: '127.0.0.1',
     PORT: String(port),
     FLUSH_INTERVAL_MS: '50',
-    FLUSH_OWNER: 'flusher',
     DATA_DIR: dir,
     ...spec.env,
   };

@@ -2,7 +2,6 @@
 // one issue for one fault.
 
 import t, { type Test } from 'tap';
-import { parseJson } from '../../src/validation/json.js';
 import { type Answer, startApp, TRUSTED, withQuery } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { startTestRedis } from '../harness/redis.js';
@@ -217,37 +216,29 @@ t.test('wrong requests', async (t) => {
     t.notMatch((await app.post('/event', 'null', TRUSTED)).json.error, /empty/);
   });
 
-  t.test('a fault of JSON is told with its line and column', async (t) => {
-    const faults: [body: string, line: number, column: number][] = [
-      ['{"identity":{"sessionId":"s"},}', 1, 31],
-      ['{\n  "identity": {"sessionId": "s"}\n  "type": "add"\n}', 3, 3],
-      ['{"identity":', 1, 13],
-      ["{'a':1}", 1, 2],
-      ['{"é😀":x}', 1, 8],
-      ['{}\r\n\r\n{}', 3, 1],
-      ['// a comment\n{}', 1, 1],
-      ['undefined', 1, 1],
+  t.test('a fault of JSON is told with what is wrong, and where', async (t) => {
+    const SENTENCE = 'The body is not valid JSON: ';
+    const big = `{"identity":{"sessionId":"s","locale":"${'x'.repeat(16 * 1024)}"},"type":}`;
+    const faults: [body: string, why: RegExp][] = [
+      ['{"identity":{"sessionId":"s"},}', /^Expected double-quoted property name at position 30\b/],
+      ['{\n  "identity": {"sessionId": "s"}\n  "type": "add"\n}', /^Expected ',' or '}' .* at position 37\b/],
+      ['{"identity":', /^Unexpected end of JSON input\.$/],
+      ["{'a':1}", /^Expected property name or '}' at position 1\b/],
+      ['{"é😀":x}', /^Unexpected token 'x', "\{"é😀":x}"\.$/],
+      ['{}\r\n\r\n{}', /^Unexpected non-whitespace character after JSON at position 6\b/],
+      ['undefined', /^"undefined"\.$|^Unexpected token 'u', "undefined"\.$/],
+      ['['.repeat(16_000), /^Unexpected end of JSON input\.$/],
+      [big, /^Unexpected token '}', \.\.\."[x"},]*"type":}"\.$/],
     ];
     for (const path of ['/event', '/webhook/purchase'])
-      for (const [body, line, column] of faults) {
-        const error = `The body is not valid JSON from line ${line}, column ${column} on.`;
+      for (const [body, why] of faults) {
         const { status, json } = await app.post(path, body, TRUSTED);
-        t.match({ status, json }, { status: 400, json: { error, code: 'invalid_json' } }, body);
+        t.match({ status, json }, { status: 400, json: { code: 'invalid_json' } });
+        const [sentence, said] = [json.error.slice(0, SENTENCE.length), json.error.slice(SENTENCE.length)];
+        t.equal(sentence, SENTENCE);
+        t.match(said, why, body.slice(0, 40));
+        t.ok(said.length < 100, 'it is short');
       }
-  });
-
-  t.test('a fault that takes long to find, or one of many, has no place in its sentence', async (t) => {
-    const error = 'The body is not valid JSON.';
-    for (const body of [`{"a":"${'x'.repeat(16 * 1024)}",}`, '['.repeat(16_000)])
-      t.equal((await app.post('/event', body, TRUSTED)).json.error, error);
-    const sentences = Array.from({ length: 10_000 }, () => {
-      try {
-        return parseJson(Buffer.from('{'));
-      } catch (error) {
-        return (error as Error).message;
-      }
-    });
-    t.ok(sentences.filter((sentence) => sentence === error).length > 5_000, 'of a flood few are looked at');
   });
 
   t.test('one fault is one issue', async (t) => {

@@ -7,11 +7,7 @@
 // On a Redis that is new, flush goes first: it knows from ClickHouse whether there was another one before.
 
 import type { ChildProcess } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { hostname } from 'node:os';
-import { resolve } from 'node:path';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
-import type { Config } from '../../config.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
 import { startClickHouse } from '../../embedded/clickhouse.js';
 import { asDashboard } from '../../embedded/clickhouse-users.js';
@@ -20,6 +16,7 @@ import { forgetServiceUrl } from '../../embedded/service-url.js';
 import { StartupError } from '../../errors.js';
 import { holdsDeployment } from '../../redis/deployment.js';
 import { createKeys } from '../../redis/keys.js';
+import type { ConfigOf } from '../command-line.js';
 import { clickhouseFolder, redisFolder } from '../embedded-databases.js';
 import type { Environment } from '../program.js';
 import { ownApiKey, ownDashboardToken } from './api-key.js';
@@ -33,6 +30,8 @@ const MAIN = new URL('../../main.js', import.meta.url);
 /** Milliseconds from SIGTERM to SIGKILL for our own children; more than the flusher gives a batch in flight. */
 const STOP_MS = 12_000;
 
+type StartConfig = ConfigOf<'start'>;
+
 /** What a command says once it is ready; `flush` has no port. What another took for 0 it keeps when it is started again. */
 interface Listening {
   readonly ready: true;
@@ -40,7 +39,7 @@ interface Listening {
 }
 
 /** The order that loses nothing: no more requests, what is pending moved on, then the databases. */
-export function stopOrder({ DRAIN_MS }: Config): readonly Omit<ShutdownStep, 'run'>[] {
+export function stopOrder({ DRAIN_MS }: StartConfig): readonly Omit<ShutdownStep, 'run'>[] {
   return [
     { name: 'serve', withinMs: DRAIN_MS + STOP_MS + 1_000 },
     { name: 'dashboard', withinMs: STOP_MS + 1_000 },
@@ -67,7 +66,11 @@ export interface Running {
  * Resolves when every process serves.
  * @throws StartupError of the first that could not; others may still be up or on their way.
  */
-export async function startProcesses(config: Config, env: Environment, children: Children): Promise<Running> {
+export async function startProcesses(
+  config: StartConfig,
+  env: Environment,
+  children: Children,
+): Promise<Running> {
   const { HOST, PORT, DATA_DIR, CLICKHOUSE_URL, CLICKHOUSE_PORT, CLICKHOUSE_CLUSTER } = config;
   if (CLICKHOUSE_CLUSTER && !CLICKHOUSE_URL)
     throw new StartupError(
@@ -125,12 +128,7 @@ export async function startProcesses(config: Config, env: Environment, children:
       }),
     );
   const flushing = Promise.all([redisUrl, clickhouseUrl]).then(([redis, clickhouse]) =>
-    own('flush', 'flush', () => ({
-      REDIS_URL: redis,
-      CLICKHOUSE_URL: clickhouse,
-      // The same at every start, so that what a killed one owned is taken back without waiting.
-      FLUSH_OWNER: config.FLUSH_OWNER || flushOwner(DATA_DIR),
-    })),
+    own('flush', 'flush', () => ({ REDIS_URL: redis, CLICKHOUSE_URL: clickhouse })),
   );
   const serving = redisUrl.then(async (url) => {
     const more = { REDIS_URL: url, API_KEYS: key ?? env.API_KEYS };
@@ -171,16 +169,10 @@ export async function startProcesses(config: Config, env: Environment, children:
 }
 
 /** One that does not answer is not: `serve` says what is wrong with it. */
-async function isNew(redisUrl: string, { KEY_PREFIX }: Config): Promise<boolean> {
+async function isNew(redisUrl: string, { KEY_PREFIX }: StartConfig): Promise<boolean> {
   try {
     return !(await holdsDeployment(redisUrl.split(','), createKeys(KEY_PREFIX)));
   } catch {
     return false;
   }
-}
-
-/** A name for the flusher of this folder on this machine. */
-function flushOwner(folder: string): string {
-  const where = `${hostname()}:${resolve(folder)}`;
-  return `start-${createHash('sha256').update(where).digest('hex').slice(0, 16)}`;
 }

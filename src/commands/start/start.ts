@@ -4,7 +4,6 @@
 //   folder ──▶ lock ──▶ processes ──▶ ready ──first signal──▶ shutdown in order
 //                └─────────┴─────────────┴──second signal──▶ SIGKILL to all
 
-import type { Config } from '../../config.js';
 import type { Program } from '../program.js';
 import { banner } from './banner.js';
 import { Children } from './children.js';
@@ -13,22 +12,10 @@ import { lockFolder } from './lock.js';
 import { type Running, startProcesses, stopOrder } from './processes.js';
 import { shutdown } from './shutdown.js';
 
-/** The stand-in for a whole installation is for this machine, unless HOST says otherwise. */
-const DEFAULT_HOST = '127.0.0.1';
-
 /** @throws StartupError where something can't be started; nothing is left running then. */
 export async function start(program: Program<'start'>): Promise<number> {
-  const { env, log, stdout } = program;
+  const { config, env, log, stdout } = program;
   const began = performance.now();
-  const onTerminal = stdout.isTTY === true;
-  const config = {
-    ...program.config,
-    HOST: env.HOST?.trim() ? program.config.HOST : DEFAULT_HOST,
-    // A person at a terminal is no load balancer: nothing to drain for.
-    DRAIN_MS: env.DRAIN_MS?.trim() || !onTerminal ? program.config.DRAIN_MS : 0,
-  };
-  if (onTerminal && !env.LOG_LEVEL) log.level = 'warn'; // the banner should stay in sight
-
   const stopped = program.untilStopped();
   await makeFolder(config.DATA_DIR);
   const lock = await lockFolder(config.DATA_DIR, program.pid);
@@ -48,13 +35,13 @@ export async function start(program: Program<'start'>): Promise<number> {
   };
 
   try {
-    const chosen = { HOST: config.HOST, DRAIN_MS: String(config.DRAIN_MS), LOG_LEVEL: log.level };
+    const chosen = { HOST: config.HOST, DRAIN_MS: String(config.DRAIN_MS), LOG_LEVEL: config.LOG_LEVEL };
     const starting = startProcesses(config, { ...env, ...chosen }, children);
     starting.catch(() => {}); // one that is called off fails, and is not awaited
     const running = await Promise.race([starting, stopped.then(() => undefined)]);
-    if (running) announce({ ...program, config }, running, performance.now() - began);
+    if (running) announce(program, running, performance.now() - began);
     const signal = await stopped;
-    if (onTerminal) stdout.write('\nStopping; again to stop at once.\n');
+    if (stdout.isTTY) stdout.write('\nStopping; again to stop at once.\n');
     log.info({ signal }, 'stopping');
   } catch (error) {
     await end();
@@ -71,9 +58,9 @@ function announce(
   running: Running,
   afterMs: number,
 ): void {
-  const url = httpUrl(config, running.port);
+  const url = httpUrl(config.HOST, running.port) + config.BASE_PATH;
   const clickhouseUrl = new URL(running.clickhouseUrl).origin; // without credentials
-  const dashboardUrl = httpUrl({ ...config, BASE_PATH: '' }, running.dashboardPort);
+  const dashboardUrl = httpUrl(config.HOST, running.dashboardPort);
   const database = config.CLICKHOUSE_DATABASE;
   if (stdout.isTTY) {
     stdout.write(
@@ -95,7 +82,7 @@ function announce(
 }
 
 /** The URL that a browser on this machine would use. */
-function httpUrl({ HOST: host, BASE_PATH }: Config, port: number): string {
+function httpUrl(host: string, port: number): string {
   const name = host === '0.0.0.0' || host === '::' ? 'localhost' : host.includes(':') ? `[${host}]` : host;
-  return `http://${name}:${port}${BASE_PATH}`;
+  return `http://${name}:${port}`;
 }

@@ -1,0 +1,172 @@
+// The command line: each command with its arguments, its settings and an example. What is taken, what `--help` prints and
+// which settings a command is given follow from this one table.
+
+import { parseArgs } from 'node:util';
+import { FLUSH_SETTINGS, RIGHTS_SETTINGS, SERVE_SETTINGS } from '../app/settings.js';
+import type { Config, SettingName } from '../config.js';
+
+interface Option {
+  readonly type: 'string' | 'boolean';
+  readonly short?: string;
+  /** What usage calls the value of a `string`. */
+  readonly value?: string;
+}
+
+export interface CommandLine {
+  readonly about: string;
+  readonly options?: Readonly<Record<string, Option>>;
+  /** What usage calls the arguments beside options; where absent there are none. */
+  readonly operands?: string;
+  /** All that it is given. */
+  readonly settings: readonly SettingName[];
+  /** What comes before the settings' own fallbacks. */
+  readonly fallbacks?: Readonly<Partial<Record<SettingName, string>>>;
+  /** The same at a terminal. */
+  readonly atTerminal?: Readonly<Partial<Record<SettingName, string>>>;
+  readonly example: string;
+}
+
+/** How every command logs, and where it finds the databases of a `start`. */
+const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
+const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
+const OF_DASHBOARD = [
+  'HOST',
+  'CLICKHOUSE_URL',
+  'CLICKHOUSE_DATABASE',
+  'DASHBOARD_PORT',
+  'DASHBOARD_TOKEN',
+  'LOG_LEVEL',
+] as const;
+/** What `start` reads beside what it hands to its children. */
+export const OF_START = ['WORKERS', 'REDIS_FSYNC', 'CLICKHOUSE_PORT', 'ANALYST_MAX_SECONDS'] as const;
+const VISITOR = {
+  customer: { type: 'string', value: 'ID' },
+  session: { type: 'string', value: 'ID' },
+  email: { type: 'string', value: 'ADDRESS' },
+} as const;
+
+export const COMMAND_LINES = {
+  start: {
+    about: 'everything on this machine: HTTP, flusher, and a Redis and a ClickHouse where none is given',
+    settings: [...OF_START, ...SERVE_SETTINGS, ...FLUSH_SETTINGS, ...OF_DASHBOARD, ...COMMON],
+    // The stand-in for a whole installation is for this machine.
+    fallbacks: { HOST: '127.0.0.1' },
+    // A person is no load balancer, and the banner should stay in sight.
+    atTerminal: { DRAIN_MS: '0', LOG_LEVEL: 'warn' },
+    example: 'PORT=9000 DATA_DIR=/var/lib/wishmeter wishmeter start',
+  },
+  serve: {
+    about: 'one HTTP worker on REDIS_URL',
+    settings: [...SERVE_SETTINGS, 'WORKERS', ...COMMON],
+    example: 'REDIS_URL=redis://redis:6379 API_KEYS="$KEY" wishmeter serve',
+  },
+  flush: {
+    about: 'moves events from REDIS_URL to CLICKHOUSE_URL',
+    settings: [...FLUSH_SETTINGS, ...COMMON],
+    example:
+      'REDIS_URL=redis://redis:6379 CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter flush',
+  },
+  migrate: {
+    about: 'brings CLICKHOUSE_URL to the schema of this version',
+    settings: [
+      'VISIT_RETENTION_DAYS',
+      'CLICKHOUSE_URL',
+      'CLICKHOUSE_DATABASE',
+      'CLICKHOUSE_CLUSTER',
+      ...COMMON,
+    ],
+    example: 'CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter migrate',
+  },
+  sql: {
+    about: 'asks ClickHouse; without a query reads it from stdin; --write as the service, not as an analyst',
+    options: { format: { type: 'string', short: 'f', value: 'F' }, write: { type: 'boolean' } },
+    operands: '"<query>"',
+    settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_PORT', ...COMMON],
+    example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
+  },
+  dashboard: {
+    about: "the shop's figures as a page, from CLICKHOUSE_URL as a user who may read the views",
+    settings: OF_DASHBOARD,
+    example:
+      'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
+  },
+  dead: {
+    about: 'the events that ClickHouse refused: as JSON lines, back into the stream, or away',
+    options: { all: { type: 'boolean' } },
+    operands: '[list | retry | drop] [<id> …]',
+    settings: ['REDIS_URL', 'KEY_PREFIX', ...COMMON],
+    example: 'wishmeter dead retry --all',
+  },
+  requests: {
+    about: 'what compliance webhooks have asked for and is open: data of visitors, and erasures',
+    operands: '[list | export <id> | done <id>]',
+    settings: OF_RIGHTS,
+    example: 'wishmeter requests export 3',
+  },
+  export: {
+    about: 'all that is kept of a visitor, as JSON',
+    options: VISITOR,
+    settings: OF_RIGHTS,
+    example: 'wishmeter export --customer 6940095348933',
+  },
+  erase: {
+    about: 'erases a visitor: from Redis now, from ClickHouse within ERASURE_INTERVAL_S',
+    options: VISITOR,
+    settings: OF_RIGHTS,
+    example: 'wishmeter erase --email a@shop.example',
+  },
+} as const satisfies Record<string, CommandLine>;
+
+export type CommandName = keyof typeof COMMAND_LINES;
+type Row<Name extends CommandName> = (typeof COMMAND_LINES)[Name];
+
+/** The settings that a command is given. */
+export type ConfigOf<Name extends CommandName> = Pick<Config, Row<Name>['settings'][number]>;
+
+/** The options that a command was given. */
+export type OptionsOf<Name extends CommandName> =
+  Row<Name> extends { options: infer Options }
+    ? { readonly [O in keyof Options]?: Options[O] extends { type: 'string' } ? string : boolean }
+    : unknown;
+
+/** A command line that makes no sense: told with the usage, exit code 2. */
+export class UsageError extends Error {
+  constructor(sentence: string) {
+    super(sentence);
+    this.name = 'UsageError';
+  }
+}
+
+/** @throws UsageError where there is no such command */
+export function commandNamed(name: string): CommandName {
+  if (Object.hasOwn(COMMAND_LINES, name)) return name as CommandName;
+  throw new UsageError(`There is no command ${JSON.stringify(name)}.`);
+}
+
+export interface Arguments<Name extends CommandName> {
+  readonly options: OptionsOf<Name>;
+  readonly operands: readonly string[];
+  readonly isHelp: boolean;
+}
+
+/** What stands after the command's name. @throws UsageError for what it does not take */
+export function readArguments<Name extends CommandName>(
+  name: Name,
+  args: readonly string[],
+): Arguments<Name> {
+  const { options, operands }: CommandLine = COMMAND_LINES[name];
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options: { ...options, help: { type: 'boolean', short: 'h' } },
+      allowPositionals: operands !== undefined,
+    });
+    const isHelp = values.help === true;
+    return { options: values as OptionsOf<Name>, operands: positionals, isHelp };
+  } catch (error) {
+    const [why] = (error as Error).message.split('. ');
+    throw new UsageError(
+      `${name}: ${why}. Settings come from the environment, as in PORT=9000 wishmeter start.`,
+    );
+  }
+}
