@@ -18,6 +18,7 @@ const LAYERS = [
   { name: 'embedded', path: '^src/embedded/' },
   { name: 'metrics', path: '^src/metrics/' },
   { name: 'identity-rules', path: '^src/identity-rules\\.ts$' },
+  { name: 'field-schemas', path: '^src/field-schemas\\.ts$' },
   { name: 'config', path: '^src/config\\.ts$' },
   { name: 'key-ring', path: '^src/key-ring\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },

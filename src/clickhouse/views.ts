@@ -3,6 +3,7 @@
 // what was changed by hand is put back.
 
 import { readFileSync } from 'node:fs';
+import { EVENT_COLUMNS, PURCHASE_COLUMNS } from './columns.js';
 
 export interface View {
   readonly name: string;
@@ -38,7 +39,9 @@ const VIEW =
 /** All of them, in the order in which they are put in place. */
 export function loadViews(): View[] {
   return FILES.flatMap((file) => {
-    const text = readFileSync(new URL(`${file}.sql`, FOLDER), 'utf8');
+    const text = readFileSync(new URL(`${file}.sql`, FOLDER), 'utf8')
+      .replace('{event_columns}', EVENT_COLUMNS)
+      .replace('{purchase_columns}', PURCHASE_COLUMNS);
     return Array.from(text.matchAll(VIEW), ([, about = '', statement, name = '', select = '']) => ({
       name,
       about,

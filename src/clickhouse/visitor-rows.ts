@@ -3,6 +3,7 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';
+import { EVENT_COLUMNS, PURCHASE_COLUMNS } from './columns.js';
 import { type ErasedUntil, isErasedRow, NAMES_IDENTITY, namedParams, type OwnedRow } from './erased-rows.js';
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -18,9 +19,6 @@ export interface VisitorRows {
 /** Milliseconds that ClickHouse may take for all of it. */
 const TIMEOUT_MS = 30_000;
 
-const OF_EVENT =
-  'occurred_at, profile_id, customer_id, session_id, product_id, variant_id, quantity, price, currency';
-
 const OF_VISITOR = `(profile_id IN {profiles: Array(String)} OR ${NAMES_IDENTITY})`;
 
 const QUERIES: Readonly<
@@ -28,8 +26,7 @@ const QUERIES: Readonly<
 > = {
   events: {
     clock: 'server',
-    query: `SELECT event_id, type, device, locale, origin, product_handle, source, channel, share_code,
-        inventory_available, compare_at, payload, ${OF_EVENT}
+    query: `SELECT ${EVENT_COLUMNS}
       FROM events_stored WHERE ${OF_VISITOR} AND origin NOT IN ('merge', 'order')
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },
@@ -41,7 +38,7 @@ const QUERIES: Readonly<
   },
   purchases: {
     clock: 'server',
-    query: `SELECT order_id, discount, amount, test, ${OF_EVENT}
+    query: `SELECT ${PURCHASE_COLUMNS}
       FROM events_stored WHERE ${OF_VISITOR} AND origin = 'order'
       ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },

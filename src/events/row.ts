@@ -1,6 +1,7 @@
 // One event -> the JSONEachRow line that ClickHouse reads. Encoded once, here; nothing downstream parses it.
 // Columns that are empty are left out of the line: the table's defaults fill them, and Redis holds less.
 
+import type { PayloadColumn } from '../clickhouse/columns.js';
 import { type Identity, normaliseId } from '../identity-rules.js';
 import { inCents, parseAmount } from './amount.js';
 import { eventIdOfName, newEventId } from './event-id.js';
@@ -92,6 +93,10 @@ function uint32(name: string, value: unknown): string {
     : '';
 }
 
+function boolean(name: string, value: unknown): string {
+  return typeof value === 'boolean' ? `,"${name}":${value}` : '';
+}
+
 /** The type in an event's line. */
 export function eventTypeOf(line: string): string {
   return line.slice(59, line.indexOf('"', 59));
@@ -128,23 +133,22 @@ export function encodeEvent(event: NewEvent): string {
   const { payload, at = Date.now() } = event;
   const payloadJson = payloadText(event.payloadJson ?? JSON.stringify(payload));
   const { type, origin, profileId, identity, id: eventId = newEventId(at) } = event;
-  return (
-    beginEvent({ type, origin, profileId, identity, id: eventId, at }) +
-    field('product_id', id(payload['productId'])) +
-    field('variant_id', id(payload['variantId'])) +
-    field('product_handle', payload['productHandle']) +
-    field('source', payload['source']) +
-    field('channel', payload['channel']) +
-    field('share_code', payload['shareCode']) +
-    currency(payload['currencyCode']) +
-    (typeof payload['inventoryAvailable'] === 'boolean'
-      ? `,"inventory_available":${payload['inventoryAvailable']}`
-      : '') +
-    uint32('quantity', payload['quantity']) +
-    decimal('price', payload['price']) +
-    decimal('compare_at', payload['compareAt']) +
-    `,"payload":${JSON.stringify(payloadJson)}}\n`
-  );
+  const columns: Readonly<Record<PayloadColumn, string>> = {
+    product_id: field('product_id', id(payload['productId'])),
+    variant_id: field('variant_id', id(payload['variantId'])),
+    product_handle: field('product_handle', payload['productHandle']),
+    source: field('source', payload['source']),
+    channel: field('channel', payload['channel']),
+    share_code: field('share_code', payload['shareCode']),
+    currency: currency(payload['currencyCode']),
+    inventory_available: boolean('inventory_available', payload['inventoryAvailable']),
+    quantity: uint32('quantity', payload['quantity']),
+    price: decimal('price', payload['price']),
+    compare_at: decimal('compare_at', payload['compareAt']),
+  };
+  let line = beginEvent({ type, origin, profileId, identity, id: eventId, at });
+  for (const name in columns) line += columns[name as PayloadColumn];
+  return `${line},"payload":${JSON.stringify(payloadJson)}}\n`;
 }
 
 /** A line of an order; ids are normalised. */

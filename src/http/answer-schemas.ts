@@ -1,7 +1,8 @@
 // The JSON Schemas of what the service answers, for /openapi.json. Fields may be added at any time, so none
 // of them is closed.
 
-const text = { type: 'string' } as const;
+import { boolean, count, id, idOrNull, text } from '../field-schemas.js';
+import { fieldSchemas } from '../wishlist/item-fields.js';
 
 const answerOf = (properties: Record<string, object>) => ({
   type: 'object',
@@ -62,9 +63,6 @@ export const errorAnswer = {
   },
 } as const;
 
-const id = { type: 'string', description: 'Digits, where it is one of Shopify' } as const;
-const idOrNull = { ...id, type: ['string', 'null'] } as const;
-const textOrNull = { type: ['string', 'null'] } as const;
 const time = { type: 'string', description: 'ISO 8601' } as const;
 
 export const itemAddAnswer = answerOf({
@@ -72,7 +70,7 @@ export const itemAddAnswer = answerOf({
   itemId: text,
   productId: id,
   variantId: idOrNull,
-  quantity: { type: 'integer', minimum: 1 },
+  quantity: count,
 });
 
 export const itemRemoveAnswer = answerOf({
@@ -82,47 +80,7 @@ export const itemRemoveAnswer = answerOf({
   variantId: idOrNull,
 });
 
-export const item = {
-  type: 'object',
-  required: [
-    'itemId',
-    'productId',
-    'variantId',
-    'productHandle',
-    'productTitle',
-    'variantTitle',
-    'image',
-    'price',
-    'compareAt',
-    'inventoryAvailable',
-    'quantity',
-    'source',
-    'currencyCode',
-    'countryCode',
-    'properties',
-    'addedAt',
-    'updatedAt',
-  ],
-  properties: {
-    itemId: text,
-    productId: id,
-    variantId: idOrNull,
-    productHandle: text,
-    productTitle: text,
-    variantTitle: textOrNull,
-    image: textOrNull,
-    price: text,
-    compareAt: textOrNull,
-    inventoryAvailable: { type: 'boolean' },
-    quantity: { type: 'integer', minimum: 1 },
-    source: text,
-    currencyCode: textOrNull,
-    countryCode: textOrNull,
-    properties: { type: ['object', 'null'], additionalProperties: true },
-    addedAt: time,
-    updatedAt: time,
-  },
-} as const;
+export const item = answerOf({ itemId: text, ...fieldSchemas('listed'), addedAt: time, updatedAt: time });
 
 const items = { type: 'array', items: item, description: 'Newest first' } as const;
 
@@ -171,6 +129,6 @@ export const mergeAnswer = answerOf({
   merged: { type: 'boolean', description: 'Whether this very request merged two profiles' },
 });
 
-export const settingsAnswer = answerOf({ autoRemoveAfterPurchase: { type: 'boolean' } });
+export const settingsAnswer = answerOf({ autoRemoveAfterPurchase: boolean });
 
 export const deliveryAnswer = answerOf({});

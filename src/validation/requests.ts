@@ -2,7 +2,7 @@
 
 import { ServiceError } from '../errors.js';
 import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
-import type { ItemContent } from '../wishlist/item.js';
+import type { GivenItem, ItemContent } from '../wishlist/item-fields.js';
 import type { RemovalEvent } from '../wishlist/items.js';
 import type { AppSettings } from '../wishlist/settings.js';
 import {
@@ -76,10 +76,6 @@ export interface IdentityRequest {
 }
 
 type RawIdentity = Partial<Record<keyof Identity, string | null>> & { customerId?: RawId | null };
-type Optional = 'variantTitle' | 'image' | 'source' | 'currencyCode' | 'countryCode' | 'properties';
-type RawItem = { identity: RawIdentity } & Omit<ItemContent, Optional> & {
-    [Name in Optional]?: ItemContent[Name] | null;
-  };
 
 type RawVisit = { identity: RawIdentity; productHandle: string };
 
@@ -92,7 +88,7 @@ const checkEvent = compile<{
   type: EventType;
   payload?: Record<string, unknown> | null;
 }>(eventBody);
-const checkItem = compile<RawItem>(itemAddBody);
+const checkItem = compile<{ identity: RawIdentity } & GivenItem>(itemAddBody);
 const checkRemoval = compile<{
   identity: RawIdentity;
   productId: string;

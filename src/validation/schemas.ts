@@ -1,15 +1,24 @@
 // The JSON Schemas of what clients send, as data. The validator compiles them, /openapi.json publishes them.
-// `format` names a rule of src/validation/validator.ts, `maxBytes` counts UTF-8, `maxLevels` counts objects and
-// lists within each other, `blankIsNull` is of the fields that may be null, `someNonNull` names fields of which at least one must be there and not null.
+// Single fields are in src/field-schemas.ts, those of an item in src/wishlist/item-fields.ts. `blankIsNull` is of the fields
+// that may be null, `someNonNull` names fields of which at least one must be there and not null.
+
+import {
+  boolean,
+  freeForm,
+  oneOf,
+  plainText,
+  productHandle,
+  productId,
+  shopifyId,
+  variantId,
+} from '../field-schemas.js';
+import { fieldSchemas, REQUIRED_FIELDS } from '../wishlist/item-fields.js';
 
 const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** A Shopify id: text, a gid, or an integer that JSON.parse has not rounded. */
-const shopifyId = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
 const customerId = { type: ['string', 'integer', 'null'], format: 'customer-id', ...shopifyId } as const;
 const sessionId = { type: ['string', 'null'], format: 'session-id' } as const;
-const text = (maxBytes: number) => ({ type: ['string', 'null'], format: 'plain-text', maxBytes }) as const;
 
 export const identity = {
   type: 'object',
@@ -18,15 +27,13 @@ export const identity = {
   properties: {
     customerId: { ...customerId, description: 'Signed-in customer' },
     sessionId: { ...sessionId, description: 'Guest session' },
-    device: text(64),
-    locale: text(64),
+    device: plainText(64),
+    locale: plainText(64),
     email: { type: ['string', 'null'], format: 'e-mail', maxBytes: 320 },
-    firstName: text(255),
-    lastName: text(255),
+    firstName: plainText(255),
+    lastName: plainText(255),
   },
 } as const;
-
-const productHandle = { type: 'string', format: 'product-handle' } as const;
 
 export const visitBody = {
   type: 'object',
@@ -63,17 +70,9 @@ export const visitQuery = {
   properties: {
     customerId: { type: 'string', format: 'customer-id' },
     sessionId: { type: 'string', format: 'session-id' },
-    device: text(64),
+    device: plainText(64),
     productHandle,
   },
-} as const;
-
-const freeForm = {
-  type: 'object',
-  // JSON.stringify recurses, and ends in an exception at some 5,000 levels.
-  maxLevels: 1_000,
-  additionalProperties: true,
-  description: 'Free-form, at most 16 KiB; numbers of more than 15 digits lose some: send them as text',
 } as const;
 
 export const eventBody = {
@@ -83,52 +82,18 @@ export const eventBody = {
   properties: {
     identity,
     type: { type: 'string', enum: EVENT_TYPES },
-    payload: { ...freeForm, type: ['object', 'null'] },
+    payload: freeForm,
   },
 } as const;
 
-const ITEM_SOURCES = ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'] as const;
 const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
 export type Channel = (typeof CHANNELS)[number];
-
-const productId = { type: ['string', 'integer'], format: 'product-id', ...shopifyId } as const;
-const variantId = { type: ['string', 'integer', 'null'], format: 'variant-id', ...shopifyId } as const;
-const title = { type: 'string', format: 'title', maxBytes: 1_024 } as const;
-const optional = <const T extends string>(allowed: readonly T[], absent: T) =>
-  ({ type: ['string', 'null'], enum: [...allowed, null], default: absent }) as const;
-/** What UInt32 holds. */
-const MAX_QUANTITY = 0xffff_ffff;
 
 export const itemAddBody = {
   type: 'object',
   blankIsNull: true,
-  required: [
-    'identity',
-    'productId',
-    'productTitle',
-    'productHandle',
-    'price',
-    'compareAt',
-    'inventoryAvailable',
-    'quantity',
-  ],
-  properties: {
-    identity,
-    productId,
-    variantId,
-    productHandle,
-    productTitle: title,
-    variantTitle: { ...title, type: ['string', 'null'] },
-    image: text(2_048),
-    price: { type: 'string', format: 'price' },
-    compareAt: { type: ['string', 'null'], format: 'price' },
-    inventoryAvailable: { type: 'boolean' },
-    quantity: { type: 'integer', minimum: 1, maximum: MAX_QUANTITY },
-    currencyCode: { type: ['string', 'null'], format: 'currency-code' },
-    countryCode: { type: ['string', 'null'], format: 'country-code' },
-    properties: { ...freeForm, type: ['object', 'null'] },
-    source: optional(ITEM_SOURCES, 'pdp'),
-  },
+  required: ['identity', ...REQUIRED_FIELDS],
+  properties: { identity, ...fieldSchemas('given') },
 } as const;
 
 export const itemRemoveBody = {
@@ -139,7 +104,7 @@ export const itemRemoveBody = {
     identity,
     productId,
     variantId,
-    event: optional(['remove', 'moveToCart'], 'remove'),
+    event: oneOf(['remove', 'moveToCart'], 'remove'),
   },
 } as const;
 
@@ -153,7 +118,7 @@ export const shareBody = {
   type: 'object',
   blankIsNull: true,
   required: ['identity'],
-  properties: { identity, channel: optional(CHANNELS, 'Link') },
+  properties: { identity, channel: oneOf(CHANNELS, 'Link') },
 } as const;
 
 const givenSessionId = { ...sessionId, type: 'string' } as const;
@@ -204,7 +169,7 @@ export const mergeBody = {
 export const settingsBody = {
   type: 'object',
   required: ['autoRemoveAfterPurchase'],
-  properties: { autoRemoveAfterPurchase: { type: 'boolean' } },
+  properties: { autoRemoveAfterPurchase: boolean },
 } as const;
 
 /** Of Shopify's compliance webhooks: what each has is read as it comes. */

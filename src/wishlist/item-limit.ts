@@ -7,7 +7,8 @@ import { newOrderedId } from '../events/event-id.js';
 import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import { type ItemContent, itemField, newItem } from './item.js';
+import { itemField, newItem } from './item.js';
+import type { ItemContent } from './item-fields.js';
 import type { ItemLimits } from './wishlist-batch.js';
 
 const SIZES = loadScript<(string | number)[]>('item-sizes');

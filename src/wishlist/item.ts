@@ -5,32 +5,12 @@
 //   <updatedAt>
 //   <content, JSON>
 
-/** What /item/add is given; ids are normalised. */
-export interface ItemContent {
-  readonly productId: string;
-  readonly variantId: string | null;
-  readonly productHandle: string;
-  readonly productTitle: string;
-  readonly variantTitle: string | null;
-  readonly image: string | null;
-  /** Decimal text, two decimals. */
-  readonly price: string;
-  readonly compareAt: string | null;
-  readonly inventoryAvailable: boolean;
-  readonly quantity: number;
-  readonly source: string;
-  readonly currencyCode?: string | undefined;
-  readonly countryCode?: string | undefined;
-  readonly properties?: Readonly<Record<string, unknown>> | undefined;
-}
+import { type ListedItem, NO_FIELDS } from './item-fields.js';
 
 /** An item as it is read: what was not given is null. */
-export interface Item extends Omit<ItemContent, 'currencyCode' | 'countryCode' | 'properties'> {
+export interface Item extends ListedItem {
   /** UUID v7: of two items added in the same millisecond the newer one has the greater id. */
   readonly itemId: string;
-  readonly currencyCode: string | null;
-  readonly countryCode: string | null;
-  readonly properties: Readonly<Record<string, unknown>> | null;
   /** ISO 8601. */
   readonly addedAt: string;
   readonly updatedAt: string;
@@ -64,12 +44,13 @@ export function bornId(born: string): string {
   return born.slice(0, born.indexOf(' '));
 }
 
+/** In the order of an answer. What is stored may lack fields: those that were not given, and new ones. */
+const EMPTY = { itemId: '', ...NO_FIELDS, addedAt: '', updatedAt: '' };
+
 export function parseItem(stored: string): Item {
   const [born, updatedAt, content] = stored.split('\n') as [string, string, string];
   const [itemId, addedAt] = born.split(' ') as [string, string];
-  const given = JSON.parse(content) as ItemContent;
-  const { currencyCode = null, countryCode = null, properties = null } = given;
-  return { itemId, ...given, currencyCode, countryCode, properties, addedAt, updatedAt };
+  return Object.assign({ ...EMPTY, itemId, addedAt, updatedAt }, JSON.parse(content)) as Item;
 }
 
 /** Orders items newest first. */

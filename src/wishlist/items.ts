@@ -8,27 +8,21 @@ import type { KeyedOperation } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, prepareEvent } from './changes.js';
-import { bornId, type Item, type ItemContent, itemField, newestFirst, newItem, parseItem } from './item.js';
+import { bornId, type Item, itemField, newestFirst, newItem, parseItem } from './item.js';
+import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from './item-fields.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('items');
 /** Items of one page, about. */
 const PAGE = 100;
 
 /** The event that a removal creates. */
-export type RemovalEvent = 'remove' | 'moveToCart';
+export type RemovalEvent = Exclude<ItemEvent, 'add'>;
 
-/** What analysts see of an item that leaves; lua/wishlist.lua fills it from the item. */
-const KNOWN =
-  'productId variantId productHandle productTitle variantTitle quantity price compareAt currencyCode inventoryAvailable';
-const PAYLOADS: Readonly<Record<RemovalEvent, string>> = { remove: KNOWN, moveToCart: `${KNOWN} image` };
-
-/** The payload of an `add`. */
-function whatAnalystsAsk(content: ItemContent): Readonly<Record<string, unknown>> {
-  const { productId, variantId, source, productHandle, productTitle, variantTitle } = content;
-  const { quantity, price, compareAt, currencyCode, inventoryAvailable } = content;
-  const what = { productId, variantId, source, productHandle, productTitle, variantTitle, quantity, price };
-  return Object.assign(what, { compareAt, currencyCode, inventoryAvailable });
-}
+/** What the payload of a removal has of the item; lua/wishlist.lua fills it. */
+const PAYLOADS: Readonly<Record<RemovalEvent, string>> = {
+  remove: payloadFields('remove').join(' '),
+  moveToCart: payloadFields('moveToCart').join(' '),
+};
 
 export interface Added {
   /** Of the item that was there before, where there was one. */
@@ -60,12 +54,25 @@ export class Items {
     operation?: KeyedOperation,
   ): Promise<Added | string> {
     const { profileId } = place;
-    const { productId, variantId } = content;
+    const { productId, variantId, productHandle, productTitle, variantTitle, source } = content;
+    const { price, compareAt, currencyCode, quantity, inventoryAvailable } = content;
     const at = operation?.at ?? Date.now();
     const itemId = newOrderedId(at);
     const json = JSON.stringify(content);
     const [born, others] = newItem(itemId, json, at);
-    const payload = whatAnalystsAsk(content);
+    const payload: ItemPayload<'add'> = {
+      productId,
+      variantId,
+      source,
+      productHandle,
+      productTitle,
+      variantTitle,
+      quantity,
+      price,
+      compareAt,
+      currencyCode,
+      inventoryAvailable,
+    };
     const event = prepareEvent({ type: 'add', origin: 'item', profileId, identity, payload }, at);
     return this.#changes
       .makeOnce(

@@ -1,6 +1,7 @@
 // Changes of wishlists in Redis: those of an event-loop turn go to lua/wishlist.lua in one call, with their events. One
 // whose visitor is elsewhere is answered with a redirect, which src/identity/places.ts follows.
 
+import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import { ServiceError } from '../errors.js';
 import type { OnRecorded } from '../events/appender.js';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
@@ -105,18 +106,8 @@ export class WishlistBatch {
   }
 }
 
-/** What a removal's event has of the item: field -> column. */
-const COLUMNS = {
-  productId: 'product_id',
-  variantId: 'variant_id',
-  productHandle: 'product_handle',
-  quantity: 'quantity',
-  price: 'price',
-  compareAt: 'compare_at',
-  currencyCode: 'currency',
-  inventoryAvailable: 'inventory_available',
-};
-const COLUMN_NAMES = Object.entries(COLUMNS)
+/** What a removal's event has of the item, as lua/wishlist.lua reads it. */
+const COLUMN_NAMES = Object.entries(PAYLOAD_COLUMNS)
   .map(([field, column]) => `${field}=${column} `)
   .join('');
 

@@ -1,7 +1,8 @@
 // Identities and items as requests give them, for tests that are about few of their fields.
 
 import type { Identity } from '../../src/identity-rules.js';
-import { type ItemContent, newItem } from '../../src/wishlist/item.js';
+import { newItem } from '../../src/wishlist/item.js';
+import type { ItemContent } from '../../src/wishlist/item-fields.js';
 
 /** @param given the others are null */
 export function identityOf(given: Partial<Identity>): Identity {
@@ -30,6 +31,9 @@ export function contentOf(productId: string, quantity = 1): ItemContent {
     inventoryAvailable: true,
     quantity,
     source: 'pdp',
+    currencyCode: undefined,
+    countryCode: undefined,
+    properties: undefined,
   };
 }
 

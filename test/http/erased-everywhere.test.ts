@@ -185,6 +185,19 @@ t.test('erasures through ClickHouse', async (t) => {
     t.same(found.events.map(({ type }: { type: string }) => type).sort(), ['add', 'add', 'share', 'share']);
     const ofVisits = new Set(found.visitLog.map(({ profile_id }: { profile_id: string }) => profile_id));
     t.ok(ofVisits.size > 1, 'also of before the merges');
+    for (const [view, rows] of [
+      ['events', found.events],
+      ['visits', found.visitLog],
+      ['purchases', found.purchases],
+    ]) {
+      const answer = await client.query({ query: `DESCRIBE TABLE ${view}`, format: 'JSONEachRow' });
+      const columns = await answer.json<{ name: string }>();
+      t.same(
+        Object.keys(rows[0]),
+        Array.from(columns, ({ name }) => name),
+        `the columns of ${view}`,
+      );
+    }
     t.match(found.visitLog[0], { product_handle: 'red-shoe', occurred_at: /^\d{4}-\d\d-\d\dT.*Z$/ });
   });
 

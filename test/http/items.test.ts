@@ -1,6 +1,7 @@
 // POST /item/add, /item/remove and /item/list: their answers, what they keep, the events that they create, and what they refuse.
 
 import t from 'tap';
+import type { GivenItem, ItemPayload } from '../../src/wishlist/item-fields.js';
 import { eachRedis, startApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { eventsOf, gist } from '../harness/stream.js';
@@ -14,7 +15,7 @@ const OPTIONAL = ['variantId', 'variantTitle', 'currencyCode', 'countryCode', 'p
 const LEAST = OPTIONAL.reduce(without, without(CONTENT, 'source'));
 
 /** The payload of its events. */
-const KNOWN = {
+const KNOWN: ItemPayload<'remove'> = {
   productId: '1001',
   variantId: '2002',
   productHandle: 'red-shoe',
@@ -112,7 +113,7 @@ eachRedis(t, async (t, redis) => {
     t.equal(answer.profileId, profileId);
 
     const events = await eventsOf(redis, app, who);
-    const payload = { ...KNOWN, source: 'collection' };
+    const payload: ItemPayload<'add'> = { ...KNOWN, source: 'collection' };
     t.same(events.map(gist), [{ type: 'add', origin: 'item', payload }]);
     t.match(events[0], {
       event_id: UUID_V7,
@@ -219,7 +220,7 @@ eachRedis(t, async (t, redis) => {
     const removal = { ...PRODUCT, event: 'moveToCart' };
     t.match(await remove(who, removal), { removed: true });
     const [, moved = {}] = await eventsOf(redis, app, who);
-    const payload = { ...KNOWN, image: CONTENT.image };
+    const payload: ItemPayload<'moveToCart'> = { ...KNOWN, image: CONTENT.image };
     t.same(gist(moved), { type: 'moveToCart', origin: 'item', payload });
     const columns = { product_handle: 'red-shoe', quantity: 2, price: '79.90', compare_at: '99.90' };
     t.match(moved, { ...columns, currency: 'EUR', inventory_available: true });
@@ -241,21 +242,23 @@ eachRedis(t, async (t, redis) => {
     const each = (fields: string[], values: unknown[]): [string, unknown[]][] =>
       fields.map((field) => [field, values]);
     const shown = (field: string, value: unknown) => `${field} ${String(JSON.stringify(value)).slice(0, 40)}`;
-    const taken: [string, unknown[]][] = [
-      ['productId', ['x'.repeat(255), `gid://shopify/Product/${'9'.repeat(255)}`]],
-      ['variantId', ['x'.repeat(255), null]],
-      ['productHandle', ['é'.repeat(127)]],
-      ['productTitle', ['x', 'x'.repeat(1_024)]],
-      ['variantTitle', ['x'.repeat(1_024), null]],
-      ['image', ['x'.repeat(2_048)]],
-      ['price', ['0.00', '9999999999999999.99']],
-      ['quantity', [1, 4_294_967_295]],
-      ['currencyCode', ['JP', 'JPY']],
-      ['countryCode', ['jp']],
-      ['properties', [{}, { a: 'x'.repeat(16_384 - 8) }]],
-      ['source', ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other']],
-    ];
-    for (const [field, values] of taken)
+    const taken: Readonly<Record<keyof GivenItem, unknown[]>> = {
+      productId: ['x'.repeat(255), `gid://shopify/Product/${'9'.repeat(255)}`],
+      variantId: ['x'.repeat(255), null],
+      productHandle: ['é'.repeat(127)],
+      productTitle: ['x', 'x'.repeat(1_024)],
+      variantTitle: ['x'.repeat(1_024), null],
+      image: ['x'.repeat(2_048), null],
+      price: ['0.00', '9999999999999999.99'],
+      compareAt: ['0.00', null],
+      inventoryAvailable: [true, false],
+      quantity: [1, 4_294_967_295],
+      source: ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'],
+      currencyCode: ['JP', 'JPY'],
+      countryCode: ['jp'],
+      properties: [{}, { a: 'x'.repeat(16_384 - 8) }],
+    };
+    for (const [field, values] of Object.entries(taken))
       for (const value of values) {
         const { status, text } = await send(itemOf(who, { [field]: value }));
         t.equal(status, 200, `${shown(field, value)}: ${text.slice(0, 200)}`);

@@ -1,5 +1,7 @@
 // What the tests of wishlists send.
 
+import type { GivenItem } from '../../src/wishlist/item-fields.js';
+
 /** All that an item can have. */
 export const CONTENT = {
   productId: 'gid://shopify/Product/1001',
@@ -16,7 +18,7 @@ export const CONTENT = {
   currencyCode: 'EUR',
   countryCode: 'DE',
   properties: { size: 42, 'engraving ✎': ['a', { b: null }] },
-};
+} satisfies Required<GivenItem>;
 
 /** A body for /item/add. */
 export function itemOf(identity: object, changes: Readonly<Record<string, unknown>> = {}): object {

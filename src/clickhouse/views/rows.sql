@@ -5,27 +5,7 @@
 -- (origin `order`).
 CREATE OR REPLACE VIEW {database}.events {on_cluster} AS
 SELECT
-    event_id,
-    type,
-    occurred_at,
-    profile_id,
-    customer_id,
-    session_id,
-    device,
-    locale,
-    origin,
-    product_id,
-    variant_id,
-    product_handle,
-    source,
-    channel,
-    share_code,
-    currency,
-    inventory_available,
-    quantity,
-    price,
-    compare_at,
-    payload
+    {event_columns}
 FROM {database}.events_stored FINAL
 WHERE origin NOT IN ('merge', 'order');
 
@@ -44,19 +24,7 @@ FROM {database}.visits_stored FINAL;
 -- one row. The payload has the line as the order told it: three decimals are rounded here.
 CREATE OR REPLACE VIEW {database}.purchases {on_cluster} AS
 SELECT
-    occurred_at,
-    order_id,
-    profile_id,
-    customer_id,
-    session_id,
-    product_id,
-    variant_id,
-    assumeNotNull(quantity) AS quantity,
-    price,
-    discount,
-    amount,
-    currency,
-    test
+    {purchase_columns}
 FROM {database}.events_stored FINAL
 WHERE origin = 'order';
 

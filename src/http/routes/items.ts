@@ -7,7 +7,7 @@ import { fitsBytes } from '../../identity-rules.js';
 import type { KeyedOperation, RequestStore } from '../../redis/requests.js';
 import { type ItemRequest, readItem, readList, readRemoval } from '../../validation/requests.js';
 import { itemAddBody, itemListBody, itemRemoveBody } from '../../validation/schemas.js';
-import type { ItemContent } from '../../wishlist/item.js';
+import type { ItemContent } from '../../wishlist/item-fields.js';
 import type { ItemLimit } from '../../wishlist/item-limit.js';
 import type { Items } from '../../wishlist/items.js';
 import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from '../answer-schemas.js';

@@ -1,0 +1,61 @@
+// JSON Schemas of single fields that requests, answers and the list of an item's fields (src/wishlist/item-fields.ts) are made
+// of. `format` names a rule of src/validation/validator.ts, `maxBytes` counts UTF-8, `maxLevels` counts objects and lists
+// within each other.
+
+/** Integers that JSON.parse has not rounded. */
+export const shopifyId = { minimum: 1, maximum: Number.MAX_SAFE_INTEGER } as const;
+export const productId = { type: ['string', 'integer'], format: 'product-id', ...shopifyId } as const;
+export const variantId = { type: ['string', 'integer', 'null'], format: 'variant-id', ...shopifyId } as const;
+export const productHandle = { type: 'string', format: 'product-handle' } as const;
+export const title = { type: 'string', format: 'title', maxBytes: 1_024 } as const;
+export const titleOrNull = { ...title, type: ['string', 'null'] } as const;
+export const price = { type: 'string', format: 'price' } as const;
+export const priceOrNull = { ...price, type: ['string', 'null'] } as const;
+/** What UInt32 holds. */
+export const quantity = { type: 'integer', minimum: 1, maximum: 0xffff_ffff } as const;
+export const currencyCode = { type: ['string', 'null'], format: 'currency-code' } as const;
+export const countryCode = { type: ['string', 'null'], format: 'country-code' } as const;
+export const freeForm = {
+  type: ['object', 'null'],
+  // JSON.stringify recurses, and ends in an exception at some 5,000 levels.
+  maxLevels: 1_000,
+  additionalProperties: true,
+  description: 'Free-form, at most 16 KiB; numbers of more than 15 digits lose some: send them as text',
+} as const;
+
+/** One line of text, or null. */
+export const plainText = (maxBytes: number) =>
+  ({ type: ['string', 'null'], format: 'plain-text', maxBytes }) as const;
+
+/** One of some texts, or null. */
+export const oneOf = <const T extends string>(allowed: readonly T[], absent: T) =>
+  ({ type: ['string', 'null'], enum: [...allowed, null], default: absent }) as const;
+
+// What is answered.
+
+export const text = { type: 'string' } as const;
+export const textOrNull = { type: ['string', 'null'] } as const;
+export const id = { type: 'string', description: 'Digits, where it is one of Shopify' } as const;
+export const idOrNull = { ...id, type: ['string', 'null'] } as const;
+export const boolean = { type: 'boolean' } as const;
+export const count = { type: 'integer', minimum: 1 } as const;
+export const objectOrNull = { type: ['object', 'null'], additionalProperties: true } as const;
+
+interface ValueOfType {
+  readonly string: string;
+  readonly integer: number;
+  readonly boolean: boolean;
+  readonly object: Readonly<Record<string, unknown>>;
+  readonly null: null;
+}
+type TypeName = keyof ValueOfType;
+
+export interface FieldSchema {
+  readonly type: TypeName | readonly TypeName[];
+}
+
+/** What a schema lets through, as TypeScript's type. */
+export type ValueOf<Schema extends FieldSchema> = ValueOfType[Extract<
+  Schema['type'] extends readonly (infer Name)[] ? Name : Schema['type'],
+  TypeName
+>];

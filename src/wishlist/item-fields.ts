@@ -1,0 +1,109 @@
+// The fields of an item: the one list, in the order in which they are listed. The schema of /item/add, the answers that have
+// items, what is stored and exported, and what analysts see of an item follow from it. Two places copy field by field,
+// because each request passes there: `readItem` of src/validation/requests.ts, and `Items.add`. Without one of these fields
+// they do not compile.
+
+import {
+  boolean,
+  count,
+  countryCode,
+  currencyCode,
+  type FieldSchema,
+  freeForm,
+  id,
+  idOrNull,
+  objectOrNull,
+  oneOf,
+  plainText,
+  price,
+  priceOrNull,
+  productHandle,
+  productId,
+  quantity,
+  text,
+  textOrNull,
+  title,
+  titleOrNull,
+  type ValueOf,
+  variantId,
+} from '../field-schemas.js';
+
+/** The events that an item causes. */
+export type ItemEvent = 'add' | 'remove' | 'moveToCart';
+
+interface FieldSpec {
+  /** What /item/add takes. */
+  readonly given: FieldSchema;
+  /** What is stored, listed and exported. */
+  readonly listed: FieldSchema;
+  readonly isRequired?: true;
+  /** Whether it takes no room where it is null. */
+  readonly isSparse?: true;
+  /** The events that have it in their payload. What has a column there is in src/clickhouse/columns.ts. */
+  readonly events: readonly ItemEvent[];
+}
+
+const SOURCES = ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'] as const;
+const ALL = ['add', 'remove', 'moveToCart'] as const;
+
+const FIELDS = {
+  productId: { given: productId, listed: id, isRequired: true, events: ALL },
+  variantId: { given: variantId, listed: idOrNull, events: ALL },
+  productHandle: { given: productHandle, listed: text, isRequired: true, events: ALL },
+  productTitle: { given: title, listed: text, isRequired: true, events: ALL },
+  variantTitle: { given: titleOrNull, listed: textOrNull, events: ALL },
+  image: { given: plainText(2_048), listed: textOrNull, events: ['moveToCart'] },
+  price: { given: price, listed: text, isRequired: true, events: ALL },
+  compareAt: { given: priceOrNull, listed: textOrNull, isRequired: true, events: ALL },
+  inventoryAvailable: { given: boolean, listed: boolean, isRequired: true, events: ALL },
+  quantity: { given: quantity, listed: count, isRequired: true, events: ALL },
+  source: { given: oneOf(SOURCES, 'pdp'), listed: text, events: ['add'] },
+  currencyCode: { given: currencyCode, listed: textOrNull, isSparse: true, events: ALL },
+  countryCode: { given: countryCode, listed: textOrNull, isSparse: true, events: [] },
+  // The last one, here and in `readItem`: lua/wishlist.lua reads an item up to it.
+  properties: { given: freeForm, listed: objectOrNull, isSparse: true, events: [] },
+} as const satisfies Readonly<Record<string, FieldSpec>>;
+
+type Fields = typeof FIELDS;
+type ItemField = keyof Fields;
+
+/** As a client sends it, once it is checked. */
+export type GivenItem = {
+  readonly [F in ItemField]?: ValueOf<Fields[F]['given']>;
+} & {
+  readonly [F in ItemField as Fields[F] extends { isRequired: true } ? F : never]: ValueOf<
+    Fields[F]['given']
+  >;
+};
+
+/** As it is listed. */
+export type ListedItem = { readonly [F in ItemField]: ValueOf<Fields[F]['listed']> };
+
+/** As it is stored; ids are normalised, prices are decimal text with two decimals. */
+export type ItemContent = {
+  readonly [F in ItemField]: Fields[F] extends { isSparse: true }
+    ? Exclude<ListedItem[F], null> | undefined
+    : ListedItem[F];
+};
+
+/** What the payload of an event has of its item. */
+export type ItemPayload<Event extends ItemEvent> = {
+  readonly [F in ItemField as Event extends Fields[F]['events'][number] ? F : never]: ItemContent[F];
+};
+
+const SPECS: readonly (readonly [name: string, spec: FieldSpec])[] = Object.entries(FIELDS);
+
+/** JSON Schemas of the fields. */
+export function fieldSchemas(which: 'given' | 'listed'): Readonly<Record<string, FieldSchema>> {
+  return Object.fromEntries(SPECS.map(([name, spec]) => [name, spec[which]]));
+}
+
+export const REQUIRED_FIELDS = SPECS.filter(([, spec]) => spec.isRequired).map(([name]) => name);
+
+/** The fields that an event's payload has of its item. */
+export function payloadFields(event: ItemEvent): readonly string[] {
+  return SPECS.filter(([, { events }]) => events.includes(event)).map(([name]) => name);
+}
+
+/** All of them, with nothing in them. */
+export const NO_FIELDS = Object.fromEntries(SPECS.map(([name]) => [name, null]));
