@@ -22,6 +22,7 @@ import { itemOperations } from '../http/routes/items.js';
 import { operatingOperations } from '../http/routes/operating.js';
 import { profileOperations } from '../http/routes/profiles.js';
 import { leftOut, purchaseOperation } from '../http/routes/purchase.js';
+import { receiverOperations } from '../http/routes/receivers.js';
 import { settingsOperations } from '../http/routes/settings.js';
 import { shareOperations } from '../http/routes/share.js';
 import { sharePageOperation } from '../http/routes/share-page.js';
@@ -35,6 +36,8 @@ import { ComplianceWorker } from '../identity/compliance-worker.js';
 import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
 import { collectProcessMetrics } from '../metrics/process.js';
+import { Addresses } from '../receivers/address.js';
+import { Receivers } from '../receivers/receivers.js';
 import { inWords } from '../redis/failures.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
@@ -184,6 +187,9 @@ export function serve(
     onClose(() => rows.close());
     const exporter = new Exporter(store, identity.links, redirects, identity.emails, rows.read.bind(rows));
 
+    const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
+    const receivers = new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER);
+
     const sharePage = sharePageOperation(shares, items, config.SHOP_URL, config.SHARE_PAGE_URL);
     const operations: Operation[] = [
       ...visitOperations(visitors, requests, metrics.visitByRobot),
@@ -195,6 +201,7 @@ export function serve(
       sharePage,
       ...profileOperations({ ...identity, exporter, requests }),
       ...settingsOperations(settings, requests),
+      ...receiverOperations(receivers, requests),
       purchaseOperation(
         visitors,
         profiles,
