@@ -14,6 +14,7 @@ import { LinkedSessions } from '../http/linked-sessions.js';
 import { ServeMetrics, showAll } from '../http/metrics.js';
 import { openApiOperation, VERSION } from '../http/openapi.js';
 import type { Operation } from '../http/operation.js';
+import { ReceiverMetrics } from '../http/receiver-metrics.js';
 import { beaconOperation } from '../http/routes/beacon.js';
 import { complianceOperations } from '../http/routes/compliance.js';
 import { docsFiles, docsOperations } from '../http/routes/docs.js';
@@ -229,10 +230,11 @@ export function serve(
       () => store.call((client) => client.hlen(store.keys.erasures)),
     );
     const requestFigures = new ComplianceMetrics(streams, compliance);
+    const receiverFigures = new ReceiverMetrics(streams, receivers, config.RECEIVERS_HIGH_WATER);
     const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
     const ofWorkers = async () => (gatherAll ? showAll(await gatherAll()) : metrics.registry.metrics());
     const figures = async () => {
-      await Promise.all([backlog.refresh(), requestFigures.refresh()]);
+      await Promise.all([backlog.refresh(), requestFigures.refresh(), receiverFigures.refresh()]);
       return (await ofWorkers()) + (await streams.metrics());
     };
     const unprefixed = operatingOperations(
