@@ -92,7 +92,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       read: readReceiverChange,
       async handle(input, { parameter }) {
         const changed = await receivers.change(parameter, input);
-        const secret = input.rotateSecret === true ? changed.secret : undefined;
+        const secret = input.rotateSecret ? changed.secret : undefined;
         return JSON.stringify(describeReceiver(changed, await receivers.standOf(parameter), secret));
       },
     }),
