@@ -14,11 +14,12 @@ local queue, retries, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local most = tonumber(ARGV[1])
 -- @include deliveries
 
-local bytes = 0
+local added = 0
 for i = 2, #ARGV do
   redis.call('XADD', queue, '*', 'l', ARGV[i])
-  bytes = redis.call('HINCRBY', state, 'bytes', #ARGV[i])
+  added = added + #ARGV[i]
 end
+local bytes = redis.call('HINCRBY', state, 'bytes', added)
 
 local buried = 0
 while bytes > most do

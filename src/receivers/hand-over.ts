@@ -38,19 +38,7 @@ export class HandOver {
       .toString()
       .split('\n')
       .filter((line) => line !== '' && !left.has(line));
-    for (const receiver of receivers) {
-      const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
-      if (taken.length === 0) continue;
-      const buried = await this.#queue(stream, receiver.id).add(taken);
-      if (buried > 0)
-        this.#log.warn(
-          { receiver: receiver.id, deliveries: buried },
-          'too much waits for a receiver: the oldest deliveries are dead letters',
-        );
-      // Removed meanwhile, it has nothing waiting any more.
-      if ((await this.#redis.hexists(this.#keys.receivers, receiver.id)) === 0)
-        await this.#queue(stream, receiver.id).clear();
-    }
+    await Promise.all(receivers.map((receiver) => this.#give(stream, receiver, lines)));
   };
 
   /** Drops what waits of erased visitors. @throws Redis's errors */
@@ -62,6 +50,20 @@ export class HandOver {
       for (const { id } of receivers) await this.#queue(stream, id).erase(ownership, erased);
     }
   };
+
+  async #give(stream: number, receiver: Receiver, lines: readonly string[]): Promise<void> {
+    const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
+    if (taken.length === 0) return;
+    const queue = this.#queue(stream, receiver.id);
+    const buried = await queue.add(taken);
+    if (buried > 0)
+      this.#log.warn(
+        { receiver: receiver.id, deliveries: buried },
+        'too much waits for a receiver: the oldest deliveries are dead letters',
+      );
+    // Removed meanwhile, it has nothing waiting any more.
+    if ((await this.#redis.hexists(this.#keys.receivers, receiver.id)) === 0) await queue.clear();
+  }
 
   async #receivers(): Promise<Receiver[]> {
     return (await this.#redis.hvals(this.#keys.receivers)).map((kept) => JSON.parse(kept) as Receiver);

@@ -362,12 +362,42 @@ t.test(
   'a receiver that is removed has nothing waiting, also what is handed over in that moment',
   async (t) => {
     const [deliveries, tool] = [await open(t), await startTool(t)];
+    const { store, receivers } = deliveries;
     const { id } = await deliveries.receiver(tool);
     await deliveries.send(0, {});
-    await deliveries.receivers.remove(id);
-    const keys = Object.values(deliveries.store.keys.deliveries(0, id));
-    t.equal(await deliveries.store.client.exists(...keys), 0);
-    t.equal(await deliveries.store.client.exists(deliveries.store.keys.receivers), 0);
+    const removing = new Proxy(store.client, {
+      get(client, name) {
+        const own = Reflect.get(client, name);
+        if (name !== 'hvals') return typeof own === 'function' ? own.bind(client) : own;
+        return async (key: string) => {
+          const read = await client.hvals(key);
+          await receivers.remove(id);
+          return read;
+        };
+      },
+    });
+    const late = new HandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
+    const identity = { ...WHO, customerId: null, sessionId: 's' };
+    const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
+    await late.handOver(0, Buffer.from(line), []);
+    t.equal(await store.client.exists(...Object.values(store.keys.deliveries(0, id))), 0);
+    t.equal(await store.client.exists(store.keys.receivers), 0);
+  },
+);
+
+t.test(
+  'what is no event, and another program has queued, is a dead letter and holds nothing up',
+  async (t) => {
+    const [deliveries, tool] = [await open(t), await startTool(t)];
+    const { id } = await deliveries.receiver(tool);
+    const [queue] = await deliveries.receivers.queues(id);
+    const foreign = ['no JSON', '{"event_id":"1","type":"add"}', '{"occurred_at":1,"payload":"{"}'];
+    await queue?.add(foreign);
+    const [sent] = await deliveries.send(0, {});
+    deliveries.deliverer();
+    await settled(deliveries);
+    t.same(ids(tool), [sent]);
+    t.match(await standOf(deliveries), { dead: 3, delivered: 1 });
   },
 );
 
