@@ -10,6 +10,8 @@ export class ReceiverMetrics {
   readonly #figures: Readonly<Record<'enabled' | 'pending' | 'bytes', Gauge<'receiver'>>>;
   readonly #counts: Readonly<Record<'delivered' | 'failures' | 'dead', Counter<'receiver'>>>;
 
+  readonly #silence: Gauge<'stream'>;
+
   /** @param highWater RECEIVERS_HIGH_WATER */
   constructor(registry: Registry, receivers: Receivers, highWater: number) {
     this.#receivers = receivers;
@@ -34,6 +36,12 @@ export class ReceiverMetrics {
         'Deliveries that became dead letters: given up, or too much waited',
       ),
     };
+    this.#silence = new Gauge({
+      name: 'wishmeter_deliver_silent_seconds',
+      help: 'Since the heartbeat of the `deliver` that sends what waits beside a stream; absent where there is none',
+      registers,
+      labelNames: ['stream'] as const,
+    });
     new Gauge({
       name: 'wishmeter_receiver_high_water_bytes',
       help: 'RECEIVERS_HIGH_WATER: bytes beside one stream from which on the oldest deliveries become dead letters',
@@ -43,7 +51,12 @@ export class ReceiverMetrics {
 
   /** Where Redis does not answer, nothing is shown rather than what was. */
   async refresh(): Promise<void> {
-    const all = await this.#read().catch(() => []);
+    const [all, silence] = await Promise.all([
+      this.#read().catch(() => []),
+      this.#receivers.silence().catch(() => new Map<number, number>()),
+    ]);
+    this.#silence.reset();
+    for (const [stream, ms] of silence) this.#silence.set({ stream }, ms / 1_000);
     for (const one of [...Object.values(this.#figures), ...Object.values(this.#counts)]) one.reset();
     for (const { id: receiver, isEnabled, stand } of all) {
       const { enabled, pending, bytes } = this.#figures;

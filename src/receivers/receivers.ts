@@ -106,6 +106,21 @@ export class Receivers {
     return stands.reduce(sum, NONE);
   }
 
+  /** Milliseconds since the heartbeat of who delivers, by stream; without those that no process owns. @throws ServiceError `unavailable` */
+  async silence(): Promise<Map<number, number>> {
+    const { client, keys } = this.#store;
+    const beats = await this.#store.call(async (redis) => {
+      const read = async (stream: number) =>
+        [stream, await client.hget(keys.deliveryOwner(stream), 'beat')] as const;
+      return Promise.all((await streamsOf(redis, keys)).map(read));
+    });
+    return new Map(
+      beats.flatMap(([stream, beat]) =>
+        beat === null ? [] : [[stream, Math.max(0, Date.now() - Number(beat))]],
+      ),
+    );
+  }
+
   /** What waits for it at each stream. @throws ServiceError `unavailable` */
   async queues(id: string): Promise<DeliveryQueue[]> {
     const { client, keys } = this.#store;

@@ -29,6 +29,7 @@ const UNSEEN: Readonly<Record<string, readonly string[]>> = {
   wishmeter_flush_insert_errors_total: ['blame'],
   wishmeter_visit_flush_insert_errors_total: ['blame'],
   wishmeter_visits_not_logged_total: ['why'],
+  wishmeter_deliver_silent_seconds: ['stream'],
   ...Object.fromEntries(
     [
       'enabled',

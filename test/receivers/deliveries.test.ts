@@ -124,7 +124,20 @@ t.test(
 t.test('events of one profile arrive in their order, of all together no more than 16 at once', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   await deliveries.receiver(tool);
-  tool.answer = (res) => void setTimeout(() => res.end(), 2 + Math.random() * 8);
+  const underWay = new Set<string>();
+  let together = 0;
+  tool.answer = (res, { body }) => {
+    const { profileId } = body.data;
+    if (underWay.has(profileId)) together++;
+    underWay.add(profileId);
+    setTimeout(
+      () => {
+        underWay.delete(profileId);
+        res.end();
+      },
+      2 + Math.random() * 8,
+    );
+  };
   const given = Array.from({ length: 600 }, (_, i) => ({ profileId: `1.p${i % 40}`, payload: { i } }));
   await deliveries.send(0, ...given);
   deliveries.deliverer();
@@ -136,6 +149,7 @@ t.test('events of one profile arrive in their order, of all together no more tha
       given.flatMap(({ payload: { i } }) => (i % 40 === p ? [i] : [])),
     );
   }
+  t.equal(together, 0, 'no two of one profile at the same time');
   t.equal(tool.mostAtOnce, 16);
   t.equal(new Set(ids(tool)).size, 600);
 });
@@ -385,6 +399,55 @@ t.test(
   },
 );
 
+t.test('what left the queue while it waited for its turn is not sent', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  const [first, , third] = await deliveries.send(0, ...Array(3).fill({ profileId: '1.sSame' }));
+  let release = () => {};
+  tool.answer = (res) => {
+    release = () => void res.end();
+  };
+  deliveries.deliverer();
+  await arrived(tool, 1);
+  tool.answer = (res) => void res.end();
+  const { queue } = deliveries.store.keys.deliveries(0, id);
+  const [, second] = await deliveries.store.client.xrange(queue, '-', '+');
+  await deliveries.store.client.xdel(queue, second?.[0] ?? '');
+  release();
+  await settled(deliveries);
+  t.same(ids(tool), [first, third]);
+});
+
+t.test('a delivery that is due again and takes its time is sent once', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  await deliveries.receiver(tool);
+  let answers = 0;
+  tool.answer = (res) =>
+    void (answers++ === 0 ? res.writeHead(500).end() : setTimeout(() => res.end(), 1_000));
+  const [id] = await deliveries.send(0, {});
+  deliveries.deliverer();
+  await settled(deliveries);
+  t.same(ids(tool), [id, id]);
+});
+
+t.test('twenty receivers, of which some hang or fail: each of the others gets all', async (t) => {
+  const deliveries = await open(t);
+  const tools: Tool[] = [];
+  for (let i = 0; i < 20; i++) {
+    const tool = await startTool(t);
+    await deliveries.receiver(tool);
+    if (i % 5 === 0) tool.answer = i % 2 === 0 ? () => {} : (res) => void res.writeHead(500).end();
+    tools.push(tool);
+  }
+  deliveries.deliverer();
+  const sent = await deliveries.send(0, ...Array(100).fill({}));
+  for (const tool of tools.filter((_, i) => i % 5 !== 0)) {
+    await arrived(tool, 100);
+    t.same(ids(tool).sort(), [...sent].sort());
+    t.same(tool.faults, []);
+  }
+});
+
 t.test(
   'what is no event, and another program has queued, is a dead letter and holds nothing up',
   async (t) => {
@@ -429,6 +492,20 @@ t.test('without receivers nothing is handed over, and nothing is written', async
   const { client, keys } = deliveries.store;
   t.same(await client.keys('*'.concat(keys.receivers, '*')), []);
   t.same(await client.keys(keys.deliveries(0, '*').queue), []);
+});
+
+t.test('what is logged has no secret, no signature and no visitor', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id, secret } = await deliveries.receiver(tool);
+  tool.answer = (res) => void res.writeHead(410).end('no');
+  const lines: string[] = [];
+  const log = pino({ level: 'trace' }, { write: (line) => lines.push(line) });
+  await deliveries.send(0, { profileId: '1.sLogged' });
+  deliveries.deliverer({ log });
+  await until('it is disabled', () => lines.some((line) => line.includes('a receiver is disabled')));
+  t.match(lines.join(''), id);
+  t.notOk(lines.join('').includes(secret.slice(10)));
+  t.notMatch(lines.join(''), /v1,|sLogged|s-1/);
 });
 
 t.test('a server that does not listen is a failure', async (t) => {

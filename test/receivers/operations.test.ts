@@ -127,6 +127,10 @@ t.test('how a receiver stands: what waits, the last success and failure', async 
   tool.answer = (res) => void res.writeHead(answers++ === 0 ? 503 : 200).end();
   deliveries.deliverer();
   await until('both were delivered', async () => (await read()).pending === 0);
+  for (const [name, expected] of Object.entries({ enabled: 1, deliveries_total: 2, failures_total: 1 }))
+    t.equal(await app.figure(`receiver_${name}{receiver="${id}"}`), expected, name);
+  t.equal(await app.figure(`receiver_pending_deliveries{receiver="${id}"}`), 0);
+  t.ok(((await app.figure('deliver_silent_seconds{stream="0"}')) ?? -1) >= 0, 'it is known who delivers');
   const stand = await read();
   t.equal(stand.lastError, 'answered 503');
   t.ok(Date.parse(stand.lastSuccessAt) >= Date.parse(stand.createdAt));
