@@ -8,6 +8,7 @@ const LAYERS = [
   { name: 'dashboard', path: '^src/dashboard/' },
   { name: 'http', path: '^src/http/' },
   { name: 'validation', path: '^src/validation/' },
+  { name: 'receivers', path: '^src/receivers/' },
   { name: 'identity', path: '^src/identity/' },
   { name: 'visits', path: '^src/visits/' },
   { name: 'wishlist', path: '^src/wishlist/' },

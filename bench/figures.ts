@@ -131,6 +131,7 @@ const AIMS: readonly Aim[] = [
     ratio(flusher?.flushed, flusher?.direct),
   ),
   atLeast(150_000, 'flusher', ({ flusher }) => flusher?.flushed, 'rows/s'),
+  atLeast(5_000, 'deliveries of one process', ({ deliveries }) => deliveries?.perSecond, '/s'),
   atMost(71, 'Redis per identity', ({ growth }) => growth?.bytesPerIdentity, 'B'),
   atMost(121, 'Redis per visitor with one product', ({ growth }) => growth?.bytesPerVisitor, 'B'),
   atMost(

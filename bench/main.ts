@@ -12,6 +12,7 @@ import { RESULTS, runProgram } from './program.js';
 import { writeReadme } from './report/readme.js';
 import { tables } from './report/tables.js';
 import type { Results } from './results.js';
+import { measureDeliveries } from './sections/deliveries.js';
 import { measureFlusher } from './sections/flusher.js';
 import { measureGrowth } from './sections/growth.js';
 import { findKnee } from './sections/knee.js';
@@ -53,6 +54,9 @@ const SECTIONS: Sections = {
   },
   'visit-log': async (bench, found) => {
     found.visitLog = await measureVisitLog(bench);
+  },
+  deliveries: async (bench, found) => {
+    found.deliveries = await measureDeliveries(bench);
   },
   growth: async (bench, found) => {
     found.growth = await measureGrowth(bench);

@@ -2,6 +2,7 @@
 
 import type { GroupName } from './cases.js';
 import type { Machine } from './machine.js';
+import type { Deliveries } from './sections/deliveries.js';
 import type { FlusherCeiling } from './sections/flusher.js';
 import type { Growth } from './sections/growth.js';
 import type { Knee } from './sections/knee.js';
@@ -29,6 +30,7 @@ export interface Results {
   readonly knee?: Knee;
   readonly flusher?: FlusherCeiling;
   readonly visitLog?: VisitLog;
+  readonly deliveries?: Deliveries;
   readonly growth?: Growth;
   readonly views?: Views;
   readonly rights?: Rights;

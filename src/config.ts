@@ -217,6 +217,11 @@ const OCCASIONAL = {
     'time zone whose days and weeks the views and the dashboard have, like `Europe/Berlin`; times stay UTC',
     'UTC',
   ),
+  RECEIVERS_PRIVATE: setting(
+    oneOf('refuse', 'allow'),
+    'whether receivers may be at `http:` and at addresses that are not public: `refuse` or `allow`',
+    'refuse',
+  ),
   VISIT_LOG: setting(oneOf('on', 'off'), 'whether visits also go to ClickHouse: `on` or `off`', 'on'),
   REDIS_REPLICAS: setting(
     integer(0, 16),
@@ -266,6 +271,11 @@ const RARE = {
     integer(1, 1e15),
     'bytes of visits waiting in one stream from which on visits are counted and no longer logged',
     '268435456',
+  ),
+  RECEIVERS_HIGH_WATER: setting(
+    integer(1, 1e15),
+    'bytes of deliveries waiting for one receiver beside one stream, from which on the oldest become dead letters',
+    '67108864',
   ),
   FLUSH_INTERVAL_MS: setting(
     integer(10, 60_000),

@@ -194,6 +194,8 @@ const VALUES: Readonly<Record<string, Values>> = {
     ],
     wrong: ['-1', '1', '9', '36501', '400d', '00'],
   },
+  RECEIVERS_PRIVATE: { right: ['refuse', 'allow'], wrong: ['on', 'true', 'ALLOW'] },
+  RECEIVERS_HIGH_WATER: integer(1, 999_999_999_999_999, '1GB'),
   VISIT_LOG_HIGH_WATER: integer(1, 999_999_999_999_999, '1GB'),
   CLICKHOUSE_URL: {
     right: ['http://h:8123', 'https://u:p@h', 'https://u:p,w@h'],

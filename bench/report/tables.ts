@@ -164,8 +164,12 @@ function leftOut({ groups = {}, growth: found }: Results): string {
   );
 }
 
-function rest({ flusher, visitLog }: Results): string {
+function rest({ flusher, visitLog, deliveries }: Results): string {
   const rows: Row[] = [];
+  if (deliveries) {
+    const { perSecond, cpuUs } = deliveries;
+    rows.push(['deliveries of one process; CPU of each', `${count(perSecond)}/s; ${cpuUs.toFixed(0)} µs`]);
+  }
   if (visitLog) {
     const { visits, cpu, visitsPerEntry } = visitLog;
     const us = (seconds = 0) => `${((seconds / visits) * 1e6).toFixed(2)} µs`;

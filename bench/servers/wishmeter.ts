@@ -107,7 +107,7 @@ export function wishmeterEnv(redis: Pick<EmbeddedRedis, 'url'>, clickhouseUrl?: 
 
 /** Starts `wishmeter <command>` and resolves when it is ready. */
 export function startCommand<Ready = object>(
-  command: 'serve' | 'flush',
+  command: 'serve' | 'flush' | 'deliver',
   env: NodeJS.ProcessEnv,
   root = ROOT,
   nodeArgs: readonly string[] = [],

@@ -16,6 +16,7 @@ import { listenForMetrics } from '../flush/metrics-server.js';
 import { watchErasures } from '../flush/row-eraser.js';
 import { VERSION } from '../http/openapi.js';
 import { collectProcessMetrics } from '../metrics/process.js';
+import { HandOver } from '../receivers/hand-over.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
 import type { FlushConfig } from './settings.js';
@@ -72,14 +73,16 @@ export function flush(
       log.info({ port: server.port }, 'metrics');
     }
     const streams = { redis: store.client, keys: store.keys, clickhouse, log };
+    const { handOver, erase } = new HandOver(store.client, store.keys, config.RECEIVERS_HIGH_WATER, log);
     const flusher = startFlusher({
       ...streams,
+      handOver,
       owner: randomUUID(),
       intervalMs: config.FLUSH_INTERVAL_MS,
       metrics,
     });
     onClose(() => flusher.close());
-    const erasing = { ...streams, cluster, onErased: flushErasures(metrics) };
+    const erasing = { ...streams, cluster, onErased: flushErasures(metrics), eraseDeliveries: erase };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
     const totals = keepDaysTotalled(
       clickhouse,

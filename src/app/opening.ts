@@ -1,9 +1,13 @@
 // What is opened is closed in reverse, also when a later step fails. And how every process opens Redis.
 
 import type { Logger } from 'pino';
+import { appendFormat } from '../events/appender.js';
+import { recordingFormat } from '../events/recording.js';
+import { type IdentityParts, openIdentity } from '../identity/open.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { Store, type StoreOptions } from '../redis/store.js';
-import type { StoreConfig } from './settings.js';
+import { visitFormat } from '../visits/visit-batch.js';
+import type { RightsConfig, StoreConfig } from './settings.js';
 
 export interface Closeable {
   close(): Promise<void>;
@@ -45,6 +49,21 @@ export function openStore(
     },
     ...more,
   });
+}
+
+/** Whose profiles are, for a process that does not serve: without metrics and a log of visits. */
+export function openIdentityAlone(
+  store: Store,
+  config: Pick<RightsConfig, 'MAX_PRODUCTS' | 'STREAM_HIGH_WATER'>,
+  onClose: (closer: Closer) => void,
+): IdentityParts {
+  const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
+  onClose(() => visits.close());
+  const appends = store.batcher(appendFormat(store, 'events', Number.MAX_SAFE_INTEGER));
+  onClose(() => appends.close());
+  const recordings = store.batcher(recordingFormat(store, config.STREAM_HIGH_WATER));
+  onClose(() => recordings.close());
+  return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS);
 }
 
 /** A page of a batch is up to a megabyte, or one entry: reading it takes longer than any request may. */

@@ -3,15 +3,17 @@
 import type { Logger } from 'pino';
 import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
 import { StartupError } from '../errors.js';
-import { appendFormat } from '../events/appender.js';
-import { recordingFormat } from '../events/recording.js';
 import { Compliance } from '../identity/compliance.js';
 import type { Eraser } from '../identity/eraser.js';
 import { Exporter } from '../identity/exporter.js';
 import type { NamedVisitors } from '../identity/named-visitor.js';
-import { openIdentity } from '../identity/open.js';
-import { visitFormat } from '../visits/visit-batch.js';
-import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
+import {
+  type Closeable,
+  FLUSH_REDIS_TIMEOUT_MS,
+  openIdentityAlone,
+  openStore,
+  withClosers,
+} from './opening.js';
 import type { RightsConfig } from './settings.js';
 
 export interface Rights extends Closeable {
@@ -42,13 +44,7 @@ export function openRights(
       onError: () => {},
     });
     onClose(() => store.close());
-    const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
-    onClose(() => visits.close());
-    const appends = store.batcher(appendFormat(store, 'events', Number.MAX_SAFE_INTEGER));
-    onClose(() => appends.close());
-    const recordings = store.batcher(recordingFormat(store, config.STREAM_HIGH_WATER));
-    onClose(() => recordings.close());
-    const identity = openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS);
+    const identity = openIdentityAlone(store, config, onClose);
     const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
     return {

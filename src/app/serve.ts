@@ -14,6 +14,7 @@ import { LinkedSessions } from '../http/linked-sessions.js';
 import { ServeMetrics, showAll } from '../http/metrics.js';
 import { openApiOperation, VERSION } from '../http/openapi.js';
 import type { Operation } from '../http/operation.js';
+import { ReceiverMetrics } from '../http/receiver-metrics.js';
 import { beaconOperation } from '../http/routes/beacon.js';
 import { complianceOperations } from '../http/routes/compliance.js';
 import { docsFiles, docsOperations } from '../http/routes/docs.js';
@@ -22,6 +23,7 @@ import { itemOperations } from '../http/routes/items.js';
 import { operatingOperations } from '../http/routes/operating.js';
 import { profileOperations } from '../http/routes/profiles.js';
 import { leftOut, purchaseOperation } from '../http/routes/purchase.js';
+import { receiverOperations } from '../http/routes/receivers.js';
 import { settingsOperations } from '../http/routes/settings.js';
 import { shareOperations } from '../http/routes/share.js';
 import { sharePageOperation } from '../http/routes/share-page.js';
@@ -35,6 +37,8 @@ import { ComplianceWorker } from '../identity/compliance-worker.js';
 import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
 import { collectProcessMetrics } from '../metrics/process.js';
+import { Addresses } from '../receivers/address.js';
+import { Receivers } from '../receivers/receivers.js';
 import { inWords } from '../redis/failures.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
@@ -189,6 +193,9 @@ export function serve(
     onClose(() => rows.close());
     const exporter = new Exporter(store, identity.links, redirects, identity.emails, rows.read.bind(rows));
 
+    const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
+    const receivers = new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER);
+
     const sharePage = sharePageOperation(
       shares,
       items,
@@ -207,6 +214,7 @@ export function serve(
       sharePage,
       ...profileOperations({ ...identity, exporter, requests }),
       ...settingsOperations(settings, requests),
+      ...receiverOperations(receivers, requests),
       purchaseOperation(
         visitors,
         profiles,
@@ -234,10 +242,11 @@ export function serve(
       () => store.call((client) => client.hlen(store.keys.erasures)),
     );
     const requestFigures = new ComplianceMetrics(streams, compliance);
+    const receiverFigures = new ReceiverMetrics(streams, receivers, config.RECEIVERS_HIGH_WATER);
     const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
     const ofWorkers = async () => (gatherAll ? showAll(await gatherAll()) : metrics.registry.metrics());
     const figures = async () => {
-      await Promise.all([backlog.refresh(), requestFigures.refresh()]);
+      await Promise.all([backlog.refresh(), requestFigures.refresh(), receiverFigures.refresh()]);
       return (await ofWorkers()) + (await streams.metrics());
     };
     const unprefixed = operatingOperations(

@@ -35,6 +35,8 @@ export const SERVE_SETTINGS = [
   'STREAM_HIGH_WATER',
   'VISIT_LOG',
   'VISIT_LOG_HIGH_WATER',
+  'RECEIVERS_PRIVATE',
+  'RECEIVERS_HIGH_WATER',
   'CLICKHOUSE_URL',
   'CLICKHOUSE_DATABASE',
 ] as const satisfies readonly SettingName[];
@@ -50,6 +52,7 @@ export const FLUSH_SETTINGS = [
   'CLICKHOUSE_DATABASE',
   'CLICKHOUSE_CLUSTER',
   'FLUSH_INTERVAL_MS',
+  'RECEIVERS_HIGH_WATER',
   'ERASURE_INTERVAL_S',
   'FLUSH_METRICS_PORT',
 ] as const satisfies readonly SettingName[];
@@ -61,6 +64,18 @@ export const RIGHTS_SETTINGS = [
   'CLICKHOUSE_DATABASE',
 ] as const satisfies readonly SettingName[];
 
+export const RECEIVERS_SETTINGS = [
+  ...STORE,
+  'RECEIVERS_PRIVATE',
+  'RECEIVERS_HIGH_WATER',
+] as const satisfies readonly SettingName[];
+
+export const DELIVER_SETTINGS = [
+  ...RECEIVERS_SETTINGS,
+  'MAX_PRODUCTS',
+  'STREAM_HIGH_WATER',
+] as const satisfies readonly SettingName[];
+
 /** The values of a list of settings. */
 type Given<List extends readonly SettingName[]> = Pick<Config, List[number]>;
 
@@ -68,3 +83,5 @@ export type StoreConfig = Given<typeof STORE>;
 export type ServeConfig = Given<typeof SERVE_SETTINGS>;
 export type FlushConfig = Given<typeof FLUSH_SETTINGS>;
 export type RightsConfig = Given<typeof RIGHTS_SETTINGS>;
+export type DeliverConfig = Given<typeof DELIVER_SETTINGS>;
+export type ReceiversConfig = Given<typeof RECEIVERS_SETTINGS>;

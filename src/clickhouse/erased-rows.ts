@@ -25,10 +25,15 @@ export function untilOf(held: string): Until {
 
 /** @param at the row's time, milliseconds since 1970, of this clock */
 export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erased: ErasedUntil): boolean {
+  return erasedUnder(row).some((key) => at <= (erased.get(key)?.until[clock] ?? Number.NEGATIVE_INFINITY));
+}
+
+/** Under what an erasure may be held that covers a row. */
+export function erasedUnder(row: OwnedRow): string[] {
   const keys = [EVERY_PROFILE, String(row.profile_id)];
   if (typeof row.customer_id === 'string') keys.push(identityName('c', row.customer_id));
   if (typeof row.session_id === 'string') keys.push(identityName('s', row.session_id));
-  return keys.some((key) => at <= (erased.get(key)?.until[clock] ?? Number.NEGATIVE_INFINITY));
+  return keys;
 }
 
 /** Whether a key of an erasure is an identity's name. A profile id has no colon. */

@@ -2,7 +2,13 @@
 // which settings a command is given follow from this one table.
 
 import { parseArgs } from 'node:util';
-import { FLUSH_SETTINGS, RIGHTS_SETTINGS, SERVE_SETTINGS } from '../app/settings.js';
+import {
+  DELIVER_SETTINGS,
+  FLUSH_SETTINGS,
+  RECEIVERS_SETTINGS,
+  RIGHTS_SETTINGS,
+  SERVE_SETTINGS,
+} from '../app/settings.js';
 import type { Config, SettingName } from '../config.js';
 
 interface Option {
@@ -48,8 +54,16 @@ const VISITOR = {
 
 export const COMMAND_LINES = {
   start: {
-    about: 'everything on this machine: HTTP, flusher, and a Redis and a ClickHouse where none is given',
-    settings: [...OF_START, ...SERVE_SETTINGS, ...FLUSH_SETTINGS, ...OF_DASHBOARD, ...COMMON],
+    about:
+      'everything on this machine: HTTP, flusher, deliveries, and a Redis and a ClickHouse where none is given',
+    settings: [
+      ...OF_START,
+      ...SERVE_SETTINGS,
+      ...FLUSH_SETTINGS,
+      ...DELIVER_SETTINGS,
+      ...OF_DASHBOARD,
+      ...COMMON,
+    ],
     // The stand-in for a whole installation is for this machine.
     fallbacks: { HOST: '127.0.0.1' },
     // A person is no load balancer, and the banner should stay in sight.
@@ -66,6 +80,18 @@ export const COMMAND_LINES = {
     settings: [...FLUSH_SETTINGS, ...COMMON],
     example:
       'REDIS_URL=redis://redis:6379 CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter flush',
+  },
+  deliver: {
+    about: 'sends events to receivers',
+    settings: [...DELIVER_SETTINGS, 'LOG_LEVEL'],
+    example: 'REDIS_URL=redis://redis:6379 wishmeter deliver',
+  },
+  receivers: {
+    about: 'where events go out to: as JSON lines, more of them, a pause, a test, or what was sent once more',
+    options: { since: { type: 'string', value: 'TIME' }, personal: { type: 'boolean' } },
+    operands: '[list | add <url> <type>,… | pause <id> | resume <id> | test <id> | replay <id>]',
+    settings: [...RECEIVERS_SETTINGS, 'CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', ...COMMON],
+    example: 'wishmeter receivers add https://hooks.shop.example/wishes add,purchase',
   },
   migrate: {
     about: 'brings CLICKHOUSE_URL to the schema of this version',

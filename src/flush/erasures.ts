@@ -5,7 +5,13 @@
 // on its way, is deleted by src/flush/row-eraser.ts, and only then is an erasure forgotten: so a batch that was sent before,
 // and is sent again without these lines, brings nothing back.
 
-import { isErasedRow, type OwnedRow, type Until, untilOf } from '../clickhouse/erased-rows.js';
+import {
+  type ErasedUntil,
+  isErasedRow,
+  type OwnedRow,
+  type Until,
+  untilOf,
+} from '../clickhouse/erased-rows.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 
@@ -39,7 +45,7 @@ export async function readErasures(redis: RedisClient, keys: Keys): Promise<Map<
  * read is not.
  * @param line an event (JSONEachRow), or a visit (TabSeparated: seconds, stream, entry, place, profile, …)
  */
-export function isErased(line: string, erasures: ReadonlyMap<string, Erasure>): boolean {
+export function isErased(line: string, erasures: ErasedUntil): boolean {
   if (!line.startsWith('{')) {
     const [seconds, , , , profile_id] = line.split('\t', 5);
     return isErasedRow({ profile_id }, Math.round(Number(seconds) * 1_000), 'redis', erasures);

@@ -1,4 +1,4 @@
-// Erases from ClickHouse and from dead letters what was erased from Redis, all that waits at once, every
+// Erases from ClickHouse, from dead letters and from deliveries what was erased from Redis, all that waits at once, every
 // ERASURE_INTERVAL_S. Every flusher does so: doing it twice is doing it once, and a crash in the middle leaves the
 // erasures written down for the next one.
 //
@@ -29,6 +29,8 @@ export interface EraserSpec {
   /** Of ClickHouse; by default one server. */
   readonly cluster?: string;
   readonly log: Logger;
+  /** Drops what waits for receivers of what was erased. */
+  readonly eraseDeliveries?: (erasures: ReadonlyMap<string, Erasure>) => Promise<void>;
   /** Told how many profiles were erased. */
   readonly onErased?: (profiles: number) => void;
 }
@@ -49,6 +51,8 @@ export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS):
     .filter(([, { until }]) => until.redis + underWayMs < oldest)
     .sort(([a], [b]) => Number(isIdentityName(b)) - Number(isIdentityName(a)));
   if (due.length === 0) return 0;
+  // Now: what is due was handed over before it left its stream, and comes no more.
+  await spec.eraseDeliveries?.(new Map(due));
   await eraseRows(clickhouse, new Map(due), spec.cluster);
   for (let i = 0; i < due.length; i += AT_ONCE) {
     const args = due.slice(i, i + AT_ONCE).flatMap(([what, { held }]) => [what, held]);

@@ -28,23 +28,25 @@
 // whether the first one's rows are there is looked up (see delivery.ts).
 
 import type { Logger } from 'pino';
-import { type Backoff, backoffMs, pause } from '../backoff.js';
+import { type Backoff, pause } from '../backoff.js';
 import { INSERT_BYTES } from '../clickhouse/insert.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { Delivery } from './delivery.js';
 import { readErasures, withoutErased } from './erasures.js';
-import { type Claim, FencedError, FencedStream } from './fenced-stream.js';
+import { FencedStream, type Refused } from './fenced-stream.js';
 import { type Manifest, manifestOf } from './manifest.js';
 import type { FlushMetrics } from './metrics.js';
+import { type Lease, OwnedStream } from './owned-stream.js';
 import { type Batch, cutBatch, readBatch, type Source } from './reader.js';
+import type { Signals } from './sharing.js';
 import type { Kind, Streams } from './streams.js';
 
 /** Bytes of a batch where there are many streams. Each has two in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
 /** Where a stream's flusher has just got to. */
-export type Step = 'claimed' | 'prepared' | 'inserted' | 'finalized';
+export type Step = 'claimed' | 'prepared' | 'inserted' | 'handedOver' | 'finalized';
 
 export interface StreamFlusherSpec {
   /** A connection whose timeout lets a page of a batch through; see cutBatch. */
@@ -61,24 +63,38 @@ export interface StreamFlusherSpec {
   readonly silentMs: number;
   /** Of what fails: claims, inserts, looks at the other flushers. By default the usual one. */
   readonly backoff?: Backoff | undefined;
+  /**
+   * Takes the events of a batch that are in ClickHouse, before they leave the stream: after a crash they come again.
+   * @param lines with those that were `refused`, which come again when their dead letters are retried
+   */
+  readonly handOver?:
+    | ((stream: number, lines: Buffer, refused: readonly Refused[]) => Promise<void>)
+    | undefined;
   /** Told of every step, and waited for: tests stop the flusher at exact points. */
   readonly onStep?: ((step: Step, stream: number, kind: Kind) => void | Promise<void>) | undefined;
 }
 
-/** The time between a claim and the loss or release of the stream. */
-interface Lease {
-  readonly epoch: string;
-  /** Aborts when the stream is given up: after the batch in flight another flusher may have it. */
-  readonly leaving: AbortSignal;
-  /** Aborts when there is to be no more waiting: only what is there already is still flushed. */
-  readonly ending: AbortSignal;
-  /** Aborts when the batch in flight is to be dropped, too. */
-  readonly over: AbortSignal;
+/** A stream that is flushed while this process owns it. */
+export function flushStream(
+  spec: StreamFlusherSpec,
+  streams: Streams,
+  stream: number,
+  { stop, halt }: Signals,
+  onOver: () => void,
+): OwnedStream {
+  const log = spec.log.child(streams.kind === 'events' ? { stream } : { visits: stream });
+  const fenced = new FencedStream(spec.redis, streams.keys, stream);
+  const { owner, silentMs, backoff } = spec;
+  const flusher = new StreamFlusher(spec, streams, stream, fenced, log, stop, () => owned.worked());
+  const work = (lease: Lease) => flusher.work(lease);
+  const owned: OwnedStream = new OwnedStream({
+    ...{ ownership: fenced, owner, silentMs, backoff, log, stop, halt },
+    ...{ onOver, work },
+  });
+  return owned;
 }
 
-export class StreamFlusher {
-  /** Resolves when this process does not own the stream. */
-  over: Promise<void> = Promise.resolve();
+class StreamFlusher {
   readonly #spec: StreamFlusherSpec;
   readonly #number: number;
   readonly #stream: FencedStream;
@@ -87,112 +103,36 @@ export class StreamFlusher {
   readonly #metrics: FlushMetrics;
   readonly #log: Logger;
   readonly #stop: AbortSignal;
-  readonly #halt: AbortSignal;
-  readonly #onOver: () => void;
-  /** While it is owned: aborted when it is given up. */
-  #leaving: AbortController | undefined;
-  #heldEpoch: string | undefined;
-  /** Leases, or tries to get one, that have failed since a batch was last brought home. */
-  #failures = 0;
-  /** When it may be tried again, of our monotonic clock. */
-  #notBefore = 0;
+  readonly #onBatch: () => void;
 
-  /** @param onOver told when it is not owned any more */
   constructor(
     spec: StreamFlusherSpec,
     streams: Streams,
     stream: number,
+    fenced: FencedStream,
+    log: Logger,
     stop: AbortSignal,
-    halt: AbortSignal,
-    onOver: () => void,
+    onBatch: () => void,
   ) {
     this.#spec = spec;
     this.#streams = streams;
     this.#number = stream;
-    this.#stream = new FencedStream(spec.redis, streams.keys, stream);
+    this.#stream = fenced;
     this.#source = streams.source(stream);
     this.#metrics = streams.metrics;
-    this.#log = spec.log.child(streams.kind === 'events' ? { stream } : { visits: stream });
+    this.#log = log;
     this.#stop = stop;
-    this.#halt = halt;
-    this.#onOver = onOver;
+    this.#onBatch = onBatch;
   }
 
-  get isOwner(): boolean {
-    return this.#leaving !== undefined;
-  }
-
-  /** Whether it is owned, and given up. */
-  get isLeaving(): boolean {
-    return this.#leaving?.signal.aborted ?? false;
-  }
-
-  get mayClaim(): boolean {
-    return !this.isOwner && performance.now() >= this.#notBefore;
-  }
-
-  /** Leaves it to another flusher, when the batch in flight is done. */
-  giveUp(): void {
-    this.#leaving?.abort();
-  }
-
-  /** Becomes its owner, where it is free. */
-  async claim(): Promise<boolean> {
-    try {
-      const claim = await this.#stream.claim(this.#spec.owner, this.#heldEpoch, this.#spec.silentMs);
-      if (claim === undefined) return false;
-      const leaving = new AbortController();
-      this.#leaving = leaving;
-      this.over = this.#own(claim, leaving.signal)
-        .catch((error) => this.#failed(error))
-        .finally(() => {
-          this.#leaving = undefined;
-          this.#onOver();
-        });
-      return true;
-    } catch (error) {
-      this.#failed(error as Error);
-      return false;
-    }
-  }
-
-  #failed(error: Error): void {
-    if (this.#halt.aborted) return;
-    if (error instanceof FencedError) {
-      this.#log.warn('another flusher has taken the stream over; standing by');
-    } else {
-      this.#failures++;
-      this.#log.warn({ err: error, failures: this.#failures }, 'flushing failed and will begin again');
-      this.#notBefore = performance.now() + backoffMs(this.#failures, this.#spec.backoff);
-    }
-  }
-
-  async #own({ epoch, manifest }: Claim, leaving: AbortSignal): Promise<void> {
-    this.#heldEpoch = epoch;
-    this.#log.info({ epoch, replay: manifest !== undefined }, 'owner of the stream');
-    this.#metrics.claimed(this.#number, epoch);
-    const lost = new AbortController();
-    const lease = {
-      epoch,
-      leaving,
-      // Made once and not for each batch: a signal remembers all that were ever derived from it.
-      ending: AbortSignal.any([lost.signal, leaving, this.#stop]),
-      over: AbortSignal.any([lost.signal, this.#halt]),
-    };
-    const beating = this.#beat(epoch, lost);
+  async work(lease: Lease): Promise<void> {
+    this.#metrics.claimed(this.#number, lease.epoch);
     try {
       await this.#reached('claimed');
-      if (manifest !== undefined) await this.#replay(lease, manifest);
+      if (lease.manifest !== undefined) await this.#replay(lease, lease.manifest);
       await this.#flush(lease);
-      lost.signal.throwIfAborted();
-    } catch (error) {
-      // What an abort cut short tells less than its reason.
-      throw lost.signal.aborted ? lost.signal.reason : error;
     } finally {
-      clearInterval(beating);
-      lost.abort();
       this.#metrics.lost(this.#number);
-      if (this.#stop.aborted || leaving.aborted) await this.#release(epoch);
     }
   }
 
@@ -263,32 +203,14 @@ export class StreamFlusher {
         'entries that are not ours were in the stream; see dead list',
       );
     await this.#reached('inserted');
+    if (this.#streams.kind === 'events' && lines?.length) {
+      await this.#spec.handOver?.(this.#number, lines, refused);
+      await this.#reached('handedOver');
+    }
     await this.#stream.finalize(epoch, manifest, refused, foreignEntries);
-    this.#failures = 0;
+    this.#onBatch();
     this.#metrics.finished(manifest.rows, refused.length);
     await this.#reached('finalized');
-  }
-
-  /** Heartbeats, four in the time that an owner may be silent. Aborts `lost` when another flusher owns the stream. */
-  #beat(epoch: string, lost: AbortController): NodeJS.Timeout {
-    const beat = async () => {
-      try {
-        await this.#stream.beat(epoch);
-      } catch (error) {
-        if (error instanceof FencedError) lost.abort(error);
-      }
-    };
-    void beat();
-    return setInterval(beat, this.#spec.silentMs / 4);
-  }
-
-  async #release(epoch: string): Promise<void> {
-    try {
-      await this.#stream.release(epoch);
-    } catch (error) {
-      // Not ours any more, or Redis is away: then another flusher waits until we count as gone.
-      this.#log.debug({ err: error }, 'the stream was not released');
-    }
   }
 
   async #reached(step: Step): Promise<void> {

@@ -1,12 +1,12 @@
-// Flushers that share the streams: each says four times in a while that it is there and how many it owns, and takes or gives
-// up streams until all have as many. This decides who tries to claim; what keeps two owners apart is the epoch.
+// Processes that share the streams, those that flush or those that deliver: each says four times in a while that it is
+// there and how many it owns, and takes or gives up streams until all have as many. This decides who tries to claim; what
+// keeps two owners apart is the epoch.
 
 import type { RedisClient } from '../redis/client.js';
-import type { Keys } from '../redis/keys.js';
 import { loadScript, runScript } from '../redis/scripts.js';
 
 const TEAM = loadScript('flush-team');
-/** In place of a number of streams: the flusher ends. */
+/** In place of a number of streams: the process ends. */
 const LEAVING = -1;
 
 export class Team {
@@ -15,10 +15,13 @@ export class Team {
   readonly #owner: string;
   readonly #silentMs: number;
 
-  /** @param silentMs a flusher that has not been heard of for so long counts as gone */
-  constructor(redis: RedisClient, keys: Pick<Keys, 'flushers' | 'meta'>, owner: string, silentMs: number) {
+  /**
+   * @param team key of the hash of these processes @param meta in the same slot
+   * @param silentMs a process that has not been heard of for so long counts as gone
+   */
+  constructor(redis: RedisClient, team: string, meta: string, owner: string, silentMs: number) {
     this.#redis = redis;
-    this.#keys = [keys.flushers, keys.meta];
+    this.#keys = [team, meta];
     this.#owner = owner;
     this.#silentMs = silentMs;
   }

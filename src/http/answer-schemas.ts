@@ -1,10 +1,10 @@
 // The JSON Schemas of what the service answers, for /openapi.json. Fields may be added at any time, so none
 // of them is closed.
 
-import { boolean, count, id, idOrNull, text } from '../field-schemas.js';
+import { boolean, count, id, idOrNull, text, textOrNull } from '../field-schemas.js';
 import { fieldSchemas } from '../wishlist/item-fields.js';
 
-const answerOf = (properties: Record<string, object>) => ({
+export const answerOf = (properties: Record<string, object>) => ({
   type: 'object',
   required: Object.keys(properties),
   properties,
@@ -130,5 +130,36 @@ export const mergeAnswer = answerOf({
 });
 
 export const settingsAnswer = answerOf({ autoRemoveAfterPurchase: boolean });
+
+const timeOrNull = { ...time, type: ['string', 'null'] } as const;
+const receiverFields = {
+  id: text,
+  url: text,
+  types: { type: 'array', items: text },
+  includePersonal: boolean,
+  isEnabled: { ...boolean, description: 'False once it was paused, answered 410 or failed for five days' },
+  createdAt: time,
+  pending: { type: 'integer', minimum: 0, description: 'Deliveries that wait for it' },
+  lastSuccessAt: timeOrNull,
+  lastFailureAt: timeOrNull,
+  lastError: textOrNull,
+} as const;
+const secret = { type: 'string', description: 'Only where it was made by this request' } as const;
+
+export const receiver = answerOf(receiverFields);
+export const createdReceiverAnswer = answerOf({ ...receiverFields, secret });
+export const changedReceiverAnswer = {
+  ...receiver,
+  properties: { ...receiverFields, secret },
+} as const;
+export const receiverListAnswer = answerOf({ receivers: { type: 'array', items: receiver } });
+export const deletedAnswer = answerOf({ deleted: boolean });
+export const receiverTestAnswer = {
+  type: 'object',
+  properties: {
+    status: { type: 'integer', description: "Of the receiver's answer" },
+    error: { type: 'string', description: 'Why there was no answer' },
+  },
+} as const;
 
 export const deliveryAnswer = answerOf({});

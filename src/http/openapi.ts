@@ -7,6 +7,7 @@ import { sentenceOf } from '../validation/validator.js';
 import { isGuarded } from './access.js';
 import { errorAnswer, item } from './answer-schemas.js';
 import { type Operation, TAGS } from './operation.js';
+import { WEBHOOKS } from './webhooks.js';
 
 /** The package's version: semantic, and raised with the contract. */
 export const VERSION: string = JSON.parse(
@@ -112,6 +113,7 @@ function openApi(
     servers: [{ url: '/' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
+    webhooks: WEBHOOKS,
     components: {
       securitySchemes: SECURITY_SCHEMES,
       schemas: Object.fromEntries(

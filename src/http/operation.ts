@@ -27,7 +27,7 @@ export const LATER = undefined;
 
 /** One row of the API: what a method on a path does. */
 export interface Operation<Input = unknown> {
-  readonly method: 'get' | 'post' | 'put' | 'delete';
+  readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete';
   /** With at most one `:parameter`. */
   readonly path: string;
   readonly accessGroup: AccessGroup;
@@ -93,6 +93,7 @@ export const TAGS = {
   Events: 'Wishlist events as a client tells them',
   Profiles: 'Who visitors are',
   Settings: 'What the shop has switched on',
+  Receivers: 'Where events go out to',
   Webhooks: 'What Shopify delivers',
   Storefront: "For a shop's pages",
   Operating: 'Health, figures and documentation of the service',

@@ -87,6 +87,26 @@ export interface Keys extends StreamKeys {
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(stream: number): string;
   readonly visits: StreamKeys;
+  /** hash: id -> a receiver of events, as JSON; see src/receivers/receivers.ts */
+  readonly receivers: string;
+  /** hash: processes that deliver, as `flushers` has those that flush */
+  readonly deliverers: string;
+  /** hash: epoch and owner of the deliveries beside a stream of events */
+  deliveryOwner(stream: number): string;
+  /** What waits for a receiver beside a stream of events. */
+  deliveries(stream: number, receiver: string): DeliveryKeys;
+}
+
+/** In one slot, with `deliveryOwner`. */
+export interface DeliveryKeys {
+  /** stream: an entry for each delivery, with its line */
+  readonly queue: string;
+  /** sorted set: those that have failed -> when they are due, and attempts so far; see lua/includes/deliveries.lua */
+  readonly retries: string;
+  /** hash: bytes that wait, figures, the last success and failure */
+  readonly state: string;
+  /** stream: dead letters */
+  readonly dead: string;
 }
 
 /** The bucket (also the hash tag) of a profile: what stands before its first dot. */
@@ -148,5 +168,13 @@ export function createKeys(prefix: string): Keys {
     mark: (stream) => `${prefix}:{${streamTag(stream)}}:mark`,
     ...streamKeys('events'),
     visits: streamKeys('visits'),
+    receivers: `${prefix}:receivers`,
+    // In the slot of `meta`.
+    deliverers: `${prefix}:deliverers{${prefix}:meta}`,
+    deliveryOwner: (stream) => `${prefix}:{${streamTag(stream)}}:deliver`,
+    deliveries: (stream, receiver) => {
+      const keyOf = (kind: string) => `${prefix}:{${streamTag(stream)}}:${kind}:${receiver}`;
+      return { queue: keyOf('dq'), retries: keyOf('dr'), state: keyOf('ds'), dead: keyOf('dd') };
+    },
   };
 }

@@ -2,6 +2,7 @@
 
 import { ServiceError } from '../errors.js';
 import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
+import { EVERY_TYPE, type NewReceiver, type ReceiverChange } from '../receivers/receiver.js';
 import type { GivenItem, ItemContent } from '../wishlist/item-fields.js';
 import type { RemovalEvent } from '../wishlist/items.js';
 import type { AppSettings } from '../wishlist/settings.js';
@@ -18,6 +19,8 @@ import {
   mergeBody,
   profileBody,
   profileQuery,
+  receiverBody,
+  receiverChangeBody,
   settingsBody,
   shareBody,
   visitBatchBody,
@@ -101,6 +104,8 @@ const checkGuest = compile<RawIdentity>(guestBody);
 const checkProfile = compile<{ identity: RawIdentity }>(profileBody);
 const checkProfileQuery = compile<RawIdentity>(profileQuery);
 const checkMerge = compile<{ identity: RawIdentity }>(mergeBody);
+const checkReceiver = compile<Omit<NewReceiver, 'includePersonal'> & Partial<NewReceiver>>(receiverBody);
+const checkReceiverChange = compile<ReceiverChange>(receiverChangeBody);
 const checkSettings = compile<AppSettings>(settingsBody);
 
 /** An id as it comes. */
@@ -253,4 +258,23 @@ export function readMerge(body: unknown): IdentityRequest {
 export function readSettings(body: unknown): AppSettings {
   const { autoRemoveAfterPurchase } = checkSettings(body);
   return { autoRemoveAfterPurchase };
+}
+
+export function readReceiver(body: unknown): NewReceiver {
+  const { url, types, includePersonal = false } = checkReceiver(body);
+  return { url, types: readTypes(types), includePersonal };
+}
+
+export function readReceiverChange(body: unknown): ReceiverChange {
+  const { url, types, isEnabled, rotateSecret } = checkReceiverChange(body);
+  return { url, types: types && readTypes(types), isEnabled, rotateSecret };
+}
+
+function readTypes(types: NewReceiver['types']): NewReceiver['types'] {
+  if (types.includes(EVERY_TYPE) && types.length > 1) {
+    throw new ServiceError('invalid_request', undefined, [
+      { path: '/types', message: 'must be `*` alone, or a list of types' },
+    ]);
+  }
+  return [...new Set(types)];
 }

@@ -12,9 +12,10 @@ import {
   shopifyId,
   variantId,
 } from '../field-schemas.js';
+import { DELIVERY_TYPES, EVERY_TYPE } from '../receivers/receiver.js';
 import { fieldSchemas, REQUIRED_FIELDS } from '../wishlist/item-fields.js';
 
-const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;
+export const EVENT_TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 const customerId = { type: ['string', 'integer', 'null'], format: 'customer-id', ...shopifyId } as const;
@@ -170,6 +171,43 @@ export const settingsBody = {
   type: 'object',
   required: ['autoRemoveAfterPurchase'],
   properties: { autoRemoveAfterPurchase: boolean },
+} as const;
+
+const receiverUrl = {
+  type: 'string',
+  maxBytes: 2_048,
+  description:
+    '`https:`, at a host that resolves to public addresses only (see RECEIVERS_PRIVATE), without user and password',
+} as const;
+const receiverTypes = {
+  type: 'array',
+  minItems: 1,
+  items: { type: 'string', enum: [...DELIVERY_TYPES, EVERY_TYPE] },
+  description: 'What it is sent; `*` alone is everything',
+} as const;
+
+export const receiverBody = {
+  type: 'object',
+  required: ['url', 'types'],
+  properties: {
+    url: receiverUrl,
+    types: receiverTypes,
+    includePersonal: {
+      ...boolean,
+      description: 'Whether it is sent e-mail addresses and names',
+      default: false,
+    },
+  },
+} as const;
+
+export const receiverChangeBody = {
+  type: 'object',
+  properties: {
+    url: receiverUrl,
+    types: receiverTypes,
+    isEnabled: { ...boolean, description: 'While it is false deliveries wait' },
+    rotateSecret: { ...boolean, description: 'Makes a new secret; the old one signs beside it for 24 h' },
+  },
 } as const;
 
 /** Of Shopify's compliance webhooks: what each has is read as it comes. */

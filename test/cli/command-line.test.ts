@@ -17,10 +17,12 @@ import {
 } from '../../src/commands/command-line.js';
 import { dashboard } from '../../src/commands/dashboard.js';
 import { dead } from '../../src/commands/dead.js';
+import { deliver } from '../../src/commands/deliver.js';
 import { flush } from '../../src/commands/flush.js';
 import { helpOf } from '../../src/commands/help.js';
 import { migrate } from '../../src/commands/migrate.js';
 import type { Command, Program } from '../../src/commands/program.js';
+import { receivers } from '../../src/commands/receivers.js';
 import { requests } from '../../src/commands/requests.js';
 import { serve } from '../../src/commands/serve.js';
 import { sql } from '../../src/commands/sql.js';
@@ -176,6 +178,8 @@ const COMMANDS: { readonly [Name in CommandName]: readonly [Command<Name>, ...st
   migrate: [migrate],
   serve: [serve],
   flush: [flush],
+  deliver: [deliver],
+  receivers: [receivers],
   sql: [sql, 'SELECT 1'],
   dashboard: [dashboard],
   dead: [dead],

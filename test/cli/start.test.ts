@@ -87,7 +87,7 @@ t.test('runs of one folder, whatever it is called', needsProc(), async (all) => 
     const lines = logLines(stdout);
     const stopped = lines.flatMap(({ msg, child }) => (msg === 'child stopped' ? [child] : []));
     t.same(stopped.slice(0, 2).sort(), ['serve 1', 'serve 2']);
-    t.same(stopped.slice(2), ['dashboard', 'flush', 'clickhouse', 'redis']);
+    t.same(stopped.slice(2), ['dashboard', 'flush', 'deliver', 'clickhouse', 'redis']);
     t.notMatch(stdout + stderr, key);
     t.same(await processesOf(dir), []);
   });

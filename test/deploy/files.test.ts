@@ -186,7 +186,11 @@ t.test('the image has a Node and a glibc that the packed binary is for, and is n
   t.same(ignored.match(/^[^#\n]+$/gm), ['*', `!${copied}`]);
 });
 
-const UNITS = { serve: 'wishmeter-serve@.service', flush: 'wishmeter-flush.service' };
+const UNITS = {
+  serve: 'wishmeter-serve@.service',
+  flush: 'wishmeter-flush.service',
+  deliver: 'wishmeter-deliver.service',
+};
 /** Where deploy/README.md installs it, which is not on this machine. */
 const PROGRAM = '/opt/wishmeter/current/node_modules/.bin/wishmeter';
 /** Of 100. A service without any hardening has 96. */

@@ -29,6 +29,17 @@ const UNSEEN: Readonly<Record<string, readonly string[]>> = {
   wishmeter_flush_insert_errors_total: ['blame'],
   wishmeter_visit_flush_insert_errors_total: ['blame'],
   wishmeter_visits_not_logged_total: ['why'],
+  wishmeter_deliver_silent_seconds: ['stream'],
+  ...Object.fromEntries(
+    [
+      'enabled',
+      'pending_deliveries',
+      'pending_bytes',
+      'deliveries_total',
+      'failures_total',
+      'dead_letters_total',
+    ].map((name) => [`wishmeter_receiver_${name}`, ['receiver']]),
+  ),
 };
 /** What Prometheus adds, and a start with WORKERS. */
 const ADDED = { metric: 'up', labels: ['job', 'instance', 'worker'] };
@@ -300,7 +311,7 @@ function panels() {
   };
 }
 
-const NO_METRIC = /^(histogram_quantile|rate|delta|changes|sum|max|min|avg|count|or|and|unless)$/;
+const NO_METRIC = /^(histogram_quantile|rate|delta|changes|sum|max|min|avg|count|or|and|unless|group_left)$/;
 
 /** What a PromQL expression reads. Not a parser: it takes away what is no metric, and what is left must be. */
 function readsOf(expression: string) {

@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { startFlusher } from '../../src/flush/flusher.js';
 import type { Step } from '../../src/flush/stream-flusher.js';
+import { HandOver } from '../../src/receivers/hand-over.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 
@@ -24,15 +25,18 @@ const spec = JSON.parse(process.argv[2] ?? '') as ProcessSpec;
 const redis = await connectRedis({ urls: spec.redisUrls, name: spec.owner, timeoutMs: 5_000 }, () => {});
 let armed = spec.at !== undefined;
 
+const keys = createKeys(spec.prefix);
+const log = pino({ level: 'silent' });
+
 const flusher = startFlusher({
   redis,
-  keys: createKeys(spec.prefix),
+  keys,
   clickhouse: createClickHouse(spec.clickhouseUrl, spec.database),
-
+  handOver: new HandOver(redis, keys, 1e9, log).handOver,
   owner: spec.owner,
   intervalMs: 20,
   silentMs: spec.silentMs,
-  log: pino({ level: 'silent' }),
+  log,
   onStep(step) {
     if (armed && spec.at?.step === step) {
       armed = false;

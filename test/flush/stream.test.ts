@@ -3,8 +3,9 @@
 
 import t from 'tap';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
-import { FencedError, FencedStream } from '../../src/flush/fenced-stream.js';
+import { FencedStream } from '../../src/flush/fenced-stream.js';
 import { manifestOf } from '../../src/flush/manifest.js';
+import { FencedError } from '../../src/flush/ownership.js';
 import { cutBatch, readBatch } from '../../src/flush/reader.js';
 import { connectRedis, type RedisClient } from '../../src/redis/client.js';
 import { createKeys, type Keys } from '../../src/redis/keys.js';

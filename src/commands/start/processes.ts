@@ -2,7 +2,7 @@
 // environment, filled in with what was chosen here: URLs, the port, the key.
 //
 //   ports, key ──▶ redis ──────────┬──▶ serve × WORKERS
-//              └─▶ clickhouse ─────┴──▶ flush ──▶ dashboard
+//              └─▶ clickhouse ─────┴──▶ flush ──▶ dashboard, deliver
 //
 // On a Redis that is new, flush goes first: it knows from ClickHouse whether there was another one before.
 
@@ -44,6 +44,7 @@ export function stopOrder({ DRAIN_MS }: StartConfig): readonly Omit<ShutdownStep
     { name: 'serve', withinMs: DRAIN_MS + STOP_MS + 1_000 },
     { name: 'dashboard', withinMs: STOP_MS + 1_000 },
     { name: 'flush', withinMs: STOP_MS + 1_000 },
+    { name: 'deliver', withinMs: STOP_MS + 1_000 },
     { name: 'clickhouse', withinMs: 11_000 },
     { name: 'redis', withinMs: 11_000 },
   ];
@@ -155,7 +156,11 @@ export async function startProcesses(
       DASHBOARD_TOKEN: dashboardToken,
     })),
   );
-  const [port, shown] = await Promise.all([serving, showing]);
+  // After the flusher, which knows a new Redis from another one.
+  const delivering = Promise.all([redisUrl, flushing]).then(([redis]) =>
+    own('deliver', 'deliver', () => ({ REDIS_URL: redis })),
+  );
+  const [port, shown] = await Promise.all([serving, showing, delivering]);
 
   const url = await clickhouseUrl;
   return {

@@ -1,0 +1,35 @@
+#!lua flags=allow-oom
+-- Queues deliveries for a receiver. Where more bytes wait than may, the oldest become dead letters. Runs at maxmemory too:
+-- the flusher, which makes room, waits for it.
+--
+-- KEYS[1] queue   KEYS[2] retries   KEYS[3] state   KEYS[4] dead letters
+--
+-- ARGV[1] bytes that may wait, and that dead letters may have
+-- ARGV[2..] lines
+--
+-- Returns the number of deliveries that became dead letters.
+-- Errors: none.
+
+local queue, retries, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local most = tonumber(ARGV[1])
+-- @include deliveries
+
+local added = 0
+for i = 2, #ARGV do
+  redis.call('XADD', queue, '*', 'l', ARGV[i])
+  added = added + #ARGV[i]
+end
+local bytes = redis.call('HINCRBY', state, 'bytes', added)
+
+local buried = 0
+while bytes > most do
+  local oldest = redis.call('XRANGE', queue, '-', '+', 'COUNT', 1)[1]
+  if not oldest then
+    break
+  end
+  local line = oldest[2][2]
+  bury(oldest[1], line, 'too much waited for this receiver')
+  bytes = bytes - #line
+  buried = buried + 1
+end
+return buried

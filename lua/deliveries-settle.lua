@@ -1,0 +1,61 @@
+#!lua flags=allow-oom
+-- Records what became of deliveries.
+--
+-- KEYS[1] owner   KEYS[2] queue   KEYS[3] retries   KEYS[4] state   KEYS[5] dead letters
+--
+-- ARGV[1] epoch; empty for `drop` and `forget`, which every process may do
+-- ARGV[2] bytes that dead letters may have
+-- ARGV[3..] five for each delivery: id; `done`; `again`; `dead`; `drop`, of a visitor who was erased; or `forget`, the same of
+--           a dead letter; attempts so far; milliseconds until it is due again; why it failed
+--
+-- Returns the millisecond since which every attempt has failed; 0 where the last one did not, or the receiver is gone.
+-- Errors: FENCED -4; nothing was done.
+
+if ARGV[1] ~= '' and redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+  return -4
+end
+local queue, retries, state, dead = KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+if redis.call('EXISTS', state) == 0 then
+  return 0
+end
+local most = tonumber(ARGV[2])
+-- @include deliveries
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function failed(why)
+  redis.call('HSET', state, 'lastFailureAt', now, 'lastError', why)
+  redis.call('HSETNX', state, 'failingSince', now)
+  redis.call('HINCRBY', state, 'failures', 1)
+end
+
+for i = 3, #ARGV, 5 do
+  local id, outcome, why = ARGV[i], ARGV[i + 1], ARGV[i + 4]
+  local from = queue
+  if outcome == 'forget' then
+    from = dead
+  end
+  local entry = redis.call('XRANGE', from, id, id)[1]
+  local line = entry and entry[2][2]
+  if outcome == 'done' then
+    redis.call('HSET', state, 'lastSuccessAt', now)
+    redis.call('HDEL', state, 'failingSince')
+    redis.call('HINCRBY', state, 'delivered', 1)
+  elseif outcome == 'again' or outcome == 'dead' then
+    failed(why)
+  end
+  if not line then
+    -- It became a dead letter, or was erased, while it was sent.
+  elseif outcome == 'again' then
+    redis.call('ZADD', retries, string.format('%.0f', (now + ARGV[i + 3]) * 16 + ARGV[i + 2]), id)
+  elseif outcome == 'dead' then
+    bury(id, line, why)
+  elseif outcome == 'forget' then
+    redis.call('XDEL', dead, id)
+    redis.call('HINCRBY', state, 'deadBytes', 0 - #line)
+  else
+    remove(id, line)
+  end
+end
+return tonumber(redis.call('HGET', state, 'failingSince') or 0)

@@ -1,0 +1,26 @@
+-- Makes, changes or removes a receiver, where it still is as the sender knows it.
+--
+-- KEYS[1] receivers
+--
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] id   ARGV[3] what it was, JSON; empty: it is new   ARGV[4] what it is, JSON; empty: it is removed
+-- ARGV[5] receivers that there may be
+--
+-- Returns 1; 0 and nothing was done, where it is something else.
+-- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
+
+-- @include deadline
+
+local is = redis.call('HGET', KEYS[1], ARGV[2]) or ''
+if is == ARGV[4] then
+  return 1
+elseif is ~= ARGV[3] then
+  return 0
+elseif ARGV[4] == '' then
+  redis.call('HDEL', KEYS[1], ARGV[2])
+elseif is == '' and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[5]) then
+  return -6
+else
+  redis.call('HSET', KEYS[1], ARGV[2], ARGV[4])
+end
+return 1

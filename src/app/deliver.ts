@@ -1,0 +1,54 @@
+// Composition of `deliver`, and of what `wishmeter receivers` needs.
+
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import { StartupError } from '../errors.js';
+import { Addresses } from '../receivers/address.js';
+import { startDeliverer } from '../receivers/deliverer.js';
+import { Receivers } from '../receivers/receivers.js';
+import {
+  type Closeable,
+  FLUSH_REDIS_TIMEOUT_MS,
+  openIdentityAlone,
+  openStore,
+  withClosers,
+} from './opening.js';
+import type { DeliverConfig, ReceiversConfig } from './settings.js';
+
+/** Sends deliveries to receivers until it is closed. @throws StartupError */
+export function deliver(config: DeliverConfig, log: Logger): Promise<Closeable> {
+  return withClosers(async (onClose) => {
+    const store = await openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS });
+    onClose(() => store.close());
+    const { redirects } = openIdentityAlone(store, config, onClose);
+    const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
+    const highWater = config.RECEIVERS_HIGH_WATER;
+    const receivers = new Receivers(store, addresses, highWater);
+    const owner = randomUUID();
+    const deliverer = startDeliverer({ store, redirects, receivers, addresses, highWater, owner, log });
+    onClose(() => deliverer.close());
+    return {};
+  });
+}
+
+/** The receivers of a deployment, for the command line. @param urls of Redis @throws StartupError */
+export function openReceivers(
+  config: ReceiversConfig,
+  log: Logger,
+  urls: readonly string[],
+): Promise<Closeable & { readonly receivers: Receivers }> {
+  return withClosers(async (onClose) => {
+    const store = await openStore(config, 'wishmeter receivers', log, {
+      urls,
+      timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
+      confirm(salt) {
+        if (salt === undefined)
+          throw new StartupError('Redis holds no data of wishmeter under this KEY_PREFIX.');
+      },
+      onError: () => {},
+    });
+    onClose(() => store.close());
+    const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
+    return { receivers: new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER) };
+  });
+}

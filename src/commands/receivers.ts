@@ -1,0 +1,94 @@
+// `wishmeter receivers`: what the operations of /receivers do, and sending again what was sent before. Answers are JSON lines.
+
+import { openReceivers } from '../app/deliver.js';
+import { createClickHouse } from '../clickhouse/client.js';
+import { ServiceError, StartupError } from '../errors.js';
+import { describeReceiver } from '../receivers/description.js';
+import type { Receivers } from '../receivers/receivers.js';
+import { replay } from '../receivers/replay.js';
+import { readReceiver } from '../validation/requests.js';
+import { UsageError } from './command-line.js';
+import { redisUrls, serviceClickHouse } from './embedded-databases.js';
+import type { Program } from './program.js';
+
+const USAGE =
+  'receivers takes list, add <url> <type>,…, pause <id>, resume <id>, test <id> or replay <id> --since <time>.';
+const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+export async function receivers(program: Program<'receivers'>): Promise<number> {
+  const { config, log, stdout } = program;
+  const act = actionOf(program);
+  const { receivers: all, close } = await openReceivers(config, log, redisUrls(config));
+  try {
+    for (const line of await act(all)) stdout.write(`${JSON.stringify(line)}\n`);
+    return 0;
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    const faults = error.issues?.map(({ path, message }) => `${path.slice(1)} ${message}`).join('; ');
+    throw new StartupError(faults ? `${error.message} ${faults}.` : error.message);
+  } finally {
+    await close();
+  }
+}
+
+/** @throws UsageError */
+function actionOf({ config, operands, options }: Program<'receivers'>) {
+  const [action = 'list', id = '', types, ...more] = operands;
+  const isWhole = more.length === 0 && (action === 'add') === (types !== undefined);
+  if (
+    !isWhole ||
+    (action === 'list') !== (id === '') ||
+    (action === 'replay') !== (options.since !== undefined)
+  )
+    throw new UsageError(USAGE);
+  const describe = async (all: Receivers, one: Awaited<ReturnType<Receivers['get']>>) =>
+    describeReceiver(one, await all.standOf(one.id));
+  const clickhouseUrl = serviceClickHouse(config);
+  const database = config.CLICKHOUSE_DATABASE;
+  const since = options.since === undefined ? 0 : readSince(options.since);
+  const actions: Readonly<Record<string, (all: Receivers) => Promise<readonly object[]>>> = {
+    list: async (all) => Promise.all((await all.list()).map((one) => describe(all, one))),
+    async add(all) {
+      const asked = { url: id, types: types?.split(','), includePersonal: options.personal === true };
+      const made = await all.add(readReceiver(asked));
+      return [describeReceiver(made, undefined, made.secret)];
+    },
+    pause: async (all) => [await describe(all, await all.change(id, { isEnabled: false }))],
+    resume: async (all) => [await describe(all, await all.change(id, { isEnabled: true }))],
+    test: async (all) => [await all.test(id)],
+    replay: async (all) => [{ queued: await replayTo(all, id, since, clickhouseUrl, database) }],
+  };
+  const chosen = actions[action];
+  if (chosen === undefined) throw new UsageError(USAGE);
+  return chosen;
+}
+
+async function replayTo(
+  all: Receivers,
+  id: string,
+  since: number,
+  clickhouseUrl: string,
+  database: string,
+): Promise<number> {
+  const receiver = await all.get(id);
+  if (!receiver.isEnabled) throw new StartupError(`Receiver ${id} is disabled: resume it first.`);
+  if (clickhouseUrl === '')
+    throw new StartupError('There is no ClickHouse to replay from: set CLICKHOUSE_URL.');
+  const [queue] = await all.queues(id);
+  if (queue === undefined) throw new StartupError('Redis holds no data of wishmeter.');
+  const clickhouse = createClickHouse(clickhouseUrl, database);
+  try {
+    return await replay(clickhouse, receiver, queue, since);
+  } finally {
+    await clickhouse.close();
+  }
+}
+
+/** A time in ISO 8601, or how long ago it was: `90m`, `24h`, `3d`. @throws UsageError */
+function readSince(text: string): number {
+  const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
+  const since = count === undefined ? Date.parse(text) : Date.now() - Number(count) * (UNIT_MS[unit] ?? 0);
+  if (Number.isNaN(since))
+    throw new UsageError('--since takes a time, as 2026-11-26T10:00:00Z, or 90m, 24h, 3d.');
+  return since;
+}

@@ -1,0 +1,77 @@
+// How receivers stand, in `serve`'s figures, read from Redis when Prometheus asks: `deliver` counts there.
+
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Receivers } from '../receivers/receivers.js';
+
+const labelNames = ['receiver'] as const;
+
+export class ReceiverMetrics {
+  readonly #receivers: Receivers;
+  readonly #figures: Readonly<Record<'enabled' | 'pending' | 'bytes', Gauge<'receiver'>>>;
+  readonly #counts: Readonly<Record<'delivered' | 'failures' | 'dead', Counter<'receiver'>>>;
+
+  readonly #silence: Gauge<'stream'>;
+
+  /** @param highWater RECEIVERS_HIGH_WATER */
+  constructor(registry: Registry, receivers: Receivers, highWater: number) {
+    this.#receivers = receivers;
+    const registers = [registry];
+    const gauge = (name: string, help: string) =>
+      new Gauge({ name: `wishmeter_receiver_${name}`, help, registers, labelNames });
+    const counter = (name: string, help: string) =>
+      new Counter({ name: `wishmeter_receiver_${name}`, help, registers, labelNames });
+    this.#figures = {
+      enabled: gauge(
+        'enabled',
+        'Whether a receiver of events is sent any: 1, or 0 where it is paused or was disabled',
+      ),
+      pending: gauge('pending_deliveries', 'Deliveries that wait for a receiver'),
+      bytes: gauge('pending_bytes', 'Bytes of deliveries that wait for a receiver, beside all streams'),
+    };
+    this.#counts = {
+      delivered: counter('deliveries_total', 'Deliveries that a receiver took'),
+      failures: counter('failures_total', 'Attempts to deliver that failed'),
+      dead: counter(
+        'dead_letters_total',
+        'Deliveries that became dead letters: given up, or too much waited',
+      ),
+    };
+    this.#silence = new Gauge({
+      name: 'wishmeter_deliver_silent_seconds',
+      help: 'Since the heartbeat of the `deliver` that sends what waits beside a stream; absent where there is none',
+      registers,
+      labelNames: ['stream'] as const,
+    });
+    new Gauge({
+      name: 'wishmeter_receiver_high_water_bytes',
+      help: 'RECEIVERS_HIGH_WATER: bytes beside one stream from which on the oldest deliveries become dead letters',
+      registers,
+    }).set(highWater);
+  }
+
+  /** Where Redis does not answer, nothing is shown rather than what was. */
+  async refresh(): Promise<void> {
+    const [all, silence] = await Promise.all([
+      this.#read().catch(() => []),
+      this.#receivers.silence().catch(() => new Map<number, number>()),
+    ]);
+    this.#silence.reset();
+    for (const [stream, ms] of silence) this.#silence.set({ stream }, ms / 1_000);
+    for (const one of [...Object.values(this.#figures), ...Object.values(this.#counts)]) one.reset();
+    for (const { id: receiver, isEnabled, stand } of all) {
+      const { enabled, pending, bytes } = this.#figures;
+      enabled.set({ receiver }, isEnabled ? 1 : 0);
+      pending.set({ receiver }, stand.pending);
+      bytes.set({ receiver }, stand.bytes);
+      const { delivered, failures, dead } = this.#counts;
+      delivered.inc({ receiver }, stand.delivered);
+      failures.inc({ receiver }, stand.failures);
+      dead.inc({ receiver }, stand.dead);
+    }
+  }
+
+  async #read() {
+    const all = await this.#receivers.list();
+    return Promise.all(all.map(async (one) => ({ ...one, stand: await this.#receivers.standOf(one.id) })));
+  }
+}

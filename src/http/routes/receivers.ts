@@ -1,0 +1,139 @@
+// /receivers: the addresses that events go out to.
+
+import { describeReceiver } from '../../receivers/description.js';
+import type { Receivers } from '../../receivers/receivers.js';
+import type { RequestStore } from '../../redis/requests.js';
+import { readReceiver, readReceiverChange } from '../../validation/requests.js';
+import { receiverBody, receiverChangeBody } from '../../validation/schemas.js';
+import {
+  changedReceiverAnswer,
+  createdReceiverAnswer,
+  deletedAnswer,
+  receiver as receiverAnswer,
+  receiverListAnswer,
+  receiverTestAnswer,
+} from '../answer-schemas.js';
+import { IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
+import { MAX_BODY, type Operation, operation } from '../operation.js';
+
+const ALL = '/receivers';
+const ONE = '/receivers/:id';
+const EXAMPLE = { url: 'https://hooks.shop.example/wishes', types: ['add', 'purchase'] };
+
+export function receiverOperations(receivers: Receivers, requests: RequestStore): Operation[] {
+  return [
+    {
+      method: 'get',
+      doc: {
+        id: 'listReceivers',
+        tag: 'Receivers',
+        summary: 'Lists the receivers of events, the oldest first',
+        answer: receiverListAnswer,
+      },
+      path: ALL,
+      accessGroup: 'administration',
+      maxBody: 0,
+      async handle() {
+        const all = (await receivers.list()).map(async (one) =>
+          describeReceiver(one, await receivers.standOf(one.id)),
+        );
+        return JSON.stringify({ receivers: await Promise.all(all) });
+      },
+    },
+    operation({
+      method: 'post',
+      doc: {
+        id: 'addReceiver',
+        tag: 'Receivers',
+        summary: 'Makes a receiver; the answer has its secret, which is shown here alone',
+        body: { schema: receiverBody, example: EXAMPLE },
+        answer: createdReceiverAnswer,
+      },
+      path: ALL,
+      accessGroup: 'administration',
+      maxBody: MAX_BODY,
+      headers: [IDEMPOTENCY_KEY],
+      read: readReceiver,
+      handle(input, request) {
+        return once(requests, request, { operation: 'addReceiver', input }, NOWHERE, async () => {
+          const made = await receivers.add(input);
+          return JSON.stringify(describeReceiver(made, undefined, made.secret));
+        });
+      },
+    }),
+    {
+      method: 'get',
+      doc: {
+        id: 'getReceiver',
+        tag: 'Receivers',
+        summary: 'Reads a receiver, and how it stands',
+        answer: receiverAnswer,
+      },
+      path: ONE,
+      accessGroup: 'administration',
+      maxBody: 0,
+      async handle(_, { parameter }) {
+        const found = await receivers.get(parameter);
+        return JSON.stringify(describeReceiver(found, await receivers.standOf(parameter)));
+      },
+    },
+    operation({
+      method: 'patch',
+      doc: {
+        id: 'changeReceiver',
+        tag: 'Receivers',
+        summary: 'Changes, pauses or resumes a receiver, or gives it a new secret, which is shown here alone',
+        body: { schema: receiverChangeBody, example: { types: ['*'] } },
+        answer: changedReceiverAnswer,
+      },
+      path: ONE,
+      accessGroup: 'administration',
+      maxBody: MAX_BODY,
+      read: readReceiverChange,
+      async handle(input, { parameter }) {
+        const changed = await receivers.change(parameter, input);
+        const secret = input.rotateSecret ? changed.secret : undefined;
+        return JSON.stringify(describeReceiver(changed, await receivers.standOf(parameter), secret));
+      },
+    }),
+    {
+      method: 'delete',
+      doc: {
+        id: 'removeReceiver',
+        tag: 'Receivers',
+        summary: 'Removes a receiver, and drops what waits for it',
+        answer: deletedAnswer,
+      },
+      path: ONE,
+      accessGroup: 'administration',
+      maxBody: 0,
+      headers: [IDEMPOTENCY_KEY],
+      handle(_, request) {
+        const what = { operation: 'removeReceiver', input: request.parameter };
+        return once(requests, request, what, NOWHERE, async () => {
+          await receivers.remove(request.parameter);
+          return JSON.stringify({ deleted: true });
+        });
+      },
+    },
+    {
+      method: 'post',
+      doc: {
+        id: 'testReceiver',
+        tag: 'Receivers',
+        summary: 'Sends a receiver a delivery of type `test`, and says what it answered',
+        answer: receiverTestAnswer,
+      },
+      path: '/receivers/:id/test',
+      accessGroup: 'administration',
+      maxBody: 0,
+      headers: [IDEMPOTENCY_KEY],
+      handle(_, request) {
+        const what = { operation: 'testReceiver', input: request.parameter };
+        return once(requests, request, what, NOWHERE, async () =>
+          JSON.stringify(await receivers.test(request.parameter)),
+        );
+      },
+    },
+  ];
+}

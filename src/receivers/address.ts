@@ -1,0 +1,110 @@
+// Where deliveries may go: `https:` addresses whose host resolves to public addresses only (no SSRF: server-side request
+// forgery). A connection resolves its host once, through `guardedLookup`, and goes to the addresses that were checked, so
+// DNS can't change between the check and the connection.
+//
+// IPv4: all but the special-purpose blocks of IANA (RFC 6890 and successors), multicast and reserved. IPv6: global unicast
+// (2000::/3) alone, without what is special in it or carries an IPv4 address (6to4, Teredo); so no mapped, NAT64, link-local
+// or unique local address.
+
+import { lookup as dnsLookup, type LookupAddress, type LookupOptions } from 'node:dns';
+import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
+
+/** Resolves a host to all of its addresses, as dns.lookup does. */
+export type Resolve = (
+  host: string,
+  options: LookupOptions & { readonly all: true },
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void;
+
+const SPECIAL_IPV4 = [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const;
+const SPECIAL_IPV6 = [
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+] as const;
+
+const special = new BlockList();
+for (const [net, bits] of SPECIAL_IPV4) special.addSubnet(net, bits, 'ipv4');
+for (const [net, bits] of SPECIAL_IPV6) special.addSubnet(net, bits, 'ipv6');
+const globalUnicast = new BlockList();
+globalUnicast.addSubnet('2000::', 3, 'ipv6');
+
+const MAX_URL = 2_048;
+
+export function isPublic(address: string): boolean {
+  if (isIPv4(address)) return !special.check(address, 'ipv4');
+  return globalUnicast.check(address, 'ipv6') && !special.check(address, 'ipv6');
+}
+
+/** Says that an address may not be used, in words for the one who has set it. */
+export class AddressError extends Error {}
+
+export class Addresses {
+  readonly #isPrivateAllowed: boolean;
+  readonly #resolve: Resolve;
+
+  /** @param isPrivateAllowed as RECEIVERS_PRIVATE says @param resolve other than DNS in tests */
+  constructor(isPrivateAllowed: boolean, resolve: Resolve = dnsLookup) {
+    this.#isPrivateAllowed = isPrivateAllowed;
+    this.#resolve = resolve;
+  }
+
+  /** Checks all but what DNS says. @throws AddressError */
+  parse(text: string): URL {
+    const url = text.length <= MAX_URL && URL.canParse(text) ? new URL(text) : undefined;
+    if (url === undefined) throw new AddressError(`must be a URL of at most ${MAX_URL} characters`);
+    const isHttp = this.#isPrivateAllowed && url.protocol === 'http:';
+    if (url.protocol !== 'https:' && !isHttp) throw new AddressError('must begin with https://');
+    if (url.username !== '' || url.password !== '') throw new AddressError('must have no user or password');
+    const address = url.hostname.replace(/^\[(.*)\]$/, '$1');
+    if (isIP(address) !== 0) this.#check(address);
+    return url;
+  }
+
+  /** Checks also what DNS says now. @throws AddressError */
+  async check(text: string): Promise<void> {
+    const { hostname } = this.parse(text);
+    if (hostname.startsWith('[') || isIP(hostname) !== 0) return;
+    await new Promise<void>((resolve, reject) => {
+      this.guardedLookup(hostname, { all: true }, (error) => (error === null ? resolve() : reject(error)));
+    });
+  }
+
+  /** For connections: fails where an address of the host is not public. */
+  readonly guardedLookup: LookupFunction = (host, options, callback) => {
+    this.#resolve(host, { ...options, all: true }, (error, addresses) => {
+      if (error !== null) return callback(new AddressError(`does not resolve (${error.code})`), []);
+      try {
+        for (const { address } of addresses) this.#check(address);
+      } catch (refusal) {
+        return callback(refusal as AddressError, []);
+      }
+      const [first] = addresses;
+      if (first === undefined) return callback(new AddressError('does not resolve'), []);
+      if (options.all) callback(null, addresses);
+      else callback(null, first.address, first.family);
+    });
+  };
+
+  #check(address: string): void {
+    if (!this.#isPrivateAllowed && !isPublic(address))
+      throw new AddressError('must be at a public address; see RECEIVERS_PRIVATE');
+  }
+}

@@ -1,0 +1,95 @@
+// What a receiver is sent of a line: the event or the purchase as analysts see it, with the visitor's present profile. A line
+// waits as it came from the stream, without names and addresses: these are added when it is sent.
+
+/** Columns of a line that deliveries are made of; see src/events/row.ts and src/clickhouse/columns.ts. */
+export interface Line {
+  readonly event_id: string;
+  readonly type: string;
+  /** Milliseconds since 1970. */
+  readonly occurred_at: number;
+  readonly profile_id: string;
+  readonly origin?: string;
+  readonly customer_id?: string | null;
+  readonly session_id?: string | null;
+  readonly device?: string;
+  readonly locale?: string;
+  readonly order_id?: string;
+  readonly product_id?: string;
+  readonly variant_id?: string;
+  readonly quantity?: number | null;
+  readonly price?: string | null;
+  readonly discount?: string;
+  readonly amount?: string | null;
+  readonly currency?: string;
+  readonly test?: boolean;
+  /** Parsed; in the line it is JSON within JSON. */
+  readonly payload?: unknown;
+}
+
+/** Of the visitor, where a receiver is sent personal data. */
+export interface PersonalData {
+  readonly email: string | null;
+  readonly firstName: string | null;
+  readonly lastName: string | null;
+}
+
+const LINE_OF_ORDER = 'order';
+
+/** @returns undefined where it is no event's line: another program may have put it into the stream */
+export function parseLine(text: string): Line | undefined {
+  try {
+    const line = JSON.parse(text) as Line;
+    const at = Number(line.occurred_at);
+    const occurred_at = Number.isNaN(at) ? Date.parse(String(line.occurred_at)) : at;
+    const payload = typeof line.payload === 'string' ? JSON.parse(line.payload) : line.payload;
+    return Number.isNaN(occurred_at) ? undefined : { ...line, occurred_at, payload };
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param profileId the present one */
+export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
+  const timestamp = new Date(line.occurred_at).toISOString();
+  const data =
+    line.origin === LINE_OF_ORDER
+      ? purchaseOf(line, timestamp, profileId)
+      : eventOf(line, timestamp, profileId);
+  return JSON.stringify({ type: line.type, timestamp, data: { ...data, ...personal } });
+}
+
+function eventOf(line: Line, occurredAt: string, profileId: string): object {
+  return {
+    eventId: line.event_id,
+    occurredAt,
+    profileId,
+    customerId: line.customer_id ?? null,
+    sessionId: line.session_id ?? null,
+    device: line.device ?? '',
+    locale: line.locale ?? '',
+    payload: line.payload ?? {},
+  };
+}
+
+function purchaseOf(line: Line, occurredAt: string, profileId: string): object {
+  return {
+    occurredAt,
+    orderId: line.order_id ?? '',
+    profileId,
+    customerId: line.customer_id ?? null,
+    sessionId: line.session_id ?? null,
+    productId: line.product_id ?? '',
+    variantId: line.variant_id ?? '',
+    quantity: line.quantity ?? 0,
+    price: line.price ?? null,
+    discount: line.discount ?? '0.00',
+    amount: line.amount ?? null,
+    currency: line.currency ?? '',
+    test: line.test ?? false,
+  };
+}
+
+/** What `test` sends. */
+export function testBody(now = new Date()): string {
+  return JSON.stringify({ type: 'test', timestamp: now.toISOString(), data: {} });
+}

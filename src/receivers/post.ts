@@ -1,0 +1,115 @@
+// One POST to a receiver. Redirects are failures, an answer has to begin within 15 s, and of its body no more than 1 KB is
+// read. Node's own client: each connection has to go through `guardedLookup`.
+
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import type { Addresses } from './address.js';
+
+const ANSWER_MS = 15_000;
+const MAX_ANSWER = 1_024;
+/** Deliveries that one process sends to one receiver at the same time. */
+export const AT_ONCE = 16;
+
+/** The status of a receiver's answer, or why there was none. */
+export type Outcome = { readonly status: number } | { readonly error: string };
+
+/** The connections to one receiver. */
+export class Connection {
+  readonly #addresses: Addresses;
+  readonly #answerMs: number;
+  readonly #http: HttpAgent;
+  readonly #https: HttpsAgent;
+  #isClosed = false;
+
+  /** @param answerMs other than ANSWER_MS in tests */
+  constructor(addresses: Addresses, answerMs = ANSWER_MS) {
+    this.#addresses = addresses;
+    this.#answerMs = answerMs;
+    const options = { keepAlive: true, maxSockets: AT_ONCE, maxFreeSockets: AT_ONCE };
+    this.#http = new HttpAgent(options);
+    this.#https = new HttpsAgent(options);
+  }
+
+  /** Never throws. @returns undefined where the connection was closed */
+  async post(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    body: string,
+  ): Promise<Outcome | undefined> {
+    const deadline = performance.now() + this.#answerMs;
+    try {
+      const status = await this.#send(this.#addresses.parse(url), headers, body, deadline);
+      return this.#isClosed ? undefined : { status };
+    } catch (error) {
+      if (this.#isClosed) return undefined;
+      const { code, message } = error as NodeJS.ErrnoException;
+      return { error: code ?? message };
+    }
+  }
+
+  /** Drops what is in flight. */
+  close(): void {
+    this.#isClosed = true;
+    this.#http.destroy();
+    this.#https.destroy();
+  }
+
+  async #send(
+    url: URL,
+    headers: Readonly<Record<string, string>>,
+    body: string,
+    deadline: number,
+  ): Promise<number> {
+    for (;;) {
+      const [request, agent] =
+        url.protocol === 'https:' ? [httpsRequest, this.#https] : [httpRequest, this.#http];
+      const sent = request(url, {
+        method: 'POST',
+        agent,
+        lookup: this.#addresses.guardedLookup,
+        headers: {
+          ...headers,
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(body),
+          'user-agent': 'wishmeter',
+        },
+      });
+      const late = new Error(`no answer in ${this.#answerMs / 1_000} s`);
+      const timer = setTimeout(() => sent.destroy(late), deadline - performance.now());
+      sent.once('close', () => clearTimeout(timer));
+      try {
+        return await statusOf(sent, body);
+      } catch (error) {
+        // The receiver has closed a connection that was kept, in the moment in which it was used again.
+        const { code } = error as NodeJS.ErrnoException;
+        if (!sent.reusedSocket || code !== 'ECONNRESET' || this.#isClosed) throw error;
+      }
+    }
+  }
+}
+
+function statusOf(request: ClientRequest, body: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    request.on('error', reject);
+    request.on('response', (answer) => {
+      discard(answer);
+      resolve(answer.statusCode ?? 0);
+    });
+    request.end(body);
+  });
+}
+
+/** A short body is read, so that the connection can be used again; with a long one it is closed. */
+function discard(answer: IncomingMessage): void {
+  let bytes = 0;
+  answer.on('error', () => {});
+  answer.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER) answer.destroy();
+  });
+}

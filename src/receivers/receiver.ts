@@ -1,0 +1,98 @@
+// A receiver: an HTTP address of one of the shop's tools, what it is sent, and the secrets that sign it.
+
+import { createHmac, randomBytes } from 'node:crypto';
+
+/** What a receiver may be sent. `test` goes out on request alone. */
+export const DELIVERY_TYPES = [
+  'add',
+  'remove',
+  'moveToCart',
+  'share',
+  'autoRemoveAfterPurchase',
+  'purchase',
+  'priceDrop',
+  'backInStock',
+] as const;
+export const EVERY_TYPE = '*';
+export type ReceiverType = (typeof DELIVERY_TYPES)[number] | typeof EVERY_TYPE;
+
+/** As it is kept in Redis, which has its secrets in clear: they have to sign. */
+export interface Receiver {
+  readonly id: string;
+  readonly url: string;
+  readonly types: readonly ReceiverType[];
+  /** Whether it is sent e-mail addresses and names. */
+  readonly includePersonal: boolean;
+  readonly isEnabled: boolean;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly secret: string;
+  /** The one before it signs, too, until then: milliseconds since 1970. */
+  readonly previous?: { readonly secret: string; readonly until: number };
+}
+
+/** What a caller chooses. */
+export type NewReceiver = Pick<Receiver, 'url' | 'types' | 'includePersonal'>;
+
+/** What a caller changes; undefined stays. */
+export interface ReceiverChange {
+  readonly url?: string | undefined;
+  readonly types?: readonly ReceiverType[] | undefined;
+  readonly isEnabled?: boolean | undefined;
+  readonly rotateSecret?: boolean | undefined;
+}
+
+const SECRET_PREFIX = 'whsec_';
+const SECRET_BYTES = 32;
+const ROTATION_MS = 24 * 60 * 60_000;
+
+export function createReceiver({ url, types, includePersonal }: NewReceiver, at = new Date()): Receiver {
+  const id = randomBytes(8).toString('hex');
+  const createdAt = at.toISOString();
+  return { id, url, types, includePersonal, isEnabled: true, createdAt, secret: newSecret() };
+}
+
+export function changeReceiver(receiver: Receiver, change: ReceiverChange, now = Date.now()): Receiver {
+  const { url = receiver.url, types = receiver.types, isEnabled = receiver.isEnabled } = change;
+  const changed = { ...receiver, url, types, isEnabled };
+  if (change.rotateSecret !== true) return changed;
+  const previous = { secret: receiver.secret, until: now + ROTATION_MS };
+  return { ...changed, secret: newSecret(), previous };
+}
+
+export function takesType({ types }: Pick<Receiver, 'types'>, type: string): boolean {
+  return types.some((one) => one === type || (one === EVERY_TYPE && isDeliveryType(type)));
+}
+
+function isDeliveryType(type: string): boolean {
+  return (DELIVERY_TYPES as readonly string[]).includes(type);
+}
+
+function newSecret(): string {
+  return SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64');
+}
+
+/**
+ * The headers of a delivery, as Standard Webhooks says (specification 1.0.0, "Signature scheme").
+ * @param id the same at each attempt @param now milliseconds since 1970
+ */
+export function signedHeaders(
+  { secret, previous }: Pick<Receiver, 'secret' | 'previous'>,
+  id: string,
+  body: string,
+  now = Date.now(),
+): Readonly<Record<string, string>> {
+  const seconds = Math.floor(now / 1_000);
+  const secrets = previous !== undefined && now < previous.until ? [secret, previous.secret] : [secret];
+  const signatures = secrets.map((one) => `v1,${sign(one, `${id}.${seconds}.${body}`)}`);
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(seconds),
+    'webhook-signature': signatures.join(' '),
+  };
+}
+
+function sign(secret: string, text: string): string {
+  const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64');
+  return createHmac('sha256', key).update(text).digest('base64');
+}

@@ -1,0 +1,175 @@
+// The receivers of a deployment, in one hash: made, changed and removed by compare-and-set. And how each stands, over the
+// streams of all nodes.
+
+import { ServiceError } from '../errors.js';
+import { LUA } from '../redis/lua-codes.js';
+import { streamsOf } from '../redis/marks.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import { AddressError, type Addresses } from './address.js';
+import { testBody } from './message.js';
+import { Connection, type Outcome } from './post.js';
+import { DeliveryQueue, type Stand } from './queue.js';
+import {
+  changeReceiver,
+  createReceiver,
+  type NewReceiver,
+  type Receiver,
+  type ReceiverChange,
+  signedHeaders,
+} from './receiver.js';
+
+const PUT = loadScript<number>('receivers-put');
+const MAX_RECEIVERS = 20;
+/** Each lost round means that another request changed the same receiver. */
+const ROUNDS = 16;
+const UNKNOWN = 'There is no receiver of this id.';
+
+export class Receivers {
+  readonly #store: Store;
+  readonly #addresses: Addresses;
+  readonly #highWater: number;
+
+  /** @param highWater see DeliveryQueue */
+  constructor(store: Store, addresses: Addresses, highWater: number) {
+    this.#store = store;
+    this.#addresses = addresses;
+    this.#highWater = highWater;
+  }
+
+  /** The oldest first. @throws ServiceError `unavailable` */
+  async list(): Promise<Receiver[]> {
+    const { receivers } = this.#store.keys;
+    const kept = await this.#store.call((client) => client.hvals(receivers));
+    return kept.map(parse).sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1));
+  }
+
+  /** @throws ServiceError `not_found`, `unavailable` */
+  async get(id: string): Promise<Receiver> {
+    const kept = await this.#kept(id);
+    if (kept === null) throw new ServiceError('not_found', UNKNOWN);
+    return parse(kept);
+  }
+
+  /** @throws ServiceError `invalid_request` for an address that may not be used, or where there are too many; `unavailable` */
+  async add(asked: NewReceiver): Promise<Receiver> {
+    await this.#checkUrl(asked.url);
+    const receiver = createReceiver(asked);
+    if ((await this.#put(receiver.id, '', JSON.stringify(receiver))) === LUA.TOO_MANY)
+      throw new ServiceError('invalid_request', `There are ${MAX_RECEIVERS} receivers: remove one first.`);
+    return receiver;
+  }
+
+  /** @throws ServiceError `invalid_request`, `not_found`, `unavailable` */
+  async change(id: string, change: ReceiverChange): Promise<Receiver> {
+    if (change.url !== undefined) await this.#checkUrl(change.url);
+    for (let round = 0; round < ROUNDS; round++) {
+      const kept = await this.#kept(id);
+      if (kept === null) throw new ServiceError('not_found', UNKNOWN);
+      const changed = changeReceiver(parse(kept), change);
+      if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();
+      if ((await this.#put(id, kept, JSON.stringify(changed))) === 1) return changed;
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** Removes a receiver, and drops what waits for it. @throws ServiceError `not_found`, `unavailable` */
+  async remove(id: string): Promise<void> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const kept = await this.#kept(id);
+      if (kept === null) throw new ServiceError('not_found', UNKNOWN);
+      if ((await this.#put(id, kept, '')) !== 1) continue;
+      for (const queue of await this.queues(id)) await queue.clear();
+      return;
+    }
+    throw new ServiceError('unavailable');
+  }
+
+  /** Sends a delivery of type `test`, now. @throws ServiceError `not_found`, `unavailable` */
+  async test(id: string): Promise<Outcome> {
+    const receiver = await this.get(id);
+    const connection = new Connection(this.#addresses);
+    try {
+      const body = testBody();
+      const headers = signedHeaders(receiver, `test_${Date.now()}_${id}`, body);
+      return (await connection.post(receiver.url, headers, body)) ?? { error: 'the process ends' };
+    } finally {
+      connection.close();
+    }
+  }
+
+  /** How it stands, over all streams. @throws ServiceError `unavailable` */
+  async standOf(id: string): Promise<Stand> {
+    const stands = await this.#store.call(async () =>
+      Promise.all((await this.queues(id)).map((queue) => queue.stand())),
+    );
+    return stands.reduce(sum, NONE);
+  }
+
+  /** Milliseconds since the heartbeat of who delivers, by stream; without those that no process owns. @throws ServiceError `unavailable` */
+  async silence(): Promise<Map<number, number>> {
+    const { client, keys } = this.#store;
+    const beats = await this.#store.call(async (redis) => {
+      const read = async (stream: number) =>
+        [stream, await client.hget(keys.deliveryOwner(stream), 'beat')] as const;
+      return Promise.all((await streamsOf(redis, keys)).map(read));
+    });
+    return new Map(
+      beats.flatMap(([stream, beat]) =>
+        beat === null ? [] : [[stream, Math.max(0, Date.now() - Number(beat))]],
+      ),
+    );
+  }
+
+  /** What waits for it at each stream. @throws ServiceError `unavailable` */
+  async queues(id: string): Promise<DeliveryQueue[]> {
+    const { client, keys } = this.#store;
+    const streams = await this.#store.call((redis) => streamsOf(redis, keys));
+    return streams.map((stream) => new DeliveryQueue(client, keys, stream, id, this.#highWater));
+  }
+
+  #kept(id: string): Promise<string | null> {
+    const { receivers } = this.#store.keys;
+    return this.#store.call((client) => client.hget(receivers, id));
+  }
+
+  #put(id: string, before: string, after: string): Promise<number> {
+    return this.#store.change(PUT, [this.#store.keys.receivers], [id, before, after, MAX_RECEIVERS]);
+  }
+
+  async #checkUrl(url: string): Promise<void> {
+    try {
+      await this.#addresses.check(url);
+    } catch (error) {
+      if (!(error instanceof AddressError)) throw error;
+      throw new ServiceError('invalid_request', undefined, [{ path: '/url', message: error.message }]);
+    }
+  }
+}
+
+const parse = (kept: string): Receiver => JSON.parse(kept) as Receiver;
+
+const NONE: Stand = {
+  pending: 0,
+  bytes: 0,
+  delivered: 0,
+  failures: 0,
+  dead: 0,
+  lastSuccessAt: 0,
+  lastFailureAt: 0,
+  lastError: '',
+};
+
+function sum(a: Stand, b: Stand): Stand {
+  const later = a.lastFailureAt >= b.lastFailureAt ? a : b;
+  return {
+    pending: a.pending + b.pending,
+    bytes: a.bytes + b.bytes,
+    delivered: a.delivered + b.delivered,
+    failures: a.failures + b.failures,
+    dead: a.dead + b.dead,
+    lastSuccessAt: Math.max(a.lastSuccessAt, b.lastSuccessAt),
+    lastFailureAt: later.lastFailureAt,
+    lastError: later.lastError,
+  };
+}

@@ -1,0 +1,218 @@
+// Sends what waits for one receiver beside one stream, while this process owns that: up to AT_ONCE deliveries at the same
+// time, of each profile one after the other. What failed and is due again goes before what is new.
+//
+//   read ──▶ waiting ──its profile has none in flight──▶ in flight ──▶ settled: gone from Redis, due again, or a dead letter
+//
+// A crash anywhere leaves the delivery in Redis, and the next owner reads it again.
+
+import type { Logger } from 'pino';
+import { backoffMs, pause } from '../backoff.js';
+import type { Lease } from '../flush/owned-stream.js';
+import { FencedError, type Ownership } from '../flush/ownership.js';
+import type { Addresses } from './address.js';
+import { type Attempted, type AttemptSpec, attempt, type Held } from './attempt.js';
+import { parseLine } from './message.js';
+import { AT_ONCE, Connection } from './post.js';
+import type { DeliveryQueue } from './queue.js';
+import type { Receiver } from './receiver.js';
+import type { Receivers } from './receivers.js';
+
+/** Deliveries that are read at a time, and that wait at least while there are more. */
+const PAGE = 128;
+/** How often new deliveries are looked for, where none wait. */
+const POLL_MS = 200;
+const FAILING_MS = 5 * 24 * 60 * 60_000;
+
+export interface SenderSpec extends AttemptSpec {
+  readonly receivers: Receivers;
+  readonly addresses: Addresses;
+  /** Milliseconds that an answer may take; of post.ts where absent. */
+  readonly answerMs?: number | undefined;
+  /** Milliseconds without a success after which a receiver is disabled. */
+  readonly failingMs?: number | undefined;
+}
+
+export class ReceiverSender {
+  readonly #spec: SenderSpec;
+  readonly #queue: DeliveryQueue;
+  readonly #ownership: Ownership;
+  readonly #lease: Lease;
+  readonly #log: Logger;
+  readonly #connection: Connection;
+  #receiver: Receiver;
+  #isEnding = false;
+  /** Id of the last delivery that was read. */
+  #last = '-';
+  /** By id: read, and not settled. */
+  readonly #held = new Map<string, Held>();
+  #waiting: Held[] = [];
+  /** Profiles that have a delivery in flight. */
+  readonly #busy = new Set<string>();
+  #settled: Attempted[] = [];
+  #wake: () => void = () => {};
+
+  constructor(
+    spec: SenderSpec,
+    receiver: Receiver,
+    queue: DeliveryQueue,
+    ownership: Ownership,
+    lease: Lease,
+    log: Logger,
+  ) {
+    this.#spec = spec;
+    this.#receiver = receiver;
+    this.#queue = queue;
+    this.#ownership = ownership;
+    this.#lease = lease;
+    this.#log = log.child({ receiver: receiver.id });
+    this.#connection = new Connection(spec.addresses, spec.answerMs);
+  }
+
+  /** What the next attempts are for: its address or its secret may be another one. */
+  update(receiver: Receiver): void {
+    this.#receiver = receiver;
+  }
+
+  /** Ends once what is in flight is settled. */
+  end(): void {
+    this.#isEnding = true;
+    this.#wake();
+  }
+
+  /** @throws FencedError once another process owns the stream */
+  async run(): Promise<void> {
+    const { ending, over } = this.#lease;
+    const wake = () => this.#wake();
+    const drop = () => this.#connection.close();
+    ending.addEventListener('abort', wake);
+    over.addEventListener('abort', drop);
+    try {
+      while (!ending.aborted && !this.#isEnding) {
+        const hasRead = this.#waiting.length < PAGE && (await this.#patiently(() => this.#read()));
+        this.#dispatch();
+        const hasSettled = await this.#settle();
+        if (!hasRead && !hasSettled) await this.#nap();
+      }
+      while ((this.#busy.size > 0 || this.#settled.length > 0) && !over.aborted) {
+        await this.#nap();
+        await this.#settle();
+      }
+    } finally {
+      ending.removeEventListener('abort', wake);
+      over.removeEventListener('abort', drop);
+      this.#connection.close();
+    }
+  }
+
+  /** Until a delivery has ended, or there may be new ones. */
+  #nap(): Promise<void> {
+    if (this.#settled.length > 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, POLL_MS);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  /** @returns whether there may be more */
+  async #read(): Promise<boolean> {
+    const { last, found } = await this.#queue.next(this.#ownership, this.#lease.epoch, this.#last, PAGE);
+    const hasMore = last !== this.#last;
+    this.#last = last;
+    const fresh = found.filter(({ id }) => !this.#held.has(id));
+    for (const { id, attempts, line } of fresh) {
+      const parsed = parseLine(line);
+      if (parsed === undefined) {
+        this.#settled.push({ id, outcome: 'dead', why: 'not the line of an event' });
+        continue;
+      }
+      const held = { id, attempts, line: parsed };
+      this.#held.set(id, held);
+      this.#waiting.push(held);
+    }
+    return hasMore || fresh.length > 0;
+  }
+
+  /** Sends what may be sent now. */
+  #dispatch(): void {
+    if (this.#lease.ending.aborted || this.#isEnding) return;
+    for (let i = 0; i < this.#waiting.length && this.#busy.size < AT_ONCE; ) {
+      const held = this.#waiting[i] as Held;
+      if (this.#busy.has(held.line.profile_id)) {
+        i++;
+        continue;
+      }
+      this.#waiting.splice(i, 1);
+      this.#busy.add(held.line.profile_id);
+      void this.#deliver(held).finally(() => {
+        this.#busy.delete(held.line.profile_id);
+        this.#dispatch();
+        this.#wake();
+      });
+    }
+  }
+
+  /** Never throws. */
+  async #deliver(held: Held): Promise<void> {
+    try {
+      const tried = await this.#patiently(() =>
+        attempt(this.#spec, this.#queue, this.#connection, this.#receiver, held),
+      );
+      if (tried !== undefined) this.#settled.push(tried);
+    } catch (error) {
+      // The lease is over: the delivery stays in Redis.
+      this.#log.debug({ err: error }, 'a delivery was not tried');
+    }
+  }
+
+  /** Records what became of deliveries. @returns whether there were any */
+  async #settle(): Promise<boolean> {
+    const settled = this.#settled;
+    if (settled.length === 0) return false;
+    this.#settled = [];
+    const failingSince = await this.#patiently(() =>
+      this.#queue.settle(this.#ownership, this.#lease.epoch, settled),
+    );
+    for (const { id } of settled) this.#held.delete(id);
+    await this.#spec.onStep?.('settled');
+    const dead = settled.filter(({ outcome }) => outcome === 'dead').length;
+    if (dead > 0) this.#log.warn({ deliveries: dead }, 'deliveries failed for good and are dead letters');
+    const { failingMs = FAILING_MS } = this.#spec;
+    if (settled.some(({ isGone }) => isGone)) await this.#disable('it answered 410');
+    else if (failingSince > 0 && Date.now() - failingSince > failingMs) await this.#disableFailing(failingMs);
+    return true;
+  }
+
+  /** Where no stream has had a success for so long. */
+  async #disableFailing(failingMs: number): Promise<void> {
+    const { lastSuccessAt } = await this.#patiently(() => this.#spec.receivers.standOf(this.#receiver.id));
+    if (Date.now() - lastSuccessAt > failingMs) await this.#disable('no delivery succeeded for five days');
+  }
+
+  async #disable(why: string): Promise<void> {
+    if (this.#isEnding) return;
+    this.end();
+    try {
+      await this.#spec.receivers.change(this.#receiver.id, { isEnabled: false });
+      this.#log.error({ why }, 'a receiver is disabled: it is sent nothing until it is resumed');
+    } catch (error) {
+      // Removed meanwhile, or Redis is away: the next failure disables it.
+      this.#log.warn({ err: error }, 'a receiver was not disabled');
+    }
+  }
+
+  /** Tries again while Redis is away. @throws FencedError; the last error once the lease is over */
+  async #patiently<T>(act: () => Promise<T>): Promise<T> {
+    for (let failures = 1; ; failures++) {
+      try {
+        return await act();
+      } catch (error) {
+        if (error instanceof FencedError || this.#lease.over.aborted) throw error;
+        this.#log.warn({ err: error, failures }, 'Redis failed and will be asked again');
+        await pause(backoffMs(failures), this.#lease.over);
+      }
+    }
+  }
+}

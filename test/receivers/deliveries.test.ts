@@ -1,0 +1,522 @@
+// What is handed over arrives: at least once under one id, in the order of each profile, never more at once than may be;
+// what fails comes again, and ends as a dead letter; and what becomes of it where a receiver is away, gone, slow or too late.
+
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { encodeEvent, encodeMerge, encodeOrderLine } from '../../src/events/row.js';
+import { readErasures } from '../../src/flush/erasures.js';
+import { HandOver } from '../../src/receivers/hand-over.js';
+import { streamsOf } from '../../src/redis/marks.js';
+import { loadScript, runScript } from '../../src/redis/scripts.js';
+import { startApp } from '../harness/app.js';
+import { startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
+import { type Deliveries, openDeliveries, startTool, type Tool } from './fixtures.js';
+
+const ERASURES = loadScript('erasures');
+const WHO = { device: 'phone', locale: 'de', email: null, firstName: null, lastName: null };
+const redis = await startTestRedis(t);
+let opened = 0;
+const open = (t: Test, on: TestRedis = redis) => openDeliveries(t, on, `d${opened++}`);
+const arrived = (tool: Tool, n: number) => until(`${n} deliveries`, () => tool.delivered.length >= n);
+const ids = (tool: Tool) => tool.delivered.map(({ id }) => id);
+const standOf = async ({ receivers }: Deliveries) => {
+  const [one] = await receivers.list();
+  return receivers.standOf(one?.id ?? '');
+};
+const settled = (deliveries: Deliveries) =>
+  until('nothing waits', async () => (await standOf(deliveries)).pending === 0);
+
+t.test('an event arrives as analysts see it, under its own id, signed', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  await deliveries.receiver(tool);
+  const [id] = await deliveries.send(0, {
+    profileId: '1.sA',
+    identity: { ...WHO, customerId: '7', sessionId: 's-1' },
+    payload: { productId: '1001', note: 'ü' },
+    at: 1_795_000_000_000,
+  });
+  deliveries.deliverer();
+  await arrived(tool, 1);
+  const [{ body, headers }] = tool.delivered as [Tool['delivered'][0]];
+  t.same(body, {
+    type: 'add',
+    timestamp: '2026-11-18T11:06:40.000Z',
+    data: {
+      eventId: id,
+      occurredAt: '2026-11-18T11:06:40.000Z',
+      profileId: '1.sA',
+      customerId: '7',
+      sessionId: 's-1',
+      device: 'phone',
+      locale: 'de',
+      payload: { productId: '1001', note: 'ü' },
+    },
+  });
+  t.equal(headers['webhook-id'], id);
+  t.equal(headers['content-type'], 'application/json');
+  await settled(deliveries);
+  t.match(await standOf(deliveries), { pending: 0, bytes: 0, delivered: 1, failures: 0, dead: 0 });
+  t.same(tool.faults, []);
+});
+
+t.test('a purchase arrives as the row of purchases; a merge is no delivery', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  await deliveries.receiver(tool);
+  const line = { productId: '1001', variantId: null, quantity: 2, price: '10.00', discounts: ['1.50'] };
+  const head = { orderId: '9', currency: 'EUR', isTest: false };
+  const identity = { ...WHO, customerId: '7', sessionId: null };
+  const lines = [
+    encodeMerge('01a203b7-6e6b-7000-8001-c9d3d870aab0', 5, '1.a', '1.b'),
+    encodeOrderLine(1_795_000_000_000, '1.cA', identity, head, 0, line),
+  ];
+  await deliveries.handOver.handOver(0, Buffer.from(lines.join('')), []);
+  deliveries.deliverer();
+  await arrived(tool, 1);
+  t.same(
+    tool.delivered.map(({ body }) => body),
+    [
+      {
+        type: 'purchase',
+        timestamp: '2026-11-18T11:06:40.000Z',
+        data: {
+          occurredAt: '2026-11-18T11:06:40.000Z',
+          orderId: '9',
+          profileId: '1.cA',
+          customerId: '7',
+          sessionId: null,
+          productId: '1001',
+          variantId: '',
+          quantity: 2,
+          price: '10.00',
+          discount: '1.50',
+          amount: '18.50',
+          currency: 'EUR',
+          test: false,
+        },
+      },
+    ],
+  );
+});
+
+t.test(
+  'a receiver is sent the types that it takes, from when it was made, and nothing that ClickHouse refused',
+  async (t) => {
+    const [deliveries, adds, all] = [await open(t), await startTool(t), await startTool(t)];
+    await deliveries.send(0, {});
+    await deliveries.receiver(adds, { types: ['add'] });
+    await deliveries.receiver(all);
+    const [add, remove] = await deliveries.send(0, { type: 'add' }, { type: 'remove' });
+    const identity = { ...WHO, customerId: null, sessionId: 's' };
+    const refused = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
+    const letter = { line: Buffer.from(refused.slice(0, -1)), code: 1, reason: '' };
+    await deliveries.handOver.handOver(0, Buffer.from(refused), [letter]);
+    deliveries.deliverer();
+    await settled(deliveries);
+    await arrived(all, 2);
+    t.same(ids(adds), [add]);
+    t.same(ids(all), [add, remove]);
+  },
+);
+
+t.test('events of one profile arrive in their order, of all together no more than 16 at once', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  await deliveries.receiver(tool);
+  const underWay = new Set<string>();
+  let together = 0;
+  tool.answer = (res, { body }) => {
+    const { profileId } = body.data;
+    if (underWay.has(profileId)) together++;
+    underWay.add(profileId);
+    setTimeout(
+      () => {
+        underWay.delete(profileId);
+        res.end();
+      },
+      2 + Math.random() * 8,
+    );
+  };
+  const given = Array.from({ length: 600 }, (_, i) => ({ profileId: `1.p${i % 40}`, payload: { i } }));
+  await deliveries.send(0, ...given);
+  deliveries.deliverer();
+  await arrived(tool, 600);
+  for (let p = 0; p < 40; p++) {
+    const order = tool.delivered.filter(({ body }) => body.data.profileId === `1.p${p}`);
+    t.same(
+      order.map(({ body }) => body.data.payload.i),
+      given.flatMap(({ payload: { i } }) => (i % 40 === p ? [i] : [])),
+    );
+  }
+  t.equal(together, 0, 'no two of one profile at the same time');
+  t.equal(tool.mostAtOnce, 16);
+  t.equal(new Set(ids(tool)).size, 600);
+});
+
+t.test('what fails comes again under the same id until it is taken, and holds nothing else up', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  await deliveries.receiver(tool);
+  let failures = 2;
+  tool.answer = (res, { body }) =>
+    void res.writeHead(body.data.payload.bad && failures-- > 0 ? 500 : 204).end();
+  const [bad, good] = await deliveries.send(0, { payload: { bad: true } }, {});
+  deliveries.deliverer();
+  await settled(deliveries);
+  t.same(
+    ids(tool).filter((id) => id === bad),
+    [bad, bad, bad],
+  );
+  t.same(
+    ids(tool).filter((id) => id === good),
+    [good],
+  );
+  t.match(await standOf(deliveries), { delivered: 2, failures: 2, dead: 0, lastError: 'answered 500' });
+});
+
+for (const [what, answer, why] of [
+  ['a redirect', (res) => res.writeHead(302, { location: 'http://169.254.169.254/' }).end(), 'answered 302'],
+  ['400', (res) => res.writeHead(400).end('no'), 'answered 400'],
+  ['no answer in time', () => {}, /^no answer in 0\.3 s$/],
+  ['a broken connection', (res) => res.destroy(), /ECONNRESET|socket hang up/],
+  ['half a head', (res) => res.socket?.write('HTTP/1.1 200'), /^no answer in/],
+] satisfies readonly [string, Tool['answer'], string | RegExp][])
+  t.test(`${what} is a failure, and after the last attempt a dead letter`, async (t) => {
+    const [deliveries, tool] = [await open(t), await startTool(t)];
+    const { id } = await deliveries.receiver(tool);
+    tool.answer = answer;
+    await deliveries.send(0, {});
+    deliveries.deliverer({ answerMs: 300 });
+    await settled(deliveries);
+    t.equal(tool.delivered.length, 4, 'the first attempt and three more');
+    const { failures, dead, lastError } = await standOf(deliveries);
+    t.same([failures, dead], [4, 1]);
+    t.match(lastError, why);
+    const { dead: key } = deliveries.store.keys.deliveries(0, id);
+    t.equal(await deliveries.store.client.xlen(key), 1);
+  });
+
+t.test(
+  'an answer of 10 MB, or one that never ends, is a success of which no more than a little is read',
+  async (t) => {
+    const [deliveries, tool] = [await open(t), await startTool(t)];
+    await deliveries.receiver(tool);
+    let written = 0;
+    tool.answer = (res) => {
+      res.writeHead(200);
+      const chunk = Buffer.alloc(65_536);
+      const write = () => {
+        if (res.destroyed || written > 10_000_000) return void res.end();
+        written += chunk.length;
+        if (res.write(chunk)) setImmediate(write);
+        else res.once('drain', write);
+      };
+      write();
+    };
+    await deliveries.send(0, {});
+    deliveries.deliverer({ answerMs: 1_000 });
+    await settled(deliveries);
+    tool.answer = (res) => void res.writeHead(200).write('x');
+    await deliveries.send(0, {}, {});
+    await settled(deliveries);
+    t.ok(written < 9_000_000, `${written} bytes were written`);
+    t.match(await standOf(deliveries), { delivered: 3, failures: 0 });
+  },
+);
+
+t.test('410 disables a receiver; what waits for it is sent once it is resumed', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  tool.answer = (res) => void res.writeHead(410).end();
+  deliveries.deliverer();
+  const [first] = await deliveries.send(0, {});
+  await until('it is disabled', async () => !(await deliveries.receivers.get(id)).isEnabled);
+  const [second] = await deliveries.send(0, {});
+  await sleep(600);
+  t.same(ids(tool), [first]);
+  t.match(await standOf(deliveries), { pending: 2, lastError: 'answered 410' });
+  tool.answer = (res) => void res.end();
+  await deliveries.receivers.change(id, { isEnabled: true });
+  await settled(deliveries);
+  t.same(ids(tool).slice(1).sort(), [first, second].sort());
+});
+
+t.test('a receiver without a success for too long is disabled; one success begins anew', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  const isEnabled = async () => (await deliveries.receivers.get(id)).isEnabled;
+  const { state } = deliveries.store.keys.deliveries(0, id);
+  const failedAgo = (ms: number) => deliveries.store.client.hset(state, 'failingSince', Date.now() - ms);
+  const DAY = 24 * 60 * 60_000;
+  deliveries.deliverer();
+  await deliveries.send(0, {});
+  await arrived(tool, 1);
+  await settled(deliveries);
+  await failedAgo(6 * DAY);
+  await deliveries.send(0, {});
+  await settled(deliveries);
+  t.ok(await isEnabled(), 'it has succeeded');
+  tool.answer = (res) => void res.writeHead(500).end();
+  await failedAgo(4 * DAY);
+  await deliveries.store.client.hset(state, 'lastSuccessAt', Date.now() - 4 * DAY);
+  await deliveries.send(0, {});
+  await settled(deliveries);
+  t.ok(await isEnabled(), 'four days');
+  await failedAgo(5 * DAY + 1_000);
+  await deliveries.store.client.hset(state, 'lastSuccessAt', Date.now() - 5 * DAY - 1_000);
+  await deliveries.send(0, {});
+  await until('it is disabled', async () => !(await isEnabled()));
+});
+
+t.test(
+  'beyond its bytes the oldest deliveries become dead letters, and of these the oldest go',
+  async (t) => {
+    const [deliveries, tool] = [await open(t), await startTool(t)];
+    const { id } = await deliveries.receiver(tool);
+    const payload = { text: 'x'.repeat(900) };
+    const sent: string[] = [];
+    const { store } = deliveries;
+    const small = new HandOver(store.client, store.keys, 10_000, pino({ level: 'silent' }));
+    const queue = store.keys.deliveries(0, id);
+    for (let i = 0; i < 30; i++) {
+      const identity = { ...WHO, customerId: null, sessionId: 's' };
+      const line = encodeEvent({ type: 'add', origin: 'item', profileId: `1.s${i}`, identity, payload });
+      sent.push((JSON.parse(line) as { event_id: string }).event_id);
+      await small.handOver(0, Buffer.from(line), []);
+    }
+    const eventsOf = async (key: string) =>
+      (await store.client.xrange(key, '-', '+')).map(
+        ([, [, line = '']]) => JSON.parse(line).event_id as string,
+      );
+    const [waiting, dead] = [await eventsOf(queue.queue), await eventsOf(queue.dead)];
+    t.ok(waiting.length >= 5 && waiting.length <= 10);
+    t.same(waiting, sent.slice(-waiting.length));
+    t.same(dead, sent.slice(-waiting.length - dead.length, -waiting.length));
+    t.ok(dead.length >= 5 && dead.length <= 10);
+    const { bytes, dead: count } = await standOf(deliveries);
+    t.ok(bytes <= 10_000);
+    t.equal(count, 30 - waiting.length);
+    t.ok(Number(await store.client.hget(queue.state, 'deadBytes')) <= 10_000);
+  },
+);
+
+t.test('what waits of an erased visitor is not sent, and leaves Redis, dead letters too', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  const { store } = deliveries;
+  const gone = { profileId: '1.sGone', identity: { ...WHO, customerId: null, sessionId: 's-gone' } };
+  await deliveries.send(0, gone, { ...gone, profileId: '1.sOther' });
+  const erase = (...what: string[]) =>
+    runScript(store.client, ERASURES, [store.keys.erasures], [Date.now() + 60_000, Date.now(), 0, ...what]);
+  await erase('1.sGone', 's:s-gone');
+  const erased = await readErasures(store.client, store.keys);
+  await sleep(5);
+  const [stays] = await deliveries.send(0, { ...gone, payload: { later: true } });
+  const keys = store.keys.deliveries(0, id);
+  const waiting = await store.client.xrange(keys.queue, '-', '+');
+  for (const [, [, line = '']] of waiting) await store.client.xadd(keys.dead, '*', 'l', line, 'r', 'x');
+  await deliveries.handOver.erase(erased);
+  t.equal(await store.client.xlen(keys.queue), 1);
+  t.equal(await store.client.xlen(keys.dead), 1);
+  // And one that the eraser has not come to yet.
+  await deliveries.handOver.handOver(
+    0,
+    Buffer.from(encodeEvent({ type: 'add', origin: 'item', payload: {}, ...gone, at: Date.now() - 60_000 })),
+    [],
+  );
+  deliveries.deliverer();
+  await settled(deliveries);
+  t.same(ids(tool), [stays]);
+});
+
+t.test(
+  'names and addresses are sent only to a receiver that was made for them, with the present profile',
+  async (t) => {
+    const app = await startApp(t, redis);
+    const deliveries = await openDeliveries(t, redis, app.prefix);
+    const [plain, personal] = [await startTool(t), await startTool(t)];
+    await deliveries.receiver(plain);
+    await deliveries.receiver(personal, { includePersonal: true });
+    const { profileId: guest } = await app.shop.event({ sessionId: 's-1' });
+    await app.shop.event({ customerId: '7', email: 'ada@shop.example', firstName: 'Ada' });
+    const { profileId } = await app.shop.login({ customerId: '7', sessionId: 's-1' });
+    t.not(guest, profileId);
+    await deliveries.send(0, { profileId: guest, identity: { ...WHO, customerId: null, sessionId: 's-1' } });
+    deliveries.deliverer();
+    await arrived(plain, 1);
+    await arrived(personal, 1);
+    t.equal(plain.delivered[0]?.body.data.profileId, profileId);
+    t.notMatch(JSON.stringify(plain.delivered), /ada|Ada|email/);
+    t.match(personal.delivered[0]?.body.data, {
+      profileId,
+      email: 'ada@shop.example',
+      firstName: 'Ada',
+      lastName: null,
+    });
+  },
+);
+
+t.test(
+  'a receiver that is away for a while gets all of it afterwards, and the others are not held up',
+  async (t) => {
+    const [deliveries, away, there] = [await open(t), await startTool(t), await startTool(t)];
+    await deliveries.receiver(away);
+    away.answer = () => {};
+    await deliveries.receiver(there);
+    deliveries.deliverer({ answerMs: 200, retriesMs: Array(50).fill(100) });
+    const sent: string[] = [];
+    for (let i = 0; i < 10; i++) sent.push(...(await deliveries.send(0, ...Array(30).fill({}))));
+    await until('the other one has all', () => new Set(ids(there)).size === 300);
+    away.answer = (res) => void res.end();
+    await until('all have arrived', () => new Set(ids(away)).size === 300);
+  },
+);
+
+t.test(
+  'a receiver that is removed has nothing waiting, also what is handed over in that moment',
+  async (t) => {
+    const [deliveries, tool] = [await open(t), await startTool(t)];
+    const { store, receivers } = deliveries;
+    const { id } = await deliveries.receiver(tool);
+    await deliveries.send(0, {});
+    const removing = new Proxy(store.client, {
+      get(client, name) {
+        const own = Reflect.get(client, name);
+        if (name !== 'hvals') return typeof own === 'function' ? own.bind(client) : own;
+        return async (key: string) => {
+          const read = await client.hvals(key);
+          await receivers.remove(id);
+          return read;
+        };
+      },
+    });
+    const late = new HandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
+    const identity = { ...WHO, customerId: null, sessionId: 's' };
+    const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
+    await late.handOver(0, Buffer.from(line), []);
+    t.equal(await store.client.exists(...Object.values(store.keys.deliveries(0, id))), 0);
+    t.equal(await store.client.exists(store.keys.receivers), 0);
+  },
+);
+
+t.test('what left the queue while it waited for its turn is not sent', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  const [first, , third] = await deliveries.send(0, ...Array(3).fill({ profileId: '1.sSame' }));
+  let release = () => {};
+  tool.answer = (res) => {
+    release = () => void res.end();
+  };
+  deliveries.deliverer();
+  await arrived(tool, 1);
+  tool.answer = (res) => void res.end();
+  const { queue } = deliveries.store.keys.deliveries(0, id);
+  const [, second] = await deliveries.store.client.xrange(queue, '-', '+');
+  await deliveries.store.client.xdel(queue, second?.[0] ?? '');
+  release();
+  await settled(deliveries);
+  t.same(ids(tool), [first, third]);
+});
+
+t.test('a delivery that is due again and takes its time is sent once', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  await deliveries.receiver(tool);
+  let answers = 0;
+  tool.answer = (res) =>
+    void (answers++ === 0 ? res.writeHead(500).end() : setTimeout(() => res.end(), 1_000));
+  const [id] = await deliveries.send(0, {});
+  deliveries.deliverer();
+  await settled(deliveries);
+  t.same(ids(tool), [id, id]);
+});
+
+t.test('twenty receivers, of which some hang or fail: each of the others gets all', async (t) => {
+  const deliveries = await open(t);
+  const tools: Tool[] = [];
+  for (let i = 0; i < 20; i++) {
+    const tool = await startTool(t);
+    await deliveries.receiver(tool);
+    if (i % 5 === 0) tool.answer = i % 2 === 0 ? () => {} : (res) => void res.writeHead(500).end();
+    tools.push(tool);
+  }
+  deliveries.deliverer();
+  const sent = await deliveries.send(0, ...Array(100).fill({}));
+  for (const tool of tools.filter((_, i) => i % 5 !== 0)) {
+    await arrived(tool, 100);
+    t.same(ids(tool).sort(), [...sent].sort());
+    t.same(tool.faults, []);
+  }
+});
+
+t.test(
+  'what is no event, and another program has queued, is a dead letter and holds nothing up',
+  async (t) => {
+    const [deliveries, tool] = [await open(t), await startTool(t)];
+    const { id } = await deliveries.receiver(tool);
+    const [queue] = await deliveries.receivers.queues(id);
+    const foreign = ['no JSON', '{"event_id":"1","type":"add"}', '{"occurred_at":1,"payload":"{"}'];
+    await queue?.add(foreign);
+    const [sent] = await deliveries.send(0, {});
+    deliveries.deliverer();
+    await settled(deliveries);
+    t.same(ids(tool), [sent]);
+    t.match(await standOf(deliveries), { dead: 3, delivered: 1 });
+  },
+);
+
+t.test('two that deliver send nothing twice, and what one leaves the other has', async (t) => {
+  const cluster = await startTestCluster(t);
+  const deliveries = await open(t, cluster);
+  const tool = await startTool(t);
+  await deliveries.receiver(tool);
+  const streams = await until('each master has a stream', async () => {
+    const all = await streamsOf(deliveries.store.client, deliveries.store.keys);
+    return all.length >= 3 && all;
+  });
+  tool.answer = (res) => void setTimeout(() => res.end(), 5);
+  const one = deliveries.deliverer({ owner: 'one' });
+  deliveries.deliverer({ owner: 'two' });
+  const sent: string[] = [];
+  for (let round = 0; round < 20; round++) {
+    for (const stream of streams) sent.push(...(await deliveries.send(stream, ...Array(10).fill({}))));
+    if (round === 10) await one.close();
+    await sleep(50);
+  }
+  await settled(deliveries);
+  t.same(ids(tool).sort(), sent.sort());
+});
+
+t.test('without receivers nothing is handed over, and nothing is written', async (t) => {
+  const deliveries = await open(t);
+  await deliveries.send(0, {});
+  const { client, keys } = deliveries.store;
+  t.same(await client.keys('*'.concat(keys.receivers, '*')), []);
+  t.same(await client.keys(keys.deliveries(0, '*').queue), []);
+});
+
+t.test('what is logged has no secret, no signature and no visitor', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id, secret } = await deliveries.receiver(tool);
+  tool.answer = (res) => void res.writeHead(410).end('no');
+  const lines: string[] = [];
+  const log = pino({ level: 'trace' }, { write: (line) => lines.push(line) });
+  await deliveries.send(0, { profileId: '1.sLogged' });
+  deliveries.deliverer({ log });
+  await until('it is disabled', () => lines.some((line) => line.includes('a receiver is disabled')));
+  t.match(lines.join(''), id);
+  t.notOk(lines.join('').includes(secret.slice(10)));
+  t.notMatch(lines.join(''), /v1,|sLogged|s-1/);
+});
+
+t.test('a server that does not listen is a failure', async (t) => {
+  const deliveries = await open(t);
+  const server = createServer().listen(0, '127.0.0.1');
+  await until('it listens', () => server.listening);
+  const { port } = server.address() as { port: number };
+  await new Promise((closed) => server.close(closed));
+  await deliveries.receivers.add({ url: `http://127.0.0.1:${port}/`, types: ['*'], includePersonal: false });
+  await deliveries.send(0, {});
+  deliveries.deliverer();
+  await settled(deliveries);
+  t.match(await standOf(deliveries), { dead: 1, lastError: 'ECONNREFUSED' });
+});

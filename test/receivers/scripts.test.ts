@@ -1,0 +1,79 @@
+// The scripts of a queue: what an owner reads and settles, in which order, and that an older owner does neither.
+
+import t from 'tap';
+import { FencedError, Ownership } from '../../src/flush/ownership.js';
+import { DeliveryQueue } from '../../src/receivers/queue.js';
+import { createKeys } from '../../src/redis/keys.js';
+import { connectTo, startTestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
+
+const redis = connectTo(t, (await startTestRedis(t)).url);
+let opened = 0;
+
+async function open() {
+  const keys = createKeys(`q${opened++}`);
+  const queue = new DeliveryQueue(redis, keys, 0, 'r', 1_000);
+  const ownership = new Ownership(redis, keys.deliveryOwner(0));
+  const epoch = (await ownership.claim('a', undefined, 1_000))?.epoch ?? '';
+  const read = async (after = '-') => (await queue.next(ownership, epoch, after, 10)).found;
+  return { keys, queue, ownership, epoch, read };
+}
+
+t.test('what was read is not read again; what failed is when it is due, with its attempts', async (t) => {
+  const { queue, ownership, epoch, read } = await open();
+  await queue.add(['a', 'b', 'c']);
+  const { last, found } = await queue.next(ownership, epoch, '-', 10);
+  t.same(
+    found.map(({ line, attempts }) => [line, attempts]),
+    [
+      ['a', 0],
+      ['b', 0],
+      ['c', 0],
+    ],
+  );
+  t.same(await read(last), []);
+  const [a, b, c] = found.map(({ id }) => id) as [string, string, string];
+  await queue.settle(ownership, epoch, [
+    { id: a, outcome: 'done' },
+    { id: b, outcome: 'again', attempts: 3, againInMs: 60_000, why: 'x' },
+    { id: c, outcome: 'again', attempts: 1, againInMs: 0, why: 'y' },
+  ]);
+  // As an owner reads that has just begun.
+  await until('it is due', async () => (await read()).length > 0);
+  t.same(await read(), [{ id: c, attempts: 1, line: 'c' }]);
+  t.match(await queue.stand(), { pending: 2, bytes: 2, delivered: 1, failures: 2, dead: 0, lastError: 'y' });
+});
+
+t.test('since when every attempt has failed: from the first failure after a success on', async (t) => {
+  const { queue, ownership, epoch, read } = await open();
+  await queue.add(['a', 'b']);
+  const [a, b] = (await read()).map(({ id }) => id) as [string, string];
+  const settle = (id: string, outcome: 'done' | 'again') =>
+    queue.settle(ownership, epoch, [{ id, outcome, attempts: 1, againInMs: 1, why: 'x' }]);
+  const since = await settle(a, 'again');
+  t.ok(since > 0);
+  t.equal(await settle(a, 'again'), since);
+  t.equal(await settle(b, 'done'), 0);
+  t.ok((await settle(a, 'again')) >= since);
+  await queue.forgive();
+  t.equal(await redis.hget(createKeys(`q${opened - 1}`).deliveries(0, 'r').state, 'failingSince'), null);
+});
+
+t.test('an owner of an older epoch reads and settles nothing', async (t) => {
+  const { queue, ownership, epoch, read } = await open();
+  await queue.add(['a']);
+  const [held] = await read();
+  await redis.hset(createKeys(`q${opened - 1}`).deliveryOwner(0), 'epoch', '99999999999999');
+  await t.rejects(read(), FencedError);
+  await t.rejects(queue.settle(ownership, epoch, [{ id: held?.id ?? '', outcome: 'done' }]), FencedError);
+  t.match(await queue.stand(), { pending: 1, delivered: 0 });
+});
+
+t.test('a receiver that is gone gets no figures from what was in flight', async (t) => {
+  const { queue, ownership, epoch, read } = await open();
+  await queue.add(['a']);
+  const [held] = await read();
+  await queue.clear();
+  t.equal(await queue.settle(ownership, epoch, [{ id: held?.id ?? '', outcome: 'dead', why: 'x' }]), 0);
+  t.equal(await redis.exists(...Object.values(createKeys(`q${opened - 1}`).deliveries(0, 'r'))), 0);
+});
