@@ -1,4 +1,4 @@
-// What the analysts' views take with few and with many rows: three of all time, and the twelve questions over 28 days.
+// What the analysts' views take with few and with many rows: three of all time, and the questions over 28 days.
 
 import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';

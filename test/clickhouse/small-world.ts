@@ -141,7 +141,7 @@ interface Answer {
   readonly rows: readonly object[];
 }
 
-/** The twelve questions of docs/analysts.md, and what the dashboard asks, as they were worked out by hand. */
+/** The questions of docs/analysts.md, and what the dashboard asks, as they were worked out by hand. */
 export const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funnel', Answer>> = {
   // Ann wished twice, the first time as a guest: three adds, two wishers.
   most_wished: {

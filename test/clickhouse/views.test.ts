@@ -288,7 +288,6 @@ const { own: month } = await databases.migrated(t);
 await makeSmallWorld(month);
 
 async function answersAreRight(t: Test): Promise<void> {
-  t.equal(QUESTIONS.length, 12);
   for (const view of QUESTIONS) t.ok(ANSWERS[view], view);
   for (const [view, { parameters, rows }] of Object.entries(ANSWERS)) {
     const answer = await month.query({

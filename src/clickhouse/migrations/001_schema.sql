@@ -203,7 +203,7 @@ GROUP BY product_id, variant_id;
 -- What the questions of docs/analysts.md are made of: the rows that they read, with a number for the visitor, sipHash64 of
 -- the profile id. Of 10 million visitors two have the same one with a probability of 3 in a million.
 --
--- A copy of rows, because two of the twelve questions take more than a second without it. Two cores, 10 million events and
+-- A copy of rows, because two questions take more than a second without it. Two cores, 10 million events and
 -- 1 million merges, CPU in seconds with it, with profile ids in it, and without it: open wishes 1.0, 1.35, 1.4; out of
 -- stock or cheaper 1.15, 1.75, 1.6. (Merges are read from profile_merges_stored, whose ids are hashed meanwhile: a copy of
 -- them in numbers saves each question 0.15 s, and none needs that to take less than a second.)
