@@ -44,8 +44,9 @@ export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS):
   const { redis, keys, clickhouse, log } = spec;
   const erasures = await readErasures(redis, keys);
   if (erasures.size === 0) return 0;
-  await eraseDeadLetters(spec, erasures);
   const oldest = await oldestWaiting(spec);
+  // What is due waits in no stream: its dead letters are there by now.
+  await eraseDeadLetters(spec, erasures);
   // Identities first: a compliance request is closed once the profiles of its visitor are done.
   const due = [...erasures]
     .filter(([, { until }]) => until.redis + underWayMs < oldest)

@@ -197,6 +197,35 @@ t.test('dead letters of who was erased go, others stay', async (t) => {
   t.match(JSON.stringify(left), STAYS);
 });
 
+t.test('a line that becomes a dead letter while its visitor is erased goes as well', async (t) => {
+  const pipeline = await pipelines.fresh();
+  const { keys, clickhouse } = pipeline;
+  const dead = keys.eventsDead(0);
+  await erase(pipeline, GONE);
+  // A batch that was begun before ends between any two looks of the eraser: here before it looks at what waits.
+  const flushing = Object.create(redis, {
+    time: {
+      value: async () => {
+        await redis.xadd(
+          dead,
+          '*',
+          'code',
+          '1',
+          'reason',
+          '',
+          'time',
+          '0',
+          'line',
+          lineOf(GONE, 1).trimEnd(),
+        );
+        return redis.time();
+      },
+    },
+  });
+  await until('it is erased', async () => (await eraseAsFlusher(flushing, keys, clickhouse)) > 0);
+  t.equal(await redis.xlen(dead), 0);
+});
+
 t.test('what a mutation says is literals: functions would be called for each in each part', async (t) => {
   const { clickhouse } = await pipelines.fresh();
   const asked: string[] = [];
