@@ -40,7 +40,7 @@ export class KeyRing {
   }
 }
 
-/** Whether two secrets are the same, in constant time, whatever their lengths. */
+/** Whether two secrets are the same, in constant time, of any lengths. */
 export function isSameSecret(secret: string, other: string): boolean {
   return new KeyRing([secret]).find(other) !== undefined;
 }

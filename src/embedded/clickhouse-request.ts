@@ -10,7 +10,7 @@ import { readsLaterNative } from './clickhouse-native.js';
 import { readStatement } from './clickhouse-statement.js';
 import { mayAnalystSet, roleOf, type User, userOf } from './clickhouse-users.js';
 
-/** Bodies are held whole, unpacked: an insert is all of it or nothing, whatever becomes of the connection. */
+/** Bodies are held whole, unpacked: an insert is all of it or nothing, also where the connection breaks. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 const DEFAULT_FORMAT = 'TabSeparated';

@@ -23,7 +23,7 @@
 //                      │ FINALIZE │─────────────────────┘─────┘
 //                      └──────────┘
 //
-// There is one way to recover, whatever happened: claim again, and replay what the manifest says. A crash,
+// There is one way to recover from anything: claim again, and replay what the manifest says. A crash,
 // a lost reply and a lost connection all end in STANDBY. The token makes the second insert of a batch nothing, and
 // whether the first one's rows are there is looked up (see delivery.ts).
 

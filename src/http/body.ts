@@ -6,7 +6,7 @@
 // connections that send nothing for about 10 s; pausing and resuming a response restarts its clock, which leaves us
 // the time to answer 408.
 //
-// A chunk costs about a microsecond whatever its size, so a body of a million chunks of one byte would stall every
+// A chunk of any size costs about a microsecond, so a body of a million chunks of one byte would stall every
 // other request for a second. Beyond MAX_CHUNKS the connection is closed without an answer: after an answer
 // uWebSockets.js would go on with the rest of what it has received (up to 512 KiB) chunk by chunk.
 

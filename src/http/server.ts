@@ -1,4 +1,4 @@
-// Routes, the listener, and what all requests of a server share. The table of operations is the API; whatever is not in
+// Routes, the listener, and what all requests of a server share. The table of operations is the API; what is not in
 // it is 404 or 405.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';

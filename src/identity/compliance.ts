@@ -1,5 +1,5 @@
 // Requests that Shopify passes on to the shop: a visitor's data, a visitor's erasure, the shop's. They are taken once,
-// whatever is delivered how often, and stay open until they are done.
+// however often a request is delivered, and stay open until they are done.
 //
 //   customers/data_request   until the merchant has answered it: `wishmeter requests done`
 //   customers/redact,        ──erased from Redis──▶ waits for ClickHouse, with the profiles whose rows are still to go

@@ -120,7 +120,7 @@ export class Exporter {
     throw new ServiceError('unavailable');
   }
 
-  /** @param given identities whose rows are told, whatever they lead to @returns undefined where all of it is elsewhere now */
+  /** @param given identities whose rows are answered, also those of other visitors @returns undefined where all of it is elsewhere now */
   async #exportAt(place: Place, given: readonly string[]): Promise<VisitorExport | undefined> {
     const { keys } = this.#store;
     const { profileId } = place;

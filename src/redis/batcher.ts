@@ -80,7 +80,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   readonly #calls: BatchCalls<Op, Answer>;
   #pending = 0;
   #turnScheduled = false;
-  /** Of whatever arrives in this turn. */
+  /** Of what arrives in this turn. */
   #turnDeadline = 0;
   #closed = false;
   #onIdle: (() => void) | undefined;

@@ -86,7 +86,7 @@ export class RedisHealth {
     return this.#only === undefined ? this.#lost === undefined : this.#only.isUp;
   }
 
-  /** Whether waiting is in vain, whatever the slot. */
+  /** Whether waiting is in vain for every slot. */
   get isCircuitOpen(): boolean {
     return this.#only === undefined ? this.#lost !== undefined : this.#only.isCircuitOpen;
   }

@@ -26,7 +26,7 @@ export interface Share {
   readonly shareLink: string;
 }
 
-/** A code as it was made, whatever became of its case on the way. */
+/** A code as it was made: services change the case of links. */
 export function normaliseCode(code: string): string {
   return code.length === CODE_LENGTH ? code.toLowerCase() : code;
 }

@@ -20,7 +20,7 @@ export interface PendingEvent {
 }
 
 interface Recorded {
-  /** Where given, it is done once under this record, whatever is there. */
+  /** Where given, it is done once under this record. */
   readonly once?: { readonly recordId: string; readonly seconds: number } | undefined;
 }
 

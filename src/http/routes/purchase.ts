@@ -1,7 +1,7 @@
 // POST /webhook/purchase: an order, from Shopify or from a shop's own server. Each line is recorded for analysts, and with
 // the setting on, what was bought leaves the wishlist.
 //
-// An order names a customer, a session, or both; each becomes known by it, and the two stay as they are: somebody's e-mail
+// An order names a customer, a session, or both; each becomes known by it, and the two stay as they are: another person's e-mail
 // address at the checkout is no login.
 //
 // Deliveries repeat, under the same id or under another one for the same order. Both are recorded before the order is

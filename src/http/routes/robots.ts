@@ -1,5 +1,5 @@
 // Which visits are made by robots, by the User-Agent header. A browser engine that a program drives runs the shop's
-// scripts, so it sends beacons. HTTP clients (curl, python-requests) are none: whoever sends a visit with one means it.
+// scripts, so it sends beacons. HTTP clients (curl, python-requests) are none: a visit from one is meant.
 
 import { createIsbotFromList, isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';

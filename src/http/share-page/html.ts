@@ -1,4 +1,4 @@
-// HTML out of templates: whatever is put into one is escaped, unless it is such HTML itself. Braces are escaped, too,
+// HTML out of templates: what is put into one is escaped, unless it is such HTML itself. Braces are escaped, too,
 // so that nothing in it is Liquid to a theme that renders it.
 
 export class Html {
