@@ -5,7 +5,7 @@
 //
 // A system call leaves little of ours in the processor's caches (and where the kernel guards itself against Meltdown, no
 // address translations at all). So what makes none is not done between two that do, but for all requests of a turn in one
-// go. A batch of any size costs server and Redis as much as many visits do: so sockets are read twice for each,
+// go. The fixed cost of a batch, in server and Redis, is that of many visits: so sockets are read twice for each,
 // unless the first read took long. That takes microseconds where nothing more has come, and makes batches half as large
 // again where the server is busy.
 
