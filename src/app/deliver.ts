@@ -2,14 +2,15 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { StartupError } from '../errors.js';
 import { Addresses } from '../receivers/address.js';
 import { startDeliverer } from '../receivers/deliverer.js';
 import { Receivers } from '../receivers/receivers.js';
+import type { Store } from '../redis/store.js';
 import {
   type Closeable,
   FLUSH_REDIS_TIMEOUT_MS,
   openIdentityAlone,
+  openKnownStore,
   openStore,
   withClosers,
 } from './opening.js';
@@ -31,24 +32,21 @@ export function deliver(config: DeliverConfig, log: Logger): Promise<Closeable> 
   });
 }
 
+export interface OpenReceivers extends Closeable {
+  readonly store: Store;
+  readonly receivers: Receivers;
+}
+
 /** The receivers of a deployment, for the command line. @param urls of Redis @throws StartupError */
 export function openReceivers(
   config: ReceiversConfig,
   log: Logger,
   urls: readonly string[],
-): Promise<Closeable & { readonly receivers: Receivers }> {
+): Promise<OpenReceivers> {
   return withClosers(async (onClose) => {
-    const store = await openStore(config, 'wishmeter receivers', log, {
-      urls,
-      timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
-      confirm(salt) {
-        if (salt === undefined)
-          throw new StartupError('Redis holds no data of wishmeter under this KEY_PREFIX.');
-      },
-      onError: () => {},
-    });
+    const store = await openKnownStore(config, 'wishmeter receivers', log, urls);
     onClose(() => store.close());
     const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
-    return { receivers: new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER) };
+    return { store, receivers: new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER) };
   });
 }

@@ -41,7 +41,7 @@ function deliverStream(
   const ownership = new Ownership(store.client, store.keys.deliveryOwner(stream));
   const owned: OwnedStream = new OwnedStream({
     ...{ ownership, owner, silentMs, log, stop, halt, onOver },
-    work: (lease) => work(spec, stream, ownership, lease, log, () => owned.worked()),
+    work: (lease) => work(spec, stream, lease, log, () => owned.worked()),
   });
   return owned;
 }
@@ -50,7 +50,6 @@ function deliverStream(
 async function work(
   spec: DelivererSpec,
   stream: number,
-  ownership: Ownership,
   lease: Lease,
   log: Logger,
   onLook: () => void,
@@ -59,10 +58,6 @@ async function work(
   const senders = new Map<string, { readonly sender: ReceiverSender; readonly ended: Promise<void> }>();
   const failed = new AbortController();
   const until = AbortSignal.any([lease.ending, failed.signal]);
-  const end = async () => {
-    for (const { sender } of senders.values()) sender.end();
-    await Promise.all(Array.from(senders.values(), ({ ended }) => ended));
-  };
   try {
     while (!until.aborted) {
       const enabled = new Map(
@@ -77,7 +72,7 @@ async function work(
       for (const [id, receiver] of enabled) {
         if (senders.has(id)) continue;
         const queue = new DeliveryQueue(client, keys, stream, id, spec.highWater);
-        const sender = new ReceiverSender(spec, receiver, queue, ownership, lease, log);
+        const sender = new ReceiverSender(spec, receiver, queue, lease, log);
         const ended = sender
           .run()
           .catch((error) => failed.abort(error))
@@ -87,7 +82,8 @@ async function work(
       await pause(LOOK_MS, until);
     }
   } finally {
-    await end();
+    for (const { sender } of senders.values()) sender.end();
+    await Promise.all(Array.from(senders.values(), ({ ended }) => ended));
   }
   if (failed.signal.aborted) throw failed.signal.reason;
 }

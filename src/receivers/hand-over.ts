@@ -1,11 +1,10 @@
 // Hands the events of a flushed batch over to the receivers that take their type, before the batch leaves its stream. A crash
-// in between hands them over again, under the same ids. While there are no receivers this is one EXISTS for each batch.
+// in between hands them over again, under the same ids. While there are no receivers this is one HVALS of no key for each batch.
 
 import type { Logger } from 'pino';
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
 import { eventTypeOf } from '../events/row.js';
 import type { Refused } from '../flush/fenced-stream.js';
-import { Ownership } from '../flush/ownership.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
@@ -31,8 +30,8 @@ export class HandOver {
    * @throws Redis's errors
    */
   readonly handOver = async (stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void> => {
-    if ((await this.#redis.exists(this.#keys.receivers)) === 0) return;
     const receivers = await this.#receivers();
+    if (receivers.length === 0) return;
     const left = new Set(refused.map(({ line }) => line.toString()));
     const lines = batch
       .toString()
@@ -45,24 +44,19 @@ export class HandOver {
   readonly erase = async (erased: ErasedUntil): Promise<void> => {
     const receivers = await this.#receivers();
     if (receivers.length === 0) return;
-    for (const stream of await streamsOf(this.#redis, this.#keys)) {
-      const ownership = new Ownership(this.#redis, this.#keys.deliveryOwner(stream));
-      for (const { id } of receivers) await this.#queue(stream, id).erase(ownership, erased);
-    }
+    for (const stream of await streamsOf(this.#redis, this.#keys))
+      for (const { id } of receivers) await this.#queue(stream, id).erase(erased);
   };
 
   async #give(stream: number, receiver: Receiver, lines: readonly string[]): Promise<void> {
     const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
     if (taken.length === 0) return;
-    const queue = this.#queue(stream, receiver.id);
-    const buried = await queue.add(taken);
+    const buried = await this.#queue(stream, receiver.id).add(taken);
     if (buried > 0)
       this.#log.warn(
         { receiver: receiver.id, deliveries: buried },
         'too much waits for a receiver: the oldest deliveries are dead letters',
       );
-    // Removed meanwhile, it has nothing waiting any more.
-    if ((await this.#redis.hexists(this.#keys.receivers, receiver.id)) === 0) await queue.clear();
   }
 
   async #receivers(): Promise<Receiver[]> {

@@ -2,9 +2,9 @@
 // streams of all nodes.
 
 import { ServiceError } from '../errors.js';
+import { changeField } from '../redis/hash.js';
 import { LUA } from '../redis/lua-codes.js';
 import { streamsOf } from '../redis/marks.js';
-import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { AddressError, type Addresses } from './address.js';
 import { testBody } from './message.js';
@@ -19,7 +19,6 @@ import {
   signedHeaders,
 } from './receiver.js';
 
-const PUT = loadScript<number>('receivers-put');
 const MAX_RECEIVERS = 20;
 /** Each lost round means that another request changed the same receiver. */
 const ROUNDS = 16;
@@ -51,38 +50,34 @@ export class Receivers {
     return parse(kept);
   }
 
-  /** @throws ServiceError `invalid_request` for an address that may not be used, or where there are too many; `unavailable` */
-  async add(asked: NewReceiver): Promise<Receiver> {
+  /**
+   * @param id the same where the request is repeated: then the receiver is made once
+   * @throws ServiceError `invalid_request` for an address that may not be used, or where there are too many; `unavailable`
+   */
+  async add(asked: NewReceiver, id?: string): Promise<Receiver> {
     await this.#checkUrl(asked.url);
-    const receiver = createReceiver(asked);
-    if ((await this.#put(receiver.id, '', JSON.stringify(receiver))) === LUA.TOO_MANY)
+    const receiver = createReceiver(asked, id);
+    const reply = await this.#put(receiver.id, '', JSON.stringify(receiver));
+    if (reply === LUA.TOO_MANY)
       throw new ServiceError('invalid_request', `There are ${MAX_RECEIVERS} receivers: remove one first.`);
-    return receiver;
+    return reply === 1 ? receiver : this.get(receiver.id);
   }
 
   /** @throws ServiceError `invalid_request`, `not_found`, `unavailable` */
   async change(id: string, change: ReceiverChange): Promise<Receiver> {
     if (change.url !== undefined) await this.#checkUrl(change.url);
-    for (let round = 0; round < ROUNDS; round++) {
-      const kept = await this.#kept(id);
-      if (kept === null) throw new ServiceError('not_found', UNKNOWN);
-      const changed = changeReceiver(parse(kept), change);
-      if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();
-      if ((await this.#put(id, kept, JSON.stringify(changed))) === 1) return changed;
-    }
-    throw new ServiceError('unavailable');
+    if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();
+    const changed = await this.#replace(id, (kept) => JSON.stringify(changeReceiver(parse(kept), change)));
+    if (changed === undefined) throw new ServiceError('not_found', UNKNOWN);
+    return parse(changed);
   }
 
   /** Removes a receiver, and drops what waits for it. @throws ServiceError `not_found`, `unavailable` */
   async remove(id: string): Promise<void> {
-    for (let round = 0; round < ROUNDS; round++) {
-      const kept = await this.#kept(id);
-      if (kept === null) throw new ServiceError('not_found', UNKNOWN);
-      if ((await this.#put(id, kept, '')) !== 1) continue;
-      for (const queue of await this.queues(id)) await queue.clear();
-      return;
-    }
-    throw new ServiceError('unavailable');
+    const removed = await this.#replace(id, () => '');
+    // Also where it is not known: an earlier removal may have ended before it came to this.
+    for (const queue of await this.queues(id)) await queue.clear();
+    if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }
 
   /** Sends a delivery of type `test`, now. @throws ServiceError `not_found`, `unavailable` */
@@ -133,8 +128,19 @@ export class Receivers {
     return this.#store.call((client) => client.hget(receivers, id));
   }
 
+  /** @param to empty: it is removed @returns what it is now; undefined where it is not known @throws ServiceError `unavailable` */
+  async #replace(id: string, to: (kept: string) => string): Promise<string | undefined> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const kept = await this.#kept(id);
+      if (kept === null) return undefined;
+      const after = to(kept);
+      if ((await this.#put(id, kept, after)) === 1) return after;
+    }
+    throw new ServiceError('unavailable');
+  }
+
   #put(id: string, before: string, after: string): Promise<number> {
-    return this.#store.change(PUT, [this.#store.keys.receivers], [id, before, after, MAX_RECEIVERS]);
+    return changeField(this.#store, this.#store.keys.receivers, id, before, after, MAX_RECEIVERS);
   }
 
   async #checkUrl(url: string): Promise<void> {

@@ -8,7 +8,7 @@
 import type { Logger } from 'pino';
 import { backoffMs, pause } from '../backoff.js';
 import type { Lease } from '../flush/owned-stream.js';
-import { FencedError, type Ownership } from '../flush/ownership.js';
+import { FencedError } from '../flush/ownership.js';
 import type { Addresses } from './address.js';
 import { type Attempted, type AttemptSpec, attempt, type Held } from './attempt.js';
 import { parseLine } from './message.js';
@@ -35,7 +35,6 @@ export interface SenderSpec extends AttemptSpec {
 export class ReceiverSender {
   readonly #spec: SenderSpec;
   readonly #queue: DeliveryQueue;
-  readonly #ownership: Ownership;
   readonly #lease: Lease;
   readonly #log: Logger;
   readonly #connection: Connection;
@@ -51,18 +50,10 @@ export class ReceiverSender {
   #settled: Attempted[] = [];
   #wake: () => void = () => {};
 
-  constructor(
-    spec: SenderSpec,
-    receiver: Receiver,
-    queue: DeliveryQueue,
-    ownership: Ownership,
-    lease: Lease,
-    log: Logger,
-  ) {
+  constructor(spec: SenderSpec, receiver: Receiver, queue: DeliveryQueue, lease: Lease, log: Logger) {
     this.#spec = spec;
     this.#receiver = receiver;
     this.#queue = queue;
-    this.#ownership = ownership;
     this.#lease = lease;
     this.#log = log.child({ receiver: receiver.id });
     this.#connection = new Connection(spec.addresses, spec.answerMs);
@@ -118,7 +109,7 @@ export class ReceiverSender {
 
   /** @returns whether there may be more */
   async #read(): Promise<boolean> {
-    const { last, found } = await this.#queue.next(this.#ownership, this.#lease.epoch, this.#last, PAGE);
+    const { last, found } = await this.#queue.next(this.#lease.epoch, this.#last, PAGE);
     const hasMore = last !== this.#last;
     this.#last = last;
     const fresh = found.filter(({ id }) => !this.#held.has(id));
@@ -172,9 +163,7 @@ export class ReceiverSender {
     const settled = this.#settled;
     if (settled.length === 0) return false;
     this.#settled = [];
-    const failingSince = await this.#patiently(() =>
-      this.#queue.settle(this.#ownership, this.#lease.epoch, settled),
-    );
+    const failingSince = await this.#patiently(() => this.#queue.settle(this.#lease.epoch, settled));
     for (const { id } of settled) this.#held.delete(id);
     await this.#spec.onStep?.('settled');
     const dead = settled.filter(({ outcome }) => outcome === 'dead').length;

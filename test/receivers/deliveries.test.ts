@@ -454,13 +454,18 @@ t.test(
     const [deliveries, tool] = [await open(t), await startTool(t)];
     const { id } = await deliveries.receiver(tool);
     const [queue] = await deliveries.receivers.queues(id);
-    const foreign = ['no JSON', '{"event_id":"1","type":"add"}', '{"occurred_at":1,"payload":"{"}'];
+    const event = { event_id: '1', type: 'add', profile_id: '1.s', occurred_at: 1 };
+    const foreign = [
+      'no JSON',
+      ...[{ event_id: 1 }, { type: undefined }, { profile_id: undefined }, { occurred_at: undefined }],
+      ...[{ occurred_at: 1e18 }, { payload: '{' }],
+    ].map((wrong) => (typeof wrong === 'string' ? wrong : JSON.stringify({ ...event, ...wrong })));
     await queue?.add(foreign);
     const [sent] = await deliveries.send(0, {});
     deliveries.deliverer();
     await settled(deliveries);
     t.same(ids(tool), [sent]);
-    t.match(await standOf(deliveries), { dead: 3, delivered: 1 });
+    t.match(await standOf(deliveries), { dead: 7, delivered: 1 });
   },
 );
 

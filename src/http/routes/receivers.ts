@@ -55,8 +55,8 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       headers: [IDEMPOTENCY_KEY],
       read: readReceiver,
       handle(input, request) {
-        return once(requests, request, { operation: 'addReceiver', input }, NOWHERE, async () => {
-          const made = await receivers.add(input);
+        return once(requests, request, { operation: 'addReceiver', input }, NOWHERE, async (keyed) => {
+          const made = await receivers.add(input, keyed?.id);
           return JSON.stringify(describeReceiver(made, undefined, made.secret));
         });
       },
