@@ -3,8 +3,6 @@
 import { type OpenReceivers, openReceivers } from '../app/deliver.js';
 import { createClickHouse } from '../clickhouse/client.js';
 import { ServiceError, StartupError } from '../errors.js';
-import { describeReceiver } from '../receivers/description.js';
-import type { Receivers } from '../receivers/receivers.js';
 import { replay } from '../receivers/replay.js';
 import { readReceiver } from '../validation/requests.js';
 import { UsageError } from './command-line.js';
@@ -41,20 +39,17 @@ function actionOf({ config, operands, options }: Program<'receivers'>) {
     (action === 'replay') !== (options.since !== undefined)
   )
     throw new UsageError(USAGE);
-  const describe = async (all: Receivers, one: Awaited<ReturnType<Receivers['get']>>) =>
-    describeReceiver(one, await all.standOf(one.id));
   const clickhouseUrl = serviceClickHouse(config);
   const database = config.CLICKHOUSE_DATABASE;
   const since = options.since === undefined ? 0 : readSince(options.since);
   const actions: Readonly<Record<string, (opened: OpenReceivers) => Promise<readonly object[]>>> = {
-    list: async ({ receivers: all }) => Promise.all((await all.list()).map((one) => describe(all, one))),
+    list: async ({ receivers: all }) => Promise.all((await all.list()).map((one) => all.describe(one))),
     async add({ receivers: all }) {
       const asked = { url: id, types: types?.split(','), includePersonal: options.personal === true };
-      const made = await all.add(readReceiver(asked));
-      return [describeReceiver(made, undefined, made.secret)];
+      return [all.describeNew(await all.add(readReceiver(asked)))];
     },
-    pause: async ({ receivers: all }) => [await describe(all, await all.change(id, { isEnabled: false }))],
-    resume: async ({ receivers: all }) => [await describe(all, await all.change(id, { isEnabled: true }))],
+    pause: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: false }))],
+    resume: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: true }))],
     test: async ({ receivers: all }) => [await all.test(id)],
     replay: async (opened) => [{ queued: await replayTo(opened, id, since, clickhouseUrl, database) }],
   };

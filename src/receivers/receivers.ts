@@ -7,6 +7,7 @@ import { LUA } from '../redis/lua-codes.js';
 import { streamsOf } from '../redis/marks.js';
 import type { Store } from '../redis/store.js';
 import { AddressError, type Addresses } from './address.js';
+import { describeReceiver } from './description.js';
 import { testBody } from './message.js';
 import { Connection, type Outcome } from './post.js';
 import { DeliveryQueue, type Stand } from './queue.js';
@@ -91,6 +92,19 @@ export class Receivers {
     } finally {
       connection.close();
     }
+  }
+
+  /** As callers see one that was just made. It asks nothing more of Redis: a failure now would lose the secret. */
+  describeNew(receiver: Receiver): object {
+    return describeReceiver(receiver, NONE, true);
+  }
+
+  /**
+   * As callers see it, with how it stands.
+   * @param isSecretNew whether its secret was just made @throws ServiceError `unavailable`
+   */
+  async describe(receiver: Receiver, isSecretNew = false): Promise<object> {
+    return describeReceiver(receiver, await this.standOf(receiver.id), isSecretNew);
   }
 
   /** How it stands, over all streams. @throws ServiceError `unavailable` */

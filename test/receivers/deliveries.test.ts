@@ -65,9 +65,9 @@ t.test('an event arrives as analysts see it, under its own id, signed', async (t
 t.test('a purchase arrives as the row of purchases; a merge is no delivery', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   await deliveries.receiver(tool);
-  const line = { productId: '1001', variantId: null, quantity: 2, price: '10.00', discounts: ['1.50'] };
-  const head = { orderId: '9', currency: 'EUR', isTest: false };
-  const identity = { ...WHO, customerId: '7', sessionId: null };
+  const line = { productId: '1001', variantId: '2002', quantity: 2, price: '10.00', discounts: ['1.50'] };
+  const head = { orderId: '9', currency: 'EUR', isTest: true };
+  const identity = { ...WHO, customerId: '7', sessionId: 's-1' };
   const lines = [
     encodeMerge('01a203b7-6e6b-7000-8001-c9d3d870aab0', 5, '1.a', '1.b'),
     encodeOrderLine(1_795_000_000_000, '1.cA', identity, head, 0, line),
@@ -86,15 +86,15 @@ t.test('a purchase arrives as the row of purchases; a merge is no delivery', asy
           orderId: '9',
           profileId: '1.cA',
           customerId: '7',
-          sessionId: null,
+          sessionId: 's-1',
           productId: '1001',
-          variantId: '',
+          variantId: '2002',
           quantity: 2,
           price: '10.00',
           discount: '1.50',
           amount: '18.50',
           currency: 'EUR',
-          test: false,
+          test: true,
         },
       },
     ],
@@ -241,6 +241,16 @@ t.test('410 disables a receiver; what waits for it is sent once it is resumed', 
   t.same(ids(tool).slice(1).sort(), [first, second].sort());
 });
 
+t.test('410 disables a receiver at the last attempt too, and the delivery is a dead letter', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  tool.answer = (res) => void res.writeHead(410).end();
+  await deliveries.send(0, {});
+  deliveries.deliverer({ retriesMs: [] });
+  await until('it is disabled', async () => !(await deliveries.receivers.get(id)).isEnabled);
+  t.match(await standOf(deliveries), { pending: 0, dead: 1 });
+});
+
 t.test('a receiver without a success for too long is disabled; one success begins anew', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   const { id } = await deliveries.receiver(tool);
@@ -262,6 +272,11 @@ t.test('a receiver without a success for too long is disabled; one success begin
   await deliveries.send(0, {});
   await settled(deliveries);
   t.ok(await isEnabled(), 'four days');
+  await failedAgo(6 * DAY);
+  await deliveries.send(0, {});
+  await settled(deliveries);
+  await sleep(300);
+  t.ok(await isEnabled(), 'six days beside this stream, but a success beside another one four days ago');
   await failedAgo(5 * DAY + 1_000);
   await deliveries.store.client.hset(state, 'lastSuccessAt', Date.now() - 5 * DAY - 1_000);
   await deliveries.send(0, {});
@@ -338,7 +353,7 @@ t.test(
     await deliveries.receiver(plain);
     await deliveries.receiver(personal, { includePersonal: true });
     const { profileId: guest } = await app.shop.event({ sessionId: 's-1' });
-    await app.shop.event({ customerId: '7', email: 'ada@shop.example', firstName: 'Ada' });
+    await app.shop.event({ customerId: '7', email: 'ada@shop.example', firstName: 'Ada', lastName: 'Byron' });
     const { profileId } = await app.shop.login({ customerId: '7', sessionId: 's-1' });
     t.not(guest, profileId);
     await deliveries.send(0, { profileId: guest, identity: { ...WHO, customerId: null, sessionId: 's-1' } });
@@ -346,12 +361,12 @@ t.test(
     await arrived(plain, 1);
     await arrived(personal, 1);
     t.equal(plain.delivered[0]?.body.data.profileId, profileId);
-    t.notMatch(JSON.stringify(plain.delivered), /ada|Ada|email/);
+    t.notMatch(JSON.stringify(plain.delivered), /ada|Ada|Byron|email/);
     t.match(personal.delivered[0]?.body.data, {
       profileId,
       email: 'ada@shop.example',
       firstName: 'Ada',
-      lastName: null,
+      lastName: 'Byron',
     });
   },
 );

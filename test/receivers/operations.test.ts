@@ -76,6 +76,22 @@ t.test('what is wrong with a receiver is 400, each fault by its field, and makes
   for (const wrong of [[], ['visit'], ['*', 'add'], 'add'])
     t.ok((await faults({ url, types: wrong })).length > 0, JSON.stringify(wrong));
   t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [] });
+  const { id } = (await app.post('/receivers', { url: 'https://8.8.8.8/', types }, TRUSTED)).json;
+  for (const wrong of [
+    { url: 'https://127.0.0.1/' },
+    { url: 'https://user:password@shop.example/' },
+    { types: [] },
+    { types: ['*', 'add'] },
+    { isEnabled: 'no' },
+  ]) {
+    const changed = await app.send('PATCH', `/receivers/${id}`, wrong, TRUSTED);
+    t.match(changed, { status: 400, json: { code: 'invalid_request' } }, JSON.stringify(wrong));
+  }
+  t.match((await app.get(`/receivers/${id}`, TRUSTED)).json, {
+    url: 'https://8.8.8.8/',
+    types,
+    isEnabled: true,
+  });
 });
 
 t.test('there are at most twenty, also where several are made at once', async (t) => {
