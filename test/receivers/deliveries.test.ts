@@ -344,6 +344,20 @@ t.test('what waits of an erased visitor is not sent, and leaves Redis, dead lett
   t.same(ids(tool), [stays]);
 });
 
+t.test('what waits of an erased visitor leaves Redis beside each stream', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  const { client, keys } = deliveries.store;
+  await client.hset(keys.meta, 'mark:1', '1');
+  for (const stream of [0, 1]) await deliveries.send(stream, { profileId: '1.sGone' }, {});
+  const until = { server: Date.now() + 1, redis: Date.now() + 1 };
+  await deliveries.handOver.erase(new Map([['1.sGone', { until }]]));
+  for (const stream of [0, 1]) t.equal(await client.xlen(keys.deliveries(stream, id).queue), 1);
+  await deliveries.receivers.remove(id);
+  for (const stream of [0, 1])
+    t.equal(await client.exists(...Object.values(keys.deliveries(stream, id))), 0, 'and all with it');
+});
+
 t.test(
   'names and addresses are sent only to a receiver that was made for them, with the present profile',
   async (t) => {
