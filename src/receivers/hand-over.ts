@@ -11,59 +11,47 @@ import { streamsOf } from '../redis/marks.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
 
-export class HandOver {
-  readonly #redis: RedisClient;
-  readonly #keys: Keys;
-  readonly #highWater: number;
-  readonly #log: Logger;
-
-  constructor(redis: RedisClient, keys: Keys, highWater: number, log: Logger) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#highWater = highWater;
-    this.#log = log;
-  }
-
+export interface HandOver {
   /**
    * @param stream that the batch is of @param batch lines, each ended by a newline
    * @param refused those that ClickHouse refused: they come again when their dead letters are retried
    * @throws Redis's errors
    */
-  readonly handOver = async (stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void> => {
-    const receivers = await this.#receivers();
-    if (receivers.length === 0) return;
-    const left = new Set(refused.map(({ line }) => line.toString()));
-    const lines = batch
-      .toString()
-      .split('\n')
-      .filter((line) => line !== '' && !left.has(line));
-    await Promise.all(receivers.map((receiver) => this.#give(stream, receiver, lines)));
-  };
-
+  handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
   /** Drops what waits of erased visitors. @throws Redis's errors */
-  readonly erase = async (erased: ErasedUntil): Promise<void> => {
-    const receivers = await this.#receivers();
-    if (receivers.length === 0) return;
-    for (const stream of await streamsOf(this.#redis, this.#keys))
-      for (const { id } of receivers) await this.#queue(stream, id).erase(erased);
+  erase(erased: ErasedUntil): Promise<void>;
+}
+
+export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, log: Logger): HandOver {
+  const readReceivers = async () =>
+    (await redis.hvals(keys.receivers)).map((kept) => JSON.parse(kept) as Receiver);
+  const queueOf = (stream: number, receiver: string) =>
+    new DeliveryQueue(redis, keys, stream, receiver, highWater);
+  return {
+    async handOver(stream, batch, refused) {
+      const receivers = await readReceivers();
+      if (receivers.length === 0) return;
+      const left = new Set(refused.map(({ line }) => line.toString()));
+      const lines = batch
+        .toString()
+        .split('\n')
+        .filter((line) => line !== '' && !left.has(line));
+      const give = async (receiver: Receiver) => {
+        const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
+        const buried = taken.length > 0 ? await queueOf(stream, receiver.id).add(taken) : 0;
+        if (buried > 0)
+          log.warn(
+            { receiver: receiver.id, deliveries: buried },
+            'too much waits for a receiver: the oldest deliveries are dead letters',
+          );
+      };
+      await Promise.all(receivers.map(give));
+    },
+    async erase(erased) {
+      const receivers = await readReceivers();
+      if (receivers.length === 0) return;
+      for (const stream of await streamsOf(redis, keys))
+        for (const { id } of receivers) await queueOf(stream, id).erase(erased);
+    },
   };
-
-  async #give(stream: number, receiver: Receiver, lines: readonly string[]): Promise<void> {
-    const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
-    if (taken.length === 0) return;
-    const buried = await this.#queue(stream, receiver.id).add(taken);
-    if (buried > 0)
-      this.#log.warn(
-        { receiver: receiver.id, deliveries: buried },
-        'too much waits for a receiver: the oldest deliveries are dead letters',
-      );
-  }
-
-  async #receivers(): Promise<Receiver[]> {
-    return (await this.#redis.hvals(this.#keys.receivers)).map((kept) => JSON.parse(kept) as Receiver);
-  }
-
-  #queue(stream: number, receiver: string): DeliveryQueue {
-    return new DeliveryQueue(this.#redis, this.#keys, stream, receiver, this.#highWater);
-  }
 }

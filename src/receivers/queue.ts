@@ -48,8 +48,7 @@ export interface Stand {
 export class DeliveryQueue {
   readonly #redis: RedisClient;
   readonly #keys: DeliveryKeys;
-  readonly #receivers: string;
-  readonly #receiver: string;
+  readonly #isKnown: () => Promise<number>;
   readonly #owner: string;
   readonly #ownership: Ownership;
   /** Bytes that may wait, and that dead letters may have. */
@@ -58,8 +57,7 @@ export class DeliveryQueue {
   constructor(redis: RedisClient, keys: Keys, stream: number, receiver: string, highWater: number) {
     this.#redis = redis;
     this.#keys = keys.deliveries(stream, receiver);
-    this.#receivers = keys.receivers;
-    this.#receiver = receiver;
+    this.#isKnown = () => redis.hexists(keys.receivers, receiver);
     this.#owner = keys.deliveryOwner(stream);
     this.#ownership = new Ownership(redis, this.#owner);
     this.highWater = highWater;
@@ -74,7 +72,7 @@ export class DeliveryQueue {
       buried += await runScript(this.#redis, ADD, [queue, retries, state, dead], args);
     }
     // Removed meanwhile, it has nothing waiting any more.
-    if ((await this.#redis.hexists(this.#receivers, this.#receiver)) === 0) await this.clear();
+    if ((await this.#isKnown()) === 0) await this.clear();
     return buried;
   }
 

@@ -117,17 +117,13 @@ export class Receivers {
 
   /** Milliseconds since the heartbeat of who delivers, by stream; without those that no process owns. @throws ServiceError `unavailable` */
   async silence(): Promise<Map<number, number>> {
-    const { client, keys } = this.#store;
-    const beats = await this.#store.call(async (redis) => {
-      const read = async (stream: number) =>
-        [stream, await client.hget(keys.deliveryOwner(stream), 'beat')] as const;
-      return Promise.all((await streamsOf(redis, keys)).map(read));
-    });
-    return new Map(
-      beats.flatMap(([stream, beat]) =>
-        beat === null ? [] : [[stream, Math.max(0, Date.now() - Number(beat))]],
-      ),
-    );
+    const { keys } = this.#store;
+    const silence = new Map<number, number>();
+    for (const stream of await this.#store.call((redis) => streamsOf(redis, keys))) {
+      const beat = await this.#store.call((redis) => redis.hget(keys.deliveryOwner(stream), 'beat'));
+      if (beat !== null) silence.set(stream, Math.max(0, Date.now() - Number(beat)));
+    }
+    return silence;
   }
 
   /** What waits for it at each stream. @throws ServiceError `unavailable` */

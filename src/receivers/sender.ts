@@ -42,9 +42,10 @@ export class ReceiverSender {
   #isEnding = false;
   /** Id of the last delivery that was read. */
   #last = '-';
-  /** By id: read, and not settled. */
-  readonly #held = new Map<string, Held>();
-  #waiting: Held[] = [];
+  /** Ids of those that are read and not settled. */
+  readonly #held = new Set<string>();
+  /** Those of them that are not in flight, in their order. */
+  readonly #waiting = new Set<Held>();
   /** Profiles that have a delivery in flight. */
   readonly #busy = new Set<string>();
   #settled: Attempted[] = [];
@@ -79,7 +80,7 @@ export class ReceiverSender {
     over.addEventListener('abort', drop);
     try {
       while (!ending.aborted && !this.#isEnding) {
-        const hasRead = this.#waiting.length < PAGE && (await this.#patiently(() => this.#read()));
+        const hasRead = this.#waiting.size < PAGE && (await this.#patiently(() => this.#read()));
         this.#dispatch();
         const hasSettled = await this.#settle();
         if (!hasRead && !hasSettled) await this.#nap();
@@ -119,9 +120,8 @@ export class ReceiverSender {
         this.#settled.push({ id, outcome: 'dead', why: 'not the line of an event' });
         continue;
       }
-      const held = { id, attempts, line: parsed };
-      this.#held.set(id, held);
-      this.#waiting.push(held);
+      this.#held.add(id);
+      this.#waiting.add({ id, attempts, line: parsed });
     }
     return hasMore || fresh.length > 0;
   }
@@ -129,16 +129,14 @@ export class ReceiverSender {
   /** Sends what may be sent now. */
   #dispatch(): void {
     if (this.#lease.ending.aborted || this.#isEnding) return;
-    for (let i = 0; i < this.#waiting.length && this.#busy.size < AT_ONCE; ) {
-      const held = this.#waiting[i] as Held;
-      if (this.#busy.has(held.line.profile_id)) {
-        i++;
-        continue;
-      }
-      this.#waiting.splice(i, 1);
-      this.#busy.add(held.line.profile_id);
+    for (const held of this.#waiting) {
+      if (this.#busy.size === AT_ONCE) return;
+      const { profile_id } = held.line;
+      if (this.#busy.has(profile_id)) continue;
+      this.#waiting.delete(held);
+      this.#busy.add(profile_id);
       void this.#deliver(held).finally(() => {
-        this.#busy.delete(held.line.profile_id);
+        this.#busy.delete(profile_id);
         this.#dispatch();
         this.#wake();
       });

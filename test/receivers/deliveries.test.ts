@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodeEvent, encodeMerge, encodeOrderLine } from '../../src/events/row.js';
 import { readErasures } from '../../src/flush/erasures.js';
-import { HandOver } from '../../src/receivers/hand-over.js';
+import { openHandOver } from '../../src/receivers/hand-over.js';
 import { streamsOf } from '../../src/redis/marks.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { startApp } from '../harness/app.js';
@@ -291,7 +291,7 @@ t.test(
     const payload = { text: 'x'.repeat(900) };
     const sent: string[] = [];
     const { store } = deliveries;
-    const small = new HandOver(store.client, store.keys, 10_000, pino({ level: 'silent' }));
+    const small = openHandOver(store.client, store.keys, 10_000, pino({ level: 'silent' }));
     const queue = store.keys.deliveries(0, id);
     for (let i = 0; i < 30; i++) {
       const identity = { ...WHO, customerId: null, sessionId: 's' };
@@ -419,7 +419,7 @@ t.test(
         };
       },
     });
-    const late = new HandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
+    const late = openHandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
     const identity = { ...WHO, customerId: null, sessionId: 's' };
     const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
     await late.handOver(0, Buffer.from(line), []);

@@ -10,7 +10,7 @@ import { openIdentityAlone } from '../../src/app/opening.js';
 import { encodeEvent, type NewEvent } from '../../src/events/row.js';
 import { Addresses } from '../../src/receivers/address.js';
 import { type DelivererSpec, startDeliverer } from '../../src/receivers/deliverer.js';
-import { HandOver } from '../../src/receivers/hand-over.js';
+import { type HandOver, openHandOver } from '../../src/receivers/hand-over.js';
 import type { NewReceiver, Receiver } from '../../src/receivers/receiver.js';
 import { Receivers } from '../../src/receivers/receivers.js';
 import type { Store } from '../../src/redis/store.js';
@@ -90,7 +90,7 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string)
   const addresses = new Addresses(true);
   const receivers = new Receivers(store, addresses, HIGH_WATER);
   const log = pino({ level: 'silent' });
-  const handOver = new HandOver(store.client, store.keys, HIGH_WATER, log);
+  const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
   const { redirects } = openIdentityAlone(store, { MAX_PRODUCTS: 100, STREAM_HIGH_WATER: 1e9 }, (close) =>
     t.teardown(close),
   );
