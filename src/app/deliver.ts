@@ -14,7 +14,7 @@ import {
   openStore,
   withClosers,
 } from './opening.js';
-import type { DeliverConfig, ReceiversConfig } from './settings.js';
+import type { DeliverConfig, ReceiversConfig, StoreConfig } from './settings.js';
 
 /** Sends deliveries to receivers until it is closed. @throws StartupError */
 export function deliver(config: DeliverConfig, log: Logger): Promise<Closeable> {
@@ -22,11 +22,8 @@ export function deliver(config: DeliverConfig, log: Logger): Promise<Closeable> 
     const store = await openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS });
     onClose(() => store.close());
     const { redirects } = openIdentityAlone(store, config, onClose);
-    const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
-    const highWater = config.RECEIVERS_HIGH_WATER;
-    const receivers = new Receivers(store, addresses, highWater);
-    const owner = randomUUID();
-    const deliverer = startDeliverer({ store, redirects, receivers, addresses, highWater, owner, log });
+    const receivers = receiversOf(store, config);
+    const deliverer = startDeliverer({ store, redirects, receivers, owner: randomUUID(), log });
     onClose(() => deliverer.close());
     return {};
   });
@@ -46,7 +43,11 @@ export function openReceivers(
   return withClosers(async (onClose) => {
     const store = await openKnownStore(config, 'wishmeter receivers', log, urls);
     onClose(() => store.close());
-    const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
-    return { store, receivers: new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER) };
+    return { store, receivers: receiversOf(store, config) };
   });
+}
+
+export function receiversOf(store: Store, config: Omit<ReceiversConfig, keyof StoreConfig>): Receivers {
+  const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
+  return new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER);
 }

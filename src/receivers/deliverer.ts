@@ -6,7 +6,6 @@ import { pause } from '../backoff.js';
 import { type Lease, OwnedStream } from '../flush/owned-stream.js';
 import { Ownership } from '../flush/ownership.js';
 import { type Sharer, SILENT_MS, type Signals, share } from '../flush/sharing.js';
-import { DeliveryQueue } from './queue.js';
 import { ReceiverSender, type SenderSpec } from './sender.js';
 
 /** How often it is asked which receivers there are. */
@@ -16,7 +15,6 @@ export interface DelivererSpec extends SenderSpec {
   readonly log: Logger;
   /** A name that no other process has. */
   readonly owner: string;
-  readonly highWater: number;
   readonly silentMs?: number | undefined;
 }
 
@@ -54,7 +52,6 @@ async function work(
   log: Logger,
   onLook: () => void,
 ): Promise<void> {
-  const { client, keys } = spec.store;
   const senders = new Map<string, { readonly sender: ReceiverSender; readonly ended: Promise<void> }>();
   const failed = new AbortController();
   const until = AbortSignal.any([lease.ending, failed.signal]);
@@ -71,7 +68,7 @@ async function work(
       }
       for (const [id, receiver] of enabled) {
         if (senders.has(id)) continue;
-        const queue = new DeliveryQueue(client, keys, stream, id, spec.highWater);
+        const queue = spec.receivers.queueAt(stream, id);
         const sender = new ReceiverSender(spec, receiver, queue, lease, log);
         const ended = sender
           .run()

@@ -27,13 +27,14 @@ const UNKNOWN = 'There is no receiver of this id.';
 
 export class Receivers {
   readonly #store: Store;
-  readonly #addresses: Addresses;
+  /** Where they may be. */
+  readonly addresses: Addresses;
   readonly #highWater: number;
 
   /** @param highWater see DeliveryQueue */
   constructor(store: Store, addresses: Addresses, highWater: number) {
     this.#store = store;
-    this.#addresses = addresses;
+    this.addresses = addresses;
     this.#highWater = highWater;
   }
 
@@ -84,7 +85,7 @@ export class Receivers {
   /** Sends a delivery of type `test`, now. @throws ServiceError `not_found`, `unavailable` */
   async test(id: string): Promise<Outcome> {
     const receiver = await this.get(id);
-    const connection = new Connection(this.#addresses);
+    const connection = new Connection(this.addresses);
     try {
       const body = testBody();
       const headers = signedHeaders(receiver, `test_${Date.now()}_${id}`, body);
@@ -128,9 +129,12 @@ export class Receivers {
 
   /** What waits for it at each stream. @throws ServiceError `unavailable` */
   async queues(id: string): Promise<DeliveryQueue[]> {
-    const { client, keys } = this.#store;
-    const streams = await this.#store.call((redis) => streamsOf(redis, keys));
-    return streams.map((stream) => new DeliveryQueue(client, keys, stream, id, this.#highWater));
+    const streams = await this.#store.call((redis) => streamsOf(redis, this.#store.keys));
+    return streams.map((stream) => this.queueAt(stream, id));
+  }
+
+  queueAt(stream: number, id: string): DeliveryQueue {
+    return new DeliveryQueue(this.#store.client, this.#store.keys, stream, id, this.#highWater);
   }
 
   #kept(id: string): Promise<string | null> {
@@ -155,7 +159,7 @@ export class Receivers {
 
   async #checkUrl(url: string): Promise<void> {
     try {
-      await this.#addresses.check(url);
+      await this.addresses.check(url);
     } catch (error) {
       if (!(error instanceof AddressError)) throw error;
       throw new ServiceError('invalid_request', undefined, [{ path: '/url', message: error.message }]);

@@ -9,7 +9,6 @@ import type { Logger } from 'pino';
 import { backoffMs, pause } from '../backoff.js';
 import type { Lease } from '../flush/owned-stream.js';
 import { FencedError } from '../flush/ownership.js';
-import type { Addresses } from './address.js';
 import { type Attempted, type AttemptSpec, attempt, type Held } from './attempt.js';
 import { parseLine } from './message.js';
 import { AT_ONCE, Connection } from './post.js';
@@ -25,7 +24,6 @@ const FAILING_MS = 5 * 24 * 60 * 60_000;
 
 export interface SenderSpec extends AttemptSpec {
   readonly receivers: Receivers;
-  readonly addresses: Addresses;
   /** Milliseconds that an answer may take; of post.ts where absent. */
   readonly answerMs?: number | undefined;
   /** Milliseconds without a success after which a receiver is disabled. */
@@ -57,7 +55,7 @@ export class ReceiverSender {
     this.#queue = queue;
     this.#lease = lease;
     this.#log = log.child({ receiver: receiver.id });
-    this.#connection = new Connection(spec.addresses, spec.answerMs);
+    this.#connection = new Connection(spec.receivers.addresses, spec.answerMs);
   }
 
   /** What the next attempts are for: its address or its secret may be another one. */
