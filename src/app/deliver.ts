@@ -2,18 +2,19 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { StartupError } from '../errors.js';
 import { Addresses } from '../receivers/address.js';
 import { startDeliverer } from '../receivers/deliverer.js';
 import { Receivers } from '../receivers/receivers.js';
+import type { Store } from '../redis/store.js';
 import {
   type Closeable,
   FLUSH_REDIS_TIMEOUT_MS,
   openIdentityAlone,
+  openKnownStore,
   openStore,
   withClosers,
 } from './opening.js';
-import type { DeliverConfig, ReceiversConfig } from './settings.js';
+import type { DeliverConfig, ReceiversConfig, StoreConfig } from './settings.js';
 
 /** Sends deliveries to receivers until it is closed. @throws StartupError */
 export function deliver(config: DeliverConfig, log: Logger): Promise<Closeable> {
@@ -21,14 +22,16 @@ export function deliver(config: DeliverConfig, log: Logger): Promise<Closeable> 
     const store = await openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS });
     onClose(() => store.close());
     const { redirects } = openIdentityAlone(store, config, onClose);
-    const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
-    const highWater = config.RECEIVERS_HIGH_WATER;
-    const receivers = new Receivers(store, addresses, highWater);
-    const owner = randomUUID();
-    const deliverer = startDeliverer({ store, redirects, receivers, addresses, highWater, owner, log });
+    const receivers = receiversOf(store, config);
+    const deliverer = startDeliverer({ store, redirects, receivers, owner: randomUUID(), log });
     onClose(() => deliverer.close());
     return {};
   });
+}
+
+export interface OpenReceivers extends Closeable {
+  readonly store: Store;
+  readonly receivers: Receivers;
 }
 
 /** The receivers of a deployment, for the command line. @param urls of Redis @throws StartupError */
@@ -36,19 +39,15 @@ export function openReceivers(
   config: ReceiversConfig,
   log: Logger,
   urls: readonly string[],
-): Promise<Closeable & { readonly receivers: Receivers }> {
+): Promise<OpenReceivers> {
   return withClosers(async (onClose) => {
-    const store = await openStore(config, 'wishmeter receivers', log, {
-      urls,
-      timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
-      confirm(salt) {
-        if (salt === undefined)
-          throw new StartupError('Redis holds no data of wishmeter under this KEY_PREFIX.');
-      },
-      onError: () => {},
-    });
+    const store = await openKnownStore(config, 'wishmeter receivers', log, urls);
     onClose(() => store.close());
-    const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
-    return { receivers: new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER) };
+    return { store, receivers: receiversOf(store, config) };
   });
+}
+
+export function receiversOf(store: Store, config: Omit<ReceiversConfig, keyof StoreConfig>): Receivers {
+  const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
+  return new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER);
 }

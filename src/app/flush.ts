@@ -16,7 +16,7 @@ import { listenForMetrics } from '../flush/metrics-server.js';
 import { watchErasures } from '../flush/row-eraser.js';
 import { VERSION } from '../http/openapi.js';
 import { collectProcessMetrics } from '../metrics/process.js';
-import { HandOver } from '../receivers/hand-over.js';
+import { openHandOver } from '../receivers/hand-over.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
 import type { FlushConfig } from './settings.js';
@@ -73,7 +73,7 @@ export function flush(
       log.info({ port: server.port }, 'metrics');
     }
     const streams = { redis: store.client, keys: store.keys, clickhouse, log };
-    const { handOver, erase } = new HandOver(store.client, store.keys, config.RECEIVERS_HIGH_WATER, log);
+    const { handOver, erase } = openHandOver(store.client, store.keys, config.RECEIVERS_HIGH_WATER, log);
     const flusher = startFlusher({
       ...streams,
       handOver,

@@ -1,6 +1,7 @@
 // What is opened is closed in reverse, also when a later step fails. And how every process opens Redis.
 
 import type { Logger } from 'pino';
+import { StartupError } from '../errors.js';
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
 import { type IdentityParts, openIdentity } from '../identity/open.js';
@@ -48,6 +49,24 @@ export function openStore(
       else log.warn({ err: error }, 'redis connection');
     },
     ...more,
+  });
+}
+
+/** For a command, which looks at what a deployment has and makes none. @throws StartupError */
+export function openKnownStore(
+  config: StoreConfig,
+  name: string,
+  log: Logger,
+  urls: readonly string[],
+): Promise<Store> {
+  return openStore(config, name, log, {
+    urls,
+    timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
+    confirm(salt) {
+      if (salt === undefined)
+        throw new StartupError('Redis holds no data of wishmeter under this KEY_PREFIX.');
+    },
+    onError: () => {},
   });
 }
 

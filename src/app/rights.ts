@@ -2,18 +2,11 @@
 
 import type { Logger } from 'pino';
 import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
-import { StartupError } from '../errors.js';
 import { Compliance } from '../identity/compliance.js';
 import type { Eraser } from '../identity/eraser.js';
 import { Exporter } from '../identity/exporter.js';
 import type { NamedVisitors } from '../identity/named-visitor.js';
-import {
-  type Closeable,
-  FLUSH_REDIS_TIMEOUT_MS,
-  openIdentityAlone,
-  openStore,
-  withClosers,
-} from './opening.js';
+import { type Closeable, openIdentityAlone, openKnownStore, withClosers } from './opening.js';
 import type { RightsConfig } from './settings.js';
 
 export interface Rights extends Closeable {
@@ -34,15 +27,7 @@ export function openRights(
   clickhouseUrl: string,
 ): Promise<Rights> {
   return withClosers(async (onClose) => {
-    const store = await openStore(config, 'wishmeter', log, {
-      urls,
-      timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
-      confirm(salt) {
-        if (salt === undefined)
-          throw new StartupError('Redis holds no data of wishmeter under this KEY_PREFIX.');
-      },
-      onError: () => {},
-    });
+    const store = await openKnownStore(config, 'wishmeter', log, urls);
     onClose(() => store.close());
     const identity = openIdentityAlone(store, config, onClose);
     const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);

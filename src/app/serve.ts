@@ -37,8 +37,6 @@ import { ComplianceWorker } from '../identity/compliance-worker.js';
 import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
 import { collectProcessMetrics } from '../metrics/process.js';
-import { Addresses } from '../receivers/address.js';
-import { Receivers } from '../receivers/receivers.js';
 import { inWords } from '../redis/failures.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
@@ -50,6 +48,7 @@ import { openWishlist } from '../wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from '../wishlist/purchases.js';
 import { OPENS_SHARE, ShareOpens } from '../wishlist/share-opens.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
+import { receiversOf } from './deliver.js';
 import { type Closeable, openStore, withClosers } from './opening.js';
 import type { ServeConfig } from './settings.js';
 
@@ -193,8 +192,7 @@ export function serve(
     onClose(() => rows.close());
     const exporter = new Exporter(store, identity.links, redirects, identity.emails, rows.read.bind(rows));
 
-    const addresses = new Addresses(config.RECEIVERS_PRIVATE === 'allow');
-    const receivers = new Receivers(store, addresses, config.RECEIVERS_HIGH_WATER);
+    const receivers = receiversOf(store, config);
 
     const sharePage = sharePageOperation(
       shares,

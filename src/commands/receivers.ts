@@ -1,10 +1,8 @@
 // `wishmeter receivers`: what the operations of /receivers do, and sending again what was sent before. Answers are JSON lines.
 
-import { openReceivers } from '../app/deliver.js';
+import { type OpenReceivers, openReceivers } from '../app/deliver.js';
 import { createClickHouse } from '../clickhouse/client.js';
 import { ServiceError, StartupError } from '../errors.js';
-import { describeReceiver } from '../receivers/description.js';
-import type { Receivers } from '../receivers/receivers.js';
 import { replay } from '../receivers/replay.js';
 import { readReceiver } from '../validation/requests.js';
 import { UsageError } from './command-line.js';
@@ -18,16 +16,16 @@ const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 
 export async function receivers(program: Program<'receivers'>): Promise<number> {
   const { config, log, stdout } = program;
   const act = actionOf(program);
-  const { receivers: all, close } = await openReceivers(config, log, redisUrls(config));
+  const opened = await openReceivers(config, log, redisUrls(config));
   try {
-    for (const line of await act(all)) stdout.write(`${JSON.stringify(line)}\n`);
+    for (const line of await act(opened)) stdout.write(`${JSON.stringify(line)}\n`);
     return 0;
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     const faults = error.issues?.map(({ path, message }) => `${path.slice(1)} ${message}`).join('; ');
     throw new StartupError(faults ? `${error.message} ${faults}.` : error.message);
   } finally {
-    await close();
+    await opened.close();
   }
 }
 
@@ -41,22 +39,19 @@ function actionOf({ config, operands, options }: Program<'receivers'>) {
     (action === 'replay') !== (options.since !== undefined)
   )
     throw new UsageError(USAGE);
-  const describe = async (all: Receivers, one: Awaited<ReturnType<Receivers['get']>>) =>
-    describeReceiver(one, await all.standOf(one.id));
   const clickhouseUrl = serviceClickHouse(config);
   const database = config.CLICKHOUSE_DATABASE;
   const since = options.since === undefined ? 0 : readSince(options.since);
-  const actions: Readonly<Record<string, (all: Receivers) => Promise<readonly object[]>>> = {
-    list: async (all) => Promise.all((await all.list()).map((one) => describe(all, one))),
-    async add(all) {
+  const actions: Readonly<Record<string, (opened: OpenReceivers) => Promise<readonly object[]>>> = {
+    list: async ({ receivers: all }) => Promise.all((await all.list()).map((one) => all.describe(one))),
+    async add({ receivers: all }) {
       const asked = { url: id, types: types?.split(','), includePersonal: options.personal === true };
-      const made = await all.add(readReceiver(asked));
-      return [describeReceiver(made, undefined, made.secret)];
+      return [all.describeNew(await all.add(readReceiver(asked)))];
     },
-    pause: async (all) => [await describe(all, await all.change(id, { isEnabled: false }))],
-    resume: async (all) => [await describe(all, await all.change(id, { isEnabled: true }))],
-    test: async (all) => [await all.test(id)],
-    replay: async (all) => [{ queued: await replayTo(all, id, since, clickhouseUrl, database) }],
+    pause: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: false }))],
+    resume: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: true }))],
+    test: async ({ receivers: all }) => [await all.test(id)],
+    replay: async (opened) => [{ queued: await replayTo(opened, id, since, clickhouseUrl, database) }],
   };
   const chosen = actions[action];
   if (chosen === undefined) throw new UsageError(USAGE);
@@ -64,21 +59,17 @@ function actionOf({ config, operands, options }: Program<'receivers'>) {
 }
 
 async function replayTo(
-  all: Receivers,
+  { store, receivers: all }: OpenReceivers,
   id: string,
   since: number,
   clickhouseUrl: string,
   database: string,
 ): Promise<number> {
-  const receiver = await all.get(id);
-  if (!receiver.isEnabled) throw new StartupError(`Receiver ${id} is disabled: resume it first.`);
   if (clickhouseUrl === '')
     throw new StartupError('There is no ClickHouse to replay from: set CLICKHOUSE_URL.');
-  const [queue] = await all.queues(id);
-  if (queue === undefined) throw new StartupError('Redis holds no data of wishmeter.');
   const clickhouse = createClickHouse(clickhouseUrl, database);
   try {
-    return await replay(clickhouse, receiver, queue, since);
+    return await replay(clickhouse, store, all, id, since);
   } finally {
     await clickhouse.close();
   }

@@ -8,12 +8,11 @@
 // What is erased is erased by src/identity/compliance-worker.ts.
 
 import { createHash } from 'node:crypto';
-import { readHash } from '../redis/hash.js';
+import { changeField, readHash } from '../redis/hash.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 
 const TAKE = loadScript('compliance-take');
-const SETTLE = loadScript('compliance-settle');
 
 /** Shopify's topics. */
 export const COMPLIANCE_KINDS = ['customers/data_request', 'customers/redact', 'shop/redact'] as const;
@@ -105,8 +104,8 @@ export class Compliance {
   /** @returns the request as it is now; undefined, and nothing was done, where it was changed meanwhile */
   async settle(open: OpenRequest, changed: ComplianceRequest | undefined): Promise<OpenRequest | undefined> {
     const kept = changed === undefined ? '' : JSON.stringify(changed);
-    const args = [open.id, open.kept, kept];
-    const isSettled = (await this.#store.change(SETTLE, [this.#store.keys.compliance], args)) === 1;
+    const { compliance } = this.#store.keys;
+    const isSettled = (await changeField(this.#store, compliance, open.id, open.kept, kept)) === 1;
     return isSettled ? { ...open, request: changed ?? open.request, kept } : undefined;
   }
 }

@@ -10,9 +10,7 @@ import { type Receiver, signedHeaders } from './receiver.js';
 
 const [S, MIN, H] = [1_000, 60_000, 3_600_000] as const;
 /** Waits after the first attempt, the second, …; with the last of them used up it is a dead letter. */
-const RETRIES_MS: readonly number[] = [
-  ...[5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H],
-];
+const RETRIES_MS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 * H, 24 * H];
 /** A wait is up to this share longer, so that what failed together does not come back together. */
 const JITTER = 0.1;
 const GONE = 410;
@@ -67,10 +65,10 @@ function settle(id: string, attempts: number, outcome: Outcome, retriesMs: reado
   const status = 'status' in outcome ? outcome.status : 0;
   if (status >= 200 && status < 300) return { id, outcome: 'done' };
   const why = 'status' in outcome ? `answered ${status}` : outcome.error;
+  const failed = { id, why, isGone: status === GONE };
   const waitMs = retriesMs[attempts - 1];
-  if (waitMs === undefined) return { id, outcome: 'dead', why, isGone: status === GONE };
-  const againInMs = waitMs * (1 + Math.random() * JITTER);
-  return { id, outcome: 'again', attempts, againInMs, why, isGone: status === GONE };
+  if (waitMs === undefined) return { ...failed, outcome: 'dead' };
+  return { ...failed, outcome: 'again', attempts, againInMs: waitMs * (1 + Math.random() * JITTER) };
 }
 
 /** Whether its visitor was erased since, alone or with all of the shop. */

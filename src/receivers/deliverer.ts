@@ -6,7 +6,6 @@ import { pause } from '../backoff.js';
 import { type Lease, OwnedStream } from '../flush/owned-stream.js';
 import { Ownership } from '../flush/ownership.js';
 import { type Sharer, SILENT_MS, type Signals, share } from '../flush/sharing.js';
-import { DeliveryQueue } from './queue.js';
 import { ReceiverSender, type SenderSpec } from './sender.js';
 
 /** How often it is asked which receivers there are. */
@@ -16,7 +15,6 @@ export interface DelivererSpec extends SenderSpec {
   readonly log: Logger;
   /** A name that no other process has. */
   readonly owner: string;
-  readonly highWater: number;
   readonly silentMs?: number | undefined;
 }
 
@@ -41,7 +39,7 @@ function deliverStream(
   const ownership = new Ownership(store.client, store.keys.deliveryOwner(stream));
   const owned: OwnedStream = new OwnedStream({
     ...{ ownership, owner, silentMs, log, stop, halt, onOver },
-    work: (lease) => work(spec, stream, ownership, lease, log, () => owned.worked()),
+    work: (lease) => work(spec, stream, lease, log, () => owned.worked()),
   });
   return owned;
 }
@@ -50,19 +48,13 @@ function deliverStream(
 async function work(
   spec: DelivererSpec,
   stream: number,
-  ownership: Ownership,
   lease: Lease,
   log: Logger,
   onLook: () => void,
 ): Promise<void> {
-  const { client, keys } = spec.store;
   const senders = new Map<string, { readonly sender: ReceiverSender; readonly ended: Promise<void> }>();
   const failed = new AbortController();
   const until = AbortSignal.any([lease.ending, failed.signal]);
-  const end = async () => {
-    for (const { sender } of senders.values()) sender.end();
-    await Promise.all(Array.from(senders.values(), ({ ended }) => ended));
-  };
   try {
     while (!until.aborted) {
       const enabled = new Map(
@@ -76,8 +68,8 @@ async function work(
       }
       for (const [id, receiver] of enabled) {
         if (senders.has(id)) continue;
-        const queue = new DeliveryQueue(client, keys, stream, id, spec.highWater);
-        const sender = new ReceiverSender(spec, receiver, queue, ownership, lease, log);
+        const queue = spec.receivers.queueAt(stream, id);
+        const sender = new ReceiverSender(spec, receiver, queue, lease, log);
         const ended = sender
           .run()
           .catch((error) => failed.abort(error))
@@ -87,7 +79,8 @@ async function work(
       await pause(LOOK_MS, until);
     }
   } finally {
-    await end();
+    for (const { sender } of senders.values()) sender.end();
+    await Promise.all(Array.from(senders.values(), ({ ended }) => ended));
   }
   if (failed.signal.aborted) throw failed.signal.reason;
 }

@@ -3,19 +3,18 @@
 import type { Stand } from './queue.js';
 import type { Receiver } from './receiver.js';
 
-/** @param stand undefined where it is new @param secret only where it was just made */
-export function describeReceiver(receiver: Receiver, stand: Stand | undefined, secret?: string): object {
-  const { id, url, types, includePersonal, isEnabled, createdAt } = receiver;
+export function describeReceiver(receiver: Receiver, stand: Stand, isSecretNew: boolean): object {
+  const { id, url, types, includePersonal, isEnabled, createdAt, secret } = receiver;
   return {
     ...{ id, url, types, includePersonal, isEnabled, createdAt },
-    pending: stand?.pending ?? 0,
-    lastSuccessAt: timeOf(stand?.lastSuccessAt),
-    lastFailureAt: timeOf(stand?.lastFailureAt),
-    lastError: stand?.lastError || null,
-    ...(secret === undefined ? {} : { secret }),
+    pending: stand.pending,
+    lastSuccessAt: timeOf(stand.lastSuccessAt),
+    lastFailureAt: timeOf(stand.lastFailureAt),
+    lastError: stand.lastError || null,
+    ...(isSecretNew ? { secret } : {}),
   };
 }
 
-function timeOf(at = 0): string | null {
+function timeOf(at: number): string | null {
   return at === 0 ? null : new Date(at).toISOString();
 }

@@ -1,75 +1,57 @@
 // Hands the events of a flushed batch over to the receivers that take their type, before the batch leaves its stream. A crash
-// in between hands them over again, under the same ids. While there are no receivers this is one EXISTS for each batch.
+// in between hands them over again, under the same ids. While there are no receivers this is one HVALS of no key for each batch.
 
 import type { Logger } from 'pino';
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
 import { eventTypeOf } from '../events/row.js';
 import type { Refused } from '../flush/fenced-stream.js';
-import { Ownership } from '../flush/ownership.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
 import { DeliveryQueue } from './queue.js';
 import { type Receiver, takesType } from './receiver.js';
 
-export class HandOver {
-  readonly #redis: RedisClient;
-  readonly #keys: Keys;
-  readonly #highWater: number;
-  readonly #log: Logger;
-
-  constructor(redis: RedisClient, keys: Keys, highWater: number, log: Logger) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#highWater = highWater;
-    this.#log = log;
-  }
-
+export interface HandOver {
   /**
    * @param stream that the batch is of @param batch lines, each ended by a newline
    * @param refused those that ClickHouse refused: they come again when their dead letters are retried
    * @throws Redis's errors
    */
-  readonly handOver = async (stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void> => {
-    if ((await this.#redis.exists(this.#keys.receivers)) === 0) return;
-    const receivers = await this.#receivers();
-    const left = new Set(refused.map(({ line }) => line.toString()));
-    const lines = batch
-      .toString()
-      .split('\n')
-      .filter((line) => line !== '' && !left.has(line));
-    await Promise.all(receivers.map((receiver) => this.#give(stream, receiver, lines)));
-  };
-
+  handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
   /** Drops what waits of erased visitors. @throws Redis's errors */
-  readonly erase = async (erased: ErasedUntil): Promise<void> => {
-    const receivers = await this.#receivers();
-    if (receivers.length === 0) return;
-    for (const stream of await streamsOf(this.#redis, this.#keys)) {
-      const ownership = new Ownership(this.#redis, this.#keys.deliveryOwner(stream));
-      for (const { id } of receivers) await this.#queue(stream, id).erase(ownership, erased);
-    }
+  erase(erased: ErasedUntil): Promise<void>;
+}
+
+export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, log: Logger): HandOver {
+  const readReceivers = async () =>
+    (await redis.hvals(keys.receivers)).map((kept) => JSON.parse(kept) as Receiver);
+  const queueOf = (stream: number, receiver: string) =>
+    new DeliveryQueue(redis, keys, stream, receiver, highWater);
+  return {
+    async handOver(stream, batch, refused) {
+      const receivers = await readReceivers();
+      if (receivers.length === 0) return;
+      const left = new Set(refused.map(({ line }) => line.toString()));
+      const lines = batch
+        .toString()
+        .split('\n')
+        .filter((line) => line !== '' && !left.has(line));
+      const give = async (receiver: Receiver) => {
+        const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
+        const buried = taken.length > 0 ? await queueOf(stream, receiver.id).add(taken) : 0;
+        if (buried > 0)
+          log.warn(
+            { receiver: receiver.id, deliveries: buried },
+            'too much waits for a receiver: the oldest deliveries are dead letters',
+          );
+      };
+      await Promise.all(receivers.map(give));
+    },
+    async erase(erased) {
+      const receivers = await readReceivers();
+      if (receivers.length === 0) return;
+      for (const stream of await streamsOf(redis, keys))
+        for (const { id } of receivers) await queueOf(stream, id).erase(erased);
+    },
   };
-
-  async #give(stream: number, receiver: Receiver, lines: readonly string[]): Promise<void> {
-    const taken = lines.filter((line) => takesType(receiver, eventTypeOf(line)));
-    if (taken.length === 0) return;
-    const queue = this.#queue(stream, receiver.id);
-    const buried = await queue.add(taken);
-    if (buried > 0)
-      this.#log.warn(
-        { receiver: receiver.id, deliveries: buried },
-        'too much waits for a receiver: the oldest deliveries are dead letters',
-      );
-    // Removed meanwhile, it has nothing waiting any more.
-    if ((await this.#redis.hexists(this.#keys.receivers, receiver.id)) === 0) await queue.clear();
-  }
-
-  async #receivers(): Promise<Receiver[]> {
-    return (await this.#redis.hvals(this.#keys.receivers)).map((kept) => JSON.parse(kept) as Receiver);
-  }
-
-  #queue(stream: number, receiver: string): DeliveryQueue {
-    return new DeliveryQueue(this.#redis, this.#keys, stream, receiver, this.#highWater);
-  }
 }

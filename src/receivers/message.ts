@@ -39,10 +39,11 @@ const LINE_OF_ORDER = 'order';
 export function parseLine(text: string): Line | undefined {
   try {
     const line = JSON.parse(text) as Line;
-    const at = Number(line.occurred_at);
-    const occurred_at = Number.isNaN(at) ? Date.parse(String(line.occurred_at)) : at;
+    const { event_id, type, profile_id } = line;
+    const isEvent = [event_id, type, profile_id].every((one) => typeof one === 'string' && one !== '');
+    const occurred_at = new Date(line.occurred_at).getTime();
     const payload = typeof line.payload === 'string' ? JSON.parse(line.payload) : line.payload;
-    return Number.isNaN(occurred_at) ? undefined : { ...line, occurred_at, payload };
+    return isEvent && !Number.isNaN(occurred_at) ? { ...line, occurred_at, payload } : undefined;
   } catch {
     return undefined;
   }

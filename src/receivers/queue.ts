@@ -3,7 +3,7 @@
 
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
 import { isErased } from '../flush/erasures.js';
-import type { Ownership } from '../flush/ownership.js';
+import { Ownership } from '../flush/ownership.js';
 import type { RedisClient } from '../redis/client.js';
 import type { DeliveryKeys, Keys } from '../redis/keys.js';
 import { loadScript, runScript, type ScriptArg } from '../redis/scripts.js';
@@ -48,14 +48,18 @@ export interface Stand {
 export class DeliveryQueue {
   readonly #redis: RedisClient;
   readonly #keys: DeliveryKeys;
+  readonly #isKnown: () => Promise<number>;
   readonly #owner: string;
+  readonly #ownership: Ownership;
   /** Bytes that may wait, and that dead letters may have. */
   readonly highWater: number;
 
   constructor(redis: RedisClient, keys: Keys, stream: number, receiver: string, highWater: number) {
     this.#redis = redis;
     this.#keys = keys.deliveries(stream, receiver);
+    this.#isKnown = () => redis.hexists(keys.receivers, receiver);
     this.#owner = keys.deliveryOwner(stream);
+    this.#ownership = new Ownership(redis, this.#owner);
     this.highWater = highWater;
   }
 
@@ -67,6 +71,8 @@ export class DeliveryQueue {
       const args = [this.highWater, ...lines.slice(i, i + ADDED_AT_ONCE)];
       buried += await runScript(this.#redis, ADD, [queue, retries, state, dead], args);
     }
+    // Removed meanwhile, it has nothing waiting any more.
+    if ((await this.#isKnown()) === 0) await this.clear();
     return buried;
   }
 
@@ -75,13 +81,12 @@ export class DeliveryQueue {
    * @throws FencedError, Redis's errors
    */
   async next(
-    ownership: Ownership,
     epoch: string,
     after: string,
     count: number,
   ): Promise<{ readonly last: string; readonly found: readonly Waiting[] }> {
     const { queue, retries } = this.#keys;
-    const reply = await ownership.fenced(NEXT, [this.#owner, queue, retries], [epoch, after, count]);
+    const reply = await this.#ownership.fenced(NEXT, [this.#owner, queue, retries], [epoch, after, count]);
     const [last, flat] = reply as [string, (string | number)[]];
     const found: Waiting[] = [];
     for (let i = 0; i < flat.length; i += 3)
@@ -99,13 +104,13 @@ export class DeliveryQueue {
    * @returns since when every attempt has failed, milliseconds since 1970; 0 where the last one has not
    * @throws FencedError, Redis's errors
    */
-  async settle(ownership: Ownership, epoch: string, settled: readonly Settled[]): Promise<number> {
+  async settle(epoch: string, settled: readonly Settled[]): Promise<number> {
     const { queue, retries, state, dead } = this.#keys;
     const args: ScriptArg[] = settled.flatMap(({ id, outcome, attempts = 0, againInMs = 0, why = '' }) => [
       ...[id, outcome, attempts, Math.round(againInMs), why],
     ]);
     const touched = [this.#owner, queue, retries, state, dead];
-    return (await ownership.fenced(SETTLE, touched, [epoch, this.highWater, ...args])) as number;
+    return (await this.#ownership.fenced(SETTLE, touched, [epoch, this.highWater, ...args])) as number;
   }
 
   /** @throws Redis's errors */
@@ -139,7 +144,7 @@ export class DeliveryQueue {
   }
 
   /** Drops what is of erased visitors, dead letters too. @throws Redis's errors */
-  async erase(ownership: Ownership, erased: ErasedUntil): Promise<void> {
+  async erase(erased: ErasedUntil): Promise<void> {
     for (const [key, outcome] of [
       [this.#keys.queue, 'drop'],
       [this.#keys.dead, 'forget'],
@@ -149,7 +154,7 @@ export class DeliveryQueue {
         const gone = page
           .filter(([, [, line = '']]) => isErased(line, erased))
           .map(([id]) => ({ id, outcome }));
-        if (gone.length > 0) await this.settle(ownership, '', gone);
+        if (gone.length > 0) await this.settle('', gone);
         if (page.length < PAGE) break;
         from = `(${page.at(-1)?.[0]}`;
       }

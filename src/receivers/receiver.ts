@@ -1,6 +1,6 @@
 // A receiver: an HTTP address of one of the shop's tools, what it is sent, and the secrets that sign it.
 
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 
 /** What a receiver may be sent. `test` goes out on request alone. */
 export const DELIVERY_TYPES = [
@@ -27,8 +27,8 @@ export interface Receiver {
   /** ISO 8601. */
   readonly createdAt: string;
   readonly secret: string;
-  /** The one before it signs, too, until then: milliseconds since 1970. */
-  readonly previous?: { readonly secret: string; readonly until: number };
+  /** Those before it, the latest first: each signs, too, until then, milliseconds since 1970. */
+  readonly previous: readonly { readonly secret: string; readonly until: number }[];
 }
 
 /** What a caller chooses. */
@@ -45,18 +45,24 @@ export interface ReceiverChange {
 const SECRET_PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
 const ROTATION_MS = 24 * 60 * 60_000;
+/** A rotation may be repeated, since its answer was lost: the header has to stay small. */
+const MAX_PREVIOUS = 4;
 
-export function createReceiver({ url, types, includePersonal }: NewReceiver, at = new Date()): Receiver {
-  const id = randomBytes(8).toString('hex');
-  const createdAt = at.toISOString();
-  return { id, url, types, includePersonal, isEnabled: true, createdAt, secret: newSecret() };
+export function createReceiver(
+  { url, types, includePersonal }: NewReceiver,
+  id: string = randomUUID(),
+): Receiver {
+  const createdAt = new Date().toISOString();
+  const secret = newSecret();
+  return { id, url, types, includePersonal, isEnabled: true, createdAt, secret, previous: [] };
 }
 
 export function changeReceiver(receiver: Receiver, change: ReceiverChange, now = Date.now()): Receiver {
   const { url = receiver.url, types = receiver.types, isEnabled = receiver.isEnabled } = change;
   const changed = { ...receiver, url, types, isEnabled };
   if (change.rotateSecret !== true) return changed;
-  const previous = { secret: receiver.secret, until: now + ROTATION_MS };
+  const before = [{ secret: receiver.secret, until: now + ROTATION_MS }, ...receiver.previous];
+  const previous = before.filter(({ until }) => now < until).slice(0, MAX_PREVIOUS);
   return { ...changed, secret: newSecret(), previous };
 }
 
@@ -83,7 +89,7 @@ export function signedHeaders(
   now = Date.now(),
 ): Readonly<Record<string, string>> {
   const seconds = Math.floor(now / 1_000);
-  const secrets = previous !== undefined && now < previous.until ? [secret, previous.secret] : [secret];
+  const secrets = [secret, ...previous.filter(({ until }) => now < until).map((one) => one.secret)];
   const signatures = secrets.map((one) => `v1,${sign(one, `${id}.${seconds}.${body}`)}`);
   return {
     'webhook-id': id,

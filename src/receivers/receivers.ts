@@ -2,11 +2,12 @@
 // streams of all nodes.
 
 import { ServiceError } from '../errors.js';
+import { changeField } from '../redis/hash.js';
 import { LUA } from '../redis/lua-codes.js';
 import { streamsOf } from '../redis/marks.js';
-import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { AddressError, type Addresses } from './address.js';
+import { describeReceiver } from './description.js';
 import { testBody } from './message.js';
 import { Connection, type Outcome } from './post.js';
 import { DeliveryQueue, type Stand } from './queue.js';
@@ -19,7 +20,6 @@ import {
   signedHeaders,
 } from './receiver.js';
 
-const PUT = loadScript<number>('receivers-put');
 const MAX_RECEIVERS = 20;
 /** Each lost round means that another request changed the same receiver. */
 const ROUNDS = 16;
@@ -27,13 +27,14 @@ const UNKNOWN = 'There is no receiver of this id.';
 
 export class Receivers {
   readonly #store: Store;
-  readonly #addresses: Addresses;
+  /** Where they may be. */
+  readonly addresses: Addresses;
   readonly #highWater: number;
 
   /** @param highWater see DeliveryQueue */
   constructor(store: Store, addresses: Addresses, highWater: number) {
     this.#store = store;
-    this.#addresses = addresses;
+    this.addresses = addresses;
     this.#highWater = highWater;
   }
 
@@ -51,44 +52,40 @@ export class Receivers {
     return parse(kept);
   }
 
-  /** @throws ServiceError `invalid_request` for an address that may not be used, or where there are too many; `unavailable` */
-  async add(asked: NewReceiver): Promise<Receiver> {
+  /**
+   * @param id the same where the request is repeated: then the receiver is made once
+   * @throws ServiceError `invalid_request` for an address that may not be used, or where there are too many; `unavailable`
+   */
+  async add(asked: NewReceiver, id?: string): Promise<Receiver> {
     await this.#checkUrl(asked.url);
-    const receiver = createReceiver(asked);
-    if ((await this.#put(receiver.id, '', JSON.stringify(receiver))) === LUA.TOO_MANY)
+    const receiver = createReceiver(asked, id);
+    const reply = await this.#put(receiver.id, '', JSON.stringify(receiver));
+    if (reply === LUA.TOO_MANY)
       throw new ServiceError('invalid_request', `There are ${MAX_RECEIVERS} receivers: remove one first.`);
-    return receiver;
+    return reply === 1 ? receiver : this.get(receiver.id);
   }
 
   /** @throws ServiceError `invalid_request`, `not_found`, `unavailable` */
   async change(id: string, change: ReceiverChange): Promise<Receiver> {
     if (change.url !== undefined) await this.#checkUrl(change.url);
-    for (let round = 0; round < ROUNDS; round++) {
-      const kept = await this.#kept(id);
-      if (kept === null) throw new ServiceError('not_found', UNKNOWN);
-      const changed = changeReceiver(parse(kept), change);
-      if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();
-      if ((await this.#put(id, kept, JSON.stringify(changed))) === 1) return changed;
-    }
-    throw new ServiceError('unavailable');
+    if (change.isEnabled) for (const queue of await this.queues(id)) await queue.forgive();
+    const changed = await this.#replace(id, (kept) => JSON.stringify(changeReceiver(parse(kept), change)));
+    if (changed === undefined) throw new ServiceError('not_found', UNKNOWN);
+    return parse(changed);
   }
 
   /** Removes a receiver, and drops what waits for it. @throws ServiceError `not_found`, `unavailable` */
   async remove(id: string): Promise<void> {
-    for (let round = 0; round < ROUNDS; round++) {
-      const kept = await this.#kept(id);
-      if (kept === null) throw new ServiceError('not_found', UNKNOWN);
-      if ((await this.#put(id, kept, '')) !== 1) continue;
-      for (const queue of await this.queues(id)) await queue.clear();
-      return;
-    }
-    throw new ServiceError('unavailable');
+    const removed = await this.#replace(id, () => '');
+    // Also where it is not known: an earlier removal may have ended before it came to this.
+    for (const queue of await this.queues(id)) await queue.clear();
+    if (removed === undefined) throw new ServiceError('not_found', UNKNOWN);
   }
 
   /** Sends a delivery of type `test`, now. @throws ServiceError `not_found`, `unavailable` */
   async test(id: string): Promise<Outcome> {
     const receiver = await this.get(id);
-    const connection = new Connection(this.#addresses);
+    const connection = new Connection(this.addresses);
     try {
       const body = testBody();
       const headers = signedHeaders(receiver, `test_${Date.now()}_${id}`, body);
@@ -96,6 +93,19 @@ export class Receivers {
     } finally {
       connection.close();
     }
+  }
+
+  /** As callers see one that was just made. It asks nothing more of Redis: a failure now would lose the secret. */
+  describeNew(receiver: Receiver): object {
+    return describeReceiver(receiver, NONE, true);
+  }
+
+  /**
+   * As callers see it, with how it stands.
+   * @param isSecretNew whether its secret was just made @throws ServiceError `unavailable`
+   */
+  async describe(receiver: Receiver, isSecretNew = false): Promise<object> {
+    return describeReceiver(receiver, await this.standOf(receiver.id), isSecretNew);
   }
 
   /** How it stands, over all streams. @throws ServiceError `unavailable` */
@@ -108,24 +118,23 @@ export class Receivers {
 
   /** Milliseconds since the heartbeat of who delivers, by stream; without those that no process owns. @throws ServiceError `unavailable` */
   async silence(): Promise<Map<number, number>> {
-    const { client, keys } = this.#store;
-    const beats = await this.#store.call(async (redis) => {
-      const read = async (stream: number) =>
-        [stream, await client.hget(keys.deliveryOwner(stream), 'beat')] as const;
-      return Promise.all((await streamsOf(redis, keys)).map(read));
-    });
-    return new Map(
-      beats.flatMap(([stream, beat]) =>
-        beat === null ? [] : [[stream, Math.max(0, Date.now() - Number(beat))]],
-      ),
-    );
+    const { keys } = this.#store;
+    const silence = new Map<number, number>();
+    for (const stream of await this.#store.call((redis) => streamsOf(redis, keys))) {
+      const beat = await this.#store.call((redis) => redis.hget(keys.deliveryOwner(stream), 'beat'));
+      if (beat !== null) silence.set(stream, Math.max(0, Date.now() - Number(beat)));
+    }
+    return silence;
   }
 
   /** What waits for it at each stream. @throws ServiceError `unavailable` */
   async queues(id: string): Promise<DeliveryQueue[]> {
-    const { client, keys } = this.#store;
-    const streams = await this.#store.call((redis) => streamsOf(redis, keys));
-    return streams.map((stream) => new DeliveryQueue(client, keys, stream, id, this.#highWater));
+    const streams = await this.#store.call((redis) => streamsOf(redis, this.#store.keys));
+    return streams.map((stream) => this.queueAt(stream, id));
+  }
+
+  queueAt(stream: number, id: string): DeliveryQueue {
+    return new DeliveryQueue(this.#store.client, this.#store.keys, stream, id, this.#highWater);
   }
 
   #kept(id: string): Promise<string | null> {
@@ -133,13 +142,24 @@ export class Receivers {
     return this.#store.call((client) => client.hget(receivers, id));
   }
 
+  /** @param to empty: it is removed @returns what it is now; undefined where it is not known @throws ServiceError `unavailable` */
+  async #replace(id: string, to: (kept: string) => string): Promise<string | undefined> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const kept = await this.#kept(id);
+      if (kept === null) return undefined;
+      const after = to(kept);
+      if ((await this.#put(id, kept, after)) === 1) return after;
+    }
+    throw new ServiceError('unavailable');
+  }
+
   #put(id: string, before: string, after: string): Promise<number> {
-    return this.#store.change(PUT, [this.#store.keys.receivers], [id, before, after, MAX_RECEIVERS]);
+    return changeField(this.#store, this.#store.keys.receivers, id, before, after, MAX_RECEIVERS);
   }
 
   async #checkUrl(url: string): Promise<void> {
     try {
-      await this.#addresses.check(url);
+      await this.addresses.check(url);
     } catch (error) {
       if (!(error instanceof AddressError)) throw error;
       throw new ServiceError('invalid_request', undefined, [{ path: '/url', message: error.message }]);

@@ -1,49 +1,78 @@
 // Sends again what ClickHouse has: events and purchases since a moment go into a receiver's queue once more, under the same
-// ids.
+// ids. Page by page, as there is room: what is erased in the meantime is in no later page.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
+import { StartupError } from '../errors.js';
+import { isErased, readErasures } from '../flush/erasures.js';
+import type { Store } from '../redis/store.js';
 import type { DeliveryQueue } from './queue.js';
 import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
+import type { Receivers } from './receivers.js';
 
-/** Of a line, see Line in message.ts. */
+/** Of a line, see Line in message.ts. (The condition on the time alone is what the sorting key is searched by.) */
 const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occurred_at, profile_id, customer_id,
     session_id, device, locale, origin, order_id, product_id, variant_id, quantity, price, discount, amount, currency, test,
     payload
   FROM events_stored AS events
-  WHERE events.occurred_at >= fromUnixTimestamp64Milli({since: Int64}) AND type IN {types: Array(String)}
-  ORDER BY events.occurred_at, event_id LIMIT 1 BY event_id`;
+  WHERE events.occurred_at BETWEEN fromUnixTimestamp64Milli({at: Int64}) AND fromUnixTimestamp64Milli({until: Int64})
+    AND (events.occurred_at, event_id) > (fromUnixTimestamp64Milli({at: Int64}), {after: UUID})
+    AND type IN {types: Array(String)}
+  ORDER BY events.occurred_at, event_id LIMIT 1 BY event_id LIMIT {page: UInt32}`;
 /** As src/events/row.ts writes numbers. */
 const AS_LINES = {
   output_format_json_quote_decimals: 1,
   output_format_json_quote_64bit_integers: 0,
   output_format_decimal_trailing_zeros: 1,
 } as const;
+const NO_EVENT = '00000000-0000-0000-0000-000000000000';
+const PAGE = 1_000;
 const WAIT_MS = 200;
 
 /**
- * @param queue more is queued as it is delivered, so that nothing becomes a dead letter for want of room
  * @param since milliseconds since 1970
- * @returns how many were queued @throws Redis's and ClickHouse's errors
+ * @param page rows that are read at once, other than PAGE in tests
+ * @returns how many were queued
+ * @throws StartupError where the receiver is disabled, ServiceError `not_found`, Redis's and ClickHouse's errors
  */
 export async function replay(
   clickhouse: ClickHouseClient,
-  receiver: Receiver,
-  queue: DeliveryQueue,
+  store: Store,
+  receivers: Receivers,
+  id: string,
   since: number,
+  page = PAGE,
 ): Promise<number> {
-  const types = DELIVERY_TYPES.filter((type) => takesType(receiver, type));
-  const answer = await clickhouse.query({
-    query: QUERY,
-    query_params: { since, types },
-    format: 'JSONEachRow',
-    clickhouse_settings: AS_LINES,
-  });
+  const [queue] = await receivers.queues(id);
+  if (queue === undefined) throw new StartupError('Redis holds no data of wishmeter.');
+  const until = Date.now();
   let queued = 0;
-  for await (const rows of answer.stream()) {
-    while ((await queue.stand()).bytes > queue.highWater / 2) await sleep(WAIT_MS);
-    await queue.add(rows.map(({ text }) => text));
-    queued += rows.length;
+  for (let [at, after] = [since, NO_EVENT]; ; ) {
+    const receiver = await untilRoom(receivers, id, queue);
+    const types = DELIVERY_TYPES.filter((type) => takesType(receiver, type));
+    // Before the rows: an erasure that is not among these takes 10 s at least until it drops what is queued (row-eraser.ts).
+    const erasures = await readErasures(store.client, store.keys);
+    const answer = await clickhouse.query({
+      query: QUERY,
+      query_params: { at, after, until, types, page },
+      format: 'JSONEachRow',
+      clickhouse_settings: AS_LINES,
+    });
+    const rows = (await answer.text()).split('\n').filter((row) => row !== '');
+    const lines = rows.filter((row) => !isErased(row, erasures));
+    await queue.add(lines);
+    queued += lines.length;
+    if (rows.length < page) return queued;
+    ({ occurred_at: at, event_id: after } = JSON.parse(rows.at(-1) as string));
   }
-  return queued;
+}
+
+/** Waits until what is queued becomes no dead letter for want of room. */
+async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue): Promise<Receiver> {
+  for (;;) {
+    const receiver = await receivers.get(id);
+    if (!receiver.isEnabled) throw new StartupError(`Receiver ${id} is disabled: resume it first.`);
+    if ((await queue.stand()).bytes <= queue.highWater / 2) return receiver;
+    await sleep(WAIT_MS);
+  }
 }

@@ -8,8 +8,7 @@
 import type { Logger } from 'pino';
 import { backoffMs, pause } from '../backoff.js';
 import type { Lease } from '../flush/owned-stream.js';
-import { FencedError, type Ownership } from '../flush/ownership.js';
-import type { Addresses } from './address.js';
+import { FencedError } from '../flush/ownership.js';
 import { type Attempted, type AttemptSpec, attempt, type Held } from './attempt.js';
 import { parseLine } from './message.js';
 import { AT_ONCE, Connection } from './post.js';
@@ -25,7 +24,6 @@ const FAILING_MS = 5 * 24 * 60 * 60_000;
 
 export interface SenderSpec extends AttemptSpec {
   readonly receivers: Receivers;
-  readonly addresses: Addresses;
   /** Milliseconds that an answer may take; of post.ts where absent. */
   readonly answerMs?: number | undefined;
   /** Milliseconds without a success after which a receiver is disabled. */
@@ -35,7 +33,6 @@ export interface SenderSpec extends AttemptSpec {
 export class ReceiverSender {
   readonly #spec: SenderSpec;
   readonly #queue: DeliveryQueue;
-  readonly #ownership: Ownership;
   readonly #lease: Lease;
   readonly #log: Logger;
   readonly #connection: Connection;
@@ -43,29 +40,22 @@ export class ReceiverSender {
   #isEnding = false;
   /** Id of the last delivery that was read. */
   #last = '-';
-  /** By id: read, and not settled. */
-  readonly #held = new Map<string, Held>();
-  #waiting: Held[] = [];
+  /** Ids of those that are read and not settled. */
+  readonly #held = new Set<string>();
+  /** Those of them that are not in flight, in their order. */
+  readonly #waiting = new Set<Held>();
   /** Profiles that have a delivery in flight. */
   readonly #busy = new Set<string>();
   #settled: Attempted[] = [];
   #wake: () => void = () => {};
 
-  constructor(
-    spec: SenderSpec,
-    receiver: Receiver,
-    queue: DeliveryQueue,
-    ownership: Ownership,
-    lease: Lease,
-    log: Logger,
-  ) {
+  constructor(spec: SenderSpec, receiver: Receiver, queue: DeliveryQueue, lease: Lease, log: Logger) {
     this.#spec = spec;
     this.#receiver = receiver;
     this.#queue = queue;
-    this.#ownership = ownership;
     this.#lease = lease;
     this.#log = log.child({ receiver: receiver.id });
-    this.#connection = new Connection(spec.addresses, spec.answerMs);
+    this.#connection = new Connection(spec.receivers.addresses, spec.answerMs);
   }
 
   /** What the next attempts are for: its address or its secret may be another one. */
@@ -88,7 +78,7 @@ export class ReceiverSender {
     over.addEventListener('abort', drop);
     try {
       while (!ending.aborted && !this.#isEnding) {
-        const hasRead = this.#waiting.length < PAGE && (await this.#patiently(() => this.#read()));
+        const hasRead = this.#waiting.size < PAGE && (await this.#patiently(() => this.#read()));
         this.#dispatch();
         const hasSettled = await this.#settle();
         if (!hasRead && !hasSettled) await this.#nap();
@@ -118,7 +108,7 @@ export class ReceiverSender {
 
   /** @returns whether there may be more */
   async #read(): Promise<boolean> {
-    const { last, found } = await this.#queue.next(this.#ownership, this.#lease.epoch, this.#last, PAGE);
+    const { last, found } = await this.#queue.next(this.#lease.epoch, this.#last, PAGE);
     const hasMore = last !== this.#last;
     this.#last = last;
     const fresh = found.filter(({ id }) => !this.#held.has(id));
@@ -128,9 +118,8 @@ export class ReceiverSender {
         this.#settled.push({ id, outcome: 'dead', why: 'not the line of an event' });
         continue;
       }
-      const held = { id, attempts, line: parsed };
-      this.#held.set(id, held);
-      this.#waiting.push(held);
+      this.#held.add(id);
+      this.#waiting.add({ id, attempts, line: parsed });
     }
     return hasMore || fresh.length > 0;
   }
@@ -138,16 +127,14 @@ export class ReceiverSender {
   /** Sends what may be sent now. */
   #dispatch(): void {
     if (this.#lease.ending.aborted || this.#isEnding) return;
-    for (let i = 0; i < this.#waiting.length && this.#busy.size < AT_ONCE; ) {
-      const held = this.#waiting[i] as Held;
-      if (this.#busy.has(held.line.profile_id)) {
-        i++;
-        continue;
-      }
-      this.#waiting.splice(i, 1);
-      this.#busy.add(held.line.profile_id);
+    for (const held of this.#waiting) {
+      if (this.#busy.size === AT_ONCE) return;
+      const { profile_id } = held.line;
+      if (this.#busy.has(profile_id)) continue;
+      this.#waiting.delete(held);
+      this.#busy.add(profile_id);
       void this.#deliver(held).finally(() => {
-        this.#busy.delete(held.line.profile_id);
+        this.#busy.delete(profile_id);
         this.#dispatch();
         this.#wake();
       });
@@ -172,9 +159,7 @@ export class ReceiverSender {
     const settled = this.#settled;
     if (settled.length === 0) return false;
     this.#settled = [];
-    const failingSince = await this.#patiently(() =>
-      this.#queue.settle(this.#ownership, this.#lease.epoch, settled),
-    );
+    const failingSince = await this.#patiently(() => this.#queue.settle(this.#lease.epoch, settled));
     for (const { id } of settled) this.#held.delete(id);
     await this.#spec.onStep?.('settled');
     const dead = settled.filter(({ outcome }) => outcome === 'dead').length;

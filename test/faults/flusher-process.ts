@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { startFlusher } from '../../src/flush/flusher.js';
 import type { Step } from '../../src/flush/stream-flusher.js';
-import { HandOver } from '../../src/receivers/hand-over.js';
+import { openHandOver } from '../../src/receivers/hand-over.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 
@@ -32,7 +32,7 @@ const flusher = startFlusher({
   redis,
   keys,
   clickhouse: createClickHouse(spec.clickhouseUrl, spec.database),
-  handOver: new HandOver(redis, keys, 1e9, log).handOver,
+  handOver: openHandOver(redis, keys, 1e9, log).handOver,
   owner: spec.owner,
   intervalMs: 20,
   silentMs: spec.silentMs,

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { encodeEvent, encodeMerge, encodeOrderLine } from '../../src/events/row.js';
 import { readErasures } from '../../src/flush/erasures.js';
-import { HandOver } from '../../src/receivers/hand-over.js';
+import { openHandOver } from '../../src/receivers/hand-over.js';
 import { streamsOf } from '../../src/redis/marks.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
 import { startApp } from '../harness/app.js';
@@ -65,9 +65,9 @@ t.test('an event arrives as analysts see it, under its own id, signed', async (t
 t.test('a purchase arrives as the row of purchases; a merge is no delivery', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   await deliveries.receiver(tool);
-  const line = { productId: '1001', variantId: null, quantity: 2, price: '10.00', discounts: ['1.50'] };
-  const head = { orderId: '9', currency: 'EUR', isTest: false };
-  const identity = { ...WHO, customerId: '7', sessionId: null };
+  const line = { productId: '1001', variantId: '2002', quantity: 2, price: '10.00', discounts: ['1.50'] };
+  const head = { orderId: '9', currency: 'EUR', isTest: true };
+  const identity = { ...WHO, customerId: '7', sessionId: 's-1' };
   const lines = [
     encodeMerge('01a203b7-6e6b-7000-8001-c9d3d870aab0', 5, '1.a', '1.b'),
     encodeOrderLine(1_795_000_000_000, '1.cA', identity, head, 0, line),
@@ -86,15 +86,15 @@ t.test('a purchase arrives as the row of purchases; a merge is no delivery', asy
           orderId: '9',
           profileId: '1.cA',
           customerId: '7',
-          sessionId: null,
+          sessionId: 's-1',
           productId: '1001',
-          variantId: '',
+          variantId: '2002',
           quantity: 2,
           price: '10.00',
           discount: '1.50',
           amount: '18.50',
           currency: 'EUR',
-          test: false,
+          test: true,
         },
       },
     ],
@@ -241,6 +241,16 @@ t.test('410 disables a receiver; what waits for it is sent once it is resumed', 
   t.same(ids(tool).slice(1).sort(), [first, second].sort());
 });
 
+t.test('410 disables a receiver at the last attempt too, and the delivery is a dead letter', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  tool.answer = (res) => void res.writeHead(410).end();
+  await deliveries.send(0, {});
+  deliveries.deliverer({ retriesMs: [] });
+  await until('it is disabled', async () => !(await deliveries.receivers.get(id)).isEnabled);
+  t.match(await standOf(deliveries), { pending: 0, dead: 1 });
+});
+
 t.test('a receiver without a success for too long is disabled; one success begins anew', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   const { id } = await deliveries.receiver(tool);
@@ -262,6 +272,11 @@ t.test('a receiver without a success for too long is disabled; one success begin
   await deliveries.send(0, {});
   await settled(deliveries);
   t.ok(await isEnabled(), 'four days');
+  await failedAgo(6 * DAY);
+  await deliveries.send(0, {});
+  await settled(deliveries);
+  await sleep(300);
+  t.ok(await isEnabled(), 'six days beside this stream, but a success beside another one four days ago');
   await failedAgo(5 * DAY + 1_000);
   await deliveries.store.client.hset(state, 'lastSuccessAt', Date.now() - 5 * DAY - 1_000);
   await deliveries.send(0, {});
@@ -276,7 +291,7 @@ t.test(
     const payload = { text: 'x'.repeat(900) };
     const sent: string[] = [];
     const { store } = deliveries;
-    const small = new HandOver(store.client, store.keys, 10_000, pino({ level: 'silent' }));
+    const small = openHandOver(store.client, store.keys, 10_000, pino({ level: 'silent' }));
     const queue = store.keys.deliveries(0, id);
     for (let i = 0; i < 30; i++) {
       const identity = { ...WHO, customerId: null, sessionId: 's' };
@@ -329,6 +344,20 @@ t.test('what waits of an erased visitor is not sent, and leaves Redis, dead lett
   t.same(ids(tool), [stays]);
 });
 
+t.test('what waits of an erased visitor leaves Redis beside each stream', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  const { id } = await deliveries.receiver(tool);
+  const { client, keys } = deliveries.store;
+  await client.hset(keys.meta, 'mark:1', '1');
+  for (const stream of [0, 1]) await deliveries.send(stream, { profileId: '1.sGone' }, {});
+  const until = { server: Date.now() + 1, redis: Date.now() + 1 };
+  await deliveries.handOver.erase(new Map([['1.sGone', { until }]]));
+  for (const stream of [0, 1]) t.equal(await client.xlen(keys.deliveries(stream, id).queue), 1);
+  await deliveries.receivers.remove(id);
+  for (const stream of [0, 1])
+    t.equal(await client.exists(...Object.values(keys.deliveries(stream, id))), 0, 'and all with it');
+});
+
 t.test(
   'names and addresses are sent only to a receiver that was made for them, with the present profile',
   async (t) => {
@@ -338,7 +367,7 @@ t.test(
     await deliveries.receiver(plain);
     await deliveries.receiver(personal, { includePersonal: true });
     const { profileId: guest } = await app.shop.event({ sessionId: 's-1' });
-    await app.shop.event({ customerId: '7', email: 'ada@shop.example', firstName: 'Ada' });
+    await app.shop.event({ customerId: '7', email: 'ada@shop.example', firstName: 'Ada', lastName: 'Byron' });
     const { profileId } = await app.shop.login({ customerId: '7', sessionId: 's-1' });
     t.not(guest, profileId);
     await deliveries.send(0, { profileId: guest, identity: { ...WHO, customerId: null, sessionId: 's-1' } });
@@ -346,12 +375,12 @@ t.test(
     await arrived(plain, 1);
     await arrived(personal, 1);
     t.equal(plain.delivered[0]?.body.data.profileId, profileId);
-    t.notMatch(JSON.stringify(plain.delivered), /ada|Ada|email/);
+    t.notMatch(JSON.stringify(plain.delivered), /ada|Ada|Byron|email/);
     t.match(personal.delivered[0]?.body.data, {
       profileId,
       email: 'ada@shop.example',
       firstName: 'Ada',
-      lastName: null,
+      lastName: 'Byron',
     });
   },
 );
@@ -390,7 +419,7 @@ t.test(
         };
       },
     });
-    const late = new HandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
+    const late = openHandOver(removing, store.keys, 10_000, pino({ level: 'silent' }));
     const identity = { ...WHO, customerId: null, sessionId: 's' };
     const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.s', identity, payload: {} });
     await late.handOver(0, Buffer.from(line), []);
@@ -454,13 +483,18 @@ t.test(
     const [deliveries, tool] = [await open(t), await startTool(t)];
     const { id } = await deliveries.receiver(tool);
     const [queue] = await deliveries.receivers.queues(id);
-    const foreign = ['no JSON', '{"event_id":"1","type":"add"}', '{"occurred_at":1,"payload":"{"}'];
+    const event = { event_id: '1', type: 'add', profile_id: '1.s', occurred_at: 1 };
+    const foreign = [
+      'no JSON',
+      ...[{ event_id: 1 }, { type: undefined }, { profile_id: undefined }, { occurred_at: undefined }],
+      ...[{ occurred_at: 1e18 }, { payload: '{' }],
+    ].map((wrong) => (typeof wrong === 'string' ? wrong : JSON.stringify({ ...event, ...wrong })));
     await queue?.add(foreign);
     const [sent] = await deliveries.send(0, {});
     deliveries.deliverer();
     await settled(deliveries);
     t.same(ids(tool), [sent]);
-    t.match(await standOf(deliveries), { dead: 3, delivered: 1 });
+    t.match(await standOf(deliveries), { dead: 7, delivered: 1 });
   },
 );
 

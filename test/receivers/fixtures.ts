@@ -10,7 +10,7 @@ import { openIdentityAlone } from '../../src/app/opening.js';
 import { encodeEvent, type NewEvent } from '../../src/events/row.js';
 import { Addresses } from '../../src/receivers/address.js';
 import { type DelivererSpec, startDeliverer } from '../../src/receivers/deliverer.js';
-import { HandOver } from '../../src/receivers/hand-over.js';
+import { type HandOver, openHandOver } from '../../src/receivers/hand-over.js';
 import type { NewReceiver, Receiver } from '../../src/receivers/receiver.js';
 import { Receivers } from '../../src/receivers/receivers.js';
 import type { Store } from '../../src/redis/store.js';
@@ -87,10 +87,9 @@ let events = 0;
 /** Local addresses are allowed, and retries come soon. */
 export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string): Promise<Deliveries> {
   const store = await openStore(t, redis, { keyPrefix: prefix });
-  const addresses = new Addresses(true);
-  const receivers = new Receivers(store, addresses, HIGH_WATER);
+  const receivers = new Receivers(store, new Addresses(true), HIGH_WATER);
   const log = pino({ level: 'silent' });
-  const handOver = new HandOver(store.client, store.keys, HIGH_WATER, log);
+  const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
   const { redirects } = openIdentityAlone(store, { MAX_PRODUCTS: 100, STREAM_HIGH_WATER: 1e9 }, (close) =>
     t.teardown(close),
   );
@@ -117,7 +116,7 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string)
     },
     deliverer(changes = {}) {
       const deliverer = startDeliverer({
-        ...{ store, redirects, receivers, addresses, highWater: HIGH_WATER, owner: 'test', log },
+        ...{ store, redirects, receivers, owner: 'test', log },
         ...{ retriesMs: [50, 50, 50], ...changes },
       });
       t.teardown(() => deliverer.close(0));

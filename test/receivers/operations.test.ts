@@ -76,6 +76,22 @@ t.test('what is wrong with a receiver is 400, each fault by its field, and makes
   for (const wrong of [[], ['visit'], ['*', 'add'], 'add'])
     t.ok((await faults({ url, types: wrong })).length > 0, JSON.stringify(wrong));
   t.same((await app.get('/receivers', TRUSTED)).json, { receivers: [] });
+  const { id } = (await app.post('/receivers', { url: 'https://8.8.8.8/', types }, TRUSTED)).json;
+  for (const wrong of [
+    { url: 'https://127.0.0.1/' },
+    { url: 'https://user:password@shop.example/' },
+    { types: [] },
+    { types: ['*', 'add'] },
+    { isEnabled: 'no' },
+  ]) {
+    const changed = await app.send('PATCH', `/receivers/${id}`, wrong, TRUSTED);
+    t.match(changed, { status: 400, json: { code: 'invalid_request' } }, JSON.stringify(wrong));
+  }
+  t.match((await app.get(`/receivers/${id}`, TRUSTED)).json, {
+    url: 'https://8.8.8.8/',
+    types,
+    isEnabled: true,
+  });
 });
 
 t.test('there are at most twenty, also where several are made at once', async (t) => {
@@ -94,6 +110,42 @@ t.test('under an idempotency key a receiver is made once', async (t) => {
   const [first, second] = [await make(), await make()];
   t.same(first.json, second.json);
   t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
+});
+
+t.test(
+  'under an idempotency key a receiver is made once, also where the server ended before it answered',
+  async (t) => {
+    const app = await startApp(t, redis, { env: ALLOWED });
+    const { store } = await openDeliveries(t, redis, app.prefix);
+    const make = () =>
+      app.post('/receivers', { url, types: ['add'] }, { ...TRUSTED, 'idempotency-key': 'crash' });
+    const first = await make();
+    const [record = ''] = await store.client.keys(store.keys.request('*').replace(/[{}]/g, '?'));
+    t.equal(await store.client.hdel(record, 'answer'), 1);
+    t.match(await make(), { status: 200, json: first.json });
+    t.equal((await app.get('/receivers', TRUSTED)).json.receivers.length, 1);
+  },
+);
+
+t.test('at its maxmemory a receiver can be removed, which makes room, and paused', async (t) => {
+  const app = await startApp(t, redis, { env: ALLOWED });
+  const deliveries = await openDeliveries(t, redis, app.prefix);
+  const { id } = await deliveries.receiver(await startTool(t));
+  await deliveries.store.client.config('SET', 'maxmemory', '1mb');
+  t.teardown(() => deliveries.store.client.config('SET', 'maxmemory', '0'));
+  t.match(await app.send('PATCH', `/receivers/${id}`, { isEnabled: false }, TRUSTED), { status: 200 });
+  t.match(await app.del(`/receivers/${id}`, undefined, TRUSTED), { json: { deleted: true } });
+});
+
+t.test('a removal that ended half way is finished by the next one', async (t) => {
+  const app = await startApp(t, redis, { env: ALLOWED });
+  const deliveries = await openDeliveries(t, redis, app.prefix);
+  const { id } = await deliveries.receiver(await startTool(t));
+  await deliveries.send(0, {});
+  const { client, keys } = deliveries.store;
+  await client.hdel(keys.receivers, id);
+  t.equal((await app.del(`/receivers/${id}`, undefined, TRUSTED)).status, 404);
+  t.equal(await client.exists(...Object.values(keys.deliveries(0, id))), 0);
 });
 
 t.test('a test says what the receiver answered, or why there was no answer', async (t) => {

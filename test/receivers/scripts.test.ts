@@ -12,17 +12,18 @@ let opened = 0;
 
 async function open() {
   const keys = createKeys(`q${opened++}`);
+  await redis.hset(keys.receivers, 'r', '{}');
   const queue = new DeliveryQueue(redis, keys, 0, 'r', 1_000);
   const ownership = new Ownership(redis, keys.deliveryOwner(0));
   const epoch = (await ownership.claim('a', undefined, 1_000))?.epoch ?? '';
-  const read = async (after = '-') => (await queue.next(ownership, epoch, after, 10)).found;
-  return { keys, queue, ownership, epoch, read };
+  const read = async (after = '-') => (await queue.next(epoch, after, 10)).found;
+  return { keys, queue, epoch, read };
 }
 
 t.test('what was read is not read again; what failed is when it is due, with its attempts', async (t) => {
-  const { queue, ownership, epoch, read } = await open();
+  const { queue, epoch, read } = await open();
   await queue.add(['a', 'b', 'c']);
-  const { last, found } = await queue.next(ownership, epoch, '-', 10);
+  const { last, found } = await queue.next(epoch, '-', 10);
   t.same(
     found.map(({ line, attempts }) => [line, attempts]),
     [
@@ -33,7 +34,7 @@ t.test('what was read is not read again; what failed is when it is due, with its
   );
   t.same(await read(last), []);
   const [a, b, c] = found.map(({ id }) => id) as [string, string, string];
-  await queue.settle(ownership, epoch, [
+  await queue.settle(epoch, [
     { id: a, outcome: 'done' },
     { id: b, outcome: 'again', attempts: 3, againInMs: 60_000, why: 'x' },
     { id: c, outcome: 'again', attempts: 1, againInMs: 0, why: 'y' },
@@ -45,11 +46,11 @@ t.test('what was read is not read again; what failed is when it is due, with its
 });
 
 t.test('since when every attempt has failed: from the first failure after a success on', async (t) => {
-  const { queue, ownership, epoch, read } = await open();
+  const { queue, epoch, read } = await open();
   await queue.add(['a', 'b']);
   const [a, b] = (await read()).map(({ id }) => id) as [string, string];
   const settle = (id: string, outcome: 'done' | 'again') =>
-    queue.settle(ownership, epoch, [{ id, outcome, attempts: 1, againInMs: 1, why: 'x' }]);
+    queue.settle(epoch, [{ id, outcome, attempts: 1, againInMs: 1, why: 'x' }]);
   const since = await settle(a, 'again');
   t.ok(since > 0);
   t.equal(await settle(a, 'again'), since);
@@ -60,20 +61,20 @@ t.test('since when every attempt has failed: from the first failure after a succ
 });
 
 t.test('an owner of an older epoch reads and settles nothing', async (t) => {
-  const { queue, ownership, epoch, read } = await open();
+  const { queue, epoch, read } = await open();
   await queue.add(['a']);
   const [held] = await read();
   await redis.hset(createKeys(`q${opened - 1}`).deliveryOwner(0), 'epoch', '99999999999999');
   await t.rejects(read(), FencedError);
-  await t.rejects(queue.settle(ownership, epoch, [{ id: held?.id ?? '', outcome: 'done' }]), FencedError);
+  await t.rejects(queue.settle(epoch, [{ id: held?.id ?? '', outcome: 'done' }]), FencedError);
   t.match(await queue.stand(), { pending: 1, delivered: 0 });
 });
 
 t.test('a receiver that is gone gets no figures from what was in flight', async (t) => {
-  const { queue, ownership, epoch, read } = await open();
+  const { queue, epoch, read } = await open();
   await queue.add(['a']);
   const [held] = await read();
   await queue.clear();
-  t.equal(await queue.settle(ownership, epoch, [{ id: held?.id ?? '', outcome: 'dead', why: 'x' }]), 0);
+  t.equal(await queue.settle(epoch, [{ id: held?.id ?? '', outcome: 'dead', why: 'x' }]), 0);
   t.equal(await redis.exists(...Object.values(createKeys(`q${opened - 1}`).deliveries(0, 'r'))), 0);
 });

@@ -5,12 +5,13 @@ import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { changeReceiver, createReceiver, signedHeaders, takesType } from '../../src/receivers/receiver.js';
 
+const DAY = 24 * 60 * 60_000;
 const NEW = { url: 'https://shop.example/hook', types: ['add'], includePersonal: false } as const;
 
 t.test('the vector of the reference libraries', async (t) => {
   const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
   const headers = signedHeaders(
-    { secret },
+    { secret, previous: [] },
     'msg_p5jXN8AQM9LWM0D4loKWxJek',
     '{"test": 2432232314}',
     1_614_265_330_000,
@@ -39,8 +40,22 @@ t.test('after a rotation the old secret signs beside the new one for a day', asy
   t.not(after.secret, before.secret);
   const headers = signedHeaders(after, 'id-1', '{}', now);
   for (const { secret } of [before, after]) t.same(new Webhook(secret).verify('{}', headers), {});
-  const later = signedHeaders(after, 'id-1', '{}', now + 24 * 60 * 60_000);
-  t.equal(later['webhook-signature']?.split(' ').length, 1);
+  const signaturesAt = (at: number) =>
+    signedHeaders(after, 'id-1', '{}', at)['webhook-signature']?.split(' ');
+  t.equal(signaturesAt(now + DAY - 1)?.length, 2);
+  t.equal(signaturesAt(now + DAY)?.length, 1);
+});
+
+t.test('a rotation that is repeated, as its answer was lost, leaves the first secret its day', async (t) => {
+  const now = Date.now();
+  const first = createReceiver(NEW);
+  let receiver = first;
+  for (let i = 0; i < 2; i++) receiver = changeReceiver(receiver, { rotateSecret: true }, now + i);
+  t.same(new Webhook(first.secret).verify('{}', signedHeaders(receiver, 'id-1', '{}', now + 2)), {});
+  for (let i = 0; i < 99; i++) receiver = changeReceiver(receiver, { rotateSecret: true }, now + 2);
+  t.equal(receiver.previous.length, 4, 'no more than a header has room for');
+  const later = changeReceiver(receiver, { rotateSecret: true }, now + 2 * DAY);
+  t.same(later.previous, [{ secret: receiver.secret, until: now + 3 * DAY }]);
 });
 
 t.test('what a receiver takes: the types it names, and `*` all but what is no event', async (t) => {

@@ -1,6 +1,5 @@
 // /receivers: the addresses that events go out to.
 
-import { describeReceiver } from '../../receivers/description.js';
 import type { Receivers } from '../../receivers/receivers.js';
 import type { RequestStore } from '../../redis/requests.js';
 import { readReceiver, readReceiverChange } from '../../validation/requests.js';
@@ -34,9 +33,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       accessGroup: 'administration',
       maxBody: 0,
       async handle() {
-        const all = (await receivers.list()).map(async (one) =>
-          describeReceiver(one, await receivers.standOf(one.id)),
-        );
+        const all = (await receivers.list()).map((one) => receivers.describe(one));
         return JSON.stringify({ receivers: await Promise.all(all) });
       },
     },
@@ -55,9 +52,8 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       headers: [IDEMPOTENCY_KEY],
       read: readReceiver,
       handle(input, request) {
-        return once(requests, request, { operation: 'addReceiver', input }, NOWHERE, async () => {
-          const made = await receivers.add(input);
-          return JSON.stringify(describeReceiver(made, undefined, made.secret));
+        return once(requests, request, { operation: 'addReceiver', input }, NOWHERE, async (keyed) => {
+          return JSON.stringify(receivers.describeNew(await receivers.add(input, keyed?.id)));
         });
       },
     }),
@@ -73,8 +69,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       accessGroup: 'administration',
       maxBody: 0,
       async handle(_, { parameter }) {
-        const found = await receivers.get(parameter);
-        return JSON.stringify(describeReceiver(found, await receivers.standOf(parameter)));
+        return JSON.stringify(await receivers.describe(await receivers.get(parameter)));
       },
     },
     operation({
@@ -92,8 +87,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       read: readReceiverChange,
       async handle(input, { parameter }) {
         const changed = await receivers.change(parameter, input);
-        const secret = input.rotateSecret ? changed.secret : undefined;
-        return JSON.stringify(describeReceiver(changed, await receivers.standOf(parameter), secret));
+        return JSON.stringify(await receivers.describe(changed, input.rotateSecret));
       },
     }),
     {

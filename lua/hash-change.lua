@@ -1,10 +1,13 @@
--- Makes, changes or removes a receiver, where it still is as the sender knows it.
+#!lua flags=allow-oom
+-- Adds, changes or removes one field of a hash, where it still is as the sender knows it.
 --
--- KEYS[1] receivers
+-- KEYS[1] hash
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
--- ARGV[2] id   ARGV[3] what it was, JSON; empty: it is new   ARGV[4] what it is, JSON; empty: it is removed
--- ARGV[5] receivers that there may be
+-- ARGV[2] field
+-- ARGV[3] what it was; empty: it is new
+-- ARGV[4] what it is; empty: it is removed
+-- ARGV[5] fields that there may be
 --
 -- Returns 1; 0 and nothing was done, where it is something else.
 -- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
