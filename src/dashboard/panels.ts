@@ -81,7 +81,7 @@ FROM
 ) AS wished
 LEFT ANY JOIN
 (
-    SELECT product_handle, uniqCombinedMerge(14)(visitors) AS visitors
+    SELECT product_handle, uniqCombinedMerge(14)(visitors_sketch) AS visitors
     FROM visitors_per_day
     WHERE day BETWEEN {from:Date} AND {to:Date}
     GROUP BY product_handle

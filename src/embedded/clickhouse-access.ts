@@ -26,10 +26,10 @@ const SERVICE_GRANTS = [
 ];
 
 /**
- * Settings that no caller may change: they name files or addresses, hold expressions of their own, switch on what runs
+ * Settings that no caller may change, nor a subquery, which clickhouse-statement.ts sees to: they name files or addresses, hold expressions of their own, switch on what runs
  * a text as a query, or have the statement read by another parser than the one that judged it.
  */
-const FIXED_SETTINGS = [
+export const FIXED_SETTINGS = [
   'additional_result_filter',
   'additional_table_filters',
   'allow_experimental_ai_functions',

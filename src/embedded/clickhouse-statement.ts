@@ -3,9 +3,10 @@
 // ClickHouse's own parser writes it again: its canonical text has no comments and one way to quote. That text is judged
 // by what ClickHouse has no grant for, and that text runs, never the client's: what the parser did not read, such as what
 // stands behind an INSERT's data, is gone. Judged are kinds of statements, files that chDB itself writes or reads as a client
-// would (INTO OUTFILE, FROM INFILE), scalar functions that reach out, and, as a second line behind the grants, table
-// functions.
+// would (INTO OUTFILE, FROM INFILE), scalar functions that reach out, functions that evaluate a text, and, as a second line
+// behind the grants, table functions. So are settings: ClickHouse holds those of a subquery against no constraint.
 
+import { FIXED_SETTINGS } from './clickhouse-access.js';
 import { ClickHouseError } from './clickhouse-errors.js';
 import type { Role } from './clickhouse-users.js';
 
@@ -23,14 +24,23 @@ const KINDS: Readonly<Record<Role, readonly string[]>> = {
 const QUOTED = /`(?:\\.|[^`\\])*`|'(?:\\.|[^'\\])*'/gs;
 
 /** Scalar functions that read files, load libraries or call services. chDB has no grant for them: `file` reads any file. */
-const FUNCTIONS_OFF =
-  /\b(file|catboostEvaluate|hasColumnInTable|getClientHTTPHeader|ai(Classify|Embed|Extract|Generate|Translate))\b/;
+const REACHING_OUT =
+  'file|catboostEvaluate|hasColumnInTable|getClientHTTPHeader|ai(Classify|Embed|Extract|Generate|Translate)';
+/** They evaluate expressions in a text, which may be put together in the statement: 'groupArray(file(…))'. */
+const EVALUATING = 'arrayReduce(InRanges)?|initializeAggregation|structureTo(CapnProto|Protobuf)Schema';
+const FUNCTIONS_OFF = new RegExp(`\\b(${REACHING_OUT}|${EVALUATING})\\b`);
 
-/** Table functions that stay within the database. All others that this build of chDB has are off. */
-const TABLE_FUNCTIONS_ON = (
-  'numbers numbers_mt zeros zeros_mt primes generateseries generate_series generaterandom ' +
-  'values sqlstandardvalues view null merge format input'
-).split(' ');
+/**
+ * Table functions that stay within the database. All others that this build of chDB has are off, so are those that take
+ * columns as a text (values, null, format, input, generateRandom): it may have expressions, as in 'x String ALIAS file(…)'.
+ */
+const TABLE_FUNCTIONS_ON =
+  'numbers numbers_mt zeros zeros_mt primes generateseries generate_series sqlstandardvalues view merge'.split(
+    ' ',
+  );
+
+const SETTINGS_CLAUSE = /\bSETTINGS [^ ]+ = /;
+const FIXED_SETTING = new RegExp(`\\b(${FIXED_SETTINGS.join('|')})\`? = `);
 
 const NAME = String.raw`(?:\w+|\`[^\`]+\`)`;
 const SPACE = String.raw`(?:\s|--[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*`;
@@ -101,8 +111,11 @@ export function judge(
   }
   if (data !== undefined && format === 'Values' && /;\s*\S/.test(withoutTexts(data.bytes.toString('latin1'))))
     throw ClickHouseError.of('SYNTAX_ERROR', 'Syntax error (Multi-statements are not allowed).');
+  if (role === 'analyst' && SETTINGS_CLAUSE.test(masked(canonical))) throw denied('SETTINGS of the analyst');
+  const fixed = FIXED_SETTING.exec(code)?.[1];
+  if (fixed !== undefined) throw denied(`The setting ${fixed}`);
   const off = FUNCTIONS_OFF.exec(code)?.[0];
-  if (off !== undefined) throw denied(`The name ${off}, a function that reaches out of the database,`);
+  if (off !== undefined) throw denied(`The name ${off}, a function that can reach out of the database,`);
   for (const [, name = ''] of code.matchAll(/(\w+)`?\(/g)) {
     const lower = name.toLowerCase();
     if (lower === 'disk' || (tableFunctions.has(lower) && !TABLE_FUNCTIONS_ON.includes(lower)))
@@ -129,13 +142,17 @@ function withClause(canonical: string, clause: string): string {
 }
 
 function formatOf(canonical: string): { readonly at: number; readonly name: string } | undefined {
-  const bare = canonical.replace(QUOTED, (text) => '?'.repeat(text.length));
-  const found = /( FORMAT )([\w?]+)(?: SETTINGS [^()]*)?$/.exec(bare);
+  const found = /( FORMAT )([\w?]+)(?: SETTINGS [^()]*)?$/.exec(masked(canonical));
   if (found === null) return undefined;
-  const [, before = '', masked = ''] = found;
+  const [, before = '', name = ''] = found;
   const begin = found.index + before.length;
   // In backticks where it is a keyword as well: `Null`.
-  return { at: found.index, name: canonical.slice(begin, begin + masked.length).replaceAll('`', '') };
+  return { at: found.index, name: canonical.slice(begin, begin + name.length).replaceAll('`', '') };
+}
+
+/** With question marks in place of texts and of names in quotes. */
+function masked(canonical: string): string {
+  return canonical.replace(QUOTED, (token) => '?'.repeat(token.length));
 }
 
 /** Names in backticks may hold quotes, too: they are read as names, and kept. */

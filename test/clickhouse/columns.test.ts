@@ -72,9 +72,15 @@ const CONTRACT: Readonly<Record<string, readonly string[]>> = {
   visits_by_visitor: byVisitor(VISITS),
   purchases_by_visitor: byVisitor(PURCHASES),
   visits_per_day: ['day Date', 'product_handle String', 'device LowCardinality(String)', 'visits UInt64'],
-  visitors_per_day: ['day Date', 'product_handle String', 'visits UInt64', `visitors ${SKETCH}`],
+  visitors_per_day: [
+    'day Date',
+    'product_handle String',
+    'visits UInt64',
+    'visitors UInt64',
+    `visitors_sketch ${SKETCH}`,
+  ],
   share_opens: [`occurred_at ${TIME}`, 'share_code String'],
-  shop_visitors_per_day: ['day Date', 'visits UInt64', `visitors ${SKETCH}`],
+  shop_visitors_per_day: ['day Date', 'visits UInt64', 'visitors UInt64', `visitors_sketch ${SKETCH}`],
   product_funnel: [
     'product_id String',
     'product_handle String',

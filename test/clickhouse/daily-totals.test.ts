@@ -20,7 +20,7 @@ const { client, emptied, ask } = await startDatabases(t);
 const perDay = (own: ClickHouseClient) =>
   ask('SELECT day, product_handle, sum(visits) AS n FROM visits_per_day GROUP BY ALL ORDER BY ALL', own);
 const visitors = async (own: ClickHouseClient) => {
-  const query = 'SELECT uniqCombinedMerge(14)(visitors) AS n FROM shop_visitors_per_day';
+  const query = 'SELECT uniqCombinedMerge(14)(visitors_sketch) AS n FROM shop_visitors_per_day';
   return (await ask<{ n: string }>(query, own))[0]?.n;
 };
 /** As if no visit had come in, and no day had been totalled. */
@@ -74,17 +74,37 @@ t.test(
 
 t.test('the sum of visits is the same in every daily view, of open and of closed days', async (t) => {
   const { own } = await emptied(t);
-  await insertVisits(own, [...THREE, ['a', 'shoe', 1, 5]]);
+  await insertVisits(own, [...THREE, ['a', 'shoe', 1, 5], ['a', 'hat', 1, 6]]);
   const shownOf = (view: string, of: string) =>
-    ask(`SELECT sum(visits) AS visits, uniqCombinedMerge(14)(visitors) AS visitors FROM ${view} ${of}`, own);
+    ask(
+      `SELECT sum(visits) AS visits, uniqCombinedMerge(14)(visitors_sketch) AS visitors FROM ${view} ${of}`,
+      own,
+    );
   for (const state of ['open', 'closed']) {
-    t.same(await ask('SELECT sum(visits) AS n FROM visits_per_day', own), [{ n: '4' }], state);
-    t.same(await shownOf('visitors_per_day', ''), [{ visits: '4', visitors: '2' }], state);
-    t.same(await shownOf('shop_visitors_per_day', ''), [{ visits: '4', visitors: '2' }], state);
+    t.same(await ask('SELECT sum(visits) AS n FROM visits_per_day', own), [{ n: '5' }], state);
+    t.same(await shownOf('visitors_per_day', ''), [{ visits: '5', visitors: '2' }], state);
+    t.same(await shownOf('shop_visitors_per_day', ''), [{ visits: '5', visitors: '2' }], state);
     t.same(
       await shownOf('shop_visitors_per_day', `WHERE day = '${one}'`),
-      [{ visits: '3', visitors: '2' }],
+      [{ visits: '4', visitors: '2' }],
       'who looked at two products is one visitor of the shop',
+    );
+    t.same(
+      await ask('SELECT * EXCEPT visitors_sketch FROM shop_visitors_per_day ORDER BY day', own),
+      [
+        { day: one, visits: '4', visitors: '2' },
+        { day: two, visits: '1', visitors: '1' },
+      ],
+      `${state}: the visitors of a row are a number`,
+    );
+    t.same(
+      await ask('SELECT * EXCEPT visitors_sketch FROM visitors_per_day ORDER BY day, product_handle', own),
+      [
+        { day: one, product_handle: 'hat', visits: '3', visitors: '2' },
+        { day: one, product_handle: 'shoe', visits: '1', visitors: '1' },
+        { day: two, product_handle: 'shoe', visits: '1', visitors: '1' },
+      ],
+      state,
     );
     await totalDays(own, later());
   }

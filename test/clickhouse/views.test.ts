@@ -310,6 +310,15 @@ t.test('days in the wrong order are an error, also where nothing is stored', asy
   }
 });
 
+t.test('far days are answered as any other: nothing is before or after them', async (t) => {
+  for (const [view, { parameters }] of Object.entries(ANSWERS)) {
+    if (!parameters.includes('from')) continue;
+    const ask = (from: string, to: string) =>
+      databases.ask(`SELECT * FROM ${view}(from = '${from}', to = '${to}')`, month);
+    t.same(await ask('1970-01-01', '9999-12-31'), await ask('2024-01-01', '2026-01-01'), view);
+  }
+});
+
 t.test('the answers, from totals of the days that are over', async (t) => {
   const days = await totalDays(month, Date.now() + 2 * QUIET_MS);
   t.same(days, [2, 3, 4, 5, 6, 9, 10, 11, 17, 21].map(dateOf), 'every day with a visit');

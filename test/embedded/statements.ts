@@ -60,6 +60,52 @@ export function readFilesOrWrite(outside: string, secret: string, written: strin
     `BACKUP TABLE shop.shown TO File(${q(written)})`,
     `RESTORE TABLE shop.shown FROM File(${q(written)})`,
     "SELECT catboostEvaluate('/etc/hostname', 1)",
+    ...expressionsInTexts(secret),
+    ...filtersOfSubqueries(secret),
+  ];
+}
+
+/** `{t: String}` is the file's path: its text is nowhere in the statement. An error would show what was read. */
+function expressionsInTexts(secret: string): readonly string[] {
+  const read = `toUInt8(file(\\'${secret}\\'))`;
+  const columns = `'y UInt8, x UInt8 DEFAULT ${read}'`;
+  const alias = `'y String, x String ALIAS file(\\'${secret}\\')'`;
+  return [
+    `SELECT x FROM values(${alias}, 'a')`,
+    `SELECT x FROM \`\\x76alues\`(${alias}, 'a')`,
+    `SELECT x FROM generateRandom(${alias}) LIMIT 1`,
+    `SELECT x FROM format(JSONEachRow, ${alias}, '{"y":"a"}')`,
+    `SELECT x FROM SQLStandardValues(${alias}, ('a'))`,
+    `SELECT * FROM null(${columns})`,
+    `DESCRIBE null(${columns})`,
+    `DESCRIBE format(JSONEachRow, ${columns}, '{}')`,
+    `DESCRIBE values(${columns}, (1, 2))`,
+    `INSERT INTO shop.shown (a) SELECT x FROM input(${columns}) FORMAT CSV`,
+    `SELECT structureToProtobufSchema(${columns})`,
+    `SELECT structureToCapnProtoSchema(concat('x UInt8 DEFAULT toUInt8(fi', 'le(\\'', {t: String}, '\\'))'))`,
+    `SELECT initializeAggregation('groupArray(${read})', 1)`,
+    `SELECT initializeAggregation(concat('groupArray(toUInt8(fi', 'le(\\'', {t: String}, '\\')))'), 1)`,
+    `SELECT arrayReduce('groupArray(${read})', [1])`,
+    `SELECT arrayReduceInRanges('groupArray(${read})', [(1, 1)], [1])`,
+  ];
+}
+
+/** ClickHouse holds settings of a subquery against no constraint. */
+function filtersOfSubqueries(secret: string): readonly string[] {
+  const filter = `additional_table_filters = {'shop.shown': 'toUInt8(file(\\'${secret}\\'))'}`;
+  const filtered = `SELECT a FROM shop.shown SETTINGS ${filter}`;
+  return [
+    `SELECT * FROM (${filtered})`,
+    `SELECT * FROM (${filtered.replace('additional_table_filters', '`additional_table_filters`')})`,
+    `SELECT * FROM (SELECT a FROM shop.shown SETTINGS max_threads = 1, ${filter})`,
+    `SELECT (${filtered.replace(' SETTINGS', ' LIMIT 1 SETTINGS')})`,
+    `SELECT a FROM shop.shown WHERE a IN (${filtered})`,
+    `WITH q AS (${filtered}) SELECT * FROM q`,
+    `(${filtered}) UNION ALL (SELECT 1)`,
+    `SELECT * FROM view(${filtered})`,
+    `EXPLAIN SELECT * FROM (${filtered})`,
+    `CREATE VIEW shop.f AS SELECT * FROM (${filtered})`,
+    `SELECT * FROM (SELECT getSetting('allow_introspection_functions') SETTINGS allow_introspection_functions = 1)`,
   ];
 }
 

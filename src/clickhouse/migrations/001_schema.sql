@@ -163,7 +163,7 @@ CREATE TABLE IF NOT EXISTS {database}.visitors_per_day_stored{local} {on_cluster
     time_zone LowCardinality(String),
     product_handle String CODEC(ZSTD(1)),
     visits UInt64 CODEC(T64, ZSTD(1)),
-    visitors AggregateFunction(uniqCombined(14), String) CODEC(ZSTD(1)),
+    visitors_sketch AggregateFunction(uniqCombined(14), String) CODEC(ZSTD(1)),
     totalled_at DateTime64(3, 'UTC') CODEC(ZSTD(1))
 )
 ENGINE = {replicated}ReplacingMergeTree({path,} totalled_at)

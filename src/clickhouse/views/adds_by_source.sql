@@ -15,7 +15,7 @@ FROM
         source,
         count() AS adds
     FROM {database}.steps_stored FINAL
-    WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone})
+    WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})
     GROUP BY source
 ) AS added
 LEFT JOIN

@@ -32,7 +32,7 @@ FROM
                 cityHash64(sipHash64(profile_id), sipHash64(product_handle)) AS visitor_and_product,
                 occurred_at
             FROM {database}.visits_stored FINAL
-            WHERE occurred_at >= toDateTime64({from:Date} - 30, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone})
+            WHERE occurred_at >= toDateTime64(toDate32({from:Date}) - 30, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})
         ) AS visits
         RIGHT JOIN
         (
@@ -56,7 +56,7 @@ FROM
                         product_id,
                         min(occurred_at) AS wished_at
                     FROM {database}.steps_by_visitor
-                    WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone}) AND {in_order}
+                    WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}) AND {in_order}
                     GROUP BY visitor, product_id
                 ) AS steps
                 LEFT ANY JOIN {database}.products AS products ON products.product_id = steps.product_id

@@ -50,14 +50,15 @@ WHERE occurred_at >= (SELECT toDateTime64(min(day), 3, {time_zone}) FROM {databa
     AND toDate(occurred_at, {time_zone}) IN (SELECT day FROM {database}.visit_days WHERE is_open)
 GROUP BY day, product_handle, device;
 
--- Visits per day and product, with a sketch of who looked: unite it with uniqCombinedMerge(14)(visitors)
+-- Visits and visitors per day and product; visitors of several rows are uniqCombinedMerge(14)(visitors_sketch), not the sum
 -- A closed day has visitors as they were known when it was totalled; see "Visitors of closed days" in docs/analysts.md.
 CREATE OR REPLACE VIEW {database}.visitors_per_day {on_cluster} AS
 SELECT
     day,
     product_handle,
     visits,
-    visitors
+    finalizeAggregation(visitors_sketch) AS visitors,
+    visitors_sketch
 FROM {database}.visitors_per_day_stored FINAL
 WHERE product_handle != '' AND (day, time_zone) IN (SELECT day, time_zone FROM {database}.visit_days WHERE NOT is_open)
 UNION ALL
@@ -65,26 +66,29 @@ SELECT
     toDate(occurred_at, {time_zone}) AS day,
     product_handle,
     count() AS visits,
-    uniqCombinedState(14)(profile_id) AS visitors
+    uniqCombined(14)(profile_id) AS visitors,
+    uniqCombinedState(14)(profile_id) AS visitors_sketch
 FROM {database}.visits_by_visitor
 WHERE occurred_at >= (SELECT toDateTime64(min(day), 3, {time_zone}) FROM {database}.visit_days WHERE is_open)
     AND toDate(occurred_at, {time_zone}) IN (SELECT day FROM {database}.visit_days WHERE is_open)
 GROUP BY day, product_handle;
 
--- Visits per day of the whole shop, with a sketch of who looked at anything: unite it with uniqCombinedMerge(14)(visitors)
+-- Visits and visitors per day of the whole shop; visitors of several days are uniqCombinedMerge(14)(visitors_sketch), not the sum
 -- Who looked at several products is one visitor here, so these are no sums of visitors_per_day.
 CREATE OR REPLACE VIEW {database}.shop_visitors_per_day {on_cluster} AS
 SELECT
     day,
     visits,
-    visitors
+    finalizeAggregation(visitors_sketch) AS visitors,
+    visitors_sketch
 FROM {database}.visitors_per_day_stored FINAL
 WHERE product_handle = '' AND (day, time_zone) IN (SELECT day, time_zone FROM {database}.visit_days WHERE NOT is_open)
 UNION ALL
 SELECT
     toDate(occurred_at, {time_zone}) AS day,
     count() AS visits,
-    uniqCombinedState(14)(profile_id) AS visitors
+    uniqCombined(14)(profile_id) AS visitors,
+    uniqCombinedState(14)(profile_id) AS visitors_sketch
 FROM {database}.visits_by_visitor
 WHERE occurred_at >= (SELECT toDateTime64(min(day), 3, {time_zone}) FROM {database}.visit_days WHERE is_open)
     AND toDate(occurred_at, {time_zone}) IN (SELECT day FROM {database}.visit_days WHERE is_open)

@@ -43,7 +43,7 @@ FROM
                     product AS handle,
                     count() AS looks
                 FROM {database}.looks_by_visitor
-                WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone}) AND {in_order}
+                WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}) AND {in_order}
                 GROUP BY visitor, handle
                 HAVING looks >= 3
             ) AS of_visitor ON of_visitor.visitor = merges.present
@@ -66,7 +66,7 @@ INNER JOIN
         CAST(product_handle, 'String') AS product_handle,
         CAST(sipHash64(product_handle), 'UInt64') AS handle
     FROM {database}.visits_stored
-    WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone})
+    WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})
 ) AS handles ON handles.handle = looked.handle
 LEFT ANY JOIN {database}.products AS products ON products.product_handle = handles.product_handle
 ORDER BY visitors DESC, visits DESC, product_handle;

@@ -13,7 +13,7 @@ FROM
         uniqExact(visitor) AS wishers,
         count() AS adds
     FROM {database}.steps_by_visitor
-    WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone}) AND {in_order}
+    WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}) AND {in_order}
     GROUP BY product
 ) AS wished
 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product

@@ -18,7 +18,7 @@ FROM
     (
         SELECT
             product,
-            arrayFilter(added_at -> added_at > bought_at AND added_at < toDateTime64({to:Date} + 1, 3, {time_zone}), added) AS open
+            arrayFilter(added_at -> added_at > bought_at AND added_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}), added) AS open
         FROM
         (
             SELECT

@@ -24,7 +24,7 @@ FROM
             product,
             groupArrayIf(
                 (added_at, variant, out_of_stock_at = added_at, dearer_at = added_at),
-                added_at > ended_at AND added_at < toDateTime64({to:Date} + 1, 3, {time_zone}) AND (out_of_stock_at = added_at OR dearer_at = added_at)) AS wishes,
+                added_at > ended_at AND added_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}) AND (out_of_stock_at = added_at OR dearer_at = added_at)) AS wishes,
             max(bought_at) AS bought_at
         FROM
         (

@@ -12,7 +12,7 @@ FROM
 (
     SELECT
         sum(visits) AS visits,
-        uniqCombinedMerge(14)(visitors) AS visitors
+        uniqCombinedMerge(14)(visitors_sketch) AS visitors
     FROM {database}.shop_visitors_per_day
     WHERE day BETWEEN {from:Date} AND {to:Date}
 ) AS looked

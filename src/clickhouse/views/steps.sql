@@ -57,8 +57,8 @@ CREATE OR REPLACE VIEW {database}.wishes_followed {on_cluster} AS
 SELECT
     visitor,
     product,
-    minIf(occurred_at, step = 'add' AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone})) AS wished_at,
-    argMinIf(source, occurred_at, step = 'add' AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone})) AS source,
+    minIf(occurred_at, step = 'add' AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})) AS wished_at,
+    argMinIf(source, occurred_at, step = 'add' AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})) AS source,
     arrayFilter(
         at -> at >= wished_at AND at <= wished_at + INTERVAL 30 DAY,
         groupArrayIf(occurred_at, step = 'moveToCart')) AS carted,
@@ -69,7 +69,7 @@ SELECT
             (occurred_at, sipHash64(order_id), CAST(currency, 'String'), quantity, ifNull(amount, 0)),
             step = 'purchase')) AS bought
 FROM {database}.steps_by_visitor
-WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 32, 3, {time_zone}) AND {in_order}
+WHERE step IN ('add', 'moveToCart', 'purchase') AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 32, 3, {time_zone}) AND {in_order}
 GROUP BY visitor, product
 HAVING wished_at != 0;
 
@@ -113,7 +113,7 @@ FROM
             SELECT
                 product_handle,
                 sum(visits) AS visits,
-                uniqCombinedMerge(14)(visitors) AS visitors
+                uniqCombinedMerge(14)(visitors_sketch) AS visitors
             FROM {database}.visitors_per_day
             WHERE day BETWEEN {from:Date} AND {to:Date}
             GROUP BY product_handle

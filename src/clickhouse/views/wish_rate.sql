@@ -33,7 +33,7 @@ FROM
             SELECT
                 product_handle,
                 sum(visits) AS visits,
-                uniqCombinedMerge(14)(visitors) AS visitors
+                uniqCombinedMerge(14)(visitors_sketch) AS visitors
             FROM {database}.visitors_per_day
             WHERE day BETWEEN {from:Date} AND {to:Date}
             GROUP BY product_handle

@@ -26,7 +26,7 @@ FROM
             sipHash64(profile_id) AS recorded,
             toMonday(occurred_at, {time_zone}) AS week
         FROM {database}.visits_stored
-        WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 64, 3, {time_zone})
+        WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 64, 3, {time_zone})
     ) AS looks
     RIGHT JOIN
     (
@@ -41,7 +41,7 @@ FROM
                 visitor,
                 toMonday(min(occurred_at), {time_zone}) AS week
             FROM {database}.steps_by_visitor
-            WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64({to:Date} + 1, 3, {time_zone}) AND {in_order}
+            WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}) AND {in_order}
             GROUP BY visitor
         ) AS wished ON wished.visitor = merges.present
     ) AS known ON known.recorded = looks.recorded
