@@ -187,6 +187,18 @@ eachRedis(t, async (t, redis) => {
     t.equal((await app.post(VISIT, body, key('paths', TRUSTED))).text, first.text);
   });
 
+  t.test('a visit under a used key is 422 where only one of the two asks for the count', async (t) => {
+    for (const [first, second] of [
+      ['/product/visit', VISIT],
+      [VISIT, '/product/visit'],
+    ] as const) {
+      const who = visit(`${first} first`);
+      t.match(await app.post(first, who, key(`counted ${first}`, TRUSTED)), { status: 200 });
+      t.match(await app.post(second, who, key(`counted ${first}`, TRUSTED)), REUSED);
+      t.equal(await app.shop.count(who.identity), 1);
+    }
+  });
+
   t.test('two requests without a key are two: an item that is added again makes an event', async (t) => {
     const who = { sessionId: 'two' };
     const [first, second] = [await app.shop.add(who), await app.shop.add(who)];
