@@ -21,6 +21,7 @@ const LAYERS = [
   { name: 'identity-rules', path: '^src/identity-rules\\.ts$' },
   { name: 'field-schemas', path: '^src/field-schemas\\.ts$' },
   { name: 'config', path: '^src/config\\.ts$' },
+  { name: 'setting-values', path: '^src/setting-values\\.ts$' },
   { name: 'key-ring', path: '^src/key-ring\\.ts$' },
   { name: 'log', path: '^src/log\\.ts$' },
   { name: 'backoff', path: '^src/backoff\\.ts$' },

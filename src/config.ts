@@ -2,6 +2,23 @@
 // The three groups below are the one list of settings: docs/settings.md and `wishmeter help` are made from it.
 
 import { StartupError } from './errors.js';
+import {
+  addressWith,
+  anything,
+  identifier,
+  integer,
+  isOrigin,
+  isUrl,
+  list,
+  oneOf,
+  port,
+  proxies,
+  shopAddress,
+  text,
+  timeZone,
+  visitDays,
+  webUrl,
+} from './setting-values.js';
 
 interface Setting<T> {
   /** Text -> value; throws a sentence that says what is right. */
@@ -14,92 +31,6 @@ interface Setting<T> {
 
 function setting<T>(parse: Setting<T>['parse'], about: string, fallback = ''): Setting<T> {
   return { parse, about, fallback };
-}
-
-type Check = RegExp | ((value: string) => boolean);
-
-const passes = (value: string, check: Check) => (check instanceof RegExp ? check.test(value) : check(value));
-
-/** One value. '' is none, where the fallback is ''. */
-function text(check: Check, sentence: string) {
-  return (given: string): string => {
-    if (given !== '' && !passes(given, check)) throw new Error(sentence);
-    return given;
-  };
-}
-
-/** Values, comma-separated. */
-function list(check: Check, sentence: string) {
-  return (given: string): readonly string[] => {
-    const values = given.split(',').map((value) => value.trim());
-    const found = Object.freeze(values.filter((value) => value !== ''));
-    if (!found.every((value) => passes(value, check))) throw new Error(sentence);
-    return found;
-  };
-}
-
-function integer(min: number, max: number) {
-  return (given: string): number => {
-    const n = /^(0|[1-9]\d{0,14})$/.test(given) ? Number(given) : Number.NaN;
-    if (!(n >= min && n <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
-    return n;
-  };
-}
-
-function oneOf<const T extends string>(...allowed: T[]) {
-  return (given: string): T => {
-    if (!allowed.includes(given as T)) throw new Error(`must be one of ${allowed.join(', ')}`);
-    return given as T;
-  };
-}
-
-function isUrl(...schemes: readonly string[]) {
-  return (value: string): boolean => {
-    if (!URL.canParse(value)) return false;
-    const { protocol, hostname } = new URL(value);
-    return schemes.includes(protocol) && /^[^,]+$/.test(hostname);
-  };
-}
-
-const isOrigin = (value: string): boolean => URL.canParse(value) && new URL(value).origin === value;
-const anything = (given: string): string => given;
-const port = integer(0, 65_535);
-const identifier = text(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be letters, digits and _');
-const webUrl = text(isUrl('http:', 'https:'), 'must be http://host or https://host');
-
-function shopAddress(given: string): string {
-  if (!isUrl('http:', 'https:')(given) || /[?#]/.test(given))
-    throw new Error('must be like https://shop.example');
-  return given.replace(/\/+$/, '');
-}
-
-/** A web address that has a placeholder; '' is none. */
-function addressWith(placeholder: string) {
-  return text(
-    (value) => isUrl('http:', 'https:')(value) && value.includes(placeholder),
-    `must be like https://shop.example/${placeholder}`,
-  );
-}
-
-function proxies(given: string): number {
-  if (given === 'true' || given === 'false') return given === 'true' ? 1 : 0;
-  return integer(0, 16)(given);
-}
-
-function visitDays(given: string): number {
-  const days = integer(0, 36_500)(given);
-  if (days > 0 && days < 10) throw new Error('must be 0 or a whole number from 10 to 36500');
-  return days;
-}
-
-/** A name as ClickHouse knows it, whose names have one case. */
-function timeZone(given: string): string {
-  try {
-    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: given }).resolvedOptions();
-    if (/^[A-Za-z][\w+/-]*$/.test(given))
-      return timeZone.toLowerCase() === given.toLowerCase() ? timeZone : given;
-  } catch {}
-  throw new Error('must be the name of a time zone, like Europe/Berlin');
 }
 
 /** What nearly every deployment sets. */

@@ -54,8 +54,7 @@ const VISITOR = {
 
 export const COMMAND_LINES = {
   start: {
-    about:
-      'everything on this machine: HTTP, flusher, deliveries, and a Redis and a ClickHouse where none is given',
+    about: 'runs all of it on this machine, with a Redis and a ClickHouse where none is set',
     settings: [
       ...OF_START,
       ...SERVE_SETTINGS,
@@ -71,12 +70,12 @@ export const COMMAND_LINES = {
     example: 'PORT=9000 DATA_DIR=/var/lib/wishmeter wishmeter start',
   },
   serve: {
-    about: 'one HTTP worker on REDIS_URL',
+    about: 'runs one HTTP worker',
     settings: [...SERVE_SETTINGS, 'WORKERS', ...COMMON],
     example: 'REDIS_URL=redis://redis:6379 API_KEYS="$KEY" wishmeter serve',
   },
   flush: {
-    about: 'moves events from REDIS_URL to CLICKHOUSE_URL',
+    about: 'moves events, visits and purchases from Redis to ClickHouse',
     settings: [...FLUSH_SETTINGS, ...COMMON],
     example:
       'REDIS_URL=redis://redis:6379 CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter flush',
@@ -87,14 +86,14 @@ export const COMMAND_LINES = {
     example: 'REDIS_URL=redis://redis:6379 wishmeter deliver',
   },
   receivers: {
-    about: 'where events go out to: as JSON lines, more of them, a pause, a test, or what was sent once more',
+    about: 'lists, adds, pauses, resumes or tests receivers, or sends past events again',
     options: { since: { type: 'string', value: 'TIME' }, personal: { type: 'boolean' } },
     operands: '[list | add <url> <type>,… | pause <id> | resume <id> | test <id> | replay <id>]',
     settings: [...RECEIVERS_SETTINGS, 'CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', ...COMMON],
     example: 'wishmeter receivers add https://hooks.shop.example/wishes add,purchase',
   },
   migrate: {
-    about: 'brings CLICKHOUSE_URL to the schema of this version',
+    about: 'brings ClickHouse to the schema of this version',
     settings: [
       'VISIT_RETENTION_DAYS',
       'SHOP_TIMEZONE',
@@ -106,33 +105,33 @@ export const COMMAND_LINES = {
     example: 'CLICKHOUSE_URL=http://user:password@clickhouse:8123 wishmeter migrate',
   },
   sql: {
-    about: 'asks ClickHouse; without a query reads it from stdin; --write as the service, not as an analyst',
+    about: 'runs a query of an analyst, else what stdin has; with --write as the service',
     options: { format: { type: 'string', short: 'f', value: 'F' }, write: { type: 'boolean' } },
     operands: '["<query>"]',
     settings: ['CLICKHOUSE_URL', 'CLICKHOUSE_DATABASE', 'CLICKHOUSE_PORT', ...COMMON],
     example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
   },
   dashboard: {
-    about: "the shop's figures as a page, from CLICKHOUSE_URL as a user who may read the views",
+    about: "serves a page of the shop's figures, from ClickHouse",
     settings: OF_DASHBOARD,
     example:
       'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
   },
   dead: {
-    about: 'the events that ClickHouse refused: as JSON lines, back into the stream, or away',
+    about: 'lists, retries or drops the events that ClickHouse refused',
     options: { all: { type: 'boolean' } },
     operands: '[list | retry | drop] [<id> …]',
     settings: ['REDIS_URL', 'KEY_PREFIX', ...COMMON],
     example: 'wishmeter dead retry --all',
   },
   requests: {
-    about: 'what compliance webhooks have asked for and is open: data of visitors, and erasures',
+    about: "lists what Shopify's compliance webhooks asked for, exports the data, marks it done",
     operands: '[list | export <id> | done <id>]',
     settings: OF_RIGHTS,
     example: 'wishmeter requests export 3',
   },
   export: {
-    about: 'all that is kept of a visitor, as JSON',
+    about: 'prints all that is kept of a visitor, as JSON',
     options: VISITOR,
     settings: OF_RIGHTS,
     example: 'wishmeter export --customer 6940095348933',

@@ -1,16 +1,20 @@
 // What `wishmeter help` and `--help` print: the commands, each with its settings and an example, and what settings are
-// when not given.
+// when not given. A command's arguments are in its own help: beside each other they would fill every terminal.
 
 import { ALL_SETTINGS, SETTINGS, type SettingName } from '../config.js';
 import { COMMAND_LINES, type CommandLine, type CommandName } from './command-line.js';
 
-const COMMANDS: ReadonlyMap<string, CommandLine> = new Map(Object.entries(COMMAND_LINES));
+/** Columns of the narrowest terminal that tables are for. */
+const COLUMNS = 80;
 
 /** The short form, for mistakes on the command line. */
 export function usage(): string {
-  const commands = [...COMMANDS].map(([name, line]) => [usageOf(name, line), line.about]);
-  const help = ['help [command]', 'this, and every setting; <command> --help has its own and an example'];
-  return `Usage: wishmeter <command>\n\n${table([...commands, help, ['--version', 'of this program']])}\n`;
+  const rows = [
+    ...Object.entries(COMMAND_LINES).map(([name, { about }]) => [name, about]),
+    ['help', 'prints this list, and every setting'],
+    ['--version', 'prints the version of this program'],
+  ];
+  return `Usage: wishmeter <command>\n\n${table(rows)}\n\nwishmeter <command> --help prints its arguments, its settings and an example.\n`;
 }
 
 /** Commands and settings. */
@@ -43,7 +47,12 @@ function settingsTable(names: readonly SettingName[], fallbacks: CommandLine['fa
 
 function table(rows: readonly (readonly string[])[]): string {
   const width = Math.max(...rows.map(([first = '']) => first.length));
+  const line = new RegExp(`(.{1,${COLUMNS - width - 4}})(?: |$)`, 'g');
+  const newLine = `\n${' '.repeat(width + 4)}`;
   return rows
-    .map(([first = '', ...rest]) => `  ${first.padEnd(width)}  ${rest.filter(Boolean).join(' ')}`)
+    .map(([first = '', ...rest]) => {
+      const text = rest.filter(Boolean).join(' ').replace(line, `$1${newLine}`).trimEnd();
+      return `  ${first.padEnd(width)}  ${text}`;
+    })
     .join('\n');
 }

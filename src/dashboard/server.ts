@@ -13,23 +13,14 @@ import type { AddressInfo } from 'node:net';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
+import { CSS, HTML, JAVASCRIPT, ownPagePolicy } from '../http/own-pages.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
 import { PANELS, readRange, statementOf, withTimeBefore } from './panels.js';
 
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'self'",
-  "frame-ancestors 'none'",
-].join('; ');
 const HEADERS = {
   'cache-control': 'no-store',
-  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'content-security-policy': ownPagePolicy("'self'"),
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'referrer-policy': 'no-referrer',
@@ -38,11 +29,9 @@ const HEADERS = {
 
 // dist/src/dashboard/ -> the project's root; what browsers get is not compiled.
 const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
-const JAVASCRIPT = 'text/javascript; charset=utf-8';
-const CSS = 'text/css; charset=utf-8';
 const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
-  ['/', 'text/html; charset=utf-8', new URL('index.html', OURS)],
+  ['/', HTML, new URL('index.html', OURS)],
   ...['dashboard', 'figures', 'panels', 'shared'].map(
     (name) => [`/${name}.js`, JAVASCRIPT, new URL(`${name}.js`, OURS)] as const,
   ),

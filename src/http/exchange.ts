@@ -294,5 +294,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
 /** A storefront's customer who is logged in need not be named: the signature does. */
 function withLogin(body: unknown, { customerId }: Caller): unknown {
   if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
+  // Spread, a list would become an object, and pass where no other field is required.
+  if (Array.isArray(body)) return body;
   return { ...body, identity: { customerId } };
 }

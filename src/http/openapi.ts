@@ -7,6 +7,7 @@ import { sentenceOf } from '../validation/validator.js';
 import { isGuarded } from './access.js';
 import { errorAnswer, item } from './answer-schemas.js';
 import { type Operation, TAGS } from './operation.js';
+import { HTML } from './own-pages.js';
 import { WEBHOOKS } from './webhooks.js';
 
 /** The package's version: semantic, and raised with the contract. */
@@ -187,7 +188,7 @@ function refusals(operation: Operation): Record<string, object> {
   }
   const json = { 'application/json': { schema: publish(errorAnswer) } };
   // An operation that shows errors in a way of its own does so once it is known who calls.
-  const own = operation.answerError && { 'text/html; charset=utf-8': { schema: { type: 'string' } } };
+  const own = operation.answerError && { [HTML]: { schema: { type: 'string' } } };
   return Object.fromEntries(
     Array.from(byStatus, ([status, codes]) => [
       status,

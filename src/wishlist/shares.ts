@@ -100,7 +100,7 @@ export class Shares {
   }
 
   #linkTo(code: string): string {
-    return this.#shareUrl.replace('{code}', code);
+    return this.#shareUrl.replaceAll('{code}', code);
   }
 
   /** Where the profile is that has a code: what it was made for, or was merged into. Undefined where none has it. */

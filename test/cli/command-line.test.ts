@@ -72,6 +72,15 @@ t.test('help names every command and every setting', async (t) => {
   t.equal(code, 0);
   for (const name of [...Object.keys(COMMAND_LINES), ...Object.keys(SETTINGS)])
     t.match(stdout, new RegExp(`^  ${name}\\b`, 'm'), name);
+  const lines = stdout.split('\n');
+  t.same(
+    lines.filter((line) => line.length > 80),
+    [],
+    'no line is too long for a terminal',
+  );
+  const words = (text: string) => text.replaceAll('`', '').split(/\s+/).join(' ');
+  for (const { about } of [...Object.values(COMMAND_LINES), ...Object.values(SETTINGS)])
+    t.ok(words(stdout).includes(words(about)), about);
 });
 
 t.test('a command line that makes no sense is exit code 2 and the usage, on stderr', async (t) => {

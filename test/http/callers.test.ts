@@ -223,6 +223,14 @@ t.test('callers', async (t) => {
     t.match(await post('', { sessionId: 'a-guest' }), { status: 200, json: { count: 1 } });
   });
 
+  t.test('a customer who is logged in need not be named, in a body that is an object', async (t) => {
+    const listed = (body: unknown) =>
+      app.post(proxied('/item/list', { logged_in_customer_id: '71' }), Buffer.from(JSON.stringify(body)));
+    t.same((await listed({})).json.items, []);
+    for (const body of [[], [{}], null, 'text', 7])
+      t.match(await listed(body), { status: 400, json: { code: 'invalid_request' } }, JSON.stringify(body));
+  });
+
   t.test('a browser names sessions, no customers', async (t) => {
     for (const identity of [{ customerId: '7' }, { customerId: '7', sessionId: 's' }]) {
       const answer = await app.post(PATH, visit(identity), browser);

@@ -164,7 +164,8 @@ eachRedis(t, async (t, redis) => {
         const before = new Set(Object.keys(await dump()));
         const first = await send(app, body(sessionId), `${name} crash`);
         const made = Object.keys(await dump()).filter((one) => !before.has(one));
-        await forgetAnswer(made.find((one) => one.includes('request:')) as string);
+        const record = made.find((one) => one.includes('request:')) as string;
+        await forgetAnswer(record);
         await app.shop.visit({ customerId }, 'blue-hat');
         t.match(await app.shop.login({ customerId, sessionId }), { merged: true });
         await meanwhile(app, sessionId);
@@ -173,8 +174,27 @@ eachRedis(t, async (t, redis) => {
         const { profileId: _, ...done } = first.json;
         for (const retry of retries) t.match(retry, { status: 200, json: done });
         t.same(await seen(sessionId), left);
+        t.ok(record in (await dump()));
+        t.same(await app.shop.erase({ customerId }), { erased: true });
+        t.notOk(record in (await dump()), 'the answer that is kept is erased with its visitor');
       });
   }
+
+  t.test(
+    'the answer of a share is erased with a visitor whose profile its server did not know',
+    async (t) => {
+      const [sessionId, customerId] = ['moved-before', 'moved-before-c'];
+      await app.shop.visit({ sessionId });
+      await app.shop.login({ customerId, sessionId });
+      const before = new Set(Object.keys(await dump()));
+      const answer = await other.post('/share', { identity: { customerId } }, key('unknown place', TRUSTED));
+      t.equal(answer.status, 200);
+      const made = Object.keys(await dump()).filter((one) => !before.has(one));
+      const record = made.find((one) => one.includes('request:')) as string;
+      t.same(await app.shop.erase({ customerId }), { erased: true });
+      t.notOk(record in (await dump()));
+    },
+  );
 
   t.test('a key that was used on one path is 422 on another, with the same body too', async (t) => {
     const body = { ...visit('paths'), type: 'add' };
@@ -185,6 +205,18 @@ eachRedis(t, async (t, redis) => {
     t.match(await other.post('/event', body, key('paths', TRUSTED)), REUSED);
     t.same(await dump(), before);
     t.equal((await app.post(VISIT, body, key('paths', TRUSTED))).text, first.text);
+  });
+
+  t.test('a visit under a used key is 422 where only one of the two asks for the count', async (t) => {
+    for (const [first, second] of [
+      ['/product/visit', VISIT],
+      [VISIT, '/product/visit'],
+    ] as const) {
+      const who = visit(`${first} first`);
+      t.match(await app.post(first, who, key(`counted ${first}`, TRUSTED)), { status: 200 });
+      t.match(await app.post(second, who, key(`counted ${first}`, TRUSTED)), REUSED);
+      t.equal(await app.shop.count(who.identity), 1);
+    }
   });
 
   t.test('two requests without a key are two: an item that is added again makes an event', async (t) => {

@@ -43,7 +43,8 @@ t.test('with Redis', async (t) => {
     t.equal(await made(() => app.get(`/wishlist/share/${code.toUpperCase()}`, PERSON)), 1, 'in any case');
     t.equal(await made(() => app.get(proxied(page, { logged_in_customer_id: '' }), PERSON)), 1, 'in a theme');
     t.equal(await made(() => app.get(items, TRUSTED)), 1, 'the items, for a page of the shop');
-    t.equal(await app.figure('events_total{type="shareOpen"}'), 5);
+    t.equal(await made(() => app.get(`/share/${code.toUpperCase()}/items`, TRUSTED)), 1, 'in any case');
+    t.equal(await app.figure('events_total{type="shareOpen"}'), 6);
     for (const row of await opens()) {
       t.same(Object.keys(row).sort(), [
         'event_id',

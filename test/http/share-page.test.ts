@@ -201,7 +201,7 @@ t.test('where no proxy stands before it, a share link opens as it is', async (t)
 
 t.test('with SHARE_URL and PRODUCT_URL links and products have the addresses of the shop', async (t) => {
   const env = {
-    SHARE_URL: 'https://shop.example/lists?of={code}',
+    SHARE_URL: 'https://shop.example/lists/{code}?of={code}',
     PRODUCT_URL: 'https://shop.example/p/{handle}.html?size={variant}&from=list',
   };
   const app = await startApp(t, redis, { env });
@@ -209,7 +209,7 @@ t.test('with SHARE_URL and PRODUCT_URL links and products have the addresses of 
   await app.shop.add(who, { productHandle: 'red {variant} shoe', productId: '1', variantId: '7' });
   await app.shop.add(who, { productHandle: 'blue-hat', productId: '2', variantId: null });
   const { code, shareLink } = await app.shop.share(who);
-  t.equal(shareLink, `https://shop.example/lists?of=${code}`);
+  t.equal(shareLink, `https://shop.example/lists/${code}?of=${code}`);
   const { text } = await app.get(`/wishlist/share/${code}`);
   t.match(text, 'href="https://shop.example/p/red%20%7Bvariant%7D%20shoe.html?size=7&amp;from=list"');
   t.match(text, 'href="https://shop.example/p/blue-hat.html?from=list"', 'an item without a variant');

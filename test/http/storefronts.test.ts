@@ -192,6 +192,9 @@ eachRedis(t, async (t, redis) => {
         await sendWrites(headers, (answer, what) =>
           t.match(answer, { status: 403, json: { code: 'forbidden' } }, what),
         );
+      const query = { logged_in_customer_id: '7', shop: 'evil.example' };
+      const ofNoShop = await app.post(proxied('/share', query), { identity }, evil);
+      t.equal(ofNoShop.status, 403, "what a query names as the shop is no host of Shopify's");
       t.same(await dumpRedis(redis, app.prefix), before);
     });
 

@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import type { Operation } from '../operation.js';
+import { JAVASCRIPT } from '../own-pages.js';
 import { FILE_HEADERS, staticFile } from './static-file.js';
 
 // dist/src/http/routes/ -> the project's root; the script is not compiled.
@@ -18,7 +19,7 @@ export function beaconOperation(): Operation {
     maxBody: 0,
     headers: FILE_HEADERS,
     // Pages of any origin may load it, those that isolate themselves (COEP) too.
-    handle: staticFile('text/javascript; charset=utf-8', () => script, {
+    handle: staticFile(JAVASCRIPT, () => script, {
       'cross-origin-resource-policy': 'cross-origin',
     }),
   };

@@ -20,11 +20,11 @@ import {
   DELIVERY_ID,
   EVENT_ID,
   MAX_DELIVERY,
+  NOTHING_TO_SAY,
   readDeliveryId,
   SIGNATURE,
 } from './webhook.js';
 
-const NOTHING_TO_SAY = '{}';
 const SHOP = { shop_id: 954889, shop_domain: 'shop.myshopify.com' };
 const CUSTOMER = { id: 191167, email: 'a@shop.example', phone: '555-625-1199' };
 

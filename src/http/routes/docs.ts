@@ -4,27 +4,13 @@
 import { readFile } from 'node:fs/promises';
 import { VERSION } from '../openapi.js';
 import type { Operation, OperationDoc } from '../operation.js';
+import { CSS, HTML, JAVASCRIPT, ownPagePolicy } from '../own-pages.js';
 import { html } from '../share-page/html.js';
 import { FILE_HEADERS, staticFile } from './static-file.js';
 
-const HTML = 'text/html; charset=utf-8';
-const SCRIPT = 'text/javascript; charset=utf-8';
-const STYLES = 'text/css; charset=utf-8';
-
-/** `data:` is for the icons in Swagger UI's styles. */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
 const PAGE_HEADERS = {
   'cache-control': 'no-cache',
-  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'content-security-policy': ownPagePolicy("'none'"),
   'referrer-policy': 'no-referrer',
 };
 
@@ -34,10 +20,10 @@ const SWAGGER_UI = import.meta.resolve('swagger-ui-dist/package.json');
 
 /** What the pages load: path, type, and where it is. */
 const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
-  ['/docs/docs.css', STYLES, new URL('docs.css', OURS)],
-  ['/docs/docs.js', SCRIPT, new URL('docs.js', OURS)],
-  ['/docs/swagger-ui.css', STYLES, new URL('swagger-ui.css', SWAGGER_UI)],
-  ['/docs/swagger-ui.js', SCRIPT, new URL('swagger-ui-bundle.js', SWAGGER_UI)],
+  ['/docs/docs.css', CSS, new URL('docs.css', OURS)],
+  ['/docs/docs.js', JAVASCRIPT, new URL('docs.js', OURS)],
+  ['/docs/swagger-ui.css', CSS, new URL('swagger-ui.css', SWAGGER_UI)],
+  ['/docs/swagger-ui.js', JAVASCRIPT, new URL('swagger-ui-bundle.js', SWAGGER_UI)],
 ];
 
 /** The two pages. @param basePath stands before the paths that they link to */

@@ -25,12 +25,12 @@ import {
   authenticBody,
   DELIVERY_ID,
   MAX_DELIVERY,
+  NOTHING_TO_SAY,
   readDeliveryId,
   SIGNATURE,
   TOPIC,
 } from './webhook.js';
 
-const NOTHING_TO_SAY = '{}';
 /** Of webhooks that have a paid order; without a topic it is a shop's own server. */
 const TOPICS = new Set(['', 'orders/paid', 'orders/create']);
 

@@ -7,6 +7,7 @@ import type { ShareOpens } from '../../wishlist/share-opens.js';
 import { normaliseCode, type Shares } from '../../wishlist/shares.js';
 import { errorAnswer } from '../answer.js';
 import type { Answer, Operation, Request } from '../operation.js';
+import { HTML } from '../own-pages.js';
 import { chooseLanguage } from '../share-page/languages.js';
 import {
   CONTENT_SECURITY_POLICY,
@@ -19,7 +20,6 @@ import {
 import { isByPerson, PREFETCH_HEADERS } from './persons.js';
 
 const LIQUID = 'application/liquid';
-const HTML = 'text/html; charset=utf-8';
 /** The code in the address is a secret: no search engine may list it, no other server may learn it. */
 const UNLISTED = { 'x-robots-tag': 'noindex' };
 const NO_REFERRER = { 'referrer-policy': 'no-referrer' };

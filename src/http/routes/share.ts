@@ -43,11 +43,9 @@ export function shareOperations(
         const place = () => visitors.likelyProfile(identity, caller.mayLink);
         return once(requests, request, what, place, async (operation) => {
           if (isPersonal(identity)) await profiles.keep(identity, caller.mayLink);
-          const { profileId, answer } = await visitors.change(identity, caller.mayLink, (place) =>
+          const { answer } = await visitors.change(identity, caller.mayLink, (place) =>
             shares.share(place, identity, input.channel, operation),
           );
-          // The answer is kept, and has the profile's code.
-          await operation?.note(profileId);
           return JSON.stringify({ shareLink: answer.shareLink, code: answer.code });
         });
       },

@@ -122,7 +122,9 @@ export function visitOperations(
     const { mayLink } = request.caller;
     const { productHandle } = input;
     const place = () => visitors.likelyProfile(identity, mayLink);
-    return onceUnderKey(requests, request, { operation: kind, input }, place, async (operation) => {
+    // The answer is kept, with the count or without.
+    const what = { operation: wantsCount ? `${kind} with count` : kind, input };
+    return onceUnderKey(requests, request, what, place, async (operation) => {
       const { profileId, count } = await visitors.enterOnce(
         kind,
         identity,

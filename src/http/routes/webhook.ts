@@ -17,6 +17,8 @@ export const TOPIC = 'x-shopify-topic';
 export const EVENT_ID = 'x-shopify-event-id';
 /** Bytes of a body: an order with hundreds of lines. */
 export const MAX_DELIVERY = 1024 * 1024;
+/** The answer to a delivery that was taken. */
+export const NOTHING_TO_SAY = '{}';
 const MAX_DELIVERY_ID = 255;
 /** 32 bytes in base64. */
 const DIGEST = /^[A-Za-z0-9+/]{43}=$/;

@@ -66,36 +66,39 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
     'the backend takes wishlists of the customer who is logged in, and nothing else',
     async (t) => {
       const dir = await tempDir(t);
-      const port = await freePort();
       await writeFile(join(dir, 'package.json'), '{"type":"module"}');
       await writeFile(
         join(dir, 'login.js'),
         "export const customerOf = ({ headers }) => /customer=(\\d+)/.exec(headers.cookie ?? '')?.[1];",
       );
       await writeFile(join(dir, 'wishlist.js'), blockOf('js'));
-      const backend = spawn(process.execPath, ['wishlist.js'], {
-        cwd: dir,
-        env: { ...process.env, WISHMETER_URL: service, WISHMETER_KEY: KEY, PORT: String(port) },
-        stdio: 'ignore',
-      });
-      t.teardown(() => backend.kill());
-      const ask = async (path: string, cookie: string, body: object, type = 'application/json') => {
-        const headers = { cookie, 'content-type': type };
-        const answer = await fetch(`http://127.0.0.1:${port}/wishlist${path}`, {
-          method: 'POST',
-          headers,
-          body: JSON.stringify(body),
+      const startBackend = async (url: string) => {
+        const port = await freePort();
+        const backend = spawn(process.execPath, ['wishlist.js'], {
+          cwd: dir,
+          env: { ...process.env, WISHMETER_URL: url, WISHMETER_KEY: KEY, PORT: String(port) },
+          stdio: 'ignore',
         });
-        return { status: answer.status, text: await answer.text() };
+        t.teardown(() => backend.kill());
+        const ask = async (path: string, cookie: string, body: unknown, type = 'application/json') => {
+          const headers = { cookie, 'content-type': type };
+          const answer = await fetch(`http://127.0.0.1:${port}/wishlist${path}`, {
+            method: 'POST',
+            headers,
+            body: JSON.stringify(body),
+          });
+          return { status: answer.status, text: await answer.text() };
+        };
+        await until('the backend listens', () =>
+          ask('/item/list', '', {}).then(
+            () => true,
+            () => false,
+          ),
+        );
+        return ask;
       };
+      const ask = await startBackend(service);
       const identity = { sessionId: 'at-the-shop', customerId: '8' };
-      await until('the backend listens', () =>
-        ask('/item/list', '', {}).then(
-          () => true,
-          () => false,
-        ),
-      );
-
       t.equal((await ask('/item/list', '', { identity })).status, 401, 'a guest');
       t.equal((await ask('/profile', 'customer=7', { identity })).status, 404, 'another path');
       t.equal(
@@ -110,7 +113,12 @@ export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promis
       t.equal((await ask('/item/add', 'customer=7', { ...ITEM, identity, productId: '9' })).status, 200);
       t.equal((await app.shop.items({ customerId: '7' })).length, 2, 'linked by the first write');
       t.same(await app.shop.items({ customerId: '8' }), [], 'the customer whom the body names');
-      t.equal((await ask('/item/list', 'customer=7', [])).status, 200, 'a body without an identity');
+      for (const body of [[], null, 'text', 7])
+        t.equal((await ask('/item/list', 'customer=7', body)).status, 200, 'a body without an identity');
+
+      const askInVain = await startBackend(`http://127.0.0.1:${await freePort()}`);
+      for (const _ of ['first', 'second'])
+        t.equal((await askInVain('/item/list', 'customer=7', {})).status, 502, 'the service is away');
     },
   );
 }

@@ -1,0 +1,88 @@
+// The text of a setting -> its value. What is wrong throws a sentence that says what is right, and never repeats what was
+// given: it may be a key.
+
+type Check = RegExp | ((value: string) => boolean);
+
+const passes = (value: string, check: Check) => (check instanceof RegExp ? check.test(value) : check(value));
+
+/** One value. '' is none, where the fallback is ''. */
+export function text(check: Check, sentence: string) {
+  return (given: string): string => {
+    if (given !== '' && !passes(given, check)) throw new Error(sentence);
+    return given;
+  };
+}
+
+/** Values, comma-separated. */
+export function list(check: Check, sentence: string) {
+  return (given: string): readonly string[] => {
+    const values = given.split(',').map((value) => value.trim());
+    const found = Object.freeze(values.filter((value) => value !== ''));
+    if (!found.every((value) => passes(value, check))) throw new Error(sentence);
+    return found;
+  };
+}
+
+export function integer(min: number, max: number) {
+  return (given: string): number => {
+    const n = /^(0|[1-9]\d{0,14})$/.test(given) ? Number(given) : Number.NaN;
+    if (!(n >= min && n <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
+    return n;
+  };
+}
+
+export function oneOf<const T extends string>(...allowed: T[]) {
+  return (given: string): T => {
+    if (!allowed.includes(given as T)) throw new Error(`must be one of ${allowed.join(', ')}`);
+    return given as T;
+  };
+}
+
+export function isUrl(...schemes: readonly string[]) {
+  return (value: string): boolean => {
+    if (!URL.canParse(value)) return false;
+    const { protocol, hostname } = new URL(value);
+    return schemes.includes(protocol) && /^[^,]+$/.test(hostname);
+  };
+}
+
+const isWeb = isUrl('http:', 'https:');
+export const isOrigin = (value: string): boolean => URL.canParse(value) && new URL(value).origin === value;
+export const anything = (given: string): string => given;
+export const port = integer(0, 65_535);
+export const identifier = text(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be letters, digits and _');
+export const webUrl = text(isWeb, 'must be http://host or https://host');
+
+export function shopAddress(given: string): string {
+  if (!isWeb(given) || /[?#]/.test(given)) throw new Error('must be like https://shop.example');
+  return given.replace(/\/+$/, '');
+}
+
+/** A web address that has a placeholder; '' is none. */
+export function addressWith(placeholder: string) {
+  return text(
+    (value) => isWeb(value) && value.includes(placeholder),
+    `must be like https://shop.example/${placeholder}`,
+  );
+}
+
+export function proxies(given: string): number {
+  if (given === 'true' || given === 'false') return given === 'true' ? 1 : 0;
+  return integer(0, 16)(given);
+}
+
+export function visitDays(given: string): number {
+  const days = integer(0, 36_500)(given);
+  if (days > 0 && days < 10) throw new Error('must be 0 or a whole number from 10 to 36500');
+  return days;
+}
+
+/** A name as ClickHouse knows it, whose names have one case. */
+export function timeZone(given: string): string {
+  try {
+    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: given }).resolvedOptions();
+    if (/^[A-Za-z][\w+/-]*$/.test(given))
+      return timeZone.toLowerCase() === given.toLowerCase() ? timeZone : given;
+  } catch {}
+  throw new Error('must be the name of a time zone, like Europe/Berlin');
+}
