@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
-import { readServiceUrl } from '../../src/embedded/service-url.js';
+import { readServiceUrl } from '../../src/embedded/clickhouse/service-url.js';
 import { settingsBesideOthers } from '../servers/beside-others.js';
 
 const MAIN = new URL('../../src/main.js', import.meta.url);

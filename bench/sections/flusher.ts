@@ -7,7 +7,7 @@ import type { Redis } from 'ioredis';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
-import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse.js';
+import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse/start.js';
 import type { EmbeddedRedis } from '../../src/embedded/redis.js';
 import { cutBatch } from '../../src/flush/reader.js';
 import { createKeys } from '../../src/redis/keys.js';

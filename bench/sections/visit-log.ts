@@ -4,7 +4,7 @@
 import { join } from 'node:path';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
-import { startClickHouse } from '../../src/embedded/clickhouse.js';
+import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
 import { createKeys } from '../../src/redis/keys.js';
 import type { Bench } from '../bench.js';
 import { type CpuByPart, cpuBetween, cpuOf } from '../cpu.js';

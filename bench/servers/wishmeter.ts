@@ -4,7 +4,7 @@
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import { type Command, nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
-import { startClickHouse } from '../../src/embedded/clickhouse.js';
+import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
 import type { EmbeddedRedis } from '../../src/embedded/redis.js';
 import { KEY } from '../traffic/requests.js';
 import { freePort } from './ports.js';

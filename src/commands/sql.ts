@@ -9,7 +9,7 @@ import { request as httpsRequest } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { loadViews } from '../clickhouse/views.js';
-import { readServiceUrl } from '../embedded/service-url.js';
+import { readServiceUrl } from '../embedded/clickhouse/service-url.js';
 import { StartupError } from '../errors.js';
 import { UsageError } from './command-line.js';
 import { clickhouseFolder } from './embedded-databases.js';

@@ -10,7 +10,7 @@ import type { Command, Program } from '../../src/commands/program.js';
 import { requests } from '../../src/commands/requests.js';
 import { erase, exportVisitor } from '../../src/commands/visitor.js';
 import { readConfig } from '../../src/config.js';
-import { writeServiceUrl } from '../../src/embedded/service-url.js';
+import { writeServiceUrl } from '../../src/embedded/clickhouse/service-url.js';
 import { StartupError } from '../../src/errors.js';
 import { openDeployment } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';

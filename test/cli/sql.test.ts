@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { startClickHouse } from '../../src/embedded/clickhouse.js';
+import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
 import { needsPrograms } from '../harness/needs.js';
 import { MAIN, onTerminal, tempDir, wishmeter } from './wishmeter.js';
 

@@ -8,7 +8,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import t from 'tap';
-import { writeServiceUrl } from '../../src/embedded/service-url.js';
+import { writeServiceUrl } from '../../src/embedded/clickhouse/service-url.js';
 import { outsideAddress } from '../embedded/processes.js';
 import { needsProc, needsPrograms } from '../harness/needs.js';
 import { findProcess, processesOf } from './processes.js';

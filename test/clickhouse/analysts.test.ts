@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
-import { loadChdb } from '../../src/embedded/chdb.js';
+import { loadChdb } from '../../src/embedded/clickhouse/chdb.js';
 import { connectToClickHouse, putMigrated, startTestClickHouse } from '../harness/clickhouse.js';
 import { UPDATE } from '../harness/sections.js';
 

@@ -5,8 +5,8 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { startDashboard } from '../../src/dashboard/server.js';
-import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
-import { asDashboard } from '../../src/embedded/clickhouse-users.js';
+import type { ClickHouseSpec } from '../../src/embedded/clickhouse/start.js';
+import { asDashboard } from '../../src/embedded/clickhouse/users.js';
 import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import type { Child } from '../../src/embedded/child.js';
-import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse.js';
+import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse/start.js';
 import { logLines, shopAt } from '../cli/started.js';
 import { MAIN, type Running, tempDir, until } from '../cli/wishmeter.js';
 import { type Part, programPart } from '../faults/service.js';

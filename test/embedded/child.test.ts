@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { type ChildSpec, type ChildState, readyOverIpc, startChild } from '../../src/embedded/child.js';
-import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse.js';
+import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse/start.js';
 import { StartupError } from '../../src/errors.js';
 import { forFetch } from '../harness/clickhouse.js';
 import { until } from '../harness/until.js';

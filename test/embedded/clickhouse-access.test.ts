@@ -8,7 +8,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { asDashboard } from '../../src/embedded/clickhouse-users.js';
+import { asDashboard } from '../../src/embedded/clickhouse/users.js';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { needs } from '../harness/needs.js';
 import { analyst, openShop } from './fixtures.js';
@@ -297,7 +297,7 @@ t.test('its process has no secret in its environment', { skip: process.platform 
 });
 
 t.test('every function of this build was looked at, and those of a new one have to be', async (t) => {
-  // See FUNCTIONS_OFF and TABLE_FUNCTIONS_ON in clickhouse-statement.ts, FIXED_SETTINGS in clickhouse-access.ts.
+  // See FUNCTIONS_OFF and TABLE_FUNCTIONS_ON in statement.ts, FIXED_SETTINGS in access.ts, in src/embedded/clickhouse.
   const { text } = await post(credentials, 'SELECT version()');
   t.equal(text, '26.7.2.1\n', 'look for functions and settings that reach out, then change this line');
 });

@@ -4,7 +4,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { cityHash128 } from '../../src/embedded/clickhouse-frames.js';
+import { cityHash128 } from '../../src/embedded/clickhouse/frames.js';
 import { analyst, openShop } from './fixtures.js';
 import { TOOLS } from './tools.js';
 

@@ -2,7 +2,7 @@
 // its analyst is shown and tables that it is not.
 
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
-import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
+import type { ClickHouseSpec } from '../../src/embedded/clickhouse/start.js';
 import { forFetch, startTestClickHouse } from '../harness/clickhouse.js';
 import type { Scope } from '../harness/redis.js';
 

@@ -2,7 +2,7 @@
 // start, and the folder of ClickHouse or the milliseconds that a stubborn child has after SIGTERM.
 
 import { startChild } from '../../src/embedded/child.js';
-import { startClickHouse } from '../../src/embedded/clickhouse.js';
+import { startClickHouse } from '../../src/embedded/clickhouse/start.js';
 
 const [what, setting = ''] = process.argv.slice(2);
 

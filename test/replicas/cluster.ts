@@ -10,7 +10,7 @@ import { freePort } from '../../bench/servers/ports.js';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { clusterSettings } from '../../src/clickhouse/cluster.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
-import { ENGINE_THREADS } from '../../src/embedded/clickhouse-engine.js';
+import { ENGINE_THREADS } from '../../src/embedded/clickhouse/engine.js';
 import { until } from '../harness/until.js';
 import { startZooKeeper } from './zookeeper.js';
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createClickHouse } from '../../../src/clickhouse/client.js';
 import { eraseRows, VISITOR_TABLES } from '../../../src/clickhouse/erase.js';
 import { migrate } from '../../../src/clickhouse/migrate.js';
-import { startClickHouse } from '../../../src/embedded/clickhouse.js';
+import { startClickHouse } from '../../../src/embedded/clickhouse/start.js';
 import type { Bench } from '../../bench.js';
 import { rowsOf, untilMerged } from '../../servers/clickhouse.js';
 import { makeYear } from '../../traffic/year.js';

@@ -9,10 +9,10 @@
 import type { ChildProcess } from 'node:child_process';
 import { ANALYST_TABLES } from '../../clickhouse/analyst-tables.js';
 import { nodeCommand, readyOverIpc, startChild } from '../../embedded/child.js';
-import { startClickHouse } from '../../embedded/clickhouse.js';
-import { asDashboard } from '../../embedded/clickhouse-users.js';
+import { forgetServiceUrl } from '../../embedded/clickhouse/service-url.js';
+import { startClickHouse } from '../../embedded/clickhouse/start.js';
+import { asDashboard } from '../../embedded/clickhouse/users.js';
 import { startRedis } from '../../embedded/redis.js';
-import { forgetServiceUrl } from '../../embedded/service-url.js';
 import { StartupError } from '../../errors.js';
 import { holdsDeployment } from '../../redis/deployment.js';
 import { createKeys } from '../../redis/keys.js';

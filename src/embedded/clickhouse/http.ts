@@ -2,7 +2,7 @@
 // @clickhouse/client, curl and analysts' tools use it: request, caller, statement, run, answer.
 //
 // Left out on purpose, and refused with a sentence: ClickHouse's own compression of requests, external tables in forms,
-// roles. A session is one request. Users are those of clickhouse-users.ts. It serves this machine only. A browser's page
+// roles. A session is one request. Users are those of users.ts. It serves this machine only. A browser's page
 // of another origin is refused, by Sec-Fetch-Site, Origin and Host, and may not have an answer as script or image: the
 // analyst needs no password, and a page in the browser of this machine must not be one.
 
@@ -12,11 +12,11 @@ import { hostname } from 'node:os';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import type { ClickHouseEngine, Result } from './clickhouse-engine.js';
-import { ClickHouseError } from './clickhouse-errors.js';
-import { frame, framed } from './clickhouse-frames.js';
-import { laterNative } from './clickhouse-native.js';
-import { isFramed, type Request, readRequest } from './clickhouse-request.js';
+import type { ClickHouseEngine, Result } from './engine.js';
+import { ClickHouseError } from './errors.js';
+import { frame, framed } from './frames.js';
+import { laterNative } from './native.js';
+import { isFramed, type Request, readRequest } from './request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 

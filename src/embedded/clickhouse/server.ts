@@ -1,16 +1,16 @@
-// The process of the embedded ClickHouse: `node clickhouse-server.js <folder> <port> <seconds of a statement of
-// the analyst> <what the analyst may read>`, started by clickhouse.ts. It opens the folder, listens on loopback, says so to its parent, and stops on SIGTERM: no
-// new requests, the running ones end, the folder is closed. Whatever was acknowledged is safe without that, too.
+// The process of the embedded ClickHouse: `node server.js <folder> <port> <seconds of a statement of the analyst> <what the
+// analyst may read>`, started by start.ts. It opens the folder, listens on loopback, says so to its parent, and stops on
+// SIGTERM: no new requests, the running ones end, the folder is closed. What was acknowledged is safe without that, too.
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type ChildMessage, GONE_MS } from '../child.js';
+import { type Readable, writeAccess } from './access.js';
 import { type Chdb, loadChdb } from './chdb.js';
-import { type ChildMessage, GONE_MS } from './child.js';
-import { type Readable, writeAccess } from './clickhouse-access.js';
-import { ClickHouseEngine } from './clickhouse-engine.js';
-import { createHandler } from './clickhouse-http.js';
+import { ClickHouseEngine } from './engine.js';
+import { createHandler } from './http.js';
 import { servicePassword, writeServiceUrl } from './service-url.js';
 
 const HOST = '127.0.0.1';

@@ -1,14 +1,14 @@
-// Embedded ClickHouse: starts clickhouse-server.ts, a process that answers ClickHouse's HTTP interface over
+// Embedded ClickHouse: starts server.ts, a process that answers ClickHouse's HTTP interface over
 // chDB, for `start` and the tests. chDB lets one process open a folder; that process is this one, and
 // all others use HTTP, as they would with a server.
 
 import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { bareEnvironment, type ChildState, nodeCommand, readyOverIpc, startChild } from './child.js';
-import type { Readable } from './clickhouse-access.js';
-import { ENGINE_THREADS } from './clickhouse-engine.js';
+import { bareEnvironment, type ChildState, nodeCommand, readyOverIpc, startChild } from '../child.js';
+import type { Readable } from './access.js';
+import { ENGINE_THREADS } from './engine.js';
 
-const SERVER = new URL('./clickhouse-server.js', import.meta.url);
+const SERVER = new URL('./server.js', import.meta.url);
 
 export interface ClickHouseSpec {
   /** Folder of its data; made if missing. */

@@ -2,9 +2,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Chdb, ChdbConnection } from './chdb.js';
-import { ClickHouseError } from './clickhouse-errors.js';
-import { literal } from './clickhouse-statement.js';
-import { roleOf, type User } from './clickhouse-users.js';
+import { ClickHouseError } from './errors.js';
+import { literal } from './statement.js';
+import { roleOf, type User } from './users.js';
 
 /** A server's answer to `1 + 1` is a syntax error; clickhouse-local's, and chDB's, is 2. */
 const CONNECTION = ['--implicit_select=0'];
@@ -42,7 +42,7 @@ export class ClickHouseConnections {
   #count = 0;
 
   /**
-   * @param access the argument that names users and grants; see clickhouse-access.ts
+   * @param access the argument that names users and grants; see access.ts
    * @throws where another process has the folder, or it can't be opened
    */
   constructor(chdb: Chdb, dir: string, access: string) {

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { SERVICE_USER } from './clickhouse-users.js';
+import { SERVICE_USER } from './users.js';
 
 const FILE = 'service-url';
 

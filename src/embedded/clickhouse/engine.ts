@@ -11,11 +11,11 @@ import { availableParallelism } from 'node:os';
 import { Readable } from 'node:stream';
 import pLimit from 'p-limit';
 import type { Chdb, ChdbConnection, ChdbResult } from './chdb.js';
-import { type Bounds, ClickHouseConnections, type Scope } from './clickhouse-connections.js';
-import { ClickHouseError } from './clickhouse-errors.js';
-import { ClickHouseFiles } from './clickhouse-files.js';
-import { fromFile, intoFile, type Judged, judge, literal, type Statement } from './clickhouse-statement.js';
-import { roleOf } from './clickhouse-users.js';
+import { type Bounds, ClickHouseConnections, type Scope } from './connections.js';
+import { ClickHouseError } from './errors.js';
+import { ClickHouseFiles } from './files.js';
+import { fromFile, intoFile, type Judged, judge, literal, type Statement } from './statement.js';
+import { roleOf } from './users.js';
 
 /** Statements at a time; those of the service are its reads, and changes that are no insert. */
 const PLACES = { analyst: 3, dashboard: 3, service: 4, inserts: 4 };

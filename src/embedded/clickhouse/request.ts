@@ -4,11 +4,11 @@
 import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import type { Query } from './clickhouse-engine.js';
-import { ClickHouseError } from './clickhouse-errors.js';
-import { readsLaterNative } from './clickhouse-native.js';
-import { readStatement } from './clickhouse-statement.js';
-import { mayAnalystSet, roleOf, type User, userOf } from './clickhouse-users.js';
+import type { Query } from './engine.js';
+import { ClickHouseError } from './errors.js';
+import { readsLaterNative } from './native.js';
+import { readStatement } from './statement.js';
+import { mayAnalystSet, roleOf, type User, userOf } from './users.js';
 
 /** Bodies are held whole, unpacked: an insert is all of it or nothing, also where the connection breaks. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;

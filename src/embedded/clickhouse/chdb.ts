@@ -10,7 +10,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { StartupError } from '../errors.js';
+import { StartupError } from '../../errors.js';
 
 const MANIFEST = new URL('../../../package.json', import.meta.url);
 

@@ -2,7 +2,7 @@
 // revision 0; later ones have a head before each block, and after each column's type a byte that says how its values are
 // written. To find where a column ends, its values are measured by its type.
 
-import { ClickHouseError } from './clickhouse-errors.js';
+import { ClickHouseError } from './errors.js';
 
 /** The first revision that has that byte; a client of an older one finds out by itself what it gets. */
 const WITH_SERIALIZATION = 54_454;

@@ -6,9 +6,9 @@
 // would (INTO OUTFILE, FROM INFILE), scalar functions that reach out, functions that evaluate a text, and, as a second line
 // behind the grants, table functions. So are settings: ClickHouse holds those of a subquery against no constraint.
 
-import { FIXED_SETTINGS } from './clickhouse-access.js';
-import { ClickHouseError } from './clickhouse-errors.js';
-import type { Role } from './clickhouse-users.js';
+import { FIXED_SETTINGS } from './access.js';
+import { ClickHouseError } from './errors.js';
+import type { Role } from './users.js';
 
 const READING = ['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN'];
 const WRITING = (

@@ -1,9 +1,9 @@
 // The users of the embedded ClickHouse, and what each may do. ClickHouse itself enforces it: chDB reads users,
-// roles and grants from a file as a server does (see clickhouse-access.ts). It knows one user, `default`, for all
+// roles and grants from a file as a server does (see access.ts). It knows one user, `default`, for all
 // connections; so each of ours has a role, and every request begins with SET ROLE.
 
 import { createHmac } from 'node:crypto';
-import { isSameSecret } from '../key-ring.js';
+import { isSameSecret } from '../../key-ring.js';
 
 /** `service` writes events and owns the schema; `analyst` reads what analysts are shown. */
 export type Role = 'service' | 'analyst';

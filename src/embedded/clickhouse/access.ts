@@ -3,7 +3,7 @@
 // Grants are an allow list. Neither role has any on SOURCES (FILE, URL, S3, REMOTE, MYSQL, …), so what reads or
 // writes files, networks and other databases is refused by ClickHouse itself, and so are table engines and database
 // engines that are not named here, dictionaries, functions, named collections, backups and users.
-// What ClickHouse has no grant for is in clickhouse-statement.ts.
+// What ClickHouse has no grant for is in statement.ts.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ const SERVICE_GRANTS = [
 ];
 
 /**
- * Settings that no caller may change, nor a subquery, which clickhouse-statement.ts sees to: they name files or addresses, hold expressions of their own, switch on what runs
+ * Settings that no caller may change, nor a subquery, which statement.ts sees to: they name files or addresses, hold expressions of their own, switch on what runs
  * a text as a query, or have the statement read by another parser than the one that judged it.
  */
 export const FIXED_SETTINGS = [
