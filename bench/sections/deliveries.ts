@@ -50,6 +50,9 @@ export async function measureDeliveries({ settings, say, folder }: Bench): Promi
       const made = createReceiver({
         ...{ url: `http://127.0.0.1:${port}/`, types: ['*'], includePersonal: false },
       });
+      const keep = (isEnabled: boolean) =>
+        client.hset(keys.receivers, made.id, JSON.stringify({ ...made, isEnabled }));
+      await keep(false);
       const deliveries = settings.quick ? QUICK : DELIVERIES;
       say(`${deliveries} deliveries are queued`);
       const lines = Array.from({ length: deliveries }, (_, i) =>
@@ -63,7 +66,7 @@ export async function measureDeliveries({ settings, say, folder }: Bench): Promi
       const pid = deliver.pid as number;
       const before = cpuSeconds(pid);
       const began = performance.now();
-      await client.hset(keys.receivers, made.id, JSON.stringify(made));
+      await keep(true);
       while (taken < deliveries) await sleep(POLL_MS);
       const seconds = (performance.now() - began) / 1_000;
       const cpuUs = ((cpuSeconds(pid) - before) / deliveries) * 1e6;
