@@ -73,14 +73,14 @@ export function openKnownStore(
 /** Whose profiles are, for a process that does not serve: without metrics and a log of visits. */
 export function openIdentityAlone(
   store: Store,
-  config: Pick<RightsConfig, 'MAX_PRODUCTS' | 'STREAM_HIGH_WATER'>,
+  config: Pick<RightsConfig, 'MAX_PRODUCTS'>,
   onClose: (closer: Closer) => void,
 ): IdentityParts {
   const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
   onClose(() => visits.close());
   const appends = store.batcher(appendFormat(store, 'events', Number.MAX_SAFE_INTEGER));
   onClose(() => appends.close());
-  const recordings = store.batcher(recordingFormat(store, config.STREAM_HIGH_WATER));
+  const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => recordings.close());
   return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS);
 }

@@ -60,7 +60,6 @@ export const FLUSH_SETTINGS = [
 export const RIGHTS_SETTINGS = [
   ...STORE,
   'MAX_PRODUCTS',
-  'STREAM_HIGH_WATER',
   'CLICKHOUSE_DATABASE',
 ] as const satisfies readonly SettingName[];
 
@@ -73,7 +72,6 @@ export const RECEIVERS_SETTINGS = [
 export const DELIVER_SETTINGS = [
   ...RECEIVERS_SETTINGS,
   'MAX_PRODUCTS',
-  'STREAM_HIGH_WATER',
 ] as const satisfies readonly SettingName[];
 
 /** The values of a list of settings. */

@@ -15,8 +15,9 @@ const FILE = 'docs/analysts.md';
 let text = readFileSync(FILE, 'utf8');
 const grantOf = (name: string) => `GRANT SELECT ON wishmeter.${name} TO wishmeter_reader;\n`;
 
+// It is read anew: test/clickhouse/columns writes to it, too, maybe at the same time.
 function replace(what: RegExp, by: string | ((...found: string[]) => string)): void {
-  text = text.replace(what, typeof by === 'string' ? () => by : by);
+  text = readFileSync(FILE, 'utf8').replace(what, typeof by === 'string' ? () => by : by);
   writeFileSync(FILE, text);
 }
 
