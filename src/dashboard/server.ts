@@ -1,22 +1,22 @@
-// The dashboard's HTTP server: one page with its files, which are open, and the panels' rows, for which one logs in.
+// The dashboard's HTTP server: pages with their files, which are open, and the panels' rows, for which one logs in.
 //
-//   GET /                            the page
-//   GET /dashboard.js, .css, …       its files
+//   GET /, /overview.js, .css, …     the pages and their files
 //   POST /login {"token"}, /logout   token -> cookie
 //   GET /panels/<name>?from=&to=     rows and the statement, as JSON; of a panel that is compared, those of the time before, too
 //   GET /panels/<name>.csv?from=&to= rows
 
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
-import { CSS, HTML, JAVASCRIPT, ownPagePolicy } from '../http/own-pages.js';
+import { ownPagePolicy } from '../http/own-pages.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
+import { type Deployment, type File, readFiles } from './pages.js';
 import { PANELS, readRange, statementOf, withTimeBefore } from './panels.js';
+import { readRows } from './rows.js';
 
 const HEADERS = {
   'cache-control': 'no-store',
@@ -27,25 +27,12 @@ const HEADERS = {
   'x-content-type-options': 'nosniff',
 };
 
-// dist/src/dashboard/ -> the project's root; what browsers get is not compiled.
-const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
-const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
-const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
-  ['/', HTML, new URL('index.html', OURS)],
-  ...['dashboard', 'figures', 'panels', 'shared'].map(
-    (name) => [`/${name}.js`, JAVASCRIPT, new URL(`${name}.js`, OURS)] as const,
-  ),
-  ['/dashboard.css', CSS, new URL('dashboard.css', OURS)],
-  ['/uplot.js', JAVASCRIPT, new URL('uPlot.iife.min.js', UPLOT)],
-  ['/uplot.css', CSS, new URL('uPlot.min.css', UPLOT)],
-];
-
 const LOGIN_BYTES = 1_024;
 /** Longest that a panel may take, and that a browser may take to send a request. */
 const PANEL_MS = 60_000;
 const REQUEST_MS = 10_000;
 
-export interface DashboardOptions {
+export interface DashboardOptions extends Deployment {
   readonly host: string;
   /** 0 takes a free one. */
   readonly port: number;
@@ -53,10 +40,10 @@ export interface DashboardOptions {
   /** With the database that holds the views, as a user who may read them. */
   readonly clickhouse: ClickHouseClient;
   readonly log: Logger;
-  /** SHOP_TIMEZONE, as the views have it. */
-  readonly timeZone: string;
   /** Milliseconds after a wrong token. */
   readonly wrongMs?: number;
+  /** Milliseconds that a panel may take. */
+  readonly panelMs?: number;
 }
 
 export interface Dashboard {
@@ -103,16 +90,14 @@ class Requests {
   readonly #clickhouse: ClickHouseClient;
   readonly #log: Logger;
   readonly #timeZone: string;
-  readonly #files: ReadonlyMap<string, { readonly type: string; readonly content: Buffer }>;
+  readonly #panelMs: number;
+  readonly #files: ReadonlyMap<string, File>;
 
-  constructor({ token, clickhouse, log, timeZone, wrongMs }: DashboardOptions) {
+  constructor(options: DashboardOptions) {
+    const { token, clickhouse, log, timeZone, wrongMs, panelMs = PANEL_MS } = options;
+    this.#panelMs = panelMs;
     this.#timeZone = timeZone;
-    this.#files = new Map(
-      FILES.map(([path, type, file]) => {
-        const content = readFileSync(file);
-        return [path, { type, content: path === '/' ? inZone(content, timeZone) : content }];
-      }),
-    );
+    this.#files = readFiles(options);
     this.#login = new Login(token, wrongMs);
     this.#clickhouse = clickhouse;
     this.#log = log;
@@ -174,29 +159,24 @@ class Requests {
     const panel = PANELS.find((one) => one.name === name);
     if (panel === undefined) return send(response, 404, { error: 'There is no such panel.' });
     const range = readRange(query.get('from') ?? '', query.get('to') ?? '');
-    if (range === undefined)
-      return send(response, 400, { error: '`from` and `to` are days like 2026-03-01, in this order.' });
+    if (typeof range === 'string') return send(response, 400, { error: range });
     const sql = statementOf(
       panel,
       panel.isCompared && !asCsv ? withTimeBefore(range) : range,
       this.#timeZone,
     );
-    const abort = new AbortController();
-    response.once('close', () => abort.abort()); // a browser that has gone on to another time
-    const late = setTimeout(() => abort.abort(), PANEL_MS);
+    // A browser that has gone on to another time does not wait any more.
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    const began = performance.now();
     try {
-      const began = performance.now();
-      const answer = await this.#clickhouse.query({
-        query: sql,
-        format: 'JSONCompactEachRowWithNames',
-        abort_signal: abort.signal,
-      });
-      const [names = [], ...rows] = await answer.json<unknown[]>();
+      const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(this.#panelMs)]);
+      const { names, rows } = await readRows(this.#clickhouse, sql, signal);
       const ms = Math.round(performance.now() - began);
       if (!asCsv) return send(response, 200, { title: panel.title, sql, ms, names, rows });
       const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
       response.setHeader('content-disposition', `attachment; filename="${file}"`);
-      const body = Buffer.from(csvOf(names as string[], rows));
+      const body = Buffer.from(csvOf(names, rows));
       response.writeHead(200, {
         ...HEADERS,
         'content-type': 'text/csv; charset=utf-8',
@@ -212,15 +192,8 @@ class Requests {
           ? `ClickHouse refused this panel (code ${error.code}); the dashboard's log has why.`
           : 'ClickHouse does not answer.';
       send(response, 503, { error: why, away: !(error instanceof ClickHouseError) });
-    } finally {
-      clearTimeout(late);
     }
   }
-}
-
-/** The page, which says of which zone its days are. */
-function inZone(page: Buffer, timeZone: string): Buffer {
-  return Buffer.from(page.toString().replaceAll('{time_zone}', timeZone));
 }
 
 /**

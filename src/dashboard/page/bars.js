@@ -1,0 +1,28 @@
+// Bars: a list of names, each with its value, and a bar as long as its size that no text crosses.
+
+import { make } from './shared.js';
+
+/** @param items {name, size, value, share}: `value` and `share` are texts; `share` may be missing */
+export function bars(items) {
+  const most = Math.max(...items.map(({ size }) => size), 1);
+  return make(
+    'ol',
+    { class: 'bars' },
+    ...items.map(({ name, size, value, share }) => {
+      const fill = make('span', size > 0 ? { class: 'fill' } : {});
+      fill.style.width = `${(100 * size) / most}%`;
+      return make(
+        'li',
+        {},
+        make('span', { class: 'name', dir: 'auto' }, name),
+        make('span', { class: 'track', 'aria-hidden': 'true' }, fill),
+        make(
+          'span',
+          { class: 'value' },
+          make('strong', {}, value),
+          make('span', { class: 'share' }, share === undefined ? '' : ` ${share}`),
+        ),
+      );
+    }),
+  );
+}
