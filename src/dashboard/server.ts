@@ -15,7 +15,8 @@ import { ownPagePolicy } from '../http/own-pages.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
 import { type File, readFiles } from './pages.js';
-import { PANELS, readRange, statementOf, withTimeBefore } from './panels.js';
+import { PANELS, readParameters, readRange, shownWith, statementOf, withTimeBefore } from './panels.js';
+import { PRODUCT_PANELS } from './product-panels.js';
 
 const HEADERS = {
   'cache-control': 'no-store',
@@ -152,11 +153,14 @@ class Requests {
     query: URLSearchParams,
     asCsv: boolean,
   ): Promise<void> {
-    const panel = PANELS.find((one) => one.name === name);
+    const panel = [...PANELS, ...PRODUCT_PANELS].find((one) => one.name === name);
     if (panel === undefined) return send(response, 404, { error: 'There is no such panel.' });
     const range = readRange(query.get('from') ?? '', query.get('to') ?? '');
     if (range === undefined)
       return send(response, 400, { error: '`from` and `to` are days like 2026-03-01, in this order.' });
+    const parameters = readParameters(panel, query);
+    if (parameters === undefined)
+      return send(response, 400, { error: `\`${panel.parameters?.join('`, `')}\` has 1 to 255 bytes.` });
     const sql = statementOf(
       panel,
       panel.isCompared && !asCsv ? withTimeBefore(range) : range,
@@ -169,12 +173,16 @@ class Requests {
       const began = performance.now();
       const answer = await this.#clickhouse.query({
         query: sql,
+        query_params: parameters,
         format: 'JSONCompactEachRowWithNames',
         abort_signal: abort.signal,
       });
       const [names = [], ...rows] = await answer.json<unknown[]>();
       const ms = Math.round(performance.now() - began);
-      if (!asCsv) return send(response, 200, { title: panel.title, sql, ms, names, rows });
+      if (!asCsv) {
+        const shown = shownWith(sql, parameters);
+        return send(response, 200, { title: panel.title, sql: shown, ms, names, rows });
+      }
       const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
       response.setHeader('content-disposition', `attachment; filename="${file}"`);
       const body = Buffer.from(csvOf(names as string[], rows));
