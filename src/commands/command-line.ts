@@ -37,6 +37,9 @@ const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
 const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
 const OF_DASHBOARD = [
   'HOST',
+  // Where the shop's pages find the service: the page of an empty shop says it.
+  'PORT',
+  'BASE_PATH',
   'CLICKHOUSE_URL',
   'CLICKHOUSE_DATABASE',
   'SHOP_TIMEZONE',

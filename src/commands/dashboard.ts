@@ -22,6 +22,8 @@ export async function dashboard({ config, log, ready, untilStopped }: Program<'d
       clickhouse,
       log,
       timeZone: config.SHOP_TIMEZONE,
+      servicePort: config.PORT,
+      basePath: config.BASE_PATH,
     });
     try {
       log.info({ host: config.HOST, port: server.port }, 'dashboard');

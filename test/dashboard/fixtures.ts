@@ -4,7 +4,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
-import { startDashboard } from '../../src/dashboard/server.js';
+import { type DashboardOptions, startDashboard } from '../../src/dashboard/server.js';
 import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
 import { asDashboard } from '../../src/embedded/clickhouse-users.js';
 import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
@@ -14,7 +14,11 @@ export const TOKEN = '0123456789abcdef';
 export const MONTH = { from: dateOf(1), to: dateOf(31) };
 
 /** A dashboard, asked over HTTP. */
-export async function openDashboard(t: Test, clickhouse: ClickHouseClient, wrongMs = 1, timeZone = 'UTC') {
+export async function openDashboard(
+  t: Test,
+  clickhouse: ClickHouseClient,
+  options: Partial<DashboardOptions> = {},
+) {
   const log = pino({ level: 'silent' });
   const dashboard = await startDashboard({
     host: '127.0.0.1',
@@ -22,8 +26,11 @@ export async function openDashboard(t: Test, clickhouse: ClickHouseClient, wrong
     token: TOKEN,
     clickhouse,
     log,
-    timeZone,
-    wrongMs,
+    timeZone: 'UTC',
+    servicePort: 9_123,
+    basePath: '/api',
+    wrongMs: 1,
+    ...options,
   });
   t.teardown(() => dashboard.close());
   const url = `http://127.0.0.1:${dashboard.port}`;

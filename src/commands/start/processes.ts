@@ -148,9 +148,10 @@ export async function startProcesses(
     await Promise.all([first, ...Array.from({ length: config.WORKERS - 1 }, (_, i) => worker(i + 2, port))]);
     return port;
   });
-  // After the flusher, which makes the views.
-  const showing = Promise.all([clickhouseUrl, flushing]).then(([url]) =>
+  // After the flusher, which makes the views. Where `serve` takes a free port, after that, too.
+  const showing = Promise.all([clickhouseUrl, flushing, PORT || serving]).then(([url, , port]) =>
     own('dashboard', 'dashboard', (last) => ({
+      PORT: String(port),
       CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asDashboard(url),
       DASHBOARD_PORT: String(last?.port ?? config.DASHBOARD_PORT),
       DASHBOARD_TOKEN: dashboardToken,

@@ -3,8 +3,15 @@
 import { iso } from './shared.js';
 
 export class LoggedOut extends Error {}
-/** The dashboard or ClickHouse does not answer; later it may. */
-export class Away extends Error {}
+/** The days can't be shown, whatever the panel. */
+export class BadRange extends Error {}
+/** `name` does not answer; later it may. */
+export class Away extends Error {
+  constructor(name) {
+    super(`${name} does not answer.`);
+    this.name = name;
+  }
+}
 
 /**
  * @param parameters of the page, beside the days
@@ -12,13 +19,16 @@ export class Away extends Error {}
  */
 export async function ask(panel, { from, to }, parameters, signal) {
   const query = new URLSearchParams({ from: iso(from), to: iso(to), ...parameters });
-  const answer = await fetch(`panels/${panel}?${query}`, { signal }).catch((error) => {
+  const away = (error) => {
     if (signal.aborted) throw error;
-    throw new Away('The dashboard does not answer.');
-  });
-  const body = await answer.json();
+    throw new Away('The dashboard');
+  };
+  const answer = await fetch(`panels/${panel}?${query}`, { signal }).catch(away);
+  const body = await answer.json().catch(away); // a proxy in between has no JSON
   if (answer.status === 401) throw new LoggedOut();
-  if (!answer.ok) throw new (body.away ? Away : Error)(body.error);
+  if (answer.status === 400) throw new BadRange(body.error);
+  if (body.away) throw new Away('ClickHouse');
+  if (!answer.ok) throw new Error(body.error);
   const rows = body.rows.map((row) => Object.fromEntries(body.names.map((name, i) => [name, row[i]])));
   return { ...body, rows, csv: `panels/${panel}.csv?${query}` };
 }
