@@ -55,3 +55,10 @@ export function loadViews(): View[] {
     }));
   });
 }
+
+/** What a question selects, as a statement of its own; the days and the time zone are placeholders. */
+export function definitionOf(question: (typeof QUESTIONS)[number]): string {
+  const view = loadViews().find(({ name }) => name === question);
+  if (view === undefined) throw new Error(`no view ${question}`);
+  return view.select.replaceAll('{database}.', '').replace(` AND ${IN_ORDER}`, '');
+}

@@ -1,5 +1,10 @@
-// What the dashboard asks: a statement for each panel, over the views of docs/analysts.md. The browser names a panel and
-// two days; no text of a query comes from it.
+// What the dashboard asks: a statement for each panel, over the views of docs/analysts.md. The browser names a panel, two days
+// and maybe a product; no text of a query comes from it.
+//
+// In a small shop two thirds of a statement's CPU time are its planning, and ClickHouse plans what is under a view with
+// parameters twice. So a panel that shows what such a view answers has the view's own definition as its statement.
+
+import { definitionOf } from '../clickhouse/views.js';
 
 export interface Panel {
   readonly name: string;
@@ -11,6 +16,8 @@ export interface Panel {
   readonly sql: string;
   /** Whether the page shows the time before beside it. It has a row for each day, so that one statement asks for both. */
   readonly isCompared?: true;
+  /** Texts that it is asked with beside the days: `{<name>:String}` in the statement. */
+  readonly parameters?: readonly string[];
 }
 
 export const PANELS: readonly Panel[] = [
@@ -51,8 +58,7 @@ ORDER BY day, currency`,
   {
     name: 'funnel',
     title: 'From visit to purchase',
-    sql: `SELECT visits, visitors, wishers, carters, buyers, revenue
-FROM shop_funnel(from = {from:Date}, to = {to:Date})`,
+    sql: definitionOf('shop_funnel'),
   },
   {
     name: 'products',
@@ -93,8 +99,7 @@ LIMIT 100`,
   {
     name: 'sources',
     title: 'Where wishes are made',
-    sql: `SELECT source, adds, wishes, wishers, carted, bought, revenue
-FROM adds_by_source(from = {from:Date}, to = {to:Date})`,
+    sql: definitionOf('adds_by_source'),
   },
   {
     name: 'channels',
@@ -117,9 +122,7 @@ ORDER BY visits DESC, device`,
   {
     name: 'stock',
     title: 'Wished and out of stock, or cheaper now',
-    sql: `SELECT product_id, variant_id, product_handle, product_title, wished_out_of_stock, in_stock_now, wished_dearer,
-    price_now, currency
-FROM restock_and_price_drops(from = {from:Date}, to = {to:Date})
+    sql: `${definitionOf('restock_and_price_drops')}
 LIMIT 100`,
   },
 ];
@@ -167,7 +170,27 @@ function lastDayOver(to: string, timeZone: string): string {
   return to < yesterday ? to : yesterday;
 }
 
-/** The statement as it is run, and as it may be run in any client. @param timeZone SHOP_TIMEZONE */
+/** As long as a handle may be. */
+const PARAMETER_BYTES = 255;
+
+/** The parameters of a panel, by name; undefined where one is missing, empty or too long. */
+export function readParameters({ parameters = [] }: Panel, query: URLSearchParams) {
+  const values = parameters.map((name) => [name, query.get(name) ?? ''] as const);
+  return values.every(([, text]) => text !== '' && Buffer.byteLength(text) <= PARAMETER_BYTES)
+    ? Object.fromEntries(values)
+    : undefined;
+}
+
+/** A statement with its parameters filled in, for people. It is not what is run: that has parameters of ClickHouse. */
+export function shownWith(sql: string, parameters: Readonly<Record<string, string>>): string {
+  return Object.entries(parameters).reduce(
+    (text, [name, value]) =>
+      text.replaceAll(`{${name}:String}`, () => `'${value.replace(/[\\']/g, '\\$&')}'`),
+    sql,
+  );
+}
+
+/** The statement of these days; its parameters are left. @param timeZone SHOP_TIMEZONE */
 export function statementOf({ sql }: Panel, { from, to }: Range, timeZone = 'UTC'): string {
   return sql
     .replaceAll('{from:Date}', `'${from}'`)

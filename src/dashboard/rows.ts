@@ -8,14 +8,16 @@ export interface Rows {
   readonly rows: readonly (readonly unknown[])[];
 }
 
-/** @throws ClickHouseError where it refused; anything else where it does not answer, or the signal came */
+/** @param parameters of the statement, by name @throws ClickHouseError where it refused; anything else where it does not answer, or the signal came */
 export async function readRows(
   clickhouse: ClickHouseClient,
   query: string,
+  parameters: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Promise<Rows> {
   const answer = await clickhouse.query({
     query,
+    query_params: parameters,
     format: 'JSONCompactEachRowWithNames',
     abort_signal: signal,
   });

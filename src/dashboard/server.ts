@@ -15,7 +15,8 @@ import { ownPagePolicy } from '../http/own-pages.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
 import { type Deployment, type File, readFiles } from './pages.js';
-import { PANELS, readRange, statementOf, withTimeBefore } from './panels.js';
+import { PANELS, readParameters, readRange, shownWith, statementOf, withTimeBefore } from './panels.js';
+import { PRODUCT_PANELS } from './product-panels.js';
 import { readRows } from './rows.js';
 
 const HEADERS = {
@@ -156,10 +157,13 @@ class Requests {
     query: URLSearchParams,
     asCsv: boolean,
   ): Promise<void> {
-    const panel = PANELS.find((one) => one.name === name);
+    const panel = [...PANELS, ...PRODUCT_PANELS].find((one) => one.name === name);
     if (panel === undefined) return send(response, 404, { error: 'There is no such panel.' });
     const range = readRange(query.get('from') ?? '', query.get('to') ?? '');
     if (typeof range === 'string') return send(response, 400, { error: range });
+    const parameters = readParameters(panel, query);
+    if (parameters === undefined)
+      return send(response, 400, { error: `\`${panel.parameters?.join('`, `')}\` is a text of 1 to 255 bytes.` });
     const sql = statementOf(
       panel,
       panel.isCompared && !asCsv ? withTimeBefore(range) : range,
@@ -171,9 +175,12 @@ class Requests {
     const began = performance.now();
     try {
       const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(this.#panelMs)]);
-      const { names, rows } = await readRows(this.#clickhouse, sql, signal);
+      const { names, rows } = await readRows(this.#clickhouse, sql, parameters, signal);
       const ms = Math.round(performance.now() - began);
-      if (!asCsv) return send(response, 200, { title: panel.title, sql, ms, names, rows });
+      if (!asCsv) {
+        const shown = shownWith(sql, parameters);
+        return send(response, 200, { title: panel.title, sql: shown, ms, names, rows });
+      }
       const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
       response.setHeader('content-disposition', `attachment; filename="${file}"`);
       const body = Buffer.from(csvOf(names, rows));

@@ -264,7 +264,7 @@ t.test('momentum ends with a day that is over, in the zone of the shop', (t) => 
 t.test('every statement has its days filled in', (t) => {
   for (const panel of PANELS) {
     const sql = statementOf(panel, { from: '2026-02-28', to: '2026-03-01' });
-    t.match(sql, /^SELECT /);
+    t.match(sql, /^SELECT\s/);
     t.notMatch(sql, /[{}]/, panel.name);
     t.match(sql, "'2026-03-01'", panel.name);
   }
@@ -443,7 +443,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     for (const panel of panels) {
       await panel.locator('summary').click();
       const sql = (await panel.locator('.tools pre').textContent()) ?? '';
-      t.match(sql, /^SELECT /);
+      t.match(sql, /^SELECT\s/);
       await ask(sql);
       const href = await panel.locator('a[download]').getAttribute('href');
       t.match(href, /^panels\/\w+\.csv\?from=/);
