@@ -1,21 +1,20 @@
-// The dashboard's HTTP server: one page with its files, which are open, and the panels' rows, for which one logs in.
+// The dashboard's HTTP server: pages with their files, which are open, and the panels' rows, for which one logs in.
 //
-//   GET /                            the page
-//   GET /dashboard.js, .css, …       its files
+//   GET /, /overview.js, .css, …     the pages and their files
 //   POST /login {"token"}, /logout   token -> cookie
 //   GET /panels/<name>?from=&to=     rows and the statement, as JSON; of a panel that is compared, those of the time before, too
 //   GET /panels/<name>.csv?from=&to= rows
 
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
-import { CSS, HTML, JAVASCRIPT, ownPagePolicy } from '../http/own-pages.js';
+import { ownPagePolicy } from '../http/own-pages.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
+import { type File, readFiles } from './pages.js';
 import { PANELS, readRange, statementOf, withTimeBefore } from './panels.js';
 
 const HEADERS = {
@@ -26,19 +25,6 @@ const HEADERS = {
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
 };
-
-// dist/src/dashboard/ -> the project's root; what browsers get is not compiled.
-const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
-const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
-const FILES: readonly (readonly [path: string, type: string, file: URL])[] = [
-  ['/', HTML, new URL('index.html', OURS)],
-  ...['dashboard', 'figures', 'panels', 'shared'].map(
-    (name) => [`/${name}.js`, JAVASCRIPT, new URL(`${name}.js`, OURS)] as const,
-  ),
-  ['/dashboard.css', CSS, new URL('dashboard.css', OURS)],
-  ['/uplot.js', JAVASCRIPT, new URL('uPlot.iife.min.js', UPLOT)],
-  ['/uplot.css', CSS, new URL('uPlot.min.css', UPLOT)],
-];
 
 const LOGIN_BYTES = 1_024;
 /** Longest that a panel may take, and that a browser may take to send a request. */
@@ -103,16 +89,11 @@ class Requests {
   readonly #clickhouse: ClickHouseClient;
   readonly #log: Logger;
   readonly #timeZone: string;
-  readonly #files: ReadonlyMap<string, { readonly type: string; readonly content: Buffer }>;
+  readonly #files: ReadonlyMap<string, File>;
 
   constructor({ token, clickhouse, log, timeZone, wrongMs }: DashboardOptions) {
     this.#timeZone = timeZone;
-    this.#files = new Map(
-      FILES.map(([path, type, file]) => {
-        const content = readFileSync(file);
-        return [path, { type, content: path === '/' ? inZone(content, timeZone) : content }];
-      }),
-    );
+    this.#files = readFiles(timeZone);
     this.#login = new Login(token, wrongMs);
     this.#clickhouse = clickhouse;
     this.#log = log;
@@ -216,11 +197,6 @@ class Requests {
       clearTimeout(late);
     }
   }
-}
-
-/** The page, which says of which zone its days are. */
-function inZone(page: Buffer, timeZone: string): Buffer {
-  return Buffer.from(page.toString().replaceAll('{time_zone}', timeZone));
 }
 
 /**

@@ -28,7 +28,7 @@ async function another(t: Test, wrongMs?: number) {
 }
 
 t.test('the page and its files are open, and load nothing from elsewhere', async (t) => {
-  const scripts = ['/dashboard.js', '/figures.js', '/panels.js', '/shared.js', '/uplot.js'];
+  const scripts = ['overview', 'frame', 'address', 'panels', 'shared', 'uplot'].map((name) => `/${name}.js`);
   for (const path of ['/', ...scripts, '/dashboard.css', '/uplot.css']) {
     const answer = await fetch(url + path);
     t.equal(answer.status, 200, path);
@@ -503,6 +503,37 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     await page.locator('[data-figure="visits"] .value', { hasText: /^16$/ }).waitFor(PATIENCE);
     t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
   });
+
+  await t.test(
+    'how a table is sorted is in the address: reload and back keep it, and no panel is asked for anew',
+    async (t) => {
+      const { page } = await openDrawn(t, browser);
+      const asked: string[] = [];
+      page.on('request', (request) => asked.push(request.url()));
+      const heading = page.locator('[data-panel="products"] th button', { hasText: 'Visitors' });
+      await heading.click();
+      await page.waitForURL((address) => address.searchParams.get('sort.products') === '-visitors', PATIENCE);
+      await heading.click();
+      await page.waitForURL((address) => address.searchParams.get('sort.products') === 'visitors', PATIENCE);
+      t.same(asked, []);
+      t.same(await cells(page, 'products', 3), ['2', '2', '4']);
+      await page.goBack();
+      t.same(await cells(page, 'products', 3), ['4', '2', '2']);
+      t.equal(
+        await page.locator('[data-panel="products"] th[aria-sort="descending"]').textContent(),
+        'Visitors ▼',
+      );
+      t.same(asked, []);
+      await page.goForward();
+      await page.reload();
+      await page.waitForSelector(DRAWN, PATIENCE);
+      t.same(await cells(page, 'products', 3), ['2', '2', '4']);
+      t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
+      await page.goto(`${url}/?${range}&sort.products=nonsense`);
+      await page.waitForSelector(DRAWN, PATIENCE);
+      t.same(await cells(page, 'products', 2), ['3', '2', '1'], 'as the rows came');
+    },
+  );
 
   await t.test('without the token one is asked for it, and a wrong one is refused', async (t) => {
     const context = await browser.newContext();

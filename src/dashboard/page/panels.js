@@ -1,6 +1,8 @@
-// The panels below the figures: bars, and tables that are sorted by their headings.
+// The panels below the figures: what each draws of its rows.
 
+import { bars } from './bars.js';
 import { change, compared, iso, make, money, number, percent, sum, within } from './shared.js';
+import { table } from './table.js';
 
 /** Codes of the API, as a merchant says them; others get a capital letter. */
 const WORDS = {
@@ -22,30 +24,6 @@ const inWords = (code) =>
 const count = (n) => number.format(Number(n));
 const nothing = (text) => make('p', { class: 'none' }, text);
 const shareOf = (part, whole) => (whole > 0 ? percent.format(part / whole) : undefined);
-
-function bars(items) {
-  const most = Math.max(...items.map(({ size }) => size), 1);
-  return make(
-    'ol',
-    { class: 'bars' },
-    ...items.map(({ name, size, value, share }) => {
-      const fill = make('span', { class: 'fill', 'aria-hidden': 'true' });
-      fill.style.width = `${(100 * size) / most}%`;
-      return make(
-        'li',
-        {},
-        fill,
-        make('span', { class: 'name', dir: 'auto' }, name),
-        make(
-          'span',
-          {},
-          make('strong', {}, value),
-          make('span', { class: 'share' }, share === undefined ? '' : ` ${share}`),
-        ),
-      );
-    }),
-  );
-}
 
 /** Draws the shares of a whole. @param note what is counted @param more said of a row beside its share */
 const shares =
@@ -140,67 +118,9 @@ function drawRevenue({ rows }, range) {
         ...comparison(times, (time) => revenueOf(time, currency)),
       })),
       'revenue',
+      'revenue',
     ),
   ];
-}
-
-const sorting = new Map();
-
-/** A table that is sorted by its headings. */
-function table(columns, rows, name) {
-  const body = make('tbody');
-  const headings = columns.map((column) => {
-    const heading = make('th', { scope: 'col' });
-    heading.append(make('button', { type: 'button', onclick: () => sort(column.key) }, column.name));
-    return heading;
-  });
-  const value = (row, { key, order }) => (order ? order(row) : row[key]);
-  const fill = () => {
-    const { key, down } = sorting.get(name) ?? {};
-    const column = columns.find((one) => one.key === key);
-    const sorted =
-      column === undefined
-        ? rows
-        : rows.toSorted((a, b) => {
-            const [x, y] = [value(a, column), value(b, column)];
-            if (x === null || y === null) return (x === null) - (y === null);
-            const sign = typeof x === 'string' ? x.localeCompare(y) : Number(x) - Number(y);
-            return down ? -sign : sign;
-          });
-    for (const [i, heading] of headings.entries()) {
-      if (columns[i].key === key) heading.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-      else heading.removeAttribute('aria-sort');
-      heading.firstChild.textContent = columns[i].name + (columns[i].key === key ? (down ? ' ▼' : ' ▲') : '');
-    }
-    body.replaceChildren(
-      ...sorted.map((row) =>
-        make(
-          'tr',
-          {},
-          ...columns.map((one) => {
-            const shown = one.show ? one.show(row[one.key], row) : row[one.key];
-            return make('td', {}, ...(Array.isArray(shown) ? shown : [shown ?? '–']));
-          }),
-        ),
-      ),
-    );
-  };
-  const sort = (key) => {
-    const is = sorting.get(name);
-    const isText =
-      typeof value(
-        rows[0] ?? {},
-        columns.find((one) => one.key === key),
-      ) === 'string';
-    sorting.set(name, { key, down: is?.key === key ? !is.down : !isText });
-    fill();
-  };
-  fill();
-  return make(
-    'div',
-    { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Table: ${name}` },
-    make('table', {}, make('thead', {}, make('tr', {}, ...headings)), body),
-  );
 }
 
 const product = {
@@ -254,6 +174,7 @@ export const DRAW = {
           },
         ],
         rows,
+        'products',
         'most wished',
       ),
     ];
@@ -278,6 +199,7 @@ export const DRAW = {
           },
         ],
         rows,
+        'stock',
         'stock and prices',
       ),
     ];

@@ -1,56 +1,46 @@
-// The dashboard: asks the server for each panel's rows in the chosen time, those first that are in sight, and draws each as it
-// comes. All that comes from a shop is put into the page as text.
+// What all pages have in common: the range, log-in and log-out, and the asking. A page has sections `data-panel="<name>"`; each is
+// asked for with the days of the address, those first that are in sight, and drawn when its answer comes.
 
-import { drawFigures } from './figures.js';
-import { DRAW } from './panels.js';
-import { $, compared, DAY, iso, make, number, today } from './shared.js';
+import { goToRange, lastDays, linkTo, onAddress, range } from './address.js';
+import { Away, ask, LoggedOut } from './ask.js';
+import { $, DAY, iso, make, number, today } from './shared.js';
 
 const RETRY_MS = 5_000;
 const REFRESH_MS = 60_000;
+/** What is hidden until someone has logged in. */
+const FRAME = ['nav', '#range', '#logout', 'main', 'footer'];
 
-// The time that is shown; it is in the address, so that it can be kept and sent.
+/** What the page gave to `openPage`. */
+let page;
+let asking = new AbortController();
+let again;
+/** The address that the panels were last asked for. */
+let shown;
+let isWanted = true;
 
-function chosen() {
-  const query = new URLSearchParams(location.search);
-  const [from, to] = ['from', 'to'].map((name) => Date.parse(query.get(name) ?? ''));
-  return from <= to ? { from, to } : { from: today() - 27 * DAY, to: today() };
+/**
+ * Opens a page, after a log-in where one is needed.
+ * @param draw panel -> (answer, range, needed) => what its `.body` has then; undefined where it has drawn by itself. `needed` are
+ *   the answers of the panels in the section's `data-needs`
+ * @param parameters of the page, which each panel is asked with beside the days
+ * @param done is called with the range when all is drawn
+ */
+export function openPage({ draw, parameters = () => ({}), done = () => {} }) {
+  page = { draw, parameters, done };
+  onAddress(() => {
+    // Tables sort themselves.
+    if (asked() !== shown) showAll();
+  });
+  // The token of the address is used once, and does not stay in it.
+  const token = new URLSearchParams(location.hash.slice(1)).get('token');
+  if (token) {
+    history.replaceState(null, '', location.pathname + location.search);
+    logIn(token);
+  } else showAll();
 }
-
-function choose(range) {
-  history.pushState(null, '', `?from=${iso(range.from)}&to=${iso(range.to)}`);
-  showAll();
-}
-
-// Asking.
-
-class LoggedOut extends Error {}
-class Away extends Error {}
-
-async function ask(panel, range, signal) {
-  const answer = await fetch(`panels/${panel}?from=${iso(range.from)}&to=${iso(range.to)}`, { signal }).catch(
-    (error) => {
-      if (signal.aborted) throw error;
-      throw new Away('The dashboard does not answer.');
-    },
-  );
-  const body = await answer.json();
-  if (answer.status === 401) throw new LoggedOut();
-  if (!answer.ok) throw new (body.away ? Away : Error)(body.error);
-  const rows = body.rows.map((row) => Object.fromEntries(body.names.map((name, i) => [name, row[i]])));
-  return { ...body, rows };
-}
-
-function whatIsCompared(range) {
-  const [shown, times] = [inDays(range), compared(range)];
-  if (times === undefined) return `${shown}: today is not over, and is compared with no other day`;
-  if (times.now.to === range.to) return `${shown}, compared with ${inDays(times.was)}`;
-  return `${shown}; today is not over: ${inDays(times.now)} is compared with ${inDays(times.was)}`;
-}
-
-const inDays = ({ from, to }) => (from === to ? iso(from) : `${iso(from)} to ${iso(to)}`);
 
 /** Under each panel: its rows as CSV, its statement, how long that took. */
-function drawTools(section, name, { sql, ms }, { from, to }) {
+function drawTools(section, { csv, sql, ms }) {
   const old = section.querySelector('.tools');
   const isOpen = old?.querySelector('details')?.open;
   const details = make(
@@ -62,7 +52,7 @@ function drawTools(section, name, { sql, ms }, { from, to }) {
   const tools = make(
     'div',
     { class: 'tools' },
-    make('a', { href: `panels/${name}.csv?from=${iso(from)}&to=${iso(to)}`, download: '' }, 'CSV'),
+    make('a', { href: csv, download: '' }, 'CSV'),
     details,
     make('span', {}, `${number.format(ms)} ms`),
   );
@@ -70,54 +60,62 @@ function drawTools(section, name, { sql, ms }, { from, to }) {
   else if (!old.contains(document.activeElement)) old.replaceWith(tools);
 }
 
-// All of it.
-
-let asking = new AbortController();
-let again;
-let isWanted = true;
-
 const isInSight = (section) => {
   const { top, bottom } = section.getBoundingClientRect();
   return bottom > 0 && top < innerHeight;
 };
 
+function showRange({ from, to }) {
+  const form = $('#range');
+  form.from.value = iso(from);
+  form.to.value = iso(to);
+  for (const button of form.querySelectorAll('[data-days]')) {
+    const is = to === today() && from === today() - (Number(button.dataset.days) - 1) * DAY;
+    button.setAttribute('aria-pressed', String(is));
+  }
+  for (const link of document.querySelectorAll('nav a')) link.href = linkTo(link.dataset.page);
+}
+
+/** The address without what no panel depends on. */
+function asked() {
+  const query = new URLSearchParams(location.search);
+  for (const name of [...query.keys()]) if (name.startsWith('sort.')) query.delete(name);
+  return String(query);
+}
+
 async function showAll() {
+  shown = asked();
   asking.abort();
   asking = new AbortController();
   const { signal } = asking;
   clearTimeout(again);
-  const range = chosen();
-  const form = $('#range');
-  form.from.value = iso(range.from);
-  form.to.value = iso(range.to);
-  for (const button of form.querySelectorAll('[data-days]')) {
-    const is = range.to === today() && range.from === today() - (Number(button.dataset.days) - 1) * DAY;
-    button.setAttribute('aria-pressed', String(is));
-  }
+  const chosen = range();
+  showRange(chosen);
   const sections = [...document.querySelectorAll('[data-panel]')].toSorted(
     (a, b) => isInSight(b) - isInSight(a),
   );
   const answers = {};
   for (const section of sections) {
     section.setAttribute('aria-busy', 'true');
-    answers[section.dataset.panel] = ask(section.dataset.panel, range, signal);
+    answers[section.dataset.panel] = ask(section.dataset.panel, chosen, page.parameters(), signal);
   }
   const show = async (section) => {
     const name = section.dataset.panel;
     const answer = await answers[name];
-    const { rows: revenue } = name === 'days' ? await answers.revenue : {};
+    const needed = {};
+    for (const other of section.dataset.needs?.split(' ') ?? []) needed[other] = await answers[other];
     // A later choice may have begun meanwhile.
     if (signal.aborted) return;
     reveal();
-    if (name === 'days') $('#empty').hidden = drawFigures(range, answer.rows, revenue);
-    else section.querySelector('.body').replaceChildren(...DRAW[name](answer, range));
-    drawTools(section, name, answer, range);
+    const body = page.draw[name](answer, chosen, needed);
+    if (body !== undefined) section.querySelector('.body').replaceChildren(...body);
+    drawTools(section, answer);
     section.setAttribute('aria-busy', 'false');
   };
   try {
     await Promise.all(sections.map(show));
     if (signal.aborted) return;
-    $('#compared').textContent = whatIsCompared(range);
+    page.done(chosen);
     trouble();
     again = setTimeout(refresh, REFRESH_MS);
   } catch (error) {
@@ -145,11 +143,11 @@ function trouble(text = '') {
 
 function reveal() {
   $('#login').hidden = true;
-  for (const selector of ['#range', 'main', 'footer']) $(selector).hidden = false;
+  for (const selector of FRAME) $(selector).hidden = false;
 }
 
 function askForToken(why = '') {
-  for (const selector of ['#range', 'main', 'footer']) $(selector).hidden = true;
+  for (const selector of FRAME) $(selector).hidden = true;
   trouble();
   $('#login').hidden = false;
   $('#login-trouble').textContent = why;
@@ -181,30 +179,21 @@ $('#login').addEventListener('submit', (event) => {
 $('#range').addEventListener('submit', (event) => {
   event.preventDefault();
   const [from, to] = [event.target.from, event.target.to].map((input) => Date.parse(input.value));
-  if (from <= to) choose({ from, to });
-  else trouble('The first day is after the last one.');
+  if (!(from <= to)) return trouble('The first day is after the last one.');
+  shown = undefined; // the same days are asked for once more
+  goToRange({ from, to });
 });
 for (const button of document.querySelectorAll('[data-days]'))
-  button.addEventListener('click', () =>
-    choose({ from: today() - (Number(button.dataset.days) - 1) * DAY, to: today() }),
-  );
+  button.addEventListener('click', () => goToRange(lastDays(Number(button.dataset.days))));
 $('#logout').addEventListener('click', async () => {
   asking.abort();
   clearTimeout(again);
   await fetch('logout', { method: 'POST' }).catch(() => {});
   askForToken();
 });
-addEventListener('popstate', showAll);
 document.addEventListener('visibilitychange', () => {
   if (document.hidden || isWanted) return;
   isWanted = true;
   showAll();
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', showAll);
-
-// The token of the address is used once, and does not stay in it.
-const token = new URLSearchParams(location.hash.slice(1)).get('token');
-if (token) {
-  history.replaceState(null, '', location.pathname + location.search);
-  logIn(token);
-} else showAll();

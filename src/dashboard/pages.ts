@@ -1,0 +1,63 @@
+// The pages, and the files that they load. A page is a row of PAGES, what its `<main>` has in `page/<file>.html`, and its
+// script, `page/<file>.js`; frame.html is around it. All scripts and styles of the folder are served.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { CSS, HTML, JAVASCRIPT } from '../http/own-pages.js';
+
+interface Page {
+  /** In one piece, so that the links of the page lead somewhere behind a proxy's path, too. */
+  readonly path: string;
+  readonly file: string;
+  readonly title: string;
+  /** What its link in the head of every page says; without it there is none. */
+  readonly link?: string;
+}
+
+const PAGES: readonly Page[] = [{ path: '/', file: 'overview', title: 'wishmeter', link: 'Overview' }];
+
+export interface File {
+  readonly type: string;
+  readonly content: Buffer;
+}
+
+// dist/src/dashboard/ -> the project's root; what browsers get is not compiled.
+const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
+const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
+
+/** What is open to everyone, by path. @param timeZone SHOP_TIMEZONE, which the pages say */
+export function readFiles(timeZone: string): ReadonlyMap<string, File> {
+  const names = readdirSync(OURS);
+  const scripts = names.filter((name) => name.endsWith('.js'));
+  const styles = names.filter((name) => name.endsWith('.css'));
+  const frame = readFileSync(new URL('frame.html', OURS), 'utf8');
+  const preloads = scripts.map((name) => `<link rel="modulepreload" href="${name}">`).join('\n');
+  const read = (type: string, file: URL): File => ({ type, content: readFileSync(file) });
+  return new Map([
+    ...PAGES.map((page): [string, File] => {
+      const values: Readonly<Record<string, string>> = {
+        title: page.title,
+        script: `${page.file}.js`,
+        preloads,
+        links: linksOn(page),
+        main: readFileSync(new URL(`${page.file}.html`, OURS), 'utf8'),
+      };
+      const whole = frame
+        .replace(/\{(\w+)\}/g, (text, name: string) => values[name] ?? text)
+        .replaceAll('{time_zone}', timeZone);
+      return [page.path, { type: HTML, content: Buffer.from(whole) }];
+    }),
+    ...scripts.map((name): [string, File] => [`/${name}`, read(JAVASCRIPT, new URL(name, OURS))]),
+    ...styles.map((name): [string, File] => [`/${name}`, read(CSS, new URL(name, OURS))]),
+    ['/uplot.js', read(JAVASCRIPT, new URL('uPlot.iife.min.js', UPLOT))],
+    ['/uplot.css', read(CSS, new URL('uPlot.min.css', UPLOT))],
+  ]);
+}
+
+function linksOn(shown: Page): string {
+  const links = PAGES.filter(({ link }) => link !== undefined).map((page) => {
+    const path = `.${page.path}`;
+    return `<a href="${path}" data-page="${path}"${page === shown ? ' aria-current="page"' : ''}>${page.link}</a>`;
+  });
+  // One page needs no way to itself.
+  return links.length > 1 ? links.join('\n') : '';
+}
