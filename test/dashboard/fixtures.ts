@@ -7,6 +7,7 @@ import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { startDashboard } from '../../src/dashboard/server.js';
 import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
 import { asDashboard } from '../../src/embedded/clickhouse-users.js';
+import type { Receivers } from '../../src/receivers/receivers.js';
 import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 
@@ -14,13 +15,20 @@ export const TOKEN = '0123456789abcdef';
 export const MONTH = { from: dateOf(1), to: dateOf(31) };
 
 /** A dashboard, asked over HTTP. */
-export async function openDashboard(t: Test, clickhouse: ClickHouseClient, wrongMs = 1, timeZone = 'UTC') {
+export async function openDashboard(
+  t: Test,
+  clickhouse: ClickHouseClient,
+  wrongMs = 1,
+  timeZone = 'UTC',
+  receivers?: () => Promise<Receivers>,
+) {
   const log = pino({ level: 'silent' });
   const dashboard = await startDashboard({
     host: '127.0.0.1',
     port: 0,
     token: TOKEN,
     clickhouse,
+    ...(receivers === undefined ? {} : { receivers }),
     log,
     timeZone,
     wrongMs,

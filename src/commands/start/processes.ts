@@ -149,8 +149,9 @@ export async function startProcesses(
     return port;
   });
   // After the flusher, which makes the views.
-  const showing = Promise.all([clickhouseUrl, flushing]).then(([url]) =>
+  const showing = Promise.all([clickhouseUrl, redisUrl, flushing]).then(([url, redis]) =>
     own('dashboard', 'dashboard', (last) => ({
+      REDIS_URL: redis,
       CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asDashboard(url),
       DASHBOARD_PORT: String(last?.port ?? config.DASHBOARD_PORT),
       DASHBOARD_TOKEN: dashboardToken,

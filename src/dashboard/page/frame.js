@@ -2,13 +2,14 @@
 // asked for with the days of the address, those first that are in sight, and drawn when its answer comes.
 
 import { goToRange, lastDays, linkTo, onAddress, range } from './address.js';
-import { Away, ask, LoggedOut } from './ask.js';
+import { Away, ask as askPanel, LoggedOut } from './ask.js';
 import { $, DAY, iso, make, number, today } from './shared.js';
 
 const RETRY_MS = 5_000;
 const REFRESH_MS = 60_000;
 /** What is hidden until someone has logged in. */
-const FRAME = ['nav', '#range', '#logout', 'main', 'footer'];
+const FRAME = ['nav', '#logout', 'main', 'footer'];
+const OF_DAYS = ['#range', '#days'];
 
 /** What the page gave to `openPage`. */
 let page;
@@ -24,9 +25,17 @@ let isWanted = true;
  *   the answers of the panels in the section's `data-needs`
  * @param parameters of the page, which each panel is asked with beside the days
  * @param done is called with the range when all is drawn
+ * @param ask for what is not the rows of a panel
+ * @param isOfDays whether the page has a range
  */
-export function openPage({ draw, parameters = () => ({}), done = () => {} }) {
-  page = { draw, parameters, done };
+export function openPage({
+  draw,
+  parameters = () => ({}),
+  done = () => {},
+  ask = askPanel,
+  isOfDays = true,
+}) {
+  page = { draw, parameters, done, ask, isOfDays };
   onAddress(() => {
     // Tables sort themselves.
     if (asked() !== shown) showAll();
@@ -97,7 +106,7 @@ async function showAll() {
   const answers = {};
   for (const section of sections) {
     section.setAttribute('aria-busy', 'true');
-    answers[section.dataset.panel] = ask(section.dataset.panel, chosen, page.parameters(), signal);
+    answers[section.dataset.panel] = page.ask(section.dataset.panel, chosen, page.parameters(), signal);
   }
   const show = async (section) => {
     const name = section.dataset.panel;
@@ -109,7 +118,7 @@ async function showAll() {
     reveal();
     const body = page.draw[name](answer, chosen, needed);
     if (body !== undefined) section.querySelector('.body').replaceChildren(...body);
-    drawTools(section, answer);
+    if (answer.sql !== undefined) drawTools(section, answer);
     section.setAttribute('aria-busy', 'false');
   };
   try {
@@ -144,10 +153,11 @@ function trouble(text = '') {
 function reveal() {
   $('#login').hidden = true;
   for (const selector of FRAME) $(selector).hidden = false;
+  for (const selector of OF_DAYS) $(selector).hidden = !page.isOfDays;
 }
 
 function askForToken(why = '') {
-  for (const selector of FRAME) $(selector).hidden = true;
+  for (const selector of [...FRAME, ...OF_DAYS]) $(selector).hidden = true;
   trouble();
   $('#login').hidden = false;
   $('#login-trouble').textContent = why;
