@@ -106,6 +106,8 @@ export const COMMAND_LINES = {
   dashboard: {
     about: "serves pages of the shop's figures, from ClickHouse, and of its receivers, from Redis",
     settings: [...DASHBOARD_SETTINGS, 'LOG_LEVEL'],
+    // TLS and the way in from a network are a proxy's.
+    fallbacks: { HOST: '127.0.0.1' },
     example:
       'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
   },

@@ -156,7 +156,9 @@ class Requests {
       response.setHeader('retry-after', '5');
       return send(response, 429, { error: 'Many tokens are being tried; try again in some seconds.' });
     }
-    this.#log.warn({ wrong: this.#login.wrong, address: request.socket.remoteAddress }, 'a wrong token');
+    const { 'x-forwarded-for': forwardedFor } = request.headers;
+    const address = request.socket.remoteAddress;
+    this.#log.warn({ wrong: this.#login.wrong, address, forwardedFor }, 'a wrong token');
     send(response, 401, { error: 'That is not the token.' });
   }
 
