@@ -70,7 +70,11 @@ const USUAL = {
 
 /** What some set. */
 const OCCASIONAL = {
-  HOST: setting(anything, 'address to listen on; `start` listens on `127.0.0.1` by default', '0.0.0.0'),
+  HOST: setting(
+    anything,
+    'address to listen on; `start` and `dashboard` listen on `127.0.0.1` by default',
+    '0.0.0.0',
+  ),
   PORT: setting(port, 'port that `serve` listens on; 0 takes a free one', '8080'),
   BASE_PATH: setting(
     text(/^(\/[A-Za-z0-9._~-]+)+$/, 'must be empty or like /api/v1, without a slash at its end'),

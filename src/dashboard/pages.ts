@@ -13,7 +13,10 @@ interface Page {
   readonly link?: string;
 }
 
-const PAGES: readonly Page[] = [{ path: '/', file: 'overview', title: 'wishmeter', link: 'Overview' }];
+const PAGES: readonly Page[] = [
+  { path: '/', file: 'overview', title: 'wishmeter', link: 'Overview' },
+  { path: '/receivers', file: 'receivers', title: 'Receivers – wishmeter', link: 'Receivers' },
+];
 
 export interface File {
   readonly type: string;

@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { asDashboard } from '../../src/embedded/clickhouse-users.js';
+import { asDashboard } from '../../src/embedded/clickhouse/users.js';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
