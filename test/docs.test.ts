@@ -90,6 +90,22 @@ t.test('with a service', async (t) => {
     checkSection(t, 'docs/api.md', 'operations', table('| | | Does | Who |', rows));
   });
 
+  t.test('the table of sending again has every operation, and which take an Idempotency-Key', async (t) => {
+    const { paths } = (await app.get('/openapi.json')).json;
+    const [, section = ''] = /^## Sending again\n(.*?)^## /ms.exec(readFileSync('docs/api.md', 'utf8')) ?? [];
+    const told = new Map<string, string>();
+    for (const [, names = '', takes = ''] of section.matchAll(/^\| (`.*?) \| (yes|no) \|/gm))
+      for (const [, name = ''] of names.matchAll(/`([A-Z]+ \/[^`]+)`/g)) told.set(name, takes);
+    const writes = new Map<string, string>();
+    for (const [path, methods] of Object.entries<Record<string, Described>>(paths))
+      for (const [method, { parameters = [] }] of Object.entries(methods)) {
+        if (method === 'get') continue;
+        const takes = parameters.some(({ name }) => name === 'Idempotency-Key');
+        writes.set(`${method.toUpperCase()} ${path}`, takes ? 'yes' : 'no');
+      }
+    t.same([...told].sort(), [...writes].sort());
+  });
+
   t.test('every curl line answers as it says', async (t) => {
     for (const file of WITH_CURL_LINES) {
       let lines = 0;
@@ -153,6 +169,7 @@ function headings(file: string): Set<string> {
 
 interface Described {
   readonly summary: string;
+  readonly parameters?: readonly { readonly name?: string }[];
   readonly security: readonly Readonly<Record<string, unknown>>[];
 }
 
