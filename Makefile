@@ -32,8 +32,10 @@ FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{eve
 help:
 	@echo 'Try it'
 	@echo '  make run            everything on this machine: HTTP, Redis, ClickHouse, the dashboard'
-	@echo '  make demo           a shop'\''s afternoon in a minute, with every answer checked'
+	@echo '  make demo           a shop'\''s afternoon in a minute, with every answer checked; on a terminal, or with KEEP=1,'
+	@echo '                      the shop then stays open, with weeks of made-up history'
 	@echo '  make sql Q="SELECT count() FROM events"'
+	@echo '                      asks the demo while it is open, else what `make run` runs'
 	@echo 'Change it'
 	@echo '  make watch          compiles whatever you save; in another terminal, make test-fast'
 	@echo '  make test-fast      what needs no server, or only Redis: under a minute'
@@ -93,8 +95,10 @@ check: build redis
 demo: build redis
 	@exec node dist/bench/demo.js
 
+# Of a demo that is open, else of `make run`; DATA_DIR and CLICKHOUSE_URL go before both.
 sql: build
-	@node $(CLI) sql $(if $(FORMAT),--format $(FORMAT)) "$$Q"
+	@set -- $$(cat dist/.demo 2>/dev/null); kill -0 "$$1" 2>/dev/null && export DATA_DIR="$${DATA_DIR:-$$2}"; \
+		exec node $(CLI) sql $(if $(FORMAT),--format $(FORMAT)) "$$Q"
 
 bench: build redis wrk webdis
 	@exec node dist/bench/main.js

@@ -1,6 +1,7 @@
 // `make demo`: a shop's afternoon in a minute. Some 5,000 visitors through HTTP, then what analysts see of
 // it, then the proof: every count and wishlist right, every acknowledged event in ClickHouse once. Exit code 1
-// if not. On a terminal (or with KEEP=1) the shop then stays open, with weeks of made-up history, for its dashboard.
+// if not. On a terminal (or with KEEP=1) the shop then stays open, with weeks of made-up history, for its dashboard and
+// for `make sql`.
 
 import { createClickHouse } from '../src/clickhouse/client.js';
 import { runAfternoon } from './demo/afternoon.js';
@@ -8,7 +9,7 @@ import { type Analyst, createAnalyst } from './demo/analyst.js';
 import { DAYS, makeHistory } from './demo/history.js';
 import { createProgress } from './demo/progress.js';
 import type { Finding } from './demo/proof.js';
-import { reachService } from './demo/service.js';
+import { markAsOpen, reachService } from './demo/service.js';
 
 const VISITORS = 5_000;
 /** Broken promises that are shown one by one. */
@@ -18,6 +19,10 @@ const TABLES: readonly (readonly [title: string, query: string])[] = [
   ['Events per day and type', 'SELECT * FROM events_per_day'],
   ['Top products by adds, and their moves to cart', 'SELECT * FROM top_products LIMIT 10'],
   ['Share links by channel', 'SELECT * FROM shares_by_channel'],
+  [
+    'Revenue by currency',
+    'SELECT currency, uniqExact(order_id) AS orders, sum(amount) AS revenue FROM purchases WHERE NOT test GROUP BY currency',
+  ],
 ];
 
 const out = process.stdout;
@@ -36,10 +41,9 @@ async function main(): Promise<boolean> {
   try {
     const analyst = createAnalyst(service.clickhouseUrl, service.database);
     out.write(`${VISITORS.toLocaleString('en')} visitors come to the shop at ${service.url}\n\n`);
-    const progress = createProgress('Visitors', VISITORS, out);
     const address = { url: service.url, key: service.key, run: String(Math.floor(Date.now() / 1_000)) };
-    const findings = await runAfternoon(address, VISITORS, analyst, progress.step);
-    progress.done();
+    const begin = (what: string) => createProgress(what, VISITORS, out);
+    const findings = await runAfternoon(address, VISITORS, analyst, begin);
     await showTables(analyst);
     const isRight = report(findings);
     code = isRight ? 0 : 1;
@@ -53,8 +57,15 @@ async function main(): Promise<boolean> {
       out.write('\nOn a terminal, or with KEEP=1, the shop stays open for its dashboard.\n');
       return isRight;
     }
-    out.write(`\nLook at the shop: ${service.own.dashboard}\n\nIt stays open until Ctrl-C.\n`);
-    await ended;
+    const close = await markAsOpen(service.own.dir);
+    out.write(`
+The shop stays open until Ctrl-C.
+
+  Dashboard   ${service.own.dashboard}
+  ClickHouse  ${new URL(service.clickhouseUrl).origin}, database ${service.database}
+  SQL         make sql Q="SELECT * FROM most_wished(from = today() - 28, to = today()) LIMIT 10"
+`);
+    await ended.finally(close);
     return isRight;
   } finally {
     await service.stop();

@@ -46,7 +46,7 @@ const USUAL = {
   ),
   SHOPIFY_SECRET: setting(
     list(/^[\x21-\x7e]{16,255}$/, 'must be secrets of 16 to 255 visible characters'),
-    "the Shopify app's client secret, for app-proxy requests and webhooks; each of several, comma-separated, is good",
+    "the Shopify app's client secret, for app-proxy requests and webhooks; several, comma-separated, are all accepted",
   ),
   TRUST_PROXY: setting(
     proxies,
@@ -102,7 +102,7 @@ const OCCASIONAL = {
   ),
   VISIT_ACCESS: setting(
     oneOf('session', 'open', 'key'),
-    'visits without a credential: of sessions (`session`), of customers, too (`open`), or none (`key`)',
+    'visits that need no credential: those of sessions (`session`), those of customers, too (`open`), or none (`key`)',
     'session',
   ),
   LINKED_SESSIONS: setting(
@@ -117,7 +117,7 @@ const OCCASIONAL = {
   ),
   ANONYMOUS_RATE_LIMIT: setting(
     integer(0, 1_000_000),
-    'the same for addresses without a secret key, but for loopback ones; 0 is no limit',
+    'requests per second of one address without a secret key, loopback addresses excepted; 0 is no limit',
     '50',
   ),
   APP_PROXY_PATH: setting(
@@ -127,11 +127,11 @@ const OCCASIONAL = {
   ),
   SHARE_URL: setting(
     addressWith('{code}'),
-    'share links, with `{code}`, for shops with addresses of their own; `{SHOP_URL}/apps/{APP_PROXY_PATH}/wishlist/share/{code}` where empty',
+    'address of share links, with `{code}`; where empty `{SHOP_URL}/apps/{APP_PROXY_PATH}/wishlist/share/{code}`',
   ),
   PRODUCT_URL: setting(
     addressWith('{handle}'),
-    'product pages, with `{handle}` and `{variant}`, which the share page links to; `{SHOP_URL}/products/{handle}?variant={variant}` where empty',
+    'address of product pages, with `{handle}` and `{variant}`, for links of the share page; where empty `{SHOP_URL}/products/{handle}?variant={variant}`',
   ),
   SHARE_PAGE_URL: setting(
     webUrl,
@@ -139,12 +139,12 @@ const OCCASIONAL = {
   ),
   GUEST_RETENTION_DAYS: setting(
     integer(0, 36_500),
-    'days after the last write of a guest until Redis lets the guest go; 0 is for ever',
+    "days from a guest's last write until Redis deletes the guest; 0 is for ever",
     '365',
   ),
   VISIT_RETENTION_DAYS: setting(
     visitDays,
-    'days that ClickHouse keeps visits, 10 at least; 0 is for ever, as are totals of days',
+    'days that ClickHouse keeps visits, at least 10; 0 is for ever; totals of days stay for ever',
     '400',
   ),
   SHOP_TIMEZONE: setting(
@@ -201,7 +201,11 @@ const RARE = {
     '2000',
   ),
   REDIS_TIMEOUT_MS: setting(integer(50, 900), 'milliseconds that a request waits for Redis; then 503', '500'),
-  STREAM_HIGH_WATER: setting(integer(1, 1e15), 'bytes of events waiting in a stream; then 503', '1073741824'),
+  STREAM_HIGH_WATER: setting(
+    integer(1, 1e15),
+    'bytes of events that may wait in one stream; then 503',
+    '1073741824',
+  ),
   VISIT_LOG_HIGH_WATER: setting(
     integer(1, 1e15),
     'bytes of visits waiting in one stream from which on visits are counted and no longer logged',
@@ -219,7 +223,7 @@ const RARE = {
   ),
   ERASURE_INTERVAL_S: setting(
     integer(60, 86_400),
-    'seconds in which what was erased from Redis is erased from ClickHouse, all that waits at once',
+    'seconds within which ClickHouse erases what was erased from Redis',
     '3600',
   ),
   ANALYST_MAX_SECONDS: setting(

@@ -29,13 +29,20 @@ t.test('README is a front door: fewer than 900 words', async (t) => {
   t.ok(words < 900, `${words} words`);
 });
 
+const DOCUMENTS = ['.', 'docs', 'docs/shopify', 'deploy', 'bench', 'test'].flatMap((folder) =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join(folder, name)),
+);
+
+t.test('no document counts the questions: the next one would make it wrong', async (t) => {
+  const number = 'two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|\\d+';
+  const counted = new RegExp(`\\b(${number})( \\w+)? questions\\b|^#+ \\d+\\. `, 'im');
+  for (const file of DOCUMENTS) t.notMatch(readFileSync(file, 'utf8'), counted, file);
+});
+
 t.test('what a document links to or names as a file is there', async (t) => {
-  const documents = ['.', 'docs', 'docs/shopify', 'deploy', 'bench', 'test'].flatMap((folder) =>
-    readdirSync(folder)
-      .filter((name) => name.endsWith('.md'))
-      .map((name) => join(folder, name)),
-  );
-  for (const file of documents) {
+  for (const file of DOCUMENTS) {
     const text = readFileSync(file, 'utf8');
     for (const [, path = '', anchor] of text.matchAll(/\]\(([^)#:\s]*)(#[^)]*)?\)/g)) {
       const target = path === '' ? file : join(dirname(file), path);
@@ -81,6 +88,22 @@ t.test('with a service', async (t) => {
       }
     }
     checkSection(t, 'docs/api.md', 'operations', table('| | | Does | Who |', rows));
+  });
+
+  t.test('the table of sending again has every operation, and which take an Idempotency-Key', async (t) => {
+    const { paths } = (await app.get('/openapi.json')).json;
+    const [, section = ''] = /^## Sending again\n(.*?)^## /ms.exec(readFileSync('docs/api.md', 'utf8')) ?? [];
+    const told = new Map<string, string>();
+    for (const [, names = '', takes = ''] of section.matchAll(/^\| (`.*?) \| (yes|no) \|/gm))
+      for (const [, name = ''] of names.matchAll(/`([A-Z]+ \/[^`]+)`/g)) told.set(name, takes);
+    const writes = new Map<string, string>();
+    for (const [path, methods] of Object.entries<Record<string, Described>>(paths))
+      for (const [method, { parameters = [] }] of Object.entries(methods)) {
+        if (method === 'get') continue;
+        const takes = parameters.some(({ name }) => name === 'Idempotency-Key');
+        writes.set(`${method.toUpperCase()} ${path}`, takes ? 'yes' : 'no');
+      }
+    t.same([...told].sort(), [...writes].sort());
   });
 
   t.test('every curl line answers as it says', async (t) => {
@@ -147,6 +170,7 @@ function headings(file: string): Set<string> {
 
 interface Described {
   readonly summary: string;
+  readonly parameters?: readonly { readonly name?: string }[];
   readonly security: readonly Readonly<Record<string, unknown>>[];
 }
 

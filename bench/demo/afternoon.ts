@@ -3,9 +3,11 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Analyst } from './analyst.js';
+import { CURRENCIES } from './catalogue.js';
 import { Check, type Checks } from './check.js';
 import { type Belongings, Diary } from './diary.js';
 import { type Book, createHttpShop, type ShopAddress } from './http-shop.js';
+import type { Progress } from './progress.js';
 import { compareEvents, compareMerges, compareRevenue, type Finding, type Known } from './proof.js';
 import type { Shop } from './shop.js';
 import { storedEvents, storedMerges, storedRevenue, untilArrived } from './stored.js';
@@ -18,12 +20,12 @@ const ARRIVAL_MS = 10_000;
 /** Milliseconds after which an unexpected event would have reached ClickHouse. */
 const SETTLE_MS = 3_000;
 
-/** @param onLeave called when a visitor has left, with a note on how far it is */
+/** @param begin begins a piece of work that takes a step for each visitor */
 export async function runAfternoon(
   address: ShopAddress,
   visitors: number,
   analyst: Analyst,
-  onLeave: (note: string) => void,
+  begin: (what: string) => Progress,
 ): Promise<Finding[]> {
   const { run } = address;
   const { shop, owner, book } = createHttpShop(address);
@@ -32,14 +34,17 @@ export async function runAfternoon(
 
   const switchBack = await owner.switchOn();
   const began = performance.now();
-  const diaries = await visitAll(shop, book, run, visitors, live, onLeave);
+  const diaries = await visitAll(shop, book, run, visitors, live, begin('Visitors'));
   const rate = (book.requests * 1_000) / (performance.now() - began);
   const events = diaries.reduce((sum, diary) => sum + diary.events.length, 0);
   const former = diaries.flatMap(({ formerProfiles }) => formerProfiles);
   const arrivedMs = await untilArrived(analyst, run, events, former, ARRIVAL_MS);
   await owner.repeatDeliveries();
   await switchBack();
-  const [everyone] = await Promise.all([readAll(shop, diaries, final), sleep(SETTLE_MS)]);
+  const [everyone] = await Promise.all([
+    readAll(shop, diaries, final, begin('Read again')),
+    sleep(SETTLE_MS),
+  ]);
   const stored = await storedEvents(analyst, run);
   const merges = await storedMerges(analyst, former);
   const revenue = await storedRevenue(analyst, run);
@@ -69,7 +74,7 @@ export async function runAfternoon(
       wrong: compareEvents(everyone, stored),
     },
     {
-      sentence: `${show(book.lines)} lines of orders, ${show(book.paid / 100)} EUR less their discounts, and ${show(book.testLines)} of test orders, which are in no figure`,
+      sentence: `${show(book.lines)} lines of orders, ${paidOf(book)} less their discounts, and ${show(book.testLines)} of test orders, which are in no figure`,
       wrong: compareRevenue(book, revenue),
     },
   ];
@@ -81,7 +86,7 @@ async function visitAll(
   run: string,
   visitors: number,
   live: Checks,
-  onLeave: (note: string) => void,
+  progress: Progress,
 ): Promise<Diary[]> {
   const diaries = Array.from({ length: visitors }, (_, number) => new Diary(number));
   let events = 0;
@@ -89,18 +94,26 @@ async function visitAll(
     // What was refused is in the book; the diary ends there.
     await spendAfternoon(shop, run, diary, live).catch(() => {});
     events += diary.events.length;
-    onLeave(`${show(book.requests)} requests, ${show(events)} events`);
-  });
+    progress.step(`${show(book.requests)} requests, ${show(events)} events`);
+  }).finally(progress.end);
   return diaries;
 }
 
 /** Reads every count and wishlist once more, when all is done: as each that the visitor was known as. */
-async function readAll(shop: Shop, diaries: readonly Diary[], final: Checks): Promise<Known[]> {
+async function readAll(
+  shop: Shop,
+  diaries: readonly Diary[],
+  final: Checks,
+  progress: Progress,
+): Promise<Known[]> {
   const everyone: Known[] = [];
   await forEach(diaries, async (diary) => {
     const known = diary.left && (await readOne(shop, diary, diary.left, final).catch(() => undefined));
     everyone.push({ diary, profileId: known });
-  });
+    progress.step(
+      `${show(final.counts.checked)} counts, ${show(final.wishlists.checked)} answers about wishlists`,
+    );
+  }).finally(progress.end);
   return everyone;
 }
 
@@ -133,6 +146,10 @@ async function forEach<T>(all: readonly T[], work: (one: T) => Promise<void>): P
 
 function finding({ checked, wrong }: Check, what: string): Finding {
   return { sentence: `${show(checked)} ${what}`, wrong };
+}
+
+function paidOf({ paid }: Book): string {
+  return CURRENCIES.map((currency) => `${show(paid[currency] / 100)} ${currency}`).join(' + ');
 }
 
 function show(n: number): string {

@@ -1,4 +1,8 @@
-// The shop's products: a few popular ones, and many with few visits.
+// The shop's products: a few popular ones, and many with few visits. Prices are in the currency of the visitor's country,
+// as Shopify has them: text with two decimals, also of yen, of which there are only whole ones.
+
+export const CURRENCIES = ['EUR', 'USD', 'JPY'] as const;
+export type Currency = (typeof CURRENCIES)[number];
 
 export interface Product {
   readonly id: string;
@@ -7,7 +11,7 @@ export interface Product {
   readonly handle: string;
   readonly title: string;
   /** Decimal text, two decimals. */
-  readonly price: string;
+  readonly prices: Readonly<Record<Currency, string>>;
 }
 
 const COLOURS = ['red', 'navy', 'olive', 'sand', 'black', 'white', 'plum', 'teal', 'rust', 'grey'];
@@ -42,12 +46,18 @@ export const CATALOGUE: readonly Product[] = Array.from(
     const round = Math.floor(n / THINGS.length);
     const colour = COLOURS[(round + 3 * n) % COLOURS.length] as string;
     const title = `${colour} ${thing}`;
+    const units = 9 + ((n * 37) % 90);
     return {
       id: String(7_000_000_001 + n),
       variantId: String(8_000_000_001 + n),
       handle: title.replaceAll(' ', '-'),
       title,
-      price: `${9 + ((n * 37) % 90)}.${n % 2 === 0 ? '90' : '50'}`,
+      prices: {
+        EUR: `${units}.${n % 2 === 0 ? '90' : '50'}`,
+        USD: `${units + 2}.${n % 2 === 0 ? '00' : '50'}`,
+        // A tenth of it, and a quarter more, are whole yen, too.
+        JPY: `${units * 160}.00`,
+      },
     };
   },
 );

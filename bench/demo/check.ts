@@ -26,8 +26,15 @@ export class Check {
 
   /** The same items, as they were saved, and the newest first. */
   wishlist(who: Shopper, own: Belongings, got: readonly Listed[]): void {
-    const expected = [...own.saved.values()].map(({ product, variantId, quantity, itemId }) =>
-      line({ productId: product.id, variantId, quantity, itemId, price: product.price }),
+    const expected = [...own.saved.values()].map(({ product, currency, variantId, quantity, itemId }) =>
+      line({
+        productId: product.id,
+        variantId,
+        quantity,
+        itemId,
+        price: product.prices[currency],
+        currencyCode: currency,
+      }),
     );
     this.same(who, 'wishlist', expected.sort().join(', '), got.map(line).sort().join(', '));
     const times = got.map(({ addedAt }) => addedAt);
@@ -41,6 +48,7 @@ export interface Checks {
   readonly wishlists: Check;
 }
 
-function line({ itemId, productId, variantId, quantity, price }: Omit<Listed, 'addedAt'>) {
-  return `${quantity} × ${productId}:${variantId ?? ''} at ${price} (${itemId})`;
+function line(item: Omit<Listed, 'addedAt'>) {
+  const { itemId, productId, variantId, quantity, price, currencyCode } = item;
+  return `${quantity} × ${productId}:${variantId ?? ''} at ${price} ${currencyCode} (${itemId})`;
 }

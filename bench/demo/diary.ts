@@ -55,6 +55,7 @@ export interface EventColumns {
   readonly channel: string;
   readonly share_code: string;
   readonly order_id: string;
+  readonly currency: string;
   readonly quantity: number | null;
   readonly price: number | null;
 }
@@ -67,6 +68,7 @@ const BLANK = {
   channel: '',
   share_code: '',
   order_id: '',
+  currency: '',
   quantity: null,
   price: null,
 } as const;
@@ -77,8 +79,9 @@ function itemColumns({ product, variantId }: Wish) {
 
 /** What an event keeps of the item that it is about. */
 function wishColumns(wish: Wish) {
-  const { product, quantity } = wish;
-  return { ...itemColumns(wish), product_handle: product.handle, quantity, price: Number(product.price) };
+  const { product, quantity, currency } = wish;
+  const price = Number(product.prices[currency]);
+  return { ...itemColumns(wish), product_handle: product.handle, quantity, price, currency };
 }
 
 /** One visitor's afternoon. */
@@ -113,7 +116,7 @@ export class Diary {
   }
 
   bought(wish: Wish, orderId: string, { product, quantity }: OrderLine): void {
-    const order = { order_id: orderId, quantity, price: Number(product.price) };
+    const order = { order_id: orderId, quantity, price: Number(product.prices[wish.currency]) };
     const type = 'autoRemoveAfterPurchase';
     this.events.push({ ...BLANK, type, origin: 'purchase', ...itemColumns(wish), ...order });
   }

@@ -1,13 +1,14 @@
 // Weeks before the afternoon, for a dashboard that has something to show: made in ClickHouse, by rules like those of
-// visitor.ts. Visitors look, some look again, some wish, some of those buy; more of them come each week. All of it is
-// marked: profile ids begin with `demo.`, order ids with `demo-`, and payloads have `"demo":true`.
+// visitor.ts. Visitors look, some look again, some wish, some of those buy; more of them come each week. The last days have
+// about as much of everything as the afternoon has, so that one chart shows both. All of it is marked: profile ids begin
+// with `demo.`, order ids with `demo-`, and payloads have `"demo":true`.
 
 import type { ClickHouseClient } from '@clickhouse/client';
-import { CATALOGUE } from './catalogue.js';
+import { CATALOGUE, CURRENCIES } from './catalogue.js';
 
 /** Days of history, the last of them yesterday. */
 export const DAYS = 70;
-const VISITORS = 24_000;
+const VISITORS = 240_000;
 
 /** The same at every run. @param now milliseconds since 1970 */
 export async function makeHistory(client: ClickHouseClient, now: number): Promise<void> {
@@ -26,15 +27,15 @@ const PEOPLE = `
   SELECT
     number AS v,
     concat('demo.', lower(hex(sipHash64(v)))) AS profile,
-    ['phone', 'phone', 'desktop', 'desktop', 'tablet'][1 + v % 5] AS device,
-    floor(${DAYS} * sqrt(${chance('day')})) AS first_day,
+    if(${chance('device')} < 0.65, 'mobile', 'desktop') AS device,
+    floor(${DAYS} * pow(${chance('day')}, 0.8)) AS first_day,
     -- Fewer come in the middle of the week.
     first_day + if(toDayOfWeek(fromUnixTimestamp64Milli(toInt64({start: Int64} + first_day * 86400000), 'UTC')) IN (2, 3) AND ${chance('week')} < 0.35, 3, 0) AS day,
     toInt64({start: Int64} + day * 86400000 + (7 + 15 * sqrt(${chance('hour')})) * 3600000) AS at,
     1 + toUInt32(floor(${CATALOGUE.length} * pow(${chance('product')}, 2.4))) AS n
   FROM numbers(${VISITORS})`;
 
-/** Wishes: a seventh of the visitors, more with Smart Save the more often they look. */
+/** Wishes: one of a third of the visitors. */
 const WISHES = `
   SELECT
     *,
@@ -43,22 +44,22 @@ const WISHES = `
     ${chance('cart')} < 0.36 AS carts,
     wished + toInt64(${chance('cart time')} * ${chance('cart time')} * 9 * 86400000) AS carted,
     carts AND ${chance('buy')} < 0.58 AS buys,
-    if(v % 7 = 0, 'USD', 'EUR') AS currency,
+    multiIf(v % 20 < 12, 'EUR', v % 20 < 17, 'USD', 'JPY') AS currency,
     toUInt32(1 + (v % 11 = 0)) AS quantity,
     -- Each seventh product is cheaper in the last three weeks.
-    toDecimal64(prices[n] * if(n % 7 = 0 AND wished < {end: Int64} - 21 * 86400000, 1.25, 1), 2) AS paid,
+    toDecimal64(prices[currency][n] * if(n % 7 = 0 AND wished < {end: Int64} - 21 * 86400000, 1.25, 1), 2) AS paid,
     -- Each fourth buyer had a code for a tenth.
     CAST(if(v % 4 = 0, paid * quantity / 10, 0), 'Decimal(18, 2)') AS discount,
     NOT (n % 9 = 4 AND wished > {end: Int64} - 30 * 86400000 AND ${chance('stock')} < 0.8) AS in_stock
   FROM (${PEOPLE})
-  WHERE ${chance('wish')} < 0.14 AND wished < {end: Int64}`;
+  WHERE ${chance('wish')} < 0.34 AND wished < {end: Int64}`;
 
 const CATALOGUE_ARRAYS = `
   ${texts(CATALOGUE.map(({ id }) => id))} AS ids,
   ${texts(CATALOGUE.map(({ variantId }) => variantId))} AS variants,
   ${texts(CATALOGUE.map(({ handle }) => handle))} AS handles,
   ${texts(CATALOGUE.map(({ title }) => title))} AS titles,
-  [${CATALOGUE.map(({ price }) => price).join(',')}] AS prices`;
+  map(${CURRENCIES.map((currency) => `'${currency}', [${CATALOGUE.map(({ prices }) => prices[currency]).join(',')}]`).join(', ')}) AS prices`;
 
 const PRODUCT = `concat('{"demo":true,"productId":"', ids[n], '","productTitle":"', titles[n], '"}')`;
 
@@ -133,7 +134,7 @@ const STATEMENTS: readonly string[] = [
     {
       type: "'share'",
       origin: "'share'",
-      channel: "['Link', 'Link', 'Link', 'Email', 'Facebook', 'Pinterest'][1 + v % 6]",
+      channel: "['Link', 'Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'][1 + v % 6]",
       share_code: "concat('demo', toString(v))",
       payload: `'{"demo":true}'`,
     },

@@ -6,6 +6,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Currency } from './catalogue.js';
 import type { Listed, OrderLine, Shop, Wish } from './shop.js';
 
 /** How deliveries go, in turn. */
@@ -24,9 +25,9 @@ export interface Book {
   orders: number;
   /** Orders that were delivered twice. */
   repeated: number;
-  /** Of orders that are no tests: lines, and what was paid for them, in cents. */
+  /** Of orders that are no tests: lines, and what was paid for them, by currency in its hundredths. */
   lines: number;
-  paid: number;
+  readonly paid: Record<Currency, number>;
   /** Lines of test orders. */
   testLines: number;
   /** What was answered with anything but 200, or not at all: sentence -> how often. */
@@ -50,8 +51,8 @@ export interface Owner {
 }
 
 export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; owner: Owner; book: Book } {
-  const counted = { requests: 0, retries: 0, orders: 0, repeated: 0, lines: 0, paid: 0, testLines: 0 };
-  const book: Book = { ...counted, refusals: new Map() };
+  const counted = { requests: 0, retries: 0, orders: 0, repeated: 0, lines: 0, testLines: 0 };
+  const book: Book = { ...counted, paid: { EUR: 0, USD: 0, JPY: 0 }, refusals: new Map() };
   const call = async (method: string, path: string, body?: object, extra: Record<string, string> = {}) => {
     book.requests += 1;
     try {
@@ -110,17 +111,24 @@ export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; ow
     async signIn(who) {
       return (await call('POST', '/profile/merge', { identity: who }))['merged'] === true;
     },
-    async buy(who, lines) {
+    async buy(who, currency, lines) {
       const orderId = `${run}${String(++book.orders).padStart(5, '0')}`;
       const isTest = book.orders % TESTS === 0;
       const isDiscounted = book.orders % DISCOUNTED === 0;
       const [, , visitor = ''] = who.sessionId.split('-');
       const customerId = who.customerId ?? run + visitor.padStart(5, '0');
       const bought = lines.map((line) => {
-        const listed = Math.round(Number(line.product.price) * 100) * line.quantity;
+        const listed = Math.round(Number(line.product.prices[currency]) * 100) * line.quantity;
         return { ...line, listed, discount: isDiscounted ? Math.round(listed / 10) : 0 };
       });
-      const order = orderOf(Number(orderId), Number(customerId), who.sessionId, bought, isTest);
+      const order = orderOf({
+        id: Number(orderId),
+        customer: Number(customerId),
+        sessionId: who.sessionId,
+        currency,
+        test: isTest,
+        lines: bought,
+      });
       const webhookId = randomUUID();
       const deliver = () => call('POST', '/webhook/purchase', order, { 'x-shopify-webhook-id': webhookId });
       const delivery = DELIVERIES[book.orders % DELIVERIES.length];
@@ -130,7 +138,7 @@ export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; ow
       if (isTest) book.testLines += bought.length;
       else {
         book.lines += bought.length;
-        for (const { listed, discount } of bought) book.paid += listed - discount;
+        for (const { listed, discount } of bought) book.paid[currency] += listed - discount;
       }
       return orderId;
     },
@@ -160,16 +168,16 @@ function naming({ product, variantId }: Wish): object {
   };
 }
 
-function describing({ product, quantity }: Wish): object {
+function describing({ product, quantity, currency }: Wish): object {
   return {
     productTitle: product.title,
     productHandle: product.handle,
     image: `https://shop.example/images/${product.handle}.jpg`,
-    price: product.price,
+    price: product.prices[currency],
     compareAt: null,
     inventoryAvailable: true,
     quantity,
-    currencyCode: 'EUR',
+    currencyCode: currency,
   };
 }
 
@@ -177,17 +185,20 @@ function asWishlist({ profileId, items }: Record<string, unknown>) {
   return { profileId: String(profileId), items: items as Listed[] };
 }
 
-function orderOf(
-  id: number,
-  customer: number,
-  sessionId: string,
-  lines: readonly (OrderLine & { readonly discount: number })[],
-  test: boolean,
-): object {
+interface Order {
+  readonly id: number;
+  readonly customer: number;
+  readonly sessionId: string;
+  readonly currency: Currency;
+  readonly test: boolean;
+  readonly lines: readonly (OrderLine & { readonly discount: number })[];
+}
+
+function orderOf({ id, customer, sessionId, currency, test, lines }: Order): object {
   return {
     id,
     test,
-    currency: 'EUR',
+    currency,
     cancelled_at: null,
     financial_status: 'paid',
     customer: { id: customer, state: 'disabled' },
@@ -197,7 +208,7 @@ function orderOf(
       variant_id: Number(product.variantId),
       quantity,
       current_quantity: quantity,
-      price: product.price,
+      price: product.prices[currency],
       total_discount: '0.00',
       discount_allocations:
         discount === 0 ? [] : [{ amount: (discount / 100).toFixed(2), discount_application_index: 0 }],

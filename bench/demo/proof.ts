@@ -1,5 +1,6 @@
 // Checks of the stored events against the diaries of the visitors.
 
+import { CURRENCIES } from './catalogue.js';
 import type { Diary, EventColumns } from './diary.js';
 import type { StoredEvents, StoredMerge, StoredRevenue } from './stored.js';
 
@@ -60,11 +61,13 @@ export function compareMerges(everyone: readonly Known[], stored: readonly Store
   return wrong;
 }
 
-/** Every line of an order is stored once, revenue is what was paid, and test orders are beside it. */
+/** Every line of an order is stored once, revenue in each currency is what was paid, and test orders are beside it. */
 export function compareRevenue(asked: StoredRevenue, stored: StoredRevenue): string[] {
-  return (['lines', 'paid', 'testLines'] as const)
-    .filter((what) => asked[what] !== stored[what])
-    .map((what) => `${what}: ${stored[what]}, not ${asked[what]}`);
+  const figures = ({ lines, paid, testLines }: StoredRevenue) => ({ lines, testLines, ...paid });
+  const [is, should] = [figures(stored), figures(asked)];
+  return (['lines', 'testLines', ...CURRENCIES] as const)
+    .filter((what) => is[what] !== should[what])
+    .map((what) => `${what}: ${is[what]}, not ${should[what]}`);
 }
 
 /** The visitor's number, from either id. */
@@ -74,8 +77,18 @@ function visitorOf({ session_id, customer_id }: StoredEvents): number {
 
 function describe(event: EventColumns): string {
   const { type, origin, product_id, variant_id, product_handle, source } = event;
-  const { channel, share_code, order_id, quantity, price } = event;
-  const rest = [origin, product_id, variant_id, product_handle, source, channel, share_code, order_id];
+  const { channel, share_code, order_id, currency, quantity, price } = event;
+  const rest = [
+    origin,
+    product_id,
+    variant_id,
+    product_handle,
+    source,
+    channel,
+    share_code,
+    order_id,
+    currency,
+  ];
   return `${type} (${[...rest, quantity ?? '', price ?? ''].join('|')})`;
 }
 

@@ -1,7 +1,7 @@
 // The service that the demo talks to: its own `wishmeter start` on a temp folder and free ports, or the one
 // at WISHMETER_URL (with its API_KEY and CLICKHOUSE_URL).
 
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { nodeCommand, readyOverIpc, startChild } from '../../src/embedded/child.js';
@@ -9,6 +9,8 @@ import { readServiceUrl } from '../../src/embedded/clickhouse/service-url.js';
 import { settingsBesideOthers } from '../servers/beside-others.js';
 
 const MAIN = new URL('../../src/main.js', import.meta.url);
+/** The process and the data folder of a demo that is open: `make sql` reads it. */
+const OPEN = new URL('../../.demo', import.meta.url);
 /** Longer than an orderly stop takes. */
 const STOP_MS = 30_000;
 
@@ -22,6 +24,8 @@ interface Ready {
 
 /** What only the demo's own service has. */
 interface Own {
+  /** Its data folder. */
+  readonly dir: string;
   /** ClickHouse as its service's user, who may write. */
   readonly writableUrl: string;
   /** The dashboard with its token. */
@@ -74,10 +78,16 @@ async function startOwn(env: NodeJS.ProcessEnv, database: string): Promise<Servi
     const { dashboardUrl } = child.ready;
     const writableUrl = readServiceUrl(join(dir, 'clickhouse'));
     if (writableUrl === undefined) throw new Error('The embedded ClickHouse left no address.');
-    const own = { writableUrl, dashboard: `${dashboardUrl}/#token=${token}` };
+    const own = { dir, writableUrl, dashboard: `${dashboardUrl}/#token=${token}` };
     return { ...child.ready, key, database, own, stop };
   } catch (error) {
     await rm(dir, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** @returns ends it */
+export async function markAsOpen(dir: string): Promise<() => Promise<void>> {
+  await writeFile(OPEN, `${process.pid} ${dir}\n`);
+  return () => rm(OPEN, { force: true });
 }

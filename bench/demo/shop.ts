@@ -1,7 +1,7 @@
 // The operations that visitors have in the shop. Their behaviour (visitor.ts) uses only this interface; http-shop.ts
 // implements it with HTTP calls.
 
-import type { Product } from './catalogue.js';
+import type { Currency, Product } from './catalogue.js';
 
 /** The visitor of an operation. */
 export interface Shopper {
@@ -22,6 +22,8 @@ export interface Wish {
   /** Null where it was saved from a page on which no variant is chosen yet. */
   readonly variantId: string | null;
   readonly quantity: number;
+  /** The one that the visitor sees prices in. */
+  readonly currency: Currency;
 }
 
 /** An item as the service lists it. */
@@ -31,6 +33,7 @@ export interface Listed {
   readonly variantId: string | null;
   readonly quantity: number;
   readonly price: string;
+  readonly currencyCode: string;
   /** ISO 8601. */
   readonly addedAt: string;
 }
@@ -65,5 +68,5 @@ export interface Shop {
   /** The session is this customer's from now on; resolves to whether two profiles became one. */
   signIn(who: Shopper & { readonly customerId: string }): Promise<boolean>;
   /** Orders and pays; resolves to the order's number. */
-  buy(who: Shopper, lines: readonly OrderLine[]): Promise<string>;
+  buy(who: Shopper, currency: Currency, lines: readonly OrderLine[]): Promise<string>;
 }

@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Analyst } from './analyst.js';
+import { CURRENCIES, type Currency } from './catalogue.js';
 import type { EventColumns } from './diary.js';
 
 /** Events that look the same, as ClickHouse has them: whose they are, and how many. */
@@ -24,7 +25,7 @@ const ofRun = (run: string) =>
 export function storedEvents(analyst: Analyst, run: string): Promise<StoredEvents[]> {
   return analyst.rows<StoredEvents>(
     `SELECT profile_id, session_id, customer_id, type, origin, product_id, variant_id, product_handle, source,
-       channel, share_code, JSONExtractString(payload, 'orderId') AS order_id, quantity,
+       channel, share_code, JSONExtractString(payload, 'orderId') AS order_id, currency, quantity,
        toFloat64(events_by_visitor.price) AS price, toUInt32(count()) AS times
      FROM events_by_visitor WHERE ${ofRun(run)} GROUP BY ALL`,
   );
@@ -33,18 +34,22 @@ export function storedEvents(analyst: Analyst, run: string): Promise<StoredEvent
 /** What was bought, as figures of revenue have it, and beside it the lines of test orders. */
 export interface StoredRevenue {
   readonly lines: number;
-  /** Cents. */
-  readonly paid: number;
+  /** By currency, in its hundredths. */
+  readonly paid: Readonly<Record<Currency, number>>;
   readonly testLines: number;
 }
 
 export async function storedRevenue(analyst: Analyst, run: string): Promise<StoredRevenue> {
-  const [row] = await analyst.rows<StoredRevenue>(
-    `SELECT toUInt32(count()) AS lines, toInt32(sum(amount) * 100) AS paid,
+  const paid = (currency: Currency) =>
+    `toInt32(sum(if(currency = '${currency}', ifNull(amount, 0), 0)) * 100) AS ${currency}`;
+  const [row] = await analyst.rows<Record<Currency, number> & Omit<StoredRevenue, 'paid'>>(
+    `SELECT toUInt32(count()) AS lines, ${CURRENCIES.map(paid).join(', ')},
        (SELECT toUInt32(count()) FROM purchases WHERE test AND (${ofRun(run)})) AS testLines
      FROM purchases_by_visitor WHERE ${ofRun(run)}`,
   );
-  return row as StoredRevenue;
+  if (row === undefined) throw new Error('A sum has one row.');
+  const { lines, testLines, EUR, USD, JPY } = row;
+  return { lines, testLines, paid: { EUR, USD, JPY } };
 }
 
 /** Merges of these profiles. */

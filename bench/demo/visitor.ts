@@ -2,7 +2,7 @@
 // turns it down, signs in half-way perhaps, and deals with the wishlist before leaving. One thing at a time,
 // as people do.
 
-import { CATALOGUE, type Product } from './catalogue.js';
+import { CATALOGUE, type Currency, type Product } from './catalogue.js';
 import type { Checks } from './check.js';
 import { Belongings, type Diary, type Saved } from './diary.js';
 import { createRandom, type Random, zipf } from './random.js';
@@ -13,12 +13,19 @@ const SMART_SAVE_AT = 2;
 
 const popular = zipf(CATALOGUE.length);
 
+/** Of twenty visitors twelve see prices in euros, five in dollars, three in yen. */
+function currencyOf(visitor: number): Currency {
+  if (visitor % 20 < 12) return 'EUR';
+  return visitor % 20 < 17 ? 'USD' : 'JPY';
+}
+
 /** A visitor at one device. */
 interface Stay {
   readonly shop: Shop;
   readonly random: Random;
   readonly diary: Diary;
   readonly checks: Checks;
+  readonly currency: Currency;
   who: Shopper;
   own: Belongings;
 }
@@ -38,10 +45,11 @@ export async function spendAfternoon(shop: Shop, run: string, diary: Diary, chec
     device: random.chance(0.65) ? 'mobile' : 'desktop',
     locale: random.pick(['en', 'en', 'en', 'de', 'fr']),
   };
-  const views = 1 + Math.floor(-Math.log(1 - random.next()) * 4);
+  const currency = currencyOf(number);
+  const views = 1 + Math.floor(-Math.log(1 - random.next()) * 3);
   const arrive = (who: Shopper): Stay => {
     diary.appearances.push(who);
-    return { shop, random, diary, checks, who, own: new Belongings() };
+    return { shop, random, diary, checks, currency, who, own: new Belongings() };
   };
 
   const habit = random.next();
@@ -71,7 +79,7 @@ export async function spendAfternoon(shop: Shop, run: string, diary: Diary, chec
 }
 
 async function browse(stay: Stay, views: number): Promise<void> {
-  const { shop, random, checks, who, own } = stay;
+  const { shop, random, checks, currency, who, own } = stay;
   for (let view = 0; view < views; view++) {
     const again = own.counts.size > 0 && random.chance(0.4);
     const product = again ? random.pick([...own.counts.keys()]) : popularProduct(random);
@@ -84,13 +92,13 @@ async function browse(stay: Stay, views: number): Promise<void> {
     const [saved] = own.savedOf(product);
     if (saved) {
       if (random.chance(0.1)) await save(stay, { ...saved, quantity: saved.quantity + 1 }, 'wishlist');
-    } else if (count >= SMART_SAVE_AT && random.chance(0.5)) {
-      await save(stay, wishFor(product, random), 'pdpSmartSave');
+    } else if (count >= SMART_SAVE_AT && random.chance(0.22)) {
+      await save(stay, wishFor(product, currency, random), 'pdpSmartSave');
     } else if (count >= SMART_SAVE_AT && random.chance(0.2)) {
       await shop.resetCount(who, product);
       own.counts.set(product, 0);
-    } else if (random.chance(0.15)) {
-      const wish = wishFor(product, random);
+    } else if (random.chance(0.04)) {
+      const wish = wishFor(product, currency, random);
       if (random.chance(0.8)) await save(stay, wish, 'pdp');
       else await save(stay, { ...wish, variantId: null }, 'collection');
     }
@@ -101,8 +109,8 @@ function popularProduct(random: Random): Product {
   return CATALOGUE[popular(random)] as Product;
 }
 
-function wishFor(product: Product, random: Random): Wish {
-  return { product, variantId: product.variantId, quantity: random.chance(0.85) ? 1 : 2 };
+function wishFor(product: Product, currency: Currency, random: Random): Wish {
+  return { product, variantId: product.variantId, quantity: random.chance(0.85) ? 1 : 2, currency };
 }
 
 async function save({ shop, diary, who, own }: Stay, wish: Wish, source: Source): Promise<void> {
@@ -168,13 +176,13 @@ async function takeOff(stay: Stay, item: Saved, why: 'remove' | 'moveToCart'): P
 
 /** Buys some of what is on the wishlist, and something that need not be there. */
 async function buy(stay: Stay): Promise<void> {
-  const { shop, random, diary, who, own } = stay;
+  const { shop, random, diary, currency, who, own } = stay;
   const wished = [...own.saved.values()].filter(() => random.chance(0.7)).map(({ product }) => product);
   const products = new Set([...wished, popularProduct(random)]);
   const lines = [...products].map(
     (product): OrderLine => ({ product, quantity: random.chance(0.8) ? 1 : 3 }),
   );
-  const orderId = await shop.buy(who, lines);
+  const orderId = await shop.buy(who, currency, lines);
   for (const line of lines) {
     for (const item of own.savedOf(line.product)) {
       own.takeOff(item);
@@ -182,5 +190,7 @@ async function buy(stay: Stay): Promise<void> {
     }
   }
   // Saved again for the next time: the same order, delivered once more, must leave it there.
-  if (random.chance(0.5)) await save(stay, wishFor((lines[0] as OrderLine).product, random), 'pdp');
+  if (random.chance(0.5)) {
+    await save(stay, wishFor((lines[0] as OrderLine).product, currency, random), 'pdp');
+  }
 }

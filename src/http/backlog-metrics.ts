@@ -38,7 +38,7 @@ export class BacklogMetrics {
     });
     this.#redisUp = new Gauge({
       name: 'wishmeter_redis_up',
-      help: 'Whether every master of Redis took a write when this was asked for',
+      help: '1 where every master of Redis took a write when this was asked for, else 0',
       registers: [registry],
     });
     this.#streams = streams.map((one) => new StreamFigures(registry, one));
@@ -102,7 +102,7 @@ class StreamFigures {
       epoch: gauge('epoch', 'Fencing epoch: rises when another flush takes the stream over'),
       silent: gauge(
         'owner_silent_seconds',
-        "Since the heartbeat of the stream's flush; absent where it has none",
+        'Seconds since the heartbeat of the `flush` that owns the stream; absent where none does',
       ),
     };
     new Gauge({

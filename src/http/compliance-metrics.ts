@@ -15,7 +15,7 @@ export class ComplianceMetrics {
     this.#open = gauge('wishmeter_requests_open', 'Requests of compliance webhooks that are not done');
     this.#oldest = gauge(
       'wishmeter_requests_oldest_seconds',
-      'Age of the oldest of them; 0 where there is none',
+      'Age of the oldest request of compliance webhooks that is not done; 0 where there is none',
     );
   }
 

@@ -102,7 +102,7 @@ export class ServeMetrics {
     });
     this.#durations = new FixedHistogram(registry, {
       name: 'wishmeter_http_request_duration_seconds',
-      help: 'Time from the turn of the event loop that brought a request to its answer, by operation and class of status',
+      help: 'Time to answer a request, from the turn of the event loop in which it arrived, by operation and class of status',
       labels: ['operation', 'status_class'],
       buckets: SECONDS_BUCKETS,
     });
@@ -117,7 +117,7 @@ export class ServeMetrics {
     const [refusals, overloads] = [this.#refusals, this.#overloads];
     new Counter({
       name: 'wishmeter_http_refused_total',
-      help: 'Requests refused, by the code that their answers gave, and `overloaded` by what is: `stream` of events, `redis`, or `process`',
+      help: 'Requests refused, by the code of their answer; for `overloaded`, `why` says what is: `stream` (of events), `redis` or `process`',
       labelNames: ['code', 'why'],
       registers,
       collect() {
@@ -159,7 +159,7 @@ export class ServeMetrics {
     );
     new Counter({
       name: 'wishmeter_visits_not_logged_total',
-      help: 'Visits that were counted and are not in the log: its stream was full, or its slot moved and the line could not follow (elsewhere)',
+      help: 'Visits that were counted and not logged: the stream was full (`full`), or its slot was on the move (`elsewhere`)',
       labelNames: ['why'] as const,
       registers,
       collect() {
@@ -171,7 +171,7 @@ export class ServeMetrics {
     const leftOut = this.#leftOut;
     new Counter({
       name: 'wishmeter_orders_left_out_total',
-      help: 'Order webhooks that were answered 200 and nothing was done: the order was cancelled, voided or refunded, or it is another topic',
+      help: 'Order webhooks that were answered 200 and not recorded: the order was cancelled, voided or refunded, or the topic is another one',
       labelNames: ['reason'] as const,
       registers,
       collect() {
@@ -193,13 +193,13 @@ export class ServeMetrics {
     });
     this.#callSeconds = new FixedHistogram(registry, {
       name: 'wishmeter_redis_call_duration_seconds',
-      help: 'Time until Redis answered a call of a script, or it was given up; `command` is what needs none',
+      help: 'Time until Redis answered a call of a script, or the call was given up; `command` is a call without a script',
       labels: ['script'],
       buckets: CALL_BUCKETS,
     });
     this.#replicationSeconds = new FixedHistogram(registry, {
       name: 'wishmeter_redis_replication_wait_duration_seconds',
-      help: 'Time until REDIS_REPLICAS replicas had what was sent, or it was given up; it is part of the calls',
+      help: 'Time until REDIS_REPLICAS replicas had a write, or the wait was given up; it is part of the time of the calls',
       labels: [],
       buckets: CALL_BUCKETS,
     }).series();

@@ -21,10 +21,7 @@ export class ReceiverMetrics {
     const counter = (name: string, help: string) =>
       new Counter({ name: `wishmeter_receiver_${name}`, help, registers, labelNames });
     this.#figures = {
-      enabled: gauge(
-        'enabled',
-        'Whether a receiver of events is sent any: 1, or 0 where it is paused or was disabled',
-      ),
+      enabled: gauge('enabled', '1 where a receiver is sent events, 0 where it is paused or was disabled'),
       pending: gauge('pending_deliveries', 'Deliveries that wait for a receiver'),
       bytes: gauge('pending_bytes', 'Bytes of deliveries that wait for a receiver, beside all streams'),
     };
@@ -33,12 +30,12 @@ export class ReceiverMetrics {
       failures: counter('failures_total', 'Attempts to deliver that failed'),
       dead: counter(
         'dead_letters_total',
-        'Deliveries that became dead letters: given up, or too much waited',
+        'Deliveries that became dead letters: they failed for too long, or too much waited',
       ),
     };
     this.#silence = new Gauge({
       name: 'wishmeter_deliver_silent_seconds',
-      help: 'Since the heartbeat of the `deliver` that sends what waits beside a stream; absent where there is none',
+      help: 'Seconds since the heartbeat of the `deliver` that owns the deliveries of a stream; absent where none does',
       registers,
       labelNames: ['stream'] as const,
     });

@@ -30,7 +30,7 @@ export function collectProcessMetrics(registry: Registry, version: string): () =
 function watchEventLoop(registry: Registry): () => void {
   const delays = new FixedHistogram(registry, {
     name: 'wishmeter_event_loop_delay_seconds',
-    help: `How late the event loop came to a timer of ${POLL_MS} ms: what requests wait for their turn`,
+    help: `How late a timer of ${POLL_MS} ms fires on the event loop; requests wait as long for their turn`,
     labels: [],
     buckets: SECONDS_BUCKETS,
   }).series();

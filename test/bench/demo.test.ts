@@ -21,7 +21,7 @@ import { startTestRedis } from '../harness/redis.js';
 const VISITORS = 20;
 
 const product = CATALOGUE[0] as Product;
-const wish = { product, variantId: product.variantId, quantity: 1 };
+const wish = { product, variantId: product.variantId, quantity: 1, currency: 'EUR' } as const;
 const who = { sessionId: 's', customerId: null, device: 'mobile', locale: 'en' } as const;
 
 function diaryOf(number: number): Diary {
@@ -42,7 +42,13 @@ t.test('an event that is missing, doubled, changed or misplaced is told', async 
   t.match(compareEvents(everyone, [add]), [/^visitor 7: share .*: 0 times, not 1$/]);
   t.match(compareEvents(everyone, [{ ...add, times: 2 }, share]), [/^visitor 7: add .*: 2 times, not 1$/]);
   t.match(compareEvents(everyone, [add, add, share]), [/^visitor 7: add .*: 2 times, not 1$/]);
-  for (const change of [{ source: 'cart' }, { quantity: 2 }, { order_id: '1' }, { origin: 'event' }]) {
+  for (const change of [
+    { source: 'cart' },
+    { quantity: 2 },
+    { order_id: '1' },
+    { origin: 'event' },
+    { currency: 'USD' },
+  ]) {
     t.equal(compareEvents(everyone, [{ ...add, ...change }, share]).length, 2, JSON.stringify(change));
   }
   t.match(compareEvents(everyone, [add, { ...share, profile_id: 'p8' }]), [
@@ -84,9 +90,10 @@ t.test('a wrong merge, revenue or count is told', async (t) => {
   t.same(compareMerges(everyone, [merge]), []);
   for (const seen of [[], [merge, merge], [{ ...merge, new_id: 'other' }]])
     t.equal(compareMerges(everyone, seen).length, 1);
-  const asked = { lines: 5, paid: 12_345, testLines: 2 };
+  const paid = { EUR: 12_345, USD: 0, JPY: 160_000 };
+  const asked = { lines: 5, paid, testLines: 2 };
   t.same(compareRevenue(asked, asked), []);
-  for (const wrong of [{ lines: 6 }, { paid: 13_000 }, { testLines: 0 }])
+  for (const wrong of [{ lines: 6 }, { paid: { ...paid, JPY: 1_600 } }, { testLines: 0 }])
     t.equal(compareRevenue(asked, { ...asked, ...wrong }).length, 1);
   const counts = new Check();
   counts.count(who, product, 2, 2);
@@ -97,12 +104,13 @@ t.test('a wrong merge, revenue or count is told', async (t) => {
 t.test('a wishlist with an item too few, too many, changed or out of order is told', async (t) => {
   const own = new Belongings();
   const [first, second] = CATALOGUE as [Product, Product];
-  const [newer, older] = [second, first].map(({ id, variantId, price }, n) => {
+  const [newer, older] = [second, first].map(({ id, variantId, prices }, n) => {
     const addedAt = `2025-01-01T00:00:0${9 - n}.000Z`;
-    return { itemId: `i${id}`, productId: id, variantId, quantity: 1, price, addedAt };
+    const listed = { price: prices.JPY, currencyCode: 'JPY', quantity: 1 };
+    return { itemId: `i${id}`, productId: id, variantId, ...listed, addedAt };
   }) as [Listed, Listed];
   for (const product of [first, second])
-    own.save({ product, variantId: product.variantId, quantity: 1, itemId: `i${product.id}` });
+    own.save({ ...wish, product, variantId: product.variantId, itemId: `i${product.id}`, currency: 'JPY' });
   const wrongs = (got: Listed[]) => {
     const wishlists = new Check();
     wishlists.wishlist(who, own, got);
@@ -110,13 +118,17 @@ t.test('a wishlist with an item too few, too many, changed or out of order is to
   };
   t.equal(wrongs([newer, older]), 0);
   for (const got of [[newer], [newer, older, older], [older, newer]]) t.equal(wrongs(got), 1);
-  for (const change of [{ quantity: 2 }, { variantId: null }, { itemId: 'another' }])
+  for (const change of [{ quantity: 2 }, { variantId: null }, { itemId: 'another' }, { currencyCode: 'USD' }])
     t.equal(wrongs([{ ...newer, ...change }, older]), 1, JSON.stringify(change));
 });
 
 t.test('no two products of the catalogue share a handle or an id', async (t) => {
   t.equal(new Set(CATALOGUE.map(({ handle }) => handle)).size, 200);
   t.equal(new Set(CATALOGUE.map(({ id }) => id)).size, 200);
+});
+
+t.test('prices in yen are whole yen', async (t) => {
+  for (const { prices, handle } of CATALOGUE) t.match(prices.JPY, /^[1-9]\d+\.00$/, handle);
 });
 
 t.test('a real service', async (t) => {
@@ -128,16 +140,19 @@ t.test('a real service', async (t) => {
     (await (await client.query({ query, format: 'JSONEachRow' })).json()) as Record<string, unknown>[];
 
   await t.test('a small afternoon is all true', async (t) => {
-    let left = 0;
+    const steps = new Map<string, number>();
+    const ended: string[] = [];
     const findings = await runAfternoon(
       { url: service.url, key: service.key, run: '1700000000' },
       VISITORS,
       createAnalyst(service.clickhouseUrl, service.database),
-      () => {
-        left += 1;
-      },
+      (what) => ({
+        step: () => steps.set(what, (steps.get(what) ?? 0) + 1),
+        end: () => ended.push(what),
+      }),
     );
-    t.equal(left, VISITORS);
+    t.same([...steps.values()], [VISITORS, VISITORS]);
+    t.same(ended, [...steps.keys()], 'each piece of work ended');
     for (const { sentence, wrong } of findings) t.same(wrong, [], sentence);
     t.equal(findings.length, 9);
   });
@@ -167,6 +182,19 @@ t.test('a real service', async (t) => {
       const days =
         "SELECT uniqExact(toDate(occurred_at)) AS days FROM visits WHERE startsWith(profile_id, 'demo.')";
       t.match(await ask(days), [{ days: DAYS }]);
+      const devices = 'SELECT device FROM (SELECT device FROM visits UNION ALL SELECT device FROM events)';
+      t.same(
+        await ask(`${devices} WHERE device != '' GROUP BY device ORDER BY device`),
+        [{ device: 'desktop' }, { device: 'mobile' }],
+        'devices are those that the beacon sends',
+      );
+      const fractions = 'countIf(amount != round(amount) OR discount != round(discount))';
+      t.match(
+        await ask(
+          `SELECT currency, ${fractions} AS cents FROM purchases GROUP BY currency ORDER BY currency`,
+        ),
+        [{ currency: 'EUR' }, { currency: 'JPY', cents: '0' }, { currency: 'USD' }],
+      );
       for (const panel of PANELS) {
         const rows = await ask(statementOf(panel, { from: '2026-02-01', to: '2026-02-28' }));
         t.ok(rows.length > 0, panel.name);

@@ -88,13 +88,14 @@ t.test('docs/analysts.md has each question with the definition that is in the da
     const definition = select.replaceAll('{database}.', '').replaceAll('{time_zone}', "'UTC'");
     if (UPDATE)
       replace(
-        new RegExp(
-          `(SELECT \\* FROM ${name}\\([^]*?<summary>Definition</summary>\n\n\`\`\`sql\n)[^]*?\n\`\`\``,
-        ),
+        new RegExp(`(<summary>${name}</summary>\n\n\`\`\`sql\n)[^]*?\n\`\`\``),
         (_, before) => `${before}${definition}\n\`\`\``,
       );
     t.ok(text.includes(`\`\`\`sql\nSELECT * FROM ${name}(`), `${name}: how to ask`);
-    t.ok(text.includes(`\`\`\`sql\n${definition}\n\`\`\``), `${name}: its definition`);
+    t.ok(
+      text.includes(`<summary>${name}</summary>\n\n\`\`\`sql\n${definition}\n\`\`\``),
+      `${name}: its definition`,
+    );
   }
   t.end();
 });

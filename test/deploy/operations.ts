@@ -17,6 +17,8 @@ import { startRedisServer } from './programs.js';
 
 const DOCUMENT = new URL('../../../docs/operations.md', import.meta.url);
 const KEY = 'sk_a-key-for-this-test';
+/** No command may have the default one in it. */
+const CLICKHOUSE_DATABASE = 'shop';
 const RUN_MS = 60_000;
 const STARTS = 5;
 
@@ -70,11 +72,15 @@ async function openShop(t: Test) {
       clickhouse = await startClickHouse({ dir: folders.clickhouse });
     },
   };
-  await putMigrated(folders.clickhouse, 'wishmeter');
+  await putMigrated(folders.clickhouse, CLICKHOUSE_DATABASE);
   await Promise.all([startDatabase.redis(), startDatabase.clickhouse()]);
   t.teardown(() => Promise.all([redis.stop(), clickhouse.stop()]));
 
-  const env = () => ({ REDIS_URL: `redis://127.0.0.1:${redisPort}`, CLICKHOUSE_URL: clickhouse.url });
+  const env = () => ({
+    REDIS_URL: `redis://127.0.0.1:${redisPort}`,
+    CLICKHOUSE_URL: clickhouse.url,
+    CLICKHOUSE_DATABASE,
+  });
   const runs: Running[] = [];
   const part = (command: 'serve' | 'flush') =>
     programPart(
@@ -99,12 +105,12 @@ async function openShop(t: Test) {
     const answer = await fetch(origin, { method: 'POST', headers, body: `${query} FORMAT TSV` });
     return (await answer.text()).split('\n').filter(Boolean);
   };
-  const shown = () => ask('SELECT product_id FROM wishmeter.events ORDER BY product_id');
+  const shown = () => ask(`SELECT product_id FROM ${CLICKHOUSE_DATABASE}.events ORDER BY product_id`);
   return {
     visit: (sessionId: string) => shop.visit({ sessionId }),
     count: (sessionId: string) => shop.count({ sessionId }),
     shown,
-    visitsShown: async () => Number(await ask('SELECT count() FROM wishmeter.visits')),
+    visitsShown: async () => Number(await ask(`SELECT count() FROM ${CLICKHOUSE_DATABASE}.visits`)),
     flush: { start: () => flush.start(), stop: () => flush.stop() },
     start: async () => {
       // The databases are at other addresses than before.
