@@ -33,6 +33,7 @@ export const SERVE_SETTINGS = [
   'SHARE_PAGE_URL',
   'REDIS_TIMEOUT_MS',
   'STREAM_HIGH_WATER',
+  'PRODUCT_ALERTS',
   'VISIT_LOG',
   'VISIT_LOG_HIGH_WATER',
   'RECEIVERS_PRIVATE',
@@ -61,6 +62,7 @@ export const RIGHTS_SETTINGS = [
   ...STORE,
   'MAX_PRODUCTS',
   'STREAM_HIGH_WATER',
+  'PRODUCT_ALERTS',
   'CLICKHOUSE_DATABASE',
 ] as const satisfies readonly SettingName[];
 
@@ -74,6 +76,7 @@ export const DELIVER_SETTINGS = [
   ...RECEIVERS_SETTINGS,
   'MAX_PRODUCTS',
   'STREAM_HIGH_WATER',
+  'PRODUCT_ALERTS',
 ] as const satisfies readonly SettingName[];
 
 /** The values of a list of settings. */
