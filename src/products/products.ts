@@ -101,7 +101,7 @@ export class Products {
       } catch (error) {
         this.#wanted.add(id);
         // Redis's failures are logged elsewhere.
-        if (!(error instanceof ServiceError)) this.#spec.onError(error as Error);
+        if (!(error instanceof ServiceError || signal.aborted)) this.#spec.onError(error as Error);
         await pause(backoffMs(++failures), signal);
       }
     }
