@@ -8,6 +8,7 @@ const LAYERS = [
   { name: 'dashboard', path: '^src/dashboard/' },
   { name: 'http', path: '^src/http/' },
   { name: 'validation', path: '^src/validation/' },
+  { name: 'products', path: '^src/products/' },
   { name: 'receivers', path: '^src/receivers/' },
   { name: 'identity', path: '^src/identity/' },
   { name: 'visits', path: '^src/visits/' },

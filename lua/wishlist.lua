@@ -17,21 +17,25 @@
 --            a  add or update an item: its field; `<item id> <added at>`
 --            r  remove items: number of items; for each its field, the event's line, and fields of the item that make its
 --               payload; where there are any, the line has no columns of the item and no end
+--            t  note what an item's wisher was told: its field; the item as the sender read it, three lines; its second line from
+--               now on; 1 where it has an event, else empty
 --            c  share: the profile's code as the sender knows it, or one for it whose key is written; empty: it asks; then 1
 --               where it is one for it, else empty
--- ARGV[12] the events of a, and of c with a code, a line each
+-- ARGV[12] the events of a, of c with a code, and of t where it has one, a line each
 -- ARGV[13...] for each a `<updated at>\n<content>`
 --
 -- An item is `<item id> <added at>\n<updated at>\n<content, JSON>`; its first line, the creation line, stays when it is added again.
+-- After <updated at> there may be whom deliveries name, and what was told last: see src/wishlist/item.ts.
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one. Those missing were done as asked.
 --   `=<value>`: done, now or before under its record. The value is the `<item id> <added at>` or the code that was there, or
 --     how many items were removed; else empty
+--   `#`: the item is another one by now, or gone
 --   `?<code>`: the profile has this share code, or none where it is empty: the event of `c` needs one
 --   `-`: the operation is done at another place now (its record was fenced)
 --   a redirect, see includes/redirect.lua
 --   FULL -3: the stream is at its high-water mark; TOO_MANY -6: too many items, or bytes
--- Where it was not done nothing has changed. `r` makes no unknown identity known.
+-- Where it was not done nothing has changed. `r` and `t` make no unknown identity known; `t` prolongs no guest's life.
 -- Errors: EXPIRED -1, SUPERSEDED -2 (the lane is past this batch), NO_STREAM -7 (the stream is not at this node); nothing was
 -- done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
@@ -152,6 +156,22 @@ local function remove(op, events)
   return count ~= '1' and '=' .. count, true, count ~= '' and count or '0'
 end
 
+local function tell(op, given)
+  local there = redis.pcall('HGET', op.items, op.field)
+  if type(there) == 'table' then
+    return answer_of(there)
+  elseif there ~= op.item then
+    return '#'
+  elseif given > space then
+    return -3
+  end
+  redis.call('HSET', op.items, op.field, op.told)
+  if op.facts[1] then
+    redis.call('HINCRBY', op.profile, 'itemBytes', #op.told - #there)
+  end
+  return nil, true
+end
+
 local function share(op, given)
   local code = op.facts[2] or ''
   -- One that it had is not given to it again: the visitor may have been erased since, and have come back.
@@ -179,6 +199,12 @@ local function next_op()
   elseif op.kind == 'c' then
     op.code = line()
     op.is_new = line() == '1'
+  elseif op.kind == 't' then
+    op.field = line()
+    local first, second, content, told = line(), line(), line(), line()
+    op.item = first .. '\n' .. second .. '\n' .. content
+    op.told = first .. '\n' .. told .. '\n' .. content
+    op.has_event = line() == '1'
   else
     op.wanted = {}
     for w = 1, tonumber(line()) do
@@ -195,7 +221,7 @@ while at <= #text do
   i = i + 1
   local op = next_op()
   local given, content = 0, nil
-  if op.kind == 'a' or op.kind == 'c' and op.code ~= '' then
+  if op.kind == 'a' or op.kind == 'c' and op.code ~= '' or op.has_event then
     local stop = find(ARGV[12], '\n', from, true)
     given, from, given_count = stop - from + 1, stop + 1, given_count + 1
   end
@@ -217,6 +243,8 @@ while at <= #text do
       answer, is_done, record = add(op, given, content)
     elseif op.kind == 'c' then
       answer, is_done, record = share(op, given)
+    elseif op.kind == 't' then
+      answer, is_done = tell(op, given)
     else
       local events = {}
       answer, is_done, record = remove(op, events)
@@ -232,7 +260,7 @@ while at <= #text do
     if op.record ~= '' then
       redis.call('SET', op.record, record, 'EX', op.recorded_s)
     end
-    if op.generation == '' then
+    if op.generation == '' and op.kind ~= 't' then
       if op.kind ~= 'r' then
         make_known(op.identity, op.profile)
       end

@@ -152,6 +152,11 @@ const OCCASIONAL = {
     'time zone whose days and weeks the views and the dashboard have, like `Europe/Berlin`; times stay UTC',
     'UTC',
   ),
+  PRODUCT_ALERTS: setting(
+    oneOf('on', 'off'),
+    'whether price drops and restocks of wished products go out to receivers: `on` or `off`, for all processes alike',
+    'off',
+  ),
   RECEIVERS_PRIVATE: setting(
     oneOf('refuse', 'allow'),
     'whether receivers may be at `http:` and at addresses that are not public: `refuse` or `allow`',

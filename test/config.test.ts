@@ -125,6 +125,7 @@ const VALUES: Readonly<Record<string, Values>> = {
   },
   VISIT_ACCESS: { right: ['session', 'open', 'key'], wrong: ['Session', 'none', 'true'] },
   LINKED_SESSIONS: { right: ['closed', 'open'], wrong: ['Closed', 'true', 'none'] },
+  PRODUCT_ALERTS: { right: ['on', 'off'], wrong: ['On', 'true', '1'] },
   RATE_LIMIT: integer(0, 1_000_000, 'none'),
   ANONYMOUS_RATE_LIMIT: integer(0, 1_000_000, 'none'),
   TRUST_PROXY: {

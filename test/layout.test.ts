@@ -186,7 +186,7 @@ t.test('a script says its purpose, keys, arguments, answers and errors in its he
 });
 
 /** Their keys are of many slots: on a cluster a call to a node may not name them in KEYS. */
-const TAKE_KEYS_FROM_TEXT: ReadonlySet<string> = new Set(['record', 'visits', 'wishlist']);
+const TAKE_KEYS_FROM_TEXT: ReadonlySet<string> = new Set(['record', 'visits', 'wish', 'wishlist']);
 /** Keys that are given whole in ARGV: they need not be in the slot of KEYS, nor at this node. */
 const OF_OTHER_SLOTS: Readonly<Record<string, readonly string[]>> = {
   'visit-once': ['stream', 'state'],

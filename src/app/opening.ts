@@ -8,6 +8,7 @@ import { type IdentityParts, openIdentity } from '../identity/open.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { Store, type StoreOptions } from '../redis/store.js';
 import { visitFormat } from '../visits/visit-batch.js';
+import { openWishers } from './alerts.js';
 import type { RightsConfig, StoreConfig } from './settings.js';
 
 export interface Closeable {
@@ -74,7 +75,7 @@ export function openKnownStore(
 /** Whose profiles are, for a process that does not serve: without metrics and a log of visits. */
 export function openIdentityAlone(
   store: Store,
-  config: Pick<RightsConfig, 'MAX_PRODUCTS'>,
+  config: Pick<RightsConfig, 'MAX_PRODUCTS' | 'PRODUCT_ALERTS'>,
   onClose: (closer: Closer) => void,
 ): IdentityParts {
   const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
@@ -83,7 +84,8 @@ export function openIdentityAlone(
   onClose(() => appends.close());
   const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => recordings.close());
-  return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS);
+  const wishers = openWishers(store, config, onClose);
+  return openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS, undefined, {}, wishers);
 }
 
 /** A page of a batch is up to a megabyte, or one entry: reading it takes longer than any request may. */

@@ -21,6 +21,7 @@ import { docsFiles, docsOperations } from '../http/routes/docs.js';
 import { eventOperations } from '../http/routes/events.js';
 import { itemOperations } from '../http/routes/items.js';
 import { operatingOperations } from '../http/routes/operating.js';
+import { productOperations } from '../http/routes/products.js';
 import { profileOperations } from '../http/routes/profiles.js';
 import { leftOut, purchaseOperation } from '../http/routes/purchase.js';
 import { receiverOperations } from '../http/routes/receivers.js';
@@ -48,6 +49,7 @@ import { openWishlist } from '../wishlist/open.js';
 import { DELIVERY_REMEMBERED_S } from '../wishlist/purchases.js';
 import { OPENS_SHARE, ShareOpens } from '../wishlist/share-opens.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
+import { openProducts, openWishers } from './alerts.js';
 import { receiversOf } from './deliver.js';
 import { type Closeable, openStore, withClosers } from './opening.js';
 import type { ServeConfig } from './settings.js';
@@ -70,6 +72,8 @@ export interface Timing {
   readonly requestGraceMs?: number;
   /** Milliseconds between looks at open compliance requests. */
   readonly compliancePollMs?: number;
+  /** Milliseconds between looks at products that a process has left half done. */
+  readonly productLookMs?: number;
 }
 
 /**
@@ -158,10 +162,9 @@ export function serve(
     );
     onClose(() => wishlists.close());
     const requests = new RequestStore(store, undefined, timing.requestGraceMs);
-    const identity = openIdentity(store, visits, recordings, appends, config.MAX_PRODUCTS, visitLog, {
-      visitsCounted: metrics.visitsCounted,
-      erased: metrics.erased,
-    });
+    const wishers = openWishers(store, config, onClose, metrics.batchObserver('wish'));
+    const limit = config.MAX_PRODUCTS;
+    const identity = openIdentity(store, visits, recordings, appends, limit, visitLog, metrics, wishers);
     const { redirects, visitors, profiles } = identity;
     onClose(identity.resume.watch());
     const { items, shares, purchases, settings } = openWishlist(
@@ -169,14 +172,15 @@ export function serve(
       wishlists,
       (profileId) => redirects.placeOf(profileId),
       config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
+      wishers,
     );
+    const products = openProducts(store, wishlists, wishers, redirects, log, onClose, timing.productLookMs);
     const openAppends = store.batcher(
       appendFormat(store, 'events', Math.floor(config.STREAM_HIGH_WATER * OPENS_SHARE)),
     );
     onClose(() => openAppends.close());
     const opens = new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost);
     const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S, timing.requestGraceMs);
-
     const compliance = new Compliance(store);
     const worker = new ComplianceWorker(
       store,
@@ -187,13 +191,11 @@ export function serve(
       timing.compliancePollMs,
     );
     onClose(worker.watch());
-
     const rows = new VisitorRowReader(clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
     const exporter = new Exporter(store, identity.links, redirects, identity.emails, rows.read.bind(rows));
 
     const receivers = receiversOf(store, config);
-
     const sharePage = sharePageOperation(
       shares,
       items,
@@ -213,6 +215,12 @@ export function serve(
       ...profileOperations({ ...identity, exporter, requests }),
       ...settingsOperations(settings, requests),
       ...receiverOperations(receivers, requests),
+      ...productOperations(
+        products,
+        requests,
+        config.SHOPIFY_SECRET,
+        leftOut(metrics.orderLeftOut, log, 'products'),
+      ),
       purchaseOperation(
         visitors,
         profiles,

@@ -33,6 +33,7 @@ export const SERVE_SETTINGS = [
   'SHARE_PAGE_URL',
   'REDIS_TIMEOUT_MS',
   'STREAM_HIGH_WATER',
+  'PRODUCT_ALERTS',
   'VISIT_LOG',
   'VISIT_LOG_HIGH_WATER',
   'RECEIVERS_PRIVATE',
@@ -60,6 +61,7 @@ export const FLUSH_SETTINGS = [
 export const RIGHTS_SETTINGS = [
   ...STORE,
   'MAX_PRODUCTS',
+  'PRODUCT_ALERTS',
   'CLICKHOUSE_DATABASE',
 ] as const satisfies readonly SettingName[];
 
@@ -72,6 +74,7 @@ export const RECEIVERS_SETTINGS = [
 export const DELIVER_SETTINGS = [
   ...RECEIVERS_SETTINGS,
   'MAX_PRODUCTS',
+  'PRODUCT_ALERTS',
 ] as const satisfies readonly SettingName[];
 
 export const DASHBOARD_SETTINGS = [

@@ -1,4 +1,4 @@
-// The columns of the views `events` and `purchases`, whose rows are in one table, events_stored. The views and a visitor's
+// The columns of the views `events`, `purchases` and `product_alerts`, whose rows are in one table, events_stored. The views and a visitor's
 // export are made of these lists. src/events/row.ts does not compile without one of PAYLOAD_COLUMNS.
 
 /** Columns that are taken from an event's payload: its field -> the column. */
@@ -53,9 +53,24 @@ const PURCHASES = [
   'test',
 ];
 
-/** Rows that travel with the events and are none: merges of profiles, lines of orders, openings of shared wishlists. */
-export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open')";
+const ALERTS = [
+  'occurred_at',
+  'type',
+  'profile_id',
+  'customer_id',
+  'session_id',
+  'product_id',
+  'variant_id',
+  'product_handle',
+  "toDecimal64OrNull(JSONExtractString(payload, 'priceBefore'), 2) AS price_before",
+  'price',
+  'currency',
+];
+
+/** Rows that travel with the events and are none: merges of profiles, lines of orders, openings of shared wishlists, product alerts. */
+export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open', 'alert')";
 
 /** As a SELECT has them. */
 export const EVENT_COLUMNS = EVENTS.join(',\n    ');
 export const PURCHASE_COLUMNS = PURCHASES.join(',\n    ');
+export const ALERT_COLUMNS = ALERTS.join(',\n    ');

@@ -3,7 +3,7 @@
 // what was changed by hand is put back.
 
 import { readFileSync } from 'node:fs';
-import { EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
+import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 
 export interface View {
   readonly name: string;
@@ -45,6 +45,7 @@ export function loadViews(): View[] {
     const text = readFileSync(new URL(`${file}.sql`, FOLDER), 'utf8')
       .replace('{event_columns}', EVENT_COLUMNS)
       .replace('{purchase_columns}', PURCHASE_COLUMNS)
+      .replace('{alert_columns}', ALERT_COLUMNS)
       .replace('{is_event}', IS_EVENT)
       .replace('{in_order}', IN_ORDER);
     return Array.from(text.matchAll(VIEW), ([, about = '', statement, name = '', select = '']) => ({

@@ -3,7 +3,7 @@
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';
-import { EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
+import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 import { type ErasedUntil, isErasedRow, NAMES_IDENTITY, namedParams, type OwnedRow } from './erased-rows.js';
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -14,6 +14,8 @@ export interface VisitorRows {
   /** Of the view `visits`. */
   readonly visitLog: readonly Row[];
   readonly purchases: readonly Row[];
+  /** Of the view `product_alerts`. */
+  readonly productAlerts: readonly Row[];
 }
 
 /** Milliseconds that ClickHouse may take for all of it. */
@@ -44,6 +46,12 @@ const QUERIES: Readonly<
         ORDER BY occurred_at, event_id LIMIT 1 BY event_id) AS rows
       LEFT ANY JOIN products ON products.product_id = rows.product_id
       ORDER BY occurred_at, order_id`,
+  },
+  productAlerts: {
+    clock: 'server',
+    query: `SELECT ${ALERT_COLUMNS}
+      FROM events_stored WHERE ${OF_VISITOR} AND origin = 'alert'
+      ORDER BY occurred_at, event_id LIMIT 1 BY event_id`,
   },
 };
 
@@ -112,10 +120,11 @@ async function readVisitorRows(
       (row) => !isErasedRow(row, Date.parse(row['occurred_at'] as string), clock, erased),
     );
   };
-  const [events, visitLog, purchases] = await Promise.all([
+  const [events, visitLog, purchases, productAlerts] = await Promise.all([
     read('events'),
     read('visitLog'),
     read('purchases'),
+    read('productAlerts'),
   ]);
-  return { events, visitLog, purchases };
+  return { events, visitLog, purchases, productAlerts };
 }

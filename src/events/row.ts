@@ -6,8 +6,8 @@ import { type Identity, normaliseId } from '../identity-rules.js';
 import { inCents, parseAmount } from './amount.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
-/** Which operation made an event. */
-export type Origin = 'event' | 'item' | 'share' | 'purchase';
+/** Which operation made an event; `alert`: a change of a product, told as a row that is no event. */
+export type Origin = 'event' | 'item' | 'share' | 'purchase' | 'alert';
 
 export interface NewEvent {
   readonly type: string;

@@ -110,6 +110,7 @@ const visitorAnswer = answerOf({
   events: rowsAnswer('events'),
   visitLog: rowsAnswer('visits'),
   purchases: rowsAnswer('purchases'),
+  productAlerts: rowsAnswer('product_alerts'),
 });
 
 export const exportAnswer = {
@@ -161,5 +162,8 @@ export const receiverTestAnswer = {
     error: { type: 'string', description: 'Why there was no answer' },
   },
 } as const;
+
+const alerts = { type: 'integer', minimum: 0, description: 'Wishers that this request told' } as const;
+export const productAnswer = answerOf({ productId: id, priceDrops: alerts, backInStock: alerts });
 
 export const deliveryAnswer = answerOf({});

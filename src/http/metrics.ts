@@ -5,6 +5,7 @@
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
+import { ALERT_TYPES } from '../products/alert.js';
 import type { Operation } from './operation.js';
 import type { LeftOut } from './routes/purchase.js';
 
@@ -53,7 +54,10 @@ class Answers {
 }
 
 /** Of lines in the streams; `purchase` is a line of an order. */
-const TYPES = ['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'];
+const TYPES = [
+  ...['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'],
+  ...ALERT_TYPES,
+];
 type NotLogged = 'full' | 'elsewhere';
 
 export class ServeMetrics {
@@ -129,7 +133,7 @@ export class ServeMetrics {
     const events = this.#events;
     new Counter({
       name: 'wishmeter_events_total',
-      help: 'Events brought to the streams, by type; `purchase` is a line of an order, `shareOpen` an opening of a shared wishlist',
+      help: 'Events brought to the streams, by type; `purchase` is a line of an order, `shareOpen` an opening of a shared wishlist, `priceDrop` and `backInStock` what wishers were told of products',
       labelNames: ['type'],
       registers,
       collect() {
@@ -171,7 +175,7 @@ export class ServeMetrics {
     const leftOut = this.#leftOut;
     new Counter({
       name: 'wishmeter_orders_left_out_total',
-      help: 'Order webhooks that were answered 200 and not recorded: the order was cancelled, voided or refunded, or the topic is another one',
+      help: 'Webhooks of orders and products that were answered 200 and not recorded: the order was cancelled, voided or refunded, or the topic is another one',
       labelNames: ['reason'] as const,
       registers,
       collect() {

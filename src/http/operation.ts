@@ -93,6 +93,7 @@ export const TAGS = {
   Events: 'Wishlist events as a client tells them',
   Profiles: 'Who visitors are',
   Settings: 'What the shop has switched on',
+  Products: 'Prices and stock as they are now',
   Receivers: 'Where events go out to',
   Webhooks: 'What Shopify delivers',
   Storefront: "For a shop's pages",

@@ -1,6 +1,7 @@
 // The `webhooks` of /openapi.json: what receivers are sent. Schemas only; src/receivers/message.ts makes the bodies.
 
 import { boolean, count, id, idOrNull, text, textOrNull } from '../field-schemas.js';
+import { ALERT_TYPES } from '../products/alert.js';
 import { EVENT_TYPES } from '../validation/schemas.js';
 import { answerOf } from './answer-schemas.js';
 
@@ -43,6 +44,17 @@ const purchase = dataOf({
   test: boolean,
 });
 
+const alert = dataOf({
+  ...visitor,
+  productId: id,
+  variantId: idOrNull,
+  productHandle: text,
+  productTitle: text,
+  priceBefore: { ...text, description: 'That the product was wished at' },
+  price: text,
+  currencyCode: textOrNull,
+});
+
 const HEADERS = {
   'webhook-id': 'The same at each attempt',
   'webhook-timestamp': 'Seconds since 1970, of this attempt',
@@ -75,5 +87,6 @@ function webhook(operationId: string, summary: string, types: readonly string[],
 export const WEBHOOKS = {
   event: webhook('onEvent', 'A wishlist event', EVENT_TYPES, event),
   purchase: webhook('onPurchase', 'A line of an order', ['purchase'], purchase),
+  alert: webhook('onAlert', 'A price drop or a restock of a wished product', ALERT_TYPES, alert),
   test: webhook('onTest', 'What `POST /receivers/{id}/test` sends', ['test'], { type: 'object' }),
 };

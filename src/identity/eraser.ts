@@ -14,6 +14,7 @@ import { readHash } from '../redis/hash.js';
 import { removeKeys, removeRequests } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import type { Wishers } from '../wishlist/wishers.js';
 import type { Emails } from './emails.js';
 import type { LinkedEraser, OnErasing } from './linked-eraser.js';
 import { type Link, type Links, linkTo } from './links.js';
@@ -34,15 +35,17 @@ export class Eraser {
   readonly #redirects: Redirects;
   readonly #emails: Emails;
   readonly #linked: LinkedEraser;
+  readonly #wishers: Wishers | undefined;
   readonly #onErased: (() => void) | undefined;
 
-  /** @param onErased called for each visitor */
+  /** @param wishers where product alerts are on @param onErased called for each visitor */
   constructor(
     store: Store,
     links: Links,
     redirects: Redirects,
     emails: Emails,
     linked: LinkedEraser,
+    wishers?: Wishers,
     onErased?: () => void,
   ) {
     this.#store = store;
@@ -50,6 +53,7 @@ export class Eraser {
     this.#redirects = redirects;
     this.#emails = emails;
     this.#linked = linked;
+    this.#wishers = wishers;
     this.#onErased = onErased;
   }
 
@@ -146,9 +150,11 @@ export class Eraser {
       keys.items(profileId),
       ...keys.journal(profileId),
     ];
+    const wished = (await this.#wishers?.fieldsOf(keys.items(profileId))) ?? [];
     const reply = await this.#store.change(GUEST, touched, [by]);
     if (typeof reply === 'string') return undefined;
     const [wasKnown, code] = reply;
+    if (wasKnown === 1) await this.#wishers?.remove(wished, profileId);
     await removeRequests(this.#store, requests);
     await removeKeys(this.#store, [requests]);
     if (code !== '') await removeKeys(this.#store, [keys.share(code)]);

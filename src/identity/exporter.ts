@@ -30,6 +30,7 @@ export interface VisitorExport {
   readonly events: VisitorRows['events'] | null;
   readonly visitLog: VisitorRows['visitLog'] | null;
   readonly purchases: VisitorRows['purchases'] | null;
+  readonly productAlerts: VisitorRows['productAlerts'] | null;
 }
 
 /** By an e-mail address: the one visitor, or the first and all others of whom it was given. */
@@ -46,7 +47,7 @@ export type ReadRows = (
 
 /** What is told of a profile; other fields are how it is kept. */
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'] as const;
-const NO_ROWS = { events: null, visitLog: null, purchases: null };
+const NO_ROWS = { events: null, visitLog: null, purchases: null, productAlerts: null };
 /** Visitors of one e-mail address that are told of at once. */
 const AT_ONCE = 4;
 

@@ -14,8 +14,9 @@ import { readHash } from '../redis/hash.js';
 import { removeKeys, removeRequests } from '../redis/remove.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import type { Wishers } from '../wishlist/wishers.js';
 import type { Emails } from './emails.js';
-import type { Found, Link, Links } from './links.js';
+import { type Found, type Link, type Links, linkTo } from './links.js';
 import { isProfile, type Merger } from './merge.js';
 import type { Pending } from './pending.js';
 import { queueRows } from './queued-rows.js';
@@ -38,13 +39,23 @@ export class LinkedEraser {
   readonly #merger: Merger;
   readonly #emails: Emails;
   readonly #pending: Pending;
+  readonly #wishers: Wishers | undefined;
 
-  constructor(store: Store, links: Links, merger: Merger, emails: Emails, pending: Pending) {
+  /** @param wishers where product alerts are on */
+  constructor(
+    store: Store,
+    links: Links,
+    merger: Merger,
+    emails: Emails,
+    pending: Pending,
+    wishers?: Wishers,
+  ) {
     this.#store = store;
     this.#links = links;
     this.#merger = merger;
     this.#emails = emails;
     this.#pending = pending;
+    this.#wishers = wishers;
   }
 
   /**
@@ -80,6 +91,13 @@ export class LinkedEraser {
       keys.counts(profileId),
       keys.items(profileId),
     ];
+    if (this.#wishers !== undefined) {
+      // Before the items: they say which indexes the profile is in.
+      const fields = await this.#wishers.fieldsOf(keys.items(profileId));
+      const itsOwner = await this.#links.ownerOf(linkTo(profileId, generation));
+      if (itsOwner !== undefined && ['', itsOwner].includes(owner))
+        await this.#wishers.remove(fields, profileId);
+    }
     const isDone = (await this.#store.change(ERASE, touched, [generation, ERASED_S, owner])) === 1;
     await this.removeLeftovers(profileId, generation);
     return isDone;

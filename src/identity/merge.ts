@@ -19,6 +19,7 @@ import { encodeMerge } from '../events/row.js';
 import type { Keys } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
+import type { Wishers } from '../wishlist/wishers.js';
 import { type Link, type Links, linkTo } from './links.js';
 import { JOURNAL_S, type Pending } from './pending.js';
 
@@ -69,14 +70,17 @@ export class Merger {
   readonly #links: Links;
   readonly #pending: Pending;
   readonly #append: Append;
+  readonly #wishers: Wishers | undefined;
   /** Merges under way in this process, by their profiles. */
   readonly #running = new Map<string, Promise<boolean>>();
 
-  constructor(store: Store, links: Links, pending: Pending, append: Append) {
+  /** @param wishers where product alerts are on */
+  constructor(store: Store, links: Links, pending: Pending, append: Append, wishers?: Wishers) {
     this.#store = store;
     this.#links = links;
     this.#pending = pending;
     this.#append = append;
+    this.#wishers = wishers;
   }
 
   /**
@@ -121,7 +125,8 @@ export class Merger {
    */
   async restore(profileId: string, target: Target): Promise<boolean> {
     const { keys, guestsS } = this.#store;
-    const [, , facts] = keys.journal(profileId);
+    const [, items, facts] = keys.journal(profileId);
+    await this.#wishers?.addAll(await this.#wishers.fieldsOf(items as string), profileId);
     const generation = await this.#store.call((client) => client.hget(facts as string, 'generation'));
     const isGuest = generation === null;
     const touched = this.#movedKeys(profileId, isGuest);
@@ -135,6 +140,8 @@ export class Merger {
   async clear(profileId: string, target: Target): Promise<void> {
     const { keys } = this.#store;
     await this.#pending.forget(mergeOf(profileId, target));
+    const [, items] = keys.journal(profileId);
+    await this.#wishers?.remove(await this.#wishers.fieldsOf(items as string), profileId);
     const touched = [keys.identity(profileId), keys.profile(profileId), ...keys.journal(profileId)];
     await this.#store.change(CLEAR, touched, [fieldOf(target), target.link.field]);
   }
@@ -155,7 +162,11 @@ export class Merger {
         // Those that were merged into this one before are the target's now, too.
         if (kind === 'g') merged.push(...fields.filter((name, at) => at % 2 === 0 && isProfile(name)));
         const given = kind === 'p' ? withoutOwn(fields) : fields;
+        const wished = kind === 'i' ? fields.filter((_, at) => at % 2 === 0) : [];
+        // In the index of wishers before the items are there, as an addition does it.
+        await this.#wishers?.addAll(wished, into);
         if (!(await this.#give(from, link, kind, keyOf(keys, into), given))) return false;
+        await this.#wishers?.remove(wished, from);
         // A share code goes on leading here: an erasure of the target has to find it.
         const code = kind === 'p' ? fieldIn('share', fields) : undefined;
         const member = code === undefined ? [] : [`#${code}`, ''];

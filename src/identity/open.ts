@@ -7,6 +7,7 @@ import type { Store } from '../redis/store.js';
 import { ProductLimit } from '../visits/product-limit.js';
 import type { VisitBatch } from '../visits/visit-batch.js';
 import type { VisitLog } from '../visits/visit-log.js';
+import type { Wishers } from '../wishlist/wishers.js';
 import { Counting } from './counting.js';
 import { Emails } from './emails.js';
 import { Eraser } from './eraser.js';
@@ -51,7 +52,7 @@ export interface IdentityFigures {
 }
 
 /**
- * @param maxProducts products that a profile may count @param log of visits, where there is one
+ * @param maxProducts products that a profile may count @param log of visits, where there is one @param wishers where product alerts are on
  */
 export function openIdentity(
   store: Store,
@@ -61,17 +62,19 @@ export function openIdentity(
   maxProducts: number,
   log?: VisitLog,
   { visitsCounted, erased }: IdentityFigures = {},
+  wishers?: Wishers,
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
   const profileIds = createProfileIds(salt, buckets);
   const links = new Links(store, batch, profileIds);
   const pending = new Pending(store);
-  const merger = new Merger(store, links, pending, (profileId, line) => appends.run({ line, profileId }));
+  const append = (profileId: string, line: string) => appends.run({ line, profileId });
+  const merger = new Merger(store, links, pending, append, wishers);
   const redirects = new Redirects(store, links, merger, (profileId, generation) =>
     linkedEraser.removeLeftovers(profileId, generation),
   );
   const emails = new Emails(store, redirects, profileIds);
-  const linkedEraser: LinkedEraser = new LinkedEraser(store, links, merger, emails, pending);
+  const linkedEraser: LinkedEraser = new LinkedEraser(store, links, merger, emails, pending, wishers);
   const places = new Places(links, redirects);
   const linker = new Linker(links, merger, redirects);
   const counting = new Counting(store, batch, places, { maxProducts, log, onCounted: visitsCounted });
@@ -90,7 +93,7 @@ export function openIdentity(
     redirects,
     emails,
     named: new NamedVisitors(links, redirects, emails),
-    eraser: new Eraser(store, links, redirects, emails, linkedEraser, erased),
+    eraser: new Eraser(store, links, redirects, emails, linkedEraser, wishers, erased),
     shopEraser: new ShopEraser(store, pending),
     resume: new Resume(store, pending, merger, redirects, linkedEraser),
     profiles: new Profiles(store, visitors, emails),

@@ -20,8 +20,8 @@ const AT_ONCE = 16;
 /** Keys of one profile, and what belongs to a generation of it; src/redis/keys.ts spells them. */
 const OF_PROFILE = /^\{([0-9a-z]+)\}:(?:v|r|p|i|g|q|j[ripg]):([^:]+)$/;
 const OF_GENERATION = /^\{[0-9a-z]+\}:(?:x|zg|zq):/;
-/** Request records, the index of e-mail addresses, share codes. */
-const OF_VISITORS = /^\{(?:request|email|share):/;
+/** Request records, the index of e-mail addresses, share codes, the index of wishers. */
+const OF_VISITORS = /^\{(?:request|email|share|wish):/;
 
 /** Called now and then while it goes on; throws to end it. */
 export type OnStep = () => Promise<void> | void;

@@ -34,6 +34,7 @@ export interface PersonalData {
 }
 
 const LINE_OF_ORDER = 'order';
+const ALERT = 'alert';
 
 /** @returns undefined where it is no event's line: another program may have put it into the stream */
 export function parseLine(text: string): Line | undefined {
@@ -52,11 +53,19 @@ export function parseLine(text: string): Line | undefined {
 /** @param profileId the present one */
 export function bodyOf(line: Line, profileId: string, personal: PersonalData | undefined): string {
   const timestamp = new Date(line.occurred_at).toISOString();
-  const data =
-    line.origin === LINE_OF_ORDER
-      ? purchaseOf(line, timestamp, profileId)
-      : eventOf(line, timestamp, profileId);
+  const data = dataOf(line, timestamp, profileId);
   return JSON.stringify({ type: line.type, timestamp, data: { ...data, ...personal } });
+}
+
+function dataOf(line: Line, timestamp: string, profileId: string): object {
+  if (line.origin === LINE_OF_ORDER) return purchaseOf(line, timestamp, profileId);
+  return line.origin === ALERT ? alertOf(line, profileId) : eventOf(line, timestamp, profileId);
+}
+
+/** Its payload is what a receiver is sent beside the visitor: see src/products/teller.ts. */
+function alertOf(line: Line, profileId: string): object {
+  const { customer_id: customerId = null, session_id: sessionId = null } = line;
+  return { profileId, customerId, sessionId, ...(line.payload as object) };
 }
 
 function eventOf(line: Line, occurredAt: string, profileId: string): object {

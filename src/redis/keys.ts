@@ -84,6 +84,12 @@ export interface Keys extends StreamKeys {
   readonly complianceOwner: string;
   /** hash: profiles that a visitor's e-mail address was given for, by its keyed digest -> the identity that made the profile */
   email(digest: string): string;
+  /** hash: profiles that may have a variant of a product on their wishlist -> when they were noted, see src/wishlist/wishers.ts */
+  wishers(digest: string): string;
+  /** hash: products whose wishers are being told -> version, and what they are like; see src/products/products.ts */
+  readonly products: string;
+  /** sorted set: the last version of products of the last days, milliseconds since 1970 */
+  readonly productVersions: string;
   /** hash: shows that a node of a cluster has its data, see src/redis/marks.ts */
   mark(stream: number): string;
   readonly visits: StreamKeys;
@@ -165,6 +171,9 @@ export function createKeys(prefix: string): Keys {
     complianceTaken: `${prefix}:{compliance}:taken`,
     complianceOwner: `${prefix}:{compliance}:owner`,
     email: (digest) => `${prefix}:{email:${digest}}`,
+    wishers: (digest) => `${prefix}:{wish:${digest}}`,
+    products: `${prefix}:{products}:open`,
+    productVersions: `${prefix}:{products}:versions`,
     mark: (stream) => `${prefix}:{${streamTag(stream)}}:mark`,
     ...streamKeys('events'),
     visits: streamKeys('visits'),

@@ -111,11 +111,11 @@ const checkSettings = compile<AppSettings>(settingsBody);
 /** An id as it comes. */
 type RawId = string | number;
 
-function readId(id: RawId): string {
+export function readId(id: RawId): string {
   return typeof id === 'number' ? String(id) : normaliseId(id);
 }
 
-function optionalId(id: RawId | null | undefined): string | null {
+export function optionalId(id: RawId | null | undefined): string | null {
   return id == null ? null : readId(id);
 }
 
@@ -196,7 +196,7 @@ export function readEvent(body: unknown): EventRequest {
 }
 
 /** Control characters, such as the tabs of a spreadsheet, as spaces. */
-function printable(title: string): string {
+export function printable(title: string): string {
   return isPlainText(title) ? title : title.replace(/\p{Cc}/gu, ' ');
 }
 

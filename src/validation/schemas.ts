@@ -4,12 +4,16 @@
 
 import {
   boolean,
+  currencyCode,
   freeForm,
   oneOf,
   plainText,
+  price,
+  priceOrNull,
   productHandle,
   productId,
   shopifyId,
+  title,
   variantId,
 } from '../field-schemas.js';
 import { DELIVERY_TYPES, EVERY_TYPE } from '../receivers/receiver.js';
@@ -207,6 +211,50 @@ export const receiverChangeBody = {
     types: receiverTypes,
     isEnabled: { ...boolean, description: 'While it is false deliveries wait' },
     rotateSecret: { ...boolean, description: 'Makes a new secret; the old one signs beside it for 24 h' },
+  },
+} as const;
+
+/** Variants that a product may have: as many as one of Shopify. */
+const MAX_VARIANTS = 2_048;
+
+export const productBody = {
+  type: 'object',
+  blankIsNull: true,
+  required: ['productId', 'productHandle', 'productTitle', 'variants'],
+  properties: {
+    productId,
+    productHandle,
+    productTitle: title,
+    variants: {
+      type: 'array',
+      minItems: 1,
+      maxItems: MAX_VARIANTS,
+      items: {
+        type: 'object',
+        blankIsNull: true,
+        required: ['price', 'inventoryAvailable'],
+        properties: {
+          variantId: { ...variantId, description: 'Null or absent of a product without variants' },
+          price,
+          compareAt: priceOrNull,
+          currencyCode,
+          inventoryAvailable: boolean,
+        },
+      },
+    },
+  },
+} as const;
+
+/** Of Shopify's Product, what is needed; the rest is read as it comes. */
+export const shopifyProductBody = {
+  type: 'object',
+  additionalProperties: true,
+  required: ['id', 'handle', 'title', 'variants'],
+  properties: {
+    id: productId,
+    handle: productHandle,
+    title,
+    variants: { type: 'array', items: {} },
   },
 } as const;
 

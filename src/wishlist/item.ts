@@ -4,6 +4,10 @@
 //   <itemId> <addedAt>
 //   <updatedAt>
 //   <content, JSON>
+//
+// With PRODUCT_ALERTS the second line goes on with whom deliveries name, ` ["<customer>","<session>"]` as they were sent, and,
+// once a price or stock has changed, with what the wisher was told last, ` <price> <0 or 1: in stock> <version of the product>`.
+// Whoever adds the item again replaces all of the line: what was told is then what the item says itself.
 
 import { type ListedItem, NO_FIELDS } from './item-fields.js';
 
@@ -21,14 +25,15 @@ export function itemField(productId: string, variantId: string | null): string {
   return `${productId.replaceAll('%', '%25').replaceAll(':', '%3A')}:${variantId ?? ''}`;
 }
 
-/** An item as it is stored where it is new: its first line, and the others. @param json its content */
+/** An item as it is stored where it is new: its first line, and the others. @param json its content @param names see above */
 export function newItem(
   itemId: string,
   json: string,
   at: number,
+  names = '',
 ): readonly [creationLine: string, others: string] {
   const now = isoOf(at);
-  return [`${itemId} ${now}`, `${now}\n${json}`];
+  return [`${itemId} ${now}`, `${now}${names}\n${json}`];
 }
 
 let time = -1;
@@ -52,7 +57,8 @@ export function itemIdIn(creationLine: string): string {
 const EMPTY = { itemId: '', ...NO_FIELDS, addedAt: '', updatedAt: '' };
 
 export function parseItem(stored: string): Item {
-  const [creationLine, updatedAt, content] = stored.split('\n') as [string, string, string];
+  const [creationLine, updated, content] = stored.split('\n') as [string, string, string];
+  const [updatedAt] = updated.split(' ', 1) as [string];
   const [itemId, addedAt] = creationLine.split(' ') as [string, string];
   return Object.assign({ ...EMPTY, itemId, addedAt, updatedAt }, JSON.parse(content)) as Item;
 }

@@ -10,6 +10,7 @@ import type { Store } from '../redis/store.js';
 import { type Changes, prepareEvent } from './changes.js';
 import { type Item, itemField, itemIdIn, newestFirst, newItem, parseItem } from './item.js';
 import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from './item-fields.js';
+import type { Wishers } from './wishers.js';
 
 const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('items');
 /** Items of one page, about. */
@@ -36,10 +37,13 @@ export interface Removed {
 export class Items {
   readonly #store: Store;
   readonly #changes: Changes;
+  readonly #wishers: Wishers | undefined;
 
-  constructor(store: Store, changes: Changes) {
+  /** @param wishers where product alerts are on */
+  constructor(store: Store, changes: Changes, wishers?: Wishers) {
     this.#store = store;
     this.#changes = changes;
+    this.#wishers = wishers;
   }
 
   /**
@@ -59,7 +63,9 @@ export class Items {
     const at = operation?.at ?? Date.now();
     const itemId = newOrderedId(at);
     const json = JSON.stringify(content);
-    const [creationLine, others] = newItem(itemId, json, at);
+    const { customerId, sessionId } = identity;
+    const names = this.#wishers === undefined ? '' : ` ${JSON.stringify([customerId, sessionId])}`;
+    const [creationLine, others] = newItem(itemId, json, at, names);
     const payload: ItemPayload<'add'> = {
       productId,
       variantId,
@@ -74,22 +80,15 @@ export class Items {
       inventoryAvailable,
     };
     const event = prepareEvent({ type: 'add', origin: 'item', profileId, identity, payload }, at);
-    return this.#changes
-      .makeOnce(
-        place,
-        {
-          kind: 'add',
-          field: itemField(productId, variantId),
-          creationLine,
-          others,
-          event,
-        },
-        operation,
-      )
-      .then((made) => {
-        if (typeof made === 'string') return made;
-        return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
-      });
+    const field = itemField(productId, variantId);
+    const make = () =>
+      this.#changes
+        .makeOnce(place, { kind: 'add', field, creationLine, others, event }, operation)
+        .then((made) => {
+          if (typeof made === 'string') return made;
+          return { itemId: made.value === '' ? itemId : itemIdIn(made.value) };
+        });
+    return this.#wishers === undefined ? make() : this.#wishers.add(field, profileId).then(make);
   }
 
   /**
@@ -116,7 +115,9 @@ export class Items {
       },
       operation,
     );
-    return typeof made === 'string' ? made : { removed: made.value === '1' };
+    if (typeof made === 'string') return made;
+    if (made.value === '1') await this.#wishers?.forget([field], place.profileId);
+    return { removed: made.value === '1' };
   }
 
   /** See listItems. */

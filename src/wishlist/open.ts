@@ -7,6 +7,7 @@ import { Items } from './items.js';
 import { Purchases } from './purchases.js';
 import { SettingsStore } from './settings.js';
 import { Shares } from './shares.js';
+import type { Wishers } from './wishers.js';
 import type { WishlistBatch } from './wishlist-batch.js';
 
 export interface WishlistParts {
@@ -18,19 +19,20 @@ export interface WishlistParts {
 
 /**
  * @param placeOf where what a profile had is now
- * @param shareUrl share links, with `{code}`
+ * @param shareUrl share links, with `{code}` @param wishers where product alerts are on
  */
 export function openWishlist(
   store: Store,
   batch: WishlistBatch,
   placeOf: (profileId: string) => Promise<Place | undefined>,
   shareUrl: string,
+  wishers?: Wishers,
 ): WishlistParts {
   const changes = new Changes(batch);
   return {
-    items: new Items(store, changes),
+    items: new Items(store, changes, wishers),
     shares: new Shares(store, changes, shareUrl, placeOf),
-    purchases: new Purchases(store, changes),
+    purchases: new Purchases(store, changes, wishers),
     settings: new SettingsStore(store),
   };
 }

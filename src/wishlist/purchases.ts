@@ -10,6 +10,7 @@ import type { Store } from '../redis/store.js';
 import { type Changes, isFenced, type Made, prepareEvent } from './changes.js';
 import { itemField, parseItem } from './item.js';
 import { readItems } from './items.js';
+import type { Wishers } from './wishers.js';
 
 export interface Purchase extends OrderHead {
   /** Whose it is; null where the order does not say. */
@@ -26,10 +27,13 @@ const REMOVED_AT_ONCE = 50;
 export class Purchases {
   readonly #store: Store;
   readonly #changes: Changes;
+  readonly #wishers: Wishers | undefined;
 
-  constructor(store: Store, changes: Changes) {
+  /** @param wishers where product alerts are on */
+  constructor(store: Store, changes: Changes, wishers?: Wishers) {
     this.#store = store;
     this.#changes = changes;
+    this.#wishers = wishers;
   }
 
   /**
@@ -59,11 +63,13 @@ export class Purchases {
           async (recordId, done) => {
             const bought = done === undefined ? await this.#itemsOf(mine, place) : new Map<string, Bought>();
             if (typeof bought === 'string') return bought;
-            return this.#changes.make(place, {
+            const made = await this.#changes.make(place, {
               kind: 'remove',
               items: Array.from(bought, ([field, one]) => ({ field, payload: '', event: eventOf(one) })),
               once: { recordId, seconds: DELIVERY_REMEMBERED_S },
             });
+            await this.#wishers?.forget([...bought.keys()], place.profileId);
+            return made;
           },
           isFenced,
           [part, parts],

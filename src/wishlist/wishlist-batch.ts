@@ -56,7 +56,19 @@ interface Sharing extends Recorded {
   readonly event?: PendingEvent;
 }
 
-export type Change = Addition | Removal | Sharing;
+/** Notes what an item's wisher was told. */
+export interface Telling extends Recorded {
+  readonly kind: 'tell';
+  readonly field: string;
+  /** The item as it was read; nothing is done where it is another one by now. */
+  readonly item: string;
+  /** Its second line from now on. */
+  readonly told: string;
+  /** What the wisher's receivers are told, if anything. */
+  readonly event?: PendingEvent | undefined;
+}
+
+export type Change = Addition | Removal | Sharing | Telling;
 
 /**
  * Undefined: done as asked, and the events are in the stream. Else a text, see lua/wishlist.lua: one of these with what
@@ -67,6 +79,7 @@ export type WishlistAnswer = string | undefined;
 export const DONE = '=';
 export const HAS_CODE = '?';
 export const FENCED = '-';
+export const OTHER_ITEM = '#';
 interface WishlistEntry extends Batched<WishlistAnswer> {
   readonly place: Place;
   readonly change: Change;
@@ -173,7 +186,7 @@ function tellEvents(change: Change, answer: WishlistAnswer | Error, onRecorded: 
   if (first !== undefined && removed > 0) onRecorded(first.event.type, removed);
 }
 
-const LETTERS = { add: 'a', remove: 'r', share: 'c' } as const;
+const LETTERS = { add: 'a', remove: 'r', share: 'c', tell: 't' } as const;
 
 function linesOf(change: Change): string {
   switch (change.kind) {
@@ -181,6 +194,8 @@ function linesOf(change: Change): string {
       return `${change.field}\n${change.creationLine}\n`;
     case 'share':
       return `${change.code ?? ''}\n${change.isNew ? 1 : ''}\n`;
+    case 'tell':
+      return `${change.field}\n${change.item}\n${change.told}\n${change.event === undefined ? '' : 1}\n`;
     case 'remove': {
       let lines = `${change.items.length}\n`;
       // A whole line of an event ends by itself.
@@ -194,6 +209,7 @@ function linesOf(change: Change): string {
 function sizeOf({ change }: WishlistEntry): number {
   if (change.kind === 'add')
     return change.creationLine.length + change.others.length + change.event.line.length;
+  if (change.kind === 'tell') return change.item.length + (change.event?.line.length ?? 0);
   return change.kind === 'share' ? 0 : change.items.reduce((sum, { event }) => sum + event.line.length, 0);
 }
 

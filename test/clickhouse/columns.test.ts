@@ -80,6 +80,16 @@ const CONTRACT: Readonly<Record<string, readonly string[]>> = {
     `visitors_sketch ${SKETCH}`,
   ],
   share_opens: [`occurred_at ${TIME}`, 'share_code String'],
+  product_alerts: [
+    ...[`occurred_at ${TIME}`, 'type LowCardinality(String)', 'profile_id String'],
+    ...['customer_id Nullable(String)', 'session_id Nullable(String)'],
+    ...['product_id String', 'variant_id String', 'product_handle String'],
+    ...[
+      'price_before Nullable(Decimal(18, 2))',
+      'price Nullable(Decimal(18, 2))',
+      'currency LowCardinality(String)',
+    ],
+  ],
   shop_visitors_per_day: ['day Date', 'visits UInt64', 'visitors UInt64', `visitors_sketch ${SKETCH}`],
   product_funnel: [
     'product_id String',

@@ -194,6 +194,14 @@ function draftOf(random: Random): Draft {
     ['GET', '/settings', undefined],
     ['PUT', '/settings', { autoRemoveAfterPurchase: random.chance(0.5) }],
     [
+      'PUT',
+      '/products',
+      {
+        ...{ productId: 1001, productHandle: 'red-shoe', productTitle: 'Red shoe' },
+        variants: [{ variantId: 2002, price: '1.00', inventoryAvailable: random.chance(0.5) }],
+      },
+    ],
+    [
       'POST',
       '/webhook/purchase',
       {

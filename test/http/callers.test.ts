@@ -72,7 +72,10 @@ const CALLERS: Readonly<
 /** What an operation is about, as a place in Statuses; undefined where it is open to all. */
 function about(path: string): 0 | 1 | 2 | undefined {
   if (path === PATH || path === '/product/visit/list') return 0;
-  if (/^\/(profile|receivers)(\/|$)/.test(path) || ['/product/visit/batch', '/settings'].includes(path))
+  if (
+    /^\/(profile|receivers|products)(\/|$)/.test(path) ||
+    ['/product/visit/batch', '/settings'].includes(path)
+  )
     return 2;
   return /^\/(event|item\/(add|remove|list)|share(\/\{code\}\/items)?)$/.test(path) ? 1 : undefined;
 }
@@ -80,7 +83,11 @@ function about(path: string): 0 | 1 | 2 | undefined {
 const PUBLIC_PATHS =
   '/ /docs /openapi.json /beacon.js /healthz /readyz /metrics /wishlist/share/{code} /webhook/purchase'
     .split(' ')
-    .concat(['customers/data_request', 'customers/redact', 'shop/redact'].map((kind) => `/webhook/${kind}`));
+    .concat(
+      ['products', 'customers/data_request', 'customers/redact', 'shop/redact'].map(
+        (kind) => `/webhook/${kind}`,
+      ),
+    );
 
 /** All that tells one answer from another, but its id and its time. */
 function shape({ status, headers, text }: Answer): unknown {

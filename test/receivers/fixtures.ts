@@ -90,7 +90,8 @@ export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string)
   const receivers = new Receivers(store, new Addresses(true), HIGH_WATER);
   const log = pino({ level: 'silent' });
   const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
-  const { redirects } = openIdentityAlone(store, { MAX_PRODUCTS: 100 }, (close) => t.teardown(close));
+  const settings = { MAX_PRODUCTS: 100, PRODUCT_ALERTS: 'off' } as const;
+  const { redirects } = openIdentityAlone(store, settings, (close) => t.teardown(close));
   return {
     store,
     receivers,

@@ -9,6 +9,7 @@ import { recordingFormat } from '../../src/events/recording.js';
 import type { OrderLine } from '../../src/events/row.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
 import type { Identity } from '../../src/identity-rules.js';
+import { Products } from '../../src/products/products.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { type KeyedOperation, RequestStore } from '../../src/redis/requests.js';
 import { Store } from '../../src/redis/store.js';
@@ -17,6 +18,7 @@ import type { Items } from '../../src/wishlist/items.js';
 import { openWishlist } from '../../src/wishlist/open.js';
 import type { Purchases } from '../../src/wishlist/purchases.js';
 import type { Shares } from '../../src/wishlist/shares.js';
+import { Wishers } from '../../src/wishlist/wishers.js';
 import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
 import { dumpRedis } from '../harness/dump.js';
 import { openRedis } from '../harness/redis.js';
@@ -29,6 +31,10 @@ export interface Server extends IdentityParts {
   readonly shares: Shares;
   readonly purchases: Purchases;
   readonly deliveries: RequestStore;
+  /** Only with alerts. */
+  readonly products: Products | undefined;
+  /** Called before each wisher of a product. */
+  onWisher: (profileId: string) => Promise<void>;
   /** Steps from now until Redis is gone; the last one is done where `lastIsDone`, and its answer lost. */
   crashAfter(steps: number, lastIsDone: boolean): void;
   /** Redis is back. @returns whether it was ever gone */
@@ -77,7 +83,7 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  { highWater = 1e9, guestsS = 0 } = {},
+  { highWater = 1e9, guestsS = 0, alerts = false } = {},
 ): Promise<Server> {
   const store = await Store.open({
     urls: redis.urls,
@@ -134,16 +140,23 @@ export async function startServer(
       await server.onChange();
       return make(...args);
     });
-  const identity = openIdentity(store, visits, recordings, appends, 10_000);
+  // Without a grace: what has no item goes at once.
+  const wishers = alerts ? new Wishers(store, undefined, 0) : undefined;
+  if (wishers !== undefined) {
+    const note = wishers.add.bind(wishers);
+    wishers.add = (...args) => step(() => note(...args));
+  }
+  const identity = openIdentity(store, visits, recordings, appends, 10_000, undefined, {}, wishers);
+  const placeOf = (profileId: string) => identity.redirects.placeOf(profileId);
+  const onWisher = (profileId: string) => server.onWisher(profileId);
+  const onError = (error: Error) => t.fail(error.message);
+  const products = wishers && new Products({ store, wishlists, wishers, placeOf, onWisher, onError });
   const server: Server = {
     ...identity,
-    ...openWishlist(
-      store,
-      wishlists,
-      (profileId) => identity.redirects.placeOf(profileId),
-      'https://shop.example/apps/w/wishlist/share/{code}',
-    ),
+    ...openWishlist(store, wishlists, placeOf, 'https://shop.example/apps/w/wishlist/share/{code}', wishers),
     store,
+    products,
+    onWisher: async () => {},
     // A try that ended is taken over after a moment.
     deliveries: new RequestStore(store, undefined, 20),
     onChange: async () => {},
@@ -164,6 +177,7 @@ export async function startServer(
     await appends.close();
     await recordings.close();
     await wishlists.close();
+    await wishers?.close();
     store.close();
   });
   return server;

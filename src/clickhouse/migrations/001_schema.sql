@@ -1,8 +1,8 @@
 -- The schema. What differs on a cluster is a placeholder (../cluster.ts). The views are in ../views: each start puts them in place.
 
--- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Three kinds of rows
+-- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Four kinds of rows
 -- travel with the events and are none: merges of profiles (origin `merge`), openings of shared wishlists (origin `open`), under
--- the profile of the list's owner, and lines of orders (origin `order`): a line that
+-- the profile of the list's owner, product alerts (origin `alert`), and lines of orders (origin `order`): a line that
 -- was recorded twice is one row, since its event_id and time follow from the order. `discount` and `amount` are of the
 -- whole line. The payload has the line as the order told it: three decimals are rounded in the columns.
 --
@@ -248,7 +248,7 @@ SELECT
     price,
     amount
 FROM {database}.events_stored{local} AS events_stored
-WHERE product_id != '' AND origin != 'merge' AND type != 'share' AND NOT test;
+WHERE product_id != '' AND origin NOT IN ('merge', 'alert') AND type != 'share' AND NOT test;
 
 -- Which Redis the events come from: a fingerprint of its salt, by key prefix. `flush` refuses another one, since
 -- profile ids under a new salt would have nothing to do with those that are here. The latest row counts.

@@ -1,8 +1,8 @@
 -- Each event, visit and line of an order once, and what is asked of them most.
 
 -- Wishlist events, each once
--- Three kinds of rows travel with the events and are none: merges of profiles (origin `merge`), lines of orders (`order`), and
--- openings of shared wishlists (`open`).
+-- Four kinds of rows travel with the events and are none: merges of profiles (origin `merge`), lines of orders (`order`),
+-- openings of shared wishlists (`open`), and product alerts (`alert`).
 CREATE OR REPLACE VIEW {database}.events {on_cluster} AS
 SELECT
     {event_columns}
@@ -80,3 +80,11 @@ SELECT
     share_code
 FROM {database}.events_stored FINAL
 WHERE origin = 'open';
+
+-- Price drops and restocks that wishers were told, each once
+-- price_before is the price that the product was wished at. Only with PRODUCT_ALERTS.
+CREATE OR REPLACE VIEW {database}.product_alerts {on_cluster} AS
+SELECT
+    {alert_columns}
+FROM {database}.events_stored FINAL
+WHERE origin = 'alert';

@@ -136,17 +136,18 @@ export function purchaseOperation(
 /** Topics that are logged; any caller that has seen one signed body may send it with others. */
 const MAX_TOPICS = 100;
 
-/** What is told of orders that are left out: each is counted, and each topic that is none of TOPICS is logged once. */
+/** What is told of webhooks that are left out: each is counted, and each topic that is none of those wanted is logged once. */
 export function leftOut(
   count: (reason: LeftOut) => void,
   log: Logger,
+  wanted = 'paid orders',
 ): (reason: LeftOut, topic: string) => void {
   const logged = new Set<string>();
   return (reason, topic) => {
     count(reason);
     if (reason !== 'topic' || logged.has(topic) || logged.size === MAX_TOPICS) return;
     logged.add(topic);
-    log.warn({ topic }, 'webhooks of this topic are left out: they are no paid orders');
+    log.warn({ topic }, `webhooks of this topic are left out: they are no ${wanted}`);
   };
 }
 

@@ -1,0 +1,36 @@
+-- Writes down a product as it is now, before its wishers are told, and strikes it out when they are. Of two that are written
+-- down the newer one stays.
+--
+-- KEYS[1] products whose wishers are being told   KEYS[2] versions that products had lately
+--
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] the product's id
+-- ARGV[3] its version, milliseconds since 1970; empty: this moment, and later than any before
+-- ARGV[4] what it is like; empty to strike out that version
+-- ARGV[5] milliseconds for which versions are remembered
+--
+-- What is written down is `<version> <1 where another version was there: a process may still be at that>\n<what it is like>`.
+--
+-- Returns {version, 1 or 0 as it is written down}; {} where it was struck out, or where a newer version was there: then nothing was
+-- done.
+-- Errors: EXPIRED -1; nothing was done.
+
+-- @include deadline
+
+local there = redis.call('HGET', KEYS[1], ARGV[2])
+if ARGV[4] == '' then
+  if there and string.find(there, ARGV[3] .. ' ', 1, true) == 1 then
+    redis.call('HDEL', KEYS[1], ARGV[2])
+  end
+  return {}
+end
+local seen = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or 0)
+local version = tonumber(ARGV[3]) or math.max(now, seen + 1)
+if version < seen then
+  return {}
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[5])
+redis.call('ZADD', KEYS[2], version, ARGV[2])
+local contended = there and 1 or 0
+redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f %d\n%s', version, contended, ARGV[4]))
+return { version, contended }

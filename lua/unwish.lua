@@ -1,0 +1,23 @@
+#!lua flags=allow-oom
+-- Takes profiles out of the index of a product's variant. Those that were noted lately stay, where that matters: their item may
+-- be on its way.
+--
+-- KEYS[1] index
+--
+-- ARGV[1] deadline, in milliseconds of this server's clock
+-- ARGV[2] milliseconds since a profile was noted, from which on it is taken out; 0: any
+-- ARGV[3..] profiles
+--
+-- Returns how many were taken out.
+-- Errors: EXPIRED -1; nothing was done.
+
+-- @include deadline
+
+local least, gone = tonumber(ARGV[2]), 0
+for i = 3, #ARGV do
+  local noted = redis.call('HGET', KEYS[1], ARGV[i])
+  if noted and (least == 0 or now - noted >= least) then
+    gone = gone + redis.call('HDEL', KEYS[1], ARGV[i])
+  end
+end
+return gone

@@ -1,0 +1,41 @@
+// What product alerts need, where they are on: the index of wishers, and what tells them.
+
+import type { Logger } from 'pino';
+import type { Redirects } from '../identity/redirects.js';
+import { Products } from '../products/products.js';
+import type { Store } from '../redis/store.js';
+import { Wishers } from '../wishlist/wishers.js';
+import type { WishlistBatch } from '../wishlist/wishlist-batch.js';
+import type { RightsConfig } from './settings.js';
+
+/** @returns undefined where product alerts are off */
+export function openWishers(
+  store: Store,
+  { PRODUCT_ALERTS }: Pick<RightsConfig, 'PRODUCT_ALERTS'>,
+  onClose: (closer: () => Promise<void>) => void,
+  onBatch?: (size: number, ms: number) => void,
+): Wishers | undefined {
+  if (PRODUCT_ALERTS === 'off') return undefined;
+  const wishers = new Wishers(store, onBatch);
+  onClose(() => wishers.close());
+  return wishers;
+}
+
+/** Goes on with what was left half done until it is closed. @returns undefined without wishers */
+export function openProducts(
+  store: Store,
+  wishlists: WishlistBatch,
+  wishers: Wishers | undefined,
+  redirects: Redirects,
+  log: Logger,
+  onClose: (closer: () => Promise<void>) => void,
+  lookMs?: number,
+): Products | undefined {
+  if (wishers === undefined) return undefined;
+  const placeOf = (profileId: string) => redirects.placeOf(profileId);
+  const onError = (error: Error) =>
+    log.error({ err: error }, 'wishers of a product could not be told, and this will be tried again');
+  const products = new Products({ store, wishlists, wishers, placeOf, onError, lookMs });
+  onClose(products.watch());
+  return products;
+}

@@ -1,0 +1,104 @@
+// PUT /products and POST /webhook/products: products as they are now. With PRODUCT_ALERTS those who wished for one are told
+// of price drops and restocks; without, both check what was sent and keep nothing.
+
+import type { Products } from '../../products/products.js';
+import type { RequestStore } from '../../redis/requests.js';
+import { readProduct, readShopifyProduct } from '../../validation/product.js';
+import { productBody, shopifyProductBody } from '../../validation/schemas.js';
+import { deliveryAnswer, productAnswer } from '../answer-schemas.js';
+import { IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
+import { type Operation, operation } from '../operation.js';
+import { admitDelivery, authenticBody, MAX_DELIVERY, NOTHING_TO_SAY, SIGNATURE, TOPIC } from './webhook.js';
+
+/** Bytes: 2,048 variants, with room to spare. */
+const MAX_PRODUCT = 512 * 1024;
+/** Without a topic it is a shop's own server. */
+const TOPICS = new Set(['', 'products/update', 'products/create']);
+const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
+
+const EXAMPLE = {
+  productId: 'gid://shopify/Product/1001',
+  productHandle: 'red-shoe',
+  productTitle: 'Red shoe',
+  variants: [
+    { variantId: '2002', price: '59.90', compareAt: '79.90', currencyCode: 'EUR', inventoryAvailable: true },
+  ],
+};
+const SHOPIFY_EXAMPLE = {
+  id: 1001,
+  handle: 'red-shoe',
+  title: 'Red shoe',
+  status: 'active',
+  updated_at: '2026-11-18T12:06:40+01:00',
+  variants: [
+    {
+      id: 2002,
+      price: '59.90',
+      compare_at_price: '79.90',
+      inventory_management: 'shopify',
+      inventory_policy: 'deny',
+      inventory_quantity: 3,
+    },
+  ],
+};
+
+/**
+ * @param products undefined where product alerts are off
+ * @param onLeftOut told of each webhook that is left out, with its topic
+ */
+export function productOperations(
+  products: Products | undefined,
+  requests: RequestStore,
+  shopifySecrets: readonly string[],
+  onLeftOut: (reason: 'topic', topic: string) => void,
+): Operation[] {
+  return [
+    operation({
+      method: 'put',
+      doc: {
+        id: 'putProduct',
+        tag: 'Products',
+        summary:
+          'Says what a product costs and whether it is in stock: wishers are told of price drops and restocks',
+        body: { schema: productBody, example: EXAMPLE },
+        answer: productAnswer,
+      },
+      path: '/products',
+      accessGroup: 'administration',
+      maxBody: MAX_PRODUCT,
+      headers: [IDEMPOTENCY_KEY],
+      read: readProduct,
+      handle(input, request) {
+        return once(requests, request, { operation: 'putProduct', input }, NOWHERE, async () => {
+          const { priceDrop, backInStock } = (await products?.put(input)) ?? NO_ALERTS;
+          return JSON.stringify({ productId: input.productId, priceDrops: priceDrop, backInStock });
+        });
+      },
+    }),
+    operation({
+      method: 'post',
+      doc: {
+        id: 'takeProduct',
+        tag: 'Webhooks',
+        summary: "Takes Shopify's `products/update`: wishers are told of price drops and restocks",
+        body: { schema: shopifyProductBody, example: SHOPIFY_EXAMPLE },
+        answer: deliveryAnswer,
+      },
+      path: '/webhook/products',
+      accessGroup: 'delivery',
+      maxBody: MAX_DELIVERY,
+      wantsBytes: true,
+      headers: [SIGNATURE, TOPIC],
+      admit: (request) => admitDelivery(request, shopifySecrets),
+      read(body, request) {
+        const bytes = authenticBody(body, request, shopifySecrets);
+        return { given: TOPICS.has(request.header(TOPIC)) ? readShopifyProduct(bytes) : undefined };
+      },
+      async handle({ given }, request) {
+        if (given === undefined) onLeftOut('topic', request.header(TOPIC));
+        else if (given.product.variants.length > 0) await products?.take(given.product, given.updatedAt);
+        return NOTHING_TO_SAY;
+      },
+    }),
+  ];
+}

@@ -1,0 +1,138 @@
+// Products as they are now. Each is written down before its wishers are told of it, and struck out when all of them are:
+//
+//   PUT      ──▶ written down ──▶ told ──▶ struck out ──▶ answered, with how many were told
+//   webhook  ──▶ written down ──▶ answered   and then the same, one product after the other
+//
+// What a process leaves half done is done by any process that finds it at two looks in a row. Of two versions of a product the
+// newer one stays: a version is Shopify's `updated_at`, else the moment in which it came.
+
+import { backoffMs, pause } from '../backoff.js';
+import { ServiceError } from '../errors.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import type { Product } from './alert.js';
+import { type Change, type Counts, Teller, type TellerSpec } from './teller.js';
+
+const PRODUCT = loadScript<[] | [version: number, contended: number]>('product');
+/** Milliseconds for which versions are remembered: Shopify repeats a webhook for less. */
+const REMEMBERED_MS = 48 * 60 * 60_000;
+/** Milliseconds between looks at what is left. */
+const LOOK_MS = 30_000;
+
+export interface ProductsSpec extends TellerSpec {
+  /** Told why a product is not done yet: it will be tried again. */
+  readonly onError: (error: Error) => void;
+  /** Other than LOOK_MS in tests. */
+  readonly lookMs?: number | undefined;
+}
+
+export class Products {
+  readonly #store: Store;
+  readonly #spec: ProductsSpec;
+  readonly #teller: Teller;
+  readonly #closing = new AbortController();
+  /** Ids of products that this process is to do. */
+  readonly #wanted = new Set<string>();
+  /** What was open at the last look. */
+  #seen: ReadonlySet<string> = new Set();
+  #running: Promise<void> | undefined;
+
+  constructor(spec: ProductsSpec) {
+    this.#store = spec.store;
+    this.#spec = spec;
+    this.#teller = new Teller(spec);
+  }
+
+  /**
+   * Tells all wishers. Safe to repeat: those that were told are not told again.
+   * @throws ServiceError `unavailable`, `overloaded`: it goes on after some time, also where it is not repeated
+   */
+  async put(product: Product): Promise<Counts> {
+    const [version = 0, contended] = await this.#write(product, '');
+    return this.#tell({ product, version, isContended: contended === 1 });
+  }
+
+  /** Takes note of a product; its wishers are told afterwards. @param updatedAt milliseconds since 1970 @throws ServiceError `unavailable` */
+  async take(product: Product, updatedAt: number | undefined): Promise<void> {
+    const [version] = await this.#write(product, updatedAt ?? '');
+    if (version !== undefined) this.#want(product.productId);
+  }
+
+  /** Looks now, and now and then, at what was left half done. @returns what ends it, once the page under way is done */
+  watch(): () => Promise<void> {
+    // Where Redis is away, that is logged elsewhere.
+    const look = () => void this.look().catch(() => {});
+    const timer = setInterval(look, this.#spec.lookMs ?? LOOK_MS);
+    look();
+    return async () => {
+      clearInterval(timer);
+      this.#closing.abort();
+      await this.#running;
+    };
+  }
+
+  /** Goes on with what was open at the last look, too. @throws ServiceError `unavailable` */
+  async look(): Promise<void> {
+    const { products, productVersions } = this.#store.keys;
+    const ids = await this.#store.call((client) => client.hkeys(products));
+    const versions =
+      ids.length === 0 ? [] : await this.#store.call((client) => client.zmscore(productVersions, ...ids));
+    const open = new Map(ids.map((id, i) => [`${versions[i]} ${id}`, id]));
+    for (const [name, id] of open) if (this.#seen.has(name)) this.#want(id);
+    this.#seen = new Set(open.keys());
+  }
+
+  #want(productId: string): void {
+    this.#wanted.add(productId);
+    this.#running ??= this.#work();
+  }
+
+  async #work(): Promise<void> {
+    const { signal } = this.#closing;
+    let failures = 0;
+    // `#running` is set by then, and unset in the step that finds nothing wanted.
+    await undefined;
+    for (let [id] = this.#wanted; id !== undefined && !signal.aborted; [id] = this.#wanted) {
+      this.#wanted.delete(id);
+      try {
+        const change = await this.#read(id);
+        if (change !== undefined) await this.#tell(change);
+        failures = 0;
+      } catch (error) {
+        this.#wanted.add(id);
+        // Redis's failures are logged elsewhere.
+        if (!(error instanceof ServiceError || signal.aborted)) this.#spec.onError(error as Error);
+        await pause(backoffMs(++failures), signal);
+      }
+    }
+    this.#running = undefined;
+  }
+
+  async #tell(change: Change): Promise<Counts> {
+    const counts = await this.#teller.tell(change, this.#closing.signal);
+    await this.#run(change.product.productId, change.version, '');
+    return counts;
+  }
+
+  #write(product: Product, version: number | '') {
+    return this.#run(product.productId, version, JSON.stringify(product));
+  }
+
+  #run(productId: string, version: number | '', text: string) {
+    const { products, productVersions } = this.#store.keys;
+    return this.#store.change(
+      PRODUCT,
+      [products, productVersions],
+      [productId, version, text, REMEMBERED_MS],
+    );
+  }
+
+  async #read(productId: string): Promise<Change | undefined> {
+    const { products } = this.#store.keys;
+    const written = await this.#store.call((client) => client.hget(products, productId));
+    if (written === null) return undefined;
+    const [head = '', json = ''] = written.split('\n');
+    const [version, contended] = head.split(' ');
+    return { product: JSON.parse(json) as Product, version: Number(version), isContended: contended === '1' };
+  }
+}

@@ -1,0 +1,123 @@
+// Who may have a variant of a product on their wishlist: an index, which lua/wish.lua writes, for src/products/. The wishlist is
+// what counts: the index has each profile whose wishlist has the item, and may have others.
+//
+// So a profile is noted here before its item is written, and taken out after that has gone. It is not taken out while its item may
+// still be on its way: only where the item was seen to be absent, and GRACE_MS after the profile was noted. (Of a visitor who is
+// erased at once: an addition that is under way in that very moment may be missing here, until it is made again.) What a crash or
+// that grace leaves is a profile's id, and goes when the product changes next.
+
+import { hash } from 'node:crypto';
+import type { Batched, BatchFormat } from '../redis/batch-calls.js';
+import type { Batcher } from '../redis/batcher.js';
+import { tagOf } from '../redis/keys.js';
+import { loadScript } from '../redis/scripts.js';
+import type { NOT_HERE } from '../redis/sender.js';
+import type { Store } from '../redis/store.js';
+
+const UNWISH = loadScript<number>('unwish');
+/** Milliseconds: far longer than an addition takes from the first step to the last. */
+const GRACE_MS = 60_000;
+/** Profiles that a page has at most, and indexes that are changed at once. */
+const AT_ONCE = 50;
+/** Fields that HSCAN looks at. */
+const SCANNED = 500;
+/** Of a digest: 132 bits. */
+const DIGITS = 22;
+
+interface Wish extends Batched<undefined> {
+  readonly index: string;
+  readonly profileId: string;
+}
+
+export class Wishers {
+  readonly #store: Store;
+  readonly #wishes: Batcher<Wish, undefined>;
+  readonly #graceMs: number;
+
+  /** @param graceMs other than GRACE_MS in tests */
+  constructor(store: Store, onBatch?: (size: number, ms: number) => void, graceMs = GRACE_MS) {
+    this.#store = store;
+    this.#wishes = store.batcher(FORMAT, onBatch);
+    this.#graceMs = graceMs;
+  }
+
+  /** Before the item is written. @param field of the item, see itemField @throws ServiceError `unavailable` */
+  add(field: string, profileId: string): Promise<void> {
+    return this.#wishes.run({ index: this.#indexOf(field), profileId });
+  }
+
+  /** @throws as `add` */
+  async addAll(fields: readonly string[], profileId: string): Promise<void> {
+    await Promise.all(fields.map((field) => this.add(field, profileId)));
+  }
+
+  /** Of a profile that will not have these items any more. @throws ServiceError `unavailable` */
+  remove(fields: readonly string[], profileId: string): Promise<void> {
+    return this.#unwish(fields, profileId, 0);
+  }
+
+  /** After items have gone; those that are there stay, and so does what can't be removed now. */
+  async forget(fields: readonly string[], profileId: string): Promise<void> {
+    if (fields.length === 0) return;
+    const items = this.#store.keys.items(profileId);
+    try {
+      const held = await this.#store.call((client) => client.hmget(items, ...fields));
+      const gone = fields.filter((_, i) => held[i] === null);
+      await this.#unwish(gone, profileId, this.#graceMs);
+    } catch {
+      // It goes when the product changes next.
+    }
+  }
+
+  /** Fields of all items under a key. @throws ServiceError `unavailable` */
+  fieldsOf(items: string): Promise<string[]> {
+    return this.#store.call((client) => client.hkeys(items));
+  }
+
+  /** All profiles that may have an item, in pages, some maybe twice. @throws ServiceError `unavailable` */
+  async *pages(field: string): AsyncGenerator<readonly string[]> {
+    const index = this.#indexOf(field);
+    let cursor = '0';
+    do {
+      const from = cursor;
+      const [next, noted] = await this.#store.call((client) => client.hscan(index, from, 'COUNT', SCANNED));
+      cursor = next;
+      const profiles = noted.filter((_, i) => i % 2 === 0);
+      for (let i = 0; i < profiles.length; i += AT_ONCE) yield profiles.slice(i, i + AT_ONCE);
+    } while (cursor !== '0');
+  }
+
+  async close(): Promise<void> {
+    await this.#wishes.close();
+  }
+
+  async #unwish(fields: readonly string[], profileId: string, graceMs: number): Promise<void> {
+    for (let i = 0; i < fields.length; i += AT_ONCE)
+      await Promise.all(
+        fields
+          .slice(i, i + AT_ONCE)
+          .map((field) => this.#store.change(UNWISH, [this.#indexOf(field)], [graceMs, profileId])),
+      );
+  }
+
+  #indexOf(field: string): string {
+    return this.#store.keys.wishers(hash('sha256', field, 'base64url').slice(0, DIGITS));
+  }
+}
+
+const FORMAT: BatchFormat<Wish, undefined> = {
+  script: loadScript('wish'),
+  tag: ({ index }) => tagOf(index),
+  mixesTags: true,
+  writes: () => true,
+  encode(wishes, call) {
+    call.arg(wishes.map(({ index, profileId }) => `${index}\n${profileId}\n`).join(''));
+  },
+  decode(wishes, reply) {
+    const answers = new Array<undefined | typeof NOT_HERE>(wishes.length).fill(undefined);
+    const list = reply as (number | typeof NOT_HERE)[];
+    for (let i = 0; i < list.length; i += 2)
+      answers[(list[i] as number) - 1] = list[i + 1] as typeof NOT_HERE;
+    return answers;
+  },
+};
