@@ -28,6 +28,7 @@ const CASES = join(DEPLOY, 'prometheus/rules.test.yaml');
 const UNSEEN: Readonly<Record<string, readonly string[]>> = {
   wishmeter_flush_insert_errors_total: ['blame'],
   wishmeter_visit_flush_insert_errors_total: ['blame'],
+  wishmeter_http_refused_total: ['code', 'why'],
   wishmeter_visits_not_logged_total: ['why'],
   wishmeter_deliver_silent_seconds: ['stream'],
   ...Object.fromEntries(
