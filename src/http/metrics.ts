@@ -171,7 +171,7 @@ export class ServeMetrics {
     const leftOut = this.#leftOut;
     new Counter({
       name: 'wishmeter_orders_left_out_total',
-      help: 'Order webhooks that were answered 200 and not recorded: the order was cancelled, voided or refunded, or the topic is another one',
+      help: 'Order webhooks that were answered 200 and nothing was done: the order was cancelled, voided or refunded, or it is another topic',
       labelNames: ['reason'] as const,
       registers,
       collect() {
