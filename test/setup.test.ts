@@ -143,3 +143,29 @@ t.test('the version of package.json is in the changelog', async (t) => {
     new RegExp(`^## ${version.replaceAll('.', '\\.')}$`, 'm'),
   );
 });
+
+t.test(
+  'make sql asks the demo while that is open, and what DATA_DIR names before it',
+  needsPrograms('make'),
+  async (t) => {
+    const dir = await tempDir(t);
+    await cp(join(ROOT, 'Makefile'), join(dir, 'Makefile'));
+    await mkdir(join(dir, 'dist'));
+    await programs(dir, { node: 'echo "asked $DATA_DIR: $*"' });
+    const asked = async (demo: number | undefined, env: NodeJS.ProcessEnv = {}) => {
+      if (demo) await writeFile(join(dir, 'dist/.demo'), `${demo} /tmp/of-the-demo\n`);
+      const { stdout } = spawnSync('make', ['--assume-old=build', 'sql', 'Q=SELECT 1'], {
+        cwd: dir,
+        env: { PATH: `${dir}:${process.env.PATH}`, ...env },
+        encoding: 'utf8',
+      });
+      return stdout.trim();
+    };
+    const command = 'node_modules/.bin/wishmeter sql SELECT 1';
+    t.equal(await asked(undefined), `asked : ${command}`);
+    t.equal(await asked(process.pid), `asked /tmp/of-the-demo: ${command}`);
+    t.equal(await asked(process.pid, { DATA_DIR: 'data' }), `asked data: ${command}`);
+    const { pid } = spawnSync('true');
+    t.equal(await asked(pid), `asked : ${command}`, 'of a demo that was killed nothing is left');
+  },
+);
