@@ -1,5 +1,5 @@
 // The package of `make package`, as an operator has it: installed into an empty folder without asking a registry, small,
-// and complete: `migrate`, `serve` and `flush` run from it. And what it depends on: exact versions, a lock file that has all
+// and complete: `migrate`, `serve`, `flush` and `dashboard` run from it. And what it depends on: exact versions, a lock file that has all
 // of them with their digests, and no script at their installation. (test/docs.test.ts: each is named with its reason.)
 
 import { execFile, spawn } from 'node:child_process';
@@ -78,13 +78,18 @@ t.test('the package', linux, async (t) => {
     );
   });
 
-  t.test('migrates, serves and flushes', async (t) => {
+  t.test('migrates, serves, flushes and shows the dashboard', async (t) => {
     const { clickhouse } = stores;
     const env = { ...stores.env, PATH, API_KEYS: KEY, REDIS_TIMEOUT_MS: '900' };
     const { stdout: migrated } = await exec(program, ['migrate'], { env });
     t.match(migrated, /^001_\w+\n/);
 
-    const [serving, flushing] = [run(t, program, 'serve', env), run(t, program, 'flush', env)];
+    const ofDashboard = { DASHBOARD_PORT: '0', DASHBOARD_TOKEN: '0123456789abcdef' };
+    const [serving, flushing, showing] = [
+      run(t, program, 'serve', env),
+      run(t, program, 'flush', env),
+      run(t, program, 'dashboard', { ...env, ...ofDashboard }),
+    ];
     const line = await until('serve serves', () =>
       logLines(serving.stdout()).find(({ msg }) => msg === 'serving'),
     );
@@ -108,7 +113,12 @@ t.test('the package', linux, async (t) => {
       t.equal(answer.status, 200, path);
       await answer.arrayBuffer();
     }
-    for (const { child, ended } of [serving, flushing]) {
+    const shown = await until('the dashboard listens', () =>
+      logLines(showing.stdout()).find(({ msg }) => msg === 'dashboard'),
+    );
+    for (const path of ['/', '/frame.js', '/dashboard.css', '/uplot.js'])
+      t.equal((await fetch(`http://127.0.0.1:${shown.port}${path}`)).status, 200, path);
+    for (const { child, ended } of [serving, flushing, showing]) {
       child.kill('SIGTERM');
       t.same(await ended, [0, null]);
     }

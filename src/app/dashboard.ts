@@ -28,6 +28,8 @@ export function dashboard(
       ...(config.REDIS_URL.length > 0 ? { receivers: async () => (await opened.get()).receivers } : {}),
       log,
       timeZone: config.SHOP_TIMEZONE,
+      servicePort: config.PORT,
+      basePath: config.BASE_PATH,
     });
     onClose(close);
     return { port };

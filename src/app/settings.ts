@@ -79,6 +79,9 @@ export const DELIVER_SETTINGS = [
 
 export const DASHBOARD_SETTINGS = [
   'HOST',
+  // Where the shop's pages find the service: the page of an empty shop says it.
+  'PORT',
+  'BASE_PATH',
   'CLICKHOUSE_URL',
   'CLICKHOUSE_DATABASE',
   'SHOP_TIMEZONE',

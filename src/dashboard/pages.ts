@@ -27,8 +27,17 @@ export interface File {
 const OURS = new URL('../../../src/dashboard/page/', import.meta.url);
 const UPLOT = new URL('dist/', import.meta.resolve('uplot/package.json'));
 
-/** What is open to everyone, by path. @param timeZone SHOP_TIMEZONE, which the pages say */
-export function readFiles(timeZone: string): ReadonlyMap<string, File> {
+/** What the pages say of the deployment. */
+export interface Deployment {
+  /** SHOP_TIMEZONE */
+  readonly timeZone: string;
+  /** Port of `serve` on the same machine, and its BASE_PATH. */
+  readonly servicePort: number;
+  readonly basePath: string;
+}
+
+/** What is open to everyone, by path. */
+export function readFiles({ timeZone, servicePort, basePath }: Deployment): ReadonlyMap<string, File> {
   const names = readdirSync(OURS);
   const scripts = names.filter((name) => name.endsWith('.js'));
   const styles = names.filter((name) => name.endsWith('.css'));
@@ -43,10 +52,11 @@ export function readFiles(timeZone: string): ReadonlyMap<string, File> {
         preloads,
         links: linksOn(page),
         main: readFileSync(new URL(`${page.file}.html`, OURS), 'utf8'),
+        time_zone: timeZone,
+        service_port: String(servicePort),
+        base_path: basePath,
       };
-      const whole = frame
-        .replace(/\{(\w+)\}/g, (text, name: string) => values[name] ?? text)
-        .replaceAll('{time_zone}', timeZone);
+      const whole = frame.replace(/\{(\w+)\}/g, (text, name: string) => values[name] ?? text);
       return [page.path, { type: HTML, content: Buffer.from(whole) }];
     }),
     ...scripts.map((name): [string, File] => [`/${name}`, read(JAVASCRIPT, new URL(name, OURS))]),

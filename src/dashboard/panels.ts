@@ -125,24 +125,33 @@ LIMIT 100`,
 ];
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
-/** Days that one panel may span. */
+/** Days that one range may have. */
 const LONGEST = 1_100;
+/** What a Date of ClickHouse holds, with the time before. */
+const [EARLIEST, LATEST] = [Date.UTC(1975, 0), Date.UTC(2147, 11, 31)];
 
 export interface Range {
   readonly from: string;
   readonly to: string;
 }
 
-/** undefined where they are not two days in order. */
-export function readRange(from: string, to: string): Range | undefined {
-  const [first, last] = [from, to].map((text) => (DATE.test(text) ? Date.parse(text) : Number.NaN));
-  if (first === undefined || last === undefined || !(first <= last)) return undefined;
-  if (first < Date.UTC(1975, 0) || last >= Date.UTC(2148, 0)) return undefined; // what a Date of ClickHouse holds, with the time before
-  if ((last - first) / 86_400_000 >= LONGEST) return undefined;
-  // 2026-02-30 would be read as March.
-  return [first, last].every((at, i) => new Date(at).toISOString().startsWith([from, to][i] as string))
-    ? { from, to }
-    : undefined;
+/** @returns why they are no range, for people, where they are none */
+export function readRange(from: string, to: string): Range | string {
+  const [first, last] = [dayOf(from), dayOf(to)];
+  if (first === undefined || last === undefined)
+    return 'The first and the last day are days like 2026-03-01.';
+  if (first > last) return 'The first day is after the last one.';
+  if (first < EARLIEST || last > LATEST) return 'Days are from 1975-01-01 to 2147-12-31.';
+  const days = (last - first) / 86_400_000 + 1;
+  if (days > LONGEST)
+    return `${days} days are too many at once: ${LONGEST} is the limit. Choose a later first day.`;
+  return { from, to };
+}
+
+/** 2026-02-30 is no day. */
+function dayOf(text: string): number | undefined {
+  const ms = DATE.test(text) ? Date.parse(text) : Number.NaN;
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text) ? ms : undefined;
 }
 
 /** With as many days before it. */

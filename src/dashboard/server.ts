@@ -20,9 +20,10 @@ import { ownPagePolicy } from '../http/own-pages.js';
 import type { Receivers } from '../receivers/receivers.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
-import { type File, readFiles } from './pages.js';
+import { type Deployment, type File, readFiles } from './pages.js';
 import { PANELS, readRange, statementOf, withTimeBefore } from './panels.js';
 import { ReceiversPage } from './receivers-page.js';
+import { readRows } from './rows.js';
 
 const HEADERS = {
   'cache-control': 'no-store',
@@ -38,7 +39,7 @@ const LOGIN_BYTES = 1_024;
 const PANEL_MS = 60_000;
 const REQUEST_MS = 10_000;
 
-export interface DashboardOptions {
+export interface DashboardOptions extends Deployment {
   readonly host: string;
   /** 0 takes a free one. */
   readonly port: number;
@@ -48,10 +49,10 @@ export interface DashboardOptions {
   /** Opens Redis where it is not open yet; absent where there is none. */
   readonly receivers?: () => Promise<Receivers>;
   readonly log: Logger;
-  /** SHOP_TIMEZONE, as the views have it. */
-  readonly timeZone: string;
   /** Milliseconds after a wrong token. */
   readonly wrongMs?: number;
+  /** Milliseconds that a panel may take. */
+  readonly panelMs?: number;
 }
 
 export interface Dashboard {
@@ -99,11 +100,14 @@ class Requests {
   readonly #receivers: ReceiversPage;
   readonly #log: Logger;
   readonly #timeZone: string;
+  readonly #panelMs: number;
   readonly #files: ReadonlyMap<string, File>;
 
-  constructor({ token, clickhouse, receivers, log, timeZone, wrongMs }: DashboardOptions) {
+  constructor(options: DashboardOptions) {
+    const { token, clickhouse, receivers, log, timeZone, wrongMs, panelMs = PANEL_MS } = options;
+    this.#panelMs = panelMs;
     this.#timeZone = timeZone;
-    this.#files = readFiles(timeZone);
+    this.#files = readFiles(options);
     this.#login = new Login(token, wrongMs);
     this.#clickhouse = clickhouse;
     this.#receivers = new ReceiversPage(receivers, log);
@@ -171,29 +175,24 @@ class Requests {
     const panel = PANELS.find((one) => one.name === name);
     if (panel === undefined) return send(response, 404, { error: 'There is no such panel.' });
     const range = readRange(query.get('from') ?? '', query.get('to') ?? '');
-    if (range === undefined)
-      return send(response, 400, { error: '`from` and `to` are days like 2026-03-01, in this order.' });
+    if (typeof range === 'string') return send(response, 400, { error: range });
     const sql = statementOf(
       panel,
       panel.isCompared && !asCsv ? withTimeBefore(range) : range,
       this.#timeZone,
     );
-    const abort = new AbortController();
-    response.once('close', () => abort.abort()); // a browser that has gone on to another time
-    const late = setTimeout(() => abort.abort(), PANEL_MS);
+    // A browser that has gone on to another time does not wait any more.
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    const began = performance.now();
     try {
-      const began = performance.now();
-      const answer = await this.#clickhouse.query({
-        query: sql,
-        format: 'JSONCompactEachRowWithNames',
-        abort_signal: abort.signal,
-      });
-      const [names = [], ...rows] = await answer.json<unknown[]>();
+      const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(this.#panelMs)]);
+      const { names, rows } = await readRows(this.#clickhouse, sql, signal);
       const ms = Math.round(performance.now() - began);
       if (!asCsv) return send(response, 200, { title: panel.title, sql, ms, names, rows });
       const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
       response.setHeader('content-disposition', `attachment; filename="${file}"`);
-      const body = Buffer.from(csvOf(names as string[], rows));
+      const body = Buffer.from(csvOf(names, rows));
       response.writeHead(200, {
         ...HEADERS,
         'content-type': 'text/csv; charset=utf-8',
@@ -209,8 +208,6 @@ class Requests {
           ? `ClickHouse refused this panel (code ${error.code}); the dashboard's log has why.`
           : 'ClickHouse does not answer.';
       send(response, 503, { error: why, away: !(error instanceof ClickHouseError) });
-    } finally {
-      clearTimeout(late);
     }
   }
 }

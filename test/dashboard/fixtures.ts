@@ -4,10 +4,9 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
-import { startDashboard } from '../../src/dashboard/server.js';
+import { type DashboardOptions, startDashboard } from '../../src/dashboard/server.js';
 import type { ClickHouseSpec } from '../../src/embedded/clickhouse.js';
 import { asDashboard } from '../../src/embedded/clickhouse-users.js';
-import type { Receivers } from '../../src/receivers/receivers.js';
 import { dateOf, makeSmallWorld } from '../clickhouse/small-world.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 
@@ -18,9 +17,7 @@ export const MONTH = { from: dateOf(1), to: dateOf(31) };
 export async function openDashboard(
   t: Test,
   clickhouse: ClickHouseClient,
-  wrongMs = 1,
-  timeZone = 'UTC',
-  receivers?: () => Promise<Receivers>,
+  options: Partial<DashboardOptions> = {},
 ) {
   const log = pino({ level: 'silent' });
   const dashboard = await startDashboard({
@@ -28,10 +25,12 @@ export async function openDashboard(
     port: 0,
     token: TOKEN,
     clickhouse,
-    ...(receivers === undefined ? {} : { receivers }),
     log,
-    timeZone,
-    wrongMs,
+    timeZone: 'UTC',
+    servicePort: 9_123,
+    basePath: '/api',
+    wrongMs: 1,
+    ...options,
   });
   t.teardown(() => dashboard.close());
   const url = `http://127.0.0.1:${dashboard.port}`;

@@ -148,14 +148,16 @@ export async function startProcesses(
     await Promise.all([first, ...Array.from({ length: config.WORKERS - 1 }, (_, i) => worker(i + 2, port))]);
     return port;
   });
-  // After the flusher, which makes the views.
-  const showing = Promise.all([clickhouseUrl, redisUrl, flushing]).then(([url, redis]) =>
-    own('dashboard', 'dashboard', (last) => ({
-      REDIS_URL: redis,
-      CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asDashboard(url),
-      DASHBOARD_PORT: String(last?.port ?? config.DASHBOARD_PORT),
-      DASHBOARD_TOKEN: dashboardToken,
-    })),
+  // After the flusher, which makes the views. Where `serve` takes a free port, after that, too.
+  const showing = Promise.all([clickhouseUrl, redisUrl, flushing, PORT || serving]).then(
+    ([url, redis, , port]) =>
+      own('dashboard', 'dashboard', (last) => ({
+        PORT: String(port),
+        REDIS_URL: redis,
+        CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asDashboard(url),
+        DASHBOARD_PORT: String(last?.port ?? config.DASHBOARD_PORT),
+        DASHBOARD_TOKEN: dashboardToken,
+      })),
   );
   // After the flusher, which knows a new Redis from another one.
   const delivering = Promise.all([redisUrl, flushing]).then(([redis]) =>

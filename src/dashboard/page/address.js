@@ -20,15 +20,17 @@ addEventListener('popstate', notify);
 
 export const parameter = (name) => new URLSearchParams(location.search).get(name) ?? undefined;
 
-/** @param changes parameter -> its new value; undefined removes it */
+/** @param changes parameter -> its new value; undefined removes it @returns whether the address is another one now */
 export function go(changes) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
     if (value === undefined) query.delete(name);
     else query.set(name, value);
   }
-  if (String(query) !== location.search.slice(1)) history.pushState(null, '', `?${query}`);
+  if (String(query) === location.search.slice(1)) return false;
+  history.pushState(null, '', `?${query}`);
   notify();
+  return true;
 }
 
 /** The days that are shown: their midnights in UTC, in milliseconds. */

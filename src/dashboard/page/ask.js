@@ -1,10 +1,32 @@
-// Asks the server for the rows of a panel.
+// Asks the server: for the rows of a panel, or for anything as JSON.
 
 import { iso } from './shared.js';
 
 export class LoggedOut extends Error {}
-/** The dashboard or ClickHouse does not answer; later it may. */
-export class Away extends Error {}
+/** The days can't be shown, whatever the panel. */
+export class BadRange extends Error {}
+/** `name` does not answer; later it may. */
+export class Away extends Error {
+  constructor(name) {
+    super(`${name} does not answer.`);
+    this.name = name;
+  }
+}
+
+/** @param who is away where the answer says so @returns the answer's body */
+export async function askFor(path, who, signal) {
+  const away = (error) => {
+    if (signal.aborted) throw error;
+    throw new Away('The dashboard');
+  };
+  const answer = await fetch(path, { signal }).catch(away);
+  const body = await answer.json().catch(away); // a proxy in between has no JSON
+  if (answer.status === 401) throw new LoggedOut();
+  if (answer.status === 400) throw new BadRange(body.error);
+  if (body.away) throw new Away(who);
+  if (!answer.ok) throw new Error(body.error);
+  return body;
+}
 
 /**
  * @param parameters of the page, beside the days
@@ -12,13 +34,7 @@ export class Away extends Error {}
  */
 export async function ask(panel, { from, to }, parameters, signal) {
   const query = new URLSearchParams({ from: iso(from), to: iso(to), ...parameters });
-  const answer = await fetch(`panels/${panel}?${query}`, { signal }).catch((error) => {
-    if (signal.aborted) throw error;
-    throw new Away('The dashboard does not answer.');
-  });
-  const body = await answer.json();
-  if (answer.status === 401) throw new LoggedOut();
-  if (!answer.ok) throw new (body.away ? Away : Error)(body.error);
+  const body = await askFor(`panels/${panel}?${query}`, 'ClickHouse', signal);
   const rows = body.rows.map((row) => Object.fromEntries(body.names.map((name, i) => [name, row[i]])));
   return { ...body, rows, csv: `panels/${panel}.csv?${query}` };
 }

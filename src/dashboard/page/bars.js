@@ -1,4 +1,4 @@
-// Bars: a list of names, each with its value and a bar as long as its size.
+// Bars: a list of names, each with its value, and a bar as long as its size that no text crosses.
 
 import { make } from './shared.js';
 
@@ -9,16 +9,16 @@ export function bars(items) {
     'ol',
     { class: 'bars' },
     ...items.map(({ name, size, value, share }) => {
-      const fill = make('span', { class: 'fill', 'aria-hidden': 'true' });
+      const fill = make('span', size > 0 ? { class: 'fill' } : {});
       fill.style.width = `${(100 * size) / most}%`;
       return make(
         'li',
         {},
-        fill,
         make('span', { class: 'name', dir: 'auto' }, name),
+        make('span', { class: 'track', 'aria-hidden': 'true' }, fill),
         make(
           'span',
-          {},
+          { class: 'value' },
           make('strong', {}, value),
           make('span', { class: 'share' }, share === undefined ? '' : ` ${share}`),
         ),

@@ -1,9 +1,10 @@
 // The first page: the shop's figures, and a panel for each question.
 
+import { goToRange, lastDays } from './address.js';
 import { drawFigures } from './figures.js';
 import { openPage } from './frame.js';
 import { DRAW } from './panels.js';
-import { $, compared, iso } from './shared.js';
+import { $, compared, inDays, today, unbroken } from './shared.js';
 
 function whatIsCompared(range) {
   const [shown, times] = [inDays(range), compared(range)];
@@ -12,16 +13,36 @@ function whatIsCompared(range) {
   return `${shown}; today is not over: ${inDays(times.now)} is compared with ${inDays(times.was)}`;
 }
 
-const inDays = ({ from, to }) => (from === to ? iso(from) : `${iso(from)} to ${iso(to)}`);
+/** In place of panels without a row: how figures come, or where there may be some. */
+function showEmpty(range, isEmpty) {
+  $('main').classList.toggle('is-empty', isEmpty);
+  const isUpToToday = range.to >= today();
+  $('#no-figures').hidden = !isEmpty || !isUpToToday;
+  $('#none-then').hidden = !isEmpty || isUpToToday;
+  $('#none-then-days').textContent = inDays(range);
+  $('#beacon-tag').textContent = `<script defer src="${beacon()}" data-product-handle="red-shoe"></script>`;
+}
+
+/** The script's address: on this machine, the service's port; elsewhere only the operator knows it. */
+function beacon() {
+  const { servicePort, basePath } = document.documentElement.dataset;
+  const isHere = ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname);
+  const service = isHere ? `http://${location.hostname}:${servicePort}` : 'https://your-wishmeter.example';
+  return `${service}${basePath}/beacon.js`;
+}
+
+$('#to-last-days').addEventListener('click', () => goToRange(lastDays(28)));
 
 openPage({
   draw: {
     ...DRAW,
     days({ rows }, range, { revenue }) {
-      $('#empty').hidden = drawFigures(range, rows, revenue.rows);
+      // The chart takes its width from the page.
+      showEmpty(range, false);
+      showEmpty(range, !drawFigures(range, rows, revenue.rows));
     },
   },
   done(range) {
-    $('#compared').textContent = whatIsCompared(range);
+    $('#compared').replaceChildren(...unbroken(whatIsCompared(range)));
   },
 });

@@ -19,22 +19,36 @@ const WORDS = {
   tablet: 'Tablet',
 };
 const inWords = (code) =>
-  Object.hasOwn(WORDS, code) ? WORDS[code] : code.charAt(0).toUpperCase() + code.slice(1) || '(not told)';
+  Object.hasOwn(WORDS, code) ? WORDS[code] : code.charAt(0).toUpperCase() + code.slice(1) || 'Unknown';
 
 const count = (n) => number.format(Number(n));
 const nothing = (text) => make('p', { class: 'none' }, text);
 const shareOf = (part, whole) => (whole > 0 ? percent.format(part / whole) : undefined);
 
+/** Codes that are one word are one row: their numbers are added. The largest comes first. */
+function byWord(rows, name, size) {
+  const words = new Map();
+  for (const row of rows) {
+    const word = inWords(row[name]);
+    const all = words.get(word) ?? { [name]: word };
+    for (const [key, n] of Object.entries(row))
+      if (!Number.isNaN(Number(n))) all[key] = (all[key] ?? 0) + Number(n);
+    words.set(word, { ...all, [name]: word });
+  }
+  return [...words.values()].toSorted((a, b) => b[size] - a[size]);
+}
+
 /** Draws the shares of a whole. @param note what is counted @param more said of a row beside its share */
 const shares =
   (name, size, none, note, more = () => '') =>
-  ({ rows }) => {
-    if (rows.length === 0) return [nothing(none)];
+  ({ rows: codes }) => {
+    if (codes.length === 0) return [nothing(none)];
+    const rows = byWord(codes, name, size);
     const all = sum(rows.map((row) => Number(row[size])));
     return [
       bars(
         rows.map((row) => ({
-          name: inWords(row[name]),
+          name: row[name],
           size: Number(row[size]),
           value: count(row[size]),
           share: `${shareOf(Number(row[size]), all) ?? ''}${more(row)}`,
@@ -44,17 +58,17 @@ const shares =
     ];
   };
 
-const revenueText = (revenue) =>
-  Object.entries(revenue)
-    .map(([currency, amount]) => money(Number(amount), currency))
-    .join(', ') || '–';
+const revenueText = (revenue) => {
+  const amounts = Object.entries(revenue).map(([currency, amount]) => money(Number(amount), currency));
+  return amounts.length === 0 ? '' : ` Revenue from wishes: ${amounts.join(', ')}.`;
+};
 
 function drawFunnel({ rows: [row] }) {
   const steps = [
     ['Visitors', row.visitors],
-    ['wished', row.wishers],
-    ['moved to the cart', row.carters],
-    ['bought', row.buyers],
+    ['Wished', row.wishers],
+    ['Moved to the cart', row.carters],
+    ['Bought', row.buyers],
   ].map(([name, n]) => [name, Number(n)]);
   if (steps.every(([, n]) => n === 0)) return [nothing('No visitors in this time.')];
   return [
@@ -63,13 +77,13 @@ function drawFunnel({ rows: [row] }) {
         name,
         size,
         value: number.format(size),
-        share: i === 0 ? undefined : `${shareOf(size, steps[i - 1][1]) ?? '–'} of those before`,
+        share: i === 0 ? undefined : shareOf(size, steps[i - 1][1]),
       })),
     ),
     make(
       'p',
       { class: 'none' },
-      `Each visitor counts once. Cart and purchase within 30 days of the wish. Revenue from wishes: ${revenueText(row.revenue)}`,
+      `Each visitor counts once; the shares are of the step before. Cart and purchase within 30 days of the wish.${revenueText(row.revenue)}`,
     ),
   ];
 }
@@ -100,7 +114,7 @@ function drawRevenue({ rows }, range) {
   return [
     table(
       [
-        { key: 'currency', name: 'Currency' },
+        { key: 'currency', name: 'Currency', show: (currency) => currency || 'No currency' },
         { key: 'orders', name: 'Orders', show: number.format },
         { key: 'revenue', name: 'Revenue', show: (n, row) => money(n, row.currency) },
         { key: 'average', name: 'Average', show: (n, row) => money(n, row.currency) },
@@ -128,7 +142,7 @@ const product = {
   name: 'Product',
   order: (row) => row.product_title || row.product_handle || row.product_id,
   show: (_, row) => [
-    make('span', { dir: 'auto' }, row.product_title || row.product_handle || row.product_id || '(unknown)'),
+    make('span', { dir: 'auto' }, row.product_title || row.product_handle || row.product_id || 'Unknown'),
     make(
       'small',
       { dir: 'auto' },

@@ -1,16 +1,37 @@
-// What the files of the page have in common: elements, numbers, days.
+// What the files of the pages have in common: elements, and how numbers, money, days and times are written.
 
 export const DAY = 86_400_000;
 
 export const $ = (selector) => document.querySelector(selector);
 export const number = new Intl.NumberFormat('en');
-export const percent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 });
+export const percent = new Intl.NumberFormat('en', {
+  style: 'percent',
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
+/** A day; everywhere like this. */
 export const iso = (ms) => new Date(ms).toISOString().slice(0, 10);
+export const inDays = ({ from, to }) => (from === to ? iso(from) : `${iso(from)} to ${iso(to)}`);
+/** A text whose days stay in one line. */
+export const unbroken = (text) =>
+  text
+    .split(/(\d{4}-\d\d-\d\d)/)
+    .map((part, i) => (i % 2 === 1 ? make('span', { class: 'unbroken' }, part) : part));
 export const sum = (values) => values.reduce((a, b) => a + b, 0);
 
-/** The shop's day, as its midnight of UTC: so is every day of this page. */
-const calendar = new Intl.DateTimeFormat('sv', { timeZone: document.documentElement.dataset.timeZone });
+const { timeZone } = document.documentElement.dataset;
+// Swedish writes days as ISO 8601 does, and hours up to 24.
+const calendar = new Intl.DateTimeFormat('sv', { timeZone });
+const clock = new Intl.DateTimeFormat('sv', { timeZone, hour: '2-digit', minute: '2-digit' });
+
+/** The shop's day, as its midnight of UTC: so is every day of these pages. */
 export const today = () => Date.parse(calendar.format(new Date()));
+
+/** When something was in the shop's time: `14:05`, with its day where that is not today. */
+export function timeOf(ms) {
+  const [day, time] = [calendar.format(ms), clock.format(ms)];
+  return day === calendar.format(new Date()) ? time : `${day} ${time}`;
+}
 
 /** The time before a time, as long. */
 export const before = ({ from, to }) => ({ from: from - (to - from) - DAY, to: from - DAY });
@@ -23,15 +44,14 @@ export function compared({ from, to }) {
 
 /** How much more or less it is than before. */
 export function change(now, was) {
-  if (was === 0) return make('span', { class: 'was' }, now === 0 ? 'as before: none' : 'before: none');
+  if (was === 0 || now === was)
+    return make('span', { class: 'was' }, now === was ? 'As before' : 'None before');
   const rate = now / was - 1;
-  const sign = rate > 0 ? '▲' : rate < 0 ? '▼' : '=';
-  const words = rate > 0 ? 'more than before' : rate < 0 ? 'less than before' : 'as before';
   return make(
     'span',
-    { class: rate > 0 ? 'up' : rate < 0 ? 'down' : 'was' },
-    `${sign} ${percent.format(Math.abs(rate))} `,
-    make('small', {}, words),
+    { class: rate > 0 ? 'up' : 'down' },
+    `${rate > 0 ? '▲' : '▼'} ${percent.format(Math.abs(rate))} `,
+    make('small', {}, rate > 0 ? 'more than before' : 'less than before'),
   );
 }
 
@@ -49,10 +69,13 @@ export function make(name, more = {}, ...children) {
   return element;
 }
 
+const twoDigits = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
+/** @param currency of three letters; orders may have none, or what a shop made up */
 export function money(amount, currency) {
   try {
     return new Intl.NumberFormat('en', { style: 'currency', currency }).format(amount);
   } catch {
-    return `${number.format(amount)} ${currency || '(no currency)'}`;
+    return currency ? `${twoDigits.format(amount)} ${currency}` : twoDigits.format(amount);
   }
 }

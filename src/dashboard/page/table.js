@@ -1,13 +1,18 @@
-// A table that is sorted by its headings. How it is sorted is in the address, under the table's name.
+// A table that is sorted by its headings, of which the first rows are shown. How it is sorted is in the address, under the
+// table's name. Where it is wider than its panel it scrolls sideways, and says so.
 
 import { onAddress, sortBy, sorting } from './address.js';
-import { make } from './shared.js';
+import { make, number, unbroken } from './shared.js';
+
+const FIRST_ROWS = 10;
 
 /** Name of a table -> sorts it as the address says. */
 const tables = new Map();
 onAddress(() => {
   for (const sort of tables.values()) sort();
 });
+/** Names of the tables whose rows are all shown. */
+const whole = new Set();
 
 const sortValue = (row, { key, order }) => (order ? order(row) : row[key]);
 
@@ -19,16 +24,22 @@ function compare(x, y, isDown) {
 }
 
 /**
- * @param columns {key, name, show, order}: `show(value, row)` is what a cell has, a text or a list; `order(row)` is what is sorted by
- * @param name in the address @param title for who can't see it
+ * @param columns {key, name, show, order}: `show(value, row)` is what a cell has, a text or a list; `order(row)` is what is
+ *   sorted by, where that is not the value
+ * @param name of the table in the address @param title says what it is to those who can't see it
  */
 export function table(columns, rows, name, title) {
   const body = make('tbody');
+  const more = make('button', { type: 'button', class: 'more', onclick: () => showMore() });
   const headings = columns.map((column) =>
     make(
       'th',
       { scope: 'col' },
-      make('button', { type: 'button', onclick: () => choose(column) }, column.name),
+      make(
+        'button',
+        { type: 'button', class: 'sort', onclick: () => choose(column) },
+        make('span', {}, ...unbroken(column.name)),
+      ),
     ),
   );
   const sort = () => {
@@ -39,12 +50,19 @@ export function table(columns, rows, name, title) {
         ? rows
         : rows.toSorted((a, b) => compare(sortValue(a, column), sortValue(b, column), isDown));
     for (const [i, heading] of headings.entries()) {
-      const is = columns[i] === column;
-      if (is) heading.setAttribute('aria-sort', isDown ? 'descending' : 'ascending');
+      if (columns[i] === column) heading.setAttribute('aria-sort', isDown ? 'descending' : 'ascending');
       else heading.removeAttribute('aria-sort');
-      heading.firstChild.textContent = columns[i].name + (is ? (isDown ? ' ▼' : ' ▲') : '');
     }
-    body.replaceChildren(...sorted.map((row) => make('tr', {}, ...columns.map((one) => cell(row, one)))));
+    const shown = whole.has(name) ? sorted : sorted.slice(0, FIRST_ROWS);
+    body.replaceChildren(...shown.map((row) => make('tr', {}, ...columns.map((one) => cell(row, one)))));
+    more.hidden = rows.length <= FIRST_ROWS;
+    more.textContent = whole.has(name)
+      ? `Show the first ${FIRST_ROWS}`
+      : `Show all ${number.format(rows.length)}`;
+  };
+  const showMore = () => {
+    if (!whole.delete(name)) whole.add(name);
+    sort();
   };
   const choose = (column) => {
     const now = sorting(name);
@@ -53,14 +71,28 @@ export function table(columns, rows, name, title) {
   };
   sort();
   tables.set(name, sort);
-  return make(
-    'div',
-    { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Table: ${title}` },
-    make('table', {}, make('thead', {}, make('tr', {}, ...headings)), body),
-  );
+  const content = make('table', {}, make('thead', {}, make('tr', {}, ...headings)), body);
+  return make('div', { class: 'table' }, ...sideways(content, title), more);
 }
 
 function cell(row, { key, show }) {
   const shown = show ? show(row[key], row) : row[key];
   return make('td', {}, ...(Array.isArray(shown) ? shown : [shown ?? '–']));
+}
+
+/** What scrolls sideways where it has to; only then it takes the focus, and the hint is there. */
+function sideways(content, title) {
+  const scroll = make('div', { class: 'scroll', role: 'region', 'aria-label': `Table: ${title}` }, content);
+  const hint = make('p', { class: 'hint' }, 'More columns: scroll the table sideways.');
+  const look = () => {
+    const isWider = scroll.scrollWidth > scroll.clientWidth;
+    hint.hidden = !isWider;
+    if (isWider) scroll.tabIndex = 0;
+    else scroll.removeAttribute('tabindex');
+    const left = scroll.scrollWidth - scroll.clientWidth - scroll.scrollLeft;
+    scroll.classList.toggle('has-more', left > 1);
+  };
+  scroll.addEventListener('scroll', look, { passive: true });
+  new ResizeObserver(look).observe(scroll);
+  return [hint, scroll];
 }

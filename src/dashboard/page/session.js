@@ -1,0 +1,64 @@
+// Log-in and log-out. The token is exchanged for a session in a cookie, which no script sees.
+
+import { $, number } from './shared.js';
+
+/** What is hidden until someone has logged in. */
+const BEHIND_LOGIN = ['nav', '#range', '#logout', 'main', 'footer'];
+
+let loggedIn;
+
+/**
+ * @param onLoggedIn shows the page @param onLoggedOut stops what is under way
+ * Logs in with the token of the address, where there is one. It is used once, and does not stay there.
+ */
+export function beginSession(onLoggedIn, onLoggedOut) {
+  loggedIn = onLoggedIn;
+  $('#login').addEventListener('submit', (event) => {
+    event.preventDefault();
+    $('#login-trouble').textContent = 'Looking …';
+    logIn(event.target.token.value);
+  });
+  $('#logout').addEventListener('click', async () => {
+    onLoggedOut();
+    await fetch('logout', { method: 'POST' }).catch(() => {});
+    askForToken();
+  });
+  const token = new URLSearchParams(location.hash.slice(1)).get('token');
+  if (token) {
+    history.replaceState(null, '', location.pathname + location.search);
+    logIn(token);
+  } else onLoggedIn();
+}
+
+export function reveal() {
+  $('#login').hidden = true;
+  for (const selector of BEHIND_LOGIN) $(selector).hidden = false;
+}
+
+export function askForToken(why = '') {
+  for (const selector of BEHIND_LOGIN) $(selector).hidden = true;
+  $('#login').hidden = false;
+  $('#login-trouble').textContent = why;
+  $('#login').token.focus();
+}
+
+async function logIn(token) {
+  try {
+    const answer = await fetch('login', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ token }),
+    });
+    const body = await answer.json();
+    if (!answer.ok) return askForToken(body.error);
+    $('#wrong').textContent =
+      body.wrongTokens > 0
+        ? `Wrong tokens tried since it was started: ${number.format(body.wrongTokens)}.`
+        : '';
+    $('#login').reset();
+    reveal();
+  } catch {
+    return askForToken('The dashboard does not answer.');
+  }
+  loggedIn();
+}

@@ -1,0 +1,45 @@
+// The dashboard in a browser, over the small shop's month.
+
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Test } from 'tap';
+import { MONTH, TOKEN } from './fixtures.js';
+
+/** A page whose panels are all there. */
+export const DRAWN = 'main:not([hidden]):not(:has([data-panel]:not([aria-busy="false"])))';
+/** A browser on a busy machine takes its time. */
+export const PATIENCE = { timeout: 45_000 };
+
+/** A page that is not opened yet. @param url of the dashboard */
+export async function newPage(t: Test, browser: Browser, url: string, options: BrowserContextOptions = {}) {
+  const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, ...options });
+  t.teardown(() => context.close());
+  const page: Page = await context.newPage();
+  const open = (query = `from=${MONTH.from}&to=${MONTH.to}`) => page.goto(`${url}/?${query}#token=${TOKEN}`);
+  return { page, open };
+}
+
+/** Opens the dashboard with the token. */
+export async function openDrawn(
+  t: Test,
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+  query?: string,
+) {
+  const { page, open } = await newPage(t, browser, url, options);
+  const foreign: string[] = [];
+  const said: string[] = [];
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url) && !request.url().startsWith('data:')) foreign.push(request.url());
+  });
+  page.on('console', (message) => message.type() === 'error' && said.push(message.text()));
+  page.on('pageerror', (error) => said.push(error.message));
+  await open(query);
+  await page.waitForSelector(DRAWN, PATIENCE);
+  return { page, foreign, said };
+}
+
+export const show = (page: Page) => page.getByRole('button', { name: 'Show', exact: true });
+export const tile = (page: Page, key: string) => page.locator(`[data-figure="${key}"] .value`).textContent();
+export const cells = (page: Page, panel: string, column: number) =>
+  page.locator(`[data-panel="${panel}"] tbody td:nth-child(${column})`).allTextContents();

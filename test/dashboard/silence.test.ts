@@ -1,0 +1,149 @@
+// The dashboard while ClickHouse hangs, is away, or refuses. What stands is greyed, and says since when it stands; at the start
+// the page says that there is nothing; it recovers by itself. A panel holds no request longer than its deadline.
+
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { asDashboard } from '../../src/embedded/clickhouse-users.js';
+import { findChromium, launchChromium } from '../harness/chromium.js';
+import { connectToClickHouse } from '../harness/clickhouse.js';
+import { needs } from '../harness/needs.js';
+import { startProxy } from '../harness/proxy.js';
+import { until } from '../harness/until.js';
+import { DRAWN, newPage, openDrawn, PATIENCE, show, tile } from './browser.js';
+import { dashboardOfShop, MONTH, openDashboard } from './fixtures.js';
+
+const RANGE = `from=${MONTH.from}&to=${MONTH.to}`;
+const AWAY = { error: 'ClickHouse does not answer.', away: true };
+
+for (const [when, hang] of [
+  ['before its answer', () => {}],
+  [
+    'in the middle of its answer',
+    (response: import('node:http').ServerResponse) => {
+      response.writeHead(200, { 'content-type': 'application/octet-stream' });
+      response.write('["day","visits"]\n["2025-03-01"');
+    },
+  ],
+] as const)
+  t.test(`a ClickHouse that hangs ${when} holds no request`, async (t) => {
+    let closed = 0;
+    const server = createServer((request, response) => {
+      request.socket.once('close', () => closed++);
+      hang(response);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.teardown(() => server.closeAllConnections());
+    t.teardown(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const clickhouse = connectToClickHouse(t, `http://127.0.0.1:${port}`, 'shop');
+    const { url, session } = await openDashboard(t, clickhouse, { panelMs: 200 });
+    const answer = await fetch(`${url}/panels/days?${RANGE}`, { headers: { cookie: await session() } });
+    t.equal(answer.status, 503);
+    t.same(await answer.json(), AWAY);
+    await until('nothing is left under way', () => closed === 1);
+  });
+
+/** Text of the line about silence, without its seconds. */
+const words = (page: Page) => page.locator('#silence-words').textContent();
+
+const chromium = findChromium();
+t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
+  if ('missing' in chromium) return;
+  const browser = await launchChromium(t, chromium.file);
+  const { clickhouseUrl } = await dashboardOfShop(t);
+  const proxy = await startProxy(t, clickhouseUrl);
+  const through = new URL(asDashboard(clickhouseUrl));
+  through.port = String(proxy.port);
+  const { url } = await openDashboard(t, connectToClickHouse(t, through.href, 'shop'));
+  const opacity = async (page: Page, panel: string) =>
+    Number(
+      await page.evaluate(
+        `getComputedStyle(document.querySelector('[data-panel="${panel}"] .body')).opacity`,
+      ),
+    );
+  const silent = (page: Page) => page.locator('#silence:not([hidden])').waitFor(PATIENCE);
+
+  await t.test(
+    'a hung ClickHouse greys what stands, and after five seconds the page says since when',
+    async (t) => {
+      const { page } = await newPage(t, browser, url);
+      await page.clock.install({ time: new Date('2025-04-02T14:05:10Z') });
+      await page.goto(`${url}/?${RANGE}#token=0123456789abcdef`);
+      await page.waitForSelector(DRAWN, PATIENCE);
+      t.equal(await opacity(page, 'funnel'), 1);
+      proxy.freeze();
+      await show(page).click();
+      await page.clock.fastForward(4_000);
+      t.notOk(await page.locator('#silence').isVisible(), 'most statements take less');
+      await page.clock.fastForward(8_000);
+      await silent(page);
+      t.match(await words(page), /^Shown as of 14:05; ClickHouse has not answered$/);
+      t.match(await page.locator('#silence').textContent(), /has not answered for 1\d s\.$/);
+      t.equal(await tile(page, 'visits'), '16', 'what stood stands');
+      await until('it is grey', async () => (await opacity(page, 'funnel')) < 0.6);
+
+      await page.locator('input[name="to"]').fill('2025-03-20');
+      await show(page).click();
+      await page.clock.fastForward(2_000);
+      t.match(
+        await words(page),
+        `Shown is ${MONTH.from} to ${MONTH.to}, as of 14:05; ClickHouse has not answered`,
+      );
+      proxy.thaw();
+      await page.waitForSelector(DRAWN, PATIENCE);
+      t.notOk(await page.locator('#silence').isVisible(), 'it recovers by itself');
+      await page.locator('[data-figure="visits"] .value', { hasText: /^15$/ }).waitFor(PATIENCE);
+    },
+  );
+
+  await t.test('with nothing to show the page says so, and shows all when the answers come', async (t) => {
+    proxy.freeze();
+    const { page, open } = await newPage(t, browser, url);
+    await open();
+    await silent(page);
+    t.equal(await words(page), 'Nothing is shown yet; ClickHouse has not answered');
+    t.ok(await page.getByRole('button', { name: 'Log out' }).isVisible());
+    proxy.thaw();
+    await page.waitForSelector(DRAWN, PATIENCE);
+    t.equal(await tile(page, 'visits'), '16');
+    t.notOk(await page.locator('#silence').isVisible());
+  });
+
+  await t.test('a ClickHouse that is away is asked again until it is back', async (t) => {
+    const { page } = await openDrawn(t, browser, url);
+    proxy.retarget('redis://127.0.0.1:1');
+    proxy.dropAll();
+    await show(page).click();
+    await silent(page);
+    t.match(await words(page), /^Shown as of \d\d:\d\d; ClickHouse has not answered$/);
+    t.equal(await tile(page, 'visits'), '16');
+    t.notOk(await page.locator('#trouble').isVisible());
+    proxy.retarget(clickhouseUrl);
+    await page.waitForSelector(DRAWN, PATIENCE);
+    t.notOk(await page.locator('#silence').isVisible());
+  });
+
+  await t.test('a panel that ClickHouse refuses says so in its place, and the others stand', async (t) => {
+    const { page } = await newPage(t, browser, url);
+    const refused = { error: 'ClickHouse refused this panel (code 241).', away: false };
+    await page.route('**/panels/funnel?*', (route) => route.fulfill({ status: 503, json: refused }));
+    await page.goto(`${url}/?${RANGE}#token=0123456789abcdef`);
+    await page.waitForSelector(DRAWN, PATIENCE);
+    t.equal(await page.locator('[data-panel="funnel"] .refused').textContent(), refused.error);
+    t.equal(await tile(page, 'visits'), '16');
+  });
+
+  await t.test('a range that is too long is refused with the limit, and back leads out of it', async (t) => {
+    const { page } = await openDrawn(t, browser, url);
+    await page.locator('input[name="from"]').fill('2020-01-01');
+    await show(page).click();
+    await page.locator('#trouble', { hasText: '1100 is the limit' }).waitFor(PATIENCE);
+    t.notOk(await page.locator('main').isVisible(), 'figures of other days would mislead');
+    await page.goBack();
+    await page.waitForSelector(DRAWN, PATIENCE);
+    t.notOk(await page.locator('#trouble').isVisible());
+    t.equal(await tile(page, 'visits'), '16');
+  });
+});
