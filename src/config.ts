@@ -120,6 +120,10 @@ const OCCASIONAL = {
     'requests per second of one address without a secret key, loopback addresses excepted; 0 is no limit',
     '50',
   ),
+  SHOP_NAME: setting(
+    text(/^[^\p{C}]{1,100}$/u, 'must be at most 100 characters, none of which is a control character'),
+    'name of the shop, as the page of a shared wishlist says it; without it the page says the host of `SHOP_URL` alone',
+  ),
   APP_PROXY_PATH: setting(
     text(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
     "path of the app proxy in the shop: share links are under `SHOP_URL`'s `/apps/` and this",

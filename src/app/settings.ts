@@ -27,6 +27,7 @@ export const SERVE_SETTINGS = [
   'MAX_ITEMS',
   'MAX_ITEMS_BYTES',
   'SHOP_URL',
+  'SHOP_NAME',
   'APP_PROXY_PATH',
   'SHARE_URL',
   'PRODUCT_URL',

@@ -37,13 +37,16 @@ export class ReceiversPage {
 
   async #answer(act: (receivers: Receivers) => Promise<object>): Promise<Answer> {
     if (this.#open === undefined)
-      return [503, { error: 'Receivers are not shown: the dashboard was started without REDIS_URL.' }];
+      return [503, { error: 'Receivers are not shown here: the dashboard was started without REDIS_URL.' }];
     try {
       return [200, await act(await this.#open())];
     } catch (error) {
       if (error instanceof ServiceError && error.code === 'not_found') return [404, { error: error.message }];
       this.#log.warn({ err: error }, 'receivers were not read');
-      return [503, { error: 'Receivers are not shown: Redis does not answer.' }];
+      return [
+        503,
+        { error: 'Redis does not answer, or has no data of this shop; the log has why.', away: true },
+      ];
     }
   }
 }

@@ -152,7 +152,7 @@ t.test('without a Redis that answers the page says so, and Redis is asked again'
   const none = await start({});
   t.match(await none(), { status: 503, body: { error: /without REDIS_URL/ } });
   const wrong = await start({ REDIS_URL: 'redis://127.0.0.1:1' });
-  t.match(await wrong(), { status: 503, body: { error: /Redis does not answer/ } });
+  t.match(await wrong(), { status: 503, body: { error: /Redis does not answer/, away: true } });
   const KEY_PREFIX = `p${opened++}`;
   const early = await start({ REDIS_URL: redis.urls.join(','), KEY_PREFIX });
   t.match(await early(), { status: 503 }, 'it holds no data of wishmeter');
@@ -213,6 +213,29 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     const { cookie } = await answer.request().allHeaders();
     t.match(cookie, /wishmeter_dashboard=/, 'the browser has sent the cookie');
     t.same(tool.delivered, []);
+  });
+
+  await t.test('a refresh leaves the focus where it is', async (t) => {
+    await card.getByRole('button', { name: 'Send a test' }).focus();
+    const answered = page.waitForResponse('**/receivers.json', PATIENCE);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await answered;
+    await page.waitForSelector('[data-panel][aria-busy="false"]', PATIENCE);
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Send a test');
+  });
+
+  await t.test('without Redis it says so, and leads to the other pages', async (t) => {
+    for (const [body, said] of [
+      [{ error: 'x', away: true }, 'Redis has not answered'],
+      [{ error: 'the dashboard was started without REDIS_URL' }, 'without REDIS_URL'],
+    ] as const) {
+      await page.route('**/receivers.json', (route) => route.fulfill({ status: 503, json: body }));
+      await page.reload();
+      await page.getByText(said).waitFor(PATIENCE);
+      t.ok(await page.getByRole('link', { name: 'Overview' }).isVisible());
+      t.notOk(await page.locator('#range').isVisible(), 'it is of no days');
+      await page.unroute('**/receivers.json');
+    }
   });
 
   await t.test('one that is paused says so, and how it is resumed', async (t) => {

@@ -29,18 +29,10 @@ let shown;
  *   the answers of the panels in the section's `data-needs`
  * @param parameters () => those of the page, which each panel is asked with beside the days
  * @param done (range) => … when all is drawn
- * @param ask for what is not the rows of a panel
- * @param isOfDays whether the page has a range
+ * @param ask for what is not the rows of a panel; as that of ask.js
  */
-export function openPage({
-  draw,
-  parameters = () => ({}),
-  done = () => {},
-  ask = askPanel,
-  isOfDays = true,
-}) {
+export function openPage({ draw, parameters = () => ({}), done = () => {}, ask = askPanel }) {
   page = { draw, parameters, done, ask };
-  document.body.classList.toggle('is-without-days', !isOfDays);
   onAddress(() => {
     // Tables sort themselves.
     if (asked() !== shown) showAll();

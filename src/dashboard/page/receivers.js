@@ -1,36 +1,13 @@
 // The page of receivers: how each stands, and a button that sends it a test.
 
-import { Away, LoggedOut } from './ask.js';
+import { askFor } from './ask.js';
 import { openPage } from './frame.js';
-import { make, number } from './shared.js';
-
-const clock = new Intl.DateTimeFormat('sv', {
-  timeZone: document.documentElement.dataset.timeZone,
-  dateStyle: 'short',
-  timeStyle: 'medium',
-});
-const timeOf = (ms) => make('time', {}, clock.format(ms));
+import { make, number, timeOf } from './shared.js';
 
 /** Receiver id -> what became of the last test, which stays while the page is open. */
 const tests = new Map();
-let hasDrawn = false;
 
-/** @returns the receivers, or `why` there are none to show: then the rest of the page is there all the same */
-async function ask(_panel, _range, _parameters, signal) {
-  const answer = await fetch('receivers.json', { signal }).catch((error) => {
-    if (signal.aborted) throw error;
-    throw new Away('The dashboard');
-  });
-  const body = await answer.json();
-  if (answer.status === 401) throw new LoggedOut();
-  if (answer.ok) return body;
-  if (hasDrawn) throw new Away('Redis');
-  return { receivers: [], why: `${body.error} The other pages work without them.` };
-}
-
-function draw({ receivers, why }) {
-  if (why !== undefined) return [make('p', { class: 'notice' }, why)];
-  hasDrawn = true;
+function draw({ receivers }) {
   if (receivers.length === 0)
     return [
       make(
@@ -40,6 +17,9 @@ function draw({ receivers, why }) {
         make('code', {}, 'wishmeter receivers add https://hooks.shop.example/wishes add,purchase'),
       ),
     ];
+  // The button that has the focus is drawn anew.
+  const focused = document.activeElement?.closest('[data-receiver]')?.dataset.receiver;
+  queueMicrotask(() => document.querySelector(`[data-receiver="${focused}"] button`)?.focus());
   return [make('ul', { class: 'receivers' }, ...receivers.map(drawReceiver))];
 }
 
@@ -90,8 +70,12 @@ const halted = (state, why, id) => [
 
 function lastOf({ lastSuccessAt, lastFailureAt, lastError }) {
   const success =
-    lastSuccessAt > 0 ? ['Last delivery: ', timeOf(lastSuccessAt), '. '] : ['Nothing was delivered yet. '];
-  return lastFailureAt > 0 ? [...success, 'Last error: ', timeOf(lastFailureAt), `, ${lastError}.`] : success;
+    lastSuccessAt > 0
+      ? ['Last delivery: ', make('time', {}, timeOf(lastSuccessAt)), '. ']
+      : ['Nothing was delivered yet. '];
+  return lastFailureAt > 0
+    ? [...success, 'Last error: ', make('time', {}, timeOf(lastFailureAt)), `, ${lastError}.`]
+    : success;
 }
 
 function testOf(id) {
@@ -107,7 +91,7 @@ async function sendTest(id) {
   show(id, SENDING);
   const answer = await fetch(`receivers/${id}/test`, { method: 'POST' }).catch(() => undefined);
   const body = await answer?.json().catch(() => undefined);
-  show(id, `${clock.format(Date.now())}: ${outcomeOf(body)}`);
+  show(id, `${timeOf(Date.now())}: ${outcomeOf(body)}`);
 }
 
 function outcomeOf({ status, error } = { error: 'the dashboard does not answer' }) {
@@ -125,4 +109,7 @@ function show(id, text) {
   button.disabled = text === SENDING;
 }
 
-openPage({ ask, draw: { receivers: draw }, isOfDays: false });
+openPage({
+  draw: { receivers: draw },
+  ask: (_panel, _range, _parameters, signal) => askFor('receivers.json', 'Redis', signal),
+});
