@@ -1,4 +1,4 @@
-// The Idempotency-Key header, which every write honours that is no webhook and no batch.
+// The Idempotency-Key header, which every POST, PUT and DELETE takes, but webhooks and batches.
 
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.js';
