@@ -13,7 +13,10 @@ interface Page {
   readonly link?: string;
 }
 
-const PAGES: readonly Page[] = [{ path: '/', file: 'overview', title: 'wishmeter', link: 'Overview' }];
+const PAGES: readonly Page[] = [
+  { path: '/', file: 'overview', title: 'wishmeter', link: 'Overview' },
+  { path: '/product', file: 'product', title: 'Product – wishmeter' },
+];
 
 export interface File {
   readonly type: string;
@@ -69,5 +72,5 @@ function linksOn(shown: Page): string {
     return `<a href="${path}" data-page="${path}"${page === shown ? ' aria-current="page"' : ''}>${page.link}</a>`;
   });
   // One page needs no way to itself.
-  return links.length > 1 ? links.join('\n') : '';
+  return links.length > 1 || shown.link === undefined ? links.join('\n') : '';
 }

@@ -163,7 +163,9 @@ class Requests {
     if (typeof range === 'string') return send(response, 400, { error: range });
     const parameters = readParameters(panel, query);
     if (parameters === undefined)
-      return send(response, 400, { error: `\`${panel.parameters?.join('`, `')}\` is a text of 1 to 255 bytes.` });
+      return send(response, 400, {
+        error: `\`${panel.parameters?.join('`, `')}\` is a text of 1 to 255 bytes.`,
+      });
     const sql = statementOf(
       panel,
       panel.isCompared && !asCsv ? withTimeBefore(range) : range,
