@@ -59,6 +59,19 @@ const SECURITY: Record<Operation['accessGroup'], object[]> = {
   delivery: [...SERVER, { webhookSignature: [] }],
 };
 
+/** The same for people, as the description of an operation. */
+const CALLERS: Record<Operation['accessGroup'], string> = {
+  open: 'Anyone may call it.',
+  metrics: 'Anyone may call it; where `METRICS_TOKEN` is set, callers with that.',
+  visits:
+    "Servers with a secret key may call it, Shopify's app proxy, browsers with a publishable key, and anyone as far as `VISIT_ACCESS` says.",
+  wishlist:
+    "Servers with a secret key may call it, Shopify's app proxy, and browsers with a publishable key.",
+  'share-page': 'Anyone may call it.',
+  administration: 'Servers with a secret key may call it.',
+  delivery: 'Shopify calls it with its signature. Servers with a secret key may call it, too.',
+};
+
 const IDEMPOTENCY_KEY = {
   name: 'Idempotency-Key',
   in: 'header',
@@ -146,6 +159,7 @@ function describe(operation: Operation): object {
     operationId: doc.id,
     tags: [doc.tag],
     summary: doc.summary,
+    description: CALLERS[accessGroup],
     security: SECURITY[accessGroup],
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(doc.body === undefined

@@ -6,11 +6,50 @@ const paint = () => document.documentElement.classList.toggle('dark-mode', dark.
 dark.addEventListener('change', paint);
 paint();
 
+/** Credentials that someone may type; signatures are computed for each request. */
+const TYPED = ['bearer', 'apiKey', 'publishableKey', 'metricsToken'];
+
+const ours = ({ React }) => ({
+  wrapComponents: {
+    // A summary is plain text, and Swagger UI shows it so.
+    OperationSummary: (Original) => (props) => {
+      const plain = (text) => text?.replaceAll('`', '');
+      const operationProps = props.operationProps.update('summary', plain).updateIn(['op', 'summary'], plain);
+      return React.createElement(Original, { ...props, operationProps });
+    },
+    // Its padlock is closed where no credential is needed. Who may call stands in the description.
+    authorizeOperationBtn: () => () => null,
+    // Each field of the dialog would take the focus, and the last one scroll to itself.
+    Input: (Original) => (props) => React.createElement(Original, { ...props, autoFocus: false }),
+  },
+  statePlugins: {
+    auth: {
+      wrapSelectors: {
+        definitionsToAuthorize:
+          (original) =>
+          (...given) =>
+            original(...given)
+              .filter((definition) => TYPED.includes(definition.keySeq().first()))
+              .sortBy((definition) => TYPED.indexOf(definition.keySeq().first())),
+      },
+    },
+  },
+});
+
 SwaggerUIBundle({
   dom_id: '#docs',
   url: document.getElementById('docs').dataset.document,
   deepLinking: true,
   validatorUrl: null,
   presets: [SwaggerUIBundle.presets.apis],
+  plugins: [ours],
   layout: 'BaseLayout',
+});
+
+document.addEventListener('click', ({ target }) => {
+  if (target.closest('.btn.authorize'))
+    requestAnimationFrame(() => document.querySelector('.dialog-ux input')?.focus());
+});
+document.addEventListener('keydown', ({ key }) => {
+  if (key === 'Escape') document.querySelector('.dialog-ux .close-modal')?.click();
 });
