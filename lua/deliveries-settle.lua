@@ -24,12 +24,7 @@ local most = tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local function failed(why)
-  redis.call('HSET', state, 'lastFailureAt', now, 'lastError', why)
-  redis.call('HSETNX', state, 'failingSince', now)
-  redis.call('HINCRBY', state, 'failures', 1)
-end
-
+local delivered, failures = 0, 0
 for i = 3, #ARGV, 5 do
   local id, outcome, why = ARGV[i], ARGV[i + 1], ARGV[i + 4]
   local from = queue
@@ -41,9 +36,11 @@ for i = 3, #ARGV, 5 do
   if outcome == 'done' then
     redis.call('HSET', state, 'lastSuccessAt', now)
     redis.call('HDEL', state, 'failingSince')
-    redis.call('HINCRBY', state, 'delivered', 1)
+    delivered = delivered + 1
   elseif outcome == 'again' or outcome == 'dead' then
-    failed(why)
+    redis.call('HSET', state, 'lastFailureAt', now, 'lastError', why)
+    redis.call('HSETNX', state, 'failingSince', now)
+    failures = failures + 1
   end
   if not line then
     -- It became a dead letter, or was erased, while it was sent.
@@ -57,5 +54,18 @@ for i = 3, #ARGV, 5 do
   else
     remove(id, line)
   end
+end
+
+if delivered + failures > 0 then
+  redis.call('HINCRBY', state, 'delivered', delivered)
+  redis.call('HINCRBY', state, 'failures', failures)
+  -- The last hour, in a ring of five minutes each: `<five minutes since 1970> <delivered> <failures>`.
+  local five = math.floor(now / 300000)
+  local slot = 'recent' .. five % 13
+  local of, before, failed = string.match(redis.call('HGET', state, slot) or '', '(%d+) (%d+) (%d+)')
+  if tonumber(of) ~= five then
+    before, failed = 0, 0
+  end
+  redis.call('HSET', state, slot, five .. ' ' .. before + delivered .. ' ' .. failed + failures)
 end
 return tonumber(redis.call('HGET', state, 'failingSince') or 0)

@@ -70,7 +70,11 @@ const USUAL = {
 
 /** What some set. */
 const OCCASIONAL = {
-  HOST: setting(anything, 'address to listen on; `start` listens on `127.0.0.1` by default', '0.0.0.0'),
+  HOST: setting(
+    anything,
+    'address to listen on; `start` and `dashboard` listen on `127.0.0.1` by default',
+    '0.0.0.0',
+  ),
   PORT: setting(port, 'port that `serve` listens on; 0 takes a free one', '8080'),
   BASE_PATH: setting(
     text(/^(\/[A-Za-z0-9._~-]+)+$/, 'must be empty or like /api/v1, without a slash at its end'),
@@ -115,6 +119,10 @@ const OCCASIONAL = {
     integer(0, 1_000_000),
     'the same for addresses without a secret key, but for loopback ones; 0 is no limit',
     '50',
+  ),
+  SHOP_NAME: setting(
+    text(/^[^\p{C}]{1,100}$/u, 'must be at most 100 characters, none of which is a control character'),
+    'name of the shop, as the page of a shared wishlist says it; without it the page says the host of `SHOP_URL` alone',
   ),
   APP_PROXY_PATH: setting(
     text(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),

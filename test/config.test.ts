@@ -145,6 +145,10 @@ const VALUES: Readonly<Record<string, Values>> = {
     right: ['https://shop.example', ['https://shop.example/de/', 'https://shop.example/de']],
     wrong: ['shop.example', 'ftp://shop.example', 'https://', 'https://a.example?x=1', 'https://a.example#x'],
   },
+  SHOP_NAME: {
+    right: ['Red Shoes', 'Ünïcode & <b>', '靴'.repeat(100)],
+    wrong: ['x'.repeat(101), 'a\nb', 'a\u0000b', 'a\u202eb'],
+  },
   APP_PROXY_PATH: {
     right: ['a', 'A-Z_09', 'x'.repeat(64)],
     wrong: ['a/b', 'a b', '..', 'x'.repeat(65), 'ä'],

@@ -34,14 +34,15 @@ export interface OpenReceivers extends Closeable {
   readonly receivers: Receivers;
 }
 
-/** The receivers of a deployment, for the command line. @param urls of Redis @throws StartupError */
+/** The receivers of a deployment, for who sends none of its events. @param urls of Redis @throws StartupError */
 export function openReceivers(
   config: ReceiversConfig,
   log: Logger,
   urls: readonly string[],
+  { name = 'wishmeter receivers', timeoutMs = FLUSH_REDIS_TIMEOUT_MS } = {},
 ): Promise<OpenReceivers> {
   return withClosers(async (onClose) => {
-    const store = await openKnownStore(config, 'wishmeter receivers', log, urls);
+    const store = await openKnownStore(config, name, log, urls, timeoutMs);
     onClose(() => store.close());
     return { store, receivers: receiversOf(store, config) };
   });

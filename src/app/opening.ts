@@ -58,10 +58,11 @@ export function openKnownStore(
   name: string,
   log: Logger,
   urls: readonly string[],
+  timeoutMs = FLUSH_REDIS_TIMEOUT_MS,
 ): Promise<Store> {
   return openStore(config, name, log, {
     urls,
-    timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
+    timeoutMs,
     confirm(salt) {
       if (salt === undefined)
         throw new StartupError('Redis holds no data of wishmeter under this KEY_PREFIX.');

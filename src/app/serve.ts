@@ -198,8 +198,11 @@ export function serve(
       shares,
       items,
       opens,
-      config.SHOP_URL,
-      config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
+      {
+        url: config.SHOP_URL,
+        name: config.SHOP_NAME,
+        productUrl: config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
+      },
       config.SHARE_PAGE_URL,
     );
     const operations: Operation[] = [

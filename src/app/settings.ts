@@ -27,6 +27,7 @@ export const SERVE_SETTINGS = [
   'MAX_ITEMS',
   'MAX_ITEMS_BYTES',
   'SHOP_URL',
+  'SHOP_NAME',
   'APP_PROXY_PATH',
   'SHARE_URL',
   'PRODUCT_URL',
@@ -76,6 +77,19 @@ export const DELIVER_SETTINGS = [
   'STREAM_HIGH_WATER',
 ] as const satisfies readonly SettingName[];
 
+export const DASHBOARD_SETTINGS = [
+  'HOST',
+  // Where the shop's pages find the service: the page of an empty shop says it.
+  'PORT',
+  'BASE_PATH',
+  'CLICKHOUSE_URL',
+  'CLICKHOUSE_DATABASE',
+  'SHOP_TIMEZONE',
+  'DASHBOARD_PORT',
+  'DASHBOARD_TOKEN',
+  ...RECEIVERS_SETTINGS,
+] as const satisfies readonly SettingName[];
+
 /** The values of a list of settings. */
 type Given<List extends readonly SettingName[]> = Pick<Config, List[number]>;
 
@@ -85,3 +99,4 @@ export type FlushConfig = Given<typeof FLUSH_SETTINGS>;
 export type RightsConfig = Given<typeof RIGHTS_SETTINGS>;
 export type DeliverConfig = Given<typeof DELIVER_SETTINGS>;
 export type ReceiversConfig = Given<typeof RECEIVERS_SETTINGS>;
+export type DashboardConfig = Given<typeof DASHBOARD_SETTINGS>;

@@ -3,6 +3,7 @@
 
 import { parseArgs } from 'node:util';
 import {
+  DASHBOARD_SETTINGS,
   DELIVER_SETTINGS,
   FLUSH_SETTINGS,
   RECEIVERS_SETTINGS,
@@ -35,18 +36,6 @@ export interface CommandLine {
 /** How every command logs, and where it finds the databases of a `start`. */
 const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
 const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
-const OF_DASHBOARD = [
-  'HOST',
-  // Where the shop's pages find the service: the page of an empty shop says it.
-  'PORT',
-  'BASE_PATH',
-  'CLICKHOUSE_URL',
-  'CLICKHOUSE_DATABASE',
-  'SHOP_TIMEZONE',
-  'DASHBOARD_PORT',
-  'DASHBOARD_TOKEN',
-  'LOG_LEVEL',
-] as const;
 /** What `start` reads beside what it hands to its children. */
 export const OF_START = ['WORKERS', 'REDIS_FSYNC', 'CLICKHOUSE_PORT', 'ANALYST_MAX_SECONDS'] as const;
 const VISITOR = {
@@ -63,7 +52,7 @@ export const COMMAND_LINES = {
       ...SERVE_SETTINGS,
       ...FLUSH_SETTINGS,
       ...DELIVER_SETTINGS,
-      ...OF_DASHBOARD,
+      ...DASHBOARD_SETTINGS,
       ...COMMON,
     ],
     // The stand-in for a whole installation is for this machine.
@@ -115,8 +104,10 @@ export const COMMAND_LINES = {
     example: 'wishmeter sql --format JSONEachRow "SELECT * FROM top_products LIMIT 10"',
   },
   dashboard: {
-    about: "serves a page of the shop's figures, from ClickHouse",
-    settings: OF_DASHBOARD,
+    about: "serves pages of the shop's figures, from ClickHouse, and of its receivers, from Redis",
+    settings: [...DASHBOARD_SETTINGS, 'LOG_LEVEL'],
+    // TLS and the way in from a network are a proxy's.
+    fallbacks: { HOST: '127.0.0.1' },
     example:
       'CLICKHOUSE_URL=http://analyst:password@clickhouse:8123 DASHBOARD_TOKEN="$TOKEN" wishmeter dashboard',
   },

@@ -1,7 +1,7 @@
-// `wishmeter dashboard`: the shop's figures as a page, read from CLICKHOUSE_URL as a user who may read the views.
+// `wishmeter dashboard`: the shop's figures as pages, read from CLICKHOUSE_URL as a user who may read the views, and the receivers
+// of REDIS_URL.
 
-import { createClickHouse } from '../clickhouse/client.js';
-import { startDashboard } from '../dashboard/server.js';
+import { dashboard as serveDashboard } from '../app/dashboard.js';
 import { StartupError } from '../errors.js';
 import { type Program, requireSettings } from './program.js';
 
@@ -13,27 +13,13 @@ export async function dashboard({ config, log, ready, untilStopped }: Program<'d
     );
   }
   const stopped = untilStopped();
-  const clickhouse = createClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_DATABASE);
+  const { port, close } = await serveDashboard(config, log);
   try {
-    const server = await startDashboard({
-      host: config.HOST,
-      port: config.DASHBOARD_PORT,
-      token: config.DASHBOARD_TOKEN,
-      clickhouse,
-      log,
-      timeZone: config.SHOP_TIMEZONE,
-      servicePort: config.PORT,
-      basePath: config.BASE_PATH,
-    });
-    try {
-      log.info({ host: config.HOST, port: server.port }, 'dashboard');
-      ready({ port: server.port });
-      log.info({ signal: await stopped }, 'stopping');
-    } finally {
-      await server.close();
-    }
+    log.info({ host: config.HOST, port }, 'dashboard');
+    ready({ port });
+    log.info({ signal: await stopped }, 'stopping');
   } finally {
-    await clickhouse.close();
+    await close();
   }
   return 0;
 }

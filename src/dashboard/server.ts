@@ -4,6 +4,11 @@
 //   POST /login {"token"}, /logout   token -> cookie
 //   GET /panels/<name>?from=&to=     rows and the statement, as JSON; of a panel that is compared, those of the time before, too
 //   GET /panels/<name>.csv?from=&to= rows
+//   GET /receivers.json              how each receiver stands
+//   POST /receivers/<id>/test        sends it a test, and says what it answered
+//
+// Another origin can do nothing here: a POST is refused unless the browser says that it comes from our own page, and the cookie is
+// SameSite=Strict beside that. (A page at another port of this machine is same-site, and its requests have the cookie.)
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -12,11 +17,13 @@ import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { StartupError } from '../errors.js';
 import { ownPagePolicy } from '../http/own-pages.js';
+import type { Receivers } from '../receivers/receivers.js';
 import { csvOf } from './csv.js';
 import { Login } from './login.js';
 import { type Deployment, type File, readFiles } from './pages.js';
 import { PANELS, readParameters, readRange, shownWith, statementOf, withTimeBefore } from './panels.js';
 import { PRODUCT_PANELS } from './product-panels.js';
+import { ReceiversPage } from './receivers-page.js';
 import { readRows } from './rows.js';
 
 const HEADERS = {
@@ -40,6 +47,8 @@ export interface DashboardOptions extends Deployment {
   readonly token: string;
   /** With the database that holds the views, as a user who may read them. */
   readonly clickhouse: ClickHouseClient;
+  /** Opens Redis where it is not open yet; absent where there is none. */
+  readonly receivers?: () => Promise<Receivers>;
   readonly log: Logger;
   /** Milliseconds after a wrong token. */
   readonly wrongMs?: number;
@@ -89,18 +98,20 @@ async function closed(server: Server): Promise<void> {
 class Requests {
   readonly #login: Login;
   readonly #clickhouse: ClickHouseClient;
+  readonly #receivers: ReceiversPage;
   readonly #log: Logger;
   readonly #timeZone: string;
   readonly #panelMs: number;
   readonly #files: ReadonlyMap<string, File>;
 
   constructor(options: DashboardOptions) {
-    const { token, clickhouse, log, timeZone, wrongMs, panelMs = PANEL_MS } = options;
+    const { token, clickhouse, receivers, log, timeZone, wrongMs, panelMs = PANEL_MS } = options;
     this.#panelMs = panelMs;
     this.#timeZone = timeZone;
     this.#files = readFiles(options);
     this.#login = new Login(token, wrongMs);
     this.#clickhouse = clickhouse;
+    this.#receivers = new ReceiversPage(receivers, log);
     this.#log = log;
   }
 
@@ -119,19 +130,22 @@ class Requests {
       return void response.end(request.method === 'HEAD' ? undefined : file.content);
     }
     if (pathname === '/healthz' && isReading) return send(response, 200, { status: 'ok' });
-    if ((pathname === '/login' || pathname === '/logout') && request.method === 'POST') {
-      if (!isOwnPage(request)) return send(response, 403, { error: 'Another site may not do this.' });
-      if (pathname === '/login') return await this.#logIn(request, response);
+    if (request.method === 'POST' && !isOwnPage(request))
+      return send(response, 403, { error: 'Another site may not do this.' });
+    if (pathname === '/login' && request.method === 'POST') return await this.#logIn(request, response);
+    if (pathname === '/logout' && request.method === 'POST') {
       response.setHeader('set-cookie', this.#login.end(request.headers.cookie ?? ''));
       return send(response, 200, {});
     }
-    const [, name, suffix] = /^\/panels\/(\w+)(\.csv)?$/.exec(pathname) ?? [];
-    if (name !== undefined && isReading) {
-      if (!this.#login.isKnown(request.headers.cookie ?? '', Date.now()))
-        return send(response, 401, { error: 'Log in with the token that `wishmeter start` prints.' });
-      return await this.#panel(response, name, searchParams, suffix !== undefined);
-    }
-    send(response, 404, { error: 'There is nothing at this path.' });
+    const [, name, suffix] = (isReading && /^\/panels\/(\w+)(\.csv)?$/.exec(pathname)) || [];
+    const [, tested] = (request.method === 'POST' && /^\/receivers\/([\w-]+)\/test$/.exec(pathname)) || [];
+    const isList = isReading && pathname === '/receivers.json';
+    if (name === undefined && tested === undefined && !isList)
+      return send(response, 404, { error: 'There is nothing at this path.' });
+    if (!this.#login.isKnown(request.headers.cookie ?? '', Date.now()))
+      return send(response, 401, { error: 'Log in with the token that `wishmeter start` prints.' });
+    if (name !== undefined) return await this.#panel(response, name, searchParams, suffix !== undefined);
+    send(response, ...(await (tested === undefined ? this.#receivers.list() : this.#receivers.test(tested))));
   }
 
   async #logIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -147,7 +161,9 @@ class Requests {
       response.setHeader('retry-after', '5');
       return send(response, 429, { error: 'Many tokens are being tried; try again in some seconds.' });
     }
-    this.#log.warn({ wrong: this.#login.wrong, address: request.socket.remoteAddress }, 'a wrong token');
+    const { 'x-forwarded-for': forwardedFor } = request.headers;
+    const address = request.socket.remoteAddress;
+    this.#log.warn({ wrong: this.#login.wrong, address, forwardedFor }, 'a wrong token');
     send(response, 401, { error: 'That is not the token.' });
   }
 

@@ -15,6 +15,9 @@ const SETTLE = loadScript('deliveries-settle');
 const PAGE = 100;
 /** Lines that one call adds: a page of them is done in a few milliseconds. */
 const ADDED_AT_ONCE = 500;
+/** The steps in which lua/deliveries-settle.lua counts the last hour: those of an hour, and the one that is not over. */
+const STEP_MS = 5 * 60_000;
+const STEPS = 13;
 
 export interface Waiting {
   readonly id: string;
@@ -40,6 +43,9 @@ export interface Stand {
   readonly delivered: number;
   readonly failures: number;
   readonly dead: number;
+  /** Of the last 60 to 65 minutes, as are `failuresInHour`. */
+  readonly deliveredInHour: number;
+  readonly failuresInHour: number;
   readonly lastSuccessAt: number;
   readonly lastFailureAt: number;
   readonly lastError: string;
@@ -120,12 +126,15 @@ export class DeliveryQueue {
       this.#redis.hgetall(this.#keys.state),
     ]);
     const figure = (name: string) => Number(figures[name] ?? 0);
+    const [deliveredInHour, failuresInHour] = inHour(figures);
     return {
       pending,
       bytes: figure('bytes'),
       delivered: figure('delivered'),
       failures: figure('failures'),
       dead: figure('dead'),
+      deliveredInHour,
+      failuresInHour,
       lastSuccessAt: figure('lastSuccessAt'),
       lastFailureAt: figure('lastFailureAt'),
       lastError: figures['lastError'] ?? '',
@@ -160,4 +169,17 @@ export class DeliveryQueue {
       }
     }
   }
+}
+
+/** Deliveries and failures of the last hour. @param figures a state, where old steps stay until their slot is used again */
+function inHour(figures: Readonly<Record<string, string>>): [delivered: number, failures: number] {
+  const first = Math.floor(Date.now() / STEP_MS) - STEPS + 1;
+  let [allDelivered, allFailures] = [0, 0];
+  for (let slot = 0; slot < STEPS; slot++) {
+    const [step = 0, delivered = 0, failures = 0] = (figures[`recent${slot}`] ?? '').split(' ').map(Number);
+    if (step < first) continue;
+    allDelivered += delivered;
+    allFailures += failures;
+  }
+  return [allDelivered, allFailures];
 }

@@ -24,6 +24,8 @@ export interface Receiver {
   /** Whether it is sent e-mail addresses and names. */
   readonly includePersonal: boolean;
   readonly isEnabled: boolean;
+  /** Why `deliver` disabled it; absent where it is enabled, or was paused by a caller. */
+  readonly disabledWhy?: string | undefined;
   /** ISO 8601. */
   readonly createdAt: string;
   readonly secret: string;
@@ -40,6 +42,7 @@ export interface ReceiverChange {
   readonly types?: readonly ReceiverType[] | undefined;
   readonly isEnabled?: boolean | undefined;
   readonly rotateSecret?: boolean | undefined;
+  readonly disabledWhy?: string;
 }
 
 const SECRET_PREFIX = 'whsec_';
@@ -59,7 +62,8 @@ export function createReceiver(
 
 export function changeReceiver(receiver: Receiver, change: ReceiverChange, now = Date.now()): Receiver {
   const { url = receiver.url, types = receiver.types, isEnabled = receiver.isEnabled } = change;
-  const changed = { ...receiver, url, types, isEnabled };
+  const disabledWhy = isEnabled ? undefined : (change.disabledWhy ?? receiver.disabledWhy);
+  const changed = { ...receiver, url, types, isEnabled, disabledWhy };
   if (change.rotateSecret !== true) return changed;
   const before = [{ secret: receiver.secret, until: now + ROTATION_MS }, ...receiver.previous];
   const previous = before.filter(({ until }) => now < until).slice(0, MAX_PREVIOUS);

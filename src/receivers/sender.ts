@@ -180,7 +180,7 @@ export class ReceiverSender {
     if (this.#isEnding) return;
     this.end();
     try {
-      await this.#spec.receivers.change(this.#receiver.id, { isEnabled: false });
+      await this.#spec.receivers.change(this.#receiver.id, { isEnabled: false, disabledWhy: why });
       this.#log.error({ why }, 'a receiver is disabled: it is sent nothing until it is resumed');
     } catch (error) {
       // Removed meanwhile, or Redis is away: the next failure disables it.

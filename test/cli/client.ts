@@ -1,11 +1,12 @@
 // One HTTP request of a test, on a connection that the test chooses.
 
-import { Agent, type IncomingMessage, request } from 'node:http';
+import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 
 interface Answer {
   readonly status: number | undefined;
   readonly connection: string | undefined;
+  readonly headers: IncomingHttpHeaders;
   readonly body: string;
 }
 
@@ -34,7 +35,7 @@ export function ask(port: number, method: string, path: string, asked: Asked = {
   return new Promise((resolve, reject) => {
     const take = (answer: IncomingMessage) => {
       const { statusCode: status, headers } = answer;
-      text(answer).then((body) => resolve({ status, connection: headers.connection, body }), reject);
+      text(answer).then((body) => resolve({ status, connection: headers.connection, headers, body }), reject);
     };
     request(options, take).on('error', reject).end(body);
   });

@@ -198,6 +198,8 @@ const COMMANDS: { readonly [Name in CommandName]: readonly [Command<Name>, ...st
   start: [start],
 };
 
+const DASHBOARD_TOKEN = 'a-token-0123456789';
+
 /** Runs a command in this process until it ends, or is stopped once it is ready. @returns the settings that it read */
 async function settingsReadBy<Name extends CommandName>(
   name: Name,
@@ -238,14 +240,19 @@ async function settingsReadBy<Name extends CommandName>(
   return read;
 }
 
-/** Some settings are read when they are needed: an export asks where ClickHouse is. */
+/** Some settings are read when they are needed: an export asks where ClickHouse is, the page of receivers where Redis is. */
 async function use(ready: { readonly port?: number }): Promise<void> {
   await sleep(0);
   if (ready.port === undefined) return;
-  const answer = await fetch(`http://127.0.0.1:${ready.port}/profile?sessionId=s`, {
-    headers: { authorization: `Bearer ${KEY}` },
-  });
-  await answer.text();
+  const url = `http://127.0.0.1:${ready.port}`;
+  const ask = async (path: string, init: RequestInit) => {
+    const answer = await fetch(url + path, init);
+    await answer.text();
+    return (answer.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+  };
+  await ask('/profile?sessionId=s', { headers: { authorization: `Bearer ${KEY}` } });
+  const cookie = await ask('/login', { method: 'POST', body: JSON.stringify({ token: DASHBOARD_TOKEN }) });
+  await ask('/receivers.json', { headers: { cookie } });
 }
 
 const ofStart = async (t: Test) => startSettings(await tempDir(t)) as Record<string, string>;
@@ -257,7 +264,7 @@ t.test(
     const env = {
       ...ofStores,
       DASHBOARD_PORT: '0',
-      DASHBOARD_TOKEN: 'a-token-0123456789',
+      DASHBOARD_TOKEN,
       FLUSH_METRICS_PORT: '0',
       WORKERS: '2',
       API_KEYS: KEY,

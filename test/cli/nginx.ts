@@ -26,7 +26,7 @@ export async function startNginx(t: Test, port: number, change = (conf: string) 
   const dir = await tempDir(t);
   const own = await freePort();
   const conf = change(await readFile(CONF, 'utf8'))
-    .replace('listen 80;', `listen 127.0.0.1:${own};`)
+    .replaceAll('listen 80;', `listen 127.0.0.1:${own};`)
     .replace('127.0.0.1:8080', `127.0.0.1:${port}`);
   await writeFile(join(dir, 'wishmeter.conf'), conf);
   const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(

@@ -490,6 +490,12 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     await page.goBack();
     await page.locator('[data-figure="visits"] .value', { hasText: /^16$/ }).waitFor(PATIENCE);
     t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
+    const link = `import('./address.js').then(({ linkTo }) => linkTo('./other', { product: 'a b' }))`;
+    t.equal(
+      await page.evaluate(link),
+      `./other?product=a+b&${range}`,
+      'a link to another page keeps the days',
+    );
   });
 
   await t.test(

@@ -192,6 +192,18 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     }
   });
 
+  await t.test("a day of the browser's calendar is written into its field", async (t) => {
+    const { page, said } = await openDrawn(t, browser, url, DESK);
+    await page.locator('[data-calendar="from"]').click();
+    await page.evaluate(`(() => {
+      const calendar = document.querySelector('[data-calendar="from"] + input');
+      calendar.value = '2025-03-09';
+      calendar.dispatchEvent(new Event('change', { bubbles: true }));
+    })()`);
+    t.equal(await page.locator('input[name="from"]').inputValue(), '2025-03-09');
+    t.same(said, []);
+  });
+
   await t.test('the ring of the log-in crosses no label', async (t) => {
     const { page } = await newPage(t, browser, url, PHONE);
     await page.goto(url);

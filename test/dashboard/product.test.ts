@@ -210,6 +210,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   await t.test('it says what became of a product, and of all that it is a part', async (t) => {
     await open(pathOf('shoe'));
     t.equal(await page.title(), 'Red shoe – wishmeter');
+    t.notOk(await page.locator('#product-unseen').isVisible());
     t.same(await textOf(page, '[data-panel="product"] .value'), ['4', '2', '2', '100.0%']);
     t.same(await textOf(page, '[data-panel="product_sources"] .name'), ['Product page', 'Smart Save']);
     t.same((await textOf(page, '[data-panel="product_devices"] .name')).toSorted(), ['Desktop', 'Phone']);
@@ -313,6 +314,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
       await page.locator('#product-unseen').textContent(),
       'Nobody looked at this product on these days.',
     );
+    t.ok(await page.locator('#product-unseen').isVisible());
     t.same(await textOf(page, '[data-panel="product"] .value'), ['0', '0', '1', '–']);
     await open(pathOf('<i>none</i>'));
     t.match(await page.locator('#product-unseen').textContent(), 'no wishlist ever had one');

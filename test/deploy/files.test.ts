@@ -1,6 +1,6 @@
 // What is in deploy/: docker-compose takes compose.yaml, systemd the units, each process is bounded and confined, and settings
 // are settings. What can be run without containers is run here, with the arguments and the environment that compose.yaml has:
-// Redis, `serve` and `flush` with the image's health check, nginx with its two upstreams.
+// Redis and each of our processes with the image's health check, nginx with its two upstreams and before the dashboard.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -9,14 +9,20 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
+import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
 import { COMMAND_LINES } from '../../src/commands/command-line.js';
-import { SETTINGS } from '../../src/config.js';
+import { readConfig, SETTINGS } from '../../src/config.js';
+import { asDashboard } from '../../src/embedded/clickhouse-users.js';
+import { ask } from '../cli/client.js';
 import { needsNginx, startNginx } from '../cli/nginx.js';
 import { restartUnderLoad, startServes } from '../cli/rolling-restart.js';
 import { tempDir } from '../cli/wishmeter.js';
+import { cookieOf, openDashboard, TOKEN } from '../dashboard/fixtures.js';
 import { MOST_PATIENT_MS, programPart } from '../faults/service.js';
-import { startTestClickHouse } from '../harness/clickhouse.js';
+import { startApp } from '../harness/app.js';
+import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { needsPrograms } from '../harness/needs.js';
+import { startTestRedis } from '../harness/redis.js';
 import { check, DEPLOY, parseYaml, startRedisServer } from './programs.js';
 
 const ENV_EXAMPLE = readFileSync(join(DEPLOY, 'compose.env.example'), 'utf8');
@@ -44,6 +50,8 @@ async function compose(t: Test, variables: Readonly<Record<string, string>>) {
 const GIVEN: Readonly<Record<string, string>> = {
   PUBLISHABLE_KEYS: 'pk_0123456789abcdef',
   ALLOWED_ORIGINS: 'https://shop.example',
+  SHOP_TIMEZONE: 'Europe/Berlin',
+  RECEIVERS_PRIVATE: 'allow',
 };
 
 /** Every variable of the example, those without a value filled in. */
@@ -69,12 +77,12 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
   const { ok, output } = await compose(t, VARIABLES);
   t.ok(ok, ok ? 'taken' : output);
   const services: Readonly<Record<string, Service>> = parseYaml(output).services;
-  const ours = Object.entries(services).filter(([name]) => /^(serve-|flush$)/.test(name));
+  const ours = Object.entries(services).filter(([name]) => /^(serve-|flush$|deliver$|dashboard$)/.test(name));
 
-  t.test('has two of serve and a flush, with settings that their commands read', async (t) => {
+  t.test('has two of serve and one of each other, with settings that their commands read', async (t) => {
     t.same(
       ours.map(([name, { command }]) => `${name} ${command.join(' ')}`),
-      ['flush flush', 'serve-1 serve', 'serve-2 serve'],
+      ['dashboard dashboard', 'deliver deliver', 'flush flush', 'serve-1 serve', 'serve-2 serve'],
     );
     for (const [name, { command, environment = {} }] of ours)
       for (const setting of Object.keys(environment))
@@ -132,26 +140,30 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     t.equal(await config('maxmemory'), String(2 ** 31));
     client.disconnect();
 
-    const clickhouse = await startTestClickHouse(t, { databases: ['wishmeter'] });
+    const clickhouse = await startTestClickHouse(t, {
+      databases: ['wishmeter'],
+      readable: { database: 'wishmeter', tables: ANALYST_TABLES },
+    });
     const hosts: Readonly<Record<string, string>> = {
       REDIS_URL: `redis://127.0.0.1:${port}`,
       CLICKHOUSE_URL: clickhouse.url,
     };
     const own = { HOST: '127.0.0.1', REDIS_TIMEOUT_MS: MOST_PATIENT_MS };
-    const start = async (name: string, changed: Readonly<Record<string, string>>) => {
+    const start = async (name: string, changed: Readonly<Record<string, string>>, listens = true) => {
       const { command: [command = ''] = [], environment = {} } = services[name] ?? {};
       for (const [setting, host] of [
         ['REDIS_URL', 'redis'],
         ['CLICKHOUSE_URL', 'clickhouse'],
       ] as const)
-        t.ok(new URL(environment[setting] ?? '').hostname === host && host in services, `${name}: ${host}`);
+        if (settingsOf(command).includes(setting))
+          t.ok(new URL(environment[setting] ?? '').hostname === host && host in services, `${name}: ${host}`);
       const env = { ...environment, ...hosts, ...own, ...changed };
-      const part = programPart(name, command as 'serve' | 'flush', env);
+      const part = programPart(name, command as keyof typeof UNITS, env);
       t.teardown(() => part.stop());
       const check = { ...environment, ...changed };
-      t.notOk(isHealthy(check), `${name} does not listen yet`);
+      if (listens) t.notOk(isHealthy(check), `${name} does not listen yet`);
       await part.start();
-      t.ok(isHealthy(check), name);
+      if (listens) t.ok(isHealthy(check), name);
     };
     const served = String(await freePort());
     await start('serve-1', { PORT: served });
@@ -161,6 +173,18 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const key = { authorization: `Bearer ${VARIABLES['API_KEYS']}` };
     t.equal(await ask('/profile?sessionId=s', key), 200, 'serve reaches both databases');
     t.equal(await ask('/metrics'), 401, 'nginx passes it on, but it needs the token');
+
+    await start('deliver', {}, false);
+    t.match(services['deliver'], { healthcheck: { test: ['NONE'] } });
+    const shown = String(await freePort());
+    await start('dashboard', { DASHBOARD_PORT: shown, CLICKHOUSE_URL: asDashboard(clickhouse.url) });
+    const at = `http://127.0.0.1:${shown}`;
+    const token = VARIABLES['DASHBOARD_TOKEN'];
+    const login = await fetch(`${at}/login`, { method: 'POST', body: JSON.stringify({ token }) });
+    const headers = { cookie: cookieOf(login.headers.get('set-cookie')) };
+    const panel = await fetch(`${at}/panels/days?from=2026-03-01&to=2026-03-02`, { headers });
+    t.equal(panel.status, 200, 'the dashboard reaches ClickHouse');
+    t.same(await (await fetch(`${at}/receivers.json`, { headers })).json(), { receivers: [] }, 'and Redis');
   });
 
   t.test('behind nginx no request fails while both are restarted in turn', needsNginx(), async (t) => {
@@ -190,6 +214,7 @@ const UNITS = {
   serve: 'wishmeter-serve@.service',
   flush: 'wishmeter-flush.service',
   deliver: 'wishmeter-deliver.service',
+  dashboard: 'wishmeter-dashboard.service',
 };
 /** Where deploy/README.md installs it, which is not on this machine. */
 const PROGRAM = '/opt/wishmeter/current/node_modules/.bin/wishmeter';
@@ -222,9 +247,45 @@ t.test('each runs its command, with settings that this command reads', async (t)
     const grace = Number(/^TimeoutStopSec=(\d+)$/m.exec(text)?.[1]);
     t.ok(grace * 1_000 > Number(SETTINGS.DRAIN_MS.fallback) + 12_000, `${name}: ${grace} s to stop in`);
   }
-  const lines = unit('env.example').match(/^\w+(?==)/gm) ?? [];
-  t.ok(lines.length > 5);
-  for (const setting of lines) t.ok(Object.hasOwn(SETTINGS, setting), `env.example: ${setting}`);
+  const settingsIn = (name: string): readonly string[] => unit(name).match(/^\w+(?==)/gm) ?? [];
+  t.ok(settingsIn('env.example').length > 5);
+  for (const setting of settingsIn('env.example'))
+    t.ok(Object.hasOwn(SETTINGS, setting), `env.example: ${setting}`);
+  const ofDashboard = settingsIn('dashboard.env.example');
+  for (const setting of ['CLICKHOUSE_URL', 'DASHBOARD_TOKEN']) t.ok(ofDashboard.includes(setting), setting);
+  for (const setting of ofDashboard) t.ok(settingsOf('dashboard').includes(setting), setting);
+  t.match(unit(UNITS.dashboard), '\nEnvironmentFile=/etc/wishmeter/dashboard.env\n', 'it has no API keys');
+});
+
+t.test('the dashboard listens on 127.0.0.1 unless it is told otherwise', (t) => {
+  const { settings, fallbacks } = COMMAND_LINES.dashboard;
+  t.equal(readConfig({}, settings, fallbacks).HOST, '127.0.0.1');
+  t.equal(readConfig({ HOST: '0.0.0.0' }, settings, fallbacks).HOST, '0.0.0.0');
+  t.end();
+});
+
+t.test('the dashboard behind nginx', needsNginx(), async (t) => {
+  const clickhouse = connectToClickHouse(t, 'http://127.0.0.1:1', 'shop');
+  const { url } = await openDashboard(t, clickhouse);
+  const { port: served } = await startApp(t, await startTestRedis(t));
+  const conf = await readFile(join(DEPLOY, 'nginx-dashboard.conf'), 'utf8');
+  const own = conf.replace('127.0.0.1:8090', new URL(url).host);
+  const start = (change = (text: string) => text) => startNginx(t, served, (api) => `${api}\n${change(own)}`);
+  const host = 'dashboard.shop.example:8443';
+  const logIn = (port: number, headers: Record<string, string>) =>
+    ask(port, 'POST', '/login', { body: JSON.stringify({ token: TOKEN }), headers: { host, ...headers } });
+
+  const port = await start();
+  t.match((await ask(port, 'GET', '/', { headers: { host } })).body, '<title>wishmeter</title>');
+  const stray = await ask(port, 'GET', '/', { headers: { host: '203.0.113.7' } });
+  t.match(stray.body, '/openapi.json', 'what comes under no name goes to `serve`');
+  const plain = await logIn(port, { 'x-forwarded-proto': 'https' });
+  t.equal(plain.status, 200);
+  t.notMatch(plain.headers['set-cookie']?.[0], /Secure/, 'a browser does not say how it came');
+  t.equal((await logIn(port, { origin: `https://${host}` })).status, 200);
+  t.equal((await logIn(port, { origin: 'https://dashboard.shop.example' })).status, 403, 'another port');
+  const secure = await logIn(await start((text) => text.replace('$scheme;', 'https;')), {});
+  t.match(secure.headers['set-cookie']?.[0], /Secure/);
 });
 
 t.test('Prometheus scrapes each process, with its token', needsPrograms('promtool'), async (t) => {
@@ -250,7 +311,7 @@ t.test('Prometheus scrapes each process, with its token', needsPrograms('promtoo
   const published = ports(composed, /'127\.0\.0\.1:(\d+):/g);
   for (const [by, serve, flush] of [
     ['units', ports(units, /serve@(\d+)/g), ports(unit(UNITS.flush), /FLUSH_METRICS_PORT=(\d+)/g)],
-    ['compose.yaml', published.slice(0, 2), published.slice(2)],
+    ['compose.yaml', published.slice(0, 2), published.slice(2, 3)],
   ] as const)
     t.match(Object.fromEntries(targets), { 'wishmeter-serve': serve, 'wishmeter-flush': flush }, by);
 });

@@ -147,15 +147,20 @@ function databasePart(name: string, start: () => Promise<Database>): RedisPart {
   };
 }
 
-const READY = { serve: '"msg":"serving"', flush: '"msg":"flushing"' };
+const READY = {
+  serve: '"msg":"serving"',
+  flush: '"msg":"flushing"',
+  deliver: '"msg":"delivering"',
+  dashboard: '"msg":"dashboard"',
+};
 
 /**
- * `wishmeter serve` or `wishmeter flush`, which is not started yet.
+ * `wishmeter <command>`, which is not started yet.
  * @param runs gets each run of it @param main another version's main.js, asked at each start
  */
 export function programPart(
   name: string,
-  command: 'serve' | 'flush',
+  command: keyof typeof READY,
   env: NodeJS.ProcessEnv,
   runs: Running[] = [],
   main: () => string = () => MAIN,

@@ -215,6 +215,52 @@ t.test('with SHARE_URL and PRODUCT_URL links and products have the addresses of 
   t.match(text, 'href="https://shop.example/p/blue-hat.html?from=list"', 'an item without a variant');
 });
 
+t.test('with SHOP_NAME the page says whose wishlist it is, in its title and its heading', async (t) => {
+  const name = 'Shoes & <b>{{ more }}</b> $&';
+  const app = await startApp(t, redis, {
+    env: { SHOP_URL: SHOP, SHOP_NAME: name, SHOPIFY_SECRET: SECRET },
+  });
+  const path = await share(app, { sessionId: 'named' }, [{}]);
+  const empty = await share(app, { sessionId: 'named and empty' }, []);
+  for (const [language, sentence] of [
+    ['en', `Shared wishlist at ${name}`],
+    ['de', `Geteilte Wunschliste bei ${name}`],
+    ['fr', `Liste d’envies partagée chez ${name}`],
+    ['es', `Lista de deseos compartida en ${name}`],
+  ] as const) {
+    const accepted = { 'accept-language': language };
+    const { text } = await app.get(path, accepted);
+    const liquid = await app.get(proxied(path, LOGGED_OUT), accepted);
+    for (const shown of [text, liquid.text]) {
+      const [, heading = ''] = /<h1>(.*?)<\/h1>/.exec(shown) ?? [];
+      t.equal(read(heading.replace(/<\/?bdi>/g, '')), sentence);
+      t.notMatch(shown, /<b>|\{[{%]/, 'it is text, and no Liquid');
+    }
+    t.same(all(text, /<title>(.*?)<\/title>/g), [`${sentence} · shop.example`]);
+    t.same(all(text, /"og:title" content="(.*?)"/g), [sentence]);
+    t.match(all((await app.get(empty, accepted)).text, /<title>(.*?)<\/title>/g)[0], sentence);
+  }
+  const { text } = await app.get(path);
+  t.same(all(text, /"og:site_name" content="(.*?)"/g), [name]);
+  t.same(all(text, /<header class="wm-shop">.*?<bdi>(.*?)<\/bdi>/g), [name]);
+  t.same(all((await app.get(UNKNOWN)).text, /<header class="wm-shop">.*?<bdi>(.*?)<\/bdi>/g), [name]);
+});
+
+t.test('how many are wished for is said where it is more than one', async (t) => {
+  const app = await startApp(t, redis, { env: { SHOPIFY_SECRET: SECRET } });
+  const path = await share(app, { sessionId: 'many' }, [
+    { productId: '1', quantity: 1 },
+    { productId: '2', quantity: 2 },
+    { productId: '3', quantity: 1_000 },
+  ]);
+  const said = async (at: string, language: string) =>
+    all((await app.get(at, { 'accept-language': language })).text, /wm-quantity">([^<]*)</g);
+  t.same(await said(path, 'en'), ['Quantity: 2', 'Quantity: 1,000']);
+  t.same(await said(proxied(path, LOGGED_OUT), 'de'), ['Menge: 2', 'Menge: 1.000']);
+  t.same(await said(path, 'fr'), ['Quantité\u00a0: 2', 'Quantité\u00a0: 1\u202f000']);
+  t.same(await said(path, 'es'), ['Cantidad: 2', 'Cantidad: 1000']);
+});
+
 t.test('with SHARE_PAGE_URL the link leads to that page, with the code', async (t) => {
   const env = { SHARE_PAGE_URL: 'https://shop.example/pages/list?view=1#top', SHOPIFY_SECRET: SECRET };
   const app = await startApp(t, redis, { env });
@@ -333,7 +379,8 @@ t.test('only addresses of the web are addresses', async (t) => {
 function partOf(items: readonly Partial<Item>[]): string {
   const stored = parseItem(storedItem('id', CONTENT as never, '2026-01-01T00:00:00.000Z'));
   const shown = items.map((item) => ({ ...stored, ...item }));
-  return showItems(shown, chooseLanguage(''), SHOP, `${SHOP}/products/{handle}?variant={variant}`).body.text;
+  const shop = { url: SHOP, name: '', productUrl: `${SHOP}/products/{handle}?variant={variant}` };
+  return showItems(shown, chooseLanguage(''), shop).body.text;
 }
 
 t.test('the variant of a product without variants is not shown', (t) => {

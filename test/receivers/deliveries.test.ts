@@ -235,7 +235,14 @@ t.test('410 disables a receiver; what waits for it is sent once it is resumed', 
   await sleep(600);
   t.same(ids(tool), [first]);
   t.match(await standOf(deliveries), { pending: 2, lastError: 'answered 410' });
+  const why = async () => (await deliveries.receivers.get(id)).disabledWhy;
+  t.equal(await why(), 'it answered 410');
+  await deliveries.receivers.change(id, { isEnabled: false });
+  t.equal(await why(), 'it answered 410', 'a pause does not hide it');
   tool.answer = (res) => void res.end();
+  await deliveries.receivers.change(id, { isEnabled: true });
+  await deliveries.receivers.change(id, { isEnabled: false });
+  t.equal(await why(), undefined, 'of a receiver that was resumed, and then paused');
   await deliveries.receivers.change(id, { isEnabled: true });
   await settled(deliveries);
   t.same(ids(tool).slice(1).sort(), [first, second].sort());

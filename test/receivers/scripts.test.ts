@@ -78,3 +78,36 @@ t.test('a receiver that is gone gets no figures from what was in flight', async 
   t.equal(await queue.settle(epoch, [{ id: held?.id ?? '', outcome: 'dead', why: 'x' }]), 0);
   t.equal(await redis.exists(...Object.values(createKeys(`q${opened - 1}`).deliveries(0, 'r'))), 0);
 });
+
+t.test('the last hour is counted in steps of five minutes, and older steps are left out', async (t) => {
+  const { keys, queue, epoch, read } = await open();
+  await queue.add(['a', 'b', 'c', 'd']);
+  const [a, b, c, d] = (await read()).map(({ id }) => id) as [string, string, string, string];
+  const settle = (id: string, outcome: 'done' | 'again' | 'dead') => ({ id, outcome, attempts: 1, why: 'x' });
+  await queue.settle(epoch, [settle(a, 'done'), settle(b, 'again')]);
+  await queue.settle(epoch, [settle(b, 'dead'), settle(c, 'done')]);
+  await queue.settle('', [{ id: d, outcome: 'drop' }]);
+  t.match(await queue.stand(), { deliveredInHour: 2, failuresInHour: 2, delivered: 2, failures: 2 });
+
+  // As if it had been counted so many steps earlier.
+  const { state } = keys.deliveries(0, 'r');
+  const slots = Array.from({ length: 13 }, (_, i) => `recent${i}`);
+  const [counted = ''] = (await redis.hmget(state, ...slots)).filter((one) => one !== null);
+  const step = Number(counted.split(' ')[0]);
+  const set = async (ago: number) => {
+    await redis.hdel(state, ...slots);
+    await redis.hset(state, `recent${(step - ago) % 13}`, `${step - ago} 2 2`);
+  };
+  await set(11);
+  t.match(await queue.stand(), { deliveredInHour: 2, failuresInHour: 2 });
+  await set(13);
+  t.match(await queue.stand(), { deliveredInHour: 0, failuresInHour: 0 });
+  await queue.add(['e']);
+  const e = (await read()).map(({ id }) => id).at(-1) as string;
+  await queue.settle(epoch, [settle(e, 'done')]);
+  t.match(
+    await queue.stand(),
+    { deliveredInHour: 1, failuresInHour: 0, delivered: 3 },
+    'its slot begins anew',
+  );
+});

@@ -149,13 +149,15 @@ export async function startProcesses(
     return port;
   });
   // After the flusher, which makes the views. Where `serve` takes a free port, after that, too.
-  const showing = Promise.all([clickhouseUrl, flushing, PORT || serving]).then(([url, , port]) =>
-    own('dashboard', 'dashboard', (last) => ({
-      PORT: String(port),
-      CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asDashboard(url),
-      DASHBOARD_PORT: String(last?.port ?? config.DASHBOARD_PORT),
-      DASHBOARD_TOKEN: dashboardToken,
-    })),
+  const showing = Promise.all([clickhouseUrl, redisUrl, flushing, PORT || serving]).then(
+    ([url, redis, , port]) =>
+      own('dashboard', 'dashboard', (last) => ({
+        PORT: String(port),
+        REDIS_URL: redis,
+        CLICKHOUSE_URL: CLICKHOUSE_URL ? url : asDashboard(url),
+        DASHBOARD_PORT: String(last?.port ?? config.DASHBOARD_PORT),
+        DASHBOARD_TOKEN: dashboardToken,
+      })),
   );
   // After the flusher, which knows a new Redis from another one.
   const delivering = Promise.all([redisUrl, flushing]).then(([redis]) =>

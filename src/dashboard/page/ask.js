@@ -1,4 +1,4 @@
-// Asks the server for the rows of a panel.
+// Asks the server: for the rows of a panel, or for anything as JSON.
 
 import { iso } from './shared.js';
 
@@ -13,22 +13,28 @@ export class Away extends Error {
   }
 }
 
+/** @param who is away where the answer says so @returns the answer's body */
+export async function askFor(path, who, signal) {
+  const away = (error) => {
+    if (signal.aborted) throw error;
+    throw new Away('The dashboard');
+  };
+  const answer = await fetch(path, { signal }).catch(away);
+  const body = await answer.json().catch(away); // a proxy in between has no JSON
+  if (answer.status === 401) throw new LoggedOut();
+  if (answer.status === 400) throw new BadRange(body.error);
+  if (body.away) throw new Away(who);
+  if (!answer.ok) throw new Error(body.error);
+  return body;
+}
+
 /**
  * @param parameters of the page, beside the days
  * @returns rows by name, with the statement, how long it took, and the address of the same rows as CSV
  */
 export async function ask(panel, { from, to }, parameters, signal) {
   const query = new URLSearchParams({ from: iso(from), to: iso(to), ...parameters });
-  const away = (error) => {
-    if (signal.aborted) throw error;
-    throw new Away('The dashboard');
-  };
-  const answer = await fetch(`panels/${panel}?${query}`, { signal }).catch(away);
-  const body = await answer.json().catch(away); // a proxy in between has no JSON
-  if (answer.status === 401) throw new LoggedOut();
-  if (answer.status === 400) throw new BadRange(body.error);
-  if (body.away) throw new Away('ClickHouse');
-  if (!answer.ok) throw new Error(body.error);
+  const body = await askFor(`panels/${panel}?${query}`, 'ClickHouse', signal);
   const rows = body.rows.map((row) => Object.fromEntries(body.names.map((name, i) => [name, row[i]])));
   return { ...body, rows, csv: `panels/${panel}.csv?${query}` };
 }

@@ -2,7 +2,7 @@
 // are in sight, and drawn when its answer comes. While it waits it has `aria-busy`, and what it shows is greyed.
 
 import { onAddress, range } from './address.js';
-import { Away, ask, BadRange, LoggedOut } from './ask.js';
+import { Away, ask as askPanel, BadRange, LoggedOut } from './ask.js';
 import { beginRangeForm, showRange } from './range-form.js';
 import './search.js';
 import { askForToken, beginSession, reveal } from './session.js';
@@ -30,9 +30,10 @@ let shown;
  *   the answers of the panels in the section's `data-needs`
  * @param parameters () => those of the page, which each panel is asked with beside the days
  * @param done (range) => … when all is drawn
+ * @param ask for what is not the rows of a panel; as that of ask.js
  */
-export function openPage({ draw, parameters = () => ({}), done = () => {} }) {
-  page = { draw, parameters, done };
+export function openPage({ draw, parameters = () => ({}), done = () => {}, ask = askPanel }) {
+  page = { draw, parameters, done, ask };
   onAddress(() => {
     // Tables sort themselves.
     if (asked() !== shown) showAll();
@@ -84,7 +85,7 @@ async function showAll() {
   const answers = {};
   for (const section of sections) {
     section.setAttribute('aria-busy', 'true');
-    answers[section.dataset.panel] = ask(section.dataset.panel, chosen, page.parameters(), signal);
+    answers[section.dataset.panel] = page.ask(section.dataset.panel, chosen, page.parameters(), signal);
     // It may fail before its section waits for it.
     answers[section.dataset.panel].catch(() => {});
   }
@@ -111,7 +112,7 @@ async function show(section, chosen, answers, signal) {
     reveal();
     const body = page.draw[panel](answer, chosen, needed);
     if (body !== undefined) section.querySelector('.body').replaceChildren(...body);
-    drawTools(section, answer);
+    if (answer.sql !== undefined) drawTools(section, answer);
     drawRefusal(section);
   } catch (error) {
     if (signal.aborted || [LoggedOut, Away, BadRange].some((kind) => error instanceof kind)) throw error;

@@ -14,6 +14,7 @@ import {
   type Content,
   documentOf,
   partOf,
+  type Shop,
   showItems,
   showNotice,
 } from '../share-page/page.js';
@@ -26,17 +27,12 @@ const NO_REFERRER = { 'referrer-policy': 'no-referrer' };
 const CACHED = { 'cache-control': 'private, max-age=60' };
 const UNCACHED = { 'cache-control': 'no-store' };
 
-/**
- * @param shopUrl without a slash at its end
- * @param productUrl see PRODUCT_URL
- * @param pageUrl the shop's own page, which is redirected to; empty where it has none
- */
+/** @param pageUrl the shop's own page, which is redirected to; empty where it has none */
 export function sharePageOperation(
   shares: Shares,
   items: Items,
   opens: ShareOpens,
-  shopUrl: string,
-  productUrl: string,
+  shop: Shop,
   pageUrl: string,
 ): Operation {
   return {
@@ -65,15 +61,13 @@ export function sharePageOperation(
       // The shop's page asks for the items, and that is counted.
       if (pageUrl !== '') return redirect(pageUrl, shareCode);
       if (isByPerson(request)) await opens.record(shared.profileId, shareCode);
-      return page(request, shopUrl, CACHED, (language) =>
-        showItems(shared.answer, language, shopUrl, productUrl),
-      );
+      return page(request, shop, CACHED, (language) => showItems(shared.answer, language, shop));
     },
     answerError(error, request) {
       const { status, headers } = errorAnswer(error, undefined);
-      const shown = page(request, shopUrl, { ...UNCACHED, ...headers }, (language) => {
+      const shown = page(request, shop, { ...UNCACHED, ...headers }, (language) => {
         const { unknown, unavailable } = language.texts;
-        return showNotice(error.code === 'not_found' ? unknown : unavailable, language, shopUrl);
+        return showNotice(error.code === 'not_found' ? unknown : unavailable, language, shop);
       });
       return { ...shown, ...(status === undefined ? {} : { status }) };
     },
@@ -82,7 +76,7 @@ export function sharePageOperation(
 
 function page(
   request: Request,
-  shopUrl: string,
+  shop: Shop,
   headers: Readonly<Record<string, string>>,
   show: (language: ReturnType<typeof chooseLanguage>) => Content,
 ): Answer {
@@ -95,7 +89,7 @@ function page(
   return {
     type: HTML,
     headers: { ...common, ...NO_REFERRER, 'content-security-policy': CONTENT_SECURITY_POLICY },
-    body: documentOf(content, language, shopUrl),
+    body: documentOf(content, language, shop),
   };
 }
 

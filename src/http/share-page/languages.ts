@@ -4,8 +4,12 @@ type Tag = 'en' | 'de' | 'fr' | 'es';
 
 export interface Texts {
   readonly title: string;
+  /** The title where the shop has a name, which stands for `#`. */
+  readonly titleOf: string;
   /** `#` stands for the number. */
   readonly count: { readonly one: string; readonly other: string };
+  /** Of an item that is wished for more than once. `#` stands for the number. */
+  readonly quantity: string;
   readonly price: string;
   readonly salePrice: string;
   readonly regularPrice: string;
@@ -24,7 +28,9 @@ export interface Notice {
 const TEXTS: Readonly<Record<Tag, Texts>> = {
   en: {
     title: 'Shared wishlist',
+    titleOf: 'Shared wishlist at #',
     count: { one: '# item', other: '# items' },
+    quantity: 'Quantity: #',
     price: 'Price',
     salePrice: 'Sale price',
     regularPrice: 'Regular price',
@@ -42,7 +48,9 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
   },
   de: {
     title: 'Geteilte Wunschliste',
+    titleOf: 'Geteilte Wunschliste bei #',
     count: { one: '# Artikel', other: '# Artikel' },
+    quantity: 'Menge: #',
     price: 'Preis',
     salePrice: 'Angebotspreis',
     regularPrice: 'Normaler Preis',
@@ -60,7 +68,9 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
   },
   fr: {
     title: 'Liste d’envies partagée',
+    titleOf: 'Liste d’envies partagée chez #',
     count: { one: '# article', other: '# articles' },
+    quantity: 'Quantité\u00a0: #',
     price: 'Prix',
     salePrice: 'Prix soldé',
     regularPrice: 'Prix habituel',
@@ -81,7 +91,9 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
   },
   es: {
     title: 'Lista de deseos compartida',
+    titleOf: 'Lista de deseos compartida en #',
     count: { one: '# artículo', other: '# artículos' },
+    quantity: 'Cantidad: #',
     price: 'Precio',
     salePrice: 'Precio de oferta',
     regularPrice: 'Precio habitual',
@@ -124,6 +136,11 @@ export class Language {
   count(items: number): string {
     const { one, other } = this.texts.count;
     return (this.#plurals.select(items) === 'one' ? one : other).replace('#', this.#numbers.format(items));
+  }
+
+  /** How many of an item, in words. */
+  quantity(n: number): string {
+    return this.texts.quantity.replace('#', this.#numbers.format(n));
   }
 
   /** @param amount decimal text @param currency 2 or 3 letters, or null for none */

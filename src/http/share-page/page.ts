@@ -43,23 +43,30 @@ export interface Content {
   readonly image: string | undefined;
 }
 
-/** @param shopUrl without a slash at its end @param productUrl of a product, with `{handle}` and perhaps `{variant}` */
-export function showItems(
-  items: readonly Item[],
-  language: Language,
-  shopUrl: string,
-  productUrl: string,
-): Content {
-  const { texts } = language;
-  if (items.length === 0) return { ...showNotice(texts.empty, language, shopUrl), title: texts.title };
-  const body = html`<header><h1>${texts.title}</h1><p>${language.count(items.length)}</p></header>
-<ul role="list">${items.map((item) => showItem(item, language, shopUrl, linkTo(item, productUrl)))}</ul>`;
-  return { title: texts.title, body, image: webAddress(items[0]?.image ?? null, shopUrl) };
+/** The shop whose wishlist it is. */
+export interface Shop {
+  /** Without a slash at its end. */
+  readonly url: string;
+  /** SHOP_NAME; empty where it has none. */
+  readonly name: string;
+  /** Of a product, with `{handle}` and perhaps `{variant}`. */
+  readonly productUrl: string;
 }
 
-export function showNotice({ title, text }: Notice, { texts }: Language, shopUrl: string): Content {
+export function showItems(items: readonly Item[], language: Language, shop: Shop): Content {
+  const { texts } = language;
+  const [before = '', after = ''] = texts.titleOf.split('#');
+  const title = shop.name === '' ? texts.title : before + shop.name + after;
+  if (items.length === 0) return { ...showNotice(texts.empty, language, shop), title };
+  const heading = shop.name === '' ? html`${title}` : html`${before}<bdi>${shop.name}</bdi>${after}`;
+  const body = html`<header><h1>${heading}</h1><p>${language.count(items.length)}</p></header>
+<ul role="list">${items.map((item) => showItem(item, language, shop))}</ul>`;
+  return { title, body, image: webAddress(items[0]?.image ?? null, shop.url) };
+}
+
+export function showNotice({ title, text }: Notice, { texts }: Language, { url }: Shop): Content {
   const body = html`<div class="wm-notice">${heart}<h1>${title}</h1><p>${text}</p>
-<a class="wm-button" href="${shopUrl}/">${texts.toShop}</a></div>`;
+<a class="wm-button" href="${url}/">${texts.toShop}</a></div>`;
   return { title, body, image: undefined };
 }
 
@@ -74,9 +81,9 @@ function linkTo({ productHandle, variantId }: Item, productUrl: string): string 
   );
 }
 
-function showItem(item: Item, language: Language, shopUrl: string, link: string): Html {
-  const { variantTitle, inventoryAvailable } = item;
-  const image = webAddress(item.image, shopUrl);
+function showItem(item: Item, language: Language, shop: Shop): Html {
+  const { variantTitle, quantity, inventoryAvailable } = item;
+  const image = webAddress(item.image, shop.url);
   // Escaped once, though each stands there twice.
   const title = html`${item.productTitle}`;
   const variant = variantTitle && variantTitle !== NO_VARIANTS ? html`${variantTitle}` : undefined;
@@ -88,8 +95,9 @@ function showItem(item: Item, language: Language, shopUrl: string, link: string)
       ? heart
       : html`<img src="${image}" alt="${name}" width="400" height="500" loading="lazy" decoding="async" referrerpolicy="no-referrer">`
   }</div>
-<h2 dir="auto"><a href="${link}" referrerpolicy="no-referrer">${title}</a></h2>
+<h2 dir="auto"><a href="${linkTo(item, shop.productUrl)}" referrerpolicy="no-referrer">${title}</a></h2>
 ${variant === undefined ? NOTHING : html`<p class="wm-variant" dir="auto">${variant}</p>`}
+${quantity > 1 ? html`<p class="wm-quantity">${language.quantity(quantity)}</p>` : NOTHING}
 ${showPrice(item, language)}
 ${inventoryAvailable ? NOTHING : html`<p class="wm-badge">${language.texts.soldOut}</p>`}
 </li>`;
@@ -110,25 +118,26 @@ ${showPart(body, language)}`.text;
 }
 
 /** A whole document. */
-export function documentOf({ title, body, image }: Content, language: Language, shopUrl: string): string {
-  const shop = new URL(shopUrl).host;
+export function documentOf({ title, body, image }: Content, language: Language, shop: Shop): string {
+  const { host } = new URL(shop.url);
+  const name = shop.name || host;
   return html`<!doctype html>
 <html lang="${language.tag}" dir="ltr">
 <head>
 <meta charset="utf-8">
-<title>${title} · ${shop}</title>
+<title>${title} · ${host}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="robots" content="noindex">
 <meta property="og:type" content="website">
 <meta property="og:title" content="${title}">
-<meta property="og:site_name" content="${shop}">
+<meta property="og:site_name" content="${name}">
 ${image === undefined ? NOTHING : html`<meta property="og:image" content="${image}">`}
 <link rel="icon" href="${ICON}">
 <style>${new Html(FRAMED_STYLES)}</style>
 </head>
 <body>
-<header class="wm-shop"><a href="${shopUrl}/">${heart}<bdi>${shop}</bdi></a></header>
+<header class="wm-shop"><a href="${shop.url}/">${heart}<bdi>${name}</bdi></a></header>
 <main>
 ${showPart(body, language)}
 </main>

@@ -110,7 +110,7 @@ export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.same(await page.getByRole('heading', { level: 1 }).allTextContents(), ['Geteilte Wunschliste']);
     t.equal(await page.getByRole('list').getByRole('listitem').count(), 3);
     const words = (await page.getByRole('listitem').nth(1).textContent())?.trim().replace(/\s+/g, ' ');
-    t.equal(words, 'Blue hat 42 Angebotspreis 79,90 € Normaler Preis 99,90 € Ausverkauft');
+    t.equal(words, 'Blue hat 42 Menge: 2 Angebotspreis 79,90 € Normaler Preis 99,90 € Ausverkauft');
     for (const name of ['Red shoe, 42', 'Blue hat, 42', 'Green tea'])
       t.equal(await page.getByRole('img', { name, exact: true }).count(), 1, name);
   });

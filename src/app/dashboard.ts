@@ -1,0 +1,58 @@
+// Composition of `dashboard`: ClickHouse for its figures, and Redis for its page of receivers, which is opened when that page
+// is first asked for. Without a Redis that answers, the other pages work.
+
+import type { Logger } from 'pino';
+import { createClickHouse } from '../clickhouse/client.js';
+import { startDashboard } from '../dashboard/server.js';
+import { openReceivers } from './deliver.js';
+import { type Closeable, withClosers } from './opening.js';
+import type { DashboardConfig } from './settings.js';
+
+/** Serves the dashboard until it is closed. @throws StartupError where its port can't be listened on */
+export function dashboard(
+  config: DashboardConfig,
+  log: Logger,
+): Promise<Closeable & { readonly port: number }> {
+  return withClosers(async (onClose) => {
+    const clickhouse = createClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_DATABASE);
+    onClose(() => clickhouse.close());
+    const opened = openWhenAsked(() =>
+      openReceivers(config, log, config.REDIS_URL, { name: 'wishmeter dashboard', timeoutMs: REDIS_MS }),
+    );
+    onClose(() => opened.close());
+    const { port, close } = await startDashboard({
+      host: config.HOST,
+      port: config.DASHBOARD_PORT,
+      token: config.DASHBOARD_TOKEN,
+      clickhouse,
+      ...(config.REDIS_URL.length > 0 ? { receivers: async () => (await opened.get()).receivers } : {}),
+      log,
+      timeZone: config.SHOP_TIMEZONE,
+      servicePort: config.PORT,
+      basePath: config.BASE_PATH,
+    });
+    onClose(close);
+    return { port };
+  });
+}
+
+/** Milliseconds that the page waits for Redis. */
+const REDIS_MS = 2_000;
+
+/** What failed to open is opened again when it is next asked for. */
+function openWhenAsked<T extends Closeable>(open: () => Promise<T>): Closeable & { get(): Promise<T> } {
+  let opened: Promise<T> | undefined;
+  return {
+    get() {
+      opened ??= open().catch((error) => {
+        opened = undefined;
+        throw error;
+      });
+      return opened;
+    },
+    async close() {
+      const one = await opened?.catch(() => undefined);
+      await one?.close();
+    },
+  };
+}

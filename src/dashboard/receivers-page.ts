@@ -1,0 +1,66 @@
+// What the page of receivers asks the server for, of someone who is logged in: how each receiver stands, and "Send a test".
+// Secrets stay here, and so does all of an address but its host: many tools have a secret in the path.
+
+import type { Logger } from 'pino';
+import { ServiceError } from '../errors.js';
+import type { Stand } from '../receivers/queue.js';
+import type { Receiver } from '../receivers/receiver.js';
+import type { Receivers } from '../receivers/receivers.js';
+
+/** The status and the body of an answer. */
+type Answer = readonly [status: number, body: object];
+
+export class ReceiversPage {
+  readonly #open: (() => Promise<Receivers>) | undefined;
+  readonly #log: Logger;
+
+  /** @param open opens Redis where that is not open yet; undefined where the dashboard has none */
+  constructor(open: (() => Promise<Receivers>) | undefined, log: Logger) {
+    this.#open = open;
+    this.#log = log;
+  }
+
+  /** Never throws. */
+  list(): Promise<Answer> {
+    return this.#answer(async (receivers) => {
+      const all = await receivers.list();
+      return {
+        receivers: await Promise.all(all.map(async (one) => describe(one, await receivers.standOf(one.id)))),
+      };
+    });
+  }
+
+  /** Never throws. */
+  test(id: string): Promise<Answer> {
+    return this.#answer((receivers) => receivers.test(id));
+  }
+
+  async #answer(act: (receivers: Receivers) => Promise<object>): Promise<Answer> {
+    if (this.#open === undefined)
+      return [503, { error: 'Receivers are not shown here: the dashboard was started without REDIS_URL.' }];
+    try {
+      return [200, await act(await this.#open())];
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === 'not_found') return [404, { error: error.message }];
+      this.#log.warn({ err: error }, 'receivers were not read');
+      return [
+        503,
+        { error: 'Redis does not answer, or has no data of this shop; the log has why.', away: true },
+      ];
+    }
+  }
+}
+
+function describe({ id, url, types, isEnabled, disabledWhy }: Receiver, stand: Stand): object {
+  return {
+    ...{ id, host: new URL(url).host, types },
+    state: isEnabled ? 'on' : disabledWhy === undefined ? 'paused' : 'disabled',
+    why: disabledWhy ?? null,
+    delivered: stand.deliveredInHour,
+    failures: stand.failuresInHour,
+    pending: stand.pending,
+    lastSuccessAt: stand.lastSuccessAt,
+    lastFailureAt: stand.lastFailureAt,
+    lastError: stand.lastError,
+  };
+}
