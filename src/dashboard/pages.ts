@@ -15,6 +15,7 @@ interface Page {
 
 const PAGES: readonly Page[] = [
   { path: '/', file: 'overview', title: 'wishmeter', link: 'Overview' },
+  { path: '/product', file: 'product', title: 'Product – wishmeter' },
   { path: '/receivers', file: 'receivers', title: 'Receivers – wishmeter', link: 'Receivers' },
 ];
 
@@ -51,12 +52,14 @@ export function readFiles({ timeZone, servicePort, basePath }: Deployment): Read
         script: `${page.file}.js`,
         preloads,
         links: linksOn(page),
-        main: readFileSync(new URL(`${page.file}.html`, OURS), 'utf8'),
         time_zone: timeZone,
         service_port: String(servicePort),
         base_path: basePath,
       };
-      const whole = frame.replace(/\{(\w+)\}/g, (text, name: string) => values[name] ?? text);
+      const main = readFileSync(new URL(`${page.file}.html`, OURS), 'utf8');
+      const whole = frame
+        .replace('{main}', () => main)
+        .replace(/\{(\w+)\}/g, (text, name: string) => values[name] ?? text);
       return [page.path, { type: HTML, content: Buffer.from(whole) }];
     }),
     ...scripts.map((name): [string, File] => [`/${name}`, read(JAVASCRIPT, new URL(name, OURS))]),
@@ -72,5 +75,5 @@ function linksOn(shown: Page): string {
     return `<a href="${path}" data-page="${path}"${page === shown ? ' aria-current="page"' : ''}>${page.link}</a>`;
   });
   // One page needs no way to itself.
-  return links.length > 1 ? links.join('\n') : '';
+  return links.length > 1 || shown.link === undefined ? links.join('\n') : '';
 }

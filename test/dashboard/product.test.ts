@@ -2,11 +2,15 @@
 // parameter of ClickHouse. In a real browser: it is found by title and by handle, its address is kept, and nothing of a handle
 // or a title becomes HTML.
 
+import type { Page } from 'playwright-core';
 import t from 'tap';
 import { readParameters, shownWith } from '../../src/dashboard/panels.js';
 import { PRODUCT_PANELS } from '../../src/dashboard/product-panels.js';
 import { dateOf, insertVisits } from '../clickhouse/small-world.js';
-import { dashboardOfShop, MONTH } from './fixtures.js';
+import { findChromium, launchChromium } from '../harness/chromium.js';
+import { needs } from '../harness/needs.js';
+import { DRAWN, PATIENCE } from './browser.js';
+import { dashboardOfShop, MONTH, TOKEN } from './fixtures.js';
 
 const { url, client, session } = await dashboardOfShop(t);
 const range = `from=${MONTH.from}&to=${MONTH.to}`;
@@ -161,4 +165,172 @@ t.test('a text is filled in as ClickHouse reads it', (t) => {
   t.equal(shownWith('= {handle:String}', { handle: "o'x\\$&" }), "= 'o\\'x\\\\$&'");
   t.same(readParameters({ name: '', title: '', sql: '' }, new URLSearchParams('handle=x')), {});
   t.end();
+});
+
+const textOf = (page: Page, selector: string) => page.locator(selector).allTextContents();
+const ofProduct = (handle: string) => (address: URL) =>
+  address.pathname === '/product' && address.searchParams.get('handle') === handle;
+
+const chromium = findChromium();
+t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, async (t) => {
+  if ('missing' in chromium) return;
+  const browser = await launchChromium(t, chromium.file);
+  const context = await browser.newContext({ viewport: { width: 1_280, height: 900 } });
+  const page = await context.newPage();
+  const said: string[] = [];
+  page.on('console', (message) => {
+    // Before the login there is one of each panel.
+    if (message.type() === 'error' && !/status of 401/.test(message.text())) said.push(message.text());
+  });
+  page.on('pageerror', (error) => said.push(error.message));
+  const open = async (path: string) => {
+    await page.goto(url + path);
+    await page.waitForSelector(DRAWN, PATIENCE);
+  };
+  const pathOf = (handle: string) => `/product?${new URLSearchParams({ handle, ...MONTH })}`;
+  const type = async (text: string) => {
+    await page.getByRole('combobox').fill(text);
+    await page.waitForSelector('#suggestions:not([hidden])', PATIENCE);
+  };
+
+  await t.test(
+    'without a login the address of a product shows nothing of it, and then the product',
+    async (t) => {
+      await page.goto(url + pathOf('bag'));
+      await page.waitForSelector('#login:not([hidden])', PATIENCE);
+      t.notOk(await page.getByRole('combobox').isVisible());
+      t.notMatch(await page.locator('body').textContent(), /Green bag/);
+      await page.getByLabel('Token').fill(TOKEN);
+      await page.keyboard.press('Enter');
+      await page.waitForSelector(DRAWN, PATIENCE);
+      t.equal(await page.locator('#product-name').textContent(), 'Green bag');
+    },
+  );
+
+  await t.test('it says what became of a product, and of all that it is a part', async (t) => {
+    await open(pathOf('shoe'));
+    t.equal(await page.title(), 'Red shoe – wishmeter');
+    t.notOk(await page.locator('#product-unseen').isVisible());
+    t.same(await textOf(page, '[data-panel="product"] .value'), ['4', '2', '2', '100.0%']);
+    t.same(await textOf(page, '[data-panel="product_sources"] .name'), ['Product page', 'Smart Save']);
+    t.same((await textOf(page, '[data-panel="product_devices"] .name')).toSorted(), ['Desktop', 'Phone']);
+    t.same(await textOf(page, '[data-panel="product_orders"] dd'), [
+      '1 100.0% of all 1',
+      '1 100.0% of all 1',
+      '2',
+      '€82.50 80.5% of all',
+    ]);
+    t.same(await textOf(page, '[data-panel="product_prices"] td'), [
+      ...[dateOf(5), '€60.00', 'no'],
+      ...[dateOf(3), '€50.00', 'yes'],
+    ]);
+    t.equal(await page.locator('[data-chart] canvas').count(), 3);
+    t.match(
+      await page.locator('[data-chart="visits"] [aria-label]').first().getAttribute('aria-label'),
+      /^Visits by day: 4 in this time, 0 in the time before; the highest day has 2/,
+    );
+    const visitors = page.locator('[data-chart="visitors"] [aria-label]').first();
+    t.equal(await visitors.getAttribute('aria-label'), 'Visitors by day: the highest day has 2.', 'no sum');
+  });
+
+  await t.test('every panel of a product shows its SQL and gives its rows', async (t) => {
+    for (const panel of await page.locator('[data-panel]').all()) {
+      await panel.locator('summary').click();
+      t.match(await panel.locator('.tools pre').textContent(), "'shoe'");
+      t.match(await panel.locator('a[download]').getAttribute('href'), /\.csv\?.*handle=shoe/);
+    }
+  });
+
+  await t.test(
+    'a product in a table leads to its page; back, forward and reload keep what was shown',
+    async (t) => {
+      await open(`/?${range}`);
+      await page.getByRole('link', { name: 'Green bag' }).first().click();
+      await page.waitForURL(ofProduct('bag'), PATIENCE);
+      await page.waitForSelector(DRAWN, PATIENCE);
+      t.equal(new URL(page.url()).searchParams.get('from'), MONTH.from, 'of the same days');
+      await page.getByLabel('to', { exact: true }).fill(dateOf(8));
+      await page.getByRole('button', { name: 'Show' }).click();
+      await page.locator('[data-panel="product"] .value', { hasText: /^100.0%$/ }).waitFor(PATIENCE);
+      t.same(await textOf(page, '[data-panel="product"] .value'), ['1', '1', '1', '100.0%']);
+      await page.reload();
+      await page.waitForSelector(DRAWN, PATIENCE);
+      t.equal(await page.locator('#product-name').textContent(), 'Green bag');
+      t.same(await textOf(page, '[data-panel="product"] .value'), ['1', '1', '1', '100.0%']);
+      await page.goBack();
+      await page.locator('[data-panel="product"] .value', { hasText: /^75.0%$/ }).waitFor(PATIENCE);
+      await page.goBack();
+      await page.waitForSelector('[data-panel="funnel"]', PATIENCE);
+      await page.goForward();
+      await page.locator('[data-panel="product"] .value', { hasText: /^75.0%$/ }).waitFor(PATIENCE);
+      await page.getByRole('link', { name: 'Overview' }).click();
+      await page.waitForSelector('[data-panel="funnel"]', PATIENCE);
+    },
+  );
+
+  await t.test('the search finds a product by title or handle, with the keyboard alone', async (t) => {
+    await open(`/?${range}`);
+    await type('E h');
+    t.same(await textOf(page, '#suggestions a > span'), ['Blue hat']);
+    await type('a');
+    await page.locator('[role="option"]', { hasText: 'Green bag' }).waitFor(PATIENCE);
+    const names = await textOf(page, '#suggestions a > span');
+    t.same(names.slice(0, 2), ['Blue hat', 'Green bag'], 'the most visited first');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowDown');
+    t.equal(await page.locator('[role="option"][aria-selected="true"] span').textContent(), 'Green bag');
+    t.equal(await page.getByRole('combobox').getAttribute('aria-activedescendant'), 'suggestion-1');
+    await page.keyboard.press('Escape');
+    t.notOk(await page.locator('#suggestions').isVisible());
+    await type('nothing like it');
+    t.match(await page.locator('#suggestions').textContent(), 'No product of these days');
+    await type('mug');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(ofProduct('mug'), PATIENCE);
+    await page.waitForSelector(DRAWN, PATIENCE);
+    t.equal(await page.locator('#product-name').textContent(), 'mug', 'without a title');
+    await type('Green');
+    await page.locator('#suggestions a', { hasText: 'Green bag' }).click();
+    await page.waitForURL(ofProduct('bag'), PATIENCE);
+  });
+
+  await t.test('nothing of a handle or a title becomes HTML', async (t) => {
+    await open(`/?${range}`);
+    await type("o'x\\");
+    t.same(await textOf(page, '#suggestions a > span'), ['<b>Odd</b> lamp']);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(ofProduct(ODD), PATIENCE);
+    await page.waitForSelector(DRAWN, PATIENCE);
+    t.equal(await page.locator('#product-name').textContent(), '<b>Odd</b> lamp');
+    t.equal(await page.locator('#product-handle').textContent(), ODD);
+    t.same(await textOf(page, '[data-panel="product"] .value'), ['2', '2', '1', '50.0%']);
+    t.equal(await page.locator('main img, #search img, h2 b, #suggestions b').count(), 0);
+    t.equal(await page.title(), '<b>Odd</b> lamp – wishmeter');
+  });
+
+  await t.test('a product that nobody looked at says so', async (t) => {
+    await open(`/product?${new URLSearchParams({ handle: 'bag', from: dateOf(8), to: dateOf(8) })}`);
+    t.equal(
+      await page.locator('#product-unseen').textContent(),
+      'Nobody looked at this product on these days.',
+    );
+    t.ok(await page.locator('#product-unseen').isVisible());
+    t.same(await textOf(page, '[data-panel="product"] .value'), ['0', '0', '1', '–']);
+    await open(pathOf('<i>none</i>'));
+    t.match(await page.locator('#product-unseen').textContent(), 'no wishlist ever had one');
+    t.equal(await page.locator('#product-name').textContent(), '<i>none</i>');
+    t.equal(await page.locator('[data-panel]:visible').count(), 0);
+    t.same(said, []);
+    await page.goto(`${url}/product?${range}`);
+    await page.locator('#trouble', { hasText: 'handle' }).waitFor(PATIENCE);
+    said.length = 0; // the browser says that a panel was refused
+  });
+
+  await t.test('on a phone nothing is wider than the screen, also while it is searched', async (t) => {
+    await page.setViewportSize({ width: 390, height: 844 });
+    await open(pathOf(ODD));
+    await type('a');
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
+    t.same(said, []);
+  });
 });

@@ -215,6 +215,10 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.same(tool.delivered, []);
   });
 
+  await t.test('it says in which zone its times are', async (t) => {
+    t.match(await page.locator('main').textContent(), 'Times are those of UTC.');
+  });
+
   await t.test('a refresh leaves the focus where it is', async (t) => {
     await card.getByRole('button', { name: 'Send a test' }).focus();
     const answered = page.waitForResponse('**/receivers.json', PATIENCE);

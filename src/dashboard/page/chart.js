@@ -17,8 +17,9 @@ const resized = new ResizeObserver((entries) => {
 /**
  * @param holder an element that is in the page, for its width @param now values of the days of `range`
  * @param was those of the days before; fewer where today is in the range @param text a value, as it is written
+ * @param isSum whether the values of days add up to that of the range; visitors do not
  */
-export function drawChart(holder, range, { name, now, was, text }) {
+export function drawChart(holder, range, { name, now, was, text, isSum = true }) {
   const hadFocus = holder.contains(document.activeElement);
   charts.get(holder)?.destroy();
   charts.delete(holder);
@@ -52,13 +53,14 @@ export function drawChart(holder, range, { name, now, was, text }) {
       : []),
     { name: 'The time before', mark: 'before', values: past, at: (i) => past[i] },
   ];
+  const sums = isSum ? `${text(sum(now))} in this time, ${text(sum(was))} in the time before; ` : '';
   const plot = make('div', {
     class: 'plot',
     role: 'slider',
     tabindex: '0',
     'aria-valuemin': '0',
     'aria-valuemax': String(days.length - 1),
-    'aria-label': `${name} by day: ${text(sum(now))} in this time, ${text(sum(was))} in the time before; the highest day has ${text(Math.max(...now))}.`,
+    'aria-label': `${name} by day: ${sums}the highest day has ${text(Math.max(...now))}.`,
   });
   const legend = createLegend(lines, text);
   const show = (i) => {
@@ -152,7 +154,8 @@ function options(width, lines, show) {
       },
       {
         ...axis,
-        size: (_, values) => Math.max(30, 14 + 8 * Math.max(...(values ?? []).map(({ length }) => length))),
+        // The first day stands below its end, and is twice as wide.
+        size: (_, values) => Math.max(40, 14 + 8 * Math.max(...(values ?? []).map(({ length }) => length))),
         values: (_, splits) => splits.map((n) => (n === Math.round(n) ? number.format(n) : '')),
       },
     ],

@@ -14,7 +14,7 @@ const FIGURES = [
 let figure = 'visits';
 
 /** Values day by day, 0 where there is no row. */
-function series({ from, to }, rows, key) {
+export function series({ from, to }, rows, key) {
   const byDay = new Map();
   for (const row of rows) byDay.set(row.day, (byDay.get(row.day) ?? 0) + Number(row[key]));
   const values = [];

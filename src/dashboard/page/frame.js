@@ -4,6 +4,7 @@
 import { onAddress, range } from './address.js';
 import { Away, ask as askPanel, BadRange, LoggedOut } from './ask.js';
 import { beginRangeForm, showRange } from './range-form.js';
+import './search.js';
 import { askForToken, beginSession, reveal } from './session.js';
 import { $, make, number } from './shared.js';
 import * as silence from './silence.js';

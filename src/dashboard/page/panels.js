@@ -1,5 +1,6 @@
 // The panels below the figures: what each draws of its rows.
 
+import { linkTo } from './address.js';
 import { bars } from './bars.js';
 import { change, compared, iso, make, money, number, percent, sum, within } from './shared.js';
 import { table } from './table.js';
@@ -22,7 +23,7 @@ const inWords = (code) =>
   Object.hasOwn(WORDS, code) ? WORDS[code] : code.charAt(0).toUpperCase() + code.slice(1) || 'Unknown';
 
 const count = (n) => number.format(Number(n));
-const nothing = (text) => make('p', { class: 'none' }, text);
+export const nothing = (text) => make('p', { class: 'none' }, text);
 const shareOf = (part, whole) => (whole > 0 ? percent.format(part / whole) : undefined);
 
 /** Codes that are one word are one row: their numbers are added. The largest comes first. */
@@ -137,12 +138,19 @@ function drawRevenue({ rows }, range) {
   ];
 }
 
+/** A link to its page, which is found by its handle. */
+function nameOf({ product_title: title, product_handle: handle, product_id: id }) {
+  const name = title || handle || id || 'Unknown';
+  if (!handle) return make('span', { dir: 'auto' }, name);
+  return make('a', { dir: 'auto', href: linkTo('./product', { handle }) }, name);
+}
+
 const product = {
   key: 'product',
   name: 'Product',
   order: (row) => row.product_title || row.product_handle || row.product_id,
   show: (_, row) => [
-    make('span', { dir: 'auto' }, row.product_title || row.product_handle || row.product_id || 'Unknown'),
+    nameOf(row),
     make(
       'small',
       { dir: 'auto' },

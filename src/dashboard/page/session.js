@@ -3,7 +3,7 @@
 import { $, number } from './shared.js';
 
 /** What is hidden until someone has logged in. */
-const BEHIND_LOGIN = ['nav', '#range', '#logout', 'main', 'footer'];
+const BEHIND_LOGIN = ['nav', '#search', '#range', '#logout', 'main', 'footer'];
 
 let loggedIn;
 

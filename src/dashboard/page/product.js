@@ -1,0 +1,135 @@
+// The page of a product, which the address names by its handle.
+
+import { parameter } from './address.js';
+import { drawChart } from './chart.js';
+import { series } from './figures.js';
+import { openPage } from './frame.js';
+import { DRAW, nothing } from './panels.js';
+import { $, compared, make, money, number, percent } from './shared.js';
+import { table } from './table.js';
+
+const CHARTS = { visits: 'Visits', visitors: 'Visitors', wishes: 'Added to a wishlist' };
+const handle = () => parameter('handle') ?? '';
+const count = (n) => number.format(Number(n));
+const share = (part, whole) =>
+  Number(whole) > 0 ? `${percent.format(part / whole)} of all ${count(whole)}` : undefined;
+
+function tile(name, value, note = '') {
+  return make(
+    'div',
+    { class: 'tile' },
+    make('span', { class: 'name' }, name),
+    make('span', { class: 'value' }, value),
+    make('span', { class: 'was' }, note),
+  );
+}
+
+function drawWhole({ rows: [row] }) {
+  const name = row.product_title || handle();
+  document.title = `${name} – wishmeter`;
+  $('#product-name').textContent = name;
+  $('#product-handle').textContent = row.product_title ? handle() : '';
+  const [isUnseen, isKnown] = [Number(row.visits) === 0, Number(row.is_known) > 0];
+  $('main').classList.toggle('is-empty', isUnseen && !isKnown);
+  $('#product-unseen').hidden = !isUnseen;
+  $('#product-unseen').textContent = isKnown
+    ? 'Nobody looked at this product on these days.'
+    : 'Nobody looked at a product with this handle on these days, and no wishlist ever had one.';
+  return [
+    make(
+      'div',
+      { class: 'tiles' },
+      tile('Visits', count(row.visits), 'every visit counts'),
+      tile('Visitors', count(row.visitors), 'each counts once'),
+      tile('Wishers', count(row.wishers), 'visitors who wished'),
+      tile(
+        'Wish rate',
+        row.wish_rate === null ? '–' : percent.format(row.wish_rate),
+        'wishers among visitors',
+      ),
+    ),
+  ];
+}
+
+function drawDays({ rows }, range) {
+  const times = compared(range);
+  for (const [key, name] of Object.entries(CHARTS))
+    drawChart($(`[data-chart="${key}"]`), range, {
+      name,
+      now: series(range, rows, key),
+      was: times === undefined ? [] : series(times.was, rows, key),
+      text: number.format,
+      // Who came on two days is one visitor of both.
+      isSum: key !== 'visitors',
+    });
+}
+
+function drawOrders({ rows: [row] }) {
+  const lines = [
+    ['Moved to the cart', count(row.carts), share(row.carts, row.all_carts)],
+    ['Orders with it', count(row.orders), share(row.orders, row.all_orders)],
+    ['Pieces', count(row.quantity)],
+    ...Object.entries(row.revenue).map(([currency, amount]) => [
+      currency ? `Revenue in ${currency}` : 'Revenue without a currency',
+      money(Number(amount), currency),
+      Number(row.all_revenue[currency]) > 0
+        ? `${percent.format(amount / row.all_revenue[currency])} of all`
+        : undefined,
+    ]),
+  ];
+  return [
+    make(
+      'dl',
+      {},
+      ...lines.flatMap(([name, value, note]) => [
+        make('dt', {}, name),
+        make(
+          'dd',
+          {},
+          make('strong', {}, value),
+          note === undefined ? '' : make('span', { class: 'share' }, ` ${note}`),
+        ),
+      ]),
+    ),
+    make(
+      'p',
+      { class: 'none' },
+      'Moves from a wishlist, and orders of anyone, whether they had wished or not.',
+    ),
+  ];
+}
+
+function drawPrices({ rows }) {
+  if (rows.length === 0) return [nothing('No wish of these days told a price or the stock.')];
+  const variants = new Set(rows.map((row) => row.variant_id)).size;
+  return [
+    table(
+      [
+        { key: 'day', name: 'Since' },
+        ...(variants > 1 ? [{ key: 'variant_id', name: 'Variant', show: (id) => id || '–' }] : []),
+        {
+          key: 'price',
+          name: 'Price',
+          show: (n, row) => (n === null ? '–' : money(Number(n), row.currency)),
+        },
+        { key: 'in_stock', name: 'In stock', show: (is) => (is === null ? '–' : is ? 'yes' : 'no') },
+      ],
+      rows,
+      'prices',
+      'price and stock',
+    ),
+    make('p', { class: 'none' }, 'The last wish of a day, where it told something new.'),
+  ];
+}
+
+openPage({
+  parameters: () => ({ handle: handle() }),
+  draw: {
+    product: drawWhole,
+    product_days: drawDays,
+    product_sources: DRAW.sources,
+    product_devices: DRAW.devices,
+    product_orders: drawOrders,
+    product_prices: drawPrices,
+  },
+});
