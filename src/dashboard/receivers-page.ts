@@ -3,9 +3,9 @@
 
 import type { Logger } from 'pino';
 import { ServiceError } from '../errors.js';
-import type { Stand } from '../receivers/queue.js';
 import type { Receiver } from '../receivers/receiver.js';
 import type { Receivers } from '../receivers/receivers.js';
+import type { Stand } from '../receivers/stand.js';
 
 /** The status and the body of an answer. */
 type Answer = readonly [status: number, body: object];

@@ -1,7 +1,7 @@
 // A receiver as callers see it: without its secret, but where that was just made.
 
-import type { Stand } from './queue.js';
 import type { Receiver } from './receiver.js';
+import type { Stand } from './stand.js';
 
 export function describeReceiver(receiver: Receiver, stand: Stand, isSecretNew: boolean): object {
   const { id, url, types, includePersonal, isEnabled, createdAt, secret } = receiver;

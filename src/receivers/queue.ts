@@ -7,6 +7,7 @@ import { Ownership } from '../flush/ownership.js';
 import type { RedisClient } from '../redis/client.js';
 import type { DeliveryKeys, Keys } from '../redis/keys.js';
 import { loadScript, runScript, type ScriptArg } from '../redis/scripts.js';
+import type { QueueState } from './stand.js';
 
 const ADD = loadScript<number>('deliveries-add');
 const NEXT = loadScript('deliveries-next');
@@ -15,9 +16,6 @@ const SETTLE = loadScript('deliveries-settle');
 const PAGE = 100;
 /** Lines that one call adds: a page of them is done in a few milliseconds. */
 const ADDED_AT_ONCE = 500;
-/** The steps in which lua/deliveries-settle.lua counts the last hour: those of an hour, and the one that is not over. */
-const STEP_MS = 5 * 60_000;
-const STEPS = 13;
 
 export interface Waiting {
   readonly id: string;
@@ -34,21 +32,6 @@ export interface Settled {
   /** Milliseconds until it is due again. */
   readonly againInMs?: number;
   readonly why?: string;
-}
-
-/** Figures of a queue; times are milliseconds since 1970, 0 for never. */
-export interface Stand {
-  readonly pending: number;
-  readonly bytes: number;
-  readonly delivered: number;
-  readonly failures: number;
-  readonly dead: number;
-  /** Of the last 60 to 65 minutes, as are `failuresInHour`. */
-  readonly deliveredInHour: number;
-  readonly failuresInHour: number;
-  readonly lastSuccessAt: number;
-  readonly lastFailureAt: number;
-  readonly lastError: string;
 }
 
 export class DeliveryQueue {
@@ -120,25 +103,10 @@ export class DeliveryQueue {
   }
 
   /** @throws Redis's errors */
-  async stand(): Promise<Stand> {
-    const [pending, figures] = await Promise.all([
-      this.#redis.xlen(this.#keys.queue),
-      this.#redis.hgetall(this.#keys.state),
-    ]);
-    const figure = (name: string) => Number(figures[name] ?? 0);
-    const [deliveredInHour, failuresInHour] = inHour(figures);
-    return {
-      pending,
-      bytes: figure('bytes'),
-      delivered: figure('delivered'),
-      failures: figure('failures'),
-      dead: figure('dead'),
-      deliveredInHour,
-      failuresInHour,
-      lastSuccessAt: figure('lastSuccessAt'),
-      lastFailureAt: figure('lastFailureAt'),
-      lastError: figures['lastError'] ?? '',
-    };
+  async state(): Promise<QueueState> {
+    const { queue, state } = this.#keys;
+    const [pending, fields] = await Promise.all([this.#redis.xlen(queue), this.#redis.hgetall(state)]);
+    return { ...fields, pending: String(pending) };
   }
 
   /** Begins anew to count since when attempts fail. @throws Redis's errors */
@@ -169,17 +137,4 @@ export class DeliveryQueue {
       }
     }
   }
-}
-
-/** Deliveries and failures of the last hour. @param figures a state, where old steps stay until their slot is used again */
-function inHour(figures: Readonly<Record<string, string>>): [delivered: number, failures: number] {
-  const first = Math.floor(Date.now() / STEP_MS) - STEPS + 1;
-  let [allDelivered, allFailures] = [0, 0];
-  for (let slot = 0; slot < STEPS; slot++) {
-    const [step = 0, delivered = 0, failures = 0] = (figures[`recent${slot}`] ?? '').split(' ').map(Number);
-    if (step < first) continue;
-    allDelivered += delivered;
-    allFailures += failures;
-  }
-  return [allDelivered, allFailures];
 }

@@ -10,7 +10,7 @@ import { AddressError, type Addresses } from './address.js';
 import { describeReceiver } from './description.js';
 import { testBody } from './message.js';
 import { Connection, type Outcome } from './post.js';
-import { DeliveryQueue, type Stand } from './queue.js';
+import { DeliveryQueue } from './queue.js';
 import {
   changeReceiver,
   createReceiver,
@@ -19,6 +19,7 @@ import {
   type ReceiverChange,
   signedHeaders,
 } from './receiver.js';
+import { type Stand, standOf } from './stand.js';
 
 const MAX_RECEIVERS = 20;
 /** Each lost round means that another request changed the same receiver. */
@@ -97,7 +98,7 @@ export class Receivers {
 
   /** As callers see one that was just made. It asks nothing more of Redis: a failure now would lose the secret. */
   describeNew(receiver: Receiver): object {
-    return describeReceiver(receiver, NONE, true);
+    return describeReceiver(receiver, standOf([]), true);
   }
 
   /**
@@ -110,10 +111,10 @@ export class Receivers {
 
   /** How it stands, over all streams. @throws ServiceError `unavailable` */
   async standOf(id: string): Promise<Stand> {
-    const stands = await this.#store.call(async () =>
-      Promise.all((await this.queues(id)).map((queue) => queue.stand())),
+    const states = await this.#store.call(async () =>
+      Promise.all((await this.queues(id)).map((queue) => queue.state())),
     );
-    return stands.reduce(sum, NONE);
+    return standOf(states);
   }
 
   /** Milliseconds since the heartbeat of who delivers, by stream; without those that no process owns. @throws ServiceError `unavailable` */
@@ -168,32 +169,3 @@ export class Receivers {
 }
 
 const parse = (kept: string): Receiver => JSON.parse(kept) as Receiver;
-
-const NONE: Stand = {
-  pending: 0,
-  bytes: 0,
-  delivered: 0,
-  failures: 0,
-  dead: 0,
-  deliveredInHour: 0,
-  failuresInHour: 0,
-  lastSuccessAt: 0,
-  lastFailureAt: 0,
-  lastError: '',
-};
-
-function sum(a: Stand, b: Stand): Stand {
-  const later = a.lastFailureAt >= b.lastFailureAt ? a : b;
-  return {
-    pending: a.pending + b.pending,
-    bytes: a.bytes + b.bytes,
-    delivered: a.delivered + b.delivered,
-    failures: a.failures + b.failures,
-    dead: a.dead + b.dead,
-    deliveredInHour: a.deliveredInHour + b.deliveredInHour,
-    failuresInHour: a.failuresInHour + b.failuresInHour,
-    lastSuccessAt: Math.max(a.lastSuccessAt, b.lastSuccessAt),
-    lastFailureAt: later.lastFailureAt,
-    lastError: later.lastError,
-  };
-}

@@ -9,6 +9,7 @@ import type { Store } from '../redis/store.js';
 import type { DeliveryQueue } from './queue.js';
 import { DELIVERY_TYPES, type Receiver, takesType } from './receiver.js';
 import type { Receivers } from './receivers.js';
+import { standOf } from './stand.js';
 
 /** Of a line, see Line in message.ts. (The condition on the time alone is what the sorting key is searched by.) */
 const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occurred_at, profile_id, customer_id,
@@ -72,7 +73,7 @@ async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue)
   for (;;) {
     const receiver = await receivers.get(id);
     if (!receiver.isEnabled) throw new StartupError(`Receiver ${id} is disabled: resume it first.`);
-    if ((await queue.stand()).bytes <= queue.highWater / 2) return receiver;
+    if (standOf([await queue.state()]).bytes <= queue.highWater / 2) return receiver;
     await sleep(WAIT_MS);
   }
 }

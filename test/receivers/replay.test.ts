@@ -1,6 +1,7 @@
 // What is sent again: each event that ClickHouse has since then, once, in its order, page by page; nothing of a visitor who was
 // erased; and it ends where the receiver is removed or paused.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { Addresses } from '../../src/receivers/address.js';
 import { Receivers } from '../../src/receivers/receivers.js';
@@ -63,7 +64,8 @@ for (const [what, end, message] of [
     const { store, receivers, id, again } = await open(t);
     const replaying = again(new Receivers(store, new Addresses(true), 1_000));
     const { queue, state } = store.keys.deliveries(0, id);
-    setTimeout(() => void end(receivers, id), 300);
+    const ended = sleep(300).then(async () => void (await end(receivers, id)));
     await t.rejects(replaying, { message });
+    await ended;
     if (what === 'removed') t.equal(await store.client.exists(queue, state), 0);
   });

@@ -3,6 +3,7 @@
 import t from 'tap';
 import { FencedError, Ownership } from '../../src/flush/ownership.js';
 import { DeliveryQueue } from '../../src/receivers/queue.js';
+import { standOf } from '../../src/receivers/stand.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
@@ -42,7 +43,14 @@ t.test('what was read is not read again; what failed is when it is due, with its
   // As an owner reads that has just begun.
   await until('it is due', async () => (await read()).length > 0);
   t.same(await read(), [{ id: c, attempts: 1, line: 'c' }]);
-  t.match(await queue.stand(), { pending: 2, bytes: 2, delivered: 1, failures: 2, dead: 0, lastError: 'y' });
+  t.match(standOf([await queue.state()]), {
+    pending: 2,
+    bytes: 2,
+    delivered: 1,
+    failures: 2,
+    dead: 0,
+    lastError: 'y',
+  });
 });
 
 t.test('since when every attempt has failed: from the first failure after a success on', async (t) => {
@@ -67,7 +75,7 @@ t.test('an owner of an older epoch reads and settles nothing', async (t) => {
   await redis.hset(createKeys(`q${opened - 1}`).deliveryOwner(0), 'epoch', '99999999999999');
   await t.rejects(read(), FencedError);
   await t.rejects(queue.settle(epoch, [{ id: held?.id ?? '', outcome: 'done' }]), FencedError);
-  t.match(await queue.stand(), { pending: 1, delivered: 0 });
+  t.match(standOf([await queue.state()]), { pending: 1, delivered: 0 });
 });
 
 t.test('a receiver that is gone gets no figures from what was in flight', async (t) => {
@@ -87,7 +95,12 @@ t.test('the last hour is counted in steps of five minutes, and older steps are l
   await queue.settle(epoch, [settle(a, 'done'), settle(b, 'again')]);
   await queue.settle(epoch, [settle(b, 'dead'), settle(c, 'done')]);
   await queue.settle('', [{ id: d, outcome: 'drop' }]);
-  t.match(await queue.stand(), { deliveredInHour: 2, failuresInHour: 2, delivered: 2, failures: 2 });
+  t.match(standOf([await queue.state()]), {
+    deliveredInHour: 2,
+    failuresInHour: 2,
+    delivered: 2,
+    failures: 2,
+  });
 
   // As if it had been counted so many steps earlier.
   const { state } = keys.deliveries(0, 'r');
@@ -99,14 +112,14 @@ t.test('the last hour is counted in steps of five minutes, and older steps are l
     await redis.hset(state, `recent${(step - ago) % 13}`, `${step - ago} 2 2`);
   };
   await set(11);
-  t.match(await queue.stand(), { deliveredInHour: 2, failuresInHour: 2 });
+  t.match(standOf([await queue.state()]), { deliveredInHour: 2, failuresInHour: 2 });
   await set(13);
-  t.match(await queue.stand(), { deliveredInHour: 0, failuresInHour: 0 });
+  t.match(standOf([await queue.state()]), { deliveredInHour: 0, failuresInHour: 0 });
   await queue.add(['e']);
   const e = (await read()).map(({ id }) => id).at(-1) as string;
   await queue.settle(epoch, [settle(e, 'done')]);
   t.match(
-    await queue.stand(),
+    standOf([await queue.state()]),
     { deliveredInHour: 1, failuresInHour: 0, delivered: 3 },
     'its slot begins anew',
   );
