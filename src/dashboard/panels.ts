@@ -147,9 +147,12 @@ export function readRange(from: string, to: string): Range | string {
   if (first < EARLIEST || last > LATEST) return 'Days are from 1975-01-01 to 2147-12-31.';
   const days = (last - first) / 86_400_000 + 1;
   if (days > LONGEST)
-    return `${days} days are too many at once: ${LONGEST} is the limit. Choose a later first day.`;
+    return `${written(days)} days are too many at once: ${written(LONGEST)} is the limit. Choose a later first day.`;
   return { from, to };
 }
+
+/** As the pages write numbers. */
+const written = (n: number): string => n.toLocaleString('en');
 
 /** 2026-02-30 is no day. */
 function dayOf(text: string): number | undefined {

@@ -139,7 +139,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     const { page } = await openDrawn(t, browser, url);
     await page.locator('input[name="from"]').fill('2020-01-01');
     await show(page).click();
-    await page.locator('#trouble', { hasText: '1100 is the limit' }).waitFor(PATIENCE);
+    await page.locator('#trouble', { hasText: '1,100 is the limit' }).waitFor(PATIENCE);
     t.notOk(await page.locator('main').isVisible(), 'figures of other days would mislead');
     await page.goBack();
     await page.waitForSelector(DRAWN, PATIENCE);
