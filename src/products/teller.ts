@@ -33,7 +33,8 @@ export type Counts = Record<AlertType, number>;
 export interface Change {
   readonly product: Product;
   readonly version: number;
-  readonly isContended: boolean;
+  /** See stepsOf. */
+  readonly since: number;
 }
 
 export interface TellerSpec {
@@ -94,12 +95,12 @@ export class Teller {
     profileId: string,
     field: string,
     now: Variant,
-    { product, version, isContended }: Change,
+    { product, version, since }: Change,
     counts: Counts,
   ): Promise<boolean> {
     const [creationLine, , content] = wish.stored.split('\n');
     let item = wish.stored;
-    for (const { told, type } of stepsOf(wish, now, version, isContended)) {
+    for (const { told, type } of stepsOf(wish, now, version, since)) {
       const event = type && (await this.#eventOf(type, wish, profileId, now, product));
       const asked = { kind: 'tell', field, item, told, event } as const;
       const answer = await this.#spec.wishlists.make(linkedPlace(profileId, ''), asked);
