@@ -21,8 +21,8 @@ import {
   type Wish,
 } from './alert.js';
 
-/** Milliseconds between two pages: visits go first. */
-const PAUSE_MS = 2;
+/** A pause between two pages, in the times that the page took: visits go first. */
+const PAUSE = 2;
 /** Each lost round means that another request changed the same item, or moved it. */
 const ROUNDS = MAX_HOPS;
 
@@ -58,12 +58,13 @@ export class Teller {
   async tell(change: Change, signal: AbortSignal): Promise<Counts> {
     const counts: Counts = { priceDrop: 0, backInStock: 0 };
     for (const [field, now] of variantsByField(change.product)) {
-      let isFirst = true;
+      let pauseMs = 0;
       for await (const profiles of this.#spec.wishers.pages(field)) {
         signal.throwIfAborted();
-        if (!isFirst) await sleep(PAUSE_MS);
-        isFirst = false;
+        if (pauseMs > 0) await sleep(pauseMs);
+        const began = performance.now();
         await Promise.all(profiles.map((profileId) => this.#tellOne(profileId, field, now, change, counts)));
+        pauseMs = PAUSE * (performance.now() - began);
       }
     }
     return counts;
