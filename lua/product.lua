@@ -9,10 +9,10 @@
 -- ARGV[4] what it is like; empty to strike out that version
 -- ARGV[5] milliseconds for which versions are remembered
 --
--- What is written down is `<version> <1 where another version was there: a process may still be at that>\n<what it is like>`.
+-- What is written down is `<version> <since>\n<what it is like>`. Since: the version that came while one was there that was not
+-- like it, which a process may still tell of; 0 where there was none.
 --
--- Returns {version, 1 or 0 as it is written down}; {} where it was struck out, or where a newer version was there: then nothing was
--- done.
+-- Returns {version, since}; {} where it was struck out, or where a newer version was there: then nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
 
 -- @include deadline
@@ -31,6 +31,10 @@ if version < seen then
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[5])
 redis.call('ZADD', KEYS[2], version, ARGV[2])
-local contended = there and 1 or 0
-redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f %d\n%s', version, contended, ARGV[4]))
-return { version, contended }
+local since = 0
+if there then
+  local before, text = string.match(there, '^%d+ (%d+)\n(.*)$')
+  since = text == ARGV[4] and tonumber(before) or version
+end
+redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f %.0f\n%s', version, since, ARGV[4]))
+return { version, since }

@@ -94,21 +94,16 @@ export function variantsByField({ productId, variants }: Product): Map<string, V
 
 /**
  * @param version of the product: what was told of a newer one stays
- * @param isContended whether another process may still tell of an older version: then it finds this one in each item
+ * @param since an older version than this one may still be told of by another process: then it finds this one in each item
  */
-export function stepsOf(
-  { item, start, told }: Wish,
-  now: Variant,
-  version: number,
-  isContended: boolean,
-): Step[] {
+export function stepsOf({ item, start, told }: Wish, now: Variant, version: number, since: number): Step[] {
   if (told !== undefined && told.version > version) return [];
   const before = told ?? item;
   const price = isComparable(item, now) ? now.price : before.price;
   const hasFallen = isLower(price, item.price) && isLower(price, before.price);
   const isBack = now.inventoryAvailable && !before.inventoryAvailable;
   const isSame = price === before.price && now.inventoryAvailable === before.inventoryAvailable;
-  if (isSame && (!isContended || told?.version === version)) return [];
+  if (isSame && (told?.version ?? 0) >= since) return [];
   const line = (available: boolean) => `${start} ${price} ${available ? 1 : 0} ${version}`;
   const last = line(now.inventoryAvailable);
   if (!hasFallen) return [{ told: last, type: isBack ? 'backInStock' : undefined }];

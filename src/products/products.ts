@@ -13,7 +13,7 @@ import type { Store } from '../redis/store.js';
 import type { Product } from './alert.js';
 import { type Change, type Counts, Teller, type TellerSpec } from './teller.js';
 
-const PRODUCT = loadScript<[] | [version: number, contended: number]>('product');
+const PRODUCT = loadScript<[] | [version: number, since: number]>('product');
 /** Milliseconds for which versions are remembered: Shopify repeats a webhook for less. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
 /** Milliseconds between looks at what is left. */
@@ -48,8 +48,8 @@ export class Products {
    * @throws ServiceError `unavailable`, `overloaded`: it goes on after some time, also where it is not repeated
    */
   async put(product: Product): Promise<Counts> {
-    const [version = 0, contended] = await this.#write(product, '');
-    return this.#tell({ product, version, isContended: contended === 1 });
+    const [version = 0, since = 0] = await this.#write(product, '');
+    return this.#tell({ product, version, since });
   }
 
   /** Takes note of a product; its wishers are told afterwards. @param updatedAt milliseconds since 1970 @throws ServiceError `unavailable` */
@@ -132,7 +132,7 @@ export class Products {
     const written = await this.#store.call((client) => client.hget(products, productId));
     if (written === null) return undefined;
     const [head = '', json = ''] = written.split('\n');
-    const [version, contended] = head.split(' ');
-    return { product: JSON.parse(json) as Product, version: Number(version), isContended: contended === '1' };
+    const [version = 0, since = 0] = head.split(' ').map(Number);
+    return { product: JSON.parse(json) as Product, version, since };
   }
 }

@@ -21,8 +21,8 @@ import {
   type Wish,
 } from './alert.js';
 
-/** Milliseconds between two pages: visits go first. */
-const PAUSE_MS = 2;
+/** A pause between two pages, in the times that the page took: visits go first. */
+const PAUSE = 2;
 /** Each lost round means that another request changed the same item, or moved it. */
 const ROUNDS = MAX_HOPS;
 
@@ -33,7 +33,8 @@ export type Counts = Record<AlertType, number>;
 export interface Change {
   readonly product: Product;
   readonly version: number;
-  readonly isContended: boolean;
+  /** See stepsOf. */
+  readonly since: number;
 }
 
 export interface TellerSpec {
@@ -57,12 +58,13 @@ export class Teller {
   async tell(change: Change, signal: AbortSignal): Promise<Counts> {
     const counts: Counts = { priceDrop: 0, backInStock: 0 };
     for (const [field, now] of variantsByField(change.product)) {
-      let isFirst = true;
+      let pauseMs = 0;
       for await (const profiles of this.#spec.wishers.pages(field)) {
         signal.throwIfAborted();
-        if (!isFirst) await sleep(PAUSE_MS);
-        isFirst = false;
+        if (pauseMs > 0) await sleep(pauseMs);
+        const began = performance.now();
         await Promise.all(profiles.map((profileId) => this.#tellOne(profileId, field, now, change, counts)));
+        pauseMs = PAUSE * (performance.now() - began);
       }
     }
     return counts;
@@ -94,12 +96,12 @@ export class Teller {
     profileId: string,
     field: string,
     now: Variant,
-    { product, version, isContended }: Change,
+    { product, version, since }: Change,
     counts: Counts,
   ): Promise<boolean> {
     const [creationLine, , content] = wish.stored.split('\n');
     let item = wish.stored;
-    for (const { told, type } of stepsOf(wish, now, version, isContended)) {
+    for (const { told, type } of stepsOf(wish, now, version, since)) {
       const event = type && (await this.#eventOf(type, wish, profileId, now, product));
       const asked = { kind: 'tell', field, item, told, event } as const;
       const answer = await this.#spec.wishlists.make(linkedPlace(profileId, ''), asked);

@@ -17,7 +17,9 @@ import type { Store } from '../redis/store.js';
 const UNWISH = loadScript<number>('unwish');
 /** Milliseconds: far longer than an addition takes from the first step to the last. */
 const GRACE_MS = 60_000;
-/** Profiles that a page has at most, and indexes that are changed at once. */
+/** Profiles that a page has at most: few, so that it takes the event loop a millisecond or two. */
+const PAGE = 16;
+/** Indexes that are changed at once. */
 const AT_ONCE = 50;
 /** Fields that HSCAN looks at. */
 const SCANNED = 500;
@@ -83,7 +85,7 @@ export class Wishers {
       const [next, noted] = await this.#store.call((client) => client.hscan(index, from, 'COUNT', SCANNED));
       cursor = next;
       const profiles = noted.filter((_, i) => i % 2 === 0);
-      for (let i = 0; i < profiles.length; i += AT_ONCE) yield profiles.slice(i, i + AT_ONCE);
+      for (let i = 0; i < profiles.length; i += PAGE) yield profiles.slice(i, i + PAGE);
     } while (cursor !== '0');
   }
 

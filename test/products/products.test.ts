@@ -216,6 +216,8 @@ t.test('with Redis', async (t) => {
       await app.shop.add({ sessionId: 'late' }, { productId: '13', variantId: '1', price: '80.00' });
       const at = (minute: number, price: string) =>
         shopifyProduct(13, { updated_at: `2026-11-18T12:${minute}:00+01:00` }, { id: 1, price });
+      t.same(await delivered(t, at(20, '80.00')), []);
+      t.same(await delivered(t, at(10, '70.00')), [], 'an older one, of which nobody was told');
       t.same(await delivered(t, at(20, '70.00')), ['priceDrop']);
       t.same(await delivered(t, at(20, '70.00')), ['priceDrop'], 'a repeat');
       t.same(await delivered(t, at(10, '75.00')), ['priceDrop'], 'an older one');
