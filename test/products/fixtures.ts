@@ -42,7 +42,7 @@ export function wishersIn(dump: Dump, prefix: string): string[] {
   const isIndex = keyPattern(createKeys(prefix).wishers('*'));
   return Object.entries(dump)
     .filter(([key]) => isIndex.test(key))
-    .flatMap(([, entries]) => Object.keys(entries as object))
+    .flatMap(([, entries]) => Object.keys(entries ?? {}))
     .sort();
 }
 

@@ -12,7 +12,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { StartupError } from '../../errors.js';
 
-const MANIFEST = new URL('../../../package.json', import.meta.url);
+const MANIFEST = new URL('../../../../package.json', import.meta.url);
 
 /** An open connection; opaque. */
 export interface ChdbConnection {
