@@ -71,7 +71,8 @@ export class Addresses {
     const url = text.length <= MAX_URL && URL.canParse(text) ? new URL(text) : undefined;
     if (url === undefined) throw new AddressError(`must be a URL of at most ${MAX_URL} characters`);
     const isHttp = this.#isPrivateAllowed && url.protocol === 'http:';
-    if (url.protocol !== 'https:' && !isHttp) throw new AddressError('must begin with https://');
+    if (url.protocol !== 'https:' && !isHttp)
+      throw new AddressError('must begin with https://; see RECEIVERS_PRIVATE');
     if (url.username !== '' || url.password !== '') throw new AddressError('must have no user or password');
     const address = url.hostname.replace(/^\[(.*)\]$/, '$1');
     if (isIP(address) !== 0) this.#check(address);

@@ -154,8 +154,8 @@ function options(width, lines, show) {
       },
       {
         ...axis,
-        // The first day stands below its end, and is twice as wide.
-        size: (_, values) => Math.max(40, 14 + 8 * Math.max(...(values ?? []).map(({ length }) => length))),
+        // The date of the first day stands across its end.
+        size: (_, values) => Math.max(48, 14 + 8 * Math.max(...(values ?? []).map(({ length }) => length))),
         values: (_, splits) => splits.map((n) => (n === Math.round(n) ? number.format(n) : '')),
       },
     ],

@@ -78,13 +78,14 @@ function drawFunnel({ rows: [row] }) {
         name,
         size,
         value: number.format(size),
-        share: i === 0 ? undefined : shareOf(size, steps[i - 1][1]),
+        // Who buys need not have moved it to the cart.
+        share: i === 0 ? undefined : shareOf(size, steps[i === 1 ? 0 : 1][1]),
       })),
     ),
     make(
       'p',
       { class: 'none' },
-      `Each visitor counts once; the shares are of the step before. Cart and purchase within 30 days of the wish.${revenueText(row.revenue)}`,
+      `Each visitor counts once; wishers are a share of visitors, carts and purchases one of wishers. Cart and purchase within 30 days of the wish.${revenueText(row.revenue)}`,
     ),
   ];
 }
@@ -202,7 +203,10 @@ export const DRAW = {
     ];
   },
   stock({ rows }) {
-    if (rows.length === 0) return [nothing('No open wish of this time was out of stock, or is cheaper now.')];
+    if (rows.length === 0)
+      return [
+        nothing('No open wish of this time was out of stock, or is cheaper by what later wishes told.'),
+      ];
     return [
       table(
         [

@@ -45,7 +45,7 @@ export function compared({ from, to }) {
 /** How much more or less it is than before. */
 export function change(now, was) {
   if (was === 0 || now === was)
-    return make('span', { class: 'was' }, now === was ? 'As before' : 'None before');
+    return make('span', { class: 'was' }, now === was && now > 0 ? 'As before' : 'None before');
   const rate = now / was - 1;
   return make(
     'span',
