@@ -19,8 +19,6 @@ const ours = ({ React }) => ({
     },
     // Its padlock is closed where no credential is needed. Who may call stands in the description.
     authorizeOperationBtn: () => () => null,
-    // Each field of the dialog would take the focus, and the last one scroll to itself.
-    Input: (Original) => (props) => React.createElement(Original, { ...props, autoFocus: false }),
   },
   statePlugins: {
     auth: {
@@ -46,6 +44,7 @@ SwaggerUIBundle({
   layout: 'BaseLayout',
 });
 
+// Each field of the dialog takes the focus as it appears, so the last one has it, and has scrolled to itself.
 document.addEventListener('click', ({ target }) => {
   if (target.closest('.btn.authorize'))
     requestAnimationFrame(() => document.querySelector('.dialog-ux input')?.focus());
