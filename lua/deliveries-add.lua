@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Queues deliveries for a receiver. Where more bytes wait than may, the oldest become dead letters. Runs at maxmemory too:
--- the flusher, which makes room, waits for it.
+-- the flusher, which frees memory, waits for it.
 --
 -- KEYS[1] queue   KEYS[2] retries   KEYS[3] state   KEYS[4] dead letters
 --

@@ -1,20 +1,15 @@
 // Composition of `serve`: config -> connections -> routes.
 
 import type { Logger } from 'pino';
-import { Registry } from 'prom-client';
 import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
-import { readBacklogs } from '../flush/backlog.js';
 import { Access } from '../http/access.js';
-import { BacklogMetrics } from '../http/backlog-metrics.js';
-import { ComplianceMetrics } from '../http/compliance-metrics.js';
 import { RateLimits } from '../http/limits.js';
 import { LinkedSessions } from '../http/linked-sessions.js';
-import { ServeMetrics, showAll } from '../http/metrics.js';
+import { ServeMetrics } from '../http/metrics.js';
 import { openApiOperation, VERSION } from '../http/openapi.js';
 import type { Operation } from '../http/operation.js';
-import { ReceiverMetrics } from '../http/receiver-metrics.js';
 import { beaconOperation } from '../http/routes/beacon.js';
 import { complianceOperations } from '../http/routes/compliance.js';
 import { docsFiles, docsOperations } from '../http/routes/docs.js';
@@ -39,8 +34,6 @@ import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { inWords } from '../redis/failures.js';
-import type { StreamKeys } from '../redis/keys.js';
-import { streamsOf } from '../redis/marks.js';
 import { RequestStore } from '../redis/requests.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import { VisitLog } from '../visits/visit-log.js';
@@ -51,16 +44,9 @@ import { OPENS_SHARE, ShareOpens } from '../wishlist/share-opens.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { openProducts, openWishers } from './alerts.js';
 import { receiversOf } from './deliver.js';
+import { openFigures, type Siblings } from './figures.js';
 import { type Closeable, openStore, withClosers } from './opening.js';
 import type { ServeConfig } from './settings.js';
-
-/** The workers that share a port, as one of them sees them. */
-export interface Siblings {
-  /** How many there are, with this one. */
-  readonly workers: number;
-  /** Gathers one value per worker, by the worker's name. @param read gives this worker's value */
-  gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
-}
 
 /** Time, as tests set it. */
 export interface Timing {
@@ -237,33 +223,13 @@ export function serve(
       beaconOperation(),
       ...docsOperations(config.BASE_PATH),
     ];
-    // What is in Redis is the same whichever worker reads it.
-    const streams = new Registry();
-    const backlogsOf = (keys: StreamKeys) =>
-      store.call(async (client) => readBacklogs(client, keys, await streamsOf(client, store.keys)));
-    const backlog = new BacklogMetrics(
-      streams,
-      [
-        { kind: 'events', highWater: config.STREAM_HIGH_WATER, read: () => backlogsOf(store.keys) },
-        { kind: 'visits', highWater: config.VISIT_LOG_HIGH_WATER, read: () => backlogsOf(store.keys.visits) },
-      ],
-      () => store.ping(),
-      () => store.call((client) => client.hlen(store.keys.erasures)),
-    );
-    const requestFigures = new ComplianceMetrics(streams, compliance);
-    const receiverFigures = new ReceiverMetrics(streams, receivers, config.RECEIVERS_HIGH_WATER);
-    const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
-    const ofWorkers = async () => (gatherAll ? showAll(await gatherAll()) : metrics.registry.metrics());
-    const figures = async () => {
-      await Promise.all([backlog.refresh(), requestFigures.refresh(), receiverFigures.refresh()]);
-      return (await ofWorkers()) + (await streams.metrics());
-    };
+    const figures = openFigures({ store, config, metrics, compliance, receivers, siblings });
     const unprefixed = operatingOperations(
       async () => {
         if (server.isStopping) return 'the process is stopping';
         return await store.ping().then(() => undefined, inWords);
       },
-      async () => ({ type: streams.contentType, body: await figures() }),
+      figures,
       timing.now,
     );
     operations.push(openApiOperation(config.BASE_PATH, operations, unprefixed));
@@ -296,7 +262,7 @@ export function serve(
     return {
       port: server.port,
       uws: uwsFrom,
-      figures,
+      figures: async () => (await figures()).body,
       drain: (hurry) => server.drain(config.DRAIN_MS, hurry),
     };
   });

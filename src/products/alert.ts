@@ -2,7 +2,7 @@
 //
 // Both are measured by what the wisher was told last; before that, by what the item says itself. A price has fallen where it is
 // also below the one that the product was wished at. What was told is kept in the item (src/wishlist/item.ts), and each of these
-// steps changes it together with the event, so that a step is made once, whoever makes it.
+// steps changes it together with the event, so that a step is made once, by whichever process.
 
 import { parseAmount } from '../events/amount.js';
 import { itemField } from '../wishlist/item.js';

@@ -117,12 +117,12 @@ export class Teller {
     const owner = await store.call((client) => client.hget(store.keys.profile(profileId), 'owner'));
     const { item, sessionId } = wish;
     const customerId = owner?.startsWith('c:') ? owner.slice(2) : wish.customerId;
-    const nobody = { device: null, locale: null, email: null, firstName: null, lastName: null };
+    const notKept = { device: null, locale: null, email: null, firstName: null, lastName: null };
     return prepareEvent({
       type,
       origin: 'alert',
       profileId,
-      identity: { ...nobody, customerId, sessionId },
+      identity: { ...notKept, customerId, sessionId },
       payload: {
         productId: product.productId,
         variantId: item.variantId,

@@ -1,5 +1,5 @@
 // Sends again what ClickHouse has: events and purchases since a moment go into a receiver's queue once more, under the same
-// ids. Page by page, as there is room: what is erased in the meantime is in no later page.
+// ids. Page by page, below the high-water mark: what is erased in the meantime is in no later page.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -68,7 +68,7 @@ export async function replay(
   }
 }
 
-/** Waits until what is queued becomes no dead letter for want of room. */
+/** Waits until a page fits below the high-water mark, so that none of it becomes a dead letter. */
 async function untilRoom(receivers: Receivers, id: string, queue: DeliveryQueue): Promise<Receiver> {
   for (;;) {
     const receiver = await receivers.get(id);

@@ -78,7 +78,7 @@ export class ReceiverSender {
     over.addEventListener('abort', drop);
     try {
       while (!ending.aborted && !this.#isEnding) {
-        const hasRead = this.#waiting.size < PAGE && (await this.#patiently(() => this.#read()));
+        const hasRead = this.#waiting.size < PAGE && (await this.#untilRedisAnswers(() => this.#read()));
         this.#dispatch();
         const hasSettled = await this.#settle();
         if (!hasRead && !hasSettled) await this.#nap();
@@ -144,7 +144,7 @@ export class ReceiverSender {
   /** Never throws. */
   async #deliver(held: Held): Promise<void> {
     try {
-      const tried = await this.#patiently(() =>
+      const tried = await this.#untilRedisAnswers(() =>
         attempt(this.#spec, this.#queue, this.#connection, this.#receiver, held),
       );
       if (tried !== undefined) this.#settled.push(tried);
@@ -159,7 +159,7 @@ export class ReceiverSender {
     const settled = this.#settled;
     if (settled.length === 0) return false;
     this.#settled = [];
-    const failingSince = await this.#patiently(() => this.#queue.settle(this.#lease.epoch, settled));
+    const failingSince = await this.#untilRedisAnswers(() => this.#queue.settle(this.#lease.epoch, settled));
     for (const { id } of settled) this.#held.delete(id);
     await this.#spec.onStep?.('settled');
     const dead = settled.filter(({ outcome }) => outcome === 'dead').length;
@@ -172,7 +172,9 @@ export class ReceiverSender {
 
   /** Where no stream has had a success for so long. */
   async #disableFailing(failingMs: number): Promise<void> {
-    const { lastSuccessAt } = await this.#patiently(() => this.#spec.receivers.standOf(this.#receiver.id));
+    const { lastSuccessAt } = await this.#untilRedisAnswers(() =>
+      this.#spec.receivers.standOf(this.#receiver.id),
+    );
     if (Date.now() - lastSuccessAt > failingMs) await this.#disable('no delivery succeeded for five days');
   }
 
@@ -189,7 +191,7 @@ export class ReceiverSender {
   }
 
   /** Tries again while Redis is away. @throws FencedError; the last error once the lease is over */
-  async #patiently<T>(act: () => Promise<T>): Promise<T> {
+  async #untilRedisAnswers<T>(act: () => Promise<T>): Promise<T> {
     for (let failures = 1; ; failures++) {
       try {
         return await act();

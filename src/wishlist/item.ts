@@ -7,7 +7,7 @@
 //
 // With PRODUCT_ALERTS the second line goes on with whom deliveries name, ` ["<customer>","<session>"]` as they were sent, and,
 // once a price or stock has changed, with what the wisher was told last, ` <price> <0 or 1: in stock> <version of the product>`.
-// Whoever adds the item again replaces all of the line: what was told is then what the item says itself.
+// An addition of the same item replaces all of the line: alerts then start from the item's own price and stock.
 
 import { type ListedItem, NO_FIELDS } from './item-fields.js';
 

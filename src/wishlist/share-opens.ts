@@ -2,7 +2,7 @@
 // nothing of the person who opened it; it is kept under the profile of the wishlist's owner, and is erased with that one.
 //
 // Rows go to the stream of events, up to half of its high-water mark: anyone with a link can make them, and must not be able
-// to keep events out. What finds no room is counted and not recorded, and the page is shown all the same.
+// to keep events out. What does not fit is counted and not recorded, and the page is shown all the same.
 
 import type { Append } from '../events/appender.js';
 import { encodeShareOpen, SHARE_OPEN } from '../events/row.js';

@@ -7,7 +7,7 @@ import { MONTH, TOKEN } from './fixtures.js';
 /** A page whose panels are all there. */
 export const DRAWN = 'main:not([hidden]):not(:has([data-panel]:not([aria-busy="false"])))';
 /** A browser on a busy machine takes its time. */
-export const PATIENCE = { timeout: 45_000 };
+export const WAIT_LIMIT = { timeout: 45_000 };
 
 /** A page that is not opened yet. @param url of the dashboard */
 export async function newPage(t: Test, browser: Browser, url: string, options: BrowserContextOptions = {}) {
@@ -35,7 +35,7 @@ export async function openDrawn(
   page.on('console', (message) => message.type() === 'error' && said.push(message.text()));
   page.on('pageerror', (error) => said.push(error.message));
   await open(query);
-  await page.waitForSelector(DRAWN, PATIENCE);
+  await page.waitForSelector(DRAWN, WAIT_LIMIT);
   return { page, foreign, said };
 }
 

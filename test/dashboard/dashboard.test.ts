@@ -11,8 +11,8 @@ import { dateOf } from '../clickhouse/small-world.js';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
-import { cells, DRAWN, newPage, openDrawn, PATIENCE, show, tile } from './browser.js';
-import { cookieOf, dashboardOfShop, MONTH, openDashboard, TOKEN } from './fixtures.js';
+import { cells, DRAWN, newPage, openDrawn, show, tile, WAIT_LIMIT } from './browser.js';
+import { cookieOf, dashboardOfShop, foreignHeaders, MONTH, openDashboard, TOKEN } from './fixtures.js';
 
 const { url, client, reader, logIn, logOut, session, post, stopClickHouse } = await dashboardOfShop(t);
 const range = `from=${MONTH.from}&to=${MONTH.to}`;
@@ -118,16 +118,8 @@ t.test('a log-out ends its session on the server, and no other', async (t) => {
 });
 
 t.test('a page of another origin can neither log in nor log out', async (t) => {
-  const { host } = new URL(url);
   const cookie = await session();
-  for (const headers of [
-    { 'sec-fetch-site': 'cross-site' },
-    { 'sec-fetch-site': 'same-site' },
-    // Browsers leave Sec-Fetch-Site out where the address is neither https nor of this machine.
-    { origin: 'https://evil.example' },
-    { origin: `http://evil.${host}` },
-    { origin: 'null' },
-  ] as Record<string, string>[]) {
+  for (const headers of foreignHeaders(url)) {
     t.equal((await logOut({ ...headers, cookie })).status, 403, JSON.stringify(headers));
     t.equal((await logIn(TOKEN, headers)).status, 403, JSON.stringify(headers));
   }
@@ -135,7 +127,7 @@ t.test('a page of another origin can neither log in nor log out', async (t) => {
   for (const headers of [
     { 'sec-fetch-site': 'same-origin', origin: 'https://behind-a-proxy.example' },
     { origin: url },
-    { origin: `https://${host}` },
+    { origin: url.replace('http:', 'https:') },
   ] as Record<string, string>[]) {
     const own = cookieOf((await logIn(TOKEN, headers)).headers.get('set-cookie'));
     t.ok(await isIn(own), JSON.stringify(headers));
@@ -362,7 +354,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     const { page, open } = await newPage(t, browser, url);
     await page.clock.setFixedTime(new Date(`${to}T18:00:00Z`));
     await open(`from=${from}&to=${to}`);
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     const visits = async (first: number, last: number) => {
       const days = `toDate(occurred_at) BETWEEN '${dateOf(first)}' AND '${dateOf(last)}'`;
       return Number((await ask<{ n: string }>(`SELECT count() AS n FROM visits WHERE ${days}`))[0]?.n);
@@ -380,7 +372,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     );
     t.match(await page.locator('#chart .legend').textContent(), 'Today, so far');
     await page.goto(`${url}/?from=${to}&to=${to}`);
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     t.match(await page.locator('[data-figure="visits"]').textContent(), 'today, so far');
   });
 
@@ -397,7 +389,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
       await route.continue();
     });
     await open();
-    await page.waitForSelector('[data-panel="days"][aria-busy="false"]', PATIENCE);
+    await page.waitForSelector('[data-panel="days"][aria-busy="false"]', WAIT_LIMIT);
     const panels = await page
       .locator('[data-panel]')
       .evaluateAll((all) => all.map((one) => one.dataset.panel));
@@ -406,11 +398,11 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.equal(await tile(page, 'visits'), '16', 'while the last one has not come');
     t.equal(await page.locator('[data-panel="stock"]').getAttribute('aria-busy'), 'true');
     release();
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     asked.length = 0;
     await page.evaluate('scrollTo(0, document.body.scrollHeight)');
     await page.evaluate("document.querySelector('#range').requestSubmit()");
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     t.same(inOrder().toSorted(), panels.toSorted());
     t.ok(inOrder().indexOf('stock') < inOrder().indexOf('days'), inOrder().join(' '));
   });
@@ -448,7 +440,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
       const href = await panel.locator('a[download]').getAttribute('href');
       t.match(href, /^panels\/\w+\.csv\?from=/);
     }
-    const download = page.waitForEvent('download', PATIENCE);
+    const download = page.waitForEvent('download', WAIT_LIMIT);
     await page.locator('[data-panel="products"] a[download]').click();
     t.equal((await download).suggestedFilename(), `wishmeter-products-${MONTH.from}-${MONTH.to}.csv`);
   });
@@ -485,10 +477,10 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   await t.test('another time is another address, and the way back works', async (t) => {
     await page.locator('input[name="to"]').fill(dateOf(3));
     await show(page).click();
-    await page.waitForURL((address) => address.searchParams.get('to') === dateOf(3), PATIENCE);
-    await page.locator('[data-figure="visits"] .value', { hasText: /^3$/ }).waitFor(PATIENCE);
+    await page.waitForURL((address) => address.searchParams.get('to') === dateOf(3), WAIT_LIMIT);
+    await page.locator('[data-figure="visits"] .value', { hasText: /^3$/ }).waitFor(WAIT_LIMIT);
     await page.goBack();
-    await page.locator('[data-figure="visits"] .value', { hasText: /^16$/ }).waitFor(PATIENCE);
+    await page.locator('[data-figure="visits"] .value', { hasText: /^16$/ }).waitFor(WAIT_LIMIT);
     t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
     const link = `import('./address.js').then(({ linkTo }) => linkTo('./other', { product: 'a b' }))`;
     t.equal(
@@ -506,9 +498,15 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
       page.on('request', (request) => asked.push(request.url()));
       const heading = page.locator('[data-panel="products"] th button', { hasText: 'Visitors' });
       await heading.click();
-      await page.waitForURL((address) => address.searchParams.get('sort.products') === '-visitors', PATIENCE);
+      await page.waitForURL(
+        (address) => address.searchParams.get('sort.products') === '-visitors',
+        WAIT_LIMIT,
+      );
       await heading.click();
-      await page.waitForURL((address) => address.searchParams.get('sort.products') === 'visitors', PATIENCE);
+      await page.waitForURL(
+        (address) => address.searchParams.get('sort.products') === 'visitors',
+        WAIT_LIMIT,
+      );
       t.same(asked, []);
       t.same(await cells(page, 'products', 3), ['2', '2', '4']);
       await page.goBack();
@@ -520,11 +518,11 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
       t.same(asked, []);
       await page.goForward();
       await page.reload();
-      await page.waitForSelector(DRAWN, PATIENCE);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
       t.same(await cells(page, 'products', 3), ['2', '2', '4']);
       t.equal(await page.locator('input[name="to"]').inputValue(), MONTH.to);
       await page.goto(`${url}/?${range}&sort.products=nonsense`);
-      await page.waitForSelector(DRAWN, PATIENCE);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
       t.same(await cells(page, 'products', 2), ['3', '2', '1'], 'as the rows came');
     },
   );
@@ -534,16 +532,16 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.teardown(() => context.close());
     const page = await context.newPage();
     await page.goto(url);
-    await page.waitForSelector('#login:not([hidden])', PATIENCE);
+    await page.waitForSelector('#login:not([hidden])', WAIT_LIMIT);
     t.notOk(await page.locator('main').isVisible());
     await page.getByLabel('Token').fill('not the token');
     await page.keyboard.press('Enter');
-    await page.getByText('That is not the token.').waitFor(PATIENCE);
+    await page.getByText('That is not the token.').waitFor(WAIT_LIMIT);
     await page.getByLabel('Token').fill(TOKEN);
     await page.keyboard.press('Enter');
-    await page.waitForSelector('main:not([hidden])', PATIENCE);
+    await page.waitForSelector('main:not([hidden])', WAIT_LIMIT);
     await page.getByRole('button', { name: 'Log out' }).click();
-    await page.waitForSelector('#login:not([hidden])', PATIENCE);
+    await page.waitForSelector('#login:not([hidden])', WAIT_LIMIT);
     t.same(await context.cookies(), []);
   });
 });

@@ -48,6 +48,16 @@ export async function openDashboard(
   };
 }
 
+/** What requests of other sites' pages have; of the dashboard at `url`. */
+export const foreignHeaders = (url: string): Record<string, string>[] => [
+  { 'sec-fetch-site': 'cross-site' },
+  { 'sec-fetch-site': 'same-site' },
+  // Browsers leave Sec-Fetch-Site out where the address is neither https nor of this machine.
+  { origin: 'https://evil.example' },
+  { origin: `http://evil.${new URL(url).host}` },
+  { origin: 'null' },
+];
+
 export const cookieOf = (header: string | null) => (header ?? '').split(';')[0] as string;
 
 /** A dashboard, its ClickHouse with a month of a small shop, and the service's own client to compare with. */

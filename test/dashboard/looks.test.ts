@@ -6,7 +6,7 @@ import t from 'tap';
 import { dateOf } from '../clickhouse/small-world.js';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { needs } from '../harness/needs.js';
-import { cells, newPage, openDrawn, PATIENCE } from './browser.js';
+import { cells, newPage, openDrawn, WAIT_LIMIT } from './browser.js';
 import { dashboardOfShop, MONTH, TOKEN } from './fixtures.js';
 
 const PHONE = { viewport: { width: 390, height: 844 } };
@@ -124,9 +124,9 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     const scroll = table.locator('.scroll');
     t.ok(await table.locator('.hint').isVisible());
     t.equal(await scroll.getAttribute('tabindex'), '0');
-    await page.locator('[data-panel="products"] .scroll.has-more').waitFor(PATIENCE);
+    await page.locator('[data-panel="products"] .scroll.has-more').waitFor(WAIT_LIMIT);
     await scroll.evaluate((element) => element.scrollTo({ left: 9_999 }));
-    await page.locator('[data-panel="products"] .scroll:not(.has-more)').waitFor(PATIENCE);
+    await page.locator('[data-panel="products"] .scroll:not(.has-more)').waitFor(WAIT_LIMIT);
     const first = await table.locator('tbody td').first().boundingBox();
     t.ok((first?.x ?? -1) >= 16, 'its title is there');
   });
@@ -207,7 +207,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   await t.test('the ring of the log-in crosses no label', async (t) => {
     const { page } = await newPage(t, browser, url, PHONE);
     await page.goto(url);
-    await page.locator('#login input[name="token"]:focus').waitFor(PATIENCE);
+    await page.locator('#login input[name="token"]:focus').waitFor(WAIT_LIMIT);
     t.notOk(await isRingCrossing(page, '#login input[name="token"]', '#login label'));
   });
 
@@ -228,12 +228,12 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   await t.test('earlier days without a figure lead back to the last ones', async (t) => {
     const { page } = await newPage(t, browser, url);
     await page.goto(`${url}/?from=2024-01-01&to=2024-01-31#token=${TOKEN}`);
-    await page.locator('#none-then').waitFor(PATIENCE);
+    await page.locator('#none-then').waitFor(WAIT_LIMIT);
     t.match(await page.locator('#none-then').textContent(), '2024-01-01 to 2024-01-31');
     await page.locator('#to-last-days').click();
-    await page.locator('#no-figures').waitFor(PATIENCE);
+    await page.locator('#no-figures').waitFor(WAIT_LIMIT);
     await page.goto(`${url}/?from=${MONTH.from}&to=${MONTH.to}`);
-    await page.locator('[data-figure="visits"]').waitFor(PATIENCE);
+    await page.locator('[data-figure="visits"]').waitFor(WAIT_LIMIT);
     t.notOk(await page.locator('.notice').first().isVisible());
   });
 });

@@ -9,7 +9,7 @@ import { PRODUCT_PANELS } from '../../src/dashboard/product-panels.js';
 import { dateOf, insertVisits } from '../clickhouse/small-world.js';
 import { findChromium, launchChromium } from '../harness/chromium.js';
 import { needs } from '../harness/needs.js';
-import { DRAWN, PATIENCE } from './browser.js';
+import { DRAWN, WAIT_LIMIT } from './browser.js';
 import { dashboardOfShop, MONTH, TOKEN } from './fixtures.js';
 
 const { url, client, session } = await dashboardOfShop(t);
@@ -185,24 +185,24 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   page.on('pageerror', (error) => said.push(error.message));
   const open = async (path: string) => {
     await page.goto(url + path);
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
   };
   const pathOf = (handle: string) => `/product?${new URLSearchParams({ handle, ...MONTH })}`;
   const type = async (text: string) => {
     await page.getByRole('combobox').fill(text);
-    await page.waitForSelector('#suggestions:not([hidden])', PATIENCE);
+    await page.waitForSelector('#suggestions:not([hidden])', WAIT_LIMIT);
   };
 
   await t.test(
     'without a login the address of a product shows nothing of it, and then the product',
     async (t) => {
       await page.goto(url + pathOf('bag'));
-      await page.waitForSelector('#login:not([hidden])', PATIENCE);
+      await page.waitForSelector('#login:not([hidden])', WAIT_LIMIT);
       t.notOk(await page.getByRole('combobox').isVisible());
       t.notMatch(await page.locator('body').textContent(), /Green bag/);
       await page.getByLabel('Token').fill(TOKEN);
       await page.keyboard.press('Enter');
-      await page.waitForSelector(DRAWN, PATIENCE);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
       t.equal(await page.locator('#product-name').textContent(), 'Green bag');
     },
   );
@@ -246,25 +246,25 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     async (t) => {
       await open(`/?${range}`);
       await page.getByRole('link', { name: 'Green bag' }).first().click();
-      await page.waitForURL(ofProduct('bag'), PATIENCE);
-      await page.waitForSelector(DRAWN, PATIENCE);
+      await page.waitForURL(ofProduct('bag'), WAIT_LIMIT);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
       t.equal(new URL(page.url()).searchParams.get('from'), MONTH.from, 'of the same days');
       await page.getByLabel('to', { exact: true }).fill(dateOf(8));
       await page.getByRole('button', { name: 'Show' }).click();
-      await page.locator('[data-panel="product"] .value', { hasText: /^100.0%$/ }).waitFor(PATIENCE);
+      await page.locator('[data-panel="product"] .value', { hasText: /^100.0%$/ }).waitFor(WAIT_LIMIT);
       t.same(await textOf(page, '[data-panel="product"] .value'), ['1', '1', '1', '100.0%']);
       await page.reload();
-      await page.waitForSelector(DRAWN, PATIENCE);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
       t.equal(await page.locator('#product-name').textContent(), 'Green bag');
       t.same(await textOf(page, '[data-panel="product"] .value'), ['1', '1', '1', '100.0%']);
       await page.goBack();
-      await page.locator('[data-panel="product"] .value', { hasText: /^75.0%$/ }).waitFor(PATIENCE);
+      await page.locator('[data-panel="product"] .value', { hasText: /^75.0%$/ }).waitFor(WAIT_LIMIT);
       await page.goBack();
-      await page.waitForSelector('[data-panel="funnel"]', PATIENCE);
+      await page.waitForSelector('[data-panel="funnel"]', WAIT_LIMIT);
       await page.goForward();
-      await page.locator('[data-panel="product"] .value', { hasText: /^75.0%$/ }).waitFor(PATIENCE);
+      await page.locator('[data-panel="product"] .value', { hasText: /^75.0%$/ }).waitFor(WAIT_LIMIT);
       await page.getByRole('link', { name: 'Overview' }).click();
-      await page.waitForSelector('[data-panel="funnel"]', PATIENCE);
+      await page.waitForSelector('[data-panel="funnel"]', WAIT_LIMIT);
     },
   );
 
@@ -273,7 +273,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     await type('E h');
     t.same(await textOf(page, '#suggestions a > span'), ['Blue hat']);
     await type('a');
-    await page.locator('[role="option"]', { hasText: 'Green bag' }).waitFor(PATIENCE);
+    await page.locator('[role="option"]', { hasText: 'Green bag' }).waitFor(WAIT_LIMIT);
     const names = await textOf(page, '#suggestions a > span');
     t.same(names.slice(0, 2), ['Blue hat', 'Green bag'], 'the most visited first');
     await page.keyboard.press('ArrowDown');
@@ -286,12 +286,12 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.match(await page.locator('#suggestions').textContent(), 'No product of these days');
     await type('mug');
     await page.keyboard.press('Enter');
-    await page.waitForURL(ofProduct('mug'), PATIENCE);
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForURL(ofProduct('mug'), WAIT_LIMIT);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     t.equal(await page.locator('#product-name').textContent(), 'mug', 'without a title');
     await type('Green');
     await page.locator('#suggestions a', { hasText: 'Green bag' }).click();
-    await page.waitForURL(ofProduct('bag'), PATIENCE);
+    await page.waitForURL(ofProduct('bag'), WAIT_LIMIT);
   });
 
   await t.test('nothing of a handle or a title becomes HTML', async (t) => {
@@ -299,8 +299,8 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     await type("o'x\\");
     t.same(await textOf(page, '#suggestions a > span'), ['<b>Odd</b> lamp']);
     await page.keyboard.press('Enter');
-    await page.waitForURL(ofProduct(ODD), PATIENCE);
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForURL(ofProduct(ODD), WAIT_LIMIT);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     t.equal(await page.locator('#product-name').textContent(), '<b>Odd</b> lamp');
     t.equal(await page.locator('#product-handle').textContent(), ODD);
     t.same(await textOf(page, '[data-panel="product"] .value'), ['2', '2', '1', '50.0%']);
@@ -322,7 +322,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.equal(await page.locator('[data-panel]:visible').count(), 0);
     t.same(said, []);
     await page.goto(`${url}/product?${range}`);
-    await page.locator('#trouble', { hasText: 'handle' }).waitFor(PATIENCE);
+    await page.locator('#trouble', { hasText: 'handle' }).waitFor(WAIT_LIMIT);
     said.length = 0; // the browser says that a panel was refused
   });
 

@@ -15,10 +15,10 @@ import { needs } from '../harness/needs.js';
 import { startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { openDeliveries, startTool } from '../receivers/fixtures.js';
-import { cookieOf, openDashboard, TOKEN } from './fixtures.js';
+import { cookieOf, foreignHeaders, openDashboard, TOKEN } from './fixtures.js';
 
 const AWAY = 'http://127.0.0.1:1';
-const PATIENCE = { timeout: 45_000 };
+const WAIT_LIMIT = { timeout: 45_000 };
 const redis = await startTestRedis(t);
 let opened = 0;
 
@@ -119,14 +119,7 @@ t.test('a page of another origin can send no test', async (t) => {
   const { url, cookie, receiver, sendTest } = await open(t);
   const tool = await startTool(t);
   const { id } = await receiver(tool);
-  const { host } = new URL(url);
-  for (const headers of [
-    { 'sec-fetch-site': 'cross-site' },
-    { 'sec-fetch-site': 'same-site' },
-    { origin: 'https://evil.example' },
-    { origin: `http://evil.${host}` },
-    { origin: 'null' },
-  ] as Record<string, string>[])
+  for (const headers of foreignHeaders(url))
     t.equal((await sendTest(id, { ...headers, cookie })).status, 403, JSON.stringify(headers));
   t.same(tool.delivered, []);
   t.equal((await sendTest(id, { 'sec-fetch-site': 'same-origin', cookie })).status, 200);
@@ -176,17 +169,17 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   page.on('pageerror', (error) => said.push(error.message));
   await page.goto(`${url}/receivers#token=${TOKEN}`);
   const card = page.locator(`[data-receiver="${id}"]`);
-  await card.waitFor(PATIENCE);
+  await card.waitFor(WAIT_LIMIT);
 
   await t.test('a test is sent by a button, and its outcome stands beside it', async (t) => {
     t.match(await card.textContent(), new URL(tool.url).host);
     t.equal(await card.locator('.state').textContent(), 'On');
     await card.getByRole('button', { name: 'Send a test' }).click();
-    await card.getByText('it took the test (200)').waitFor(PATIENCE);
+    await card.getByText('it took the test (200)').waitFor(WAIT_LIMIT);
     t.equal(tool.delivered.length, 1);
     tool.answer = (res) => void res.writeHead(500).end();
     await card.getByRole('button', { name: 'Send a test' }).click();
-    await card.getByText('it answered 500, which counts as a failure').waitFor(PATIENCE);
+    await card.getByText('it answered 500, which counts as a failure').waitFor(WAIT_LIMIT);
     t.same(said, []);
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
   });
@@ -208,7 +201,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     // Its answer is kept from the page, which sees a failure.
     const attack = `fetch('${target}', { method: 'POST', mode: 'no-cors', credentials: 'include' })`;
     await page.evaluate(`${attack}.catch(() => {})`);
-    const answered = page.waitForResponse(target, PATIENCE);
+    const answered = page.waitForResponse(target, WAIT_LIMIT);
     await page.evaluate('document.forms[0].submit()');
     const answer = await answered;
     t.equal(answer.status(), 403);
@@ -223,10 +216,10 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
 
   await t.test('a refresh leaves the focus where it is', async (t) => {
     await card.getByRole('button', { name: 'Send a test' }).focus();
-    const answered = page.waitForResponse('**/receivers.json', PATIENCE);
+    const answered = page.waitForResponse('**/receivers.json', WAIT_LIMIT);
     await page.emulateMedia({ colorScheme: 'dark' });
     await answered;
-    await page.waitForSelector('[data-panel][aria-busy="false"]', PATIENCE);
+    await page.waitForSelector('[data-panel][aria-busy="false"]', WAIT_LIMIT);
     t.equal(await page.evaluate('document.activeElement.textContent'), 'Send a test');
   });
 
@@ -237,7 +230,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     ] as const) {
       await page.route('**/receivers.json', (route) => route.fulfill({ status: 503, json: body }));
       await page.reload();
-      await page.getByText(said).waitFor(PATIENCE);
+      await page.getByText(said).waitFor(WAIT_LIMIT);
       t.ok(await page.getByRole('link', { name: 'Overview' }).isVisible());
       t.notOk(await page.locator('#range').isVisible(), 'it is of no days');
       await page.unroute('**/receivers.json');
@@ -247,13 +240,13 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   await t.test('one that is paused says so, and how it is resumed', async (t) => {
     await receivers.change(id, { isEnabled: false });
     await page.reload();
-    await card.locator('.state', { hasText: 'Paused' }).waitFor(PATIENCE);
+    await card.locator('.state', { hasText: 'Paused' }).waitFor(WAIT_LIMIT);
     t.match(await card.textContent(), `wishmeter receivers resume ${id}`);
   });
 
   await t.test('without receivers it says how one is made', async () => {
     await receivers.remove(id);
     await page.reload();
-    await page.getByText('There are no receivers yet').waitFor(PATIENCE);
+    await page.getByText('There are no receivers yet').waitFor(WAIT_LIMIT);
   });
 });

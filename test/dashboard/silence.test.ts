@@ -11,14 +11,14 @@ import { connectToClickHouse } from '../harness/clickhouse.js';
 import { needs } from '../harness/needs.js';
 import { startProxy } from '../harness/proxy.js';
 import { until } from '../harness/until.js';
-import { DRAWN, newPage, openDrawn, PATIENCE, show, tile } from './browser.js';
+import { DRAWN, newPage, openDrawn, show, tile, WAIT_LIMIT } from './browser.js';
 import { dashboardOfShop, MONTH, openDashboard } from './fixtures.js';
 
 const RANGE = `from=${MONTH.from}&to=${MONTH.to}`;
 const AWAY = { error: 'ClickHouse does not answer.', away: true };
 
 /** Longer than any panel of these tests may take, shorter than the client's own timeout. */
-const PATIENT_MS = 40_000;
+const WAIT_LIMIT_MS = 40_000;
 
 for (const [what, answer] of [
   ['does not begin its answer', () => {}],
@@ -49,7 +49,7 @@ for (const [what, answer] of [
     const { url, session } = await openDashboard(t, clickhouse, { panelMs: 200 });
     const answered = await fetch(`${url}/panels/days?${RANGE}`, {
       headers: { cookie: await session() },
-      signal: AbortSignal.timeout(PATIENT_MS),
+      signal: AbortSignal.timeout(WAIT_LIMIT_MS),
     });
     t.equal(answered.status, 503);
     t.same(await answered.json(), AWAY);
@@ -74,7 +74,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
         `getComputedStyle(document.querySelector('[data-panel="${panel}"] .body')).opacity`,
       ),
     );
-  const silent = (page: Page) => page.locator('#silence:not([hidden])').waitFor(PATIENCE);
+  const silent = (page: Page) => page.locator('#silence:not([hidden])').waitFor(WAIT_LIMIT);
 
   await t.test(
     'a hung ClickHouse greys what stands, and after five seconds the page says since when',
@@ -82,7 +82,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
       const { page } = await newPage(t, browser, url);
       await page.clock.install({ time: new Date('2025-04-02T14:05:10Z') });
       await page.goto(`${url}/?${RANGE}#token=0123456789abcdef`);
-      await page.waitForSelector(DRAWN, PATIENCE);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
       t.equal(await opacity(page, 'funnel'), 1);
       proxy.freeze();
       await show(page).click();
@@ -103,9 +103,9 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
         `Shown is ${MONTH.from} to ${MONTH.to}, as of 14:05; ClickHouse has not answered`,
       );
       proxy.thaw();
-      await page.waitForSelector(DRAWN, PATIENCE);
+      await page.waitForSelector(DRAWN, WAIT_LIMIT);
       t.notOk(await page.locator('#silence').isVisible(), 'it recovers by itself');
-      await page.locator('[data-figure="visits"] .value', { hasText: /^15$/ }).waitFor(PATIENCE);
+      await page.locator('[data-figure="visits"] .value', { hasText: /^15$/ }).waitFor(WAIT_LIMIT);
     },
   );
 
@@ -119,7 +119,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     await silent(page);
     t.ok(await page.getByRole('button', { name: 'Log out' }).isVisible());
     proxy.thaw();
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     t.equal(await tile(page, 'visits'), '16');
     t.notOk(await page.locator('#silence').isVisible());
   });
@@ -134,7 +134,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     t.equal(await tile(page, 'visits'), '16');
     t.notOk(await page.locator('#trouble').isVisible());
     proxy.retarget(clickhouseUrl);
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     t.notOk(await page.locator('#silence').isVisible());
   });
 
@@ -143,7 +143,7 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     const refused = { error: 'ClickHouse refused this panel (code 241).', away: false };
     await page.route('**/panels/funnel?*', (route) => route.fulfill({ status: 503, json: refused }));
     await page.goto(`${url}/?${RANGE}#token=0123456789abcdef`);
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     t.equal(await page.locator('[data-panel="funnel"] .refused').textContent(), refused.error);
     t.equal(await tile(page, 'visits'), '16');
   });
@@ -152,10 +152,10 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
     const { page } = await openDrawn(t, browser, url);
     await page.locator('input[name="from"]').fill('2020-01-01');
     await show(page).click();
-    await page.locator('#trouble', { hasText: '1,100 is the limit' }).waitFor(PATIENCE);
+    await page.locator('#trouble', { hasText: '1,100 is the limit' }).waitFor(WAIT_LIMIT);
     t.notOk(await page.locator('main').isVisible(), 'figures of other days would mislead');
     await page.goBack();
-    await page.waitForSelector(DRAWN, PATIENCE);
+    await page.waitForSelector(DRAWN, WAIT_LIMIT);
     t.notOk(await page.locator('#trouble').isVisible());
     t.equal(await tile(page, 'visits'), '16');
   });

@@ -22,17 +22,11 @@ import {
   startServer,
   type Visitor,
 } from '../wishlist/fixtures.js';
-import { wishersIn } from './fixtures.js';
+import { product, wishersIn } from './fixtures.js';
 
 /** More than any of these takes. */
 const MAX_STEPS = 60;
 
-const product = (price: string, inventoryAvailable = true) => ({
-  productId: '1',
-  productHandle: 'p-1',
-  productTitle: 'A product',
-  variants: [{ variantId: null, price, currencyCode: null, inventoryAvailable }],
-});
 const putAt = (server: Server, price: string) => server.products?.put(product(price));
 
 interface Case {

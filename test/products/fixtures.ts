@@ -12,6 +12,14 @@ export interface Redis {
   readonly urls: readonly string[];
 }
 
+/** As the service reads it: a product without variants. */
+export const product = (price: string, inventoryAvailable = true) => ({
+  productId: '1',
+  productHandle: 'p-1',
+  productTitle: 'A product',
+  variants: [{ variantId: null, price, currencyCode: null, inventoryAvailable }],
+});
+
 /** Of ITEM's product. */
 export const productOf = (productId: string, ...variants: object[]) => ({
   productId,

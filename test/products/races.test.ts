@@ -17,13 +17,7 @@ import {
   startServer,
   type Visitor,
 } from '../wishlist/fixtures.js';
-
-const product = (price: string, inventoryAvailable = true) => ({
-  productId: '1',
-  productHandle: 'p-1',
-  productTitle: 'A product',
-  variants: [{ variantId: null, price, currencyCode: null, inventoryAvailable }],
-});
+import { product } from './fixtures.js';
 
 /** Wished at 1.00. */
 const RACES: readonly {

@@ -47,7 +47,7 @@ function say() {
   box.hidden = ms < SILENT_MS;
   if (box.hidden) return;
   const words = `${whatIsShown()}; ${name} has not answered`;
-  // Whoever listens to the page hears the words once, not every second of them.
+  // A screen reader says the words once, not every second.
   if ($('#silence-words').textContent !== words) $('#silence-words').textContent = words;
   $('#silence-seconds').textContent = ` for ${number.format(Math.round(ms / 1_000))} s`;
 }

@@ -1,0 +1,58 @@
+// What `/metrics` answers: the figures of this worker and its siblings, and those that are read from Redis, once.
+
+import { Registry } from 'prom-client';
+import { readBacklogs } from '../flush/backlog.js';
+import { BacklogMetrics } from '../http/backlog-metrics.js';
+import { ComplianceMetrics } from '../http/compliance-metrics.js';
+import { type ServeMetrics, showAll } from '../http/metrics.js';
+import { ReceiverMetrics } from '../http/receiver-metrics.js';
+import type { Compliance } from '../identity/compliance.js';
+import type { Receivers } from '../receivers/receivers.js';
+import type { StreamKeys } from '../redis/keys.js';
+import { streamsOf } from '../redis/marks.js';
+import type { Store } from '../redis/store.js';
+import type { ServeConfig } from './settings.js';
+
+/** The workers that share a port, as one of them sees them. */
+export interface Siblings {
+  /** How many there are, with this one. */
+  readonly workers: number;
+  /** Gathers one value per worker, by the worker's name. @param read gives this worker's value */
+  gather<T>(read: () => Promise<T>): () => Promise<Readonly<Record<string, T>>>;
+}
+
+interface Sources {
+  readonly store: Store;
+  readonly config: ServeConfig;
+  readonly metrics: ServeMetrics;
+  readonly compliance: Compliance;
+  readonly receivers: Receivers;
+  readonly siblings: Siblings | undefined;
+}
+
+/** @returns what makes them now */
+export function openFigures({ store, config, metrics, compliance, receivers, siblings }: Sources) {
+  // What is in Redis is the same whichever worker reads it.
+  const ofRedis = new Registry();
+  const backlogsOf = (keys: StreamKeys) =>
+    store.call(async (client) => readBacklogs(client, keys, await streamsOf(client, store.keys)));
+  const parts = [
+    new BacklogMetrics(
+      ofRedis,
+      [
+        { kind: 'events', highWater: config.STREAM_HIGH_WATER, read: () => backlogsOf(store.keys) },
+        { kind: 'visits', highWater: config.VISIT_LOG_HIGH_WATER, read: () => backlogsOf(store.keys.visits) },
+      ],
+      () => store.ping(),
+      () => store.call((client) => client.hlen(store.keys.erasures)),
+    ),
+    new ComplianceMetrics(ofRedis, compliance),
+    new ReceiverMetrics(ofRedis, receivers, config.RECEIVERS_HIGH_WATER),
+  ];
+  const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());
+  const ofWorkers = async () => (gatherAll ? showAll(await gatherAll()) : metrics.registry.metrics());
+  return async () => {
+    await Promise.all(parts.map((part) => part.refresh()));
+    return { type: ofRedis.contentType, body: (await ofWorkers()) + (await ofRedis.metrics()) };
+  };
+}
