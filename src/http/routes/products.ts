@@ -10,7 +10,7 @@ import { IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
 import { type Operation, operation } from '../operation.js';
 import { admitDelivery, authenticBody, MAX_DELIVERY, NOTHING_TO_SAY, SIGNATURE, TOPIC } from './webhook.js';
 
-/** Bytes: 2,048 variants, with room to spare. */
+/** Bytes: enough for 2,048 variants, as many as a product of Shopify has. */
 const MAX_PRODUCT = 512 * 1024;
 /** Without a topic it is a shop's own server. */
 const TOPICS = new Set(['', 'products/update', 'products/create']);
