@@ -112,8 +112,15 @@ t.test('in Chromium', 'missing' in chromium ? needs(chromium.missing) : {}, asyn
   await t.test('with nothing to show the page says so, and shows all when the answers come', async (t) => {
     proxy.freeze();
     const { page, open } = await newPage(t, browser, url);
+    const asked = new Set<unknown>();
+    page.on('request', (request) => {
+      if (request.url().includes('/panels/')) asked.add(request);
+    });
+    page.on('requestfinished', (request) => asked.delete(request));
+    page.on('requestfailed', (request) => asked.delete(request));
     await open();
     await silent(page);
+    t.equal(asked.size, 4, 'a browser has six connections, and a reload needs one');
     t.equal(await words(page), 'Nothing is shown yet; ClickHouse has not answered');
     await page.reload(); // without the token, which no log-in confirms then
     await silent(page);

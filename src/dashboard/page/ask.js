@@ -13,14 +13,36 @@ export class Away extends Error {
   }
 }
 
+/**
+ * Requests under way. A browser opens six connections to a server; two are left for what is clicked next, since a page that
+ * is left keeps its own until the next one comes.
+ */
+const AT_ONCE = 4;
+let underWay = 0;
+const waiting = [];
+
+async function inTurn(act) {
+  if (underWay === AT_ONCE) await new Promise((resolve) => waiting.push(resolve));
+  else underWay++;
+  try {
+    return await act();
+  } finally {
+    const next = waiting.shift();
+    if (next === undefined) underWay--;
+    else next();
+  }
+}
+
 /** @param who is away where the answer says so @returns the answer's body */
 export async function askFor(path, who, signal) {
   const away = (error) => {
     if (signal.aborted) throw error;
     throw new Away('The dashboard');
   };
-  const answer = await fetch(path, { signal }).catch(away);
-  const body = await answer.json().catch(away); // a proxy in between has no JSON
+  const [answer, body] = await inTurn(async () => {
+    const answer = await fetch(path, { signal }).catch(away);
+    return [answer, await answer.json().catch(away)]; // a proxy in between has no JSON
+  });
   if (answer.status === 401) throw new LoggedOut();
   if (answer.status === 400) throw new BadRange(body.error);
   if (body.away) throw new Away(who);
