@@ -45,12 +45,16 @@ local function redirect_of(identity, expected, profile, generation)
   if answer or generation ~= '' then
     return answer
   end
-  local there = redis.pcall('EXISTS', profile)
-  if type(there) == 'table' then
-    return answer_of(there)
+  local ends = redis.pcall('PEXPIRETIME', profile)
+  if type(ends) == 'table' then
+    return answer_of(ends)
+  elseif ends == -2 then
+    make_known(identity, profile)
   end
-  make_known(identity, profile)
-  retain(identity, PROFILE)
+  -- Nearly all have a profile, and it has no new key.
+  if not is_in_time(ends) then
+    retain(identity, PROFILE)
+  end
 end
 
 local answers, n, i, elsewhere = {}, 0, 0, {}

@@ -78,17 +78,18 @@ local function link_of(kind, identity)
   return '.'
 end
 
--- A first visit of a product by an identity: what it answers instead, where it is taken back.
+-- A first visit of a product by an identity: what it answers instead, where it is taken back. A linked one has had its link
+-- alone.
 local function taken_back(identity, handle)
   local fields = redis.call('HLEN', identity)
-  local link = fields > 1 and redis.call('HGET', identity, '')
+  local link = fields == 2 and redis.call('HGET', identity, '')
   if link or fields > max then
     redis.call('HDEL', identity, handle)
     return link and '@' .. link or -6
   elseif fields == 1 and retention > 0 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
     -- A new visitor: all others have a profile, or counts.
     redis.call('PEXPIREAT', identity, moment)
-  else
+  elseif not is_in_time(redis.call('PEXPIRETIME', identity)) then
     retain(identity, COUNTS)
   end
 end

@@ -55,7 +55,7 @@ if not space then
   return -7
 end
 local text = ARGV[11]
-local WISHLIST = { 'p', 'i' }
+local WISHLIST, PROFILE = { 'p', 'i' }, { 'p' }
 -- @include lines
 
 -- As JSON.stringify writes it.
@@ -123,6 +123,7 @@ local function add(op, given, content)
     return -3
   end
   redis.call('HSET', op.items, op.field, content)
+  op.had_all = there and op.facts[1]
   if max_bytes > 0 and gained ~= 0 then
     redis.call('HSET', op.profile, 'itemBytes', string.format('%.0f', math.max(bytes, 0)))
   end
@@ -261,10 +262,10 @@ while at <= #text do
       redis.call('SET', op.record, record, 'EX', op.recorded_s)
     end
     if op.generation == '' and op.kind ~= 't' then
-      if op.kind ~= 'r' then
+      if op.kind ~= 'r' and not op.had_all then
         make_known(op.identity, op.profile)
       end
-      retain(op.identity, WISHLIST)
+      retain(op.identity, op.had_all and PROFILE or WISHLIST)
     end
   elseif given > 0 then
     left_out[given_count], left_out_count = true, left_out_count + 1

@@ -7,6 +7,11 @@ local least = retention > 0 and now + retention * 1000 or -1
 local most = retention > 0 and least + DAY_MS or -1
 local moment = string.format('%.0f', most)
 
+-- Whether a key ends neither too early nor too late. `ends`: of PEXPIRETIME.
+local function is_in_time(ends)
+  return ends >= least and ends <= most
+end
+
 local function key_of(identity, kind)
   local at = string.find(identity, '}:v:', 1, true)
   return string.sub(identity, 1, at + 1) .. kind .. string.sub(identity, at + 3)
@@ -18,7 +23,7 @@ local function are_kept(identity, kinds)
   for _, kind in ipairs(kinds) do
     local at = redis.pcall('PEXPIRETIME', key_of(identity, kind))
     if at ~= -2 then
-      if type(at) == 'table' or at < least or at > most or at ~= (ends or at) then
+      if type(at) == 'table' or not is_in_time(at) or at ~= (ends or at) then
         return false
       end
       ends = at
@@ -27,9 +32,10 @@ local function are_kept(identity, kinds)
   return ends ~= nil
 end
 
--- `written`: kinds of the keys that a script may have made. The others end as those do that were there before.
+-- `written`: kinds of the keys that a script may have made; of one that was there where it has made none. The others end as
+-- those do that were there before.
 local function retain(identity, written)
-  if retention > 0 and are_kept(identity, written) then
+  if are_kept(identity, written) then
     return
   end
   for _, kind in ipairs(GUEST_KINDS) do

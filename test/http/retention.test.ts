@@ -14,9 +14,11 @@ const [FOR_EVER, GONE] = [-1, -2];
 const env = { GUEST_RETENTION_DAYS: String(DAYS), SHOP_URL: 'https://shop.example' };
 
 let keyed = 0;
+let looks = 0;
 const WRITES: Readonly<Record<string, (app: TestApp, sessionId: string) => Promise<unknown>>> = {
   visit: ({ post }, sessionId) => post('/product/visit', { identity: { sessionId }, productHandle: 'a' }),
   'visit and count': ({ shop }, sessionId) => shop.visit({ sessionId }, 'b'),
+  'first look': ({ shop }, sessionId) => shop.visit({ sessionId }, `look-${looks++}`),
   'visit under a key': ({ post }, sessionId) =>
     post(
       '/product/visit',
