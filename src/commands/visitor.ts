@@ -26,10 +26,9 @@ export function exportVisitor(program: Program<'export'>): Promise<number> {
 
 /** @throws UsageError */
 function readIdentity(command: string, { customer, session, email }: Program<'erase'>['options']): Identity {
-  const given = { customerId: customer, sessionId: session, email };
-  const named = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const given = new Map(Object.entries({ customerId: customer, sessionId: session, email }));
   try {
-    return trust(readProfile(undefined, named as Record<string, string>).identity);
+    return trust(readProfile(undefined, given).identity);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     const faults = error.issues?.map(({ path, message }) => `${path.slice(1)} ${message}`.trim()).join('; ');

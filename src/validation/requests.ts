@@ -163,30 +163,34 @@ function shortened(body: unknown, name: string, max: number): unknown {
   return { ...(body as object), [name]: list.slice(0, max + 1) };
 }
 
-const VISIT_PARAMETERS = Object.keys(visitQuery.properties);
-const PROFILE_PARAMETERS = Object.keys(profileQuery.properties);
-
-type Query = Readonly<Record<string, string | string[] | undefined>>;
-
-/**
- * The parameters of these names. A blank one was not given: links are often templates with blanks left in them.
- * @throws ServiceError `invalid_request` for one that is there twice
- */
-function given(query: Query, names: readonly string[]): Record<string, string> {
-  const found: Record<string, string> = {};
-  for (const name of names) {
-    const value = query[name];
-    if (Array.isArray(value))
-      throw new ServiceError('invalid_request', undefined, [
-        { path: `/${name}`, message: 'must be given once' },
-      ]);
-    if (value !== undefined && !isBlank(value)) found[name] = value;
-  }
-  return found;
+/** The parameters of a query, decoded. */
+interface Query {
+  /** @returns all its values where it was repeated; undefined where it is absent */
+  get(name: string): string | string[] | undefined;
 }
 
-export function readVisitQuery(query: Query): VisitRequest {
-  const checked = checkVisitQuery(given(query, VISIT_PARAMETERS));
+/**
+ * A parameter. A blank one was not given: links are often templates with blanks left in them.
+ * @throws ServiceError `invalid_request` for one that is there twice
+ */
+function given(query: Query, name: string): string | undefined {
+  const value = query.get(name);
+  if (Array.isArray(value))
+    throw new ServiceError('invalid_request', undefined, [
+      { path: `/${name}`, message: 'must be given once' },
+    ]);
+  return value === undefined || isBlank(value) ? undefined : value;
+}
+
+/** @param loggedIn the customer of one who names nobody */
+export function readVisitQuery(query: Query, loggedIn: string | null): VisitRequest {
+  const [customerId, sessionId] = [given(query, 'customerId'), given(query, 'sessionId')];
+  const checked = checkVisitQuery({
+    customerId: customerId ?? (sessionId === undefined ? (loggedIn ?? undefined) : undefined),
+    sessionId,
+    device: given(query, 'device'),
+    productHandle: given(query, 'productHandle'),
+  });
   return { identity: readIdentity(checked), productHandle: trimmed(checked.productHandle) };
 }
 
@@ -247,7 +251,10 @@ export function readGuest(body: unknown): IdentityRequest {
 /** @param body of a DELETE; where there is none the query names the same */
 export function readProfile(body: unknown, query: Query): IdentityRequest {
   if (body !== undefined) return { identity: readIdentity(checkProfile(body).identity) };
-  return { identity: readIdentity(checkProfileQuery(given(query, PROFILE_PARAMETERS))) };
+  const [customerId, sessionId, email] = ['customerId', 'sessionId', 'email'].map((name) =>
+    given(query, name),
+  );
+  return { identity: readIdentity(checkProfileQuery({ customerId, sessionId, email })) };
 }
 
 /** Both ids are there. */

@@ -269,11 +269,18 @@ t.test('a query is read as node:querystring reads it', async (t) => {
     fc.property(query, (raw) => {
       // node:querystring answers what it can't decode as it can; what the service makes of that is below.
       if (/%(?!20)/.test(raw)) return;
-      t.same({ ...parseQuery(raw) }, { ...parse(raw) }, JSON.stringify(raw));
+      const query = parseQuery(raw);
+      for (const name of [...names, ...Object.keys(parse(raw))])
+        t.same(
+          query.get(name),
+          Object.hasOwn(parse(raw), name) ? parse(raw)[name] : undefined,
+          `${name} of ${raw}`,
+        );
     }),
     { numRuns: 1_000 },
   );
-  t.same({ ...parseQuery('a=1&b=2&a=3') }, { a: ['1', '3'], b: '2' });
+  t.same(parseQuery('a=1&b=2&a=3').get('a'), ['1', '3']);
+  t.equal(parseQuery('a=1&b=2&a=3').get('b'), '2');
   for (const wrong of ['%', '%zz', '%ff', '%c3', '%ed%a0%80'])
-    t.same({ ...parseQuery(`a=${wrong}`) }, { a: '\ud800' }, `${wrong}: a lone surrogate`);
+    t.equal(parseQuery(`a=${wrong}`).get('a'), '\ud800', `${wrong}: a lone surrogate`);
 });

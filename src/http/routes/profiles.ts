@@ -111,7 +111,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
       accessGroup: 'administration',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      read: (body, request) => readProfile(body, body === undefined ? request.query() : {}),
+      read: (body, request) => readProfile(body, request.query()),
       handle(input, request) {
         const { identity } = request;
         const what = { operation: 'erase', input: input.identity };

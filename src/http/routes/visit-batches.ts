@@ -36,7 +36,7 @@ export function visitBatchOperation(many: ManyVisits): Operation {
     weight: visitsIn,
     read: readVisitBatch,
     async handle(input, request) {
-      const wantsCount = request.query()['count'] === 'true';
+      const wantsCount = request.query().get('count') === 'true';
       const visits = input.visits.map(({ identity, productHandle }) => ({
         identity: request.actFor(identity),
         productHandle,

@@ -2,7 +2,6 @@
 
 import { CountRequest } from '../../identity/counting.js';
 import type { Visitors } from '../../identity/visitors.js';
-import { isBlank } from '../../identity-rules.js';
 import type { RequestStore } from '../../redis/requests.js';
 import { TurnQueue } from '../../turn.js';
 import { readVisitBody, readVisitQuery, type VisitRequest } from '../../validation/requests.js';
@@ -53,7 +52,7 @@ export function visitOperations(
       read: readVisitBody,
       handle(input, request) {
         const { kind: callerKind } = request.caller;
-        const wantsCount = request.query()['count'] === 'true';
+        const wantsCount = request.query().get('count') === 'true';
         const { productHandle } = input;
         const isAnonymous = callerKind === 'anyone' || callerKind === 'browser';
         if (isAnonymous && isRobot(request.head.userAgent)) {
@@ -166,18 +165,9 @@ class RequestedCount extends CountRequest {
   }
 }
 
-/** Whether a parameter of a query names something; one that is there twice is refused later. */
-function isGiven(value: string | string[] | undefined): boolean {
-  return typeof value === 'string' ? !isBlank(value) : value !== undefined;
-}
-
 /** A storefront's customer who is logged in need not be named: the signature does. */
-function readQuery(request: Request) {
-  const query = request.query();
-  const { customerId } = request.caller;
-  if (customerId === null || isGiven(query['customerId']) || isGiven(query['sessionId']))
-    return readVisitQuery(query);
-  return readVisitQuery({ ...query, customerId });
+function readQuery(request: Request): VisitRequest {
+  return readVisitQuery(request.query(), request.caller.customerId);
 }
 
 // Profile ids have no characters that JSON escapes.
