@@ -174,4 +174,13 @@ process.on('uncaughtException', (error) => {
   process.exit(1);
 });
 
-process.exit(await main(process.argv.slice(2)).catch(explain));
+/** Resolves once all that was written is taken, or its reader has gone: process.exit drops what a full pipe has not taken. */
+function taken(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => {
+    stream.once('error', () => resolve()).write('', () => resolve());
+  });
+}
+
+const code = await main(process.argv.slice(2)).catch(explain);
+await Promise.all([taken(process.stdout), taken(process.stderr)]);
+process.exit(code);

@@ -1,8 +1,10 @@
 // What operators do with what is left to them, on a real Redis: `wishmeter dead` with events that ClickHouse refused,
 // `requests`, `export` and `erase` with what webhooks have left. Commands run in this process, but for the pipe of one.
 
+import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { readArguments, UsageError } from '../../src/commands/command-line.js';
 import { dead } from '../../src/commands/dead.js';
@@ -17,7 +19,7 @@ import { createKeys } from '../../src/redis/keys.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { allKeys } from '../harness/dump.js';
 import { connectTo, startTestCluster, startTestRedis } from '../harness/redis.js';
-import { spawnWishmeter } from './wishmeter.js';
+import { MAIN, spawnWishmeter } from './wishmeter.js';
 
 // As in a folder where `make run` was: its ClickHouse is none of these tests'.
 const dir = t.testdir({ data: { clickhouse: {} } });
@@ -154,6 +156,36 @@ t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
     t.match(await ask('erase', ...byEmail), { code: 0, stdout: '{"erased":true}\n' });
     t.match(await ask('export', ...byEmail), { code: 1, stderr: /No visitor is known/ });
   });
+
+  t.test(
+    'a pipe gets all of an export, however late it is read; one that is closed is no error',
+    async (t) => {
+      const sessionId = 's-5004';
+      const visits = Array.from({ length: 100 }, (_, n) => ({
+        identity: { sessionId },
+        productHandle: `${n}-`.padEnd(250, 'x'),
+      }));
+      for (let page = 0; page < 5; page++) {
+        const ofPage = visits.map((visit) => ({ ...visit, productHandle: `${page}${visit.productHandle}` }));
+        t.match(await post('/product/visit/batch', { visits: ofPage }, TRUSTED), { status: 200 });
+      }
+      const piped = (reader: string) =>
+        promisify(execFile)(
+          '/bin/sh',
+          [
+            '-c',
+            `{ "$0" "$1" export --session ${sessionId}; echo $? >&2; } | ${reader}`,
+            process.execPath,
+            MAIN,
+          ],
+          { env: { PATH: process.env.PATH, DATA_DIR: join(dir, 'none'), ...env }, maxBuffer: 1e7 },
+        );
+      const { stdout, stderr } = await piped('{ sleep 1; cat; }');
+      t.equal(Object.keys(JSON.parse(stdout).visits).length, 500);
+      t.equal(stderr, '0\n');
+      t.match(await piped('head -c 1'), { stdout: '{', stderr: '0\n' });
+    },
+  );
 });
 
 t.test('what makes no sense is refused before Redis is asked', async (t) => {
