@@ -27,7 +27,7 @@ FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{eve
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 
 .PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \
-	check-node redis chromium faketime nginx deploy-programs zookeeper wrk webdis
+	check-style check-imports check-exports check-openapi check-node redis chromium faketime nginx deploy-programs zookeeper wrk webdis
 
 help:
 	@echo 'Try it'
@@ -87,9 +87,18 @@ test-replicas: build zookeeper
 	@$(BIN)/tap $(TAP_FLAGS) dist/test/replicas/main.js
 
 check: build redis
+	@$(MAKE) -j2 check-style check-imports check-exports check-openapi
+
+check-style:
 	@$(BIN)/biome check --config-path=.ci $(BIOME_FLAGS) src test bench
+
+check-imports:
 	@$(BIN)/depcruise --config .ci/dependency-cruiser.cjs --output-type err src test bench
+
+check-exports:
 	@$(BIN)/ts-unused-exports tsconfig.json --allowUnusedTypes --silent --showLineNumber --excludePathsFromReport='src/commands/'
+
+check-openapi:
 	@.ci/timed 'Reading the OpenAPI document as others do' node dist/test/http/generators.test.js
 
 demo: build redis
