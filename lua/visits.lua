@@ -88,7 +88,7 @@ local function taken_back(identity, handle)
     return link and '@' .. link or -6
   elseif fields == 1 and retention > 0 and redis.pcall('EXISTS', key_of(identity, 'p')) == 0 then
     -- A new visitor: all others have a profile, or counts.
-    redis.call('PEXPIREAT', identity, moment)
+    redis.call('PEXPIREAT', identity, most)
   elseif not is_in_time(redis.call('PEXPIRETIME', identity)) then
     retain(identity, COUNTS)
   end

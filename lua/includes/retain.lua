@@ -5,7 +5,6 @@ local DAY_MS = 86400000
 local GUEST_KINDS = { 'v', 'p', 'i', 'g' }
 local least = retention > 0 and now + retention * 1000 or -1
 local most = retention > 0 and least + DAY_MS or -1
-local moment = string.format('%.0f', most)
 
 -- Whether a key ends neither too early nor too late. `ends`: of PEXPIRETIME.
 local function is_in_time(ends)
@@ -41,7 +40,7 @@ local function retain(identity, written)
   for _, kind in ipairs(GUEST_KINDS) do
     -- An error: the key has moved with its slot.
     if retention > 0 then
-      redis.pcall('PEXPIREAT', key_of(identity, kind), moment)
+      redis.pcall('PEXPIREAT', key_of(identity, kind), most)
     else
       redis.pcall('PERSIST', key_of(identity, kind))
     end
