@@ -29,7 +29,7 @@ FROM
         FROM
         (
             SELECT
-                cityHash64(sipHash64(profile_id), sipHash64(product_handle)) AS visitor_and_product,
+                cityHash64(visitor, sipHash64(product_handle)) AS visitor_and_product,
                 occurred_at
             FROM {database}.visits_stored FINAL
             WHERE occurred_at >= toDateTime64(toDate32({from:Date}) - 30, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})
