@@ -107,6 +107,37 @@ t.test('shares_by_channel: a link that was shared twice is one link', async (t) 
 });
 
 t.test(
+  'top_products and shares_by_channel count what was stored twice, under two tokens, once',
+  async (t) => {
+    const { own, ask } = await emptied(t);
+    for (const table of ['events_stored', 'steps_stored'])
+      await own.command({ query: `SYSTEM STOP MERGES ${table}` });
+    const rows = [
+      eventRow({ type: 'add', product_id: '1' }),
+      eventRow({ type: 'share', channel: 'Link', share_code: '' }),
+    ];
+    for (const token of ['first', 'second'])
+      await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), token, never);
+    t.same(await ask('SELECT count() AS n FROM steps_stored'), [{ n: '4' }]);
+    t.same(await ask('SELECT product_id, adds FROM top_products'), [{ product_id: '1', adds: '1' }]);
+    t.same(await ask('SELECT channel, shares, share_links, profiles FROM shares_by_channel'), [
+      { channel: 'Link', shares: '1', share_links: '0', profiles: '1' },
+    ]);
+  },
+);
+
+t.test('a share of a product is a share, and ends no wish for it', async (t) => {
+  const of = (type: string, hour: number, more: object = {}) =>
+    eventRow({ type, product_id: '1', occurred_at: `2025-03-01T0${hour}:00:00.000Z`, ...more });
+  const { ask } = await emptied(t, of('add', 1), of('share', 2, { channel: 'Email', share_code: 'a' }));
+  t.same(await ask('SELECT channel, shares FROM shares_by_channel'), [{ channel: 'Email', shares: '1' }]);
+  t.same(await ask('SELECT step FROM steps_by_visitor'), [{ step: 'add' }]);
+  t.same(await ask("SELECT wishers FROM open_wishes(from = '2025-03-01', to = '2025-03-01')"), [
+    { wishers: '1' },
+  ]);
+});
+
+t.test(
   'purchases: each line of an order once, however often it is recorded, and none is an event',
   async (t) => {
     const { own, ask } = await emptied(t, eventRow({ product_id: '1', product_handle: 'shoe' }));

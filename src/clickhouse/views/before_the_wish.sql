@@ -1,9 +1,10 @@
 -- Visits and time before the wish: how often and since when a visitor had looked at a product in the 30 days before wishing for it
 -- Of several wishes for one product the first in this time counts. Hours are those from the first visit, of the wishers who had visited.
--- visitor_and_product is one hash of both: joined by two columns it takes a quarter more CPU.
+-- visitor_and_handle is one hash of both, and wish is one of visitor and product: joined and grouped by two columns it takes
+-- a quarter more CPU.
 CREATE OR REPLACE VIEW {database}.before_the_wish {on_cluster} AS
 SELECT
-    wished.product_id AS product_id,
+    products.product_id AS product_id,
     products.product_handle AS product_handle,
     products.product_title AS product_title,
     wished.wishers AS wishers,
@@ -13,7 +14,7 @@ SELECT
 FROM
 (
     SELECT
-        product_id,
+        product,
         count() AS wishers,
         countIf(looks > 0) AS wishers_who_visited,
         quantileExact(0.5)(looks) AS visits_median,
@@ -21,15 +22,14 @@ FROM
     FROM
     (
         SELECT
-            known.visitor AS visitor,
-            known.product_id AS product_id,
+            any(known.product) AS product,
             any(known.wished_at) AS wished_at,
             countIf(visits.occurred_at <= known.wished_at AND visits.occurred_at > known.wished_at - INTERVAL 30 DAY) AS looks,
             minIf(visits.occurred_at, visits.occurred_at <= known.wished_at AND visits.occurred_at > known.wished_at - INTERVAL 30 DAY) AS first_look
         FROM
         (
             SELECT
-                cityHash64(sipHash64(profile_id), sipHash64(product_handle)) AS visitor_and_product,
+                cityHash64(visitor, sipHash64(product_handle)) AS visitor_and_handle,
                 occurred_at
             FROM {database}.visits_stored FINAL
             WHERE occurred_at >= toDateTime64(toDate32({from:Date}) - 30, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})
@@ -37,34 +37,34 @@ FROM
         RIGHT JOIN
         (
             SELECT DISTINCT
-                cityHash64(arrayJoin([wished.visitor, merges.old]), wished.product) AS visitor_and_product,
-                wished.visitor AS visitor,
-                wished.product_id AS product_id,
+                cityHash64(arrayJoin([wished.visitor, merges.old]), wished.handle) AS visitor_and_handle,
+                cityHash64(wished.visitor, wished.product) AS wish,
+                wished.product AS product,
                 wished.wished_at AS wished_at
             FROM {database}.visitor_merges AS merges
             RIGHT JOIN
             (
                 SELECT
                     steps.visitor AS visitor,
-                    steps.product_id AS product_id,
+                    steps.product AS product,
                     steps.wished_at AS wished_at,
-                    sipHash64(products.product_handle) AS product
+                    sipHash64(products.product_handle) AS handle
                 FROM
                 (
                     SELECT
                         visitor,
-                        product_id,
+                        product,
                         min(occurred_at) AS wished_at
                     FROM {database}.steps_by_visitor
                     WHERE step = 'add' AND occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}) AND {in_order}
-                    GROUP BY visitor, product_id
+                    GROUP BY visitor, product
                 ) AS steps
-                LEFT ANY JOIN {database}.products AS products ON products.product_id = steps.product_id
+                LEFT ANY JOIN {database}.products_by_number AS products ON products.product = steps.product
             ) AS wished ON wished.visitor = merges.present
-        ) AS known ON known.visitor_and_product = visits.visitor_and_product
-        GROUP BY visitor, product_id
+        ) AS known ON known.visitor_and_handle = visits.visitor_and_handle
+        GROUP BY known.wish
     )
-    GROUP BY product_id
+    GROUP BY product
 ) AS wished
-LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.product_id
+LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
 ORDER BY wishers DESC, product_id;

@@ -1,5 +1,7 @@
 -- Looked at three times and never wished: visitors who looked at a product three times or more in this time, and never wished for it
 -- Never, that is: neither in this time nor before or after it, under the present profile or one that was merged into it.
+-- Visitors and products are grouped and joined by one hash of both: by two columns it takes a quarter more CPU. ARRAY JOIN adds no
+-- row: with it ClickHouse puts these few visitors into the join's hash table, and not all merges.
 CREATE OR REPLACE VIEW {database}.looked_never_wished {on_cluster} AS
 SELECT
     handles.product_handle AS product_handle,
@@ -22,29 +24,28 @@ FROM
         FROM
         (
             SELECT
-                visitor AS recorded,
-                CAST(sipHash64(product_id), 'UInt64') AS product
+                cityHash64(visitor, CAST(sipHash64(product_id), 'UInt64')) AS wish
             FROM {database}.steps_stored
             WHERE step = 'add'
         ) AS wishes
         RIGHT JOIN
         (
             SELECT
-                arrayJoin([of_visitor.visitor, merges.old]) AS recorded,
-                named.product AS product,
+                cityHash64(arrayJoin([of_visitor.visitor, merges.old]), named.product) AS wish,
                 of_visitor.visitor AS visitor,
                 of_visitor.handle AS handle,
                 of_visitor.looks AS looks
             FROM {database}.visitor_merges AS merges
+            ARRAY JOIN [0] AS one
             RIGHT JOIN
             (
                 SELECT
-                    visitor,
-                    product AS handle,
+                    any(rows.visitor) AS visitor,
+                    any(rows.product) AS handle,
                     count() AS looks
-                FROM {database}.looks_by_visitor
+                FROM {database}.looks_by_visitor AS rows
                 WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}) AND {in_order}
-                GROUP BY visitor, handle
+                GROUP BY cityHash64(rows.visitor, rows.product)
                 HAVING looks >= 3
             ) AS of_visitor ON of_visitor.visitor = merges.present
             LEFT JOIN
@@ -54,19 +55,23 @@ FROM
                     known.product AS product
                 FROM {database}.products_by_number AS known
             ) AS named ON named.handle = of_visitor.handle
-        ) AS candidates ON candidates.recorded = wishes.recorded AND candidates.product = wishes.product
+        ) AS candidates ON candidates.wish = wishes.wish
         GROUP BY visitor, handle
-        HAVING max(wishes.recorded) = 0
+        HAVING max(wishes.wish) = 0
     )
     GROUP BY handle
 ) AS looked
 INNER JOIN
 (
-    SELECT DISTINCT
-        CAST(product_handle, 'String') AS product_handle,
-        CAST(sipHash64(product_handle), 'UInt64') AS handle
-    FROM {database}.visits_stored
-    WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})
+    SELECT
+        CAST(seen.product_handle, 'String') AS product_handle,
+        CAST(sipHash64(seen.product_handle), 'UInt64') AS handle
+    FROM
+    (
+        SELECT DISTINCT product_handle
+        FROM {database}.visits_stored
+        WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone})
+    ) AS seen
 ) AS handles ON handles.handle = looked.handle
 LEFT ANY JOIN {database}.products AS products ON products.product_handle = handles.product_handle
 ORDER BY visitors DESC, visits DESC, product_handle;

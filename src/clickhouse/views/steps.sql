@@ -3,13 +3,15 @@
 -- profile_merges in the numbers of steps_by_visitor and looks_by_visitor: hashes of the earlier profile and of the present one
 CREATE OR REPLACE VIEW {database}.visitor_merges {on_cluster} AS
 SELECT
-    sipHash64(old_id) AS old,
-    sipHash64(new_id) AS present
-FROM {database}.profile_merges;
+    old,
+    present
+FROM {database}.profile_merges_stored FINAL;
 
 -- What each visitor did with a product, purchases and wishes in one: the rows that the questions are made of
 -- visitor is a hash of the profile that the visitor has now: sipHash64(profile_id) of events_by_visitor. product and
--- variant are hashes, too, of product_id and variant_id: numbers are grouped several times as fast as texts.
+-- variant are hashes, too, of product_id and variant_id: numbers are grouped several times as fast as texts. They are made
+-- before the join, which carries numbers faster than texts. ARRAY JOIN adds no row: ClickHouse does not know then how many rows
+-- there are, and puts the merges into the join's hash table. Otherwise it puts the steps there, which takes a third more CPU.
 CREATE OR REPLACE VIEW {database}.steps_by_visitor {on_cluster} AS
 SELECT
     rows.occurred_at AS occurred_at,
@@ -17,8 +19,8 @@ SELECT
     if(merges.present = 0, rows.visitor, merges.present) AS visitor,
     rows.product_id AS product_id,
     rows.variant_id AS variant_id,
-    CAST(sipHash64(rows.product_id), 'UInt64') AS product,
-    CAST(sipHash64(rows.variant_id), 'UInt64') AS variant,
+    rows.product AS product,
+    rows.variant AS variant,
     rows.source AS source,
     rows.order_id AS order_id,
     rows.currency AS currency,
@@ -28,8 +30,13 @@ SELECT
     rows.amount AS amount
 FROM
 (
-    SELECT *
+    SELECT
+        *,
+        CAST(sipHash64(product_id), 'UInt64') AS product,
+        CAST(sipHash64(variant_id), 'UInt64') AS variant
     FROM {database}.steps_stored FINAL
+    ARRAY JOIN [0] AS one
+    WHERE step != 'share'
 ) AS rows
 LEFT ANY JOIN {database}.visitor_merges AS merges ON merges.old = rows.visitor;
 
@@ -43,7 +50,7 @@ FROM
 (
     SELECT
         occurred_at,
-        sipHash64(profile_id) AS visitor,
+        visitor,
         CAST(sipHash64(product_handle), 'UInt64') AS product
     FROM {database}.visits_stored FINAL
 ) AS rows

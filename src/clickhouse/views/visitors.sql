@@ -26,7 +26,13 @@ SELECT
     if(merges.new_id = '', rows.profile_id, merges.new_id) AS profile_id,
     rows.profile_id AS recorded_profile_id
 FROM {database}.visits AS rows
-LEFT ANY JOIN {database}.profile_merges AS merges ON merges.old_id = rows.profile_id;
+LEFT ANY JOIN
+(
+    SELECT
+        old,
+        new_id
+    FROM {database}.profile_merges_stored FINAL
+) AS merges ON merges.old = sipHash64(rows.profile_id);
 
 -- purchases without those of test orders, with the profile that the visitor has now
 CREATE OR REPLACE VIEW {database}.purchases_by_visitor {on_cluster} AS

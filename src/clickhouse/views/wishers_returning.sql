@@ -19,12 +19,12 @@ FROM
     SELECT
         known.visitor AS visitor,
         any(known.week) AS week,
-        groupBitOr(bitShiftLeft(toUInt64(1), greatest(dateDiff('week', known.week, looks.week), 0))) AS came
+        groupBitOr(bitShiftLeft(toUInt64(1), intDiv(greatest(toMonday(looks.occurred_at, {time_zone}) - known.week, 0), 7))) AS came
     FROM
     (
         SELECT
-            sipHash64(profile_id) AS recorded,
-            toMonday(occurred_at, {time_zone}) AS week
+            visitor AS recorded,
+            occurred_at
         FROM {database}.visits_stored
         WHERE occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({to:Date}) + 64, 3, {time_zone})
     ) AS looks
