@@ -92,6 +92,7 @@ COMMENT 'Rows of the view visits; query that one';
 -- once. An insert that ClickHouse has as a duplicate is fed in all the same; see insert.ts.
 --
 -- `old` and `present` are the same as numbers, for the questions: to hash 1 million merges took each of them 0.15 s of CPU.
+-- Of 10 million merged profiles two have the same number with a probability of 3 in a million; the later merge is then that of both.
 --
 -- Parts of an hour ago are merged into one, for FINAL: over one large part and a few small ones it takes half the CPU
 -- that it takes over five large ones.
