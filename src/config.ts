@@ -8,6 +8,7 @@ import {
   identifier,
   integer,
   isOrigin,
+  isServiceLink,
   isUrl,
   list,
   oneOf,
@@ -16,6 +17,7 @@ import {
   shopAddress,
   text,
   timeZone,
+  unquoted,
   visitDays,
   webUrl,
 } from './setting-values.js';
@@ -272,7 +274,10 @@ export function readConfig<Name extends SettingName = SettingName>(
   for (const name of names) {
     const { fallback, parse } = SETTINGS[name];
     try {
-      config[name] = parse((env[name] ?? '').trim() || (fallbacks[name] ?? fallback));
+      const given = (env[name] ?? '').trim();
+      config[name] = parse(
+        isServiceLink(name, given) ? fallback : unquoted(given) || (fallbacks[name] ?? fallback),
+      );
     } catch (error) {
       mistakes.push(`${name} ${(error as Error).message}`);
     }

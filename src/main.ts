@@ -19,6 +19,7 @@ import {
 } from './commands/command-line.js';
 import { help, helpOf, usage } from './commands/help.js';
 import type { Command, Program, StopSignal } from './commands/program.js';
+import { notesOn } from './commands/setting-notes.js';
 import { readConfig } from './config.js';
 import { StartupError } from './errors.js';
 import { createLog, terminal } from './log.js';
@@ -37,6 +38,9 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
   export: async () => (await import('./commands/visitor.js')).exportVisitor,
   erase: async () => (await import('./commands/visitor.js')).erase,
 };
+
+/** Commands that run until they are stopped, and log on stdout. */
+const PROCESSES: ReadonlySet<CommandName> = new Set(['start', 'serve', 'flush', 'deliver', 'dashboard']);
 
 const OLDEST_NODE = [20, 12] as const;
 const SIGNALS: readonly StopSignal[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
@@ -78,6 +82,11 @@ function createProgram<Name extends CommandName>(
   const line: CommandLine = COMMAND_LINES[name];
   const fallbacks = { ...line.fallbacks, ...(process.stdout.isTTY ? line.atTerminal : {}) };
   const config = readConfig(process.env, COMMAND_LINES[name].settings, fallbacks);
+  const log = createLog(config.LOG_LEVEL, name, process.stdout.isTTY ? terminal() : undefined);
+  // A process says it; a command's stdout is its answer, and a child of `start` has a parent that said it.
+  if (PROCESSES.has(name) && process.send === undefined)
+    for (const { level, message, settings } of notesOn(process.env, name, line.settings))
+      log[level]({ settings }, message);
   let stopped: Promise<StopSignal> | undefined;
   let last = () => {};
   const orphaned = new AbortController();
@@ -91,7 +100,7 @@ function createProgram<Name extends CommandName>(
     pid: process.pid,
     stdin: process.stdin,
     stdout: process.stdout,
-    log: createLog(config.LOG_LEVEL, name, process.stdout.isTTY ? terminal() : undefined),
+    log,
     untilStopped() {
       stopped ??= firstSignal(() => last());
       return stopped;

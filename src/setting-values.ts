@@ -5,6 +5,20 @@ type Check = RegExp | ((value: string) => boolean);
 
 const passes = (value: string, check: Check) => (check instanceof RegExp ? check.test(value) : check(value));
 
+/**
+ * Whether Kubernetes set it: next to a Service `clickhouse` every container has CLICKHOUSE_PORT=tcp://10.0.0.7:8123.
+ * https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+ */
+export function isServiceLink(name: string, given: string): boolean {
+  return name.endsWith('_PORT') && /^(tcp|udp|sctp):\/\//.test(given);
+}
+
+/** `docker run --env-file` and Kubernetes take quotes as part of the value. @throws if it is in quotes */
+export function unquoted(given: string): string {
+  if (/^(["']).*\1$/s.test(given)) throw new Error('must not be in quotes, which would be part of the value');
+  return given;
+}
+
 /** One value. '' is none, where the fallback is ''. */
 export function text(check: Check, sentence: string) {
   return (given: string): string => {
@@ -18,7 +32,7 @@ export function list(check: Check, sentence: string) {
   return (given: string): readonly string[] => {
     const values = given.split(',').map((value) => value.trim());
     const found = Object.freeze(values.filter((value) => value !== ''));
-    if (!found.every((value) => passes(value, check))) throw new Error(sentence);
+    if (!found.every((value) => passes(unquoted(value), check))) throw new Error(sentence);
     return found;
   };
 }

@@ -58,6 +58,28 @@ t.test('blank is not given, and blanks around a value are not part of it', async
   t.match(readConfig({ PORT: ' 9000 ', VISIT_ACCESS: 'key\n' }), { PORT: 9000, VISIT_ACCESS: 'key' });
 });
 
+t.test('a port that Kubernetes set for a Service of that name counts as not given', async (t) => {
+  const links = {
+    CLICKHOUSE_PORT: 'tcp://10.43.0.7:8123',
+    DASHBOARD_PORT: 'udp://10.43.0.8:8090',
+    FLUSH_METRICS_PORT: 'tcp://[fd00::7]:9464',
+  };
+  t.match(readConfig(links), { CLICKHOUSE_PORT: 8123, DASHBOARD_PORT: 8090, FLUSH_METRICS_PORT: undefined });
+  t.match(refusal({ PORT: 'tcp://10.43.0.7:80' }), /^Wrong settings: PORT /, 'Kubernetes sets no PORT');
+  t.match(refusal({ CLICKHOUSE_PORT: 'http://10.43.0.7' }), /CLICKHOUSE_PORT /);
+});
+
+t.test('a value in quotes is refused, whichever setting has it', async (t) => {
+  const env = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, `"${KEY}"`]));
+  const sentences = refusal(env).split('; ');
+  t.equal(sentences.length, Object.keys(SETTINGS).length);
+  for (const sentence of sentences)
+    t.match(sentence, 'must not be in quotes, which would be part of the value');
+  for (const value of [`'${KEY}'`, `"${KEY}","${KEY}"`, `${KEY},"${KEY}"`])
+    t.match(refusal({ API_KEYS: value }), /^Wrong settings: API_KEYS must not be in quotes/, value);
+  t.match(readConfig({ SHOP_NAME: `Ann's "Best"` }), { SHOP_NAME: `Ann's "Best"` });
+});
+
 t.test("the shop's address is the service's own unless it is given", async (t) => {
   t.equal(readConfig({}).SHOP_URL, 'http://localhost:8080');
   t.equal(readConfig({ PORT: '9000', SHOP_URL: ' ' }).SHOP_URL, 'http://localhost:9000');

@@ -34,7 +34,7 @@ import { KEY } from '../harness/app.js';
 import { startTestRedis } from '../harness/redis.js';
 import { startStores } from '../harness/stores.js';
 import { startSettings } from './started.js';
-import { tempDir, wishmeter } from './wishmeter.js';
+import { runWishmeter, tempDir, until, wishmeter } from './wishmeter.js';
 
 const NO_STACK = /\n\s+at /;
 
@@ -127,6 +127,52 @@ t.test('a wrong setting that a command does not read does not stop it', async (t
   const redis = await startTestRedis(t);
   const env = { REDIS_URL: redis.url, PORT: 'none', DASHBOARD_TOKEN: 'short' };
   t.match(await wishmeter({ args: ['dead'], env }), { code: 0, stderr: '' });
+});
+
+t.test('a process names in its log, once, what is misspelt, not read, or set by Kubernetes', async (t) => {
+  const redis = await startTestRedis(t);
+  const env = {
+    REDIS_URL: redis.url,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    API_KEY: 'sk_0123456789abcdef',
+    redis_url: 'redis://hunter2@elsewhere',
+    DASHBOARD_PORT: 'tcp://10.43.0.8:8090',
+    FLUSH_INTERVAL_MS: '100',
+    PATHS: '/bin',
+    SHOPIFY_SECRET: ' ',
+  };
+  const running = runWishmeter(t, { args: ['serve'], env });
+  await until('it serves', () => running.stdout().includes('"msg":"serving"'));
+  const lines = running
+    .stdout()
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  const notes = lines.filter(({ settings }) => settings !== undefined);
+  t.same(
+    notes.map(({ level, settings, msg }) => ({ level, settings, msg })),
+    [
+      { level: 40, settings: ['API_KEY'], msg: 'no setting has this name; is it API_KEYS?' },
+      { level: 40, settings: ['redis_url'], msg: 'no setting has this name; is it REDIS_URL?' },
+      { level: 30, settings: ['FLUSH_INTERVAL_MS'], msg: 'serve does not read these settings' },
+    ],
+  );
+  t.notMatch(running.stdout(), /sk_0123|hunter2/);
+
+  // What a command prints is its answer alone.
+  t.match(await wishmeter({ args: ['dead'], env }), { code: 0, stdout: '' });
+  const port = { CLICKHOUSE_PORT: 'tcp://10.43.0.7:8123', CLICKHOUSE_URL: 'http://127.0.0.1:1' };
+  t.match(await wishmeter({ args: ['sql', 'SELECT 1'], env: port }), {
+    stderr: /ClickHouse does not answer/,
+  });
+  const shown = runWishmeter(t, {
+    args: ['dashboard'],
+    env: { ...port, DASHBOARD_TOKEN: 'x'.repeat(16), DASHBOARD_PORT: 'tcp://10.43.0.8:8090', PORT: '0' },
+  });
+  await until('it says so', () =>
+    /"settings":\["DASHBOARD_PORT"\],"msg":"Kubernetes set/.test(shown.stdout()),
+  );
 });
 
 t.test('a command without the database that it needs says so in one sentence', async (t) => {
