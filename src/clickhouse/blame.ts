@@ -1,6 +1,6 @@
 // Whose fault a failed insert is. Our own encoder writes the rows, so the codes of a row's faults are few and known;
 // everything else counts as the server's fault, and the same rows pass later.
-// Only the code is trusted: the text, and the name read from it, may quote a row.
+// The text may quote a row, so only the code is trusted, and the part of the text that ClickHouse adds after any quote.
 
 import { ClickHouseError } from '@clickhouse/client';
 
@@ -27,9 +27,14 @@ const DATA = new Set([
   632, // UNEXPECTED_DATA_AFTER_PARSED_VALUE
 ]);
 
+// A materialized view of the shop's own fails with the same codes. ClickHouse names the view at the end of the text. If
+// the row can't be read, the format's name comes last, so a row that quotes the first phrase is not mistaken for a view.
+const IN_A_VIEW = /: while pushing to view (?![\s\S]*(?:InputFormat|\(at row))/;
+
 /** An error without ClickHouse's code is the connection's, or of something in between. */
 export function blame(error: unknown): Blame {
-  return DATA.has(errorCode(error)) ? 'data' : 'server';
+  if (!DATA.has(errorCode(error))) return 'server';
+  return IN_A_VIEW.test((error as Error).message) ? 'server' : 'data';
 }
 
 /** ClickHouse's number for an error; 0 where ClickHouse did not answer. */

@@ -34,7 +34,7 @@ const totalOf = async (registry: Registry, name: string) =>
   (await registry.getSingleMetric(name)?.get())?.values[0]?.value;
 
 const server = await startTestRedis(t);
-const pipelines = await openPipelines(t, server, 1);
+const pipelines = await openPipelines(t, server, 2);
 const { redis } = pipelines;
 
 t.test("serve's clock is set back an hour: ids are unique, the order is that of the answers", async (t) => {
@@ -147,6 +147,46 @@ t.test('a bad line in the middle becomes the only dead letter, and the rest is t
   t.equal(`${still?.line}\n`, broken);
   t.same(none, []);
   t.equal(await dropDeadLetters(redis, pipeline.keys, 0, [still?.id ?? '']), 1);
+  await flusher.close();
+});
+
+t.test("rows wait while the shop's own view fails on them, and go in once it is mended", async (t) => {
+  const pipeline = await pipelines.freshDatabase();
+  const { clickhouse } = pipeline;
+  for (const [rows, feed] of [
+    ['events_stored', 'toUInt32(profile_id)'],
+    ['visits_stored', 'toDateTime(product_handle)'],
+  ]) {
+    await clickhouse.command({ query: `CREATE TABLE own_${rows} (x UInt32) ENGINE = MergeTree ORDER BY x` });
+    await clickhouse.command({
+      query: `CREATE MATERIALIZED VIEW own_${rows}_feed TO own_${rows} AS SELECT ${feed} AS x FROM ${rows}`,
+    });
+  }
+  // The second one can't be read, and quotes what ClickHouse says of a view.
+  const bad = lineOf(eventRow()).replace('"type":"add"', '"quantity":": while pushing to view a.b"');
+  await appendLines(redis, pipeline.keys, 0, [lineOf(eventRow({ profile_id: '7.ten' }))]);
+  await appendLines(redis, pipeline.keys, 0, [bad]);
+  await redis.xadd(pipeline.keys.visits.events(0), '*', 'n', '1', 'v', visitLine('7.ten', 'hat', null));
+  const registry = new Registry();
+  const flusher = pipeline.flusher({ metrics: registry });
+  const errors = async (prefix: string) =>
+    (await registry.getSingleMetric(`${prefix}_insert_errors_total`)?.get())?.values.find(
+      ({ labels }) => labels['blame'] === 'server',
+    )?.value ?? 0;
+  await until('both kinds are tried again', async () =>
+    (await Promise.all([errors('wishmeter_flush'), errors('wishmeter_visit_flush')])).every((n) => n > 1),
+  );
+  t.same(await listDeadLetters(redis, pipeline.keys.visits, 0), []);
+  for (const rows of ['events_stored', 'visits_stored'])
+    await clickhouse.command({ query: `DROP VIEW own_${rows}_feed` });
+  await pipeline.drained();
+  t.equal((await pipeline.counts()).shown, 1);
+  t.same(await pipeline.ask('SELECT count() AS n FROM visits'), [{ n: '1' }]);
+  const letters = await listDeadLetters(redis, pipeline.keys, 0);
+  t.same(
+    letters.map(({ line }) => `${line}\n`),
+    [bad],
+  );
   await flusher.close();
 });
 
