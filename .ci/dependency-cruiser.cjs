@@ -20,6 +20,7 @@ const LAYERS = [
   { name: 'embedded', path: '^src/embedded/' },
   { name: 'metrics', path: '^src/metrics/' },
   { name: 'identity-rules', path: '^src/identity-rules\\.ts$' },
+  { name: 'known-words', path: '^src/known-words\\.ts$' },
   { name: 'field-schemas', path: '^src/field-schemas\\.ts$' },
   { name: 'config', path: '^src/config\\.ts$' },
   { name: 'setting-values', path: '^src/setting-values\\.ts$' },

@@ -5,6 +5,7 @@
 // parameters twice. So a panel that shows what such a view answers has the view's own definition as its statement.
 
 import { definitionOf } from '../clickhouse/views.js';
+import { largestOf, summed } from './largest.js';
 
 export interface Panel {
   readonly name: string;
@@ -99,25 +100,39 @@ LIMIT 100`,
   {
     name: 'sources',
     title: 'Where wishes are made',
-    sql: definitionOf('adds_by_source'),
+    sql: largestOf(definitionOf('adds_by_source'), 'source', 'adds', {
+      ...summed('adds', 'wishes'),
+      // A visitor of two sources would count twice among all others.
+      wishers: 'if(count() = 1, any(named.wishers), NULL)',
+      ...summed('carted', 'bought'),
+      revenue: 'sumMap(named.revenue)',
+    }),
   },
   {
     name: 'channels',
     title: 'Shares by channel',
-    sql: `SELECT channel, count() AS shares, uniqExactIf(share_code, share_code != '') AS share_links
+    sql: largestOf(
+      `SELECT channel, count() AS shares, uniqExactIf(share_code, share_code != '') AS share_links
 FROM events
 WHERE type = 'share' AND occurred_at >= toDateTime64(toDate({from:Date}), 3, {time_zone}) AND occurred_at < toDateTime64(toDate({to:Date}) + 1, 3, {time_zone})
-GROUP BY channel
-ORDER BY shares DESC, channel`,
+GROUP BY channel`,
+      'channel',
+      'shares',
+      { ...summed('shares'), share_links: 'if(count() = 1, any(named.share_links), NULL)' },
+    ),
   },
   {
     name: 'devices',
     title: 'Visits by device',
-    sql: `SELECT device, sum(visits) AS visits
+    sql: largestOf(
+      `SELECT device, sum(visits) AS visits
 FROM visits_per_day
 WHERE day BETWEEN {from:Date} AND {to:Date}
-GROUP BY device
-ORDER BY visits DESC, device`,
+GROUP BY device`,
+      'device',
+      'visits',
+      summed('visits'),
+    ),
   },
   {
     name: 'stock',

@@ -2,6 +2,7 @@
 // and purchases are those of the products that were last told with this handle, as in the views. The handle and the text that
 // is searched for are parameters of ClickHouse, never a part of a statement.
 
+import { largestOf, summed } from './largest.js';
 import type { Panel } from './panels.js';
 
 /** `product_id`s of the handle. */
@@ -63,21 +64,29 @@ ORDER BY day`,
     name: 'product_sources',
     title: 'Where the wishes for a product are made',
     parameters: HANDLE,
-    sql: `SELECT source, count() AS wishes, countIf(carted_at IS NOT NULL) AS carted, countIf(notEmpty(bought)) AS bought
+    sql: largestOf(
+      `SELECT source, count() AS wishes, countIf(carted_at IS NOT NULL) AS carted, countIf(notEmpty(bought)) AS bought
 FROM wishes_followed(from = {from:Date}, to = {to:Date})
 WHERE product IN (SELECT product FROM products_by_number WHERE product_handle = {handle:String})
-GROUP BY source
-ORDER BY wishes DESC, source`,
+GROUP BY source`,
+      'source',
+      'wishes',
+      summed('wishes', 'carted', 'bought'),
+    ),
   },
   {
     name: 'product_devices',
     title: 'Visits of a product by device',
     parameters: HANDLE,
-    sql: `SELECT device, sum(visits) AS visits
+    sql: largestOf(
+      `SELECT device, sum(visits) AS visits
 FROM visits_per_day
 WHERE product_handle = {handle:String} AND day BETWEEN {from:Date} AND {to:Date}
-GROUP BY device
-ORDER BY visits DESC, device`,
+GROUP BY device`,
+      'device',
+      'visits',
+      summed('visits'),
+    ),
   },
   {
     name: 'product_orders',

@@ -201,7 +201,8 @@ class Requests {
       }
       const file = `wishmeter-${name}-${range.from}-${range.to}.csv`;
       response.setHeader('content-disposition', `attachment; filename="${file}"`);
-      const body = Buffer.from(csvOf(names, rows));
+      // Spreadsheets take a file without a byte order mark for one in their country's code page.
+      const body = Buffer.from(`\ufeff${csvOf(names, rows)}`);
       response.writeHead(200, {
         ...HEADERS,
         'content-type': 'text/csv; charset=utf-8',

@@ -3,6 +3,7 @@
 
 import type { PayloadColumn } from '../clickhouse/columns.js';
 import { type Identity, normaliseId } from '../identity-rules.js';
+import { knownWord } from '../known-words.js';
 import { inCents, parseAmount } from './amount.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
@@ -17,6 +18,8 @@ export interface NewEvent {
   readonly payload: Readonly<Record<string, unknown>>;
   /** The payload as JSON, where it has been made already. */
   readonly payloadJson?: string | undefined;
+  /** Whether `source` and `channel` are kept as sent; see known-words.ts. */
+  readonly isFromServer?: boolean | undefined;
   /** UUID v7 and time (milliseconds since 1970), where the event has them already: it may be recorded again. */
   readonly id?: string | undefined;
   readonly at?: number | undefined;
@@ -75,6 +78,10 @@ function field(name: string, value: unknown): string {
   if (PLAIN.test(value)) return `,"${name}":"${value}"`;
   const text = columnText(value);
   return text === '' ? '' : `,"${name}":${JSON.stringify(text)}`;
+}
+
+function word(name: 'source' | 'channel', value: unknown, isFromServer = false): string {
+  return field(name, isFromServer || typeof value !== 'string' ? value : knownWord(name, value));
 }
 
 function decimal(name: string, value: unknown): string {
@@ -137,8 +144,8 @@ export function encodeEvent(event: NewEvent): string {
     product_id: field('product_id', id(payload['productId'])),
     variant_id: field('variant_id', id(payload['variantId'])),
     product_handle: field('product_handle', payload['productHandle']),
-    source: field('source', payload['source']),
-    channel: field('channel', payload['channel']),
+    source: word('source', payload['source'], event.isFromServer),
+    channel: word('channel', payload['channel'], event.isFromServer),
     share_code: field('share_code', payload['shareCode']),
     currency: currency(payload['currencyCode']),
     inventory_available: boolean('inventory_available', payload['inventoryAvailable']),

@@ -5,6 +5,7 @@ import type { VisitAccess } from '../config.js';
 import { ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { KeyRing } from '../key-ring.js';
+import { knownWord } from '../known-words.js';
 import { bearerOf, MetricsAccess } from '../metrics/exposition.js';
 import { type NamedIdentity, trust } from '../validation/requests.js';
 import { hasSignature, type SignatureFault, verifyProxySignature } from './proxy-signature.js';
@@ -149,11 +150,10 @@ export class Access {
    * @throws ServiceError `unauthorized` or `forbidden` where it may not name this visitor
    */
   actFor(caller: Caller, named: NamedIdentity): Identity {
-    const identity = trust(named);
+    if (caller.kind === 'server') return trust(named);
+    const identity = withKnownDevice(trust(named));
     const { customerId } = identity;
     switch (caller.kind) {
-      case 'server':
-        return identity;
       case 'storefront':
         if (customerId === caller.customerId) return identity;
         if (customerId === null) return { ...identity, customerId: caller.customerId };
@@ -241,6 +241,12 @@ export class Access {
       customerId: parameters.get('logged_in_customer_id') || null,
     };
   }
+}
+
+function withKnownDevice(identity: Identity): Identity {
+  if (identity.device === null) return identity;
+  const device = knownWord('device', identity.device);
+  return device === identity.device ? identity : { ...identity, device };
 }
 
 /** Whether an origin is the shop's own host at Shopify, which a signed query names. */

@@ -16,6 +16,7 @@ import {
   title,
   variantId,
 } from '../field-schemas.js';
+import { CHANNELS } from '../known-words.js';
 import { DELIVERY_TYPES, EVERY_TYPE } from '../receivers/receiver.js';
 import { fieldSchemas, REQUIRED_FIELDS } from '../wishlist/item-fields.js';
 
@@ -91,7 +92,6 @@ export const eventBody = {
   },
 } as const;
 
-const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
 export type Channel = (typeof CHANNELS)[number];
 
 export const itemAddBody = {

@@ -27,6 +27,7 @@ import {
   type ValueOf,
   variantId,
 } from '../field-schemas.js';
+import { SOURCES } from '../known-words.js';
 
 /** The events that an item causes. */
 export type ItemEvent = 'add' | 'remove' | 'moveToCart';
@@ -43,7 +44,6 @@ interface FieldSpec {
   readonly events: readonly ItemEvent[];
 }
 
-const SOURCES = ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'] as const;
 const ALL = ['add', 'remove', 'moveToCart'] as const;
 
 const FIELDS = {

@@ -183,7 +183,9 @@ t.test('CSV has the rows of the panel, under a name that says what it is', async
   const answer = await fetch(`${url}/panels/devices.csv?${range}`, { headers });
   t.equal(answer.headers.get('content-type'), 'text/csv; charset=utf-8');
   t.match(answer.headers.get('content-disposition'), `wishmeter-devices-${MONTH.from}-${MONTH.to}.csv`);
-  t.match(await answer.text(), /^device,visits\r\n(phone|desktop),\d+\r\n(phone|desktop),\d+\r\n$/);
+  const bytes = Buffer.from(await answer.arrayBuffer());
+  t.equal(bytes.subarray(0, 3).toString('hex'), 'efbbbf', 'a byte order mark');
+  t.match(bytes.subarray(3).toString(), /^device,visits\r\n(phone|desktop),\d+\r\n(phone|desktop),\d+\r\n$/);
 });
 
 t.test('a panel that is compared has the rows of the time before, too, and its CSV has not', async (t) => {

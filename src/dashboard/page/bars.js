@@ -4,25 +4,25 @@ import { make } from './shared.js';
 
 /** @param items {name, size, value, share}: `value` and `share` are texts; `share` may be missing */
 export function bars(items) {
-  const most = Math.max(...items.map(({ size }) => size), 1);
+  const most = items.reduce((largest, { size }) => Math.max(largest, size), 1);
+  const list = make('ol', { class: 'bars' });
+  for (const item of items) list.append(bar(item, most));
+  return list;
+}
+
+function bar({ name, size, value, share }, most) {
+  const fill = make('span', size > 0 ? { class: 'fill' } : {});
+  fill.style.width = `${(100 * size) / most}%`;
   return make(
-    'ol',
-    { class: 'bars' },
-    ...items.map(({ name, size, value, share }) => {
-      const fill = make('span', size > 0 ? { class: 'fill' } : {});
-      fill.style.width = `${(100 * size) / most}%`;
-      return make(
-        'li',
-        {},
-        make('span', { class: 'name', dir: 'auto' }, name),
-        make('span', { class: 'track', 'aria-hidden': 'true' }, fill),
-        make(
-          'span',
-          { class: 'value' },
-          make('strong', {}, value),
-          make('span', { class: 'share' }, share === undefined ? '' : ` ${share}`),
-        ),
-      );
-    }),
+    'li',
+    {},
+    make('span', { class: 'name', dir: 'auto' }, name),
+    make('span', { class: 'track', 'aria-hidden': 'true' }, fill),
+    make(
+      'span',
+      { class: 'value' },
+      make('strong', {}, value),
+      make('span', { class: 'share' }, share === undefined ? '' : ` ${share}`),
+    ),
   );
 }

@@ -14,13 +14,17 @@ const WORDS = {
   email: 'E-mail',
   Email: 'E-mail',
   pdpSmartSave: 'Smart Save',
-  other: 'Elsewhere',
+  other: 'Other',
   desktop: 'Desktop',
   mobile: 'Phone',
+  phone: 'Phone',
   tablet: 'Tablet',
+  tv: 'TV',
 };
-const inWords = (code) =>
-  Object.hasOwn(WORDS, code) ? WORDS[code] : code.charAt(0).toUpperCase() + code.slice(1) || 'Unknown';
+const inWords = (code) => {
+  if (code === null) return 'All others';
+  return Object.hasOwn(WORDS, code) ? WORDS[code] : code.charAt(0).toUpperCase() + code.slice(1) || 'Unknown';
+};
 
 const count = (n) => number.format(Number(n));
 export const nothing = (text) => make('p', { class: 'none' }, text);

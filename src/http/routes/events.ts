@@ -90,6 +90,7 @@ class RequestedEvent extends EventRequest {
       identity: this.request.identity,
       payload: this.#payload,
       payloadJson: this.#payloadJson,
+      isFromServer: this.request.caller.kind === 'server',
       id: operation?.id,
       at: operation?.at,
     });
