@@ -5,7 +5,8 @@
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] the product's id
--- ARGV[3] its version, milliseconds since 1970; empty: this moment, and later than any before
+-- ARGV[3] its version, milliseconds since 1970, and no later than now: a later one would outrank all changes until then;
+--         empty: this moment, and later than any before
 -- ARGV[4] what it is like; empty to strike out that version
 -- ARGV[5] milliseconds for which versions are remembered
 --
@@ -25,7 +26,8 @@ if ARGV[4] == '' then
   return {}
 end
 local seen = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or 0)
-local version = tonumber(ARGV[3]) or math.max(now, seen + 1)
+local given = tonumber(ARGV[3])
+local version = given and math.min(given, now) or math.max(now, seen + 1)
 if version < seen then
   return {}
 end

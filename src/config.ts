@@ -5,6 +5,7 @@ import { StartupError } from './errors.js';
 import {
   addressWith,
   anything,
+  currency,
   identifier,
   integer,
   isOrigin,
@@ -157,6 +158,10 @@ const OCCASIONAL = {
     timeZone,
     'time zone whose days and weeks the views and the dashboard have, like `Europe/Berlin`; times stay UTC',
     'UTC',
+  ),
+  SHOP_CURRENCY: setting(
+    currency,
+    'currency of items and products that name none, like `EUR`, for price drops; without it their prices are not compared',
   ),
   PRODUCT_ALERTS: setting(
     oneOf('on', 'off'),

@@ -91,6 +91,12 @@ export function visitDays(given: string): number {
   return days;
 }
 
+/** Upper case; '' is none. */
+export function currency(given: string): string {
+  if (!/^([A-Za-z]{3})?$/.test(given)) throw new Error('must be three letters, like EUR');
+  return given.toUpperCase();
+}
+
 /** A name as ClickHouse knows it, whose names have one case. */
 export function timeZone(given: string): string {
   try {

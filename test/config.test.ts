@@ -26,7 +26,13 @@ t.test('without any setting there are the fallbacks, frozen', async (t) => {
     'REDIS_URL',
   ] as const)
     t.same(config[name], [], name);
-  for (const name of ['BASE_PATH', 'SHARE_PAGE_URL', 'METRICS_TOKEN', 'CLICKHOUSE_URL'] as const)
+  for (const name of [
+    'BASE_PATH',
+    'SHARE_PAGE_URL',
+    'METRICS_TOKEN',
+    'CLICKHOUSE_URL',
+    'SHOP_CURRENCY',
+  ] as const)
     t.equal(config[name], '', name);
   const rest = { PORT: 8080, VISIT_ACCESS: 'session', KEY_PREFIX: 'wm', FLUSH_METRICS_PORT: undefined };
   t.match(config, rest);
@@ -212,6 +218,13 @@ const VALUES: Readonly<Record<string, Values>> = {
       ['Asia/Kolkata', 'Asia/Kolkata'],
     ],
     wrong: ['Europe/Bern-Stadt', '+02:00', "UTC'", 'Europe/Berlin;'],
+  },
+  SHOP_CURRENCY: {
+    right: [
+      ['EUR', 'EUR'],
+      ['jpy', 'JPY'],
+    ],
+    wrong: ['EURO', 'EU', '€', '978'],
   },
   VISIT_RETENTION_DAYS: {
     right: [

@@ -27,6 +27,7 @@ export function openProducts(
   wishlists: WishlistBatch,
   wishers: Wishers | undefined,
   redirects: Redirects,
+  shopCurrency: string | null,
   log: Logger,
   onClose: (closer: () => Promise<void>) => void,
   lookMs?: number,
@@ -35,7 +36,7 @@ export function openProducts(
   const placeOf = (profileId: string) => redirects.placeOf(profileId);
   const onError = (error: Error) =>
     log.error({ err: error }, 'wishers of a product could not be told, and this will be tried again');
-  const products = new Products({ store, wishlists, wishers, placeOf, onError, lookMs });
+  const products = new Products({ store, wishlists, wishers, placeOf, shopCurrency, onError, lookMs });
   onClose(products.watch());
   return products;
 }

@@ -16,7 +16,7 @@ import { docsFiles, docsOperations } from '../http/routes/docs.js';
 import { eventOperations } from '../http/routes/events.js';
 import { itemOperations } from '../http/routes/items.js';
 import { operatingOperations } from '../http/routes/operating.js';
-import { productOperations } from '../http/routes/products.js';
+import { productLeftOut, productOperations } from '../http/routes/products.js';
 import { profileOperations } from '../http/routes/profiles.js';
 import { leftOut, purchaseOperation } from '../http/routes/purchase.js';
 import { receiverOperations } from '../http/routes/receivers.js';
@@ -160,7 +160,16 @@ export function serve(
       config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
       wishers,
     );
-    const products = openProducts(store, wishlists, wishers, redirects, log, onClose, timing.productLookMs);
+    const products = openProducts(
+      store,
+      wishlists,
+      wishers,
+      redirects,
+      config.SHOP_CURRENCY || null,
+      log,
+      onClose,
+      timing.productLookMs,
+    );
     const openAppends = store.batcher(
       appendFormat(store, 'events', Math.floor(config.STREAM_HIGH_WATER * OPENS_SHARE)),
     );
@@ -208,7 +217,7 @@ export function serve(
         products,
         requests,
         config.SHOPIFY_SECRET,
-        leftOut(metrics.orderLeftOut, log, 'products'),
+        productLeftOut(metrics.productLeftOut, log),
       ),
       purchaseOperation(
         visitors,

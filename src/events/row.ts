@@ -91,7 +91,7 @@ function decimal(name: string, value: unknown): string {
 const CURRENCY = /^[A-Za-z]{2,3}$/;
 
 function currency(value: unknown): string {
-  return typeof value === 'string' && CURRENCY.test(value) ? `,"currency":"${value}"` : '';
+  return typeof value === 'string' && CURRENCY.test(value) ? `,"currency":"${value.toUpperCase()}"` : '';
 }
 
 function uint32(name: string, value: unknown): string {

@@ -7,6 +7,7 @@ import type { ErrorCode, Overload } from '../errors.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import { ALERT_TYPES } from '../products/alert.js';
 import type { Operation } from './operation.js';
+import type { ProductLeftOut } from './routes/products.js';
 import type { LeftOut } from './routes/purchase.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
@@ -69,6 +70,7 @@ export class ServeMetrics {
   readonly #events = new Float64Array(TYPES.length);
   readonly #notLogged = { full: 0, elsewhere: 0 };
   readonly #leftOut: Record<LeftOut, number> = { cancelled: 0, voided: 0, refunded: 0, topic: 0 };
+  readonly #productsLeftOut: Record<ProductLeftOut, number> = { topic: 0, body: 0 };
   #visits = 0;
   #visitsByRobots = 0;
   #shareOpensLost = 0;
@@ -175,12 +177,23 @@ export class ServeMetrics {
     const leftOut = this.#leftOut;
     new Counter({
       name: 'wishmeter_orders_left_out_total',
-      help: 'Webhooks of orders and products that were answered 200 and not recorded: the order was cancelled, voided or refunded, or the topic is another one',
+      help: 'Webhooks of orders that were answered 200 and not recorded: the order was cancelled, voided or refunded, or the topic is another one',
       labelNames: ['reason'] as const,
       registers,
       collect() {
         this.reset();
         for (const [reason, orders] of Object.entries(leftOut)) this.inc({ reason }, orders);
+      },
+    });
+    const productsLeftOut = this.#productsLeftOut;
+    new Counter({
+      name: 'wishmeter_products_left_out_total',
+      help: 'Webhooks of products that were answered 200 and not used: the topic is another one, or the body is no product',
+      labelNames: ['reason'] as const,
+      registers,
+      collect() {
+        this.reset();
+        for (const [reason, products] of Object.entries(productsLeftOut)) this.inc({ reason }, products);
       },
     });
     counter(
@@ -246,6 +259,10 @@ export class ServeMetrics {
 
   readonly orderLeftOut = (reason: LeftOut): void => {
     this.#leftOut[reason]++;
+  };
+
+  readonly productLeftOut = (reason: ProductLeftOut): void => {
+    this.#productsLeftOut[reason]++;
   };
 
   readonly erased = (): void => {

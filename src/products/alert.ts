@@ -17,16 +17,31 @@ export interface Variant {
   readonly variantId: string | null;
   /** Decimal text with two decimals. */
   readonly price: string;
-  /** Null where it is not known. */
+  /** Upper case. Null if the caller gave none: then it is the shop's. */
   readonly currencyCode: string | null;
-  readonly inventoryAvailable: boolean;
+  /** Null if it is unknown: then the stock stays what it was. */
+  readonly inventoryAvailable: boolean | null;
 }
 
 export interface Product {
   readonly productId: string;
   readonly productHandle: string;
   readonly productTitle: string;
+  /** While it is false nobody is told anything, and what was told stays. */
+  readonly isPublished: boolean;
+  /** Whether these are all its variants. */
+  readonly isWhole: boolean;
   readonly variants: readonly Variant[];
+}
+
+/** What one item's product costs now, and whether it is in stock. */
+export interface Offer {
+  readonly price: string;
+  /** Null if it is unknown. */
+  readonly currencyCode: string | null;
+  /** Whether it is the currency of the item. */
+  readonly isComparable: boolean;
+  readonly inventoryAvailable: boolean | null;
 }
 
 /** An item of a wishlist, as far as alerts need it. */
@@ -75,52 +90,66 @@ export function readWish(stored: string): Wish {
   };
 }
 
-/**
- * Fields of items -> the variant that each of them follows. An item without a variant follows the product: the variant that
- * has no id, else the lowest price, in stock where any variant is.
- */
-export function variantsByField({ productId, variants }: Product): Map<string, Variant> {
-  const byField = new Map(variants.map((one) => [itemField(productId, one.variantId), one]));
+/** Fields of items -> the variants that each of them follows: its own, or all if the item has no variant and all are given. */
+export function variantsByField(product: Product): Map<string, readonly Variant[]> {
+  const { productId, isWhole, variants } = product;
+  const byField = new Map(variants.map((one) => [itemField(productId, one.variantId), [one]]));
   const whole = itemField(productId, null);
-  const [first] = variants;
-  if (!byField.has(whole) && first !== undefined) {
-    const priced = variants.filter((one) => isComparable(one, first));
-    const { price } = priced.reduce((low, one) => (isLower(one.price, low.price) ? one : low));
-    const inventoryAvailable = variants.some((one) => one.inventoryAvailable);
-    byField.set(whole, { ...first, variantId: null, price, inventoryAvailable });
-  }
+  if (isWhole && variants.length > 0 && !byField.has(whole)) byField.set(whole, [...variants]);
   return byField;
 }
 
 /**
- * @param version of the product: what was told of a newer one stays
- * @param since an older version than this one may still be told of by another process: then it finds this one in each item
+ * The lowest price in the item's currency, in stock if any variant is. Two unknown currencies are not the same one.
+ * @param variants at least one @param shopCurrency of items and variants without a currency, upper case
  */
-export function stepsOf({ item, start, told }: Wish, now: Variant, version: number, since: number): Step[] {
+export function offerOf(
+  { item }: Wish,
+  variants: readonly Variant[],
+  shopCurrency: string | null,
+): Offer | undefined {
+  const currencyOf = (one: Pick<Variant, 'currencyCode'>) => one.currencyCode ?? shopCurrency;
+  const wished = item.currencyCode ?? shopCurrency;
+  const priced = variants.filter((one) => wished !== null && currencyOf(one) === wished);
+  const [first] = priced.length > 0 ? priced : variants;
+  if (first === undefined) return undefined;
+  const { price } = priced.reduce((low, one) => (isLower(one.price, low.price) ? one : low), first);
+  const stocks = variants.map(({ inventoryAvailable }) => inventoryAvailable);
+  return {
+    price,
+    currencyCode: currencyOf(first),
+    isComparable: priced.length > 0,
+    inventoryAvailable: stocks.includes(true) || (stocks.includes(null) ? null : false),
+  };
+}
+
+/**
+ * @param now undefined if nothing is known that could be told
+ * @param version of the product: what was told of a newer one stays
+ * @param since if another process may still be alerting for an older version, stamp every item so that it skips them
+ */
+export function stepsOf(
+  { item, start, told }: Wish,
+  now: Offer | undefined,
+  version: number,
+  since: number,
+): Step[] {
   if (told !== undefined && told.version > version) return [];
   const before = told ?? item;
-  const price = isComparable(item, now) ? now.price : before.price;
+  const price = now?.isComparable ? now.price : before.price;
+  const inventoryAvailable = now?.inventoryAvailable ?? before.inventoryAvailable;
   const hasFallen = isLower(price, item.price) && isLower(price, before.price);
-  const isBack = now.inventoryAvailable && !before.inventoryAvailable;
-  const isSame = price === before.price && now.inventoryAvailable === before.inventoryAvailable;
+  const isBack = inventoryAvailable && !before.inventoryAvailable;
+  const isSame = price === before.price && inventoryAvailable === before.inventoryAvailable;
   if (isSame && (told?.version ?? 0) >= since) return [];
   const line = (available: boolean) => `${start} ${price} ${available ? 1 : 0} ${version}`;
-  const last = line(now.inventoryAvailable);
+  const last = line(inventoryAvailable);
   if (!hasFallen) return [{ told: last, type: isBack ? 'backInStock' : undefined }];
   if (!isBack) return [{ told: last, type: 'priceDrop' }];
   return [
     { told: line(false), type: 'priceDrop' },
     { told: last, type: 'backInStock' },
   ];
-}
-
-/** Amounts of two currencies are not, where both are known. */
-function isComparable(
-  one: { readonly currencyCode?: string | null | undefined },
-  other: typeof one,
-): boolean {
-  const [a, b] = [one, other].map(({ currencyCode }) => currencyCode?.toUpperCase());
-  return a === undefined || b === undefined || a === b;
 }
 
 function isLower(one: string, other: string): boolean {

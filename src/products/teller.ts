@@ -13,6 +13,8 @@ import type { Wishers } from '../wishlist/wishers.js';
 import { OTHER_ITEM, type WishlistBatch } from '../wishlist/wishlist-batch.js';
 import {
   type AlertType,
+  type Offer,
+  offerOf,
   type Product,
   readWish,
   stepsOf,
@@ -44,6 +46,8 @@ export interface TellerSpec {
   readonly wishers: Wishers;
   /** Where what a profile had is now. */
   readonly placeOf: (profileId: string) => Promise<Place | undefined>;
+  /** Of items and variants that name none; upper case. */
+  readonly shopCurrency: string | null;
   /** Called and waited for before each item: tests stop the process there. */
   readonly onWisher?: ((profileId: string) => Promise<void> | void) | undefined;
 }
@@ -58,27 +62,36 @@ export class Teller {
   /** @throws ServiceError `unavailable`, `overloaded`; the signal's reason */
   async tell(change: Change, signal: AbortSignal): Promise<Counts> {
     const counts: Counts = { priceDrop: 0, backInStock: 0 };
-    for (const [field, now] of variantsByField(change.product)) {
+    if (!change.product.isPublished && change.since === 0) return counts;
+    for (const [field, variants] of variantsByField(change.product)) {
       let pauseMs = 0;
       for await (const profiles of this.#spec.wishers.pages(field)) {
         signal.throwIfAborted();
         if (pauseMs > 0) await sleep(pauseMs);
         const began = performance.now();
-        await Promise.all(profiles.map((profileId) => this.#tellOne(profileId, field, now, change, counts)));
+        await Promise.all(
+          profiles.map((profileId) => this.#tellOne(profileId, field, variants, change, counts)),
+        );
         pauseMs = Math.min(PAUSE * (performance.now() - began), LONGEST_PAUSE_MS);
       }
     }
     return counts;
   }
 
-  async #tellOne(noted: string, field: string, now: Variant, change: Change, counts: Counts): Promise<void> {
+  async #tellOne(
+    noted: string,
+    field: string,
+    variants: readonly Variant[],
+    change: Change,
+    counts: Counts,
+  ): Promise<void> {
     const { store, placeOf, wishers, onWisher } = this.#spec;
     let profileId = noted;
     for (let round = 0; round < ROUNDS; round++) {
       await onWisher?.(profileId);
       const stored = await store.call((client) => client.hget(store.keys.items(profileId), field));
       if (stored !== null) {
-        if (await this.#tellOf(readWish(stored), profileId, field, now, change, counts)) return;
+        if (await this.#tellOf(readWish(stored), profileId, field, variants, change, counts)) return;
         continue;
       }
       const place = await placeOf(profileId);
@@ -96,14 +109,15 @@ export class Teller {
     wish: Wish,
     profileId: string,
     field: string,
-    now: Variant,
+    variants: readonly Variant[],
     { product, version, since }: Change,
     counts: Counts,
   ): Promise<boolean> {
     const [creationLine, , content] = wish.stored.split('\n');
     let item = wish.stored;
+    const now = product.isPublished ? offerOf(wish, variants, this.#spec.shopCurrency) : undefined;
     for (const { told, type } of stepsOf(wish, now, version, since)) {
-      const event = type && (await this.#eventOf(type, wish, profileId, now, product));
+      const event = type && now && (await this.#eventOf(type, wish, profileId, now, product));
       const asked = { kind: 'tell', field, item, told, event } as const;
       const answer = await this.#spec.wishlists.make(linkedPlace(profileId, ''), asked);
       if (answer === OTHER_ITEM) return false;
@@ -113,7 +127,7 @@ export class Teller {
     return true;
   }
 
-  async #eventOf(type: AlertType, wish: Wish, profileId: string, now: Variant, product: Product) {
+  async #eventOf(type: AlertType, wish: Wish, profileId: string, now: Offer, product: Product) {
     const { store } = this.#spec;
     const owner = await store.call((client) => client.hget(store.keys.profile(profileId), 'owner'));
     const { item, sessionId } = wish;
@@ -131,7 +145,7 @@ export class Teller {
         productTitle: product.productTitle,
         priceBefore: item.price,
         price: now.price,
-        currencyCode: now.currencyCode ?? item.currencyCode ?? null,
+        currencyCode: now.currencyCode,
       },
     });
   }

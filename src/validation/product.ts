@@ -1,9 +1,11 @@
 // A product as a shop's server puts it, or as Shopify's webhook has it -> what its wishers are told by.
 //
-// Of Shopify's product only what makes it one is insisted on, since Shopify drops subscribers that answer errors; a variant
-// without a price is left out. A webhook names no currency: its prices are those of the shop.
+// Shopify drops subscribers that answer errors, so a webhook never fails: a body that is no product is none, and a variant
+// without a price is left out. It names no currency: its prices are in the shop's. What it says of stock depends on its API
+// version; of a product with many variants it shows a part, and names all in `variant_gids`.
 // https://shopify.dev/docs/api/admin-rest/latest/resources/product
 
+import { ServiceError } from '../errors.js';
 import { inCents, parseAmount } from '../events/amount.js';
 import { isId, trimmed } from '../identity-rules.js';
 import type { Product, Variant } from '../products/alert.js';
@@ -17,27 +19,32 @@ interface Named<Variants> {
   readonly productTitle: string;
   readonly variants: Variants;
 }
-type RawVariant = Pick<Variant, 'price' | 'inventoryAvailable'> & {
+type RawVariant = Pick<Variant, 'price'> & {
+  readonly inventoryAvailable: boolean;
   readonly variantId?: string | number | null;
   readonly currencyCode?: string | null;
 };
 
-const checkProduct = compile<Named<RawVariant[]> & { productId: string | number }>(productBody);
+const checkProduct = compile<
+  Named<RawVariant[]> & { productId: string | number; isPublished?: boolean | null }
+>(productBody);
 const checkShopifyProduct = compile<
   Fields & { id: string | number; handle: string; title: string; variants: unknown[] }
 >(shopifyProductBody);
 
 /** @throws ServiceError `invalid_request` */
 export function readProduct(body: unknown): Product {
-  const { productId, productHandle, productTitle, variants } = checkProduct(body);
+  const { productId, productHandle, productTitle, variants, isPublished } = checkProduct(body);
   return {
     productId: readId(productId),
     productHandle: trimmed(productHandle),
     productTitle: printable(productTitle),
+    isPublished: isPublished ?? true,
+    isWhole: true,
     variants: variants.map(({ variantId, price, currencyCode, inventoryAvailable }) => ({
       variantId: optionalId(variantId),
       price,
-      currencyCode: currencyCode ?? null,
+      currencyCode: currencyCode?.toUpperCase() ?? null,
       inventoryAvailable,
     })),
   };
@@ -49,42 +56,49 @@ export interface ShopifyProduct {
   readonly updatedAt: number | undefined;
 }
 
-/** @throws ServiceError `invalid_json`, `invalid_request` */
-export function readShopifyProduct(bytes: Buffer): ShopifyProduct {
-  const given = checkShopifyProduct(parseExactly(bytes));
-  const updatedAt = typeof given['updated_at'] === 'string' ? Date.parse(given['updated_at']) : Number.NaN;
-  const isActive = (given['status'] ?? 'active') === 'active';
+/** @returns undefined if it is no product */
+export function readShopifyProduct(bytes: Buffer): ShopifyProduct | undefined {
+  const given = shopifyProductIn(bytes);
+  if (given === undefined) return undefined;
+  const { status, published_at, updated_at, variant_gids } = given;
+  const updatedAt = typeof updated_at === 'string' ? Date.parse(updated_at) : Number.NaN;
+  const all = Array.isArray(variant_gids) ? variant_gids.length : 0;
+  const variants = given.variants.filter(isFields).flatMap(readVariant);
   return {
     product: {
       productId: readId(given.id),
       productHandle: trimmed(given.handle),
       productTitle: printable(given.title),
-      variants: given.variants.filter(isFields).flatMap((one) => readVariant(one, isActive)),
+      isPublished: (status ?? 'active') === 'active' && published_at !== null,
+      isWhole: variants.length >= Math.max(all, given.variants.length),
+      variants,
     },
     updatedAt: Number.isNaN(updatedAt) ? undefined : updatedAt,
   };
 }
 
-/** None where it has no price. */
-function readVariant(given: Fields, isActive: boolean): Variant[] {
+function shopifyProductIn(bytes: Buffer) {
+  try {
+    return checkShopifyProduct(parseExactly(bytes));
+  } catch (error) {
+    if (error instanceof ServiceError) return undefined;
+    throw error;
+  }
+}
+
+/** None if it has no price. */
+function readVariant(given: Fields): Variant[] {
   const { id, price } = given;
   const amount = parseAmount(
     typeof price === 'number' ? price.toFixed(2) : typeof price === 'string' ? price : null,
   );
   const variantId = idOf(id, (text) => isId('ProductVariant', text));
   if (amount === undefined || amount < 0n || variantId === null) return [];
-  return [
-    {
-      variantId,
-      price: inCents(amount),
-      currencyCode: null,
-      inventoryAvailable: isActive && isAvailable(given),
-    },
-  ];
+  return [{ variantId, price: inCents(amount), currencyCode: null, inventoryAvailable: stockOf(given) }];
 }
 
-/** Whether it can be bought: its stock is not tracked, or does not matter, or there is some. */
-function isAvailable({ inventory_management, inventory_policy, inventory_quantity }: Fields): boolean {
-  const isTracked = typeof inventory_management === 'string' && inventory_management !== '';
-  return !isTracked || inventory_policy === 'continue' || Number(inventory_quantity) > 0;
+/** Whether it can be bought: there is some, or it is sold without, or its stock is not tracked. Null if it does not say. */
+function stockOf({ inventory_management, inventory_policy, inventory_quantity }: Fields): boolean | null {
+  if (inventory_policy === 'continue' || inventory_management === null) return true;
+  return /^-?\d+$/.test(String(inventory_quantity)) ? Number(inventory_quantity) > 0 : null;
 }

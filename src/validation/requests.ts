@@ -218,7 +218,7 @@ export function readItem(body: unknown): ItemRequest {
     inventoryAvailable: raw.inventoryAvailable,
     quantity: raw.quantity,
     source: raw.source ?? 'pdp',
-    currencyCode: raw.currencyCode ?? undefined,
+    currencyCode: raw.currencyCode?.toUpperCase(),
     countryCode: raw.countryCode ?? undefined,
     properties: raw.properties ?? undefined,
   };

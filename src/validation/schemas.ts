@@ -225,6 +225,11 @@ export const productBody = {
     productId,
     productHandle,
     productTitle: title,
+    isPublished: {
+      type: ['boolean', 'null'],
+      default: true,
+      description: 'While it is false nobody is told anything of the product',
+    },
     variants: {
       type: 'array',
       minItems: 1,

@@ -52,6 +52,7 @@ const GIVEN: Readonly<Record<string, string>> = {
   ALLOWED_ORIGINS: 'https://shop.example',
   SHOP_TIMEZONE: 'Europe/Berlin',
   RECEIVERS_PRIVATE: 'allow',
+  SHOP_CURRENCY: 'EUR',
 };
 
 /** Every variable of the example, those without a value filled in. */

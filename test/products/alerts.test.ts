@@ -137,7 +137,7 @@ eachRedis(t, async (t, redis) => {
     const { productId } = await wish({ currencyCode: 'EUR', inventoryAvailable: false });
     t.same(await put(app, productId, { price: '70.00', currencyCode: 'USD' }), [0, 1]);
     t.same(await put(app, productId, { price: '70.00', currencyCode: 'eur' }), [1, 0]);
-    t.same(await put(app, productId, { price: '60.00' }), [1, 0], 'one that is not known may be the same');
+    t.same(await put(app, productId, { price: '60.00' }), [1, 0], "one that names none has the shop's");
   });
 
   t.test('an item follows its variant, and one without a variant the product', async (t) => {
@@ -158,7 +158,7 @@ eachRedis(t, async (t, redis) => {
     );
     const usd = { variantId: '13', price: '1.00', currencyCode: 'USD' };
     const eur = { variantId: '14', price: '74.00', currencyCode: 'EUR' };
-    t.same(await put(app, productId, eur, usd), [1, 0], 'the lowest one of a currency');
+    t.same(await put(app, productId, usd, eur), [1, 0], "the lowest one of the item's currency");
     const told = (await alertsOf(redis, app)).filter(({ session_id }) => session_id === other.sessionId);
     t.same(told.map(({ type, price }) => [type, price]).sort(), [
       ['backInStock', '75.00'],

@@ -6,7 +6,7 @@ import { type Dump, dumpRedis } from '../harness/dump.js';
 import { keyPattern } from '../harness/key-pattern.js';
 import { type Row, rowsOf } from '../harness/stream.js';
 
-export const ALERTS = { PRODUCT_ALERTS: 'on' };
+export const ALERTS = { PRODUCT_ALERTS: 'on', SHOP_CURRENCY: 'EUR' };
 
 export interface Redis {
   readonly urls: readonly string[];
@@ -17,6 +17,8 @@ export const product = (price: string, inventoryAvailable = true) => ({
   productId: '1',
   productHandle: 'p-1',
   productTitle: 'A product',
+  isPublished: true,
+  isWhole: true,
   variants: [{ variantId: null, price, currencyCode: null, inventoryAvailable }],
 });
 

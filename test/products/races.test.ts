@@ -104,18 +104,20 @@ async function olderVersions(
   server: Server,
   other: Server,
 ): Promise<void> {
-  for (const [older, newer, expected] of [
+  for (const [older, newer, expected, isPublished = true] of [
     ['0.70', '0.60', ['0.60']],
     // Nothing changes for the wisher, but the item says that this version was there.
     ['0.70', '1.00', []],
     ['0.70', '0.70', ['0.70']],
+    ['0.70', '0.60', [], false],
   ] as const) {
     await clear(redis, prefix);
     const { guest } = newVisitor();
+    const put = ({ products }: Server) => products?.put({ ...product(newer), isPublished });
     await add(server, guest);
     server.onWisher = async () => {
       server.onWisher = async () => {};
-      await told(other, newer);
+      await put(other);
     };
     await told(server, older);
     const rows = await shownEvents(redis, prefix);
@@ -125,7 +127,7 @@ async function olderVersions(
       `${older}, ${newer}`,
     );
     // What came last is what holds.
-    await told(server, newer);
+    await put(server);
     t.equal((await shownEvents(redis, prefix)).length, rows.length);
   }
 }

@@ -150,7 +150,8 @@ export async function startServer(
   const placeOf = (profileId: string) => identity.redirects.placeOf(profileId);
   const onWisher = (profileId: string) => server.onWisher(profileId);
   const onError = (error: Error) => t.fail(error.message);
-  const products = wishers && new Products({ store, wishlists, wishers, placeOf, onWisher, onError });
+  const products =
+    wishers && new Products({ store, wishlists, wishers, placeOf, shopCurrency: 'EUR', onWisher, onError });
   const server: Server = {
     ...identity,
     ...openWishlist(store, wishlists, placeOf, 'https://shop.example/apps/w/wishlist/share/{code}', wishers),

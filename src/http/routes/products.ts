@@ -1,6 +1,7 @@
 // PUT /products and POST /webhook/products: products as they are now. With PRODUCT_ALERTS those who wished for one are told
 // of price drops and restocks; without, both check what was sent and keep nothing.
 
+import type { Logger } from 'pino';
 import type { Products } from '../../products/products.js';
 import type { RequestStore } from '../../redis/requests.js';
 import { readProduct, readShopifyProduct } from '../../validation/product.js';
@@ -14,6 +15,10 @@ import { admitDelivery, authenticBody, MAX_DELIVERY, NOTHING_TO_SAY, SIGNATURE, 
 const MAX_PRODUCT = 512 * 1024;
 /** Without a topic it is a shop's own server. */
 const TOPICS = new Set(['', 'products/update', 'products/create']);
+/** Why a webhook is left out: it is of another topic, or its body is no product. */
+export type ProductLeftOut = 'topic' | 'body';
+/** Topics that are logged, each once: a caller may send any. */
+const MAX_TOPICS = 100;
 const NO_ALERTS = { priceDrop: 0, backInStock: 0 };
 
 const EXAMPLE = {
@@ -29,13 +34,13 @@ const SHOPIFY_EXAMPLE = {
   handle: 'red-shoe',
   title: 'Red shoe',
   status: 'active',
+  published_at: '2026-11-01T09:00:00+01:00',
   updated_at: '2026-11-18T12:06:40+01:00',
   variants: [
     {
       id: 2002,
       price: '59.90',
       compare_at_price: '79.90',
-      inventory_management: 'shopify',
       inventory_policy: 'deny',
       inventory_quantity: 3,
     },
@@ -44,13 +49,13 @@ const SHOPIFY_EXAMPLE = {
 
 /**
  * @param products undefined where product alerts are off
- * @param onLeftOut told of each webhook that is left out, with its topic
+ * @param onLeftOut called with each webhook that is left out
  */
 export function productOperations(
   products: Products | undefined,
   requests: RequestStore,
   shopifySecrets: readonly string[],
-  onLeftOut: (reason: 'topic', topic: string) => void,
+  onLeftOut: (reason: ProductLeftOut, topic: string) => void,
 ): Operation[] {
   return [
     operation({
@@ -92,13 +97,29 @@ export function productOperations(
       admit: (request) => admitDelivery(request, shopifySecrets),
       read(body, request) {
         const bytes = authenticBody(body, request, shopifySecrets);
-        return { given: TOPICS.has(request.header(TOPIC)) ? readShopifyProduct(bytes) : undefined };
+        return TOPICS.has(request.header(TOPIC)) ? (readShopifyProduct(bytes) ?? 'body') : 'topic';
       },
-      async handle({ given }, request) {
-        if (given === undefined) onLeftOut('topic', request.header(TOPIC));
-        else if (given.product.variants.length > 0) await products?.take(given.product, given.updatedAt);
+      async handle(given, request) {
+        if (typeof given === 'string') onLeftOut(given, request.header(TOPIC));
+        else await products?.take(given.product, given.updatedAt);
         return NOTHING_TO_SAY;
       },
     }),
   ];
+}
+
+/** Counts each webhook that is left out, and logs each topic once. */
+export function productLeftOut(
+  count: (reason: ProductLeftOut) => void,
+  log: Logger,
+): (reason: ProductLeftOut, topic: string) => void {
+  const logged = new Set<string>();
+  return (reason, topic) => {
+    count(reason);
+    const name = `${reason} ${topic}`;
+    if (logged.has(name) || logged.size === MAX_TOPICS) return;
+    logged.add(name);
+    const why = reason === 'topic' ? 'they are of another topic' : 'their body is no product';
+    log.warn({ topic }, `webhooks to /webhook/products are left out: ${why}`);
+  };
 }

@@ -140,14 +140,13 @@ const MAX_TOPICS = 100;
 export function leftOut(
   count: (reason: LeftOut) => void,
   log: Logger,
-  wanted = 'paid orders',
 ): (reason: LeftOut, topic: string) => void {
   const logged = new Set<string>();
   return (reason, topic) => {
     count(reason);
     if (reason !== 'topic' || logged.has(topic) || logged.size === MAX_TOPICS) return;
     logged.add(topic);
-    log.warn({ topic }, `webhooks of this topic are left out: they are no ${wanted}`);
+    log.warn({ topic }, 'webhooks of this topic are left out: they are no paid orders');
   };
 }
 
