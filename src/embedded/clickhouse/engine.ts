@@ -14,7 +14,8 @@ import type { Chdb, ChdbConnection, ChdbResult } from './chdb.js';
 import { type Bounds, ClickHouseConnections, type Scope } from './connections.js';
 import { ClickHouseError } from './errors.js';
 import { ClickHouseFiles } from './files.js';
-import { fromFile, intoFile, type Judged, judge, literal, type Statement } from './statement.js';
+import { FUNCTIONS, refusedFunctions } from './functions.js';
+import { fromFile, intoFile, type Judged, judge, literal, type Names, type Statement } from './statement.js';
 import { roleOf } from './users.js';
 
 /** Statements at a time; those of the service are its reads, and changes that are no insert. */
@@ -70,7 +71,7 @@ export class ClickHouseEngine {
     inserts: pLimit(PLACES.inserts),
   };
   readonly #analystSeconds: number;
-  #tableFunctions: ReadonlySet<string> = new Set();
+  #names: Names = { tableFunctions: new Set(), refusedFunctions: new Set() };
   #analystBounds: Bounds = {};
 
   /**
@@ -87,7 +88,10 @@ export class ClickHouseEngine {
 
   /** Before the first request: asks what statements are judged and bounded by. */
   async prepare(): Promise<void> {
-    this.#tableFunctions = new Set(await this.column('SELECT lower(name) FROM system.table_functions'));
+    this.#names = {
+      tableFunctions: new Set(await this.column('SELECT lower(name) FROM system.table_functions')),
+      refusedFunctions: refusedFunctions(await this.column(FUNCTIONS)),
+    };
     const [bytes] = await this.column(
       "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'",
     );
@@ -144,12 +148,7 @@ export class ClickHouseEngine {
   }
 
   async #judge({ scope, statement }: Query): Promise<Judged> {
-    const judged = judge(
-      await this.#canonical(statement.sql),
-      statement,
-      roleOf(scope.user),
-      this.#tableFunctions,
-    );
+    const judged = judge(await this.#canonical(statement.sql), statement, roleOf(scope.user), this.#names);
     if (scope.readonly === 0 || judged.onlyReads) return judged;
     throw ClickHouseError.of('READONLY', 'Cannot execute query in readonly mode.');
   }

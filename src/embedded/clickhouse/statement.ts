@@ -3,8 +3,8 @@
 // ClickHouse's own parser writes it again: its canonical text has no comments and one way to quote. That text is judged
 // by what ClickHouse has no grant for, and that text runs, never the client's: what the parser did not read, such as what
 // stands behind an INSERT's data, is gone. Judged are kinds of statements, files that chDB itself writes or reads as a client
-// would (INTO OUTFILE, FROM INFILE), scalar functions that reach out, functions that evaluate a text, and, as a second line
-// behind the grants, table functions. So are settings: ClickHouse holds those of a subquery against no constraint.
+// would (INTO OUTFILE, FROM INFILE), functions (functions.ts), and, as a second line behind the grants, table functions. So
+// are settings: ClickHouse holds those of a subquery against no constraint.
 
 import { FIXED_SETTINGS } from './access.js';
 import { ClickHouseError } from './errors.js';
@@ -22,13 +22,6 @@ const KINDS: Readonly<Record<Role, readonly string[]>> = {
 
 /** Names and texts, as canonical text has them. */
 const QUOTED = /`(?:\\.|[^`\\])*`|'(?:\\.|[^'\\])*'/gs;
-
-/** Scalar functions that read files, load libraries or call services. chDB has no grant for them: `file` reads any file. */
-const REACHING_OUT =
-  'file|catboostEvaluate|hasColumnInTable|getClientHTTPHeader|ai(Classify|Embed|Extract|Generate|Translate)';
-/** They evaluate expressions in a text, which may be put together in the statement: 'groupArray(file(…))'. */
-const EVALUATING = 'arrayReduce(InRanges)?|initializeAggregation|structureTo(CapnProto|Protobuf)Schema';
-const FUNCTIONS_OFF = new RegExp(`\\b(${REACHING_OUT}|${EVALUATING})\\b`);
 
 /**
  * Table functions that stay within the database. All others that this build of chDB has are off, so are those that take
@@ -61,6 +54,12 @@ export interface Statement {
   readonly data?: { readonly bytes: Buffer; readonly format: string };
 }
 
+/** Names of this build that statements are judged by, in lower case. */
+export interface Names {
+  readonly tableFunctions: ReadonlySet<string>;
+  readonly refusedFunctions: ReadonlySet<string>;
+}
+
 /** As it may run. */
 export interface Judged {
   readonly sql: string;
@@ -81,14 +80,13 @@ export function readStatement(text: Buffer): Statement {
 
 /**
  * @param canonical the statement as formatQuerySingleLine writes it
- * @param tableFunctions names of all that this build has, in lower case
  * @throws ClickHouseError where the role may not run it
  */
 export function judge(
   canonical: string,
   { data }: Statement,
   role: Role,
-  tableFunctions: ReadonlySet<string>,
+  { tableFunctions, refusedFunctions }: Names,
 ): Judged {
   const code = withoutTexts(canonical);
   const denied = (what: string) =>
@@ -114,8 +112,10 @@ export function judge(
   if (role === 'analyst' && SETTINGS_CLAUSE.test(masked(canonical))) throw denied('SETTINGS of the analyst');
   const fixed = FIXED_SETTING.exec(code)?.[1];
   if (fixed !== undefined) throw denied(`The setting ${fixed}`);
-  const off = FUNCTIONS_OFF.exec(code)?.[0];
-  if (off !== undefined) throw denied(`The name ${off}, a function that can reach out of the database,`);
+  // Not only calls: a name alone is a function, too, in `APPLY(name)`.
+  for (const [name] of code.matchAll(/\w+/g))
+    if (refusedFunctions.has(name.toLowerCase()))
+      throw denied(`The name ${name}, a function that is not on the list of allowed ones,`);
   for (const [, name = ''] of code.matchAll(/(\w+)`?\(/g)) {
     const lower = name.toLowerCase();
     if (lower === 'disk' || (tableFunctions.has(lower) && !TABLE_FUNCTIONS_ON.includes(lower)))
