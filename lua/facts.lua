@@ -7,8 +7,9 @@
 -- ARGV[2]  the identity's link as the sender knows it, or empty   ARGV[3] generation of the profile, or empty; see redirect
 -- ARGV[4]  seconds for which a guest stays after its last write; 0: for ever
 -- ARGV[5]  now, ISO 8601
--- ARGV[6]  `@` and the address's keyed digest; empty where none was given
--- ARGV[7..] field, value, ...
+-- ARGV[6]  `@` and the keyed digest of an address that leads here, or empty
+-- ARGV[7]  the identity whose default profile it is, or empty: kept beside the digest
+-- ARGV[8..] field, value, ...
 --
 -- Returns 1, or a redirect and nothing was done.
 -- Errors: EXPIRED -1; nothing was done.
@@ -25,10 +26,10 @@ if answer then
   return answer
 end
 redis.call('HSETNX', KEYS[1], 'createdAt', ARGV[5])
-redis.call('HSET', KEYS[1], 'updatedAt', ARGV[5], unpack(ARGV, 7))
+redis.call('HSET', KEYS[1], 'updatedAt', ARGV[5], unpack(ARGV, 8))
 redis.call('HDEL', KEYS[1], 'known')
 if ARGV[6] ~= '' then
-  redis.call('HSETNX', KEYS[2], ARGV[6], '')
+  redis.call('HSETNX', KEYS[2], ARGV[6], ARGV[7])
 end
 if ARGV[3] == '' then
   retain(KEYS[3], { 'p', 'g' })

@@ -34,6 +34,10 @@ const JUNK = new Set([
   'true',
   'false',
 ]);
+// What forms and scripts send in place of an e-mail address. Each would lead to many visitors.
+const PLACEHOLDER_EMAIL =
+  /^(?:(?:none|null|undefined|nan|no-?reply|do-?not-?reply)@|test@test\.|[^@]*@example\.)/;
+
 const LONGEST_JUNK = Math.max(...Array.from(JUNK, (word) => word.length));
 
 const CONTROL = /\p{Cc}/u;
@@ -99,6 +103,11 @@ export function isCustomerId(text: string): boolean {
 export function isVisitorId(text: string): boolean {
   const id = normaliseId(text);
   return isNormalId(id) && !(id.length <= LONGEST_JUNK && JUNK.has(id.toLowerCase()));
+}
+
+/** Whether an address, trimmed and in lower case, is nobody's. It is kept as it was sent, and leads nowhere. */
+export function isPlaceholderEmail(email: string): boolean {
+  return PLACEHOLDER_EMAIL.test(email);
 }
 
 /** Whether a name, see identityName, is a customer's. */

@@ -75,6 +75,7 @@ export class ServeMetrics {
   #visitsByRobots = 0;
   #shareOpensLost = 0;
   #erasures = 0;
+  #addressesDropped = 0;
   readonly #batchSize: FixedHistogram<'script'>;
   readonly #callSeconds: FixedHistogram<'script'>;
   readonly #calls = new Map<string, HistogramSeries>();
@@ -202,6 +203,11 @@ export class ServeMetrics {
       () => this.#shareOpensLost,
     );
     counter('wishmeter_erasures_total', 'Visitors erased from Redis', () => this.#erasures);
+    counter(
+      'wishmeter_email_profiles_dropped_total',
+      'Profiles to which their e-mail address leads no longer, because servers and orders gave it for over 100 of them',
+      () => this.#addressesDropped,
+    );
     this.#batchSize = new FixedHistogram(registry, {
       name: 'wishmeter_batch_operations',
       help: 'Operations that shared one Redis call',
@@ -267,6 +273,10 @@ export class ServeMetrics {
 
   readonly erased = (): void => {
     this.#erasures++;
+  };
+
+  readonly addressesDropped = (profiles: number): void => {
+    this.#addressesDropped += profiles;
   };
 
   /** A call that is no batch took so many milliseconds. */

@@ -1,28 +1,35 @@
-// Which visitors an e-mail address was given for. Nothing is merged by it; it only answers what the visitor asks of the
-// shop: show me, erase me. An address is neither a key nor kept here: the index knows it by a digest under the
-// deployment's salt, and leads to profiles, which lead on to what they were merged into.
+// Which visitors an e-mail address was given for, by a server or by an order: anybody can type anybody's. Nothing is merged by
+// it; it only answers what the visitor asks of the shop: show me, erase me. An address is neither a key nor kept here: the index
+// knows it by a digest under the deployment's salt, and leads to profiles, which lead on to what they were merged into.
 //
 // A profile lists a digest among its members (lua/facts.lua) before the index leads to it, so an erasure finds it; what was
-// indexed too late is looked at again, and taken away.
+// indexed too late is checked again, and removed.
 
 import { createHmac } from 'node:crypto';
 import { fitsBytes, isPlainText } from '../identity-rules.js';
 import { MAX_HOPS, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import type { ProfileIds } from './profile-id.js';
 import type { Redirects } from './redirects.js';
 
-const PUT = loadScript('email-put');
+const PUT = loadScript<number>('email-put');
 const MAX_BYTES = 320;
+/** Profiles that one address leads to, the latest: more have a form that sends one address for everybody. */
+const MAX_PROFILES = 100;
 
 export interface Indexed {
   readonly profileId: string;
-  /** The identity whose default profile it is; empty where that is not known. */
+  /** The identity whose default profile it is; empty if that is not known. */
   readonly creator: string;
 }
 
-/** An address as addresses are compared; undefined where it is none. */
+interface Given {
+  readonly place: Place;
+  /** Of the address's first profile, see Indexed. */
+  readonly creator: string;
+}
+
+/** An address as addresses are compared; undefined if it is none. */
 export function normaliseEmail(email: unknown): string | undefined {
   if (typeof email !== 'string') return undefined;
   const normal = email.trim().toLowerCase();
@@ -32,12 +39,13 @@ export function normaliseEmail(email: unknown): string | undefined {
 export class Emails {
   readonly #store: Store;
   readonly #redirects: Redirects;
-  readonly #profileIds: ProfileIds;
+  readonly #onDropped: ((profiles: number) => void) | undefined;
 
-  constructor(store: Store, redirects: Redirects, profileIds: ProfileIds) {
+  /** @param onDropped called with how many profiles an address leads to no longer, because there were too many */
+  constructor(store: Store, redirects: Redirects, onDropped?: (profiles: number) => void) {
     this.#store = store;
     this.#redirects = redirects;
-    this.#profileIds = profileIds;
+    this.#onDropped = onDropped;
   }
 
   /** @param email see normaliseEmail */
@@ -45,25 +53,22 @@ export class Emails {
     return createHmac('sha256', this.#store.deployment.salt).update(`e-mail\n${email}`).digest('base64url');
   }
 
-  /**
-   * Leads an address to a profile that has its digest among its members.
-   * @param names of the visitor's identity, see namesIn @throws ServiceError `unavailable`
-   */
-  async index(digest: string, profileId: string, names: readonly string[]): Promise<void> {
-    const creator = names.find((name) => this.#profileIds.of(name) === profileId) ?? '';
-    await this.#store.change(PUT, [this.#store.keys.email(digest)], ['put', profileId, creator]);
-    await this.#isGiven(digest, { profileId, creator });
+  /** Leads an address to a profile that has its digest among its members. @throws ServiceError `unavailable` */
+  async index(digest: string, profileId: string): Promise<void> {
+    await this.#put(digest, profileId);
+    await this.#giverOf(digest, profileId);
   }
 
   /**
-   * Where the visitor is for whom an address was given, by the profile of that moment. Undefined where the index was left
-   * behind by an erasure; the profile may be that of one who came back. @throws ServiceError `unavailable`
+   * The visitor for whom an address was given, by the profile of that moment. Undefined if an erasure has left the entry
+   * behind; another visitor may have the profile now. @throws ServiceError `unavailable`
    */
-  async givenAt(digest: string, profileId: string): Promise<Place | undefined> {
+  async givenAt(digest: string, profileId: string): Promise<Given | undefined> {
     let place = await this.#redirects.placeOf(profileId);
     for (let hop = 0; hop < MAX_HOPS && place !== undefined; hop++) {
       const key = this.#store.keys.members(place.profileId);
-      if ((await this.#store.call((client) => client.hexists(key, `@${digest}`))) === 1) return place;
+      const creator = await this.#store.call((client) => client.hget(key, `@${digest}`));
+      if (creator !== null) return { place, creator };
       // A merge takes the digest along.
       const now = await this.#redirects.placeOf(profileId);
       if (now?.profileId === place.profileId) return undefined;
@@ -72,42 +77,47 @@ export class Emails {
     return undefined;
   }
 
-  /** The visitors of an address, customers first. @throws ServiceError `unavailable` */
-  async find(digest: string): Promise<Indexed[]> {
-    const found = await this.#store.call((client) => client.hgetall(this.#store.keys.email(digest)));
-    return Object.entries(found)
-      .map(([profileId, creator]) => ({ profileId, creator }))
-      .sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
-  }
-
-  /**
-   * `find` without index entries of guests who ended, or that an erasure left behind: these are removed. Another visitor may
-   * have the profile now.
-   */
-  async findGiven(digest: string): Promise<Indexed[]> {
-    const given: Indexed[] = [];
-    for (const one of await this.find(digest)) if (await this.#isGiven(digest, one)) given.push(one);
-    return given;
-  }
-
-  /** Removes index entries of profiles for which the address is not given any more. @throws ServiceError `unavailable` */
-  async forgetGone(digest: string, profiles: readonly string[]): Promise<void> {
-    for (const one of await this.find(digest))
-      if (profiles.includes(one.profileId)) await this.#isGiven(digest, one);
-  }
-
-  /** Whether a visitor is there whom an index entry leads to; else the entry is removed. */
-  async #isGiven(digest: string, { profileId, creator }: Indexed): Promise<boolean> {
-    if ((await this.givenAt(digest, profileId)) !== undefined) return true;
+  /** The profiles that an address leads to, MAX_PROFILES at most, customers' own first. @throws ServiceError `unavailable` */
+  async find(digest: string): Promise<string[]> {
     const key = this.#store.keys.email(digest);
-    await this.#store.change(PUT, [key], ['forget', profileId]);
+    const found = await this.#store.call((client) => client.zrange(key, String(-MAX_PROFILES), '-1'));
+    return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
+  }
+
+  /** `find` without entries of guests who ended, or that an erasure left behind: these are removed. */
+  async findGiven(digest: string): Promise<Indexed[]> {
+    const found: Indexed[] = [];
+    for (const profileId of await this.find(digest)) {
+      const given = await this.#giverOf(digest, profileId);
+      if (given !== undefined) found.push({ profileId, creator: given.creator });
+    }
+    return found;
+  }
+
+  /** Removes entries of these profiles, if the address is not given for them any more. @throws ServiceError `unavailable` */
+  async forgetGone(digest: string, profiles: ReadonlySet<string>): Promise<void> {
+    for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);
+  }
+
+  /** The visitor that an entry leads to; if there is none, the entry is removed. */
+  async #giverOf(digest: string, profileId: string): Promise<Given | undefined> {
+    const given = await this.givenAt(digest, profileId);
+    if (given !== undefined) return given;
+    await this.#store.change(PUT, [this.#store.keys.email(digest)], [profileId, 0]);
     // The visitor who came back may have given it just now.
-    if ((await this.givenAt(digest, profileId)) === undefined) return false;
-    await this.#store.change(PUT, [key], ['put', profileId, creator]);
-    return true;
+    const again = await this.givenAt(digest, profileId);
+    if (again !== undefined) await this.#put(digest, profileId);
+    return again;
+  }
+
+  async #put(digest: string, profileId: string): Promise<void> {
+    const key = this.#store.keys.email(digest);
+    const dropped = await this.#store.change(PUT, [key], [profileId, MAX_PROFILES]);
+    if (dropped > 0) this.#onDropped?.(dropped);
   }
 }
 
-function rank({ creator, profileId }: Indexed): string {
-  return `${/^[cC]:/.test(creator) ? 0 : 1} ${profileId}`;
+/** The first letter after the dot says whether a customer's name made the profile id, see profile-id.ts. */
+function rank(profileId: string): string {
+  return `${profileId[profileId.indexOf('.') + 1] === 'c' ? 0 : 1} ${profileId}`;
 }

@@ -96,23 +96,19 @@ export class Eraser {
    */
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
-    for (const { profileId, creator } of await this.#emails.find(digest)) {
-      erased = (await this.#eraseGiven(digest, profileId, creator, onErasing)) || erased;
-      await this.#emails.forgetGone(digest, [profileId]);
+    for (const profileId of await this.#emails.find(digest)) {
+      erased = (await this.#eraseGiven(digest, profileId, onErasing)) || erased;
+      await this.#emails.forgetGone(digest, new Set([profileId]));
     }
     if (!erased) await this.#linked.completeAll();
     return erased;
   }
 
-  async #eraseGiven(
-    digest: string,
-    profileId: string,
-    creator: string,
-    onErasing: OnErasing,
-  ): Promise<boolean> {
+  async #eraseGiven(digest: string, profileId: string, onErasing: OnErasing): Promise<boolean> {
     for (let round = 0; round < ROUNDS; round++) {
-      const place = await this.#emails.givenAt(digest, profileId);
-      if (place === undefined) return false;
+      const given = await this.#emails.givenAt(digest, profileId);
+      if (given === undefined) return false;
+      const { place, creator } = given;
       const erased =
         place.generation === ''
           ? await this.#eraseGuest(place.profileId, creator, onErasing, `@${digest}`)
@@ -158,7 +154,7 @@ export class Eraser {
     await removeRequests(this.#store, requests);
     await removeKeys(this.#store, [requests]);
     if (code !== '') await removeKeys(this.#store, [keys.share(code)]);
-    for (const digest of digests) await this.#emails.forgetGone(digest, [profileId]);
+    for (const digest of digests) await this.#emails.forgetGone(digest, new Set([profileId]));
     // Events may have come since their rows were queued.
     await queueRows(this.#store, rows);
     if (wasKnown === 1) this.#onErased?.();

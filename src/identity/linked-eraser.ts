@@ -120,9 +120,10 @@ export class LinkedEraser {
       await removeRequests(this.#store, requests);
       const profiles = [profileId, ...(await this.#clearMerged(profileId, generation, members))];
       await queueRows(this.#store, profiles, until);
+      const gone = new Set(profiles);
       for (const member of members.keys()) {
         if (member.startsWith('#')) await removeKeys(this.#store, [keys.share(member.slice(1))]);
-        else if (member.startsWith('@')) await this.#emails.forgetGone(member.slice(1), profiles);
+        else if (member.startsWith('@')) await this.#emails.forgetGone(member.slice(1), gone);
       }
       for (const name of names) await this.#unlink(name, profileId, generation);
       const applied = [...members.keys()]
@@ -142,7 +143,7 @@ export class LinkedEraser {
     const merged: string[] = [];
     for (const [member, note] of [...members].filter(([one]) => isProfile(one))) {
       // A linked one that was about to be merged.
-      const [, its, owner] = /^\+(\S+) (.+)$/.exec(note) ?? [];
+      const [, its, owner] = /^\+(\S+) (.+)$/s.exec(note) ?? [];
       if (its !== undefined && owner !== undefined) await this.eraseGeneration(member, its, owner);
       const target = await this.#merger.targetOf(member);
       const isDirect = target?.link.profileId === profileId && target.link.generation === generation;

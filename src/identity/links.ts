@@ -28,8 +28,8 @@ const JOIN = loadScript<number>('join');
 const OWN = loadScript<string>('own');
 const ASSIGN = loadScript<string>('assign');
 
-/** A session's id may have spaces. */
-const LINK_FIELD = /^(\S+) (\S+)(?: (.+))?$/;
+/** A session's id may have spaces, and U+2028. */
+const LINK_FIELD = /^(\S+) (\S+)(?: (.+))?$/s;
 /** Links that one process remembers, of identities and of pairs; about 200 bytes each. */
 const REMEMBERED = 100_000;
 

@@ -49,6 +49,8 @@ export interface IdentityFigures {
   readonly visitsCounted?: (visits: number) => void;
   /** A visitor was erased. */
   readonly erased?: () => void;
+  /** An address leads to so many profiles no longer, because there were too many. */
+  readonly addressesDropped?: (profiles: number) => void;
 }
 
 /**
@@ -61,7 +63,7 @@ export function openIdentity(
   appends: Batcher<Append, unknown>,
   maxProducts: number,
   log?: VisitLog,
-  { visitsCounted, erased }: IdentityFigures = {},
+  { visitsCounted, erased, addressesDropped }: IdentityFigures = {},
   wishers?: Wishers,
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
@@ -73,7 +75,7 @@ export function openIdentity(
   const redirects = new Redirects(store, links, merger, (profileId, generation) =>
     linkedEraser.removeLeftovers(profileId, generation),
   );
-  const emails = new Emails(store, redirects, profileIds);
+  const emails = new Emails(store, redirects, addressesDropped);
   const linkedEraser: LinkedEraser = new LinkedEraser(store, links, merger, emails, pending, wishers);
   const places = new Places(links, redirects);
   const linker = new Linker(links, merger, redirects);
@@ -96,7 +98,7 @@ export function openIdentity(
     eraser: new Eraser(store, links, redirects, emails, linkedEraser, wishers, erased),
     shopEraser: new ShopEraser(store, pending),
     resume: new Resume(store, pending, merger, redirects, linkedEraser),
-    profiles: new Profiles(store, visitors, emails),
+    profiles: new Profiles(store, visitors, emails, profileIds),
     visitors,
     manyVisits: new ManyVisits(visitors, counting),
     profileIds,

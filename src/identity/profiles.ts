@@ -3,11 +3,12 @@
 // or of what another process wrote since. A device or a locale alone says nothing about a person and is with every event
 // anyway: they are kept beside an address or a name.
 
-import { type Identity, namesIn } from '../identity-rules.js';
+import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
 import { checkedKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Emails, normaliseEmail } from './emails.js';
+import type { ProfileIds } from './profile-id.js';
 import type { Visitors } from './visitors.js';
 
 const KEEP = loadScript<string | number>('facts');
@@ -22,25 +23,28 @@ export class Profiles {
   readonly #store: Store;
   readonly #visitors: Visitors;
   readonly #emails: Emails;
+  readonly #profileIds: ProfileIds;
 
-  constructor(store: Store, visitors: Visitors, emails: Emails) {
+  constructor(store: Store, visitors: Visitors, emails: Emails, profileIds: ProfileIds) {
     this.#store = store;
     this.#visitors = visitors;
     this.#emails = emails;
+    this.#profileIds = profileIds;
   }
 
   /**
    * Keeps all that an identity says, and makes its visitor known. Facts that it does not give stay as they were.
+   * @param leads whether its e-mail address leads to the visitor from now on: a server or an order gave it
    * @returns the visitor's profile @throws ServiceError `unavailable`
    */
-  async keep(who: Identity, mayLink: boolean): Promise<string> {
+  async keep(who: Identity, mayLink: boolean, leads: boolean): Promise<string> {
     if (FACTS.every((name) => who[name] === null)) return this.#visitors.resolve(who, mayLink);
-    const email = normaliseEmail(who.email);
-    const digest = email === undefined ? '' : this.#emails.digest(email);
+    const email = leads ? normaliseEmail(who.email) : undefined;
+    const digest = email === undefined || isPlaceholderEmail(email) ? '' : this.#emails.digest(email);
     const { profileId } = await this.#visitors.change(who, mayLink, (place) =>
       this.#write(place, who, digest),
     );
-    if (digest !== '') await this.#emails.index(digest, profileId, namesIn(who));
+    if (digest !== '') await this.#emails.index(digest, profileId);
     return profileId;
   }
 
@@ -60,6 +64,7 @@ export class Profiles {
       guestsS,
       now,
       digest === '' ? '' : `@${digest}`,
+      namesIn(who).find((name) => this.#profileIds.of(name) === profileId) ?? '',
       ...facts,
     ]);
   }

@@ -70,7 +70,7 @@ export interface Step {
 }
 
 /** <updated at>, whom deliveries name, what was told. */
-const SECOND_LINE = /^(\S+)(?: (\[.*\]))?(?: (\d+\.\d\d) ([01]) (\d+))?$/;
+const SECOND_LINE = /^(\S+)(?: (\[.*\]))?(?: (\d+\.\d\d) ([01]) (\d+))?$/s;
 
 export function readWish(stored: string): Wish {
   const [, second = '', content = ''] = stored.split('\n');

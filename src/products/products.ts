@@ -16,6 +16,8 @@ import { type Change, type Counts, Teller, type TellerSpec } from './teller.js';
 const PRODUCT = loadScript<[] | [version: number, since: number]>('product');
 /** Milliseconds for which versions are remembered: Shopify repeats a webhook for less. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
+/** Products whose versions are read in one command. */
+const PAGE = 1_000;
 /** Milliseconds between looks at what is left. */
 const LOOK_MS = 30_000;
 
@@ -74,10 +76,13 @@ export class Products {
   /** Goes on with what was open at the last look, too. @throws ServiceError `unavailable` */
   async look(): Promise<void> {
     const { products, productVersions } = this.#store.keys;
+    const open = new Map<string, string>();
     const ids = await this.#store.call((client) => client.hkeys(products));
-    const versions =
-      ids.length === 0 ? [] : await this.#store.call((client) => client.zmscore(productVersions, ...ids));
-    const open = new Map(ids.map((id, i) => [`${versions[i]} ${id}`, id]));
+    for (let i = 0; i < ids.length; i += PAGE) {
+      const page = ids.slice(i, i + PAGE);
+      const versions = await this.#store.call((client) => client.zmscore(productVersions, ...page));
+      for (const [at, id] of page.entries()) open.set(`${versions[at]} ${id}`, id);
+    }
     for (const [name, id] of open) if (this.#seen.has(name)) this.#want(id);
     this.#seen = new Set(open.keys());
   }

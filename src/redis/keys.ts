@@ -38,8 +38,8 @@ export interface Keys extends StreamKeys {
   /** hash: `<product>:<variant>` -> item */
   items(profileId: string): string;
   /**
-   * hash: what may lead to this profile, beside its owner. Identities, `#<share code>` and `@<digest>` of e-mail addresses ->
-   * empty; merged profiles -> nonce of that merge, and until it is applied `+<generation> <owner>` of a linked one, else empty
+   * hash: what may lead to this profile, beside its owner. Identities and `#<share code>` -> empty; `@<digest>` of e-mail
+   * addresses -> the identity whose default profile this was, or empty; merged profiles -> nonce of that merge, and until it is applied `+<generation> <owner>` of a linked one, else empty
    */
   members(profileId: string): string;
   /** sorted set: digests of request records that name this profile -> second in which they expire */
@@ -82,7 +82,7 @@ export interface Keys extends StreamKeys {
   readonly complianceTaken: string;
   /** string, for some seconds: the process that works at these requests */
   readonly complianceOwner: string;
-  /** hash: profiles that a visitor's e-mail address was given for, by its keyed digest -> the identity that made the profile */
+  /** sorted set: profiles that an e-mail address leads to, by its keyed digest -> when it was given last, milliseconds */
   email(digest: string): string;
   /** hash: profiles that may have a variant of a product on their wishlist -> when they were noted, see src/wishlist/wishers.ts */
   wishers(digest: string): string;

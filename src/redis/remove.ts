@@ -14,9 +14,11 @@ export async function removeKeys(store: Store, names: readonly string[]): Promis
 
 /** Removes request records. @param list key of their digests, see Keys.requests @throws ServiceError `unavailable` */
 export async function removeRequests(store: Store, list: string): Promise<void> {
-  const digests = await store.call((client) => client.zrange(list, '0', '-1'));
-  for (let i = 0; i < digests.length; i += AT_ONCE)
-    await Promise.all(
-      digests.slice(i, i + AT_ONCE).map((digest) => removeKeys(store, [store.keys.request(digest)])),
+  for (let from = 0, isMore = true; isMore; from += AT_ONCE) {
+    const digests = await store.call((client) =>
+      client.zrange(list, String(from), String(from + AT_ONCE - 1)),
     );
+    await Promise.all(digests.map((digest) => removeKeys(store, [store.keys.request(digest)])));
+    isMore = digests.length === AT_ONCE;
+  }
 }

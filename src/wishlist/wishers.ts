@@ -9,6 +9,7 @@
 import { hash } from 'node:crypto';
 import type { Batched, BatchFormat } from '../redis/batch-calls.js';
 import type { Batcher } from '../redis/batcher.js';
+import { readHash } from '../redis/hash.js';
 import { tagOf } from '../redis/keys.js';
 import { loadScript } from '../redis/scripts.js';
 import type { NOT_HERE } from '../redis/sender.js';
@@ -60,20 +61,22 @@ export class Wishers {
 
   /** After items have gone; those that are there stay, and so does what can't be removed now. */
   async forget(fields: readonly string[], profileId: string): Promise<void> {
-    if (fields.length === 0) return;
     const items = this.#store.keys.items(profileId);
     try {
-      const held = await this.#store.call((client) => client.hmget(items, ...fields));
-      const gone = fields.filter((_, i) => held[i] === null);
-      await this.#unwish(gone, profileId, this.#graceMs);
+      for (let i = 0; i < fields.length; i += AT_ONCE) {
+        const some = fields.slice(i, i + AT_ONCE);
+        const held = await this.#store.call((client) => client.hmget(items, ...some));
+        const gone = some.filter((_, at) => held[at] === null);
+        await this.#unwish(gone, profileId, this.#graceMs);
+      }
     } catch {
       // It goes when the product changes next.
     }
   }
 
   /** Fields of all items under a key. @throws ServiceError `unavailable` */
-  fieldsOf(items: string): Promise<string[]> {
-    return this.#store.call((client) => client.hkeys(items));
+  async fieldsOf(items: string): Promise<string[]> {
+    return [...(await readHash(this.#store, items)).keys()];
   }
 
   /** All profiles that may have an item, in pages, some maybe twice. @throws ServiceError `unavailable` */

@@ -109,7 +109,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
         return { profileId };
       }
       case 'mail': {
-        return { profileId: await profiles.keep({ ...who, email: addressOf(act.who) }, true) };
+        return { profileId: await profiles.keep({ ...who, email: addressOf(act.who) }, true, true) };
       }
       case 'eraseMail': {
         await eraser.eraseByEmail(emails.digest(addressOf(act.who)));

@@ -131,13 +131,13 @@ eachRedis(t, async (t, redis) => {
       const email = `${s}@late.example`;
       await visit(other, session);
       await other.visitors.link({ customerId: a, sessionId: s });
-      await other.profiles.keep({ ...session, email }, true);
+      await other.profiles.keep({ ...session, email }, true, true);
       return [
         () => server.eraser.erase(`c:${a}`),
         async (step) => {
           const { profileId } = await visit(other, session);
           const before = await count(other, session);
-          await other.profiles.keep({ ...session, email }, true);
+          await other.profiles.keep({ ...session, email }, true, true);
           const digest = other.emails.digest(email);
           await other.resume.run(false);
           const cameBack = before === 1;

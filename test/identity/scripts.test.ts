@@ -62,7 +62,7 @@ t.test('scripts of identities', async (t) => {
       ['link', [IDENTITY, PROFILE], ['', LINK]],
       ['unlink', [IDENTITY, PROFILE, fresh('p'), fresh('g')], [LINK, 's:1', 'g9', 'a.fresh g9']],
       ['join', [into('p'), into('g')], ['g2', 's:1', '']],
-      ['facts', [PROFILE, MEMBERS], ['', 'g1', 0, 'now', '', 'email', 'a@b']],
+      ['facts', [PROFILE, MEMBERS], ['', 'g1', 0, 'now', '', '', 'email', 'a@b']],
       ['take', [IDENTITY, PROFILE, IDENTITY, ITEMS, MEMBERS, ...JOURNAL], ['', TARGET, UNFINISHED, 's:1']],
       ['give', [into('p'), into('r'), into('x'), into('g')], ['g2', 'a.from', 'v', 60, 'x', 3]],
       ['finish', [IDENTITY, PROFILE, ...JOURNAL], [TARGET, UNFINISHED, TO_TARGET, 60]],
@@ -167,13 +167,13 @@ t.test('scripts of identities', async (t) => {
       call(
         'facts',
         [PROFILE, MEMBERS, ...(seen === 'unchecked' ? [] : [IDENTITY])],
-        [await now(), seen === 'unchecked' ? '' : seen, generation, 0, day, digest, ...facts],
+        [await now(), seen === 'unchecked' ? '' : seen, generation, 0, day, digest, 's:s', ...facts],
       );
     await client.hset(PROFILE, 'known', '1');
     t.equal(await keep('', '', 'day 1', '@d', 'email', 'a@b', 'device', 'desktop'), 1);
     const first = { createdAt: 'day 1', updatedAt: 'day 1', email: 'a@b', device: 'desktop' };
     t.same(await client.hgetall(PROFILE), first);
-    t.same(await client.hgetall(MEMBERS), { '@d': '' });
+    t.same(await client.hgetall(MEMBERS), { '@d': 's:s' });
     t.equal(await keep('', '', 'day 2', '', 'email', 'c@d'), 1);
     t.same(await client.hgetall(PROFILE), { ...first, updatedAt: 'day 2', email: 'c@d' });
     await client.hset(IDENTITY, '', LINK);

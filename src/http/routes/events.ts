@@ -49,10 +49,10 @@ export function eventOperations(visitors: Visitors, profiles: Profiles, requests
   function recordStepwise(event: RequestedEvent, input: EventInput): Promise<string> {
     const { request } = event;
     const { identity } = request;
-    const { mayLink } = request.caller;
+    const { mayLink, kind } = request.caller;
     return once(requests, request, { operation: 'event', input }, NOWHERE, async (operation) => {
       // The event comes last: a caller who is told that it failed will send it again.
-      if (isPersonal(identity)) await profiles.keep(identity, mayLink);
+      if (isPersonal(identity)) await profiles.keep(identity, mayLink, kind === 'server');
       // Under a key it has its id from the request's record: appended twice, wherever, it is one event.
       const encode = (profileId: string) => event.encode(profileId, operation);
       return answer(await visitors.record(identity, mayLink, encode));

@@ -151,7 +151,7 @@ export function itemOperations(
     return once(requests, request, { operation: 'add', input }, place, async (operation) => {
       if (isPersonal(identity)) {
         await limit.assertFits(await visitors.preview(identity, caller.mayLink), content);
-        await profiles.keep(identity, caller.mayLink);
+        await profiles.keep(identity, caller.mayLink, caller.kind === 'server');
       }
       return add(request, content, operation);
     });

@@ -47,7 +47,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
         const { caller, identity } = request;
         const what = { operation: 'guest', input: input.identity };
         return once(requests, request, what, NOWHERE, async () => {
-          const profileId = await profiles.keep(identity, caller.mayLink);
+          const profileId = await profiles.keep(identity, caller.mayLink, true);
           return JSON.stringify({ profileId });
         });
       },
@@ -71,7 +71,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
         const what = { operation: 'merge', input: input.identity };
         return once(requests, request, what, NOWHERE, async () => {
           const { profileId, merged } = await visitors.link(identity as BothIds); // the schema requires both
-          await profiles.keep(identity, true);
+          await profiles.keep(identity, true, true);
           return JSON.stringify({ profileId, merged });
         });
       },

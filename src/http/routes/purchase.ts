@@ -91,7 +91,7 @@ export function purchaseOperation(
     // Last: a retry finds the same buyer.
     for (const { who } of named) await visitors.resolve(who, false);
     // An address leads to all that is kept of its visitor, and a session may be another's than the customer's: not there.
-    await profiles.keep(first.who, false);
+    await profiles.keep(first.who, false, true);
   }
 
   return operation({

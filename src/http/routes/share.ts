@@ -42,7 +42,7 @@ export function shareOperations(
         const what = { operation: 'share', input };
         const place = () => visitors.likelyProfile(identity, caller.mayLink);
         return once(requests, request, what, place, async (operation) => {
-          if (isPersonal(identity)) await profiles.keep(identity, caller.mayLink);
+          if (isPersonal(identity)) await profiles.keep(identity, caller.mayLink, caller.kind === 'server');
           const { answer } = await visitors.change(identity, caller.mayLink, (place) =>
             shares.share(place, identity, input.channel, operation),
           );
