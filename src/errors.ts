@@ -14,6 +14,9 @@ interface ErrorRow {
   readonly retryable: boolean;
 }
 
+/** Issues of one answer: a body may have more faults than anybody reads. */
+const MAX_ISSUES = 50;
+
 /** The contract's error table. `retryable` errors carry `Retry-After`. */
 export const ERRORS = {
   invalid_json: { status: 400, sentence: 'The body is not valid JSON.', retryable: false },
@@ -75,8 +78,11 @@ export interface ServiceErrorOptions extends ErrorOptions {
   readonly overload?: Overload;
 }
 
-/** What is overloaded: a stream of events is at its high-water mark, too much waits for Redis, or this process is late. */
-export type Overload = 'stream' | 'redis' | 'process';
+/**
+ * What is overloaded: a stream of events is at its high-water mark, too much waits for Redis, this process is late, slow readers
+ * have not taken too much of their answers, or too many bodies arrive at once.
+ */
+export type Overload = 'stream' | 'redis' | 'process' | 'readers' | 'bodies';
 
 /** An error with a place in the contract. Anything else that is thrown is a bug and answers 500. */
 export class ServiceError extends Error {
@@ -99,14 +105,19 @@ export class ServiceError extends Error {
     Error.stackTraceLimit = limit;
     this.name = 'ServiceError';
     this.code = code;
-    this.issues = issues;
+    this.issues = issues?.slice(0, MAX_ISSUES);
     this.retryAfterS = options?.retryAfterS ?? 1;
     this.overload = options?.overload;
   }
 }
 
+const OVERLOADS: Partial<Record<Overload, string>> = {
+  readers: 'Too many large answers wait for slow readers; send the request again.',
+  bodies: 'Too many large bodies arrive at once; send the request again.',
+};
+
 export function overloaded(overload: Overload): ServiceError {
-  return new ServiceError('overloaded', undefined, undefined, { overload });
+  return new ServiceError('overloaded', OVERLOADS[overload], undefined, { overload });
 }
 
 /** A mistake of the operator: told in one sentence, without a stack trace, exit code 1. */

@@ -10,6 +10,7 @@ import { LinkedSessions } from '../http/linked-sessions.js';
 import { ServeMetrics } from '../http/metrics.js';
 import { openApiOperation, VERSION } from '../http/openapi.js';
 import type { Operation } from '../http/operation.js';
+import { PendingBytes } from '../http/pending-bytes.js';
 import { beaconOperation } from '../http/routes/beacon.js';
 import { complianceOperations } from '../http/routes/compliance.js';
 import { docsFiles, docsOperations } from '../http/routes/docs.js';
@@ -95,7 +96,8 @@ export function serve(
   return withClosers(async (onClose) => {
     const { uws, from: uwsFrom } = await loadUws();
     let server: Server;
-    const metrics = new ServeMetrics(() => server.openRequests, config.VISIT_LOG === 'on', uwsFrom);
+    const pending = new PendingBytes(undefined, timing.now);
+    const metrics = new ServeMetrics(() => server.openRequests, config.VISIT_LOG === 'on', uwsFrom, pending);
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const store = await openStore(config, 'wishmeter serve', log, {
       timeoutMs: config.REDIS_TIMEOUT_MS,
@@ -257,6 +259,7 @@ export function serve(
       log,
       onAnswers: metrics.countAnswers,
       onRefusal: metrics.refused,
+      pending,
       longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
       trustedProxies: config.TRUST_PROXY,
       bodyTimeoutMs: timing.bodyTimeoutMs,

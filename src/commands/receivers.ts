@@ -46,7 +46,7 @@ function actionOf({ config, operands, options }: Program<'receivers'>) {
     list: async ({ receivers: all }) => Promise.all((await all.list()).map((one) => all.describe(one))),
     async add({ receivers: all }) {
       const asked = { url: id, types: types?.split(','), includePersonal: options.personal === true };
-      return [all.describeNew(await all.add(readReceiver(asked)))];
+      return [all.describeNew(await all.add(readReceiver(asked, (url) => all.addresses.faultOf(url))))];
     },
     pause: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: false }))],
     resume: async ({ receivers: all }) => [await all.describe(await all.change(id, { isEnabled: true }))],

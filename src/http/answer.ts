@@ -5,10 +5,17 @@ import type { HttpResponse } from 'uWebSockets.js';
 import { STATUS_CODES } from 'node:http';
 import { ERRORS, type Issue, type ServiceError } from '../errors.js';
 import type { Access } from './access.js';
+import type { ExchangeContext } from './exchange-context.js';
 import type { Answer } from './operation.js';
+import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
 
-/** Bytes; from here on an answer may be more than its reader takes at once. */
-const SHARED_BYTES = 64 * 1024;
+/**
+ * Bytes. A text that is smaller is written without a look at its reader: rate limits bound how much of them a caller leaves unread.
+ * Refusals, files and open operations have no such limits, and are objects.
+ */
+const SMALL_BYTES = 4 * 1024;
+/** Bytes; a larger answer is refused while too much waits for slow readers. */
+const LARGE_BYTES = 64 * 1024;
 
 // What all answers have goes along with the type: a call of writeHeader takes 0.17 us at any length, and
 // uWebSockets.js sends a value as it is given. (So nothing that a caller sent may become one unchecked.) The
@@ -32,8 +39,8 @@ export interface Recipient {
   readonly mustClose: boolean;
   /** Whether the answer asks the client to close the connection. */
   readonly closesConnection: boolean;
-  /** Called with true when an answer is larger than what its reader takes at once, and with false when all of it was taken. */
-  onBackpressure(isWaiting: boolean): void;
+  /** Set when its reader does not take all of the answer at once. */
+  held: PendingAnswer | undefined;
 }
 
 /** @param allow methods that the path takes, for `method_not_allowed` */
@@ -51,8 +58,20 @@ export function errorAnswer(
   return { status: `${status} ${STATUS_CODES[status]}`, headers, body: JSON.stringify(body) };
 }
 
+/** Bytes of an answer that may have to wait for room among those of slow readers; 0 for all others. */
+export function largeBytes(answer: string | Answer): number {
+  const body = typeof answer === 'string' ? answer : answer.body;
+  if (typeof body !== 'string' || body.length < LARGE_BYTES) return 0;
+  return Buffer.byteLength(body);
+}
+
 /** @param answer a text is JSON with status 200 */
-export function writeAnswer(res: HttpResponse, access: Access, answer: string | Answer, to: Recipient): void {
+export function writeAnswer(
+  res: HttpResponse,
+  { access, pending }: Pick<ExchangeContext, 'access' | 'pending'>,
+  answer: string | Answer,
+  to: Recipient,
+): void {
   let body: Answer['body'];
   if (typeof answer === 'string') {
     res.writeHeader('content-type', JSON_TYPE + to.id);
@@ -66,8 +85,10 @@ export function writeAnswer(res: HttpResponse, access: Access, answer: string | 
   }
   writeCors(access, res, to.head.origin);
   const { closesConnection, isHead } = to;
-  if (to.mustClose || (body !== undefined && !isHead && body.length < SHARED_BYTES)) {
-    // Where it closes, uWebSockets.js writes that header and ends the connection itself: what follows on it must not be read.
+  const isSmall = typeof answer === 'string' && answer.length < SMALL_BYTES;
+  const isLast = closesConnection && body !== undefined && body.length < LARGE_BYTES;
+  if (to.mustClose || (!isHead && (isSmall || isLast))) {
+    // If it closes, uWebSockets.js writes that header and ends the connection itself: what follows on it must not be read.
     res.end(isHead ? '' : body, closesConnection);
     return;
   }
@@ -75,22 +96,34 @@ export function writeAnswer(res: HttpResponse, access: Access, answer: string | 
   if (body !== undefined && isHead) res.writeHeader('content-length', `${Buffer.byteLength(body)}`);
   // With any argument, endWithoutBody of uWebSockets.js does not answer.
   if (body === undefined || isHead) res.endWithoutBody();
-  else endShared(res, typeof body === 'string' ? Buffer.from(body) : body, to);
+  else to.held = endCounted(res, body, pending);
 }
 
 /**
- * uWebSockets.js would copy what a slow reader has not taken yet; this way all readers of a file share it, and it is
- * known when they have it. (A client that is asked to close its connection does so by itself.)
+ * uWebSockets.js would copy what a slow reader has not taken yet; this way all readers of a file share it, what the others wait
+ * for is counted, and the next request on a connection with unread answers ends it. (A client that is asked to close its
+ * connection does so by itself.)
  */
-function endShared(res: HttpResponse, body: Uint8Array, to: Recipient): void {
-  const [isTaken] = res.tryEnd(body, body.length);
-  if (isTaken) return;
-  to.onBackpressure(true);
+function endCounted(
+  res: HttpResponse,
+  body: string | Uint8Array,
+  pending: PendingBytes,
+): PendingAnswer | undefined {
+  const isText = typeof body === 'string';
+  const bytes = isText ? Buffer.byteLength(body) : body.length;
+  const [isTaken] = res.tryEnd(body, bytes);
+  if (isTaken) return undefined;
+  const own = isText ? bytes : 0;
+  if (!pending.makeRoom(own)) return void res.close();
+  const held = pending.hold(own, () => res.close());
+  const rest = isText ? Buffer.from(body) : body;
   res.onWritable((sent) => {
-    const [isAllTaken, isDone] = res.tryEnd(body.subarray(sent), body.length);
-    if (isDone) to.onBackpressure(false);
+    held.taken = sent;
+    const [isAllTaken, isDone] = res.tryEnd(rest.subarray(sent), bytes);
+    if (isDone) pending.release(held);
     return isAllTaken;
   });
+  return held;
 }
 
 /** Answers a CORS preflight, and other requests for the methods that a path takes. */

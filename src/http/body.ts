@@ -12,17 +12,23 @@
 
 import type { HttpResponse } from 'uWebSockets.js';
 import { Buffer } from 'node:buffer'; // the global one is behind a getter
-import { ServiceError } from '../errors.js';
+import { overloaded, ServiceError } from '../errors.js';
 import type { Head } from './head.js';
 import type { Operation } from './operation.js';
 
 const JSON_MEDIA_TYPE = /^application\/json[ \t]*(;|$)/i;
 const TEXT_MEDIA_TYPE = /^text\/plain[ \t]*(;|$)/i;
+const OTHER_CHARSET = /;[ \t]*charset[ \t]*=[ \t]*(?!"?utf-?8"?[ \t]*(;|$))/i;
 
 /** 1 MiB, the largest body, in TCP segments of 1,448 bytes is 725; in kilobytes, as clients stream it, 1,025. */
 const MAX_CHUNKS = 1_200;
 /** Bytes; the buffer of a body of several chunks begins with twice its first chunk, and at least this. */
 const LEAST_CAPACITY = 512;
+/**
+ * Bytes that all bodies of several chunks may have together while they arrive. Beyond it the oldest are refused: a client that
+ * is at work sends the largest body within a second, and nothing is known yet of who sends it.
+ */
+const MAX_GATHERED_BYTES = 64 * 1024 * 1024;
 /** Milliseconds within which a body must be complete. */
 const BODY_TIMEOUT_MS = 10_000;
 const SWEEP_MS = 500;
@@ -33,10 +39,29 @@ const KEEP_ALIVE_MS = 5_000;
 export interface BodyCallbacks {
   /** @param body the whole of it, valid only during the call */
   bodyComplete(body: Buffer): void;
-  /** The rest of it is not read. @param error `payload_too_large` or `request_timeout` */
+  /** The rest of it is not read. @param error `payload_too_large`, `request_timeout` or `overloaded` */
   bodyUnread(error: ServiceError): void;
   /** It came in too many chunks: the connection must be closed now. */
   tooManyChunks(): void;
+}
+
+/** Bodies of several chunks that are being read, the oldest first. */
+class Gathering {
+  readonly #readings = new Set<Reading>();
+  #bytes = 0;
+
+  grow(reading: Reading, bytes: number): void {
+    this.#readings.add(reading);
+    this.#bytes += bytes;
+    for (const oldest of this.#readings) {
+      if (this.#bytes <= MAX_GATHERED_BYTES) return;
+      if (oldest !== reading) oldest.refuse(overloaded('bodies'));
+    }
+  }
+
+  end(reading: Reading, bytes: number): void {
+    if (this.#readings.delete(reading)) this.#bytes -= bytes;
+  }
 }
 
 /** A body that is being read. */
@@ -45,6 +70,7 @@ export class Reading {
   readonly #limit: number;
   readonly #callbacks: BodyCallbacks;
   readonly #timeoutMs: number;
+  readonly #gathering: Gathering;
   /** What has come of a body of several chunks: the first `#size` bytes of it. */
   #gathered: Buffer | undefined;
   #size = 0;
@@ -54,8 +80,15 @@ export class Reading {
   #since = 0;
   #keptAlive = 0;
 
-  constructor(res: HttpResponse, limit: number, callbacks: BodyCallbacks, timeoutMs = BODY_TIMEOUT_MS) {
+  constructor(
+    res: HttpResponse,
+    limit: number,
+    callbacks: BodyCallbacks,
+    timeoutMs = BODY_TIMEOUT_MS,
+    gathering = new Gathering(),
+  ) {
     this.#res = res;
+    this.#gathering = gathering;
     this.#limit = limit;
     this.#callbacks = callbacks;
     this.#timeoutMs = timeoutMs;
@@ -68,7 +101,7 @@ export class Reading {
 
   /** The client has left: nothing is called any more. */
   abandon(): void {
-    this.#isOver = true;
+    this.#end();
   }
 
   /** Called now and then while the body is not complete. */
@@ -77,7 +110,7 @@ export class Reading {
       this.#since = now;
       this.#keptAlive = now;
     } else if (now - this.#since >= this.#timeoutMs) {
-      this.#refuse('request_timeout');
+      this.refuse(new ServiceError('request_timeout'));
     } else if (now - this.#keptAlive >= KEEP_ALIVE_MS) {
       this.#keptAlive = now;
       this.#res.pause();
@@ -90,11 +123,11 @@ export class Reading {
     const start = this.#size;
     this.#size += chunk.byteLength;
     if (this.#size > this.#limit) {
-      this.#refuse('payload_too_large');
+      this.refuse(tooLarge(this.#limit));
     } else if (isLast && this.#gathered === undefined) {
       this.#complete(Buffer.from(chunk));
     } else if (++this.#chunks > MAX_CHUNKS) {
-      this.#isOver = true;
+      this.#end();
       this.#callbacks.tooManyChunks();
     } else {
       const gathered = this.#buffer();
@@ -108,21 +141,28 @@ export class Reading {
     const before = this.#gathered;
     if (before !== undefined && before.length >= this.#size) return before;
     const capacity = Math.min(Math.max(2 * this.#size, LEAST_CAPACITY), this.#limit);
-    this.#gathered = Buffer.allocUnsafeSlow(capacity);
-    if (before !== undefined) this.#gathered.set(before);
-    return this.#gathered;
+    const grown = Buffer.allocUnsafeSlow(capacity);
+    if (before !== undefined) grown.set(before);
+    this.#gathered = grown;
+    this.#gathering.grow(this, capacity - (before?.length ?? 0));
+    return grown;
   }
 
   #complete(body: Buffer): void {
-    this.#isOver = true;
-    this.#gathered = undefined;
+    this.#end();
     this.#callbacks.bodyComplete(body);
   }
 
-  #refuse(code: 'payload_too_large' | 'request_timeout'): void {
+  /** The rest of it is not read. */
+  refuse(error: ServiceError): void {
+    this.#end();
+    this.#callbacks.bodyUnread(error);
+  }
+
+  #end(): void {
     this.#isOver = true;
+    if (this.#gathered !== undefined) this.#gathering.end(this, this.#gathered.length);
     this.#gathered = undefined;
-    this.#callbacks.bodyUnread(new ServiceError(code));
   }
 }
 
@@ -139,13 +179,23 @@ export function admitBody(
   if (contentType !== '' && !JSON_MEDIA_TYPE.test(contentType)) {
     if (!takesText || !TEXT_MEDIA_TYPE.test(contentType)) throw new ServiceError('unsupported_media_type');
   }
-  if (Number(contentLength) > maxBody) throw new ServiceError('payload_too_large');
+  if (OTHER_CHARSET.test(contentType))
+    throw new ServiceError(
+      'unsupported_media_type',
+      'A body in another charset than UTF-8 is not read: send it as UTF-8.',
+    );
+  if (Number(contentLength) > maxBody) throw tooLarge(maxBody);
+}
+
+function tooLarge(maxBody: number): ServiceError {
+  return new ServiceError('payload_too_large', `The body is larger than ${maxBody} bytes.`);
 }
 
 export class BodyReader {
   /** Begun in this turn; most are over when it ends. */
   #begun: Reading[] = [];
   readonly #slow = new Set<Reading>();
+  readonly #gathering = new Gathering();
   #timer: NodeJS.Timeout | undefined;
   readonly #timeoutMs: number | undefined;
 
@@ -156,7 +206,7 @@ export class BodyReader {
 
   /** @param limit bytes; more is `payload_too_large` */
   read(res: HttpResponse, limit: number, callbacks: BodyCallbacks): Reading {
-    const reading = new Reading(res, limit, callbacks, this.#timeoutMs);
+    const reading = new Reading(res, limit, callbacks, this.#timeoutMs, this.#gathering);
     if (this.#begun.push(reading) === 1) setImmediate(this.#endOfTurn);
     return reading;
   }

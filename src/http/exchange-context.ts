@@ -9,6 +9,7 @@ import type { RateLimits } from './limits.js';
 import type { LinkedSessions } from './linked-sessions.js';
 import type { Turn } from './load-shedding.js';
 import type { Operation } from './operation.js';
+import type { PendingBytes } from './pending-bytes.js';
 
 /** What all exchanges of a server share. */
 export interface ExchangeContext {
@@ -18,12 +19,11 @@ export interface ExchangeContext {
   readonly log: Logger;
   readonly turn: Turn;
   readonly bodies: BodyReader;
+  readonly pending: PendingBytes;
   /** Whether each answer closes its connection. */
   readonly closesConnections: boolean;
   /** Requests that were neither answered nor aborted. */
   openRequests: number;
-  /** Clients that have not taken all of their answers yet. */
-  slowReaders: number;
   /** Called with the code of every answer that is an error. */
   readonly onRefusal: (code: ErrorCode, overload?: Overload) => void;
   /** Called for each request that a proxy says to forward. */

@@ -12,26 +12,27 @@
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { performance } from 'node:perf_hooks'; // the global one is behind a getter
-import { ServiceError } from '../errors.js';
+import { overloaded, ServiceError } from '../errors.js';
 import type { Identity } from '../identity-rules.js';
 import { TurnQueue } from '../turn.js';
 import { parseJson } from '../validation/json.js';
 import type { NamedIdentity } from '../validation/requests.js';
 import { type Caller, isGuarded } from './access.js';
-import { errorAnswer, type Recipient, writeAnswer } from './answer.js';
+import { errorAnswer, largeBytes, type Recipient, writeAnswer } from './answer.js';
 import { admitBody, type BodyCallbacks, type Reading } from './body.js';
 import type { ExchangeContext, Route } from './exchange-context.js';
 import { type Head, readHead } from './head.js';
 import type { Answer, Operation, Request } from './operation.js';
+import type { PendingAnswer } from './pending-bytes.js';
 import { parseQuery, type Query } from './query.js';
 
 /**
  *   arriving ──▶ handled ──▶ answered ──▶ ended
- *      └────────────────────────▲  └▶ sending ──▶ ended     (its reader does not take all of the answer at once)
+ *      └────────────────────────▲
  *
  * From all of them an abort leads to `ended`: what is under way finishes, and nothing is answered.
  */
-type State = 'arriving' | 'handled' | 'answered' | 'sending' | 'ended';
+type State = 'arriving' | 'handled' | 'answered' | 'ended';
 
 /** Up to here a body that is not wanted is read and dropped; a longer one ends with the connection. */
 const MAX_DISCARDED_BODY = 1024 * 1024;
@@ -47,7 +48,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   static #corked: Exchange;
   static readonly #writeCorked = (): void => {
     const exchange = Exchange.#corked;
-    writeAnswer(exchange.#res, exchange.#context.access, exchange.#answer as string | Answer, exchange);
+    writeAnswer(exchange.#res, exchange.#context, exchange.#answer as string | Answer, exchange);
   };
   readonly head: Head;
   /** As its answer and our log name it. */
@@ -60,6 +61,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   identity!: Identity;
   /** Whether the rest of the request is not read, so that the connection ends with the answer. */
   mustClose: boolean;
+  /** The answer, while its reader does not take it. */
+  held: PendingAnswer | undefined = undefined;
   readonly #context: ExchangeContext;
   readonly #route: Route;
   readonly #res: HttpResponse;
@@ -88,7 +91,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     this.mustClose = head.isChunked || Number(head.contentLength) > MAX_DISCARDED_BODY;
     res.onAborted(() => {
       this.#reading?.abandon();
-      if (this.#state === 'sending') this.onBackpressure(false);
+      if (this.held !== undefined) context.pending.release(this.held);
       else if (this.#state !== 'ended') this.#end();
     });
   }
@@ -247,6 +250,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
 
   answer(answer: string | Answer): void {
     if (!this.#isOpen) return;
+    if (!this.isHead && !this.#context.pending.makeRoom(largeBytes(answer)))
+      return void this.fail(overloaded('readers'));
     const isLater = this.#state === 'handled';
     this.#answer = answer;
     this.#state = 'answered';
@@ -278,11 +283,6 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
 
   get closesConnection(): boolean {
     return this.mustClose || this.#context.closesConnections;
-  }
-
-  onBackpressure(isWaiting: boolean): void {
-    this.#state = isWaiting ? 'sending' : 'ended';
-    this.#context.slowReaders += isWaiting ? 1 : -1;
   }
 
   #end(): void {

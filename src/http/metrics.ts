@@ -7,6 +7,7 @@ import type { ErrorCode, Overload } from '../errors.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import { ALERT_TYPES } from '../products/alert.js';
 import type { Operation } from './operation.js';
+import type { PendingBytes } from './pending-bytes.js';
 import type { ProductLeftOut } from './routes/products.js';
 import type { LeftOut } from './routes/purchase.js';
 
@@ -86,7 +87,7 @@ export class ServeMetrics {
    * @param logsVisits whether counted visits are logged
    * @param uws the package that uWebSockets.js comes from, and its version
    */
-  constructor(openRequests: () => number, logsVisits: boolean, uws: string) {
+  constructor(openRequests: () => number, logsVisits: boolean, uws: string, pending: PendingBytes) {
     const { registry } = this;
     const registers = [registry];
     new Gauge({
@@ -121,10 +122,18 @@ export class ServeMetrics {
         this.set(openRequests());
       },
     });
+    new Gauge({
+      name: 'wishmeter_http_pending_bytes',
+      help: 'Bytes of answers that wait for slow readers',
+      registers,
+      collect() {
+        this.set(pending.bytes);
+      },
+    });
     const [refusals, overloads] = [this.#refusals, this.#overloads];
     new Counter({
       name: 'wishmeter_http_refused_total',
-      help: 'Requests refused, by the code of their answer; for `overloaded`, `why` says what is: `stream` (of events), `redis` or `process`',
+      help: 'Requests refused, by the code of their answer; for `overloaded`, `why` says what is: `stream` (of events), `redis`, `process`, `readers` (slow ones) or `bodies` (large ones)',
       labelNames: ['code', 'why'],
       registers,
       collect() {
@@ -155,6 +164,11 @@ export class ServeMetrics {
         },
       });
     const notLogged = this.#notLogged;
+    counter(
+      'wishmeter_http_readers_cut_total',
+      'Slow readers whose connection was ended, since too much waited for all of them',
+      () => pending.cut,
+    );
     counter('wishmeter_visits_counted_total', 'Visits counted in Redis', () => this.#visits);
     counter(
       'wishmeter_visits_by_robots_total',

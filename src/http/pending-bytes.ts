@@ -1,7 +1,7 @@
 // The bytes of answers that wait for slow readers have one limit in each process. Beyond it the slowest readers are cut, and
 // when none is slow enough for that, new large answers are refused.
 //
-// Only bytes that each reader has for itself are counted: a file is shared by all of its readers.
+// Only bytes that each reader has for itself are counted: a file is shared by all of its readers, and held with 0.
 
 /** Bytes: some thirty of the largest answers, and little beside the memory of a process. */
 const MAX_PENDING_BYTES = 64 * 1024 * 1024;
@@ -37,9 +37,14 @@ export class PendingBytes {
     this.#now = now;
   }
 
-  /** Bytes that wait now. */
+  /** Bytes that wait. */
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** Readers that have not taken all of their answers. */
+  get readers(): number {
+    return this.#pending.size;
   }
 
   /** Answers so far whose readers were cut. */
@@ -81,7 +86,7 @@ export class PendingBytes {
     let least = Number.POSITIVE_INFINITY;
     for (const answer of this.#pending) {
       const ms = now - answer.since;
-      if (ms < GRACE_MS) continue;
+      if (ms < GRACE_MS || answer.bytes === 0) continue;
       const rate = answer.taken / ms;
       if (rate < least) [slowest, least] = [answer, rate];
     }

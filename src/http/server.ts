@@ -12,10 +12,11 @@ import type { ExchangeContext, Route } from './exchange-context.js';
 import { type Head, readHead } from './head.js';
 import { Turn } from './load-shedding.js';
 import type { Operation } from './operation.js';
+import type { PendingBytes } from './pending-bytes.js';
 import type { Uws } from './uws.js';
 
 export interface ServerOptions
-  extends Pick<ExchangeContext, 'access' | 'limits' | 'linkedSessions' | 'log' | 'onRefusal'> {
+  extends Pick<ExchangeContext, 'access' | 'limits' | 'linkedSessions' | 'log' | 'onRefusal' | 'pending'> {
   readonly uws: Uws;
   readonly host: string;
   /** 0 takes a free one. */
@@ -53,9 +54,9 @@ export class Server implements ExchangeContext {
   readonly onRefusal: ExchangeContext['onRefusal'];
   readonly turn: Turn;
   readonly bodies: BodyReader;
+  readonly pending: PendingBytes;
   readonly port: number;
   openRequests = 0;
-  slowReaders = 0;
   /** Whether this process counts as not ready. */
   isStopping = false;
   closesConnections = false;
@@ -75,6 +76,7 @@ export class Server implements ExchangeContext {
     this.linkedSessions = options.linkedSessions;
     this.log = options.log;
     this.onRefusal = options.onRefusal;
+    this.pending = options.pending;
     this.turn = new Turn(options.longestTurnMs);
     this.bodies = new BodyReader(options.bodyTimeoutMs);
     this.#app = options.uws.App();
@@ -104,7 +106,7 @@ export class Server implements ExchangeContext {
     this.closesConnections = true;
     while (this.openRequests > 0) await sleep(POLL_MS);
     const giveUpAt = performance.now() + (this.#options.readMs ?? READ_MS);
-    while (this.slowReaders > 0 && performance.now() < giveUpAt) await sleep(POLL_MS);
+    while (this.pending.readers > 0 && performance.now() < giveUpAt) await sleep(POLL_MS);
     this.bodies.close();
     this.#app.close();
   }

@@ -79,6 +79,16 @@ export class Addresses {
     return url;
   }
 
+  /** What is wrong with it, in words; all but what DNS says. */
+  faultOf(text: string): string | undefined {
+    try {
+      this.parse(text);
+      return undefined;
+    } catch (error) {
+      return (error as AddressError).message;
+    }
+  }
+
   /** Checks also what DNS says now. @throws AddressError */
   async check(text: string): Promise<void> {
     const { hostname } = this.parse(text);

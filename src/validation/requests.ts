@@ -1,6 +1,6 @@
 // Parsed JSON or query -> typed, normalised input. What comes out of here is trusted by everything below.
 
-import { ServiceError } from '../errors.js';
+import { type Issue, ServiceError } from '../errors.js';
 import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
 import { EVERY_TYPE, type NewReceiver, type ReceiverChange } from '../receivers/receiver.js';
 import type { GivenItem, ItemContent } from '../wishlist/item-fields.js';
@@ -14,8 +14,6 @@ import {
   itemAddBody,
   itemListBody,
   itemRemoveBody,
-  MAX_HANDLES,
-  MAX_VISITS,
   mergeBody,
   profileBody,
   profileQuery,
@@ -141,26 +139,16 @@ function readVisit({ identity, productHandle }: RawVisit): VisitRequest {
 }
 
 export function readVisitBatch(body: unknown): { readonly visits: readonly VisitRequest[] } {
-  const { visits } = checkVisitBatch(shortened(body, 'visits', MAX_VISITS));
+  const { visits } = checkVisitBatch(body);
   return { visits: visits.map(readVisit) };
 }
 
 export function readVisitList(body: unknown): VisitListRequest {
-  const { identity, productHandles } = checkVisitList(shortened(body, 'productHandles', MAX_HANDLES));
+  const { identity, productHandles } = checkVisitList(body);
   return {
     identity: readIdentity(identity),
     productHandles: [...new Set(productHandles.map(trimmed))],
   };
-}
-
-/**
- * A body whose list ends with the entry that is one too many. What fits into a body as a list of faults would make an
- * answer of megabytes; so as many entries are looked at as there may be, and the one that makes the list too long.
- */
-function shortened(body: unknown, name: string, max: number): unknown {
-  const list = (body as Readonly<Record<string, unknown>> | null | undefined)?.[name];
-  if (!Array.isArray(list) || list.length <= max) return body;
-  return { ...(body as object), [name]: list.slice(0, max + 1) };
 }
 
 /** The parameters of a query, decoded. */
@@ -171,26 +159,48 @@ interface Query {
 
 /**
  * A parameter. A blank one was not given: links are often templates with blanks left in them.
- * @throws ServiceError `invalid_request` for one that is there twice
+ * @param faults gets what is wrong with it; without it that is thrown
+ * @throws ServiceError `invalid_request`
  */
-function given(query: Query, name: string): string | undefined {
+function given(query: Query, name: string, faults?: Issue[]): string | undefined {
   const value = query.get(name);
-  if (Array.isArray(value))
-    throw new ServiceError('invalid_request', undefined, [
-      { path: `/${name}`, message: 'must be given once' },
-    ]);
-  return value === undefined || isBlank(value) ? undefined : value;
+  if (value === undefined) return undefined;
+  const message = faultOf(value);
+  if (message === undefined) return isBlank(value as string) ? undefined : (value as string);
+  const fault = { path: `/${name}`, message };
+  if (faults === undefined) throw new ServiceError('invalid_request', undefined, [fault]);
+  faults.push(fault);
+  return UNREADABLE;
+}
+
+/** A text that no schema takes, so that a faulty parameter does not count as absent. */
+const UNREADABLE = '\ud800';
+
+function faultOf(value: string | readonly string[]): string | undefined {
+  if (typeof value !== 'string') return 'must be given once';
+  return value.isWellFormed() ? undefined : 'must be UTF-8, percent-encoded';
+}
+
+/** A parameter that is `true` or `false`, and false where absent. @throws ServiceError `invalid_request` */
+export function readFlag(query: Query, name: string): boolean {
+  const flag = given(query, name) ?? 'false';
+  if (flag === 'true' || flag === 'false') return flag === 'true';
+  const fault = { path: `/${name}`, message: 'must be one of true, false' };
+  throw new ServiceError('invalid_request', undefined, [fault]);
 }
 
 /** @param loggedIn the customer of one who names nobody */
 export function readVisitQuery(query: Query, loggedIn: string | null): VisitRequest {
-  const [customerId, sessionId] = [given(query, 'customerId'), given(query, 'sessionId')];
-  const checked = checkVisitQuery({
+  const faults: Issue[] = [];
+  const customerId = given(query, 'customerId', faults);
+  const sessionId = given(query, 'sessionId', faults);
+  const named = {
     customerId: customerId ?? (sessionId === undefined ? (loggedIn ?? undefined) : undefined),
     sessionId,
-    device: given(query, 'device'),
-    productHandle: given(query, 'productHandle'),
-  });
+    device: given(query, 'device', faults),
+    productHandle: given(query, 'productHandle', faults),
+  };
+  const checked = checkVisitQuery(named, faults);
   return { identity: readIdentity(checked), productHandle: trimmed(checked.productHandle) };
 }
 
@@ -267,21 +277,27 @@ export function readSettings(body: unknown): AppSettings {
   return { autoRemoveAfterPurchase };
 }
 
-export function readReceiver(body: unknown): NewReceiver {
-  const { url, types, includePersonal = false } = checkReceiver(body);
-  return { url, types: readTypes(types), includePersonal };
+/** @param faultOfUrl what an address has that no schema can say, in words */
+export function readReceiver(body: unknown, faultOfUrl: FaultOfUrl): NewReceiver {
+  const { url, types, includePersonal = false } = checkReceiver(body, receiverFaults(body, faultOfUrl));
+  return { url, types: [...new Set(types)], includePersonal };
 }
 
-export function readReceiverChange(body: unknown): ReceiverChange {
-  const { url, types, isEnabled, rotateSecret } = checkReceiverChange(body);
-  return { url, types: types && readTypes(types), isEnabled, rotateSecret };
+/** @param faultOfUrl see readReceiver */
+export function readReceiverChange(body: unknown, faultOfUrl: FaultOfUrl): ReceiverChange {
+  const faults = receiverFaults(body, faultOfUrl);
+  const { url, types, isEnabled, rotateSecret } = checkReceiverChange(body, faults);
+  return { url, types: types && [...new Set(types)], isEnabled, rotateSecret };
 }
 
-function readTypes(types: NewReceiver['types']): NewReceiver['types'] {
-  if (types.includes(EVERY_TYPE) && types.length > 1) {
-    throw new ServiceError('invalid_request', undefined, [
-      { path: '/types', message: 'must be `*` alone, or a list of types' },
-    ]);
-  }
-  return [...new Set(types)];
+type FaultOfUrl = (url: string) => string | undefined;
+
+function receiverFaults(body: unknown, faultOfUrl: FaultOfUrl): Issue[] {
+  const { url, types } = (body ?? {}) as { readonly url?: unknown; readonly types?: unknown };
+  const faults: Issue[] = [];
+  const fault = typeof url === 'string' ? faultOfUrl(url) : undefined;
+  if (fault !== undefined) faults.push({ path: '/url', message: fault });
+  if (Array.isArray(types) && types.length > 1 && types.includes(EVERY_TYPE))
+    faults.push({ path: '/types', message: 'must be `*` alone, or a list of types' });
+  return faults;
 }

@@ -186,6 +186,7 @@ const receiverUrl = {
 const receiverTypes = {
   type: 'array',
   minItems: 1,
+  maxItems: 2 * DELIVERY_TYPES.length,
   items: { type: 'string', enum: [...DELIVERY_TYPES, EVERY_TYPE] },
   description: 'What it is sent; `*` alone is everything',
 } as const;

@@ -180,13 +180,40 @@ function toIssues(errors: readonly ErrorObject[]): Issue[] {
 
 /**
  * A check that passes what the schema allows as T, and throws `invalid_request` with every fault otherwise.
- * Undefined is a body that was not sent.
+ * Undefined is a body that was not sent. `faults` are those that were found without the schema.
  */
-export function compile<T>(schema: object): (data: unknown) => T {
+export function compile<T>(schema: object): (data: unknown, faults?: readonly Issue[]) => T {
   const validate = ajv.compile({ ...schema, $async: false });
-  return (data) => {
-    if (validate(data)) return data as T;
+  const maxima = listMaxima(schema);
+  return (data, faults = NO_FAULTS) => {
+    const isValid = validate(maxima.length === 0 ? data : shortened(data, maxima));
+    if (isValid && faults.length === 0) return data as T;
     const sentence = data === undefined ? 'The body is empty: it must be a JSON object.' : undefined;
-    throw new ServiceError('invalid_request', sentence, toIssues(validate.errors ?? []));
+    const found = isValid ? [] : toIssues(validate.errors ?? []);
+    const others = found.filter(({ path }) => !faults.some((fault) => fault.path === path));
+    throw new ServiceError('invalid_request', sentence, [...faults, ...others]);
   };
+}
+
+const NO_FAULTS: readonly Issue[] = [];
+
+/** The lists directly in a body, with how many entries each may have. */
+function listMaxima(schema: { readonly properties?: object }): readonly (readonly [string, number])[] {
+  return Object.entries(schema.properties ?? {})
+    .map(([name, { maxItems }]: [string, { maxItems?: number }]) => [name, maxItems] as const)
+    .filter((row): row is readonly [string, number] => row[1] !== undefined);
+}
+
+/**
+ * A body whose lists end with the entry that is one too many. ajv looks at every entry of a list, and a body has room for
+ * so many faulty ones that it would take a second.
+ */
+function shortened(body: unknown, maxima: readonly (readonly [string, number])[]): unknown {
+  if (typeof body !== 'object' || body === null) return body;
+  const cut: Record<string, unknown> = {};
+  for (const [name, max] of maxima) {
+    const list = (body as Readonly<Record<string, unknown>>)[name];
+    if (Array.isArray(list) && list.length > max) cut[name] = list.slice(0, max + 1);
+  }
+  return Object.keys(cut).length === 0 ? body : { ...body, ...cut };
 }

@@ -150,6 +150,16 @@ t.test('connections', async (t) => {
 
   const openRequests = async () => Number(await app.figure('http_open_requests'));
 
+  t.test('a request without Host is refused by the parser, and its connection ends', async (t) => {
+    const wire = await Wire.open(t, app.port);
+    wire.send('GET /healthz HTTP/1.1\r\naccept: */*\r\n\r\n');
+    t.match(await wire.next({ withoutBody: true }), { status: 400, headers: { connection: 'close' } });
+    await wire.ended();
+    const empty = await Wire.open(t, app.port);
+    empty.send('GET /healthz HTTP/1.1\r\nhost:\r\n\r\n');
+    t.match(await empty.next(), { status: 200 }, 'an empty one is one');
+  });
+
   t.test('requests that were sent without waiting are answered in their order', async (t) => {
     const wire = await Wire.open(t, app.port);
     const wrong = '{"identity":{}}';

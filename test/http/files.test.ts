@@ -201,10 +201,10 @@ for (const asText of [false, true]) {
   t.test(`closing waits for slow readers of ${kind}, to whom it comes whole`, async (t) => {
     const { large, server } = await listenWithLarge(asText);
     const before = slowReader(t, server.port);
-    await until('it is not taken whole', () => server.slowReaders === 1);
+    await until('it is not taken whole', () => server.pending.readers === 1);
     server.closesConnections = true;
     const told = slowReader(t, server.port);
-    await until('both read', () => server.slowReaders === 2);
+    await until('both read', () => server.pending.readers === 2);
     const closing = server.close();
     t.same(await Promise.all([before(large), told(large)]), [true, true], 'also who was told that it closes');
     await closing;
@@ -214,7 +214,7 @@ for (const asText of [false, true]) {
 t.test('closing does not wait for ever for a reader that reads no more', async (t) => {
   const { server } = await listenWithLarge(false, 100);
   slowReader(t, server.port);
-  await until('it reads', () => server.slowReaders === 1);
+  await until('it reads', () => server.pending.readers === 1);
   await server.close();
   t.pass();
 });
@@ -226,9 +226,9 @@ t.test('closing does not wait for a reader that has left in the middle of an ans
   socket.on('error', () => {});
   socket.write('GET /large HTTP/1.1\r\nHost: leaving\r\n\r\n');
   socket.pause();
-  await until('it reads', () => server.slowReaders === 1);
+  await until('it reads', () => server.pending.readers === 1);
   socket.destroy();
-  await until('it does not any more', () => server.slowReaders === 0);
+  await until('it does not any more', () => server.pending.readers === 0);
   t.equal(server.openRequests, 0);
 });
 
@@ -238,7 +238,7 @@ t.test('slow readers share one copy', async (t) => {
   t.teardown(() => server.close());
   const before = process.memoryUsage.rss();
   for (let i = 0; i < readers; i++) slowReader(t, server.port);
-  await until('all of them read', () => server.slowReaders === readers);
+  await until('all of them read', () => server.pending.readers === readers);
   const copies = (process.memoryUsage.rss() - before) / large.length;
   t.ok(copies < readers / 2, `${copies.toFixed(1)} copies`);
 });

@@ -308,3 +308,52 @@ function expectIssues(t: Test, { status, json }: Answer, paths: readonly string[
   t.equal(json.code, 'invalid_request', why);
   t.same([...new Set(json.issues?.map(({ path }: { path: string }) => path))].sort(), [...paths].sort(), why);
 }
+
+t.test('what is wrong with a parameter is said in words', async (t) => {
+  const app = await startApp(t, await startTestRedis(t));
+  const visit = { identity: { sessionId: 'flag' }, productHandle: 'x' };
+  const issues = [{ path: '/count', message: 'must be one of true, false' }];
+  for (const query of ['count=yes', 'count=1', 'count=TRUE', 'count=%20no'])
+    for (const [path, body] of [
+      ['/product/visit', visit],
+      ['/product/visit/batch', { visits: [visit] }],
+    ] as const)
+      t.match(await app.post(`${path}?${query}`, body, TRUSTED), { status: 400, json: { issues } }, query);
+  const twice = await app.post('/product/visit?count=true&count=true', visit);
+  t.match(twice, { status: 400, json: { issues: [{ path: '/count', message: 'must be given once' }] } });
+  t.equal(await app.shop.count(visit.identity, 'x'), 0, 'none of them counts');
+  for (const [query, count] of [
+    ['count=', undefined],
+    ['count=false', undefined],
+    ['count=true', 3],
+  ] as const)
+    t.equal((await app.post(`/product/visit?${query}`, visit)).json.count, count, query);
+
+  const wrong = await app.get('/product/visit?sessionId=%zz&productHandle=x&productHandle=y&device=%ff');
+  t.equal(wrong.status, 400);
+  t.same(wrong.json.issues, [
+    { path: '/sessionId', message: 'must be UTF-8, percent-encoded' },
+    { path: '/device', message: 'must be UTF-8, percent-encoded' },
+    { path: '/productHandle', message: 'must be given once' },
+  ]);
+});
+
+t.test('an answer names 50 faults at most, however many a body has', async (t) => {
+  const app = await startApp(t, await startTestRedis(t));
+  const many = (entry: unknown) => new Array<unknown>(10_000).fill(entry);
+  const product = { productId: '1', productHandle: 'x', productTitle: 'x' };
+  for (const [method, path, body] of [
+    ['PUT', '/products', { ...product, variants: many({}) }],
+    ['POST', '/product/visit/batch', { visits: many({}) }],
+    ['POST', '/product/visit/list', { identity: {}, productHandles: many(7) }],
+    ['POST', '/receivers', { url: 'https://shop.example', types: many('x').slice(0, 9_000) }],
+  ] as const) {
+    const { status, json } = await app.send(method, path, body, TRUSTED);
+    t.equal(status, 400, path);
+    t.ok(json.issues.length <= 50 && json.issues.length > 15, `${path}: ${json.issues.length}`);
+    t.ok(
+      json.issues.some(({ message }: { message: string }) => message.startsWith('must have at most')),
+      `${path}: the list is too long`,
+    );
+  }
+});

@@ -5,6 +5,7 @@ import { Access, type AccessSettings } from '../../src/http/access.js';
 import { RateLimits } from '../../src/http/limits.js';
 import { LinkedSessions } from '../../src/http/linked-sessions.js';
 import type { Operation } from '../../src/http/operation.js';
+import { PendingBytes } from '../../src/http/pending-bytes.js';
 import { Server } from '../../src/http/server.js';
 import { loadUws } from '../../src/http/uws.js';
 
@@ -42,6 +43,7 @@ export async function listen(
     log: pino({ level: 'silent' }),
     onAnswers: () => () => {},
     onRefusal: () => {},
+    pending: new PendingBytes(),
     longestTurnMs: 1_000,
     trustedProxies: 0,
     ...more,

@@ -62,6 +62,8 @@ t.test('what is wrong with a receiver is 400, each fault by its field, and makes
     return json.issues.map(({ path }: { path: string }) => path);
   };
   t.same(await faults({}), ['/url', '/types']);
+  t.same(await faults({ url: 'http://shop.example/', types: ['sold'] }), ['/url', '/types/0']);
+  t.same(await faults({ url: 'https://127.0.0.1/', types: ['*', 'add'] }), ['/url', '/types']);
   const types = ['add'];
   for (const wrong of [
     'http://shop.example/',

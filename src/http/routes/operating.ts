@@ -32,7 +32,7 @@ export function operatingOperations(
     operation(
       '/healthz',
       { id: 'getHealth', tag: 'Operating', summary: 'The process is up', answer: statusAnswer },
-      () => '{"status":"ok"}',
+      () => ({ body: '{"status":"ok"}' }),
     ),
     operation(
       '/readyz',
@@ -46,7 +46,7 @@ export function operatingOperations(
       },
       async () => {
         const reason = await whyNotReady();
-        if (reason === undefined) return '{"status":"ready"}';
+        if (reason === undefined) return { body: '{"status":"ready"}' };
         const body = { error: `Not ready: ${reason}.`, code: 'unavailable' };
         return { status: '503 Service Unavailable', body: JSON.stringify(body) };
       },

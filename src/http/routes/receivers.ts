@@ -20,6 +20,7 @@ const ONE = '/receivers/:id';
 const EXAMPLE = { url: 'https://hooks.shop.example/wishes', types: ['add', 'purchase'] };
 
 export function receiverOperations(receivers: Receivers, requests: RequestStore): Operation[] {
+  const faultOfUrl = (url: string) => receivers.addresses.faultOf(url);
   return [
     {
       method: 'get',
@@ -50,7 +51,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       accessGroup: 'administration',
       maxBody: MAX_BODY,
       headers: [IDEMPOTENCY_KEY],
-      read: readReceiver,
+      read: (body) => readReceiver(body, faultOfUrl),
       handle(input, request) {
         return once(requests, request, { operation: 'addReceiver', input }, NOWHERE, async (keyed) => {
           return JSON.stringify(receivers.describeNew(await receivers.add(input, keyed?.id)));
@@ -84,7 +85,7 @@ export function receiverOperations(receivers: Receivers, requests: RequestStore)
       path: ONE,
       accessGroup: 'administration',
       maxBody: MAX_BODY,
-      read: readReceiverChange,
+      read: (body) => readReceiverChange(body, faultOfUrl),
       async handle(input, { parameter }) {
         const changed = await receivers.change(parameter, input);
         return JSON.stringify(await receivers.describe(changed, input.rotateSecret));

@@ -3,7 +3,7 @@
 import { ERRORS, ServiceError } from '../../errors.js';
 import type { VisitOutcome } from '../../identity/link-order.js';
 import type { ManyVisits } from '../../identity/many-visits.js';
-import { readVisitBatch } from '../../validation/requests.js';
+import { readFlag, readVisitBatch } from '../../validation/requests.js';
 import { visitBatchBody } from '../../validation/schemas.js';
 import { visitBatchAnswer } from '../answer-schemas.js';
 import { type Operation, operation } from '../operation.js';
@@ -36,7 +36,7 @@ export function visitBatchOperation(many: ManyVisits): Operation {
     weight: visitsIn,
     read: readVisitBatch,
     async handle(input, request) {
-      const wantsCount = request.query().get('count') === 'true';
+      const wantsCount = readFlag(request.query(), 'count');
       const visits = input.visits.map(({ identity, productHandle }) => ({
         identity: request.actFor(identity),
         productHandle,

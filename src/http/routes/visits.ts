@@ -4,7 +4,7 @@ import { CountRequest } from '../../identity/counting.js';
 import type { Visitors } from '../../identity/visitors.js';
 import type { RequestStore } from '../../redis/requests.js';
 import { TurnQueue } from '../../turn.js';
-import { readVisitBody, readVisitQuery, type VisitRequest } from '../../validation/requests.js';
+import { readFlag, readVisitBody, readVisitQuery, type VisitRequest } from '../../validation/requests.js';
 import { visitBody, visitQuery } from '../../validation/schemas.js';
 import type { VisitKind } from '../../visits/visit-batch.js';
 import { countAnswer, resetAnswer, visitAnswer } from '../answer-schemas.js';
@@ -52,7 +52,7 @@ export function visitOperations(
       read: readVisitBody,
       handle(input, request) {
         const { kind: callerKind } = request.caller;
-        const wantsCount = request.query().get('count') === 'true';
+        const wantsCount = readFlag(request.query(), 'count');
         const { productHandle } = input;
         const isAnonymous = callerKind === 'anyone' || callerKind === 'browser';
         if (isAnonymous && isRobot(request.head.userAgent)) {
