@@ -12,10 +12,10 @@
 -- ARGV[2] the epoch that the caller held last; empty when it has just started
 -- ARGV[3] milliseconds without a heartbeat after which an owner counts as gone
 --
--- Returns {epoch, manifest of the batch in flight or ''}.
+-- Returns the epoch.
 -- Errors: FENCED -4 (the stream has another owner, and it is alive); nothing was taken.
 
-local state = redis.call('HMGET', KEYS[1], 'epoch', 'owner', 'beat', 'manifest')
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'owner', 'beat')
 local epoch, owner, beat = tonumber(state[1] or 0), state[2], tonumber(state[3] or 0)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -34,4 +34,4 @@ end
 
 local raised = string.format('%.0f', math.max(epoch + 1, now))
 redis.call('HSET', KEYS[1], 'epoch', raised, 'owner', ARGV[1], 'beat', now)
-return { raised, state[4] or '' }
+return raised

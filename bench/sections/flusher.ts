@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Redis } from 'ioredis';
 import { createClickHouse } from '../../src/clickhouse/client.js';
-import { insertEvents } from '../../src/clickhouse/insert.js';
+import { INSERT_BYTES, INSERT_ROWS, insertEvents } from '../../src/clickhouse/insert.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
 import { type EmbeddedClickHouse, startClickHouse } from '../../src/embedded/clickhouse/start.js';
 import type { EmbeddedRedis } from '../../src/embedded/redis.js';
-import { cutBatch } from '../../src/flush/reader.js';
+import { collectBatch } from '../../src/flush/reader.js';
 import { createKeys } from '../../src/redis/keys.js';
 import type { Bench } from '../bench.js';
 import { type CpuByPart, cpuBetween, cpuOf } from '../cpu.js';
@@ -141,8 +141,7 @@ async function insert(world: World, database: string, blocks: readonly Buffer[])
   const client = createClickHouse(world.clickhouse.url, database);
   try {
     const began = performance.now();
-    for (const [n, block] of blocks.entries())
-      await insertEvents(client, block, `${database}-${n}`, AbortSignal.timeout(60_000));
+    for (const block of blocks) await insertEvents(client, block, AbortSignal.timeout(60_000));
     const seconds = (performance.now() - began) / 1_000;
     await arrived(world, database);
     return seconds;
@@ -163,11 +162,18 @@ async function arrived({ admin, rows }: World, database: string): Promise<void> 
 
 async function readBlocks(client: Redis): Promise<Buffer[]> {
   const blocks: Buffer[] = [];
-  for (let after: string | undefined; ; ) {
-    const batch = await cutBatch(client, keys.events(0), after);
+  const source = { stream: keys.events(0) };
+  const bounds = { rows: INSERT_ROWS, bytes: INSERT_BYTES };
+  let from = '-';
+  const page = async (count: number) => {
+    const entries = await client.xrangeBuffer(source.stream, from, '+', 'COUNT', count);
+    from = `(${entries.at(-1)?.[0] ?? ''}`;
+    return entries;
+  };
+  for (;;) {
+    const batch = await collectBatch(page, source, bounds);
     if (batch === undefined) return blocks;
     blocks.push(batch.lines);
-    after = batch.last;
   }
 }
 

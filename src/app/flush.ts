@@ -1,6 +1,5 @@
 // Composition of `flush`: the schema, then a flusher for each stream.
 
-import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
 import { createClickHouse } from '../clickhouse/client.js';
@@ -77,7 +76,6 @@ export function flush(
     const flusher = startFlusher({
       ...streams,
       handOver,
-      owner: randomUUID(),
       intervalMs: config.FLUSH_INTERVAL_MS,
       metrics,
     });

@@ -4,8 +4,6 @@
 //   views, inserts and questions name the same tables as on one server.
 // - Feeds (materialized views) go from local table to local table.
 // - `deployment` and `schema_migrations` are not sharded but the same on every server.
-// - A shard remembers tokens of inserts for a week. ClickHouse's default is an hour: a flusher that was stopped overnight
-//   would insert a batch twice.
 //
 // The servers need the macros {shard} and {replica}; see docs/operations.md.
 

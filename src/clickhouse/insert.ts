@@ -1,5 +1,5 @@
-// Inserts lines of events, or of visits, as one block under a deduplication token: the same lines under the same token, sent
-// again, are stored once, or not at all where ClickHouse was killed while it stored them (see stored.ts).
+// Inserts lines of events, or of visits, as one block. Every row has a name, so the same lines sent again are the same rows:
+// the tables store them twice until their parts merge, and the views show each once.
 
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -23,9 +23,9 @@ const SETTINGS = {
   send_progress_in_http_headers: 0,
   // One insert, one block, whatever the server's profile says.
   async_insert: 0,
-  // A block that ClickHouse has already still goes to what is kept of merges, products and days: whatever was killed
-  // may have stored the rows and not that. Those tables take a row twice as once.
-  deduplicate_blocks_in_dependent_materialized_views: 1,
+  // A block that ClickHouse already has is stored again: a ClickHouse that was killed may remember the block and have lost its
+  // rows, or not have fed what is kept of merges, products and days. All these tables take a row twice as once.
+  insert_deduplicate: 0,
   input_format_parallel_parsing: 0,
   max_insert_block_size: '1048576',
   min_insert_block_size_rows: '1048576',
@@ -46,13 +46,8 @@ const VISIT_SETTINGS = { ...SETTINGS, optimize_on_insert: 0 } as const;
  * @param lines TabSeparated, each line ended by \n: milliseconds since 1970 as seconds, stream, entry, place, profile, product, device
  * @throws as `insertEvents`
  */
-export function insertVisits(
-  client: ClickHouseClient,
-  lines: Buffer,
-  token: string,
-  signal: AbortSignal,
-): Promise<void> {
-  return insert(client, VISITS, VISIT_SETTINGS, lines, token, signal);
+export function insertVisits(client: ClickHouseClient, lines: Buffer, signal: AbortSignal): Promise<void> {
+  return insert(client, VISITS, VISIT_SETTINGS, lines, signal);
 }
 
 /**
@@ -60,13 +55,8 @@ export function insertVisits(
  * @param lines JSONEachRow, each line ended by \n
  * @throws ClickHouse's or the connection's error, for `blame`; an error of its own where the signal aborts
  */
-export function insertEvents(
-  client: ClickHouseClient,
-  lines: Buffer,
-  token: string,
-  signal: AbortSignal,
-): Promise<void> {
-  return insert(client, EVENTS, SETTINGS, lines, token, signal);
+export function insertEvents(client: ClickHouseClient, lines: Buffer, signal: AbortSignal): Promise<void> {
+  return insert(client, EVENTS, SETTINGS, lines, signal);
 }
 
 async function insert(
@@ -74,14 +64,13 @@ async function insert(
   query: string,
   settings: ClickHouseSettings,
   lines: Buffer,
-  token: string,
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted();
   const { stream } = await client.exec({
     query,
     values: Readable.from([lines], { objectMode: false }),
-    clickhouse_settings: { ...settings, insert_deduplication_token: token },
+    clickhouse_settings: settings,
     abort_signal: signal,
   });
   // An insert answers nothing. What a 200 has in its body is an error that came too late for the status, or

@@ -1,7 +1,6 @@
-// The flusher's figures for Prometheus: what this process did. What waits in the streams is Redis's to tell, and `serve`
-// shows it. The epoch of a stream is there only while this process owns it, so it says who does.
+// What this flusher did, for Prometheus. What waits in the streams is read from Redis by `serve`.
 
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
 import type { Blame } from '../clickhouse/blame.js';
 
 /** How the figures of a kind of streams are called. */
@@ -17,8 +16,6 @@ export class FlushMetrics {
   readonly #batches: Counter;
   readonly #errors: Counter<'blame'>;
   readonly #dead: Counter;
-  readonly #claims: Counter;
-  readonly #epoch: Gauge<'stream'>;
 
   constructor(registry: Registry, { prefix, rows }: FigureNames = OF_EVENTS) {
     const Rows = rows.charAt(0).toUpperCase() + rows.slice(1);
@@ -28,24 +25,12 @@ export class FlushMetrics {
     this.#rows = counter('rows_total', `${Rows} brought into ClickHouse`);
     this.#batches = counter('batches_total', `Batches of ${rows} finished`);
     this.#dead = counter('refused_total', `${Rows} that became dead letters`);
-    this.#claims = counter('claims_total', `Times that this process became the owner of a stream of ${rows}`);
     this.#errors = new Counter({
       name: `${prefix}_insert_errors_total`,
       help: `Inserts of ${rows} that failed, by what is to blame: data or server`,
       registers,
       labelNames: ['blame'] as const,
     });
-    this.#epoch = new Gauge({
-      name: `${prefix}_epoch`,
-      help: `Fencing epoch under which this process owns a stream of ${rows}; absent where it does not`,
-      registers,
-      labelNames: ['stream'] as const,
-    });
-  }
-
-  claimed(stream: number, epoch: string): void {
-    this.#claims.inc();
-    this.#epoch.set({ stream }, Number(epoch));
   }
 
   finished(rows: number, refused: number): void {
@@ -56,10 +41,6 @@ export class FlushMetrics {
 
   insertFailed(blame: Blame): void {
     this.#errors.inc({ blame });
-  }
-
-  lost(stream: number): void {
-    this.#epoch.remove({ stream });
   }
 }
 

@@ -108,7 +108,7 @@ export class OwnedStream {
   async #own(claim: Claim, leaving: AbortSignal): Promise<void> {
     const { log, stop, halt, work } = this.#spec;
     this.#heldEpoch = claim.epoch;
-    log.info({ epoch: claim.epoch, replay: claim.manifest !== undefined }, 'owner of the stream');
+    log.info({ epoch: claim.epoch }, 'owner of the stream');
     const lost = new AbortController();
     const beating = this.#beat(claim.epoch, lost);
     try {

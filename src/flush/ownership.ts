@@ -3,7 +3,6 @@
 import type { RedisClient } from '../redis/client.js';
 import { LUA } from '../redis/lua-codes.js';
 import { loadScript, runScript, type Script, type ScriptArg } from '../redis/scripts.js';
-import { decodeManifest, type Manifest } from './manifest.js';
 
 const CLAIM = loadScript('flush-claim');
 const BEAT = loadScript('flush-beat');
@@ -20,8 +19,6 @@ export class FencedError extends Error {
 /** A granted claim. */
 export interface Claim {
   readonly epoch: string;
-  /** The batch that was in flight; to be replayed before anything else. */
-  readonly manifest: Manifest | undefined;
 }
 
 /** All methods throw FencedError where the epoch is no longer the stream's, and Redis's errors. */
@@ -43,8 +40,7 @@ export class Ownership {
   async claim(owner: string, heldEpoch: string | undefined, silentMs: number): Promise<Claim | undefined> {
     const reply = await runScript(this.#redis, CLAIM, [this.#state], [owner, heldEpoch ?? '', silentMs]);
     if (reply === LUA.FENCED) return undefined;
-    const [epoch, manifest] = reply as [string, string];
-    return { epoch, manifest: manifest === '' ? undefined : decodeManifest(manifest) };
+    return { epoch: reply as string };
   }
 
   async beat(epoch: string): Promise<void> {
@@ -63,7 +59,6 @@ export class Ownership {
   ): Promise<unknown> {
     const reply = await runScript(this.#redis, script, keys, args);
     if (reply === LUA.FENCED) throw new FencedError();
-    if (reply === LUA.MANIFEST) throw new Error('another batch is in flight than the one that was prepared');
     return reply;
   }
 }

@@ -1,138 +1,104 @@
-// Reads batches from a stream: the cut of a new one, and the exact range of one that has a manifest.
-// Lines of events stay the bytes that they are. Those of visits get what their entry says of them: the time at which
-// Redis counted them, and which entry of which stream they are from, at which place.
+// Turns entries of a stream into one batch for ClickHouse. Lines of events stay the bytes that they are. Those of visits get
+// their name from the entry: when Redis counted them, the stream, the entry, and the line in it.
 //
-// An entry that another program has put into the stream is no batch of events. It is part of the batch all the same,
-// without rows or bytes (it was never counted), and leaves the stream with it, whole, as a dead letter: thrown at,
-// it would hold up its stream for ever.
+// An entry that another program has put into the stream is part of its batch without rows or bytes (it was never counted). It
+// leaves the stream as a dead letter: an error would hold up the stream for ever.
 
 import { isUtf8 } from 'node:buffer';
-import { INSERT_BYTES, INSERT_ROWS } from '../clickhouse/insert.js';
 import { ENTRY } from '../events/stream.js';
-import type { RedisClient } from '../redis/client.js';
-import type { Manifest, Range } from './manifest.js';
 
-export interface Batch extends Range {
-  /** In the memory that `cutBatch` was given: the next batch that is read into it overwrites them. */
+export interface Batch {
+  /** In the memory that `collectBatch` was given: the next batch that is read into it overwrites them. */
   readonly lines: Buffer;
+  readonly rows: number;
+  readonly entries: readonly Entry[];
   /** Entries that are not ours, as JSON: id, and names and values in turn. */
   readonly foreignEntries: readonly string[];
-  /** It ended at a bound and not with the stream: there is more at once. */
-  readonly full: boolean;
+  /** It ended at a bound and not with the stream: there is more now. */
+  readonly isFull: boolean;
 }
 
-/** A stream, and its number where it is one of visits. */
+/** An entry of a batch, with what it adds to the pending stats. */
+export interface Entry {
+  readonly id: string;
+  readonly rows: number;
+  /** Of its lines, as they are in the stream. */
+  readonly bytes: number;
+}
+
+/** A stream, and its number if it is one of visits. */
 export interface Source {
   readonly stream: string;
   readonly visits?: number;
 }
 
+/** A batch ends with the page that reaches one of them. */
 export interface Bounds {
   readonly rows: number;
   readonly bytes: number;
 }
 
-const INSERT_BOUNDS: Bounds = { rows: INSERT_ROWS, bytes: INSERT_BYTES };
+/** As Redis has them: id, and names and values in turn. */
+export type StreamEntry = readonly [id: Buffer, fields: readonly Buffer[]];
 
-// Entries asked for at a time: few at first, then as many as would fill the batch if they are like the ones before,
-// but no more than Redis copies in a moment: visits wait for it meanwhile.
-const FIRST_PAGE = 64;
+/** Up to `count` entries that no page before had; fewer if these are all. */
+export type NextPage = (count: number) => Promise<readonly StreamEntry[]>;
+
+// Entries of a page: few at first, then as many as would fill the batch if they are like the ones before, but no more than
+// Redis copies in a moment, since visits wait meanwhile.
+const FIRST_PAGE = 8;
 const LARGEST_PAGE = 1_000;
-const PAGE_BYTES = 1_000_000;
+/** Bytes of a page of average entries: a batch may be larger than its bound by so many. */
+export const PAGE_BYTES = 1_000_000;
 
-interface StreamEntry {
-  readonly id: string;
-  /** Names and values in turn, as Redis has them. */
-  readonly fields: readonly Buffer[];
-  /** As the entry says: whether so many lines of visits are there is seen when they are copied. 0: it is not ours. */
-  readonly rows: number;
-  readonly lines: Buffer;
-  /** What each line gets before it, and its place in the entry with that; after a time of its own where it begins with a tab. */
-  readonly prefix?: string;
-}
-
-/** `<place>\t`, of up to 5 digits. */
-const PLACE_BYTES = 6;
-
-/** Bytes that an entry's rows take at most. */
-function sizeOf({ rows, lines, prefix }: StreamEntry): number {
-  return lines.length + (prefix === undefined ? 0 : rows * (prefix.length + PLACE_BYTES));
-}
-
+/** `<line>\t`, of up to 5 digits. */
+const LINE_NUMBER_BYTES = 6;
 const NEWLINE = 0x0a;
 const TAB = 0x09;
 const ZERO = 0x30;
 /** `place` is a UInt16. */
-const MOST_PLACES = 65_536;
+const MOST_LINES = 65_536;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * The next batch: entries up to the bounds, but always one.
- * @param after id of the last entry of the batch before, where that is still in the stream
- * @param memory what the lines are copied into; to a process that takes fresh memory for each batch, that and its garbage
- *   cost more than the reading does
- * @returns undefined where nothing waits
+ * The next batch. A page that fails ends a batch that has entries: these are read and pending.
+ * @param memory what the lines are copied into, of `bounds.bytes` and PAGE_BYTES: fresh memory for each batch, and its garbage,
+ *   cost more CPU than the reading
+ * @returns undefined if nothing waits
+ * @throws the error of the first page
  */
-export async function cutBatch(
-  redis: RedisClient,
-  source: string | Source,
-  after?: string,
-  bounds: Bounds = INSERT_BOUNDS,
-  memory: Buffer = Buffer.allocUnsafeSlow(bounds.bytes),
+export async function collectBatch(
+  nextPage: NextPage,
+  source: Source,
+  bounds: Bounds,
+  memory: Buffer = Buffer.allocUnsafeSlow(bounds.bytes + PAGE_BYTES),
 ): Promise<Batch | undefined> {
   const batch = new Collected(memory);
-  let page = FIRST_PAGE;
-  let last = after;
-  for (;;) {
-    const entries = await readEntries(redis, source, last === undefined ? '-' : `(${last}`, '+', page);
-    for (const entry of entries) {
-      const { rows, size } = batch;
-      const over = rows + entry.rows > bounds.rows || size + sizeOf(entry) > bounds.bytes;
-      if (over && batch.entries > 0) return batch.end(true);
-      batch.take(entry);
+  for (let page = FIRST_PAGE; ; page = batch.nextPage(bounds)) {
+    let entries: readonly StreamEntry[];
+    try {
+      entries = await nextPage(page);
+    } catch (error) {
+      if (batch.isEmpty) throw error;
+      return batch.end(true);
     }
+    for (const [id, fields] of entries) batch.take(parse(id.toString('latin1'), fields, source.visits));
     if (entries.length < page) return batch.end(false);
-    last = batch.last;
-    const { rows, bytes, size } = batch;
-    const left = Math.min(
-      (bounds.bytes - size) / Math.max(size, 1),
-      (bounds.rows - rows) / Math.max(rows, 1),
-    );
-    const fill = Math.min(left, PAGE_BYTES / Math.max(bytes, 1)) * batch.entries;
-    page = Math.max(1, Math.min(LARGEST_PAGE, Math.ceil(fill)));
+    if (batch.reaches(bounds)) return batch.end(true);
   }
 }
 
-/** The entries of a manifest, as they were when it was written. */
-export async function readBatch(
-  redis: RedisClient,
-  source: string | Source,
-  manifest: Manifest,
-): Promise<Batch | undefined> {
-  const batch = new Collected(Buffer.allocUnsafeSlow(manifest.bytes));
-  let from = manifest.first;
-  for (;;) {
-    const entries = await readEntries(redis, source, from, manifest.last, LARGEST_PAGE);
-    for (const entry of entries) batch.take(entry);
-    if (entries.length < LARGEST_PAGE) return batch.end(true);
-    from = `(${batch.last}`;
-  }
+interface Parsed {
+  readonly id: string;
+  readonly fields: readonly Buffer[];
+  /** Row count claimed by the entry; verified while copying. 0 if it is not ours. */
+  readonly rows: number;
+  readonly lines: Buffer;
+  /** Of visits: stands before each line, or after the time that the line begins with if it begins with a tab. */
+  readonly prefix?: string;
 }
 
-async function readEntries(
-  redis: RedisClient,
-  source: string | Source,
-  from: string,
-  to: string,
-  count: number,
-): Promise<StreamEntry[]> {
-  const { stream, visits }: Source = typeof source === 'string' ? { stream: source } : source;
-  const reply = await redis.xrangeBuffer(stream, from, to, 'COUNT', count);
-  return reply.map(([id, fields]) => entryOf(id.toString('latin1'), fields, visits));
-}
-
-/** @param visits number of the stream, where it is one of visits */
-function entryOf(id: string, fields: readonly Buffer[], visits: number | undefined): StreamEntry {
+function parse(id: string, fields: readonly Buffer[], visits: number | undefined): Parsed {
   let rows = Number.NaN;
   let lines: Buffer | undefined;
   let prefix: string | undefined;
@@ -148,7 +114,7 @@ function entryOf(id: string, fields: readonly Buffer[], visits: number | undefin
   // Without its last newline a line would run into the next entry's.
   if (Number.isInteger(rows) && rows > 0 && lines?.at(-1) === NEWLINE) {
     if (prefix === undefined) return { id, fields, rows, lines };
-    if (rows <= MOST_PLACES) return { id, fields, rows, lines, prefix };
+    if (rows <= MOST_LINES) return { id, fields, rows, lines, prefix };
   }
   return { id, fields, rows: 0, lines: EMPTY };
 }
@@ -167,53 +133,68 @@ function legible(bytes: Buffer): string | { readonly base64: string } {
 /** A batch while it is read. */
 class Collected {
   #memory: Buffer;
+  readonly #entries: Entry[] = [];
   readonly #foreignEntries: string[] = [];
-  #first = '';
-  last = '';
-  entries = 0;
-  rows = 0;
-  /** Of lines, as they are in the stream. */
-  bytes = 0;
-  /** Of lines, as they are inserted. */
-  size = 0;
+  #rows = 0;
+  /** Bytes of lines, as they are in the stream. */
+  #bytes = 0;
+  /** Bytes of lines, as they are inserted. */
+  #size = 0;
 
   constructor(memory: Buffer) {
     this.#memory = memory;
   }
 
-  take(entry: StreamEntry): void {
-    const { id, fields, rows, lines, prefix } = entry;
-    if (this.entries++ === 0) this.#first = id;
-    this.last = id;
-    this.#makeRoom(sizeOf(entry));
+  get isEmpty(): boolean {
+    return this.#entries.length === 0;
+  }
+
+  reaches(bounds: Bounds): boolean {
+    return this.#rows >= bounds.rows || this.#size >= bounds.bytes;
+  }
+
+  /** Entries that would reach the bounds. */
+  nextPage(bounds: Bounds): number {
+    const left = Math.min(
+      (bounds.bytes - this.#size) / Math.max(this.#size, 1),
+      (bounds.rows - this.#rows) / Math.max(this.#rows, 1),
+      PAGE_BYTES / Math.max(this.#bytes, 1),
+    );
+    return Math.max(1, Math.min(LARGEST_PAGE, Math.ceil(left * this.#entries.length)));
+  }
+
+  take({ id, fields, rows, lines, prefix }: Parsed): void {
+    this.#makeRoom(lines.length + (prefix === undefined ? 0 : rows * (prefix.length + LINE_NUMBER_BYTES)));
     const size =
-      prefix === undefined ? lines.copy(this.#memory, this.size) : this.#spread(rows, lines, prefix);
+      prefix === undefined ? lines.copy(this.#memory, this.#size) : this.#spread(rows, lines, prefix);
     if (size === 0) {
       this.#foreignEntries.push(JSON.stringify({ id, fields: fields.map(legible) }));
+      this.#entries.push({ id, rows: 0, bytes: 0 });
       return;
     }
-    this.size += size;
-    this.rows += rows;
-    this.bytes += lines.length;
+    this.#size += size;
+    this.#rows += rows;
+    this.#bytes += lines.length;
+    this.#entries.push({ id, rows, bytes: lines.length });
   }
 
   /**
    * Byte by byte: rows are short, and a call for each part of one would cost more.
-   * @returns bytes written; 0 where there are not so many rows
+   * @returns bytes written; 0 if there are not so many rows
    */
   #spread(rows: number, lines: Buffer, prefix: string): number {
     const memory = this.#memory;
     const before = Buffer.from(prefix, 'latin1');
-    let at = this.size;
+    let at = this.#size;
     let from = 0;
-    for (let place = 0; place < rows; place++) {
+    for (let line = 0; line < rows; line++) {
       if (from === lines.length) return 0;
       if (before[0] === TAB) {
         while (from < lines.length && lines[from] !== TAB) memory[at++] = lines[from++] as number;
         if (from++ === lines.length) return 0;
       }
       for (let i = 0; i < before.length; i++) memory[at++] = before[i] as number;
-      at = writeDigits(memory, at, place);
+      at = writeDigits(memory, at, line);
       memory[at++] = TAB;
       let byte: number;
       do {
@@ -221,23 +202,21 @@ class Collected {
         memory[at++] = byte;
       } while (byte !== NEWLINE);
     }
-    return from === lines.length ? at - this.size : 0;
+    return from === lines.length ? at - this.#size : 0;
   }
 
-  /** For an entry that is over the bounds on its own, or a range that has more in it than its manifest says. */
+  /** For entries that are larger than those before them. */
   #makeRoom(bytes: number): void {
-    if (this.size + bytes <= this.#memory.length) return;
-    const larger = Buffer.allocUnsafeSlow(Math.max(this.size + bytes, 2 * this.size));
-    this.#memory.copy(larger, 0, 0, this.size);
+    if (this.#size + bytes <= this.#memory.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.#size + bytes, 2 * this.#size));
+    this.#memory.copy(larger, 0, 0, this.#size);
     this.#memory = larger;
   }
 
-  /** Undefined where nothing was taken. */
-  end(full: boolean): Batch | undefined {
-    if (this.entries === 0) return undefined;
-    const { last, rows, bytes } = this;
-    const lines = this.#memory.subarray(0, this.size);
-    return { first: this.#first, last, rows, bytes, lines, foreignEntries: this.#foreignEntries, full };
+  end(isFull: boolean): Batch | undefined {
+    if (this.isEmpty) return undefined;
+    const lines = this.#memory.subarray(0, this.#size);
+    return { lines, rows: this.#rows, entries: this.#entries, foreignEntries: this.#foreignEntries, isFull };
   }
 }
 

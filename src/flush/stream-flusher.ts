@@ -1,216 +1,237 @@
-// Brings one stream from Redis to ClickHouse, each event or visit once: a state machine.
+// Brings one stream from Redis to ClickHouse, in a loop:
 //
-//            ┌───────────┐  not ours to take, or claim refused
-//   start ──▶│  STANDBY  │◀─┐◀────────────────────────────────┐
-//            └─────┬─────┘──┘                                 │ fenced off, or Redis failed: what is held is dropped;
-//                  │ claim granted: an epoch, maybe a manifest│ given up for another flusher: after the batch in flight
-//        manifest  ▼  none                                    │
-//       ┌──────────┴────────┐                                 │
-//       ▼                   ▼          nothing waits          │
-//  ┌────────┐           ┌───────┐ ───────────────▶ ┌────────┐ │
-//  │ REPLAY │           │  CUT  │ ◀─────────────── │ LINGER │ │
-//  └────┬───┘           └───┬───┘     interval     └────────┘ │
-//       │                   ▼                           ▲     │
-//       │              ┌─────────┐                      │ the batch was not full
-//       │              │ PREPARE │  the manifest is in Redis  │
-//       │              └────┬────┘                      │     │
-//       │                   ▼                           │     │
-//       │              ┌─────────┐  tried for ever;     │     │
-//       └─────────────▶│ INSERT  │  bad lines set aside │     │
-//                      └────┬────┘                      │     │
-//                           ▼                           │     │
-//                      ┌──────────┐ full: CUT           │     │
-//                      │ FINALIZE │─────────────────────┘─────┘
-//                      └──────────┘
+//   read ──▶ insert ──▶ hand over ──▶ acknowledge     a full batch is inserted while the next one is read
 //
-// There is one way to recover from anything: claim again, and replay what the manifest says. A crash,
-// a lost reply and a lost connection all end in STANDBY. The token makes the second insert of a batch nothing, and
-// whether the first one's rows are there is looked up (see delivery.ts).
+// Each row is inserted at least once, and its name makes it one. A crash at any step leaves the batch's entries pending: once
+// they have been idle for ABANDONED_MS, any flusher's loop reads them again. Steps that fail are repeated, and nothing is
+// given up but at the end, when another flusher takes over what is pending.
 
 import type { Logger } from 'pino';
-import { type Backoff, pause } from '../backoff.js';
+import { type Backoff, backoffMs, pause } from '../backoff.js';
 import { INSERT_BYTES } from '../clickhouse/insert.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
-import { Delivery } from './delivery.js';
 import { readErasures, withoutErased } from './erasures.js';
-import { FencedStream, type Refused } from './fenced-stream.js';
-import { type Manifest, manifestOf } from './manifest.js';
-import type { FlushMetrics } from './metrics.js';
-import { type Lease, OwnedStream } from './owned-stream.js';
-import { type Batch, cutBatch, readBatch, type Source } from './reader.js';
-import type { Signals } from './sharing.js';
+import { type Refused, StreamGroup } from './group.js';
+import { insertLines } from './insert-lines.js';
+import { type Batch, type Bounds, PAGE_BYTES } from './reader.js';
 import type { Kind, Streams } from './streams.js';
 
-/** Bytes of a batch where there are many streams. Each has two in memory. */
+/** Entries that nobody has kept for so long were read by a flusher that died. With a scan they wait 15 s at most. */
+const ABANDONED_MS = 10_000;
+/** How often abandoned entries are looked for. */
+const SCAN_MS = 2_500;
+/** How often a flusher shows that it works at a batch. */
+const KEEP_MS = 2_500;
+/** Bytes of a batch if there are many streams. Each has two in memory. */
 const LEAST_BATCH_BYTES = 4_000_000;
 
-/** Where a stream's flusher has just got to. */
-export type Step = 'claimed' | 'prepared' | 'inserted' | 'handedOver' | 'finalized';
+/** What a loop has just done with a batch. */
+export type Step = 'read' | 'inserted' | 'handedOver' | 'acknowledged';
 
 export interface StreamFlusherSpec {
-  /** A connection whose timeout lets a page of a batch through; see cutBatch. */
+  /** A connection whose timeout lets a page of a batch through; see collectBatch. */
   readonly redis: RedisClient;
   readonly keys: Keys;
-  /** Streams of each kind that there are. */
-  readonly streamCount: () => number;
-  /** A name that is the same when this flusher is started again, and no other flusher's. */
-  readonly owner: string;
   /** Longest wait of an event before it is inserted, in quiet times, milliseconds. */
   readonly intervalMs: number;
   readonly log: Logger;
-  /** Milliseconds without a heartbeat after which an owner counts as gone. */
-  readonly silentMs: number;
-  /** Of what fails: claims, inserts, looks at the other flushers. By default the usual one. */
+  /** Milliseconds after which a pending entry counts as abandoned; ABANDONED_MS if absent. */
+  readonly abandonedMs?: number | undefined;
+  /** After Redis or ClickHouse has failed. */
   readonly backoff?: Backoff | undefined;
   /**
    * Takes the events of a batch that are in ClickHouse, before they leave the stream: after a crash they come again.
-   * @param lines with those that were `refused`, which come again when their dead letters are retried
+   * @param lines with the `refused` ones, which come again when their dead letters are retried
    */
   readonly handOver?:
     | ((stream: number, lines: Buffer, refused: readonly Refused[]) => Promise<void>)
     | undefined;
-  /** Told of every step, and waited for: tests stop the flusher at exact points. */
+  /** Called after every step, and awaited: tests stop the flusher at exact points. */
   readonly onStep?: ((step: Step, stream: number, kind: Kind) => void | Promise<void>) | undefined;
 }
 
-/** A stream that is flushed while this process owns it. */
-export function flushStream(
+export interface Signals {
+  /** Aborts when the process ends: the loop brings what waits by then. */
+  readonly stop: AbortSignal;
+  /** Aborts when it waits no longer, also not for an insert in flight. */
+  readonly halt: AbortSignal;
+}
+
+/** Another flusher has brought entries of the batch to their end. */
+class TakenOverError extends Error {}
+
+/** Resolves when `stop` has aborted and nothing waits, or `halt` has aborted. @param streamCount streams of each kind */
+export async function flushStream(
   spec: StreamFlusherSpec,
   streams: Streams,
-  stream: number,
-  { stop, halt }: Signals,
-  onOver: () => void,
-): OwnedStream {
-  const log = spec.log.child(streams.kind === 'events' ? { stream } : { visits: stream });
-  const fenced = new FencedStream(spec.redis, streams.keys, stream);
-  const { owner, silentMs, backoff } = spec;
-  const flusher = new StreamFlusher(spec, streams, stream, fenced, log, stop, () => owned.worked());
-  const work = (lease: Lease) => flusher.work(lease);
-  const owned: OwnedStream = new OwnedStream({
-    ...{ ownership: fenced, owner, silentMs, backoff, log, stop, halt },
-    ...{ onOver, work },
-  });
-  return owned;
+  number: number,
+  streamCount: number,
+  signals: Signals,
+): Promise<void> {
+  await new StreamFlusher(spec, streams, number, streamCount, signals).run();
 }
 
 class StreamFlusher {
   readonly #spec: StreamFlusherSpec;
-  readonly #number: number;
-  readonly #stream: FencedStream;
   readonly #streams: Streams;
-  readonly #source: Source;
-  readonly #metrics: FlushMetrics;
+  readonly #number: number;
+  readonly #group: StreamGroup;
   readonly #log: Logger;
-  readonly #stop: AbortSignal;
-  readonly #onBatch: () => void;
+  readonly #signals: Signals;
+  readonly #bounds: Bounds;
+  readonly #memory: readonly [Buffer, Buffer];
+  readonly #abandonedMs: number;
+  readonly #scanMs: number;
+  #reads = 0;
+  /** When abandoned entries were looked for, of our monotonic clock. */
+  #scannedAt = Number.NEGATIVE_INFINITY;
+  /** Batches that are read and not acknowledged -> when they were kept last. */
+  readonly #held = new Map<Batch, number>();
 
   constructor(
     spec: StreamFlusherSpec,
     streams: Streams,
-    stream: number,
-    fenced: FencedStream,
-    log: Logger,
-    stop: AbortSignal,
-    onBatch: () => void,
+    number: number,
+    streamCount: number,
+    signals: Signals,
   ) {
     this.#spec = spec;
     this.#streams = streams;
-    this.#number = stream;
-    this.#stream = fenced;
-    this.#source = streams.source(stream);
-    this.#metrics = streams.metrics;
-    this.#log = log;
-    this.#stop = stop;
-    this.#onBatch = onBatch;
+    this.#number = number;
+    this.#signals = signals;
+    this.#group = new StreamGroup(spec.redis, streams.keys, number, streams.source(number));
+    this.#log = spec.log.child(streams.kind === 'events' ? { stream: number } : { visits: number });
+    const bytes = Math.max(Math.floor(INSERT_BYTES / streamCount), LEAST_BATCH_BYTES);
+    this.#bounds = { rows: streams.rows, bytes };
+    const memory = () => Buffer.allocUnsafeSlow(bytes + PAGE_BYTES);
+    this.#memory = [memory(), memory()];
+    this.#abandonedMs = spec.abandonedMs ?? ABANDONED_MS;
+    this.#scanMs = Math.min(SCAN_MS, this.#abandonedMs / 4);
   }
 
-  async work(lease: Lease): Promise<void> {
-    this.#metrics.claimed(this.#number, lease.epoch);
+  async run(): Promise<void> {
+    const { stop, halt } = this.#signals;
+    const keeping = setInterval(() => void this.#keepHeld(), Math.min(KEEP_MS, this.#abandonedMs / 4));
     try {
-      await this.#reached('claimed');
-      if (lease.manifest !== undefined) await this.#replay(lease, lease.manifest);
-      await this.#flush(lease);
-    } finally {
-      this.#metrics.lost(this.#number);
-    }
-  }
-
-  /** Cuts, inserts and finalizes batches until the lease ends, and then once more what waits by then. */
-  async #flush(lease: Lease): Promise<void> {
-    const { redis, streamCount } = this.#spec;
-    const { rows } = this.#streams;
-    const bytes = Math.max(Math.floor(INSERT_BYTES / streamCount()), LEAST_BATCH_BYTES);
-    const bounds = { rows, bytes };
-    // One batch is inserted while the next one is read. They are this lease's: an earlier one may still be reading.
-    const memory = [Buffer.allocUnsafeSlow(bytes), Buffer.allocUnsafeSlow(bytes)] as const;
-    let batches = 0;
-    const cut = (after?: string) => cutBatch(redis, this.#source, after, bounds, memory[batches++ % 2]);
-    let ahead: Promise<Batch | undefined> | undefined;
-    while (!lease.over.aborted) {
-      // (Not at the end: that flushes what waits, before another flusher has it.)
-      if (lease.leaving.aborted && !this.#stop.aborted) return;
-      const ending = lease.ending.aborted;
-      const began = performance.now();
-      const batch = await (ahead ?? cut());
-      ahead = undefined;
-      if (batch !== undefined) {
-        const manifest = manifestOf(batch);
-        await this.#stream.prepare(lease.epoch, manifest);
-        await this.#reached('prepared');
-        if (batch.full) {
-          ahead = cut(batch.last);
-          ahead.catch(() => {}); // thrown where it is awaited
-        }
-        await this.#deliver(lease, manifest, batch);
+      for (let next = this.#read(); ; ) {
+        const began = performance.now();
+        const isStopping = stop.aborted;
+        const batch = await next;
+        if (batch?.isFull) next = this.#read();
+        if (batch !== undefined) await this.#bring(batch);
+        if (halt.aborted || (isStopping && !batch?.isFull)) return;
+        if (batch?.isFull) continue;
+        await pause(this.#spec.intervalMs - (performance.now() - began), stop);
+        next = this.#read();
       }
-      if (ending && !batch?.full) return;
-      const rest = this.#spec.intervalMs - (performance.now() - began);
-      if (ahead === undefined && rest > 0) await pause(rest, lease.ending);
+    } finally {
+      clearInterval(keeping);
     }
   }
 
-  async #replay(lease: Lease, manifest: Manifest): Promise<void> {
-    const batch = await readBatch(this.#spec.redis, this.#source, manifest);
-    if (batch?.rows !== manifest.rows || batch.bytes !== manifest.bytes) {
-      // Entries were removed by hand. What is left is sent under the batch's token: if the whole batch
-      // is there already, that is nothing, and if it is not, then what is left is all there is. It is looked for.
-      this.#log.error({ manifest, rows: batch?.rows ?? 0 }, 'entries of a batch have gone from the stream');
-    }
-    await this.#deliver(lease, manifest, batch, true);
+  /** Abandoned entries every now and then, else new ones. Never throws: undefined if nothing waits, or Redis fails. */
+  async #read(): Promise<Batch | undefined> {
+    const memory = this.#memory[this.#reads++ % 2];
+    const batch = await this.#retried(async () => {
+      if (performance.now() - this.#scannedAt >= this.#scanMs) {
+        const abandoned = await this.#group.readAbandoned(this.#abandonedMs, this.#bounds, memory);
+        this.#scannedAt = performance.now();
+        if (abandoned !== undefined) {
+          this.#log.warn({ rows: abandoned.rows }, 'entries that a flusher has left pending are read again');
+          return { ...abandoned, isFull: true };
+        }
+      }
+      return this.#group.readNew(this.#bounds, memory);
+    }, this.#signals.stop);
+    if (batch !== undefined) this.#held.set(batch, performance.now());
+    return batch;
   }
 
-  async #deliver(
-    { epoch, over }: Lease,
-    manifest: Manifest,
-    batch: Batch | undefined,
-    isReplay = false,
-  ): Promise<void> {
-    const { foreignEntries = [] } = batch ?? {};
-    const erasures = await readErasures(this.#spec.redis, this.#spec.keys);
-    const lines = batch && withoutErased(batch.lines, erasures);
-    const delivery = new Delivery(
-      this.#streams.table,
-      this.#log,
-      (blame) => this.#metrics.insertFailed(blame),
-      over,
-      this.#spec.backoff,
-    );
-    const refused = lines?.length ? await delivery.deliver(lines, manifest.token, isReplay) : [];
-    if (foreignEntries.length > 0)
-      this.#log.error(
-        { entries: foreignEntries.length },
-        'entries that are not ours were in the stream; see dead list',
-      );
-    await this.#reached('inserted');
-    if (this.#streams.kind === 'events' && lines?.length) {
-      await this.#spec.handOver?.(this.#number, lines, refused);
-      await this.#reached('handedOver');
+  /** Never throws: a batch that fails for good stays pending. */
+  async #bring(batch: Batch): Promise<void> {
+    const { halt } = this.#signals;
+    try {
+      await this.#reached('read');
+      const erasures = await this.#untilDone(() => readErasures(this.#spec.redis, this.#spec.keys));
+      const lines = withoutErased(batch.lines, erasures);
+      const refused = await insertLines(lines, {
+        insert: this.#streams.insert,
+        log: this.#log,
+        onError: (blame) => this.#streams.metrics.insertFailed(blame),
+        confirm: () => this.#confirm(batch),
+        signal: halt,
+        backoff: this.#spec.backoff,
+      });
+      await this.#reached('inserted');
+      if (this.#streams.kind === 'events' && lines.length > 0) {
+        await this.#untilDone(async () => this.#spec.handOver?.(this.#number, lines, refused));
+        await this.#reached('handedOver');
+      }
+      const { entries, foreignEntries, rows } = batch;
+      if (foreignEntries.length > 0)
+        this.#log.error(
+          { entries: foreignEntries.length },
+          'entries that are not ours were in the stream; see dead list',
+        );
+      await this.#untilDone(() => this.#group.ack(entries, refused, foreignEntries));
+      this.#streams.metrics.finished(rows, refused.length);
+      await this.#reached('acknowledged');
+    } catch (error) {
+      if (error instanceof TakenOverError)
+        this.#log.warn('another flusher has finished this batch: it is dropped');
+      else if (!halt.aborted) this.#log.error({ err: error }, 'a batch failed, and is read again later');
+    } finally {
+      this.#held.delete(batch);
     }
-    await this.#stream.finalize(epoch, manifest, refused, foreignEntries);
-    this.#onBatch();
-    this.#metrics.finished(manifest.rows, refused.length);
-    await this.#reached('finalized');
+  }
+
+  /**
+   * A flusher that was frozen may hold a batch that another one has finished. Its visitor may have been erased since.
+   * @throws TakenOverError
+   */
+  async #confirm(batch: Batch): Promise<void> {
+    const keptAt = this.#held.get(batch) ?? Number.NEGATIVE_INFINITY;
+    if (performance.now() - keptAt < this.#abandonedMs / 2) return;
+    if (!(await this.#untilDone(() => this.#group.keep(batch.entries)))) throw new TakenOverError();
+    this.#held.set(batch, performance.now());
+  }
+
+  async #keepHeld(): Promise<void> {
+    for (const batch of [...this.#held.keys()]) {
+      try {
+        const isOurs = await this.#group.keep(batch.entries);
+        if (isOurs && this.#held.has(batch)) this.#held.set(batch, performance.now());
+      } catch {
+        // Redis is away. If it stays away, `confirm` asks again.
+      }
+    }
+  }
+
+  /** Repeats what fails until `halt`. @throws the last error then */
+  #untilDone<T>(act: () => Promise<T>): Promise<T> {
+    return this.#repeat(act, this.#signals.halt);
+  }
+
+  /** Repeats what fails until the signal aborts; then undefined. */
+  async #retried<T>(act: () => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+    try {
+      return await this.#repeat(act, signal);
+    } catch {
+      return undefined;
+    }
+  }
+
+  async #repeat<T>(act: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    for (let failures = 1; ; failures++) {
+      try {
+        return await act();
+      } catch (error) {
+        if (signal.aborted) throw error;
+        this.#log.warn({ err: error, failures }, 'Redis failed and will be asked again');
+        await pause(backoffMs(failures, this.#spec.backoff), signal);
+      }
+    }
   }
 
   async #reached(step: Step): Promise<void> {

@@ -3,9 +3,7 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Registry } from 'prom-client';
 import { INSERT_ROWS, INSERT_VISITS, insertEvents, insertVisits } from '../clickhouse/insert.js';
-import { areStored, areVisitsStored } from '../clickhouse/stored.js';
 import type { StreamKeys } from '../redis/keys.js';
-import type { Table } from './delivery.js';
 import { FlushMetrics } from './metrics.js';
 import type { Source } from './reader.js';
 
@@ -16,7 +14,7 @@ export type Kind = 'events' | 'visits';
 export interface Streams {
   readonly kind: Kind;
   readonly keys: StreamKeys;
-  readonly table: Table;
+  readonly insert: (lines: Buffer, signal: AbortSignal) => Promise<void>;
   /** Rows of one insert. */
   readonly rows: number;
   readonly metrics: FlushMetrics;
@@ -27,10 +25,7 @@ export function eventStreams(keys: StreamKeys, clickhouse: ClickHouseClient, reg
   return {
     kind: 'events',
     keys,
-    table: {
-      insert: (lines, token, signal) => insertEvents(clickhouse, lines, token, signal),
-      holds: (lines, signal) => areStored(clickhouse, lines, signal),
-    },
+    insert: (lines, signal) => insertEvents(clickhouse, lines, signal),
     rows: INSERT_ROWS,
     metrics: new FlushMetrics(registry),
     source: (stream) => ({ stream: keys.events(stream) }),
@@ -41,10 +36,7 @@ export function visitStreams(keys: StreamKeys, clickhouse: ClickHouseClient, reg
   return {
     kind: 'visits',
     keys,
-    table: {
-      insert: (lines, token, signal) => insertVisits(clickhouse, lines, token, signal),
-      holds: (lines, signal) => areVisitsStored(clickhouse, lines, signal),
-    },
+    insert: (lines, signal) => insertVisits(clickhouse, lines, signal),
     rows: INSERT_VISITS,
     metrics: new FlushMetrics(registry, { prefix: 'wishmeter_visit_flush', rows: 'visits' }),
     source: (visits) => ({ stream: keys.events(visits), visits }),

@@ -77,9 +77,7 @@ const NAMES = {
 
 class StreamFigures {
   readonly #streams: WatchedStreams;
-  readonly #stream: Readonly<
-    Record<'events' | 'bytes' | 'oldest' | 'dead' | 'epoch' | 'silent', Gauge<'stream'>>
-  >;
+  readonly #stream: Readonly<Record<'events' | 'bytes' | 'oldest' | 'dead', Gauge<'stream'>>>;
 
   constructor(registry: Registry, streams: WatchedStreams) {
     this.#streams = streams;
@@ -99,11 +97,6 @@ class StreamFigures {
         'dead_letters',
         `${rows === 'events' ? 'Events' : 'Visits'} that ClickHouse refused, kept in Redis`,
       ),
-      epoch: gauge('epoch', 'Fencing epoch: rises when another flush takes the stream over'),
-      silent: gauge(
-        'owner_silent_seconds',
-        'Seconds since the heartbeat of the `flush` that owns the stream; absent where none does',
-      ),
     };
     new Gauge({
       name: `${prefix}_high_water_bytes`,
@@ -122,12 +115,10 @@ class StreamFigures {
     for (const [stream, backlog] of backlogs) this.#show(String(stream), backlog);
   }
 
-  #show(stream: string, { events, bytes, oldestMs, deadLetters, epoch, silentMs }: Backlog): void {
+  #show(stream: string, { events, bytes, oldestMs, deadLetters }: Backlog): void {
     this.#stream.events.set({ stream }, events);
     this.#stream.bytes.set({ stream }, bytes);
     this.#stream.oldest.set({ stream }, oldestMs / 1000);
     this.#stream.dead.set({ stream }, deadLetters);
-    this.#stream.epoch.set({ stream }, epoch);
-    if (silentMs !== undefined) this.#stream.silent.set({ stream }, silentMs / 1000);
   }
 }

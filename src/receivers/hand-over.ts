@@ -4,7 +4,7 @@
 import type { Logger } from 'pino';
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
 import { eventTypeOf } from '../events/row.js';
-import type { Refused } from '../flush/fenced-stream.js';
+import type { Refused } from '../flush/group.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';

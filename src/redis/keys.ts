@@ -12,7 +12,7 @@
 export interface StreamKeys {
   /** stream: entries of rows */
   events(stream: number): string;
-  /** hash: epoch, owner, manifest of the batch in flight, pending rows (`events`) and bytes */
+  /** hash: pending rows (`events`) and bytes */
   eventsState(stream: number): string;
   /** stream: dead letters */
   eventsDead(stream: number): string;
@@ -66,8 +66,6 @@ export interface Keys extends StreamKeys {
   allOf(profileId: string): string[];
   /** string: the last batch that one lane of one process applied in one slot; see lua/ */
   lane(tag: string, lane: string): string;
-  /** hash: flushers that are there -> when they said so, and how many streams they own; see lua/flush-team.lua */
-  readonly flushers: string;
   /**
    * hash: profiles that were erased, and whose rows in streams and ClickHouse are still to be -> up to when; see
    * EVERY_PROFILE
@@ -95,7 +93,7 @@ export interface Keys extends StreamKeys {
   readonly visits: StreamKeys;
   /** hash: id -> a receiver of events, as JSON; see src/receivers/receivers.ts */
   readonly receivers: string;
-  /** hash: processes that deliver, as `flushers` has those that flush */
+  /** hash: processes that deliver -> when they said so, and how many streams they own; see lua/flush-team.lua */
   readonly deliverers: string;
   /** hash: epoch and owner of the deliveries beside a stream of events */
   deliveryOwner(stream: number): string;
@@ -165,7 +163,6 @@ export function createKeys(prefix: string): Keys {
     allOf: (profileId) => ofProfiles.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,
     // In the slot of `meta`.
-    flushers: `${prefix}:flushers{${prefix}:meta}`,
     erasures: `${prefix}:erasures`,
     compliance: `${prefix}:{compliance}:open`,
     complianceTaken: `${prefix}:{compliance}:taken`,

@@ -9,8 +9,6 @@ export const LUA = {
   FULL: -3,
   /** The stream belongs to a newer epoch: nothing was done. */
   FENCED: -4,
-  /** The manifest in Redis is not the one that the caller holds: nothing was done. */
-  MANIFEST: -5,
   /** The profile has as many products, or items, as it may: nothing was done. */
   TOO_MANY: -6,
   /** The stream is not at this node, or on the move: nothing was done. */

@@ -152,7 +152,7 @@ t.test('visitors who sign in within a week become one with the guest that they w
   t.same(await totalDays(own, evening), [one, two]);
   t.same(await visitors(own), '2');
   const merge = encodeMerge(newEventId(evening), evening, 'b', 'a');
-  await insertEvents(own, Buffer.from(merge), 'merge', new AbortController().signal);
+  await insertEvents(own, Buffer.from(merge), new AbortController().signal);
   t.same(await totalDays(own, evening + 3_600_000), [], 'not before the next day');
   t.same(await totalDays(own, evening + 86_500_000), [one, two]);
   t.same(await visitors(own), '1');

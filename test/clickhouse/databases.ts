@@ -21,7 +21,7 @@ export async function startDatabases(t: Scope, ready = 0) {
   const clientOf = (t: Scope, database: string) => connectToClickHouse(t, server.url, database);
   const filled = async (t: Scope, database: string, rows: readonly EventRow[]) => {
     const own = clientOf(t, database);
-    if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), 'first', never);
+    if (rows.length > 0) await insertEvents(own, Buffer.from(rows.map(lineOf).join('')), never);
     return { database, own };
   };
   return {

@@ -1,15 +1,13 @@
-// Lines as rows: an insert is one block, stored when it is acknowledged, and once, also under a profile that would have it
-// asynchronous or in blocks of a few rows; whether a batch is stored is answered right, as `flush` asks after an answer that
-// was lost; and odd content comes back as it was.
+// Lines as rows: an insert is one block, stored when it is acknowledged, and shown once, also under a profile that would have it
+// asynchronous or in blocks of a few rows; and odd content comes back as it was.
 //
 // The embedded ClickHouse never inserts asynchronously. What can be seen is the setting under which an insert ran: a column's
 // default tells.
 
-import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import t from 'tap';
 import { blame } from '../../src/clickhouse/blame.js';
 import { INSERT_BYTES, INSERT_ROWS, insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
-import { areStored, areVisitsStored } from '../../src/clickhouse/stored.js';
 import { encodeEvent } from '../../src/events/row.js';
 import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
 import { never, startDatabases } from './databases.js';
@@ -17,6 +15,7 @@ import { never, startDatabases } from './databases.js';
 /** What the profile says, and what the insert runs under. */
 const SETTINGS: Readonly<Record<string, readonly [hostile: string, own: string]>> = {
   async_insert: ['1', 'false'],
+  insert_deduplicate: ['1', 'false'],
   input_format_parallel_parsing: ['1', 'false'],
   max_insert_block_size: ['10', '1048576'],
   min_insert_block_size_rows: ['10', '1048576'],
@@ -48,23 +47,18 @@ const stored = async () => Number((await ask('SELECT count() AS n FROM events_st
 const batch = (n: number) =>
   Buffer.from(Array.from({ length: n }, (_, i) => lineOf(eventRow({ payload: { i } }))).join(''));
 
-t.test('an acknowledged insert is stored, in one block, and once under its token', async (t) => {
+t.test('an acknowledged insert is stored, in one block, and shown once when it is repeated', async (t) => {
   const lines = batch(500);
-  await insertEvents(client, lines, 'token', never);
+  await insertEvents(client, lines, never);
   t.equal(await stored(), 500, 'when it is acknowledged');
   t.same(
     await ask("SELECT DISTINCT splitByChar('_', _part)[2] AS block FROM events_stored"),
     [{ block: '1' }],
     'one block',
   );
-  await insertEvents(client, lines, 'token', never);
-  t.equal(await stored(), 500, 'again under its token');
-  await insertEvents(client, lines, 'other', never);
-  t.equal(await stored(), 1_000, 'the token is what tells');
-  const turn = ['2026-01-31T23:59:59.999Z', '2026-02-01T00:00:00.000Z'];
-  const months = Buffer.from(turn.map((occurred_at) => lineOf(eventRow({ occurred_at }))).join(''));
-  for (let i = 0; i < 2; i++) await insertEvents(client, months, 'months', never);
-  t.equal(await stored(), 1_002, 'once in each month that it touches');
+  await insertEvents(client, lines, never);
+  t.equal(await stored(), 1_000, 'again: stored again, so that a block whose rows were lost is there');
+  t.same(await ask('SELECT count() AS n FROM events'), [{ n: '500' }], 'and shown once');
 });
 
 t.test('the largest insert is one block, too', async (t) => {
@@ -81,7 +75,7 @@ t.test('the largest insert is one block, too', async (t) => {
     );
   const before = await blocks();
   await admin.command({ query: `SYSTEM STOP MERGES ${hostile}.events_stored` });
-  await insertEvents(client, lines, 'large', never);
+  await insertEvents(client, lines, never);
   const after = await blocks();
   await admin.command({ query: `SYSTEM START MERGES ${hostile}.events_stored` });
   t.equal(after.length, before.length + 1);
@@ -91,7 +85,7 @@ t.test('the largest insert is one block, too', async (t) => {
 t.test('an insert with a bad line is refused as a whole, at once', async (t) => {
   const before = await stored();
   const bad = Buffer.concat([batch(50), Buffer.from('{"event_id":"nonsense"}\n'), batch(50)]);
-  await t.rejects(insertEvents(client, bad, 'bad', never), { code: /^\d+$/ });
+  await t.rejects(insertEvents(client, bad, never), { code: /^\d+$/ });
   t.equal(await stored(), before);
 });
 
@@ -100,119 +94,11 @@ t.test('no setting of the profile that matters holds for the insert', async (t) 
     await admin.command({
       query: `ALTER TABLE ${hostile}.events_stored ADD COLUMN seen_${name} String DEFAULT toString(getSetting('${name}'))`,
     });
-  await insertEvents(client, Buffer.from(lineOf(eventRow({ profile_id: 'seen' }))), 'seen', never);
+  await insertEvents(client, Buffer.from(lineOf(eventRow({ profile_id: 'seen' }))), never);
   const names = Object.keys(SETTINGS).map((name) => `seen_${name} AS ${name}`);
   t.same(await ask(`SELECT ${names.join(', ')} FROM events_stored WHERE profile_id = 'seen'`), [
     Object.fromEntries(Object.entries(SETTINGS).map(([name, [, own]]) => [name, own])),
   ]);
-});
-
-// Whether events are stored: over many ids, months, and lines that are not as ours.
-const { database, own } = await emptied(t);
-const linesOf = (rows: readonly EventRow[]) => Buffer.from(rows.map(lineOf).join(''));
-const isStored = (lines: Buffer | string, from = own) => areStored(from, Buffer.from(lines), never);
-/** A second apart, from this time on. */
-const events = (n: number, from: string) =>
-  Array.from({ length: n }, (_, i) =>
-    eventRow({ occurred_at: new Date(Date.parse(from) + i * 1_000).toISOString() }),
-  );
-
-/** The client, and what it was asked. */
-function listening(): { client: ClickHouseClient; queries: string[] } {
-  const queries: string[] = [];
-  const query: ClickHouseClient['query'] = (params) => {
-    queries.push(params.query);
-    return own.query(params);
-  };
-  return { client: Object.assign(Object.create(own), { query }), queries };
-}
-
-// More than two queries' worth, over the turn of a month.
-const old = events(11_000, '2026-01-31T22:30:00.000Z');
-await insertEvents(own, linesOf(old), 'token', never);
-
-t.test('all of them, some of them, none', async (t) => {
-  t.equal(await isStored(linesOf(old)), true);
-  t.equal(await isStored(linesOf(old.slice(0, 1))), true);
-  t.equal(await isStored(linesOf(old).subarray(0, -1)), true, 'without the last newline');
-  const other = eventRow();
-  for (const at of [0, 4_999, 5_000, 10_999, 11_000])
-    t.equal(await isStored(linesOf(old.toSpliced(at, 0, other))), false, `all but number ${at}`);
-  t.equal(await isStored(lineOf(other)), false);
-});
-
-t.test('an event that is there several times, in the table and in the lines', async (t) => {
-  const some = old.slice(0, 100);
-  await own.command({ query: `SYSTEM STOP MERGES ${database}.events_stored` });
-  await insertEvents(own, linesOf(some), 'again', never);
-  t.equal(await isStored(linesOf([...some, ...some])), true);
-  t.equal(await isStored(linesOf([...some, ...some, eventRow()])), false);
-});
-
-t.test('times and ids in other spellings', async (t) => {
-  const row = eventRow({ occurred_at: '2026-03-01T00:00:00.123Z' });
-  const at = Date.parse(row.occurred_at);
-  const spelled = [
-    `${JSON.stringify({ ...row, occurred_at: at })}\n`,
-    `${JSON.stringify({ ...row, event_id: row.event_id.toUpperCase() })}\n`,
-    `${JSON.stringify({ payload: { event_id: 'x', occurred_at: 0 }, ...row })}\n`,
-  ];
-  for (const line of spelled) t.equal(await isStored(line), false);
-  await insertEvents(own, Buffer.from(spelled[0] ?? ''), 'spelled', never);
-  for (const line of spelled) t.equal(await isStored(line), true, line);
-});
-
-t.test('lines without an id or a time are not found, and ask nothing', async (t) => {
-  const { client: asked, queries } = listening();
-  const time = '"occurred_at":1767225600000';
-  const lines = [
-    `{${time}}`,
-    `{"event_id":"x') OR ('' = '",${time}}`,
-    '{"event_id":"01990292-0000-7000-8000-000000000000"}',
-    '{"event_id":"01990292-0000-7000-8000-000000000000","occurred_at":"soon"}',
-    'null',
-    '{"event_id":"01990292',
-    '',
-  ];
-  for (const line of lines) t.equal(await isStored(`${line}\n`, asked), false, line);
-  t.same(queries, []);
-});
-
-t.test('reads one month, and as much of it as the events lie in', async (t) => {
-  const { client: asked, queries } = listening();
-  t.equal(await isStored(linesOf(old.slice(10_900)), asked), true);
-  const plan = await own.query({
-    query: `EXPLAIN indexes = 1, json = 1 ${queries[0]}`,
-    format: 'TabSeparatedRaw',
-  });
-  const text = await plan.text();
-  const selected = [...text.matchAll(/"Selected (Parts|Granules)": (\d+)/g)].map(
-    ([, what, n]) => `${what} ${n}`,
-  );
-  t.same(selected.slice(-2), ['Parts 1', 'Granules 1'], text);
-});
-
-t.test('what fails is thrown', async (t) => {
-  const elsewhere = clientOf(t, 'system');
-  await t.rejects(isStored(lineOf(eventRow()), elsewhere), { code: '60' });
-  await t.rejects(areStored(own, linesOf(old), AbortSignal.abort()));
-});
-
-t.test('finds whether visits are stored: all, some, none, others in their place', async (t) => {
-  const lines = (n: number, change = '') =>
-    Array.from({ length: n }, (_, i) => {
-      const at = `${1_767_225_600 + Math.floor(i / 40)}.${String(i % 1_000).padStart(3, '0')}`;
-      return `${at}\t0\t${i}\t${i % 7}\t${change}${i}.s\tp\t\n`;
-    });
-  const stored = lines(3_000);
-  await insertVisits(own, Buffer.from(stored.join('')), 'one', never);
-  const holds = (...texts: string[]) => areVisitsStored(own, Buffer.from(texts.join('')), never);
-  t.equal(await holds(...stored), true);
-  t.equal(await holds(...stored.slice(0, 1)), true);
-  for (const at of [2_499, 2_500])
-    t.equal(await holds(...stored.with(at, lines(at + 1, '9')[at] as string)), false, `all but ${at}`);
-  t.equal(await holds('no line\n'), false);
-  t.equal(await holds("1767225600.000\t0\t0\t0\tx') OR ('' = '\tp\t\n"), false);
 });
 
 t.test('what is left out of a line takes the default; unknown fields are skipped', async (t) => {
@@ -276,7 +162,7 @@ t.test('the line of the service is what the table takes, column by column', asyn
   };
   const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
   const line = encodeEvent({ type: 'add', origin: 'item', profileId: '1.sx', identity, payload, at });
-  await insertEvents(own, Buffer.from(line), 'one', never);
+  await insertEvents(own, Buffer.from(line), never);
   const [row] = await askBy<Record<string, unknown>>('SELECT * EXCEPT event_id FROM events', own);
   t.same(row, {
     type: 'add',
@@ -310,7 +196,7 @@ t.test(
     const event = lineOf(eventRow());
     const visit = '1767225600.123\t0\t12\t3\t12.sA\tshoe\tmobile\n';
     const blamed = async (insert: typeof insertEvents, line: string) =>
-      insert(own, Buffer.from(line), line, never).then(() => 'nothing', blame);
+      insert(own, Buffer.from(line), never).then(() => 'nothing', blame);
     const field = (json: string) => event.replace('{', `{${json},`);
     const damages: readonly (readonly [typeof insertEvents, string])[] = [
       ...[

@@ -124,8 +124,8 @@ export async function insertVisits(
 /** @param client with a migrated database */
 export async function makeSmallWorld(client: ClickHouseClient): Promise<void> {
   const merge = encodeMerge(uuid(), at(4, 0), 'guest', 'ann');
-  await insertEvents(client, Buffer.from(linesOf(EVENTS) + merge), 'once', never);
-  await insertEvents(client, Buffer.from(linesOf(REPEATED) + merge), 'again', never);
+  await insertEvents(client, Buffer.from(linesOf(EVENTS) + merge), never);
+  await insertEvents(client, Buffer.from(linesOf(REPEATED) + merge), never);
   await insertVisits(client, VISITS);
   await insertVisits(client, VISITS.slice(0, 1));
 }

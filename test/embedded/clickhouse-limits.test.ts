@@ -124,7 +124,7 @@ async function othersGoOn(t: Test): Promise<void> {
   t.equal(panel.status, 200, 'the dashboard');
   const profileId = `1a.s${'A'.repeat(15)}${++profiles}`;
   const row = eventRow({ profile_id: profileId, occurred_at: new Date(0).toISOString() });
-  await insertEvents(shop.client, Buffer.from(lineOf(row)), profileId, never);
+  await insertEvents(shop.client, Buffer.from(lineOf(row)), never);
   const reader = new VisitorRowReader(() => shop.clickhouseUrl, 'shop');
   t.teardown(() => reader.close());
   t.equal((await reader.read([profileId], [], new Map()))?.events.length, 1, 'the export');

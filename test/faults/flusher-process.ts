@@ -15,14 +15,13 @@ export interface ProcessSpec {
   readonly streams: number;
   readonly clickhouseUrl: string;
   readonly database: string;
-  readonly owner: string;
-  readonly silentMs: number;
+  readonly abandonedMs?: number;
   /** The first time that this step is reached, the process sends itself the signal. */
   readonly at?: { readonly step: Step; readonly signal: 'SIGKILL' | 'SIGSTOP' };
 }
 
 const spec = JSON.parse(process.argv[2] ?? '') as ProcessSpec;
-const redis = await connectRedis({ urls: spec.redisUrls, name: spec.owner, timeoutMs: 5_000 }, () => {});
+const redis = await connectRedis({ urls: spec.redisUrls, name: 'flusher', timeoutMs: 5_000 }, () => {});
 let armed = spec.at !== undefined;
 
 const keys = createKeys(spec.prefix);
@@ -33,9 +32,8 @@ const flusher = startFlusher({
   keys,
   clickhouse: createClickHouse(spec.clickhouseUrl, spec.database),
   handOver: openHandOver(redis, keys, 1e9, log).handOver,
-  owner: spec.owner,
   intervalMs: 20,
-  silentMs: spec.silentMs,
+  abandonedMs: spec.abandonedMs,
   log,
   onStep(step) {
     if (armed && spec.at?.step === step) {

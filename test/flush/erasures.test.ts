@@ -13,7 +13,6 @@ import { appendFormat } from '../../src/events/appender.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
 import { readErasures, withoutErased } from '../../src/flush/erasures.js';
-import { cutBatch } from '../../src/flush/reader.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
@@ -27,7 +26,7 @@ import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
 import { openStore } from '../harness/store.js';
 import { JSON_TYPE } from '../http/orders.js';
-import { appendLines, eraseAsFlusher, lineOf as eventLine, eventRow, until } from './fixtures.js';
+import { appendLines, eraseAsFlusher, lineOf as eventLine, eventRow, peekBatch, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const ERASER = new URL('../faults/eraser-process.js', import.meta.url);
@@ -67,11 +66,11 @@ async function fill({ clickhouse }: Pipeline, before: number): Promise<void> {
     ),
     encodeMerge(newEventId(before + n), before, profile_id, '1c.cCCCCCCCCCCCCCCCC'),
   ]);
-  await insertEvents(clickhouse, Buffer.from(lines.join('')), 'events', never);
+  await insertEvents(clickhouse, Buffer.from(lines.join('')), never);
   const visits = [GONE, STAYS].flatMap((id, n) =>
     times.map((at) => `${at / 1_000}\t0\t1\t${n}\t${id}\that\t\n`),
   );
-  await insertVisits(clickhouse, Buffer.from(visits.join('')), 'visits', never);
+  await insertVisits(clickhouse, Buffer.from(visits.join('')), never);
 }
 
 async function rowsOf({ ask }: Pipeline, id: string): Promise<Record<string, number>> {
@@ -148,7 +147,7 @@ t.test('a visit whose line follows after its visitor was erased is left out, too
   for (const profileId of [GONE, STAYS])
     visitLog.notLogged(-1, [{ profileId, line: visitLine(profileId, 'hat', 'tv'), deadline }], undefined);
   await appends.close();
-  const batch = await cutBatch(client, { stream: keys.visits.events(0), visits: 0 });
+  const batch = await peekBatch(client, { stream: keys.visits.events(0), visits: 0 });
   t.equal(batch?.rows, 2);
   const left = withoutErased(batch?.lines as Buffer, await readErasures(client, keys)).toString();
   t.match(left, new RegExp(`^\\d+\\.\\d{3}\\t0\\t0\\t1\\t${STAYS}\\that\\ttv\\n$`));

@@ -3,6 +3,7 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import { v7 as uuid } from 'uuid';
+import { type Batch, type Bounds, collectBatch, type Source } from '../../src/flush/reader.js';
 import { eraseWaiting } from '../../src/flush/row-eraser.js';
 import type { RedisClient } from '../../src/redis/client.js';
 import { type Keys, type StreamKeys, tagOf } from '../../src/redis/keys.js';
@@ -95,6 +96,22 @@ export async function appendEvents(
   for (let i = 0; i < rows.length; i += perEntry) {
     await appendLines(redis, keys, stream, rows.slice(i, i + perEntry).map(lineOf));
   }
+}
+
+/** The batch that a flusher would read, which stays unread. */
+export function peekBatch(
+  redis: RedisClient,
+  source: Source,
+  bounds: Bounds = { rows: 100_000, bytes: 48_000_000 },
+  memory?: Buffer,
+): Promise<Batch | undefined> {
+  let from = '-';
+  const page = async (count: number) => {
+    const entries = await redis.xrangeBuffer(source.stream, from, '+', 'COUNT', count);
+    from = `(${entries.at(-1)?.[0] ?? ''}`;
+    return entries;
+  };
+  return collectBatch(page, source, bounds, memory);
 }
 
 /** The pending figures beside the stream. */

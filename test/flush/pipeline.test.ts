@@ -7,12 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import t from 'tap';
-import { insertVisits } from '../../src/clickhouse/insert.js';
 import { dropDeadLetters, listDeadLetters, retryDeadLetters } from '../../src/flush/dead-letters.js';
-import { FencedStream } from '../../src/flush/fenced-stream.js';
-import { decodeManifest, manifestOf } from '../../src/flush/manifest.js';
+import { StreamGroup } from '../../src/flush/group.js';
 import { listenForMetrics } from '../../src/flush/metrics-server.js';
-import { cutBatch } from '../../src/flush/reader.js';
 import { connectRedis } from '../../src/redis/client.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { visitLine } from '../../src/visits/visit-log.js';
@@ -20,11 +17,19 @@ import { startClickHouseProxy } from '../faults/clickhouse-proxy.js';
 import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startTestRedis } from '../harness/redis.js';
-import { appendEvents, appendLines, eventRow, eventRows, lineOf, pendingOf, until } from './fixtures.js';
+import {
+  appendEvents,
+  appendLines,
+  eventRow,
+  eventRows,
+  lineOf,
+  peekBatch,
+  pendingOf,
+  until,
+} from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const HOUR_MS = 3_600_000;
-const never = new AbortController().signal;
 
 const BIG = { payload: { note: 'x'.repeat(16_000) } };
 /** So many share the memory for batches: each batch is up to 4 MB. */
@@ -49,7 +54,7 @@ t.test("serve's clock is set back an hour: ids are unique, the order is that of 
     const event = { identity: { sessionId: 's' }, type: 'add', payload: { n } };
     t.equal((await app.post('/event', event, TRUSTED)).status, 200);
   }
-  const batch = await cutBatch(redis, createKeys(app.prefix).events(0));
+  const batch = await peekBatch(redis, { stream: createKeys(app.prefix).events(0) });
   const lines = String(batch?.lines)
     .trim()
     .split('\n')
@@ -203,34 +208,20 @@ t.test('more than one batch: each is one insert, and none waits for the interval
   t.equal(
     await totalOf(registry, 'wishmeter_flush_batches_total'),
     Math.ceil(bytes / 4e6),
-    `${bytes} bytes in batches below 4 MB`,
+    `${bytes} bytes in batches of some 4 MB`,
   );
 });
 
 t.test('close brings all that waits to ClickHouse, also where it is more than one batch', async (t) => {
   const pipeline = await pipelines.fresh(STREAMS);
   const flusher = pipeline.flusher({ intervalMs: 600_000 });
-  await until(
-    'it owns the stream',
-    async () => (await redis.hexists(pipeline.keys.eventsState(0), 'owner')) === 1,
-  );
+  await until('it has looked', async () => (await redis.exists(pipeline.keys.visits.events(0))) === 1);
   await sleep(100); // its first look found nothing; the next is ten minutes away
   await appendEvents(redis, pipeline.keys, 0, eventRows(600, BIG), 50);
   t.ok((await pendingOf(redis, pipeline.keys, 0)).bytes > 9e6, 'three batches');
   await flusher.close(90_000);
   t.same(await pipeline.counts(), { stored: 600, shown: 600, ids: 600 });
   t.same(await pendingOf(redis, pipeline.keys, 0), { events: 0, bytes: 0 });
-});
-
-t.test('the epoch of a stream shows while it is owned, and is gone afterwards', async (t) => {
-  const pipeline = await pipelines.fresh();
-  const registry = new Registry();
-  const flusher = pipeline.flusher({ metrics: registry, silentMs: 200, intervalMs: 60_000 });
-  await until('the stream is owned', async () =>
-    (await registry.metrics()).includes('wishmeter_flush_epoch{stream="0"}'),
-  );
-  await flusher.close();
-  t.notMatch(await registry.metrics(), /\{stream="0"\}/);
 });
 
 t.test('connections that are cut again and again cost nothing but time', async (t) => {
@@ -267,7 +258,7 @@ const visitLines = (n: number, of = 0) =>
 const visitsDrained = (pipeline: Pipeline) =>
   until('nothing waits', async () => {
     const { events } = await pendingOf(redis, pipeline.keys.visits, 0);
-    return events === 0 && !(await redis.hexists(pipeline.keys.visits.eventsState(0), 'manifest'));
+    return events === 0;
   });
 
 const shown = async ({ ask }: Pipeline) =>
@@ -294,64 +285,35 @@ t.test('a bad line of a visit is the only dead letter, and sent again it keeps i
   ]);
 });
 
-/** Its part of this month is then a duplicate. */
-async function rememberToken(pipeline: Pipeline): Promise<void> {
-  const manifest = await redis.hget(pipeline.keys.visits.eventsState(0), 'manifest');
-  const { token } = decodeManifest(manifest ?? '');
-  const other = `${(Date.now() / 1_000).toFixed(3)}\t0\t0\t0\tother\tp\t\n`;
-  await insertVisits(pipeline.clickhouse, Buffer.from(other), token, never);
-}
-
-for (const [what, forward, isRemembered] of [
-  [
-    'visits: an insert that is lost, and whose repeat is taken for a duplicate: its rows are there',
-    false,
-    true,
-  ],
-  ['visits: an answer that is lost: the repeat adds nothing', true, false],
-] as const)
-  t.test(what, async (t) => {
-    const pipeline = await pipelines.fresh();
-    await pipeline.clickhouse.command({ query: 'SYSTEM STOP MERGES visits_stored' });
-    const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
-    const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
-    for (let i = 0; i < 10; i++) await appendVisits(pipeline, visitLines(20, i));
-    proxy.spoil({ forward, answer: 'nothing: the connection closes' });
-    const flusher = pipeline.flusher({
-      clickhouse,
-      onStep: async (step, _, kind) => {
-        if (isRemembered && step === 'prepared' && kind === 'visits') await rememberToken(pipeline);
-      },
-    });
-    await visitsDrained(pipeline);
-    await flusher.close();
-    t.equal(proxy.inserts, isRemembered ? 3 : 2);
-    t.ok(proxy.questions > 0, 'rows were looked for');
-    const query = "SELECT count() AS n FROM visits_stored WHERE profile_id != 'other'";
-    t.same(await pipeline.ask(query), [{ n: '200' }]);
-    t.equal(await shown(pipeline), isRemembered ? 201 : 200);
-  });
-
-t.test(
-  'visits of a flusher that was killed after its insert: the next one replays, and adds nothing',
-  async (t) => {
-    for (const isInserted of [false, true]) {
+for (const forward of [false, true])
+  t.test(
+    `visits: an insert whose answer is lost, ${forward ? 'and not its rows' : 'and its rows'}: each is shown once`,
+    async (t) => {
       const pipeline = await pipelines.fresh();
-      await appendVisits(pipeline, visitLines(300));
-      const fenced = new FencedStream(redis, pipeline.keys.visits, 0);
-      const claim = await fenced.claim('killed', undefined, 0);
-      const batch = await cutBatch(redis, { stream: pipeline.keys.visits.events(0), visits: 0 });
-      if (claim === undefined || batch === undefined) throw new Error('no batch');
-      const manifest = manifestOf(batch);
-      await fenced.prepare(claim.epoch, manifest);
-      if (isInserted) await insertVisits(pipeline.clickhouse, batch.lines, manifest.token, never);
-      const flusher = pipeline.flusher({ silentMs: 1 });
+      const proxy = await startClickHouseProxy(t, pipelines.clickhouseUrl);
+      const clickhouse = connectToClickHouse(t, proxy.url, pipeline.database);
+      for (let i = 0; i < 10; i++) await appendVisits(pipeline, visitLines(20, i));
+      proxy.spoil({ forward, answer: 'nothing: the connection closes' });
+      const flusher = pipeline.flusher({ clickhouse });
       await visitsDrained(pipeline);
       await flusher.close();
-      t.same(await pipeline.ask('SELECT toUInt32(count()) AS n FROM visits_stored'), [{ n: 300 }]);
-    }
-  },
-);
+      t.equal(proxy.inserts, 2);
+      t.equal(await shown(pipeline), 200);
+    },
+  );
+
+t.test("an erased visitor's rows are left out of a batch that is tried again", async (t) => {
+  const pipeline = await pipelines.fresh();
+  await appendVisits(pipeline, visitLines(5));
+  const source = { stream: pipeline.keys.visits.events(0), visits: 0 };
+  // A flusher that died with it.
+  await new StreamGroup(redis, pipeline.keys.visits, 0, source).readNew({ rows: 1e6, bytes: 1e6 });
+  await redis.hset(pipeline.keys.erasures, '0.s3', `${Date.now()} ${Date.now() + 1_000}`);
+  const flusher = pipeline.flusher({ abandonedMs: 50 });
+  await visitsDrained(pipeline);
+  await flusher.close();
+  t.equal(await shown(pipeline), 4);
+});
 
 t.test(
   'ClickHouse away under load: visits are counted, wait up to the mark, and arrive when it is back',

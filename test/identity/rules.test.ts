@@ -129,7 +129,6 @@ t.test('every key has the prefix and exactly one hash tag, the one of its profil
   const others = [
     keys.meta,
     keys.settings,
-    keys.flushers,
     keys.erasures,
     keys.compliance,
     keys.complianceTaken,

@@ -33,7 +33,7 @@ const missing = (tool: Tool, sent: readonly string[]) => {
   return sent.filter((id) => !arrived.has(id));
 };
 
-for (const step of ['prepared', 'inserted', 'handedOver', 'finalized'] satisfies Step[])
+for (const step of ['read', 'inserted', 'handedOver', 'acknowledged'] satisfies Step[])
   t.test(`a flusher is killed once ${step}: each event arrives`, async (t) => {
     const pipeline = await pipelines.fresh();
     const deliveries = await openDeliveries(t, server, pipeline.prefix);
@@ -42,15 +42,15 @@ for (const step of ['prepared', 'inserted', 'handedOver', 'finalized'] satisfies
     const given = rows(50);
     await appendEvents(pipelines.redis, pipeline.keys, 0, given);
     const spec: ProcessSpec = {
-      ...{ ...pipeline.processSpec, owner: 'a', silentMs: 500 },
+      ...pipeline.processSpec,
       at: { step, signal: 'SIGKILL' },
     };
     t.same(await once(startProcess(t, FLUSH, spec), 'exit'), [null, 'SIGKILL']);
     const { queue } = pipeline.keys.deliveries(0, id);
-    const isHandedOver = step === 'handedOver' || step === 'finalized';
+    const isHandedOver = step === 'handedOver' || step === 'acknowledged';
     t.equal(await pipelines.redis.xlen(queue), isHandedOver ? 50 : 0, 'it was killed at its point');
 
-    const flusher = pipeline.flusher({ owner: 'a', handOver: deliveries.handOver.handOver });
+    const flusher = pipeline.flusher({ abandonedMs: 200, handOver: deliveries.handOver.handOver });
     deliveries.deliverer();
     await pipeline.drained();
     await until(

@@ -106,18 +106,18 @@ t.test('two replicas', available, async (t) => {
           /\/(blocks|deduplication_hashes)\/./.test(path),
         ).length;
       const lines = linesOf(3);
-      await insertEvents(one, lines, 'first', never);
+      await insertEvents(one, lines, never);
       t.same(await rows(), [3, 0], 'by the table over the shards; the other replica would fetch them');
       t.equal(await tokens(), 1);
-      for (const client of [one, two, two]) await insertEvents(client, lines, 'first', never);
+      for (const client of [one, two, two]) await insertEvents(client, lines, never);
       t.same(await rows(), [3, 0]);
       t.equal(await tokens(), 1);
       // A token is what is remembered, not what the lines say: a flusher that is killed may read others the next time.
-      await insertEvents(two, linesOf(2), 'first', never);
+      await insertEvents(two, linesOf(2), never);
       t.same(await rows(), [3, 0]);
-      await insertEvents(two, linesOf(2), 'second', never);
+      await insertEvents(two, linesOf(2), never);
       t.same(await rows(), [3, 2], 'and another token is another insert');
-      await insertEvents(one, lines, 'third', never);
+      await insertEvents(one, lines, never);
       t.same(await rows(), [6, 2]);
       t.same(await ask(one, 'SELECT count() AS n FROM events'), [{ n: '3' }], 'shown once all the same');
     },

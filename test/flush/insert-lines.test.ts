@@ -4,14 +4,13 @@
 import { ClickHouseError } from '@clickhouse/client';
 import { pino } from 'pino';
 import t from 'tap';
-import { type Backoff, backoffMs } from '../../src/backoff.js';
+import { backoffMs } from '../../src/backoff.js';
 import { type Blame, blame, errorCode } from '../../src/clickhouse/blame.js';
-import { Delivery } from '../../src/flush/delivery.js';
+import { type Inserter, insertLines } from '../../src/flush/insert-lines.js';
 import { until } from './fixtures.js';
 
 const DATA = '27';
 const SERVER = '252';
-const SERVER_UNKNOWN = '241';
 const ACCESS_DENIED = '497';
 const UNKNOWN = '9999';
 
@@ -53,37 +52,28 @@ t.test(
   },
 );
 
-/** A table that dedupes by token as ClickHouse does, refuses what `answer` names, and tells what it holds. */
-function table(
-  answer: (lines: string[], call: number) => string | Error | undefined,
-  tell = async (lines: string[], rows: string[]) => lines.every((line) => rows.includes(line)),
-) {
+/** A table that refuses what `answer` names. */
+function table(answer: (lines: string[], call: number) => string | Error | undefined) {
   const rows: string[] = [];
-  const tokens = new Map<string, string>();
   const blamed: Blame[] = [];
   let calls = 0;
-  let questions = 0;
-  const insert = async (bytes: Buffer, token: string) => {
-    const text = bytes.toString();
-    const lines = text.split('\n').slice(0, -1);
+  const insert = async (bytes: Buffer) => {
+    const lines = bytes.toString().split('\n').slice(0, -1);
     const refusal = answer(lines, ++calls);
     if (refusal !== undefined) throw refusal instanceof Error ? refusal : failure(refusal);
-    const known = tokens.get(token);
-    if (known !== undefined && known !== text) throw new Error('one token for different lines');
-    if (known === undefined) rows.push(...lines);
-    tokens.set(token, text);
+    rows.push(...lines);
   };
-  const holds = async (bytes: Buffer) => {
-    questions++;
-    return await tell(bytes.toString().split('\n').slice(0, -1), rows);
-  };
-  const deliver = (lines: string[], signal = never, isReplay = false, backoff: Backoff = AT_ONCE) =>
-    new Delivery({ insert, holds }, log, (blame) => blamed.push(blame), signal, backoff).deliver(
-      Buffer.from(`${lines.join('\n')}\n`),
-      'T',
-      isReplay,
-    );
-  return { rows, tokens, blamed, deliver, calls: () => calls, questions: () => questions };
+  const deliver = (lines: string[], changes: Partial<Inserter> = {}) =>
+    insertLines(Buffer.from(`${lines.join('\n')}\n`), {
+      insert,
+      log,
+      onError: (blame) => blamed.push(blame),
+      confirm: async () => {},
+      signal: never,
+      backoff: AT_ONCE,
+      ...changes,
+    });
+  return { rows, blamed, deliver, calls: () => calls };
 }
 
 const lines = (n: number) => Array.from({ length: n }, (_, i) => `line ${i}`);
@@ -92,18 +82,17 @@ const refusing =
   (given: string[]) =>
     given.some((line) => bad.includes(line)) ? code : undefined;
 
-t.test('a good batch is one insert, which is believed when it is acknowledged', async (t) => {
-  const { deliver, rows, calls, questions } = table(() => undefined);
+t.test('a good batch is one insert', async (t) => {
+  const { deliver, rows, calls } = table(() => undefined);
   t.same(await deliver(lines(1_000)), []);
   t.same(rows, lines(1_000));
   t.equal(calls(), 1);
-  t.equal(questions(), 0);
 });
 
 t.test('wherever the bad line is, it alone is refused', async (t) => {
   for (const n of [1, 2, 3, 7, 64, 1_000]) {
     for (const at of new Set([0, n >> 1, n - 1])) {
-      const { deliver, rows, calls, questions } = table(refusing(DATA, `line ${at}`));
+      const { deliver, rows, calls } = table(refusing(DATA, `line ${at}`));
       const refused = await deliver(lines(n));
       t.match(
         refused.map(({ line, code, reason }) => ({ line: line.toString(), code, reason })),
@@ -115,7 +104,6 @@ t.test('wherever the bad line is, it alone is refused', async (t) => {
           .filter((_, i) => i !== at)
           .toSorted(),
       );
-      t.equal(questions(), 0);
       t.ok(calls() <= 2 * Math.ceil(Math.log2(n) * 2) + 1, `${calls()} inserts for ${n} lines`);
     }
   }
@@ -131,15 +119,6 @@ t.test('many bad lines, lines of very different length, and all bad', async (t) 
   const all = table(refusing(DATA, ...given));
   t.equal((await all.deliver(given)).length, given.length);
   t.same(all.rows, []);
-});
-
-t.test('a replay sends the same parts under the same tokens', async (t) => {
-  const { deliver, rows, tokens } = table(refusing(DATA, 'line 5', 'line 77'));
-  await deliver(lines(100));
-  const before = new Map(tokens);
-  t.equal((await deliver(lines(100))).length, 2);
-  t.same(tokens, before);
-  t.equal(rows.length, 98);
 });
 
 t.test(
@@ -169,69 +148,31 @@ t.test('a bad line that the server keeps from being read becomes a dead letter a
   t.ok(blamed.includes('server') && blamed.includes('data'));
 });
 
-t.test('a token that is remembered without its rows: they are there, once, under another one', async (t) => {
-  const remembered = (answer: Parameters<typeof table>[0]) => {
-    const target = table(answer);
-    target.tokens.set('T', `${lines(3).join('\n')}\n`);
-    return target;
-  };
-  const delivers = async (what: string, target: ReturnType<typeof table>, isReplay?: boolean) => {
-    t.same(await target.deliver(lines(3), never, isReplay), [], what);
-    t.same(target.rows, lines(3), what);
-    t.equal(target.questions(), 1, what);
-  };
-  const replayed = remembered(() => undefined);
-  await delivers('in a replay', replayed, true);
-  t.equal(replayed.calls(), 2);
-  await delivers(
-    'after a failure',
-    remembered((_, call) => (call === 1 ? SERVER_UNKNOWN : undefined)),
-  );
-  await t.test('of a half, in a replay', async (t) => {
-    const { deliver, rows, tokens } = table(refusing(DATA, 'line 0'));
-    for (const [half, n] of [
-      ['T.0', 0],
-      ['T.1', 1],
-    ] as const)
-      tokens.set(half, `line ${n}\n`);
-    t.equal((await deliver(lines(2), never, true)).length, 1);
-    t.same(rows, ['line 1']);
-  });
-});
-
-t.test('what does not tell whether rows are there has them inserted again, once', async (t) => {
-  const { deliver, rows, calls } = table(
-    (_, call) => (call === 1 ? SERVER_UNKNOWN : undefined),
-    async () => {
-      throw failure(ACCESS_DENIED);
-    },
-  );
-  t.same(await deliver(lines(3)), []);
-  t.same(rows, [...lines(3), ...lines(3)]);
-  t.equal(calls(), 3);
-});
-
-t.test('an abort ends the question, and nothing is inserted again', async (t) => {
-  const stop = new AbortController();
-  const { deliver, calls } = table(
-    () => undefined,
-    async () => {
-      stop.abort();
-      throw stop.signal.reason;
-    },
-  );
-  await t.rejects(deliver(lines(3), stop.signal, true), { name: 'AbortError' });
-  t.equal(calls(), 1);
-});
-
 t.test('an abort ends the wait between attempts', async (t) => {
   const stop = new AbortController();
   const { deliver, calls } = table(() => SERVER);
-  const delivering = deliver(lines(2), stop.signal, false, { firstMs: 600_000, longestMs: 600_000 });
+  const delivering = deliver(lines(2), {
+    signal: stop.signal,
+    backoff: { firstMs: 600_000, longestMs: 600_000 },
+  });
   await until('the first attempt failed', () => calls() === 1);
   stop.abort();
   await t.rejects(delivering, { name: 'AbortError' });
 });
+
+t.test(
+  'lines that another flusher has finished are not inserted: it is asked before each attempt',
+  async (t) => {
+    const { deliver, rows, calls } = table(refusing(DATA, 'line 0'));
+    let asked = 0;
+    const confirm = async () => {
+      if (++asked === 3) throw new Error('taken over');
+    };
+    await t.rejects(deliver(lines(4), { confirm }), /taken over/);
+    t.equal(calls(), 2);
+    t.same(rows, []);
+  },
+);
 
 t.test('waits grow, are capped and differ', async (t) => {
   for (const [failures, luck, ms] of [

@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+-- Acknowledges and removes entries whose rows are in ClickHouse, takes them off the pending stats, and keeps refused rows as dead
+-- letters. Safe to repeat, but for the dead letters: an entry that somebody else has removed changes nothing.
+--
+-- KEYS[1] stream   KEYS[2] its state   KEYS[3] its dead letters
+--
+-- ARGV[1] consumer group
+-- ARGV[2] number of dead letters, then four for each: `line`, ClickHouse's error code, the reason, the line without its
+--         newline; or `entry`, 0, the reason, a foreign entry as JSON (it is no event and can't be retried)
+-- ARGV[..] three for each entry: id, rows, bytes of its lines
+--
+-- Returns the number of entries that were removed.
+-- Errors: none.
+
+local stream, state, dead = KEYS[1], KEYS[2], KEYS[3]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local letters_end = 2 + 4 * ARGV[2]
+for i = 3, letters_end, 4 do
+  redis.call('XADD', dead, '*', 'code', ARGV[i + 1], 'reason', ARGV[i + 2], 'time', now, ARGV[i], ARGV[i + 3])
+end
+
+local ids, removed, rows, bytes = {}, 0, 0, 0
+for i = letters_end + 1, #ARGV, 3 do
+  ids[#ids + 1] = ARGV[i]
+  if redis.call('XDEL', stream, ARGV[i]) == 1 then
+    removed, rows, bytes = removed + 1, rows + ARGV[i + 1], bytes + ARGV[i + 2]
+  end
+end
+redis.call('XACK', stream, ARGV[1], unpack(ids))
+
+if redis.call('XLEN', stream) == 0 then
+  -- Entries that were removed by hand would count against the high-water mark for ever.
+  redis.call('HSET', state, 'events', 0, 'bytes', 0)
+elseif removed > 0 then
+  -- `0 - x`: Lua writes `-x` of 0 as `-0`, which Redis takes for no integer.
+  redis.call('HINCRBY', state, 'events', 0 - rows)
+  redis.call('HINCRBY', state, 'bytes', 0 - bytes)
+end
+return removed

@@ -1,0 +1,141 @@
+// The consumer group of one stream as functions. The group gives each new entry to one flusher. An entry is pending until it is
+// acknowledged. All flushers are one consumer: who has an entry does not matter, only for how long it has been idle.
+
+import type { RedisClient } from '../redis/client.js';
+import type { StreamKeys } from '../redis/keys.js';
+import { loadScript, runScript, type ScriptArg } from '../redis/scripts.js';
+import {
+  type Batch,
+  type Bounds,
+  collectBatch,
+  type Entry,
+  type Source,
+  type StreamEntry,
+} from './reader.js';
+
+const ACK = loadScript<number>('flush-ack');
+
+const GROUP = 'flush';
+const CONSUMER = 'flush';
+/** Entries of one command that changes them: a millisecond of Redis. */
+const CHUNK = 500;
+
+/** A line that ClickHouse refused, without its newline. */
+export interface Refused {
+  readonly line: Buffer;
+  /** ClickHouse's error code. */
+  readonly code: number;
+  readonly reason: string;
+}
+
+const NOT_OURS = 'not a batch of events: another program put it into the stream';
+
+/** All methods throw Redis's errors. */
+export class StreamGroup {
+  readonly #redis: RedisClient;
+  readonly #source: Source;
+  readonly #state: string;
+  readonly #dead: string;
+
+  constructor(redis: RedisClient, keys: StreamKeys, number: number, source: Source) {
+    this.#redis = redis;
+    this.#source = source;
+    this.#state = keys.eventsState(number);
+    this.#dead = keys.eventsDead(number);
+  }
+
+  /** Entries that nobody has read. @returns undefined if there are none */
+  async readNew(bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
+    const { stream } = this.#source;
+    const page = async (count: number) => {
+      const reply = await this.#redis.xreadgroupBuffer(
+        ...(['GROUP', GROUP, CONSUMER, 'COUNT', count, 'STREAMS', stream, '>'] as const),
+      );
+      return (reply === null ? [] : entriesIn(reply)) as StreamEntry[];
+    };
+    return collectBatch((count) => this.#withGroup(() => page(count)), this.#source, bounds, memory);
+  }
+
+  /** Entries that somebody has read and not kept for so long. @returns undefined if there are none */
+  async readAbandoned(idleMs: number, bounds: Bounds, memory?: Buffer): Promise<Batch | undefined> {
+    let cursor: string | undefined = '0-0';
+    const page = async (count: number): Promise<StreamEntry[]> => {
+      const found: StreamEntry[] = [];
+      // One command looks at ten times `COUNT` pending entries at most, so a page of none may not be the last.
+      while (found.length < count && cursor !== undefined) {
+        const [next, entries] = await this.#claim(idleMs, cursor, count - found.length);
+        cursor = next === '0-0' ? undefined : next;
+        found.push(...entries);
+      }
+      return found;
+    };
+    return collectBatch((count) => this.#withGroup(() => page(count)), this.#source, bounds, memory);
+  }
+
+  async #claim(idleMs: number, from: string, count: number): Promise<[next: string, StreamEntry[]]> {
+    const { stream } = this.#source;
+    // (Not typed in ioredis.)
+    const reply = await this.#redis.callBuffer(
+      ...(['XAUTOCLAIM', stream, GROUP, CONSUMER, idleMs, from, 'COUNT', count] as const),
+    );
+    const [next, entries] = reply as [Buffer, StreamEntry[]];
+    return [next.toString('latin1'), entries];
+  }
+
+  /**
+   * Shows that somebody works at these entries: their idle time begins anew.
+   * @returns whether all of them are still pending; else another flusher has brought some to their end
+   */
+  async keep(entries: readonly Entry[]): Promise<boolean> {
+    const { stream } = this.#source;
+    let kept = 0;
+    for (let i = 0; i < entries.length; i += CHUNK) {
+      const ids = entries.slice(i, i + CHUNK).map(({ id }) => id);
+      const reply = await this.#redis.call('XCLAIM', stream, GROUP, CONSUMER, 0, ...ids, 'JUSTID');
+      kept += (reply as string[]).length;
+    }
+    return kept === entries.length;
+  }
+
+  /**
+   * Removes entries whose rows are in ClickHouse.
+   * @param refused lines, and `foreignEntries`, that become dead letters with the first entries: after a crash before the last
+   *   ones are removed they may be there twice
+   */
+  async ack(
+    entries: readonly Entry[],
+    refused: readonly Refused[],
+    foreignEntries: readonly string[],
+  ): Promise<void> {
+    const keys = [this.#source.stream, this.#state, this.#dead];
+    let letters: (ScriptArg | Buffer)[] = [
+      refused.length + foreignEntries.length,
+      ...refused.flatMap(({ line, code, reason }) => ['line', code, reason, line]),
+      ...foreignEntries.flatMap((entry) => ['entry', 0, NOT_OURS, entry]),
+    ];
+    for (let i = 0; i < entries.length; i += CHUNK) {
+      const some = entries.slice(i, i + CHUNK).flatMap(({ id, rows, bytes }) => [id, rows, bytes]);
+      await runScript(this.#redis, ACK, keys, [GROUP, ...letters, ...some]);
+      letters = [0];
+    }
+  }
+
+  /** Makes the group if there is none. It begins with the first entry: entries in the stream are not in ClickHouse yet. */
+  async #withGroup<T>(read: () => Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      if (!String((error as Error).message).startsWith('NOGROUP')) throw error;
+      await this.#redis.xgroup('CREATE', this.#source.stream, GROUP, '0', 'MKSTREAM').catch((late: Error) => {
+        if (!late.message.startsWith('BUSYGROUP')) throw late;
+      });
+      return await read();
+    }
+  }
+}
+
+/** @param reply of XREADGROUP of one stream: a list of pairs in RESP2, a map in RESP3 */
+function entriesIn(reply: unknown): unknown {
+  if (Array.isArray(reply)) return Array.isArray(reply[0]) ? reply[0][1] : reply[1];
+  return reply instanceof Map ? [...reply.values()][0] : Object.values(reply as object)[0];
+}

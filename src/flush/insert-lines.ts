@@ -1,0 +1,74 @@
+// Brings the lines of one batch into ClickHouse, however often it has to try. An insert that fails by the server's fault is
+// repeated for ever: rows have names, so a row that is there twice is shown once. A row that ClickHouse can't read is searched
+// by halves until it is alone.
+
+import type { Logger } from 'pino';
+import { type Backoff, backoffMs, pause } from '../backoff.js';
+import { type Blame, blame, errorCode } from '../clickhouse/blame.js';
+import type { Refused } from './group.js';
+
+export interface Inserter {
+  /** One insert of whole lines. */
+  readonly insert: (lines: Buffer, signal: AbortSignal) => Promise<void>;
+  readonly log: Logger;
+  /** Called after each insert that failed. */
+  readonly onError: (blame: Blame) => void;
+  /** Called before each insert: throws if the lines are not this process's to insert any more. */
+  readonly confirm: () => Promise<void>;
+  readonly signal: AbortSignal;
+  readonly backoff?: Backoff | undefined;
+}
+
+const REASON_LENGTH = 1_000;
+const NEWLINE = 0x0a;
+
+/**
+ * Resolves when every line is in ClickHouse or among the refused ones, which it returns.
+ * @throws what `confirm` throws; the signal's reason when it aborts
+ */
+export async function insertLines(lines: Buffer, inserter: Inserter): Promise<readonly Refused[]> {
+  const refusal = await insert(lines, inserter);
+  if (refusal === undefined) return [];
+  const cut = middleOf(lines);
+  if (cut !== undefined)
+    return [
+      ...(await insertLines(lines.subarray(0, cut), inserter)),
+      ...(await insertLines(lines.subarray(cut), inserter)),
+    ];
+  // The reason quotes the line, so it does not go into the log: `wishmeter dead list` shows it.
+  inserter.log.error({ code: refusal.code }, 'ClickHouse refuses a row: it is now a dead letter');
+  return [{ line: lines.at(-1) === NEWLINE ? lines.subarray(0, -1) : lines, ...refusal }];
+}
+
+/** Resolves to undefined when the lines are stored. */
+async function insert(lines: Buffer, inserter: Inserter): Promise<Omit<Refused, 'line'> | undefined> {
+  const { log, onError, confirm, signal, backoff } = inserter;
+  for (let failures = 1; ; failures++) {
+    await confirm();
+    try {
+      await inserter.insert(lines, signal);
+      return undefined;
+    } catch (error) {
+      signal.throwIfAborted();
+      const fault = blame(error);
+      onError(fault);
+      const code = errorCode(error);
+      const reason = (error as Error).message.slice(0, REASON_LENGTH);
+      // ClickHouse reads all lines before it stores any.
+      if (fault === 'data') return { code, reason };
+      const waitMs = Math.round(backoffMs(failures, backoff));
+      // ClickHouse's text may quote a line, so only its code is logged.
+      const cause = code === 0 ? { reason } : { code };
+      log.warn({ ...cause, failures, waitMs }, 'an insert failed and will be tried again');
+      await pause(waitMs, signal);
+      signal.throwIfAborted();
+    }
+  }
+}
+
+/** The end of a line near the middle; undefined if there is only one line. */
+function middleOf(lines: Buffer): number | undefined {
+  const middle = lines.length >> 1;
+  const cut = lines.lastIndexOf(NEWLINE, middle - 1) + 1 || lines.indexOf(NEWLINE, middle) + 1;
+  return cut === 0 || cut === lines.length ? undefined : cut;
+}
