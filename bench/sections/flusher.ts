@@ -135,7 +135,7 @@ async function flush(world: World, database: string): Promise<{ seconds: number;
   }
 }
 
-/** Seconds that the same blocks take, one after the other, without a stream, a manifest or a flusher. */
+/** Seconds that the same blocks take, one after the other, without a stream or a flusher. */
 async function insert(world: World, database: string, blocks: readonly Buffer[]): Promise<number> {
   await migrate(world.admin, database);
   const client = createClickHouse(world.clickhouse.url, database);

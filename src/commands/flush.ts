@@ -1,5 +1,4 @@
-// `wishmeter flush`: moves events, visits and purchases from REDIS_URL to CLICKHOUSE_URL. Several share the streams evenly; one
-// takes over from another by raising the fencing epoch; see src/flush/.
+// `wishmeter flush`: moves events, visits and purchases from REDIS_URL to CLICKHOUSE_URL. Several may run beside each other.
 
 import { flush as startFlushing } from '../app/flush.js';
 import { serviceClickHouse } from './embedded-databases.js';

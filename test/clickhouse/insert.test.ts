@@ -25,7 +25,7 @@ const SETTINGS: Readonly<Record<string, readonly [hostile: string, own: string]>
   date_time_input_format: ['basic', 'best_effort'],
 };
 
-const { url, client: admin, migrated, emptied, clientOf, ask: askBy } = await startDatabases(t, 1);
+const { url, client: admin, migrated, emptied, ask: askBy } = await startDatabases(t, 1);
 const { database: hostile } = await migrated(t);
 /** What a client sends with every request stands for a profile: both give way to what an insert says itself. */
 const client = createClient({

@@ -181,17 +181,6 @@ t.test('every table is replicated, and rows are spread by what repeats of them h
   t.end();
 });
 
-t.test('tokens of inserts of events and visits are remembered for a week', (t) => {
-  for (const table of ['events_stored', 'visits_stored']) {
-    const statement = all.find((one) => one.startsWith(`CREATE TABLE IF NOT EXISTS shop.${table}_local`));
-    t.match(
-      statement,
-      / replicated_deduplication_window = 10000,\s+replicated_deduplication_window_seconds = 604800/,
-    );
-  }
-  t.end();
-});
-
 t.test('feeds go from local table to local table', (t) => {
   const feeds = all.filter((statement) => statement.startsWith('CREATE MATERIALIZED'));
   t.ok(feeds.length > 2);

@@ -178,8 +178,8 @@ async function untilDrained({ redisUrl }: Places): Promise<string[]> {
         redis.hgetall(keys.eventsState(0)),
         redis.xlen(keys.eventsDead(0)),
       ]);
-      const { events = '0', bytes = '0', manifest } = state;
-      const isEmpty = length === 0 && manifest === undefined;
+      const { events = '0', bytes = '0' } = state;
+      const isEmpty = length === 0;
       if (isEmpty && events === '0' && bytes === '0' && dead === 0) return [];
       if (isEmpty && dead === 0)
         return [`nothing waits in the stream, but its figures say ${events} events of ${bytes} bytes`];

@@ -82,7 +82,7 @@ t.test('metrics', async (t) => {
     }
   });
 
-  t.test('the streams are shown as they are: events, bytes, age, dead letters, epoch, silence', async (t) => {
+  t.test('the streams are shown as they are: events, bytes, age, dead letters', async (t) => {
     const app = await startApp(t, redis, { env: { STREAM_HIGH_WATER: '2000' } });
     // One that was a node's of a cluster.
     await client.hset(createKeys(app.prefix).meta, 'mark:1', '1');
@@ -90,15 +90,8 @@ t.test('metrics', async (t) => {
     const ofStream = (text: string, name: string, stream: number) =>
       sample(text, `stream_${name}{stream="${stream}"}`);
     for (const stream of [0, 1]) {
-      for (const name of [
-        'pending_events',
-        'pending_bytes',
-        'oldest_pending_seconds',
-        'dead_letters',
-        'epoch',
-      ])
+      for (const name of ['pending_events', 'pending_bytes', 'oldest_pending_seconds', 'dead_letters'])
         t.equal(ofStream(before, name, stream), 0, `${name} of ${stream}`);
-      t.equal(ofStream(before, 'owner_silent_seconds', stream), undefined, 'no flusher runs');
     }
     t.equal(sample(before, 'redis_up'), 1);
     t.equal(sample(before, 'stream_high_water_bytes'), 2000);
@@ -109,8 +102,6 @@ t.test('metrics', async (t) => {
       if ((await app.post('/event', EVENT, TRUSTED)).status === 200) acknowledged++;
     t.ok(acknowledged > 0 && acknowledged < SENT, `${acknowledged} of ${SENT} fit below the high-water mark`);
     const keys = createKeys(app.prefix);
-    const state = { epoch: '1700000000001', owner: 'x', beat: String(Date.now() - 60_000) };
-    await client.hset(keys.eventsState(0), state);
     await client.xadd(keys.eventsDead(1), '*', 'c', '27', 'r', 'reason', 'd', '{}');
     const sumIn = (text: string, name: string) =>
       [0, 1].reduce((sum, stream) => sum + (ofStream(text, name, stream) ?? Number.NaN), 0);
@@ -123,8 +114,6 @@ t.test('metrics', async (t) => {
     t.equal(sumIn(text, 'pending_events'), acknowledged);
     t.equal(sumIn(text, 'pending_bytes'), one + two);
     t.equal(sumIn(text, 'dead_letters'), 1);
-    t.equal(ofStream(text, 'epoch', 0), 1700000000001);
-    t.ok((ofStream(text, 'owner_silent_seconds', 0) ?? 0) >= 60);
 
     t.equal(sample(text, 'http_answers_total{operation="post /event",status="200"}'), acknowledged);
     t.equal(sample(text, 'http_refused_total{code="overloaded",why="stream"}'), SENT - acknowledged);
