@@ -1,6 +1,5 @@
 // What product alerts need, where they are on: the index of wishers, and what tells them.
 
-import type { Logger } from 'pino';
 import type { Redirects } from '../identity/redirects.js';
 import { Products } from '../products/products.js';
 import type { Store } from '../redis/store.js';
@@ -21,21 +20,19 @@ export function openWishers(
   return wishers;
 }
 
-/** Goes on with what was left half done until it is closed. @returns undefined without wishers */
+/** Goes on with what was left half done until it is closed. @param onError see ProductsSpec @returns undefined without wishers */
 export function openProducts(
   store: Store,
   wishlists: WishlistBatch,
   wishers: Wishers | undefined,
   redirects: Redirects,
   shopCurrency: string | null,
-  log: Logger,
+  onError: (error: Error) => void,
   onClose: (closer: () => Promise<void>) => void,
   lookMs?: number,
 ): Products | undefined {
   if (wishers === undefined) return undefined;
   const placeOf = (profileId: string) => redirects.placeOf(profileId);
-  const onError = (error: Error) =>
-    log.error({ err: error }, 'wishers of a product could not be told, and this will be tried again');
   const products = new Products({ store, wishlists, wishers, placeOf, shopCurrency, onError, lookMs });
   onClose(products.watch());
   return products;

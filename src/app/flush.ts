@@ -80,7 +80,7 @@ export function flush(
       metrics,
     });
     onClose(() => flusher.close());
-    const erasing = { ...streams, cluster, onErased: flushErasures(metrics), eraseDeliveries: erase };
+    const erasing = { ...streams, cluster, ...flushErasures(metrics), eraseDeliveries: erase };
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
     const totals = keepDaysTotalled(
       clickhouse,

@@ -28,6 +28,7 @@ import { visitBatchOperation } from '../http/routes/visit-batches.js';
 import { visitListOperation } from '../http/routes/visit-lists.js';
 import { visitOperations } from '../http/routes/visits.js';
 import { Server } from '../http/server.js';
+import { reportFailures } from '../http/task-metrics.js';
 import { loadUws } from '../http/uws.js';
 import { Compliance } from '../identity/compliance.js';
 import { ComplianceWorker } from '../identity/compliance-worker.js';
@@ -99,6 +100,7 @@ export function serve(
     const pending = new PendingBytes(undefined, timing.now);
     const metrics = new ServeMetrics(() => server.openRequests, config.VISIT_LOG === 'on', uwsFrom, pending);
     onClose(collectProcessMetrics(metrics.registry, VERSION));
+    const onFailed = reportFailures(metrics.registry, log);
     const store = await openStore(config, 'wishmeter serve', log, {
       timeoutMs: config.REDIS_TIMEOUT_MS,
       guestsS: config.GUEST_RETENTION_DAYS * 86_400,
@@ -152,7 +154,22 @@ export function serve(
     const requests = new RequestStore(store, undefined, timing.requestGraceMs);
     const wishers = openWishers(store, config, onClose, metrics.batchObserver('wish'));
     const limit = config.MAX_PRODUCTS;
-    const identity = openIdentity(store, visits, recordings, appends, limit, visitLog, metrics, wishers);
+    const identityFigures = {
+      visitsCounted: metrics.visitsCounted,
+      erased: metrics.erased,
+      addressesDropped: metrics.addressesDropped,
+      failed: onFailed,
+    };
+    const identity = openIdentity(
+      store,
+      visits,
+      recordings,
+      appends,
+      limit,
+      visitLog,
+      identityFigures,
+      wishers,
+    );
     const { redirects, visitors, profiles } = identity;
     onClose(identity.resume.watch());
     const { items, shares, purchases, settings } = openWishlist(
@@ -168,7 +185,7 @@ export function serve(
       wishers,
       redirects,
       config.SHOP_CURRENCY || null,
-      log,
+      (error) => onFailed('product', error),
       onClose,
       timing.productLookMs,
     );
@@ -184,7 +201,7 @@ export function serve(
       compliance,
       identity.eraser,
       identity.shopEraser,
-      (error) => log.error({ err: error }, 'an erasure failed and will be tried again'),
+      (error) => onFailed('request', error),
       timing.compliancePollMs,
     );
     onClose(worker.watch());

@@ -44,12 +44,17 @@ export class FlushMetrics {
   }
 }
 
-/** Counts what was erased from ClickHouse. */
-export function flushErasures(registry: Registry): (profiles: number) => void {
+/** Counts what was erased from ClickHouse, and parts of erasures that failed. */
+export function flushErasures(registry: Registry): { onErased(profiles: number): void; onFailed(): void } {
   const erasures = new Counter({
     name: 'wishmeter_flush_erasures_total',
     help: 'Profiles whose rows were erased from ClickHouse',
     registers: [registry],
   });
-  return (profiles) => erasures.inc(profiles);
+  const failures = new Counter({
+    name: 'wishmeter_flush_erasure_failures_total',
+    help: 'Parts of erasures from ClickHouse, dead letters and deliveries that failed; they are tried again',
+    registers: [registry],
+  });
+  return { onErased: (profiles) => erasures.inc(profiles), onFailed: () => failures.inc() };
 }

@@ -2,6 +2,9 @@
 // ERASURE_INTERVAL_S. Every flusher does so: doing it twice is doing it once, and a crash in the middle leaves the
 // erasures written down for the next one.
 //
+// Dead letters of each stream, deliveries, and each page of erasures fail alone: what fails is reported and done again with the
+// next run. An erasure is forgotten only once all of it is done.
+//
 // An erasure is due once no older entry waits in any stream: a batch that was begun before it knew of the erasure is in
 // ClickHouse by then.
 
@@ -9,6 +12,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { eraseRows } from '../clickhouse/erase.js';
 import { isIdentityName } from '../clickhouse/erased-rows.js';
+import { EVERY_PROFILE } from '../identity-rules.js';
 import type { RedisClient } from '../redis/client.js';
 import type { Keys, StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
@@ -18,7 +22,10 @@ import { type Erasure, isErased, readErasures } from './erasures.js';
 
 const DONE = loadScript('erasure-done');
 const PAGE = 100;
-const AT_ONCE = 500;
+/** Erasures of one page: as many as one mutation names profiles, see eraseRows. */
+const AT_ONCE = 2_000;
+/** Erasures that one call forgets. */
+const DONE_AT_ONCE = 500;
 /** Milliseconds that a line may be under way to a stream after its time was taken. */
 const UNDER_WAY_MS = 10_000;
 
@@ -33,36 +40,77 @@ export interface EraserSpec {
   readonly eraseDeliveries?: (erasures: ReadonlyMap<string, Erasure>) => Promise<void>;
   /** Told how many profiles were erased. */
   readonly onErased?: (profiles: number) => void;
+  /** Called with each part that failed. */
+  readonly onFailed?: (error: Error) => void;
 }
+
+/** As they are held: profile id, identity name or EVERY_PROFILE, and up to when. */
+type Due = readonly (readonly [what: string, erasure: Erasure])[];
 
 /**
  * @param underWayMs as above
  * @returns the number of profiles and identities whose rows are gone now
- * @throws Redis's and ClickHouse's errors
+ * @throws Redis's errors: nothing could be read
  */
 export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS): Promise<number> {
-  const { redis, keys, clickhouse, log } = spec;
+  const { redis, keys, log, clickhouse, cluster } = spec;
+  const attempt = (work: Promise<unknown>) =>
+    work.then(
+      () => true,
+      (error: Error) => {
+        log.warn({ err: error }, 'a part of the erasures failed and will be tried again');
+        spec.onFailed?.(error);
+        return false;
+      },
+    );
   const erasures = await readErasures(redis, keys);
   if (erasures.size === 0) return 0;
   const oldest = await oldestWaiting(spec);
   // What is due waits in no stream: its dead letters are there by now.
-  await eraseDeadLetters(spec, erasures);
-  // Identities first: a compliance request is closed once the profiles of its visitor are done.
-  const due = [...erasures]
-    .filter(([, { until }]) => until.redis + underWayMs < oldest)
-    .sort(([a], [b]) => Number(isIdentityName(b)) - Number(isIdentityName(a)));
+  let isWhole = true; // all that was to be done so far is done
+  for (const [kind, stream] of await allStreams(spec))
+    isWhole = (await attempt(eraseDeadLetters(redis, kind, stream, erasures))) && isWhole;
+  const due = [...erasures].filter(([, { until }]) => until.redis + underWayMs < oldest);
   if (due.length === 0) return 0;
   // Now: what is due was handed over before it left its stream, and comes no more.
-  await spec.eraseDeliveries?.(new Map(due));
-  await eraseRows(clickhouse, new Map(due), spec.cluster);
-  for (let i = 0; i < due.length; i += AT_ONCE) {
-    const args = due.slice(i, i + AT_ONCE).flatMap(([what, { held }]) => [what, held]);
+  if (spec.eraseDeliveries !== undefined)
+    isWhole = (await attempt(spec.eraseDeliveries(new Map(due)))) && isWhole;
+  let areNamesDone = isWhole;
+  let done = 0;
+  let profiles = 0;
+  for (const page of pagesOf(due)) {
+    const areNames = isIdentityName(page[0]?.[0] ?? '');
+    const isErased = await attempt(eraseRows(clickhouse, new Map(page), cluster));
+    // Profiles only after all identities: a compliance request is closed once the profiles of its visitor are done.
+    const isDone =
+      isErased && isWhole && (areNames || areNamesDone) && (await attempt(forget(redis, keys, page)));
+    if (isDone) done += page.length;
+    if (areNames) areNamesDone &&= isDone;
+    else if (isDone) profiles += page.length;
+  }
+  if (profiles > 0) {
+    spec.onErased?.(profiles);
+    log.info({ profiles }, 'erased from ClickHouse');
+  }
+  return done;
+}
+
+/** Identities first, then all of the shop, then profiles. */
+function* pagesOf(due: Due): Generator<Due> {
+  const isAll = (what: string) => what === EVERY_PROFILE;
+  const kinds = [isIdentityName, isAll, (what: string) => !isIdentityName(what) && !isAll(what)];
+  for (const isOfKind of kinds) {
+    const ofKind = due.filter(([what]) => isOfKind(what));
+    for (let i = 0; i < ofKind.length; i += AT_ONCE) yield ofKind.slice(i, i + AT_ONCE);
+  }
+}
+
+/** Forgets erasures that are as they were read. */
+async function forget(redis: RedisClient, keys: Keys, page: Due): Promise<void> {
+  for (let i = 0; i < page.length; i += DONE_AT_ONCE) {
+    const args = page.slice(i, i + DONE_AT_ONCE).flatMap(([what, { held }]) => [what, held]);
     await runScript(redis, DONE, [keys.erasures], args);
   }
-  const profiles = due.filter(([what]) => !isIdentityName(what)).length;
-  spec.onErased?.(profiles);
-  log.info({ profiles }, 'erased from ClickHouse');
-  return due.length;
 }
 
 /** @returns what ends it, when what is under way is done */
@@ -71,9 +119,10 @@ export function watchErasures(spec: EraserSpec, intervalS: number): () => Promis
   const run = () => {
     running = running
       .then(() => eraseWaiting(spec))
-      .catch((error: Error) =>
-        spec.log.warn({ err: error }, 'erasing from ClickHouse failed and will be tried again'),
-      );
+      .catch((error: Error) => {
+        spec.log.warn({ err: error }, 'erasing from ClickHouse failed and will be tried again');
+        spec.onFailed?.(error);
+      });
   };
   run();
   // Twice in that time: what is not due yet is so the next time.
@@ -101,15 +150,17 @@ async function allStreams({ redis, keys }: EraserSpec): Promise<[StreamKeys, num
   return [keys, keys.visits].flatMap((kind) => numbers.map((number): [StreamKeys, number] => [kind, number]));
 }
 
-async function eraseDeadLetters(spec: EraserSpec, erasures: ReadonlyMap<string, Erasure>): Promise<void> {
-  const { redis } = spec;
-  for (const [keys, stream] of await allStreams(spec)) {
-    for (let after: string | undefined; ; ) {
-      const page = await listDeadLetters(redis, keys, stream, PAGE, after);
-      after = page.at(-1)?.id;
-      if (after === undefined) break;
-      const erased = page.filter(({ line }) => isErased(line, erasures)).map(({ id }) => id);
-      await dropDeadLetters(redis, keys, stream, erased);
-    }
+async function eraseDeadLetters(
+  redis: RedisClient,
+  keys: StreamKeys,
+  stream: number,
+  erasures: ReadonlyMap<string, Erasure>,
+): Promise<void> {
+  for (let after: string | undefined; ; ) {
+    const page = await listDeadLetters(redis, keys, stream, PAGE, after);
+    after = page.at(-1)?.id;
+    if (after === undefined) return;
+    const erased = page.filter(({ line }) => isErased(line, erasures)).map(({ id }) => id);
+    await dropDeadLetters(redis, keys, stream, erased);
   }
 }

@@ -1,13 +1,14 @@
 // Does what open requests ask to be erased. Every `serve` has a worker, and one of them at a time works: it owns the
-// requests for some seconds, and says so again before each step. What fails is tried again; what a process left half
-// done is done by the next. A request stays open until ClickHouse has no row of it either; the flusher erases those.
+// requests for some seconds, and says so again before each step. A request that fails is tried again, later each time, and delays
+// no other; what a process left half done is done by the next. A request stays open until ClickHouse has no row of it either; the
+// flusher erases those.
 //
 // Should an owner be paused for longer than it owns them, two may erase the same visitor. Then one who comes back in
 // that moment may be erased twice; nothing else can happen.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ServiceError } from '../errors.js';
+import { type Backoff, backoffMs } from '../backoff.js';
 import { identityName } from '../identity-rules.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -24,10 +25,12 @@ const RENEW_MS = 5_000;
 const POLL_MS = 5_000;
 /** Milliseconds between two runs at least: each reads all open requests, and thousands of webhooks may come in a row. */
 const REST_MS = 1_000;
+/** Between the attempts of a request that fails. */
+const BACKOFF: Backoff = { firstMs: POLL_MS, longestMs: 10 * 60_000 };
 /** Profiles that one command asks for. */
 const AT_ONCE = 250;
 
-/** Another process works at the requests. */
+/** Another process works at the requests, or this one is closing. */
 class NotOwnerError extends Error {}
 
 export class ComplianceWorker {
@@ -38,13 +41,15 @@ export class ComplianceWorker {
   readonly #name = randomUUID();
   readonly #onError: (error: Error) => void;
   readonly #pollMs: number;
+  /** Failed requests by id: failures, and when to try again. Of open requests only. */
+  readonly #failed = new Map<string, { readonly failures: number; readonly at: number }>();
   #renewed = 0;
   readonly #closing = new AbortController();
   #isPoked = false;
   #running: Promise<void> | undefined;
 
   /**
-   * @param onError told why requests could not be done, and will be tried again
+   * @param onError called for each request that failed, and when requests could not be read: it is tried again
    * @param pollMs milliseconds between looks
    */
   constructor(
@@ -88,9 +93,7 @@ export class ComplianceWorker {
     while (this.#isPoked && !signal.aborted) {
       this.#isPoked = false;
       await this.run().catch((error: Error) => {
-        // Redis's failures are logged elsewhere.
-        const isTold = error instanceof NotOwnerError || error instanceof ServiceError;
-        if (!isTold && !signal.aborted) this.#onError(error);
+        if (!(error instanceof NotOwnerError || signal.aborted)) this.#onError(error);
       });
       await sleep(Math.min(REST_MS, this.#pollMs), undefined, { signal }).catch(() => {});
     }
@@ -104,20 +107,41 @@ export class ComplianceWorker {
       await this.#own();
       const last = await this.#compliance.lastNumber();
       const open = await this.#compliance.list();
+      const ids = new Set(open.map(({ id }) => id));
+      for (const id of this.#failed.keys()) if (!ids.has(id)) this.#failed.delete(id);
       const dataRequests = new DataRequests(this.#compliance, last, open);
       const erasures = open.filter(({ request }) => request.kind !== 'customers/data_request');
-      // An erasure that fails must not keep others open.
       await this.#close(erasures.filter(({ request }) => request.erased));
       const erased: OpenRequest[] = [];
       for (const one of erasures) {
         if (one.request.erased) continue;
         await this.#own();
-        const now = await this.#erase(one, dataRequests);
+        const now = await this.#alone(one, () => this.#erase(one, dataRequests));
         if (now !== undefined) erased.push(now);
       }
       await this.#close(erased);
     } finally {
       await this.#disown();
+    }
+  }
+
+  /** Works at one request. What it fails with is reported. @throws NotOwnerError */
+  async #alone<T>({ id }: OpenRequest, work: () => Promise<T>): Promise<T | undefined> {
+    const { failures = 0, at = 0 } = this.#failed.get(id) ?? {};
+    if (performance.now() < at) return undefined;
+    try {
+      const done = await work();
+      this.#failed.delete(id);
+      return done;
+    } catch (error) {
+      if (error instanceof NotOwnerError) throw error;
+      const waitMs = backoffMs(failures + 1, {
+        ...BACKOFF,
+        firstMs: Math.min(this.#pollMs, BACKOFF.firstMs),
+      });
+      this.#failed.set(id, { failures: failures + 1, at: performance.now() + waitMs });
+      this.#onError(error as Error);
+      return undefined;
     }
   }
 
@@ -148,7 +172,7 @@ export class ComplianceWorker {
     for (const one of erased) {
       if (one.request.profiles?.some((profileId) => waiting.has(profileId))) continue;
       await this.#own();
-      await this.#compliance.settle(one, undefined);
+      await this.#alone(one, () => this.#compliance.settle(one, undefined));
     }
   }
 

@@ -71,8 +71,8 @@ export class Eraser {
           ? await this.#eraseGuest(this.#links.defaultProfile(name), name, onErasing)
           : await this.#eraseLinked(link, onErasing);
       if (erased === undefined) continue;
-      // Who is not there may be a visitor whose erasure a process has left half done.
-      if (!erased) await this.#linked.completeAll();
+      // An earlier erasure of this visitor may have been interrupted.
+      if (!erased) await this.#linked.completeOf(name);
       return erased;
     }
     throw new ServiceError('unavailable');
@@ -100,7 +100,7 @@ export class Eraser {
       erased = (await this.#eraseGiven(digest, profileId, onErasing)) || erased;
       await this.#emails.forgetGone(digest, new Set([profileId]));
     }
-    if (!erased) await this.#linked.completeAll();
+    if (!erased) await this.#linked.completeOf(`@${digest}`);
     return erased;
   }
 

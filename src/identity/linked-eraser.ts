@@ -68,11 +68,29 @@ export class LinkedEraser {
     return this.eraseGeneration(profileId, generation);
   }
 
-  /** Completes erasures that a process has left half done. @throws ServiceError `unavailable` */
-  async completeAll(): Promise<void> {
-    for (const operation of await this.#pending.list('pending')) {
-      const [kind, profileId, generation] = operation.split(' ');
-      if (kind === 'erase') await this.eraseGeneration(profileId as string, generation as string);
+  /**
+   * Completes the interrupted erasures of profiles that had this member, and no others: those of other visitors may fail, and are
+   * completed by src/identity/resume.ts. @throws ServiceError `unavailable`
+   */
+  async completeOf(member: string): Promise<void> {
+    for await (const page of this.#pending.pages('pending')) {
+      const left = await Promise.all(page.map((operation) => this.#leftOf(operation, member)));
+      for (const [profileId, generation] of left.filter((one) => one !== undefined))
+        await this.removeLeftovers(profileId, generation);
+    }
+  }
+
+  /** The profile of an interrupted erasure, if it had this member. */
+  async #leftOf(operation: string, member: string): Promise<readonly [string, string] | undefined> {
+    const [kind, profileId = '', generation = ''] = operation.split(' ');
+    if (kind !== 'erase') return undefined;
+    const [left] = this.#store.keys.leftovers(profileId, generation);
+    try {
+      const isMember = await this.#store.call((client) => client.hexists(left, member));
+      return isMember === 1 ? [profileId, generation] : undefined;
+    } catch (error) {
+      if (error instanceof ServiceError) throw error;
+      return undefined;
     }
   }
 

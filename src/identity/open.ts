@@ -23,7 +23,7 @@ import { Places } from './places.js';
 import { createProfileIds, type ProfileIds } from './profile-id.js';
 import { Profiles } from './profiles.js';
 import { Redirects } from './redirects.js';
-import { Resume } from './resume.js';
+import { type OnFailed, Resume } from './resume.js';
 import { ShopEraser } from './shop-eraser.js';
 import { Visitors } from './visitors.js';
 
@@ -51,6 +51,8 @@ export interface IdentityFigures {
   readonly erased?: () => void;
   /** An address leads to so many profiles no longer, because there were too many. */
   readonly addressesDropped?: (profiles: number) => void;
+  /** An interrupted operation could not be completed. */
+  readonly failed?: OnFailed;
 }
 
 /**
@@ -63,7 +65,7 @@ export function openIdentity(
   appends: Batcher<Append, unknown>,
   maxProducts: number,
   log?: VisitLog,
-  { visitsCounted, erased, addressesDropped }: IdentityFigures = {},
+  { visitsCounted, erased, addressesDropped, failed }: IdentityFigures = {},
   wishers?: Wishers,
 ): IdentityParts {
   const { salt, buckets } = store.deployment;
@@ -97,7 +99,7 @@ export function openIdentity(
     named: new NamedVisitors(links, redirects, emails),
     eraser: new Eraser(store, links, redirects, emails, linkedEraser, wishers, erased),
     shopEraser: new ShopEraser(store, pending),
-    resume: new Resume(store, pending, merger, redirects, linkedEraser),
+    resume: new Resume(store, pending, merger, redirects, linkedEraser, failed),
     profiles: new Profiles(store, visitors, emails, profileIds),
     visitors,
     manyVisits: new ManyVisits(visitors, counting),

@@ -18,7 +18,7 @@ import type { Store } from '../redis/store.js';
 export const JOURNAL_S = 6 * 60 * 60;
 const PENDING = loadScript<number>('pending');
 /** Operations of one page. */
-const PAGE = 1_000;
+const PAGE = 250;
 
 export class Pending {
   readonly #store: Store;
@@ -54,20 +54,22 @@ export class Pending {
       await removeKeys(this.#store, [keys.pending(stream), keys.merges(stream)]);
   }
 
-  /** Those that are under way, or, of merges, have ended in the last hours. @throws ServiceError `unavailable` */
-  async list(which: 'pending' | 'merges'): Promise<string[]> {
-    const found = new Set<string>();
+  /**
+   * Pending operations, or the merges of the last hours, in pages. An operation may come twice; one that begins or ends
+   * meanwhile may be missing.
+   * @throws ServiceError `unavailable`
+   */
+  async *pages(which: 'pending' | 'merges'): AsyncGenerator<readonly string[]> {
     for (const stream of await this.#streams()) {
       const key = this.#store.keys[which](stream);
-      for (let from = 0, isMore = true; isMore; from += PAGE) {
-        const page = await this.#store.call((client) =>
-          client.zrange(key, String(from), String(from + PAGE - 1)),
-        );
-        for (const operation of page) found.add(operation);
-        isMore = page.length === PAGE;
-      }
+      let cursor = '0';
+      do {
+        const from = cursor;
+        const [next, found] = await this.#store.call((client) => client.zscan(key, from, 'COUNT', PAGE));
+        cursor = next;
+        yield found.filter((_, i) => i % 2 === 0);
+      } while (cursor !== '0');
     }
-    return [...found];
   }
 
   async #change(what: 'begin' | 'end' | 'keep', stream: number, operation: string): Promise<void> {

@@ -1,5 +1,6 @@
 // Completes operations of several steps that a process has left half done, and after a failover merges that their target has
-// forgotten. Every process looks now and then: each step is safe to repeat.
+// forgotten. Every process looks now and then: each step is safe to repeat. An operation that fails is reported and tried again at
+// the next look; the others go on.
 //
 // The other side of a merge needs no look: a guest whose side forgot the merge is a guest again, and the next one adds only
 // what it gained since. On one server a failover forgets the end of one history, which both sides are in.
@@ -15,6 +16,11 @@ import type { Redirects } from './redirects.js';
 const LOOK_MS = 30_000;
 /** Milliseconds over which processes spread their looks after a failover. */
 const SPREAD_MS = 1_000;
+/** Operations that one look takes up, and failed merges that are remembered. */
+const MOST = 10_000;
+
+/** Called with each operation that failed, by its kind. */
+export type OnFailed = (task: 'erasure' | 'merge', error: Error) => void;
 
 export class Resume {
   readonly #store: Store;
@@ -22,7 +28,11 @@ export class Resume {
   readonly #merger: Merger;
   readonly #redirects: Redirects;
   readonly #linkedEraser: LinkedEraser;
+  readonly #onFailed: OnFailed;
+  /** Pending at the last look; MOST of them at most. */
   #seen: ReadonlySet<string> = new Set();
+  /** Merges whose check failed; MOST of them at most. */
+  #failed = new Set<string>();
 
   constructor(
     store: Store,
@@ -30,12 +40,14 @@ export class Resume {
     merger: Merger,
     redirects: Redirects,
     linkedEraser: LinkedEraser,
+    onFailed: OnFailed = () => {},
   ) {
     this.#store = store;
     this.#pending = pending;
     this.#merger = merger;
     this.#redirects = redirects;
     this.#linkedEraser = linkedEraser;
+    this.#onFailed = onFailed;
   }
 
   /**
@@ -81,17 +93,46 @@ export class Resume {
    * @throws ServiceError `unavailable`: to be run again
    */
   async run(looksAtMerges: boolean): Promise<void> {
-    const pending = await this.#pending.list('pending');
+    const pending = await this.#pendingNow();
     const seen = this.#seen;
-    this.#seen = new Set(pending);
-    for (const operation of pending) if (seen.has(operation)) await this.#complete(operation);
-    if (!looksAtMerges) return;
-    for (const operation of await this.#pending.list('merges')) {
-      const [, profileId = '', into = '', , nonce] = operation.split(' ');
-      const members = this.#store.keys.members(into);
-      if ((await this.#store.call((client) => client.hget(members, profileId))) !== nonce)
-        await this.#complete(operation);
+    this.#seen = pending;
+    for (const operation of pending) {
+      if (!seen.has(operation)) continue;
+      const error = await failureOf(this.#complete(operation));
+      if (error !== undefined) this.#onFailed(operation.startsWith('erase') ? 'erasure' : 'merge', error);
     }
+    const failed = this.#failed;
+    this.#failed = new Set();
+    for (const operation of failed) await this.#tryMerge(operation);
+    if (!looksAtMerges) return;
+    for await (const page of this.#pending.pages('merges'))
+      for (const operation of page) await this.#tryMerge(operation);
+  }
+
+  async #pendingNow(): Promise<ReadonlySet<string>> {
+    const found = new Set<string>();
+    for await (const page of this.#pending.pages('pending')) {
+      for (const operation of page) found.add(operation);
+      if (found.size >= MOST) break;
+    }
+    return found;
+  }
+
+  /** @throws what it failed with, once MOST have failed: the look begins anew */
+  async #tryMerge(operation: string): Promise<void> {
+    const error = await failureOf(this.#checkMerge(operation));
+    if (error === undefined) return;
+    this.#onFailed('merge', error);
+    if (this.#failed.size >= MOST) throw error;
+    this.#failed.add(operation);
+  }
+
+  /** Completes a merge again if its target has forgotten it. */
+  async #checkMerge(operation: string): Promise<void> {
+    const [, profileId = '', into = '', , nonce] = operation.split(' ');
+    const members = this.#store.keys.members(into);
+    if ((await this.#store.call((client) => client.hget(members, profileId))) !== nonce)
+      await this.#complete(operation);
   }
 
   async #complete(operation: string): Promise<void> {
@@ -106,4 +147,12 @@ export class Resume {
     if (target === undefined || target.nonce !== nonce) return;
     if (!(await this.#merger.finish(profileId, target))) await this.#redirects.undo(profileId, target);
   }
+}
+
+/** What it fails with, if it does. */
+function failureOf(work: Promise<void>): Promise<Error | undefined> {
+  return work.then(
+    () => undefined,
+    (error: Error) => error,
+  );
 }

@@ -49,6 +49,8 @@ export class ShopEraser {
 
   async #eraseFound(onStep: OnStep): Promise<void> {
     const [prefix = ''] = this.#store.keys.mark(0).split('{');
+    // A profile that can't be erased does not keep the others.
+    let failed: unknown;
     for (const node of await this.#nodes()) {
       let cursor = '0';
       do {
@@ -61,9 +63,12 @@ export class ShopEraser {
         await this.#erasePage(
           found.map((key) => key.slice(prefix.length)),
           prefix,
-        );
+        ).catch((error) => {
+          failed = error;
+        });
       } while (cursor !== '0');
     }
+    if (failed !== undefined) throw failed;
   }
 
   async #erasePage(spelled: readonly string[], prefix: string): Promise<void> {

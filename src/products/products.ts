@@ -7,7 +7,6 @@
 // newer one stays: a version is Shopify's `updated_at`, else the moment in which it came.
 
 import { backoffMs, pause } from '../backoff.js';
-import { ServiceError } from '../errors.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import type { Product } from './alert.js';
@@ -105,8 +104,7 @@ export class Products {
         failures = 0;
       } catch (error) {
         this.#wanted.add(id);
-        // Redis's failures are logged elsewhere.
-        if (!(error instanceof ServiceError || signal.aborted)) this.#spec.onError(error as Error);
+        if (!signal.aborted) this.#spec.onError(error as Error);
         await pause(backoffMs(++failures), signal);
       }
     }

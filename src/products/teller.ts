@@ -63,18 +63,23 @@ export class Teller {
   async tell(change: Change, signal: AbortSignal): Promise<Counts> {
     const counts: Counts = { priceDrop: 0, backInStock: 0 };
     if (!change.product.isPublished && change.since === 0) return counts;
+    let failed: unknown;
     for (const [field, variants] of variantsByField(change.product)) {
       let pauseMs = 0;
       for await (const profiles of this.#spec.wishers.pages(field)) {
         signal.throwIfAborted();
         if (pauseMs > 0) await sleep(pauseMs);
         const began = performance.now();
-        await Promise.all(
+        const told = await Promise.allSettled(
           profiles.map((profileId) => this.#tellOne(profileId, field, variants, change, counts)),
         );
+        // One that fails keeps the product open, and no other from being told.
+        for (const one of told) if (one.status === 'rejected') failed ??= one.reason;
+        if (failed instanceof ServiceError && failed.code === 'overloaded') throw failed;
         pauseMs = Math.min(PAUSE * (performance.now() - began), LONGEST_PAUSE_MS);
       }
     }
+    if (failed !== undefined) throw failed;
     return counts;
   }
 

@@ -18,7 +18,7 @@ export interface HandOver {
    * @throws Redis's errors
    */
   handOver(stream: number, batch: Buffer, refused: readonly Refused[]): Promise<void>;
-  /** Drops what waits of erased visitors. @throws Redis's errors */
+  /** Drops what waits of erased visitors, from each queue that can be read. @throws Redis's errors */
   erase(erased: ErasedUntil): Promise<void>;
 }
 
@@ -50,8 +50,15 @@ export function openHandOver(redis: RedisClient, keys: Keys, highWater: number, 
     async erase(erased) {
       const receivers = await readReceivers();
       if (receivers.length === 0) return;
+      let failed: unknown;
       for (const stream of await streamsOf(redis, keys))
-        for (const { id } of receivers) await queueOf(stream, id).erase(erased);
+        for (const { id } of receivers)
+          await queueOf(stream, id)
+            .erase(erased)
+            .catch((error) => {
+              failed = error;
+            });
+      if (failed !== undefined) throw failed;
     },
   };
 }

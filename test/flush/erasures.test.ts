@@ -96,7 +96,7 @@ const KILLS: readonly Pick<EraserProcessSpec, 'mutation' | 'when'>[] = [
     : []),
 ];
 
-const pipelines = await openPipelines(t, await startTestRedis(t), KILLS.length + 1);
+const pipelines = await openPipelines(t, await startTestRedis(t), KILLS.length + 2);
 const { redis } = pipelines;
 
 const append = ({ keys }: Pipeline, ...lines: string[]) => appendLines(redis, keys, 0, lines);
@@ -195,6 +195,32 @@ t.test('dead letters of who was erased go, others stay', async (t) => {
   t.equal(left.length, 1);
   t.match(JSON.stringify(left), STAYS);
 });
+
+t.test(
+  'dead letters that cannot be read keep no row in ClickHouse, and the erasure is done again',
+  async (t) => {
+    const pipeline = await pipelines.freshDatabase();
+    const { keys, clickhouse } = pipeline;
+    await fill(pipeline, Date.now() - 60_000);
+    await runScript(
+      redis,
+      ERASURES,
+      [keys.erasures],
+      [Number.MAX_SAFE_INTEGER, Date.now(), 0, GONE, 's:gone'],
+    );
+    await redis.set(keys.eventsDead(0), 'no stream');
+    await t.rejects(eraseAsFlusher(redis, keys, clickhouse), /WRONGTYPE/);
+    const rows = async () => {
+      const query = `SELECT toUInt32(count()) AS rows FROM events_stored WHERE profile_id = '${GONE}' AND occurred_at < now()`;
+      const answer = await clickhouse.query({ query, format: 'JSONEachRow' });
+      return answer.json();
+    };
+    t.same(await rows(), [{ rows: 0 }], 'the rows are gone');
+    t.equal(await redis.hlen(keys.erasures), 2, 'and it stays to be done');
+    await redis.del(keys.eventsDead(0));
+    t.equal(await eraseAsFlusher(redis, keys, clickhouse), 2);
+  },
+);
 
 t.test('a line that becomes a dead letter while its visitor is erased goes as well', async (t) => {
   const pipeline = await pipelines.fresh();

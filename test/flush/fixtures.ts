@@ -130,12 +130,16 @@ export async function nameStreams(redis: RedisClient, keys: Keys, count: number)
   for (let number = 1; number < count; number++) await redis.hset(keys.meta, `mark:${number}`, '1');
 }
 
-/** Erases what waits as a flusher of one stream does. @returns how many erasures it has done */
+/** Erases what waits as a flusher of one stream does. @returns how many erasures it has done @throws what a part failed with */
 export async function eraseAsFlusher(
   redis: RedisClient,
   keys: Keys,
   clickhouse: ClickHouseClient,
 ): Promise<number> {
   const log = pino({ level: 'silent' });
-  return eraseWaiting({ redis, keys, clickhouse, log }, 0);
+  const failed: Error[] = [];
+  const onFailed = (error: Error) => failed.push(error);
+  const done = await eraseWaiting({ redis, keys, clickhouse, log, onFailed }, 0);
+  if (failed[0] !== undefined) throw failed[0];
+  return done;
 }

@@ -56,6 +56,8 @@ export interface AppSettings {
    */
   readonly timeoutMs?: number;
   readonly timing?: Timing;
+  /** Called with each line that is logged as an error; without it such a line fails the test. */
+  readonly onError?: (line: string) => void;
 }
 
 let apps = 0;
@@ -64,7 +66,7 @@ let apps = 0;
 export async function startApp(
   t: Test,
   redis: { readonly urls: readonly string[] },
-  { env = {}, prefix = `t${apps++}`, timeoutMs = 20_000, timing = {} }: AppSettings = {},
+  { env = {}, prefix = `t${apps++}`, timeoutMs = 20_000, timing = {}, onError }: AppSettings = {},
 ): Promise<TestApp> {
   const config = readConfig({
     HOST: '127.0.0.1',
@@ -74,7 +76,10 @@ export async function startApp(
     API_KEYS: KEY,
     ...env,
   });
-  const log = pino({ level: 'error' }, { write: (line) => t.fail(`logged as an error: ${line}`) });
+  const log = pino(
+    { level: 'error' },
+    { write: onError ?? ((line) => t.fail(`logged as an error: ${line}`)) },
+  );
   const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log, undefined, undefined, timing);
   // The service closes what is idle for 10 s: a connection that is about to be closed is not used again.
   const agent = new Dialer({ keepAlive: true, timeout: 5_000 });

@@ -475,8 +475,11 @@ eachRedis(t, async (t, redis) => {
   t.test('an erasure that ended at any step is completed by the next one of the same visitor', async (t) => {
     const prefix = `ended${++prefixes}`;
     const [server, other] = [await startServer(t, redis, prefix), await startServer(t, redis, prefix)];
+    // The line that says that the erasure is under way goes with the next looks.
     const left = async () =>
-      (await allKeys(redis, prefix)).filter((key) => !/:(lane|meta|mark|events|erasures|e)(:|$)/.test(key));
+      (await allKeys(redis, prefix)).filter(
+        (key) => !/:(lane|meta|mark|events|erasures|e|pending)(:|$)/.test(key),
+      );
     for (let steps = 1, wasEnded = true; wasEnded; steps++) {
       const { ids } = newVisitor();
       const [customer, session] = [{ customerId: ids.customerId }, { sessionId: ids.sessionId }];
@@ -489,6 +492,8 @@ eachRedis(t, async (t, redis) => {
       await other.eraser.erase(name);
       t.same(await left(), [], `ended after step ${steps}`);
     }
+    for (let look = 0; look < 2; look++) await other.resume.run(false);
+    t.notOk((await allKeys(redis, prefix)).some((key) => key.endsWith(':pending')));
   });
 
   t.test('an erasure that ended at any step is completed by a request of one of its sessions', async (t) => {
