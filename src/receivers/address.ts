@@ -6,15 +6,9 @@
 // (2000::/3) alone, without what is special in it or carries an IPv4 address (6to4, Teredo); so no mapped, NAT64, link-local
 // or unique local address.
 
-import { lookup as dnsLookup, type LookupAddress, type LookupOptions } from 'node:dns';
+import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
-
-/** Resolves a host to all of its addresses, as dns.lookup does. */
-export type Resolve = (
-  host: string,
-  options: LookupOptions & { readonly all: true },
-  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
-) => void;
+import { createResolve, type Resolve } from './resolver.js';
 
 const SPECIAL_IPV4 = [
   ['0.0.0.0', 8],
@@ -60,8 +54,8 @@ export class Addresses {
   readonly #isPrivateAllowed: boolean;
   readonly #resolve: Resolve;
 
-  /** @param isPrivateAllowed as RECEIVERS_PRIVATE says @param resolve other than DNS in tests */
-  constructor(isPrivateAllowed: boolean, resolve: Resolve = dnsLookup) {
+  /** @param isPrivateAllowed as RECEIVERS_PRIVATE says @param resolve with another name server in tests */
+  constructor(isPrivateAllowed: boolean, resolve = createResolve()) {
     this.#isPrivateAllowed = isPrivateAllowed;
     this.#resolve = resolve;
   }
@@ -93,26 +87,27 @@ export class Addresses {
   async check(text: string): Promise<void> {
     const { hostname } = this.parse(text);
     if (hostname.startsWith('[') || isIP(hostname) !== 0) return;
-    await new Promise<void>((resolve, reject) => {
-      this.guardedLookup(hostname, { all: true }, (error) => (error === null ? resolve() : reject(error)));
-    });
+    await this.#addressesOf(hostname);
   }
 
-  /** For connections: fails where an address of the host is not public. */
+  /** For connections: fails if an address of the host is not public. */
   readonly guardedLookup: LookupFunction = (host, options, callback) => {
-    this.#resolve(host, { ...options, all: true }, (error, addresses) => {
-      if (error !== null) return callback(new AddressError(`does not resolve (${error.code})`), []);
-      try {
-        for (const { address } of addresses) this.#check(address);
-      } catch (refusal) {
-        return callback(refusal as AddressError, []);
-      }
-      const [first] = addresses;
-      if (first === undefined) return callback(new AddressError('does not resolve'), []);
-      if (options.all) callback(null, addresses);
-      else callback(null, first.address, first.family);
-    });
+    this.#addressesOf(host).then(
+      ([first, ...others]) =>
+        options.all ? callback(null, [first, ...others]) : callback(null, first.address, first.family),
+      (error: AddressError) => callback(error, []),
+    );
   };
+
+  /** @throws AddressError */
+  async #addressesOf(host: string): Promise<[LookupAddress, ...LookupAddress[]]> {
+    const [first, ...others] = await this.#resolve(host).catch((error: NodeJS.ErrnoException) => {
+      throw new AddressError(`does not resolve (${error.code})`);
+    });
+    if (first === undefined) throw new AddressError('does not resolve');
+    for (const { address } of [first, ...others]) this.#check(address);
+    return [first, ...others];
+  }
 
   #check(address: string): void {
     if (!this.#isPrivateAllowed && !isPublic(address))

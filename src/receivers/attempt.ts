@@ -14,6 +14,9 @@ const RETRIES_MS = [5 * S, 5 * MIN, 30 * MIN, 2 * H, 5 * H, 10 * H, 14 * H, 20 *
 /** A wait is up to this share longer, so that what failed together does not come back together. */
 const JITTER = 0.1;
 const GONE = 410;
+/** Their Retry-After is waited for, so long at most. */
+const BUSY = [429, 503];
+const MAX_RETRY_AFTER_MS = 24 * H;
 
 /** A delivery that was read and is not settled. */
 export interface Held {
@@ -66,9 +69,19 @@ function settle(id: string, attempts: number, outcome: Outcome, retriesMs: reado
   if (status >= 200 && status < 300) return { id, outcome: 'done' };
   const why = 'status' in outcome ? `answered ${status}` : outcome.error;
   const failed = { id, why, isGone: status === GONE };
+  const again = (made: number, waitMs: number): Attempted => ({
+    ...failed,
+    outcome: 'again',
+    attempts: made,
+    againInMs: waitMs * (1 + Math.random() * JITTER),
+  });
+  const [shortestMs = 0] = retriesMs;
+  if ('status' in outcome && BUSY.includes(status) && outcome.retryAfterMs !== undefined) {
+    const askedMs = Math.min(outcome.retryAfterMs, MAX_RETRY_AFTER_MS);
+    return again(attempts - 1, Math.max(askedMs, shortestMs));
+  }
   const waitMs = retriesMs[attempts - 1];
-  if (waitMs === undefined) return { ...failed, outcome: 'dead' };
-  return { ...failed, outcome: 'again', attempts, againInMs: waitMs * (1 + Math.random() * JITTER) };
+  return waitMs === undefined ? { ...failed, outcome: 'dead' } : again(attempts, waitMs);
 }
 
 /** Whether its visitor was erased since, alone or with all of the shop. */

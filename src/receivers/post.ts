@@ -16,7 +16,13 @@ const MAX_ANSWER = 1_024;
 export const AT_ONCE = 16;
 
 /** The status of a receiver's answer, or why there was none. */
-export type Outcome = { readonly status: number } | { readonly error: string };
+export type Outcome =
+  | {
+      readonly status: number;
+      /** Milliseconds that its Retry-After asks for; undefined without a valid one. */
+      readonly retryAfterMs: number | undefined;
+    }
+  | { readonly error: string };
 
 /** The connections to one receiver. */
 export class Connection {
@@ -43,8 +49,8 @@ export class Connection {
   ): Promise<Outcome | undefined> {
     const deadline = performance.now() + this.#answerMs;
     try {
-      const status = await this.#send(this.#addresses.parse(url), headers, body, deadline);
-      return this.#isClosed ? undefined : { status };
+      const answer = await this.#send(this.#addresses.parse(url), headers, body, deadline);
+      return this.#isClosed ? undefined : answer;
     } catch (error) {
       if (this.#isClosed) return undefined;
       const { code, message } = error as NodeJS.ErrnoException;
@@ -64,7 +70,7 @@ export class Connection {
     headers: Readonly<Record<string, string>>,
     body: string,
     deadline: number,
-  ): Promise<number> {
+  ): Promise<Outcome> {
     for (;;) {
       const [request, agent] =
         url.protocol === 'https:' ? [httpsRequest, this.#https] : [httpRequest, this.#http];
@@ -83,7 +89,7 @@ export class Connection {
       const timer = setTimeout(() => sent.destroy(late), deadline - performance.now());
       sent.once('close', () => clearTimeout(timer));
       try {
-        return await statusOf(sent, body);
+        return await answerOf(sent, body);
       } catch (error) {
         // The receiver has closed a connection that was kept, in the moment in which it was used again.
         const { code } = error as NodeJS.ErrnoException;
@@ -93,15 +99,22 @@ export class Connection {
   }
 }
 
-function statusOf(request: ClientRequest, body: string): Promise<number> {
+function answerOf(request: ClientRequest, body: string): Promise<Outcome> {
   return new Promise((resolve, reject) => {
     request.on('error', reject);
     request.on('response', (answer) => {
       discard(answer);
-      resolve(answer.statusCode ?? 0);
+      const retryAfterMs = readRetryAfter(answer.headers['retry-after']);
+      resolve({ status: answer.statusCode ?? 0, retryAfterMs });
     });
     request.end(body);
   });
+}
+
+/** Seconds or a date (RFC 9110, 10.2.3) -> milliseconds from now. */
+function readRetryAfter(text = ''): number | undefined {
+  const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.now();
+  return Number.isNaN(ms) ? undefined : ms;
 }
 
 /** A short body is read, so that the connection can be used again; with a long one it is closed. */

@@ -9,7 +9,7 @@ import type { Store } from '../redis/store.js';
 import { AddressError, type Addresses } from './address.js';
 import { describeReceiver } from './description.js';
 import { testBody } from './message.js';
-import { Connection, type Outcome } from './post.js';
+import { Connection } from './post.js';
 import { DeliveryQueue } from './queue.js';
 import {
   changeReceiver,
@@ -84,13 +84,15 @@ export class Receivers {
   }
 
   /** Sends a delivery of type `test`, now. @throws ServiceError `not_found`, `unavailable` */
-  async test(id: string): Promise<Outcome> {
+  async test(id: string): Promise<{ readonly status: number } | { readonly error: string }> {
     const receiver = await this.get(id);
     const connection = new Connection(this.addresses);
     try {
       const body = testBody();
       const headers = signedHeaders(receiver, `test_${Date.now()}_${id}`, body);
-      return (await connection.post(receiver.url, headers, body)) ?? { error: 'the process ends' };
+      const outcome = await connection.post(receiver.url, headers, body);
+      if (outcome === undefined) return { error: 'the process ends' };
+      return 'status' in outcome ? { status: outcome.status } : outcome;
     } finally {
       connection.close();
     }

@@ -2,8 +2,9 @@
 // made and at each connection.
 
 import t from 'tap';
-import { Addresses, isPublic, type Resolve } from '../../src/receivers/address.js';
+import { Addresses, isPublic } from '../../src/receivers/address.js';
 import { Connection } from '../../src/receivers/post.js';
+import type { Resolve } from '../../src/receivers/resolver.js';
 import { startTool } from './fixtures.js';
 
 const PRIVATE = [
@@ -40,12 +41,9 @@ t.test('which addresses are public', async (t) => {
 /** DNS that knows one host, with these answers one after the other. */
 const answering = (...answers: readonly string[][]): Resolve => {
   let asked = 0;
-  return (_host, _options, callback) => {
+  return async () => {
     const addresses = answers[Math.min(asked++, answers.length - 1)] ?? [];
-    callback(
-      null,
-      addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
-    );
+    return addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
   };
 };
 
@@ -89,8 +87,7 @@ t.test(
     await t.rejects(new Addresses(false, answering([])).check('https://shop.example/'), {
       message: /resolve/,
     });
-    const unknown: Resolve = (_host, _options, callback) =>
-      callback(Object.assign(new Error('x'), { code: 'ENOTFOUND' }), []);
+    const unknown: Resolve = () => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' }));
     await t.rejects(new Addresses(false, unknown).check('https://shop.example/'), { message: /ENOTFOUND/ });
   },
 );

@@ -196,6 +196,62 @@ for (const [what, answer, why] of [
     t.equal(await deliveries.store.client.xlen(key), 1);
   });
 
+t.test('a Retry-After of 429 or 503 is waited for, and is no attempt', async (t) => {
+  const [deliveries, tool] = [await open(t), await startTool(t)];
+  await deliveries.receiver(tool);
+  let left = 8;
+  const at: number[] = [];
+  tool.answer = (res) => {
+    at.push(Date.now());
+    const soon = left % 2 === 0 ? '0' : 'Thu, 01 Jan 1970 00:00:00 GMT';
+    if (left-- > 1) return void res.writeHead(left % 3 === 0 ? 503 : 429, { 'retry-after': soon }).end();
+    if (left === 0) return void res.writeHead(429, { 'retry-after': '1' }).end();
+    res.end();
+  };
+  await deliveries.send(0, {});
+  deliveries.deliverer();
+  await settled(deliveries);
+  t.equal(tool.delivered.length, 9, 'more than there are attempts');
+  t.match(await standOf(deliveries), { delivered: 1, failures: 8, dead: 0 });
+  const [asked = 0, again = 0] = at.slice(-2);
+  t.ok(again - asked >= 1_000, 'not before it may come again');
+});
+
+for (const [what, headers, expected] of [
+  ['a date', { 'retry-after': new Date(Date.now() + 3_600_000).toUTCString() }, 1],
+  ['more than 24 h', { 'retry-after': '99999999999' }, 24],
+  ['a date of next year', { 'retry-after': new Date(Date.now() + 3e10).toUTCString() }, 24],
+] as const)
+  t.test(`a Retry-After of ${what}: when it is due again`, async (t) => {
+    const [deliveries, tool] = [await open(t), await startTool(t)];
+    const { id } = await deliveries.receiver(tool);
+    tool.answer = (res) => void res.writeHead(503, headers).end();
+    await deliveries.send(0, {});
+    deliveries.deliverer();
+    const { retries } = deliveries.store.keys.deliveries(0, id);
+    const [, due] = await until('it is due again', async () => {
+      const found = await deliveries.store.client.zrange(retries, '0', '-1', 'WITHSCORES');
+      return found.length > 0 && found;
+    });
+    t.equal(Number(due) % 16, 0, 'no attempt was made');
+    const hours = (Number(due) / 16 - Date.now()) / 3_600_000;
+    t.equal(Math.round(hours / expected), 1, `${expected} h, or up to a tenth more`);
+  });
+
+for (const [what, status, headers] of [
+  ['of 500', 500, { 'retry-after': '0' }],
+  ['that is none', 503, { 'retry-after': 'soon' }],
+] as const)
+  t.test(`a Retry-After ${what} changes nothing`, async (t) => {
+    const [deliveries, tool] = [await open(t), await startTool(t)];
+    await deliveries.receiver(tool);
+    tool.answer = (res) => void res.writeHead(status, headers).end();
+    await deliveries.send(0, {});
+    deliveries.deliverer();
+    await settled(deliveries);
+    t.equal(tool.delivered.length, 4, 'the first attempt and three more');
+  });
+
 t.test(
   'an answer of 10 MB, or one that never ends, is a success of which no more than a little is read',
   async (t) => {

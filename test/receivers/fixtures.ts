@@ -13,6 +13,7 @@ import { type DelivererSpec, startDeliverer } from '../../src/receivers/delivere
 import { type HandOver, openHandOver } from '../../src/receivers/hand-over.js';
 import type { NewReceiver, Receiver } from '../../src/receivers/receiver.js';
 import { Receivers } from '../../src/receivers/receivers.js';
+import type { Resolve } from '../../src/receivers/resolver.js';
 import type { Store } from '../../src/redis/store.js';
 import type { Scope, TestRedis } from '../harness/redis.js';
 import { openStore } from '../harness/store.js';
@@ -84,10 +85,15 @@ export interface Deliveries {
 const NO_NAMES = { device: null, locale: null, email: null, firstName: null, lastName: null };
 let events = 0;
 
-/** Local addresses are allowed, and retries come soon. */
-export async function openDeliveries(t: Scope, redis: TestRedis, prefix: string): Promise<Deliveries> {
+/** Local addresses are allowed, and retries come soon. @param resolve other than the system's names */
+export async function openDeliveries(
+  t: Scope,
+  redis: TestRedis,
+  prefix: string,
+  resolve?: Resolve,
+): Promise<Deliveries> {
   const store = await openStore(t, redis, { keyPrefix: prefix });
-  const receivers = new Receivers(store, new Addresses(true), HIGH_WATER);
+  const receivers = new Receivers(store, new Addresses(true, resolve), HIGH_WATER);
   const log = pino({ level: 'silent' });
   const handOver = openHandOver(store.client, store.keys, HIGH_WATER, log);
   const settings = { MAX_PRODUCTS: 100, PRODUCT_ALERTS: 'off' } as const;
