@@ -150,14 +150,12 @@ const OCCASIONAL = {
     '365',
   ),
   VISIT_RETENTION_DAYS: setting(
-    visitDays,
-    'days that ClickHouse keeps visits, at least 10; 0 is for ever; totals of days stay for ever',
-    '400',
+    (given) => (given === '' ? undefined : visitDays(given)),
+    'days that ClickHouse keeps visits, at least 10; 0 is for ever; totals of days stay for ever; where empty as ClickHouse has it from before, at first 400',
   ),
   SHOP_TIMEZONE: setting(
-    timeZone,
-    'time zone whose days and weeks the views and the dashboard have, like `Europe/Berlin`; times stay UTC',
-    'UTC',
+    (given) => (given === '' ? undefined : timeZone(given)),
+    'time zone whose days and weeks the views and the dashboard have, like `Europe/Berlin`; times stay UTC; where empty as ClickHouse has it from before, at first UTC',
   ),
   SHOP_CURRENCY: setting(
     currency,

@@ -45,8 +45,8 @@ t.test('without any setting there are the fallbacks, frozen', async (t) => {
     MAX_ITEMS: 1_000,
     MAX_ITEMS_BYTES: 1_048_576,
     GUEST_RETENTION_DAYS: 365,
-    VISIT_RETENTION_DAYS: 400,
-    SHOP_TIMEZONE: 'UTC',
+    VISIT_RETENTION_DAYS: undefined,
+    SHOP_TIMEZONE: undefined,
     ERASURE_INTERVAL_S: 3_600,
     CLICKHOUSE_DATABASE: 'wishmeter',
   });

@@ -27,7 +27,7 @@ export function dashboard(
       clickhouse,
       ...(config.REDIS_URL.length > 0 ? { receivers: async () => (await opened.get()).receivers } : {}),
       log,
-      timeZone: config.SHOP_TIMEZONE,
+      timeZone: config.SHOP_TIMEZONE ?? 'UTC',
       servicePort: config.PORT,
       basePath: config.BASE_PATH,
     });

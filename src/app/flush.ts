@@ -6,8 +6,13 @@ import { createClickHouse } from '../clickhouse/client.js';
 import { clusterSettings } from '../clickhouse/cluster.js';
 import { keepDaysTotalled } from '../clickhouse/daily-totals.js';
 import { fingerprintOf, knownDeployment, recordDeployment } from '../clickhouse/deployment.js';
+import {
+  type KeptSettings,
+  keepSettings,
+  settleSettings,
+  visitsBeyond,
+} from '../clickhouse/kept-settings.js';
 import { migrate } from '../clickhouse/migrate.js';
-import { keepVisitsFor } from '../clickhouse/visit-retention.js';
 import { StartupError } from '../errors.js';
 import { startFlusher } from '../flush/flusher.js';
 import { flushErasures } from '../flush/metrics.js';
@@ -35,8 +40,9 @@ export function flush(
   clickhouseUrl = config.CLICKHOUSE_URL,
 ): Promise<Flushing> {
   return withClosers(async (onClose) => {
-    await migrateDatabase(config, log, clickhouseUrl);
-    const { CLICKHOUSE_CLUSTER: cluster, CLICKHOUSE_DATABASE: database } = config;
+    const kept = await migrateDatabase(config, log, clickhouseUrl);
+    const { CLICKHOUSE_DATABASE: database } = config;
+    const { CLICKHOUSE_CLUSTER: cluster } = kept;
     const clickhouse = createClickHouse(clickhouseUrl, database, clusterSettings(cluster));
     onClose(() => clickhouse.close());
     const known = await knownDeployment(clickhouse, config.KEY_PREFIX);
@@ -84,7 +90,7 @@ export function flush(
     onClose(watchErasures(erasing, config.ERASURE_INTERVAL_S));
     const totals = keepDaysTotalled(
       clickhouse,
-      { keptDays: config.VISIT_RETENTION_DAYS, timeZone: config.SHOP_TIMEZONE },
+      { keptDays: kept.VISIT_RETENTION_DAYS, timeZone: kept.SHOP_TIMEZONE, cluster },
       log,
     );
     onClose(() => totals.close());
@@ -102,20 +108,26 @@ function refuseStranger(known: string | undefined, salt: string | undefined): vo
   );
 }
 
-/** Brings the ClickHouse database to the schema of this program. @throws StartupError */
-async function migrateDatabase(config: FlushConfig, log: Logger, url: string): Promise<void> {
-  const { CLICKHOUSE_CLUSTER: cluster } = config;
-  const clickhouse = createClickHouse(url, undefined, clusterSettings(cluster));
+/**
+ * Brings the ClickHouse database to the schema of this program, and keeps the settings that it has from now on: those of
+ * `config`, else those that it had. The owner sets them on purpose, so a change is logged and not asked about.
+ * @throws StartupError
+ */
+async function migrateDatabase(config: FlushConfig, log: Logger, url: string): Promise<KeptSettings> {
+  const { CLICKHOUSE_DATABASE: database } = config;
+  const clickhouse = createClickHouse(url, undefined, clusterSettings(config.CLICKHOUSE_CLUSTER));
   try {
-    const ran = await migrate(clickhouse, config.CLICKHOUSE_DATABASE, {
-      cluster,
-      timeZone: config.SHOP_TIMEZONE,
-    });
+    const { settings, changes } = await settleSettings(clickhouse, database, config);
+    const { CLICKHOUSE_CLUSTER: cluster, SHOP_TIMEZONE: timeZone } = settings;
+    for (const change of changes) log.warn(change, 'a setting of the ClickHouse database changes');
+    if (changes.some(({ setting }) => setting === 'VISIT_RETENTION_DAYS')) {
+      const visits = await visitsBeyond(clickhouse, database, settings.VISIT_RETENTION_DAYS);
+      log.warn({ visits }, 'visits are older than that: each is deleted once its day is totalled');
+    }
+    const ran = await migrate(clickhouse, database, { cluster, timeZone });
     if (ran.length > 0) log.info({ migrations: ran }, 'migrated');
-    const days = config.VISIT_RETENTION_DAYS;
-    const isNew = await keepVisitsFor(clickhouse, config.CLICKHOUSE_DATABASE, days, cluster);
-    if (isNew)
-      log.info({ days }, days === 0 ? 'visits are kept for ever' : 'visits are kept for so many days');
+    await keepSettings(clickhouse, database, settings);
+    return settings;
   } catch (error) {
     if (error instanceof StartupError) throw error;
     throw new StartupError(`ClickHouse does not take the schema: ${(error as Error).message}.`);

@@ -61,15 +61,25 @@ export function statementsOf(sql: string, database: string, cluster = '', timeZo
 type Values = Readonly<Record<string, string>>;
 
 // `path` is where the replicas of a shard find each other, `path,` the same before further arguments, and `everywhere`
-// makes all servers replicas of one table.
+// makes all servers replicas of one table; `everywhere,` as `path,`.
 
 function onOneServer(database: string): Values {
-  return { database, on_cluster: '', local: '', replicated: '', path: '', 'path,': '', everywhere: '' };
+  return {
+    database,
+    on_cluster: '',
+    local: '',
+    replicated: '',
+    path: '',
+    'path,': '',
+    everywhere: '',
+    'everywhere,': '',
+  };
 }
 
 function onMany(database: string, cluster: string): Values {
   // {table}, {shard} and {replica} are macros of ClickHouse.
   const path = `'/clickhouse/tables/{shard}/${database}/{table}', '{replica}'`;
+  const everywhere = `'/clickhouse/tables/all/${database}/{table}', '{shard}-{replica}'`;
   return {
     database,
     cluster,
@@ -78,6 +88,7 @@ function onMany(database: string, cluster: string): Values {
     replicated: 'Replicated',
     path,
     'path,': `${path},`,
-    everywhere: `'/clickhouse/tables/all/${database}/{table}', '{shard}-{replica}'`,
+    everywhere,
+    'everywhere,': `${everywhere},`,
   };
 }

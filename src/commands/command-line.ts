@@ -85,7 +85,8 @@ export const COMMAND_LINES = {
     example: 'wishmeter receivers add https://hooks.shop.example/wishes add,purchase',
   },
   migrate: {
-    about: 'brings ClickHouse to the schema of this version',
+    about: 'brings ClickHouse to the schema of this version; --yes lets given settings change it',
+    options: { yes: { type: 'boolean' } },
     settings: [
       'VISIT_RETENTION_DAYS',
       'SHOP_TIMEZONE',

@@ -1,27 +1,46 @@
 // `wishmeter migrate`: brings the database at CLICKHOUSE_URL to this program's schema, and says what it did.
-// `flush` does the same when it starts; this is for those who roll out the schema first.
+// `flush` does the same when it starts; this is for those who roll out the schema first. Settings that are not given stay as
+// the database has them. Given ones that would change it need `--yes`.
 
 import { createClickHouse } from '../clickhouse/client.js';
 import { clusterSettings } from '../clickhouse/cluster.js';
+import {
+  keepSettings,
+  type SettledSettings,
+  settleSettings,
+  visitsBeyond,
+} from '../clickhouse/kept-settings.js';
 import { migrate as runMigrations } from '../clickhouse/migrate.js';
-import { keepVisitsFor } from '../clickhouse/visit-retention.js';
 import { StartupError } from '../errors.js';
 import { serviceClickHouse } from './embedded-databases.js';
 import { type Program, requireSettings } from './program.js';
 
-/** @throws StartupError where ClickHouse does not answer or refuses. */
-export async function migrate({ config, stdout }: Program<'migrate'>): Promise<number> {
+/** @throws StartupError where ClickHouse does not answer or refuses, and where settings would change without `--yes`. */
+export async function migrate({ config, options, stdout }: Program<'migrate'>): Promise<number> {
   const CLICKHOUSE_URL = serviceClickHouse(config);
   requireSettings('migrate', { CLICKHOUSE_URL });
-  const { CLICKHOUSE_DATABASE, CLICKHOUSE_CLUSTER: cluster } = config;
-  const client = createClickHouse(CLICKHOUSE_URL, undefined, clusterSettings(cluster));
+  const { CLICKHOUSE_DATABASE: database } = config;
+  const client = createClickHouse(CLICKHOUSE_URL, undefined, clusterSettings(config.CLICKHOUSE_CLUSTER));
   try {
-    const ran = await runMigrations(client, CLICKHOUSE_DATABASE, {
-      cluster,
-      timeZone: config.SHOP_TIMEZONE,
+    const settled = await settleSettings(client, database, config);
+    const { settings, changes } = settled;
+    if (changes.length > 0 && options.yes !== true) {
+      const visits = await visitsBeyond(client, database, settings.VISIT_RETENTION_DAYS);
+      throw new StartupError(
+        `Nothing was changed. ${effectOf(settled, visits)} Give --yes to have it so, or leave out the setting.`,
+      );
+    }
+    const { CLICKHOUSE_CLUSTER: cluster, SHOP_TIMEZONE: timeZone } = settings;
+    const ran = await runMigrations(client, database, { cluster, timeZone });
+    // No defaults: a database that is restored after this brings its own settings.
+    const { VISIT_RETENTION_DAYS, SHOP_TIMEZONE } = config;
+    await keepSettings(client, database, {
+      CLICKHOUSE_CLUSTER: cluster,
+      ...(VISIT_RETENTION_DAYS === undefined ? {} : { VISIT_RETENTION_DAYS }),
+      ...(SHOP_TIMEZONE === undefined ? {} : { SHOP_TIMEZONE }),
     });
-    await keepVisitsFor(client, CLICKHOUSE_DATABASE, config.VISIT_RETENTION_DAYS, cluster);
-    stdout.write(ran.length > 0 ? `${ran.join('\n')}\n` : 'Nothing to do.\n');
+    const done = [...ran, ...changes.map(({ setting, from, to }) => `${setting}: ${from} -> ${to}`)];
+    stdout.write(done.length > 0 ? `${done.join('\n')}\n` : 'Nothing to do.\n');
     return 0;
   } catch (error) {
     if (error instanceof StartupError) throw error;
@@ -29,4 +48,17 @@ export async function migrate({ config, stdout }: Program<'migrate'>): Promise<n
   } finally {
     await client.close();
   }
+}
+
+/** What given settings would do to the database, in sentences. @param visits that the given retention deletes */
+function effectOf({ changes }: SettledSettings, visits: number): string {
+  return changes
+    .map(({ setting, from, to }) => {
+      const effect =
+        setting === 'SHOP_TIMEZONE'
+          ? 'all views would have days of that zone'
+          : `\`flush\` would delete ${visits} visits that are older`;
+      return `${setting} is ${from} in this database, and would be ${to}: ${effect}.`;
+    })
+    .join(' ');
 }

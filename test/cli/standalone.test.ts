@@ -58,6 +58,48 @@ t.test('three flushers on an empty ClickHouse make one schema, and each event on
   );
 });
 
+t.test('migrate without settings deletes nothing and changes no view; told otherwise, it asks', async (t) => {
+  const database = 'decided';
+  const told = { ...env, CLICKHOUSE_DATABASE: database };
+  const migrate = (settings: Record<string, string>, ...args: string[]) =>
+    wishmeter({ args: ['migrate', ...args], env: { ...told, ...settings } });
+  const decided = { VISIT_RETENTION_DAYS: '1000', SHOP_TIMEZONE: 'Europe/Berlin' };
+  t.match(await migrate(decided), { code: 0 });
+  await sql(
+    clickhouse.url,
+    `INSERT INTO ${database}.visits_stored (occurred_at, profile_id) SELECT now64(3) - INTERVAL 500 DAY, 'old'`,
+  );
+  const held = async () => [
+    await sql(clickhouse.url, `SELECT count() FROM ${database}.visits_stored`),
+    await sql(
+      clickhouse.url,
+      `SELECT countIf(as_select LIKE '%Europe/Berlin%') > 0, countIf(as_select LIKE '%toDate(occurred_at, \\'UTC\\')%') > 0        FROM system.tables WHERE database = '${database}'`,
+    ),
+    await sql(
+      clickhouse.url,
+      `SELECT name, argMax(value, kept_at) FROM ${database}.kept_settings GROUP BY name ORDER BY name`,
+    ),
+  ];
+  const before = await held();
+  t.same(before.slice(0, 2), ['1', '1\t0']);
+  t.match(await migrate({}), { code: 0, stdout: 'Nothing to do.\n' });
+  t.match(await migrate(decided), { code: 0, stdout: 'Nothing to do.\n' });
+  const otherwise = { VISIT_RETENTION_DAYS: '40', SHOP_TIMEZONE: 'UTC' };
+  const asked = await migrate(otherwise);
+  t.match(asked, { code: 1, stdout: '' });
+  t.match(asked.stderr, /VISIT_RETENTION_DAYS is 1000 .* 40: `flush` would delete 1 visits/);
+  t.match(asked.stderr, /SHOP_TIMEZONE is Europe\/Berlin .* UTC: all views .* --yes/);
+  t.match(await migrate({ CLICKHOUSE_CLUSTER: 'many' }), { code: 1, stderr: /one server/ });
+  t.same(await held(), before);
+  t.match(await migrate(otherwise, '--yes'), {
+    code: 0,
+    stdout: 'VISIT_RETENTION_DAYS: 1000 -> 40\nSHOP_TIMEZONE: Europe/Berlin -> UTC\n',
+  });
+  const [visits, views] = await held();
+  t.same([visits, views], ['1', '0\t1'], 'only flush deletes visits, once their day is totalled');
+  t.match(await migrate({}), { code: 0, stdout: 'Nothing to do.\n' });
+});
+
 t.test('a signal in the moment in which a command says that it is ready stops it in order', async (t) => {
   for (const command of ['serve', 'flush']) {
     const stopped = await wishmeter({ args: [command], env: { ...env, ...STOPPED_ONCE_READY } });

@@ -23,6 +23,7 @@ function replace(what: RegExp, by: string | ((...found: string[]) => string)): v
 
 const PRIVATE = [
   'deployment',
+  'kept_settings',
   'schema_migrations',
   'products_feed',
   'profile_merges_feed',

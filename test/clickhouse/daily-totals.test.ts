@@ -1,14 +1,14 @@
 // visits_per_day is right at every moment: before a day is totalled, after it, when visits come late or twice, and when
 // a process ends in the middle of totalling.
-// Visits go when they are old, by a TTL that follows VISIT_RETENTION_DAYS; what was totalled stays.
+// Visits go when they are old (VISIT_RETENTION_DAYS) and their day is totalled; totals stay, whatever settings change.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import t from 'tap';
 import { keepDaysTotalled, QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
+import { eraseRows } from '../../src/clickhouse/erase.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
-import { keepVisitsFor } from '../../src/clickhouse/visit-retention.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeMerge } from '../../src/events/row.js';
 import { until } from '../harness/until.js';
@@ -172,30 +172,28 @@ async function insertLate(own: ClickHouseClient, ms: number, place = 10): Promis
   await touchDays(own, `fromUnixTimestamp64Milli(${ms})`, false);
 }
 
-t.test('a late visit of a day whose visits are gone changes no total', async (t) => {
+const visitsLeft = async (own: ClickHouseClient) => {
+  const rows = await ask<{ profile_id: string }>('SELECT profile_id FROM visits ORDER BY profile_id', own);
+  return rows.map(({ profile_id }) => profile_id);
+};
+
+t.test('a late visit of a day whose visits are gone changes no total, and goes', async (t) => {
   const { own } = await emptied(t);
   await insertVisits(own, THREE);
-  t.same(await totalDays(own, NOON, { keptDays: 1_000 }), [one, two]);
-  await own.command({ query: 'TRUNCATE TABLE visits_stored' });
+  t.same(await totalDays(own, NOON, { keptDays: 10 }), [one, two]);
+  t.same(await visitsLeft(own), []);
   await insertLate(own, NOON + QUIET_MS);
-  t.same(
-    await totalDays(own, NOON + 3 * QUIET_MS, { keptDays: 40 }),
-    [],
-    'nothing has looked since they went',
-  );
-  t.same(await perDay(own), SHOWN);
+  t.same(await perDay(own), SHOWN, 'at once');
   t.same(await visitors(own), '2');
-  await insertLate(own, NOON + 4 * QUIET_MS);
-  t.same(await perDay(own), SHOWN, 'at once, too');
-  t.same(await visitors(own), '2');
-  t.same(await totalDays(own, NOON + 6 * QUIET_MS, { keptDays: 40 }), []);
+  t.same(await totalDays(own, NOON + 3 * QUIET_MS, { keptDays: 10 }), []);
   t.same(await perDay(own), SHOWN);
+  t.same(await visitsLeft(own), []);
 });
 
-t.test('a day is sealed a day before its visits may go, and not before', async (t) => {
+t.test('a day is sealed when its visits go, and neither happens while its totals are older', async (t) => {
   const { own } = await emptied(t);
   await insertVisits(own, THREE);
-  const keptDays = Math.floor((NOON - Date.parse(one)) / 86_400_000);
+  const keptDays = Math.floor((NOON - Date.parse(one)) / 86_400_000) - 1;
   const shown = (first: string, second: string) => [
     { ...SHOWN[0], n: first },
     { ...SHOWN[1], n: second },
@@ -203,20 +201,63 @@ t.test('a day is sealed a day before its visits may go, and not before', async (
   t.same(await totalDays(own, NOON, { keptDays: 36_500 }), [one, two]);
   await insertLate(own, NOON + QUIET_MS);
   t.same(await perDay(own), shown('3', '2'), 'both are open again');
+  t.same(await totalDays(own, NOON + QUIET_MS + 1, { keptDays }), [], 'late visits may still come');
+  t.same(await visitsLeft(own), ['a', 'a', 'b', 'late', 'late'], 'no total has the late ones');
   t.same(await totalDays(own, NOON + 3 * QUIET_MS, { keptDays }), [one, two]);
+  t.same(await visitsLeft(own), ['a', 'late'], 'those of the first day are gone');
   await insertLate(own, NOON + 4 * QUIET_MS, 20);
   t.same(await perDay(own), shown('3', '3'), 'the first is sealed');
   t.same(await totalDays(own, NOON + 6 * QUIET_MS, { keptDays }), [two]);
   t.same(await perDay(own), shown('3', '3'));
 });
 
-t.test('a day that was never totalled is once, however old it is', async (t) => {
+t.test('a day that is totalled again has no rows of visits that are gone', async (t) => {
   const { own } = await emptied(t);
+  await insertVisits(own, [...THREE, ['b', 'sock', 1, 7], ['a', 'hat', 2, 8]]);
+  await totalDays(own, NOON);
+  const until = { server: NOON, redis: NOON };
+  await eraseRows(own, new Map([['b', { until }]]));
+  await touchDays(own, `fromUnixTimestamp64Milli(${NOON + QUIET_MS})`, false);
+  const views = async () => ({
+    days: await perDay(own),
+    products: await ask(
+      'SELECT day, product_handle, visits, visitors FROM visitors_per_day ORDER BY ALL',
+      own,
+    ),
+    shop: await ask('SELECT day, visits, visitors FROM shop_visitors_per_day ORDER BY day', own),
+  });
+  const open = await views();
+  t.same(open.shop, [
+    { day: one, visits: '1', visitors: '1' },
+    { day: two, visits: '2', visitors: '1' },
+  ]);
+  t.same(await totalDays(own, NOON + 3 * QUIET_MS), [one, two]);
+  t.same(await views(), open, 'closed again');
+  await eraseRows(own, new Map([['a', { until }]]));
+  await touchDays(own, `fromUnixTimestamp64Milli(${NOON + 4 * QUIET_MS})`, false);
+  t.same(await totalDays(own, NOON + 6 * QUIET_MS), [one, two]);
+  t.same(await views(), { days: [], products: [], shop: [] }, 'nobody is left');
+});
+
+t.test('another SHOP_TIMEZONE and a lower VISIT_RETENTION_DAYS at once lose no total', async (t) => {
+  const { database, own } = await emptied(t);
+  t.teardown(() => migrate(client, database));
   await insertVisits(own, THREE);
-  t.same(await totalDays(own, NOON, { keptDays: 40 }), [one, two], 'an import of old visits');
-  t.same(await perDay(own), SHOWN);
-  await insertLate(own, NOON + QUIET_MS);
-  t.same(await perDay(own), SHOWN, 'then it is sealed');
+  await totalDays(own, NOON, { keptDays: 1_000 });
+  const timeZone = 'Asia/Kolkata';
+  await migrate(client, database, { timeZone });
+  const before = await perDay(own);
+  // A visit came in just now: nothing is totalled in the new zone, so nothing goes.
+  await touchDays(own, `fromUnixTimestamp64Milli(${NOON})`, false);
+  await totalDays(own, NOON + 1, { keptDays: 10, timeZone });
+  t.same(await visitsLeft(own), ['a', 'a', 'b']);
+  t.same(await perDay(own), before);
+  await totalDays(own, NOON + 2 * QUIET_MS, { keptDays: 10, timeZone });
+  t.same(await visitsLeft(own), []);
+  t.same(await perDay(own), before);
+  await migrate(client, database, { timeZone: 'UTC' });
+  await totalDays(own, NOON + 4 * QUIET_MS, { keptDays: 1_000 });
+  t.same(await perDay(own), before, 'and back');
 });
 
 const DAY_MS = 86_400_000;
@@ -267,60 +308,27 @@ t.test(
   },
 );
 
-t.test('VISIT_RETENTION_DAYS', async (t) => {
-  const { database, own } = await emptied(t);
-  const ttl = async () => {
-    const [table] = await ask<{ engine_full: string }>(
-      `SELECT engine_full FROM system.tables WHERE database = '${database}' AND name = 'visits_stored'`,
-    );
-    return /TTL (.*?) SETTINGS/.exec(table?.engine_full ?? '')?.[1];
-  };
-  const visits = async () => {
-    const rows = await ask<{ profile_id: string }>('SELECT profile_id FROM visits ORDER BY profile_id', own);
-    return rows.map(({ profile_id }) => profile_id);
-  };
-
-  t.test('is changed where it is another one, and only there', async (t) => {
-    t.equal(await ttl(), undefined);
-    t.equal(await keepVisitsFor(client, database, 0), false);
-    t.equal(await keepVisitsFor(client, database, 400), true);
-    t.equal(await ttl(), 'toStartOfDay(occurred_at) + toIntervalDay(401)');
-    t.equal(await keepVisitsFor(client, database, 400), false);
-    t.equal(await keepVisitsFor(client, database, 0), true);
-    t.equal(await ttl(), undefined);
-    t.same(await migrate(client, database), [], 'and is no change of the schema');
+t.test('VISIT_RETENTION_DAYS takes what is older, also when it gets shorter; totals stay', async (t) => {
+  const { own } = await emptied(t);
+  const now = Date.now();
+  const rowOf = (days: number) => ({
+    ...{ stream: 0, entry: days, place: 0, profile_id: `of-${days}`, product_handle: 'p', device: '' },
+    occurred_at: new Date(now - days * DAY_MS).toISOString().slice(0, 23).replace('T', ' '),
   });
-
-  t.test('takes what is older, at once where it gets shorter; totals stay', async (t) => {
-    const now = Date.now();
-    const rowOf = (days: number) => ({
-      ...{ stream: 0, entry: days, place: 0, profile_id: `of-${days}`, product_handle: 'p', device: '' },
-      occurred_at: new Date(now - days * DAY_MS).toISOString().slice(0, 23).replace('T', ' '),
-    });
-    await own.insert({ table: 'visits_stored', values: [9, 12, 30, 60].map(rowOf), format: 'JSONEachRow' });
-    await totalDays(own, now + 2 * QUIET_MS);
-    const perDay = () =>
-      ask('SELECT day, sum(visits) AS visits FROM visits_per_day GROUP BY day ORDER BY day', own);
-    const totals = await perDay();
-    t.equal(totals.length, 4);
-    const left = async (...days: number[]) => {
-      await until(`visits of ${days}`, async () => {
-        // What ClickHouse does by itself every few hours.
-        await own.command({ query: 'OPTIMIZE TABLE visits_stored FINAL' });
-        return (await visits()).length === days.length;
-      });
-      t.same(await visits(), days.map((day) => `of-${day}`).sort());
-      t.same(await perDay(), totals);
-    };
-    await keepVisitsFor(client, database, 40);
-    await left(9, 12, 30);
-    await keepVisitsFor(client, database, 10);
-    await left(9);
-    await keepVisitsFor(client, database, 0);
-    await own.insert({ table: 'visits_stored', values: [rowOf(500)], format: 'JSONEachRow' });
-    await own.command({ query: 'OPTIMIZE TABLE visits_stored FINAL' });
-    t.same(await visits(), ['of-500', 'of-9'], 'for ever');
-  });
+  await own.insert({ table: 'visits_stored', values: [9, 12, 30, 60].map(rowOf), format: 'JSONEachRow' });
+  const totals = await perDay(own);
+  t.equal(totals.length, 4);
+  let at = now + 2 * QUIET_MS;
+  const left = async (keptDays: number, ...days: number[]) => {
+    at += QUIET_MS;
+    await totalDays(own, at, { keptDays });
+    t.same(await visitsLeft(own), days.map((day) => `of-${day}`).sort(), String(keptDays));
+    t.same(await perDay(own), totals);
+  };
+  await left(0, 9, 12, 30, 60);
+  await left(40, 9, 12, 30);
+  await left(10, 9);
+  await left(0, 9);
 });
 
 t.test('days are looked at again and again, until that is closed', async (t) => {
@@ -333,7 +341,11 @@ t.test('days are looked at again and again, until that is closed', async (t) => 
     },
   } as unknown as ClickHouseClient;
   t.capture(globalThis, 'setTimeout', (act: () => void) => timers.push(act));
-  const keeping = keepDaysTotalled(empty, { keptDays: 0, timeZone: 'UTC' }, pino({ level: 'silent' }));
+  const keeping = keepDaysTotalled(
+    empty,
+    { keptDays: 0, timeZone: 'UTC', cluster: '' },
+    pino({ level: 'silent' }),
+  );
   for (let look = 1; look <= 3; look++) {
     await until('the next look is set', () => timers.length === look);
     t.equal(looks, look);

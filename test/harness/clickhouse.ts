@@ -76,7 +76,7 @@ export async function putMigrated(dir: string, ...databases: readonly string[]):
 export async function emptyDatabase(client: ClickHouseClient, database: string): Promise<void> {
   const answer = await client.query({
     query: `SELECT name FROM system.tables WHERE database = '${database}' AND engine LIKE '%MergeTree' AND total_rows > 0
-      AND name NOT IN ('schema_migrations', 'deployment')`,
+      AND name NOT IN ('schema_migrations', 'deployment', 'kept_settings')`,
     format: 'JSONEachRow',
   });
   for (const { name } of await answer.json<{ name: string }>())

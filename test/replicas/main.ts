@@ -6,9 +6,9 @@ import t from 'tap';
 import { createClickHouse } from '../../src/clickhouse/client.js';
 import { QUIET_MS, totalDays } from '../../src/clickhouse/daily-totals.js';
 import { insertEvents } from '../../src/clickhouse/insert.js';
+import { keepSettings, settleSettings } from '../../src/clickhouse/kept-settings.js';
 import { loadMigrations, migrate } from '../../src/clickhouse/migrate.js';
 import { loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
-import { keepVisitsFor } from '../../src/clickhouse/visit-retention.js';
 import { ANSWERS, makeSmallWorld } from '../clickhouse/small-world.js';
 import { eventRow, lineOf } from '../flush/fixtures.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
@@ -20,7 +20,7 @@ import { hasZooKeeper } from './zookeeper.js';
 
 const never = new AbortController().signal;
 const SHARDED_TABLES = 9;
-const TABLES_ON_ALL = 2;
+const TABLES_ON_ALL = 3;
 
 async function ask<T>(client: ClickHouseClient, query: string): Promise<T[]> {
   return await (await client.query({ query, format: 'JSONEachRow' })).json<T>();
@@ -82,11 +82,15 @@ t.test('two replicas', available, async (t) => {
     }
   });
 
-  await t.test('what a retention of visits is told to one is known to both', async (t) => {
-    t.ok(await keepVisitsFor(onEach([first, second]), 'shop', 400, CLUSTER));
+  await t.test('settings that one is told are kept by both', async (t) => {
+    const told = { VISIT_RETENTION_DAYS: 40, SHOP_TIMEZONE: 'UTC', CLICKHOUSE_CLUSTER: CLUSTER };
+    await keepSettings(onEach([first, second]), 'shop', told);
+    const untold = { VISIT_RETENTION_DAYS: undefined, SHOP_TIMEZONE: undefined, CLICKHOUSE_CLUSTER: '' };
     await until('the second has heard of it', async () => {
-      return !(await keepVisitsFor(onEach([second, first]), 'shop', 400, CLUSTER));
+      const { settings } = await settleSettings(onEach([second, first]), 'shop', untold);
+      return settings.VISIT_RETENTION_DAYS === 40 && settings.CLICKHOUSE_CLUSTER === CLUSTER;
     });
+    t.pass();
   });
 
   const [one, two] = cluster.connect('shop');

@@ -273,6 +273,18 @@ ORDER BY (key_prefix, recorded_at)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Fingerprint of the Redis deployment that the events come from';
 
+-- What `flush` decided for the database: VISIT_RETENTION_DAYS, SHOP_TIMEZONE, CLICKHOUSE_CLUSTER. The latest row of a name counts.
+CREATE TABLE IF NOT EXISTS {database}.kept_settings {on_cluster}
+(
+    name String,
+    value String,
+    kept_at DateTime64(6, 'UTC') DEFAULT now64(6)
+)
+ENGINE = {replicated}ReplacingMergeTree({everywhere,} kept_at)
+ORDER BY name
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
+COMMENT 'Settings of the database that commands without them take';
+
 -- Only on a cluster, as is every statement with {cluster}: the tables over the shards. What replaces each other is on one
 -- shard, so FINAL is right there: rows of one profile, by its id or by its hash; of one day; of one product.
 

@@ -1,0 +1,119 @@
+// What `flush` decides for the whole database, kept in it beside the schema: a command that is not told a setting takes the
+// kept one, so that it deletes nothing and changes no view.
+
+import type { ClickHouseClient } from '@clickhouse/client';
+import { StartupError } from '../errors.js';
+
+export interface KeptSettings {
+  /** Days that visits are kept at least; 0 is for ever. */
+  readonly VISIT_RETENTION_DAYS: number;
+  /** Time zone of the views. */
+  readonly SHOP_TIMEZONE: string;
+  /** Empty for one server. */
+  readonly CLICKHOUSE_CLUSTER: string;
+}
+
+/** As a command is told them: undefined, and an empty cluster, are not told. */
+export type GivenSettings = { readonly [Name in keyof KeptSettings]: KeptSettings[Name] | undefined };
+
+export interface SettingChange {
+  readonly setting: keyof KeptSettings;
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface SettledSettings {
+  readonly settings: KeptSettings;
+  /** Settings that are told otherwise than they are kept; none in a new database. */
+  readonly changes: readonly SettingChange[];
+}
+
+const DEFAULTS: KeptSettings = { VISIT_RETENTION_DAYS: 400, SHOP_TIMEZONE: 'UTC', CLICKHOUSE_CLUSTER: '' };
+const TABLE = 'kept_settings';
+
+/**
+ * The given settings, else the kept ones, else the defaults.
+ * @param client without a database of its own: this one may not exist yet
+ * @throws StartupError if the database is another cluster's @throws ClickHouse's or the connection's error
+ */
+export async function settleSettings(
+  client: ClickHouseClient,
+  database: string,
+  given: GivenSettings,
+): Promise<SettledSettings> {
+  const kept = await readKept(client, database);
+  const told = { ...given, CLICKHOUSE_CLUSTER: given.CLICKHOUSE_CLUSTER || undefined };
+  const { CLICKHOUSE_CLUSTER: cluster } = told;
+  if (kept !== undefined && cluster !== undefined && cluster !== kept.CLICKHOUSE_CLUSTER) {
+    const was = kept.CLICKHOUSE_CLUSTER === '' ? 'one server' : `the cluster ${kept.CLICKHOUSE_CLUSTER}`;
+    throw new StartupError(
+      `ClickHouse database ${database} was made for ${was}, and CLICKHOUSE_CLUSTER is ${cluster}: a database is not moved. Give another CLICKHOUSE_DATABASE.`,
+    );
+  }
+  const before = kept ?? DEFAULTS;
+  const settings: KeptSettings = {
+    VISIT_RETENTION_DAYS: told.VISIT_RETENTION_DAYS ?? before.VISIT_RETENTION_DAYS,
+    SHOP_TIMEZONE: told.SHOP_TIMEZONE ?? before.SHOP_TIMEZONE,
+    CLICKHOUSE_CLUSTER: cluster ?? before.CLICKHOUSE_CLUSTER,
+  };
+  const names = Object.keys(DEFAULTS) as (keyof KeptSettings)[];
+  const changes = names
+    .filter((name) => kept !== undefined && kept[name] !== settings[name])
+    .map((name) => ({ setting: name, from: String(before[name]), to: String(settings[name]) }));
+  return { settings, changes };
+}
+
+/** Keeps these from now on. @throws ClickHouse's or the connection's error */
+export async function keepSettings(
+  client: ClickHouseClient,
+  database: string,
+  settings: Partial<KeptSettings>,
+): Promise<void> {
+  const kept = await readKept(client, database);
+  const values = Object.entries(settings)
+    .filter(([name, value]) => value !== undefined && kept?.[name as keyof KeptSettings] !== value)
+    .map(([name, value]) => ({ name, value: String(value) }));
+  if (values.length > 0)
+    await client.insert({ table: `${database}.${TABLE}`, values, format: 'JSONEachRow' });
+}
+
+/** Visits that a retention of so many days deletes now. */
+export async function visitsBeyond(
+  client: ClickHouseClient,
+  database: string,
+  days: number,
+): Promise<number> {
+  if (days === 0 || !(await hasTable(client, database, 'visits_stored'))) return 0;
+  const answer = await client.query({
+    query: `SELECT toUInt32(count()) AS visits FROM ${database}.visits_stored
+      WHERE occurred_at < toStartOfDay(now('UTC')) - toIntervalDay({days: UInt32})`,
+    query_params: { days },
+    format: 'JSONEachRow',
+  });
+  return (await answer.json<{ visits: number }>())[0]?.visits ?? 0;
+}
+
+async function readKept(client: ClickHouseClient, database: string): Promise<KeptSettings | undefined> {
+  if (!(await hasTable(client, database, TABLE))) return undefined;
+  const answer = await client.query({
+    query: `SELECT name, argMax(value, kept_at) AS value FROM ${database}.${TABLE} GROUP BY name`,
+    format: 'JSONEachRow',
+  });
+  const rows = await answer.json<{ name: string; value: string }>();
+  if (rows.length === 0) return undefined;
+  const kept = Object.fromEntries(rows.map(({ name, value }) => [name, value]));
+  return {
+    VISIT_RETENTION_DAYS: Number(kept['VISIT_RETENTION_DAYS'] ?? DEFAULTS.VISIT_RETENTION_DAYS),
+    SHOP_TIMEZONE: kept['SHOP_TIMEZONE'] ?? DEFAULTS.SHOP_TIMEZONE,
+    CLICKHOUSE_CLUSTER: kept['CLICKHOUSE_CLUSTER'] ?? DEFAULTS.CLICKHOUSE_CLUSTER,
+  };
+}
+
+async function hasTable(client: ClickHouseClient, database: string, name: string): Promise<boolean> {
+  const answer = await client.query({
+    query: 'SELECT 1 FROM system.tables WHERE database = {database: String} AND name = {name: String}',
+    query_params: { database, name },
+    format: 'JSONEachRow',
+  });
+  return (await answer.json()).length > 0;
+}
