@@ -138,6 +138,17 @@ t.test('a test', async (t) => {
   },
 );
 
+t.test('a `.` of a pattern in src matches U+2028, too', async (t) => {
+  const refused = ['/^(.+)$/', '/a.b/gim', '/[.]x\\\\.y/', '/\\.x./u', '/[/.]./'];
+  const accepted = ['/^(.+)$/s', '/a.b/gims', '/\\.x[.]/', '/[^\\].]/', '/[^\\n]*/g'];
+  const files = [...refused, ...accepted].map(
+    (pattern, i) => [`src/redis/p${i}.ts`, `export const pattern = ${pattern};\n`] as const,
+  );
+  const root = await planted(t, Object.fromEntries(files));
+  const expected = files.slice(0, refused.length).map(([file]) => file);
+  t.same(await lintFaults(root, 'src', 'plugin'), expected);
+});
+
 /** The one include that makes keys: those beside a key that it was given, in the same slot. */
 const RETAIN = readFileSync('lua/includes/retain.lua', 'utf8');
 

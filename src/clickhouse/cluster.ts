@@ -45,7 +45,7 @@ export function statementsOf(sql: string, database: string, cluster = '', timeZo
     time_zone: `'${timeZone}'`,
   };
   return sql
-    .replace(/^--.*\n/gm, '')
+    .replace(/^--[^\n]*\n/gm, '')
     .split(/;\n/)
     .map((statement) => statement.trim())
     .filter((statement) => statement !== '' && (cluster !== '' || !statement.includes('{cluster}')))

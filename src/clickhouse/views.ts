@@ -37,7 +37,7 @@ const IN_ORDER =
 // dist/src/clickhouse/ -> the project's root; SQL is not compiled.
 const FOLDER = new URL('../../../src/clickhouse/views/', import.meta.url);
 const VIEW =
-  /^-- (.+)\n(?:-- .*\n)*(CREATE OR REPLACE VIEW \{database\}\.(\w+) \{on_cluster\} AS\n([^;]+));\n/gm;
+  /^-- ([^\n]+)\n(?:-- [^\n]*\n)*(CREATE OR REPLACE VIEW \{database\}\.(\w+) \{on_cluster\} AS\n([^;]+));\n/gm;
 
 /** All of them, in the order in which they are put in place. */
 export function loadViews(): View[] {

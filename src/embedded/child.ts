@@ -42,7 +42,7 @@ export const GONE_MS = STOP_MS + 2_000;
 const STEADY_MS = 30_000;
 const TAIL_BYTES = 4_096;
 /** Redis and Valkey begin each line of their log with `<pid>:M <time> # `, and only the last one is the reason. */
-const BEFORE_REDIS_REASON = /^.*\b\d+:[A-Z] [^#*|]{15,30} [#*] /;
+const BEFORE_REDIS_REASON = /^.*\b\d+:[A-Z] [^#*|]{15,30} [#*] /s;
 
 /** What to run. */
 export interface Command {

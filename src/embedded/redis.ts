@@ -202,7 +202,7 @@ function pings(address: Address): Promise<boolean> {
     socket
       .on('data', (data) => {
         replies += data;
-        if (/^(-.*|\+PONG)\r\n/m.test(replies)) answer(replies.includes('+PONG'));
+        if (/^(-[^\n]*|\+PONG)\r\n/m.test(replies)) answer(replies.includes('+PONG'));
       })
       .once('error', () => answer(false));
   });

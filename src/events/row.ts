@@ -44,8 +44,8 @@ function withoutControls(text: string): string {
 // JSONExtract of ClickHouse reads nothing of a document that has a lone surrogate, or an integer that neither Int64 nor
 // UInt64 holds. JSON.stringify writes these as escapes, and integers of up to 21 digits without an exponent.
 const ODD = /[\u007f-\u009f]|\\ud[89a-f]|(?<!\d)\d{19}/;
-const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
-const ESCAPE = /\\(?:ud[89a-f]..|.)/g;
+const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs;
+const ESCAPE = /\\(?:ud[89a-f]..|.)/gs;
 
 /** What is stored of a payload. @param json made by JSON.stringify */
 function payloadText(json: string): string {

@@ -43,7 +43,7 @@ export function normaliseAddress(text: string): string | undefined {
     .trim()
     .replace(/^\[([^\]]*)\](:\d+)?$/, '$1')
     .replace(/^([\d.]+):\d+$/, '$1')
-    .replace(/%.*$/, '');
+    .replace(/%.*$/s, '');
   switch (isIP(bare)) {
     case 4:
       return bare;

@@ -68,7 +68,7 @@ export class Addresses {
     if (url.protocol !== 'https:' && !isHttp)
       throw new AddressError('must begin with https://; see RECEIVERS_PRIVATE');
     if (url.username !== '' || url.password !== '') throw new AddressError('must have no user or password');
-    const address = url.hostname.replace(/^\[(.*)\]$/, '$1');
+    const address = url.hostname.replace(/^\[(.*)\]$/s, '$1');
     if (isIP(address) !== 0) this.#check(address);
     return url;
   }

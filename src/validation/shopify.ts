@@ -10,7 +10,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 /** Numbers that JSON.parse may round, and the texts that may contain what looks like one. */
 const LONG_INTEGER = /\d{16}/;
-const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
 
 /** @throws ServiceError `invalid_json` */
 export function parseExactly(bytes: Buffer): unknown {

@@ -46,7 +46,7 @@ export const goToRange = ({ from, to }) => go({ from: iso(from), to: iso(to) });
 
 /** How a table is sorted; undefined where its rows stand as they came. */
 export function sorting(table) {
-  const [, minus, key] = /^(-?)(.+)$/.exec(parameter(`sort.${table}`) ?? '') ?? [];
+  const [, minus, key] = /^(-?)(.+)$/s.exec(parameter(`sort.${table}`) ?? '') ?? [];
   return key === undefined ? undefined : { key, isDown: minus === '-' };
 }
 

@@ -94,7 +94,7 @@ export function isFramed({ url = '' }: IncomingMessage): boolean {
 
 /** @throws ClickHouseError where no user has these credentials. */
 function authenticate(req: IncomingMessage, given: URLSearchParams, servicePassword: string): User {
-  const [, basic] = /^Basic (.+)$/i.exec(req.headers.authorization ?? '') ?? [];
+  const [, basic] = /^Basic (.+)$/is.exec(req.headers.authorization ?? '') ?? [];
   const [basicUser, ...basicPassword] = basic ? Buffer.from(basic, 'base64').toString().split(':') : [];
   const user = (req.headers['x-clickhouse-user'] ?? basicUser ?? given.get('user') ?? '').toString();
   const password = (

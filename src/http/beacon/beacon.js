@@ -114,7 +114,7 @@
       // Read anew each time: another tab may have begun a new session.
       stored = memory || localStorage.wishmeter_session || '';
     } catch (_) {}
-    const [id, owner = ''] = stored.split(/ (.*)/);
+    const [id, owner = ''] = stored.split(/ ([\s\S]*)/);
     // A page compares once: later it may be older than what is stored, as in a tab from before a logout.
     const now = present === undefined ? owner : present.trim();
     present = undefined;

@@ -7,7 +7,7 @@ import { FILE_HEADERS, staticFile } from './static-file.js';
 
 // dist/src/http/routes/ -> the project's root; the script is not compiled.
 const SOURCE = new URL('../../../../src/http/beacon/beacon.js', import.meta.url);
-const WHOLE_LINE_COMMENTS_AND_INDENTATION = /^\s*\/\/.*\n|^\s+/gm;
+const WHOLE_LINE_COMMENTS_AND_INDENTATION = /^\s*\/\/[^\n]*\n|^\s+/gm;
 
 export function beaconOperation(): Operation {
   const script = readFileSync(SOURCE, 'utf8').replace(WHOLE_LINE_COMMENTS_AND_INDENTATION, '');
