@@ -1,4 +1,5 @@
--- Records the answer of a request, or forgets a request that was refused.
+#!lua flags=allow-oom
+-- Records the answer of a request, or forgets a request that was refused. What was done is answered alike at `maxmemory`, too.
 --
 -- KEYS[1] request record
 --

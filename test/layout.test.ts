@@ -3,7 +3,7 @@
 
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { cp, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import t, { type Test } from 'tap';
 import { LUA } from '../src/redis/lua-codes.js';
@@ -283,4 +283,32 @@ t.test('a script touches no key that it was not given', async (t) => {
     t.not(keyFaults(code).length, 0, code);
   const pair = 'local a, b = KEYS[2 * i], KEYS[2 * i + 1]\n';
   t.same(keyFaults(`${pair}redis.call('RENAME', KEYS[1], KEYS[i + 5])\nredis.call('GET', b)`), []);
+});
+
+/** Commands that take a whole collection, in TypeScript and in Lua. */
+const WHOLE =
+  /\.(hgetall|hkeys|hvals|smembers)\(|(?<!Object)\.keys\([^)]|\.(zrange|lrange)\([^,]+, '?0'?, '?-1|call\('(HGETALL|HKEYS|HVALS|SMEMBERS|KEYS)'|'(ZRANGE|LRANGE)', [^,]+, 0, -1/i;
+/** Where they are allowed: what bounds the collection. */
+const BOUNDED: Readonly<Record<string, string>> = {
+  'src/redis/marks.ts': 'a field for each master of the cluster',
+  'src/receivers/hand-over.ts': 'at most 20 receivers',
+  'src/receivers/receivers.ts': 'at most 20 receivers',
+  'src/receivers/queue.ts': 'the figures of one receiver, a fixed set of fields',
+  'lua/flush-team.lua': 'a field for each process that flushes or delivers',
+  'lua/wishlist.lua': 'MAX_ITEMS, for a profile from before its bytes were kept',
+  'lua/item-sizes.lua': 'MAX_ITEMS',
+};
+
+t.test('no command takes a whole collection, but those whose size is bounded', async (t) => {
+  const files = [...(await readdir('src', { recursive: true })).map((file) => `src/${file}`)].filter((file) =>
+    /(?<!dashboard\/page\/.+)\.ts$/.test(file),
+  );
+  const scripts = (await readdir('lua', { recursive: true })).map((file) => `lua/${file}`);
+  const found: string[] = [];
+  for (const file of [...files, ...scripts.filter((file) => file.endsWith('.lua'))]) {
+    const text = await readFile(file, 'utf8');
+    const calls = text.split('\n').filter((line) => WHOLE.test(line) && !/^\s*(\/\/|--|\*)/.test(line));
+    if (calls.length > 0) found.push(file);
+  }
+  t.same(found.sort(), Object.keys(BOUNDED).sort());
 });

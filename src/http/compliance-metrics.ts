@@ -28,7 +28,7 @@ export class ComplianceMetrics {
     for (const kind of COMPLIANCE_KINDS) {
       const of = list.filter(({ request }) => request.kind === kind);
       this.#open.set({ kind }, of.length);
-      const oldest = Math.min(Date.now(), ...of.map(({ request }) => request.at));
+      const oldest = of.reduce((least, { request }) => Math.min(least, request.at), Date.now());
       this.#oldest.set({ kind }, (Date.now() - oldest) / 1000);
     }
   }

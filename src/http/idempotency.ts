@@ -9,6 +9,9 @@ import type { Request } from './operation.js';
 export const IDEMPOTENCY_KEY = 'idempotency-key';
 const MAX_BYTES = 255;
 
+/** The operation that also goes on at Redis's `maxmemory`. */
+export const ERASURE = 'erase';
+
 /** What makes a request the same request, under the same key. */
 interface Fingerprint {
   /** Name of the operation. */
@@ -59,7 +62,8 @@ export async function onceUnderKey(
   const scope = kind === 'server' ? `server ${account}` : `visitor ${visitorIn(request.identity)}`;
   const customer = kind === 'server' ? null : request.identity.customerId;
   const fingerprint = hash('sha256', `${operation}\n${JSON.stringify(input)}`, 'base64url');
-  return requests.run({ scope, key, fingerprint, customer }, place(), async (operation) => {
+  const isErasure = operation === ERASURE;
+  return requests.run({ scope, key, fingerprint, customer, isErasure }, place(), async (operation) => {
     const answer = await act(operation);
     const { profileId } = JSON.parse(answer) as { readonly profileId?: string };
     // An answer that names a profile is kept, and goes with it.

@@ -1,7 +1,7 @@
 // All that is kept of a visitor, for one who asks: what Redis has, and the rows that ClickHouse has under the present
 // profile and all earlier ones, or that name an identity of the visitor. Creates and links nothing.
 
-import { type ErasedUntil, isIdentityName, untilOf } from '../clickhouse/erased-rows.js';
+import { type ErasedUntil, isIdentityName, type Until, untilOf } from '../clickhouse/erased-rows.js';
 import type { VisitorRows } from '../clickhouse/visitor-rows.js';
 import { ServiceError } from '../errors.js';
 import { EVERY_PROFILE } from '../identity-rules.js';
@@ -50,6 +50,8 @@ const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt'
 const NO_ROWS = { events: null, visitLog: null, purchases: null, productAlerts: null };
 /** Visitors of one e-mail address that are told of at once. */
 const AT_ONCE = 4;
+/** Erasures that one command asks for. */
+const PAGE = 250;
 
 export class Exporter {
   readonly #store: Store;
@@ -185,12 +187,15 @@ export class Exporter {
   async #erased(what: readonly string[]): Promise<ErasedUntil> {
     const key = this.#store.keys.erasures;
     const wanted = [EVERY_PROFILE, ...what];
-    const held = await this.#store.call((client) => client.hmget(key, ...wanted));
-    return new Map(
-      wanted.flatMap((one, i) => {
-        const text = held[i];
-        return text ? [[one, { until: untilOf(text) }]] : [];
-      }),
-    );
+    const erased = new Map<string, { until: Until }>();
+    for (let i = 0; i < wanted.length; i += PAGE) {
+      const page = wanted.slice(i, i + PAGE);
+      const held = await this.#store.call((client) => client.hmget(key, ...page));
+      for (const [at, one] of page.entries()) {
+        const text = held[at];
+        if (text) erased.set(one, { until: untilOf(text) });
+      }
+    }
+    return erased;
   }
 }

@@ -15,8 +15,10 @@ import { type Change, type Counts, Teller, type TellerSpec } from './teller.js';
 const PRODUCT = loadScript<[] | [version: number, since: number]>('product');
 /** Milliseconds for which versions are remembered: Shopify repeats a webhook for less. */
 const REMEMBERED_MS = 48 * 60 * 60_000;
-/** Products whose versions are read in one command. */
-const PAGE = 1_000;
+/** Products that HSCAN looks at, with all that they are like. */
+const PAGE = 100;
+/** Products that one look takes up: the next ones come when these are done. */
+const MOST = 1_000;
 /** Milliseconds between looks at what is left. */
 const LOOK_MS = 30_000;
 
@@ -32,9 +34,9 @@ export class Products {
   readonly #spec: ProductsSpec;
   readonly #teller: Teller;
   readonly #closing = new AbortController();
-  /** Ids of products that this process is to do. */
+  /** Ids of products that this process is to do; MOST of a look, and those whose webhooks it took. */
   readonly #wanted = new Set<string>();
-  /** What was open at the last look. */
+  /** What was open at the last look, about MOST at most. */
   #seen: ReadonlySet<string> = new Set();
   #running: Promise<void> | undefined;
 
@@ -76,12 +78,16 @@ export class Products {
   async look(): Promise<void> {
     const { products, productVersions } = this.#store.keys;
     const open = new Map<string, string>();
-    const ids = await this.#store.call((client) => client.hkeys(products));
-    for (let i = 0; i < ids.length; i += PAGE) {
-      const page = ids.slice(i, i + PAGE);
+    let cursor = '0';
+    do {
+      const from = cursor;
+      const [next, found] = await this.#store.call((client) => client.hscan(products, from, 'COUNT', PAGE));
+      cursor = next;
+      const page = found.filter((_, i) => i % 2 === 0);
+      if (page.length === 0) continue;
       const versions = await this.#store.call((client) => client.zmscore(productVersions, ...page));
       for (const [at, id] of page.entries()) open.set(`${versions[at]} ${id}`, id);
-    }
+    } while (cursor !== '0' && open.size < MOST);
     for (const [name, id] of open) if (this.#seen.has(name)) this.#want(id);
     this.#seen = new Set(open.keys());
   }

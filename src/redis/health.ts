@@ -7,6 +7,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
+import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
 import type { RedisClient } from './client.js';
 import type { Keys } from './keys.js';
@@ -33,6 +34,8 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
+/** Hash tags whose slots are remembered, about 100 bytes each: more than there are buckets, since indexes and records have their own. */
+const MAX_TAGS = 50_000;
 const VERIFY_MS = 2_000;
 const POLL_MS = 5;
 const OPEN_MS = 2_000;
@@ -46,8 +49,8 @@ export class RedisHealth {
   readonly #cluster: Cluster | undefined;
   /** By address. */
   readonly #nodes = new Map<string, RedisNode>();
-  /** As many as there are buckets. */
-  readonly #slotsOfTags = new Map<string, number>();
+  /** What is computed again costs a microsecond. */
+  readonly #slotsOfTags = new LRUCache<string, number>({ max: MAX_TAGS });
   /** Where there is no cluster. */
   readonly #only: RedisNode | undefined;
   readonly #failoverListeners: (() => void)[] = [];

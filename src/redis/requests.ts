@@ -29,6 +29,7 @@ type Found = [
 ];
 
 const BEGIN = loadScript<1 | Found>('request-begin');
+const BEGIN_ERASURE = loadScript<1 | Found>('request-begin-erasure');
 const PLACE = loadScript<string>('request-place');
 const END = loadScript<string>('request-end');
 const FENCE = loadScript<string[]>('fence');
@@ -50,6 +51,8 @@ export interface RequestKey {
   readonly fingerprint: string;
   /** The customer that the request is made for; another customer's request in the same scope is another request. */
   readonly customer?: string | null;
+  /** Whether it is an erasure, which Redis takes at its `maxmemory`, too. */
+  readonly isErasure?: boolean;
 }
 
 /** What was done at an earlier place. */
@@ -203,7 +206,7 @@ export class RequestStore {
    * @throws ServiceError `idempotency_key_reused`, `unavailable`, and what `act` throws
    */
   async run(
-    { scope, key, fingerprint, customer }: RequestKey,
+    { scope, key, fingerprint, customer, isErasure = false }: RequestKey,
     place: string,
     act: (operation: KeyedOperation) => Promise<string>,
   ): Promise<string> {
@@ -214,7 +217,10 @@ export class RequestStore {
     const begin = async () => {
       const args = [this.#rememberedS, id, at, fingerprint, customer ?? '', place];
       const noted = place === '' ? undefined : note(this.#store, place, recordKey, this.#rememberedS);
-      const [reply] = await Promise.all([this.#store.change(BEGIN, [recordKey], args), noted]);
+      const [reply] = await Promise.all([
+        this.#store.change(isErasure ? BEGIN_ERASURE : BEGIN, [recordKey], args),
+        noted,
+      ]);
       return reply;
     };
     let reply = await begin();

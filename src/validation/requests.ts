@@ -258,13 +258,25 @@ export function readGuest(body: unknown): IdentityRequest {
   return { identity: readIdentity(checkGuest(body)) };
 }
 
-/** @param body of a DELETE; where there is none the query names the same */
+const PROFILE_NAMES = ['customerId', 'sessionId', 'email'] as const;
+
+/**
+ * @param body of a DELETE; without one the query names the same
+ * @throws ServiceError also if the query names another visitor than the body
+ */
 export function readProfile(body: unknown, query: Query): IdentityRequest {
-  if (body !== undefined) return { identity: readIdentity(checkProfile(body).identity) };
-  const [customerId, sessionId, email] = ['customerId', 'sessionId', 'email'].map((name) =>
-    given(query, name),
+  const [customerId, sessionId, email] = PROFILE_NAMES.map((name) => given(query, name));
+  const isNamed = [customerId, sessionId, email].some((value) => value !== undefined);
+  const asked = () => readIdentity(checkProfileQuery({ customerId, sessionId, email }));
+  if (body === undefined) return { identity: asked() };
+  const identity = readIdentity(checkProfile(body).identity);
+  if (!isNamed) return { identity };
+  const [inBody, inQuery] = [trust(identity), trust(asked())];
+  const issues = PROFILE_NAMES.filter((name) => inQuery[name] !== null && inQuery[name] !== inBody[name]).map(
+    (name) => ({ path: `/${name}`, message: 'names another visitor than the body' }),
   );
-  return { identity: readIdentity(checkProfileQuery({ customerId, sessionId, email })) };
+  if (issues.length > 0) throw new ServiceError('invalid_request', undefined, issues);
+  return { identity };
 }
 
 /** Both ids are there. */

@@ -2,6 +2,7 @@
 // have been made by then. Only a request that races another one for the last product may still link first.
 
 import { ServiceError } from '../errors.js';
+import { readHash } from '../redis/hash.js';
 import { countsOf, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 
@@ -22,7 +23,7 @@ export class ProductLimit {
     if (sizes.reduce((sum, size) => sum + size, 0) < this.#maxProducts) return;
     const products = new Set<string>();
     for (const key of counts)
-      for (const product of await this.#store.call((client) => client.hkeys(key))) products.add(product);
+      for (const product of (await readHash(this.#store, key)).keys()) products.add(product);
     // The link of an identity that was linked meanwhile.
     products.delete('');
     if (!products.has(handle) && products.size >= this.#maxProducts)

@@ -56,6 +56,18 @@ eachRedis(t, async (t, redis) => {
     t.match((await exported(who)).profile, { email }, 'and a repeated request is a new one');
   });
 
+  t.test('a body and a query that name different visitors are refused, and nothing is erased', async (t) => {
+    await visit({ customerId: '77091' });
+    const query = (id: string) => withQuery('/profile', { customerId: id });
+    const identity = { customerId: '77091' };
+    const refused = await app.del(query('77092'), { identity }, TRUSTED);
+    t.match(refused, { status: 400, json: { code: 'invalid_request', issues: [{ path: '/customerId' }] } });
+    t.equal(await count(identity), 1);
+    const bySession = await app.del(withQuery('/profile', { sessionId: 'x' }), { identity }, TRUSTED);
+    t.match(bySession, { status: 400, json: { issues: [{ path: '/sessionId' }] } });
+    t.match(await app.del(query('gid://shopify/Customer/77091'), { identity }, TRUSTED), ERASED);
+  });
+
   t.test('a customer with merged sessions: all of them, on every server', async (t) => {
     const customer = { customerId: '77001' };
     const [first, second] = [{ sessionId: 'first-of-two' }, { sessionId: 'second-of-two' }];
@@ -285,7 +297,9 @@ eachRedis(t, async (t, redis) => {
       const failing = Array.from({ length: 32 }, async (_, i) => {
         while (isErasing) await isFull(`fails-${i}`);
       });
-      const erased = await erasing(identity);
+      // Under a key as without one.
+      const key = { ...TRUSTED, 'idempotency-key': JSON.stringify(identity) };
+      const erased = await app.del('/profile', { identity }, key);
       isErasing = false;
       t.match(erased, ERASED, erased.text);
       await Promise.all(failing);

@@ -11,7 +11,7 @@ import type { RequestStore } from '../../redis/requests.js';
 import { readGuest, readMerge, readProfile } from '../../validation/requests.js';
 import { guestBody, mergeBody, profileBody, profileQuery } from '../../validation/schemas.js';
 import { erasureAnswer, exportAnswer, mergeAnswer, profileAnswer } from '../answer-schemas.js';
-import { IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
+import { ERASURE, IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
 import { MAX_BODY, type Operation, operation } from '../operation.js';
 
 const EXAMPLE = { customerId: '7' };
@@ -114,7 +114,7 @@ export function profileOperations(services: ProfileServices): Operation[] {
       read: (body, request) => readProfile(body, request.query()),
       handle(input, request) {
         const { identity } = request;
-        const what = { operation: 'erase', input: input.identity };
+        const what = { operation: ERASURE, input: input.identity };
         return once(requests, request, what, NOWHERE, async () => {
           const erased = await eraser.eraseNamed(await named.find(identity));
           return JSON.stringify({ erased });
