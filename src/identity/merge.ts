@@ -124,13 +124,15 @@ export class Merger {
    * @returns false where the profile has another target by now, or the guest another link
    */
   async restore(profileId: string, target: Target): Promise<boolean> {
-    const { keys, guestsS } = this.#store;
+    const { keys } = this.#store;
     const [, items, facts] = keys.journal(profileId);
     await this.#wishers?.addAll(await this.#wishers.fieldsOf(items as string), profileId);
     const generation = await this.#store.call((client) => client.hget(facts as string, 'generation'));
     const isGuest = generation === null;
     const touched = this.#movedKeys(profileId, isGuest);
-    const args = [fieldOf(target), isGuest ? linkOf(target).field : '', guestsS];
+    // A command or `deliver` may restore it, which are not told GUEST_RETENTION_DAYS.
+    const retentionS = await this.#store.guestRetentionS();
+    const args = [fieldOf(target), isGuest ? linkOf(target).field : '', retentionS];
     if ((await this.#store.change(RESTORE, touched, args)) !== 1) return false;
     await this.#pending.forget(mergeOf(profileId, target));
     return true;

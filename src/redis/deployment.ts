@@ -23,16 +23,19 @@ const OPEN = loadScript<string[]>('open');
 const TIMEOUT_MS = 2_000;
 const OLDEST_OF_CLUSTER = 7;
 
-/** @param wanted buckets other than BUCKETS in tests @throws StartupError where the data is newer than the program */
+/**
+ * @param wanted buckets other than BUCKETS in tests; seconds for which a guest stays, if this process is told them
+ * @throws StartupError if the data is newer than the program
+ */
 export async function openDeployment(
   client: RedisClient,
   keys: Keys,
-  { buckets = BUCKETS }: { readonly buckets?: number },
+  { buckets = BUCKETS, guestsS }: { readonly buckets?: number; readonly guestsS?: number },
 ): Promise<Deployment> {
   await refuseHalfACluster(client);
   await refuseOldCluster(client);
   const fresh = randomBytes(32).toString('hex');
-  const reply = await runScript(client, OPEN, [keys.meta], [SCHEMA, fresh]);
+  const reply = await runScript(client, OPEN, [keys.meta], [SCHEMA, fresh, guestsS ?? '']);
   const [schema, salt] = reply as [string, string];
   if (Number(schema) > SCHEMA) {
     throw new StartupError(

@@ -19,7 +19,7 @@ export interface StreamKeys {
 }
 
 export interface Keys extends StreamKeys {
-  /** hash: profile salt, schema version, names of marks (see marks.ts) */
+  /** hash: profile salt, schema version, seconds for which guests stay, names of marks (see marks.ts) */
   readonly meta: string;
   /** hash: app settings */
   readonly settings: string;

@@ -21,7 +21,7 @@ export interface StoreOptions extends RedisConnection {
   readonly keyPrefix: string;
   /** Other than BUCKETS in tests. */
   readonly buckets?: number;
-  /** Seconds for which a guest stays after its last write; 0, the default: for ever. */
+  /** Seconds for which a guest stays after its last write, 0: for ever. Left out by a process that makes no guest. */
   readonly guestsS?: number;
   /** Replicas that must have a change before it is answered; 0 by default. */
   readonly replicas?: number;
@@ -161,6 +161,14 @@ export class Store {
     } finally {
       this.#onCall?.('command', performance.now() - started);
     }
+  }
+
+  /**
+   * Seconds for which a guest stays after its last write, 0: for ever, as the `serve` that started last was told.
+   * @throws ServiceError `unavailable`
+   */
+  async guestRetentionS(): Promise<number> {
+    return Number(await this.call((client) => client.hget(this.keys.meta, 'guestsS')));
   }
 
   batcher<Op extends Batched<Answer>, Answer>(

@@ -148,6 +148,20 @@ eachRedis(t, async (t, redis) => {
     });
   }
 
+  t.test(
+    'an erasure of a shared device creates nothing, however often it is asked for',
+    {
+      todo: 'the session gets a profile of its own at once, for ever: made at its next write, it would be a guest',
+    },
+    async (t) => {
+      const { session, d } = await addDevice();
+      await erase(d);
+      t.same(await traces(session.sessionId), []);
+      t.same(await erase(session), { erased: false });
+      t.same(await traces(session.sessionId), []);
+    },
+  );
+
   // The rest are the same steps in other orders.
   if (redis.urls.length > 1) return;
 

@@ -73,26 +73,26 @@ eachRedis(t, async (t, redis) => {
         await startServer(t, redis, prefix, { guestsS: GUESTS_S }),
         await startServer(t, redis, prefix, { guestsS: GUESTS_S }),
       ];
-      await atEachStep(server, async () => {
-        const { s, a, session, first } = newNames();
-        await visit(other, session);
-        await visit(other, first);
-        const link = () => server.visitors.link({ customerId: a, sessionId: s });
-        return [
-          link,
-          async (step) => {
-            await other.eraser.erase(`c:${a}`);
-            await resume(other);
-            t.same(
-              await staying(redis, prefix, other.links.defaultProfile(`s:${s}`)),
-              [],
-              `after step ${step}`,
-            );
-            const seen = await count(other, session);
-            t.ok(seen <= 1, `${seen} visits after step ${step}`);
-          },
-        ];
-      });
+      // As `wishmeter erase` and `deliver` open Redis: they are not told GUEST_RETENTION_DAYS.
+      const command = await startServer(t, redis, prefix);
+      for (const eraser of [other, command])
+        await atEachStep(server, async () => {
+          const { s, a, session, first } = newNames();
+          await visit(other, session);
+          await visit(other, first);
+          const link = () => server.visitors.link({ customerId: a, sessionId: s });
+          return [
+            link,
+            async (step) => {
+              await eraser.eraser.erase(`c:${a}`);
+              await resume(eraser);
+              const own = other.links.defaultProfile(`s:${s}`);
+              t.same(await staying(redis, prefix, own), [], `after step ${step}`);
+              const seen = await count(other, session);
+              t.ok(seen <= 1, `${seen} visits after step ${step}`);
+            },
+          ];
+        });
     },
   );
 

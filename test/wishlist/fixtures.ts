@@ -83,7 +83,11 @@ export async function startServer(
   t: Test,
   redis: Redis,
   keyPrefix: string,
-  { highWater = 1e9, guestsS = 0, alerts = false } = {},
+  {
+    highWater = 1e9,
+    guestsS,
+    alerts = false,
+  }: { highWater?: number; guestsS?: number; alerts?: boolean } = {},
 ): Promise<Server> {
   const store = await Store.open({
     urls: redis.urls,
@@ -91,7 +95,7 @@ export async function startServer(
     timeoutMs: 20_000,
     keyPrefix,
     buckets: 16,
-    guestsS,
+    ...(guestsS === undefined ? {} : { guestsS }),
     onError: () => {},
   });
   let left = Number.POSITIVE_INFINITY;
@@ -122,7 +126,7 @@ export async function startServer(
   store.change = isStep(store.change);
   store.call = (command) => step(() => call.call(store, command)) as never;
 
-  const visits = store.batcher(visitFormat(store.keys, 10_000, guestsS));
+  const visits = store.batcher(visitFormat(store.keys, 10_000, store.guestsS));
   const appends = store.batcher(appendFormat(store, 'events', Number.MAX_SAFE_INTEGER));
   const append = appends.run.bind(appends);
   appends.run = (...args) =>
