@@ -1,6 +1,8 @@
 // What product alerts need, where they are on: the index of wishers, and what tells them.
 
+import { encodeProduct } from '../events/row.js';
 import type { Redirects } from '../identity/redirects.js';
+import type { Product } from '../products/alert.js';
 import { Products } from '../products/products.js';
 import type { Store } from '../redis/store.js';
 import { Wishers } from '../wishlist/wishers.js';
@@ -27,13 +29,18 @@ export function openProducts(
   wishers: Wishers | undefined,
   redirects: Redirects,
   shopCurrency: string | null,
+  append: (line: string) => Promise<unknown>,
   onError: (error: Error) => void,
   onClose: (closer: () => Promise<void>) => void,
   lookMs?: number,
 ): Products | undefined {
   if (wishers === undefined) return undefined;
   const placeOf = (profileId: string) => redirects.placeOf(profileId);
-  const products = new Products({ store, wishlists, wishers, placeOf, shopCurrency, onError, lookMs });
+  const record = (product: Product, version: number) => append(encodeProduct(product, version, shopCurrency));
+  const products = new Products({
+    ...{ store, wishlists, wishers, placeOf, shopCurrency },
+    ...{ record, onError, lookMs },
+  });
   onClose(products.watch());
   return products;
 }

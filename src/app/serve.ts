@@ -185,6 +185,8 @@ export function serve(
       wishers,
       redirects,
       config.SHOP_CURRENCY || null,
+      // A product is nobody's: its row is in the stream of the first bucket.
+      (line) => appends.run({ profileId: '0.', line }),
       (error) => onFailed('product', error),
       onClose,
       timing.productLookMs,

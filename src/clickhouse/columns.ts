@@ -67,8 +67,8 @@ const ALERTS = [
   'currency',
 ];
 
-/** Rows that travel with the events and are none: merges of profiles, lines of orders, openings of shared wishlists, product alerts. */
-export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open', 'alert')";
+/** Rows that travel with the events and are none: merges of profiles, lines of orders, openings of shared wishlists, product alerts, told products, adoptions. */
+export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open', 'alert', 'product', 'adoption')";
 
 /** As a SELECT has them. */
 export const EVENT_COLUMNS = EVENTS.join(',\n    ');

@@ -24,16 +24,23 @@ export const QUESTIONS = [
   'before_the_wish',
   'wish_to_cart',
   'wish_to_purchase',
+  'wished_never_bought',
   'shop_funnel',
   'wishers_returning',
+  'visitor_cohorts',
+  'visitors_by_week',
+  'guests_converted',
   'restock_and_price_drops',
   'adds_by_source',
 ] as const;
 
 const FILES = ['products', 'rows', 'visitors', 'days', 'steps', ...QUESTIONS];
-/** Days in the wrong order are an error: an empty answer would look like "nobody". As a subquery it is evaluated without rows, too. */
-const IN_ORDER =
-  "NOT (SELECT throwIf({from:Date} > {to:Date}, 'from is after to: give the first day as from and the last one as to'))";
+// As subqueries these are evaluated without rows, too: an empty answer would look like "nobody". ClickHouse reads '2026-1-1' and
+// 2026-11-31 as some day; a day is right if it is written as ClickHouse writes it.
+const isDay = (name: string) => `toString({${name}:Date}) = {${name}:String}`;
+const DAYS = 'days are like 2026-03-01, from 1970-01-01 to 2149-06-06';
+const IN_ORDER = `NOT (SELECT throwIf(NOT (${isDay('from')} AND ${isDay('to')}), '${DAYS}') OR throwIf({from:Date} > {to:Date}, 'from is after to: give the first day as from and the last one as to'))`;
+const IS_DAY = `NOT (SELECT throwIf(NOT (${isDay('until')}), '${DAYS}'))`;
 // dist/src/clickhouse/ -> the project's root; SQL is not compiled.
 const FOLDER = new URL('../../../src/clickhouse/views/', import.meta.url);
 const VIEW =
@@ -47,7 +54,8 @@ export function loadViews(): View[] {
       .replace('{purchase_columns}', PURCHASE_COLUMNS)
       .replace('{alert_columns}', ALERT_COLUMNS)
       .replace('{is_event}', IS_EVENT)
-      .replace('{in_order}', IN_ORDER);
+      .replace('{in_order}', IN_ORDER)
+      .replace('{is_day}', IS_DAY);
     return Array.from(text.matchAll(VIEW), ([, about = '', statement, name = '', select = '']) => ({
       name,
       about,

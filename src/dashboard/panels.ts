@@ -211,8 +211,8 @@ export function shownWith(sql: string, parameters: Readonly<Record<string, strin
 /** The statement of these days; its parameters are left. @param timeZone SHOP_TIMEZONE */
 export function statementOf({ sql }: Panel, { from, to }: Range, timeZone = 'UTC'): string {
   return sql
-    .replaceAll('{from:Date}', `'${from}'`)
-    .replaceAll('{to:Date}', `'${to}'`)
+    .replace(/\{from:(Date|String)\}/g, `'${from}'`)
+    .replace(/\{to:(Date|String)\}/g, `'${to}'`)
     .replaceAll('{last_day}', `toDate('${lastDayOver(to, timeZone)}')`)
     .replaceAll('{time_zone}', `'${timeZone}'`);
 }

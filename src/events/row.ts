@@ -245,3 +245,48 @@ export function encodeMerge(id: string, at: number, from: string, into: string):
     `"origin":"merge","payload":${JSON.stringify(JSON.stringify({ into }))}}\n`
   );
 }
+
+/** A guest's profile that became a customer's, as a row that is no event. It may be told more than once: the first counts. */
+export function encodeAdoption(profileId: string, at = Date.now()): string {
+  return (
+    `{"event_id":"${newEventId(at)}","type":"profileAdoption","occurred_at":${at},` +
+    `"profile_id":"${profileId}","origin":"adoption"}\n`
+  );
+}
+
+/** A product as the shop told it. */
+export interface ToldProduct {
+  readonly productId: string;
+  readonly productHandle: string;
+  readonly productTitle: string;
+  readonly variants: readonly {
+    readonly variantId: string | null;
+    /** Decimal text with two decimals. */
+    readonly price: string;
+    readonly currencyCode: string | null;
+    /** Null if it is unknown. */
+    readonly inventoryAvailable: boolean | null;
+  }[];
+}
+
+/**
+ * A product as the shop told it, as a row that is no event: one row for each version, however often it is recorded. A price in
+ * the shop's currency is also the price of wishes without a currency.
+ * @param version milliseconds since 1970 @param shopCurrency of prices without one; null if the shop has named none
+ */
+export function encodeProduct(product: ToldProduct, version: number, shopCurrency: string | null): string {
+  const { productId, productHandle, productTitle } = product;
+  const variants = product.variants.flatMap((one) => {
+    const own = one.currencyCode?.toUpperCase() ?? shopCurrency ?? '';
+    const currencies = new Set(own === shopCurrency ? [own, ''] : [own]);
+    return Array.from(currencies, (code) => [one.variantId ?? '', code, one.price, one.inventoryAvailable]);
+  });
+  const payload = payloadText(JSON.stringify({ productTitle: columnText(productTitle), variants }));
+  return (
+    `{"event_id":"${eventIdOfName(version, `product ${productId}`)}","type":"product","occurred_at":${version},` +
+    '"profile_id":"","origin":"product"' +
+    field('product_id', id(productId)) +
+    field('product_handle', productHandle) +
+    `,"payload":${JSON.stringify(payload)}}\n`
+  );
+}

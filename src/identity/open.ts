@@ -74,7 +74,7 @@ export function openIdentity(
   const pending = new Pending(store);
   const append = (profileId: string, line: string) => appends.run({ line, profileId });
   const merger = new Merger(store, links, pending, append, wishers);
-  const redirects = new Redirects(store, links, merger, (profileId, generation) =>
+  const redirects = new Redirects(store, links, merger, append, (profileId, generation) =>
     linkedEraser.removeLeftovers(profileId, generation),
   );
   const emails = new Emails(store, redirects, addressesDropped);

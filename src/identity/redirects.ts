@@ -1,10 +1,11 @@
 // Where an identity's link leads, once what it says is to be finished is finished, and a dead link is removed.
 
 import { ServiceError } from '../errors.js';
+import { encodeAdoption } from '../events/row.js';
 import { GONE, guestPlace, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
 import { type Found, foundOf, type Link, type Links, linkTo } from './links.js';
-import type { Merger, Target } from './merge.js';
+import type { Append, Merger, Target } from './merge.js';
 
 /** Removes what still leads to an erased generation. @throws ServiceError `unavailable` */
 export type FinishErasure = (profileId: string, generation: string) => Promise<void>;
@@ -19,12 +20,14 @@ export class Redirects {
   readonly #store: Store;
   readonly #links: Links;
   readonly #merger: Merger;
+  readonly #append: Append;
   readonly #finishErasure: FinishErasure;
 
-  constructor(store: Store, links: Links, merger: Merger, finishErasure: FinishErasure) {
+  constructor(store: Store, links: Links, merger: Merger, append: Append, finishErasure: FinishErasure) {
     this.#store = store;
     this.#links = links;
     this.#merger = merger;
+    this.#append = append;
     this.#finishErasure = finishErasure;
   }
 
@@ -82,6 +85,8 @@ export class Redirects {
         ? (await this.#links.own(session, customer, generation))?.field ===
           linkTo(profileId, generation).field
         : (await this.#links.assign(link, customer)) === customer;
+    // Before the last step: a try that begins again tells it again.
+    if (isOwned) await this.#append(profileId, encodeAdoption(profileId));
     return (
       (await this.#links.replace(customer, link, isOwned ? linkTo(profileId, generation) : undefined)) &&
       isOwned

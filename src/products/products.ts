@@ -23,6 +23,8 @@ const MOST = 1_000;
 const LOOK_MS = 30_000;
 
 export interface ProductsSpec extends TellerSpec {
+  /** Called with each version before its wishers are told; again if they are told again. Analysts see the product so. */
+  readonly record: (product: Product, version: number) => Promise<unknown>;
   /** Told why a product is not done yet: it will be tried again. */
   readonly onError: (error: Error) => void;
   /** Other than LOOK_MS in tests. */
@@ -118,6 +120,7 @@ export class Products {
   }
 
   async #tell(change: Change): Promise<Counts> {
+    await this.#spec.record(change.product, change.version);
     const counts = await this.#teller.tell(change, this.#closing.signal);
     await this.#run(change.product.productId, change.version, '');
     return counts;

@@ -10,13 +10,15 @@
 //   fay   wishes for the bag on day 21, when it is in stock and costs 80; a test order of hers has ten on day 22
 //   gus   looks at a mug, of which nothing else is known
 //
+// Dan's profile becomes a customer's on day 7, which is told again two days later, and Fay's on day 22.
+//
 // Day 2 is a Monday. A visit, an event, a line of an order and a merge were each stored twice.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { v7 as uuid } from 'uuid';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import type { QUESTIONS } from '../../src/clickhouse/views.js';
-import { encodeMerge } from '../../src/events/row.js';
+import { encodeAdoption, encodeMerge } from '../../src/events/row.js';
 
 const PRODUCTS = {
   shoe: { product_id: '1', variant_id: '11', title: 'Red shoe' },
@@ -126,7 +128,12 @@ export async function insertVisits(
 /** @param client with a migrated database */
 export async function makeSmallWorld(client: ClickHouseClient): Promise<void> {
   const merge = encodeMerge(uuid(), at(4, 0), 'guest', 'ann');
-  await insertEvents(client, Buffer.from(linesOf(EVENTS) + merge), never);
+  const adopted = [
+    encodeAdoption('dan', at(7, 0)),
+    encodeAdoption('dan', at(9, 0)),
+    encodeAdoption('fay', at(22, 0)),
+  ];
+  await insertEvents(client, Buffer.from(linesOf(EVENTS) + merge + adopted.join('')), never);
   await insertEvents(client, Buffer.from(linesOf(REPEATED) + merge), never);
   await insertVisits(client, VISITS);
   await insertVisits(client, VISITS.slice(0, 1));
@@ -228,6 +235,15 @@ export const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funn
       })),
     ],
   },
+  // Dan bought the bag, if late; Ann the shoe. Fay's test order is none.
+  wished_never_bought: {
+    parameters: MONTH,
+    rows: [
+      { ...bag, wishers: 3, never_bought: 2, bought_nothing: 2 },
+      { ...shoe, wishers: 2, never_bought: 1, bought_nothing: 1 },
+      { ...hat, wishers: 1, never_bought: 1, bought_nothing: 1 },
+    ],
+  },
   shop_funnel: {
     parameters: MONTH,
     rows: [{ visits: 16, visitors: 7, wishers: 6, carters: 1, buyers: 1, revenue: { EUR: 82.5 } }],
@@ -245,6 +261,43 @@ export const ANSWERS: Readonly<Record<(typeof QUESTIONS)[number] | 'product_funn
       ...{ week: dateOf(day), wishers },
       ...Object.fromEntries(returned.map((n, i) => [`returned_${i + 1}`, n])),
     })),
+  },
+  // In the first week Ann, who came a week later, Dan, who came two weeks later, Bob and Cyd; then Eve and Gus; then Fay.
+  visitor_cohorts: {
+    parameters: MONTH,
+    rows: (
+      [
+        [2, 4, [1, 1, 0, 0, 0, 0, 0, 0]],
+        [9, 2, [0, 0, 0, 0, 0, 0, 0, 0]],
+        [16, 1, [0, 0, 0, 0, 0, 0, 0, 0]],
+      ] as const
+    ).map(([day, visitors, returned]) => ({
+      ...{ week: dateOf(day), visitors },
+      ...Object.fromEntries(returned.map((n, i) => [`returned_${i + 1}`, n])),
+    })),
+  },
+  // In the first week Ann, Bob, Cyd and Dan; then Eve, Ann and Gus; then Dan and Fay; then nobody.
+  visitors_by_week: {
+    parameters: MONTH,
+    rows: (
+      [
+        [2, 11, 4, 0, 4, null],
+        [9, 3, 3, 4, -1, -1 / 4],
+        [16, 2, 2, 3, -1, 2 / 3 - 1],
+        [23, 0, 0, 2, -2, -1],
+      ] as const
+    ).map(([day, visits, visitors, visitors_before, change, growth]) => ({
+      ...{ week: dateOf(day), visits, visitors, visitors_before, change, growth },
+    })),
+  },
+  // Ann's guest was merged, and had wished. Dan became a customer before his wish, Fay after hers.
+  guests_converted: {
+    parameters: MONTH,
+    rows: [
+      { day: dateOf(4), converted: 0, merged: 1, wished_before: 1 },
+      { day: dateOf(7), converted: 1, merged: 0, wished_before: 0 },
+      { day: dateOf(22), converted: 1, merged: 0, wished_before: 1 },
+    ],
   },
   // Eve alone: Bob's and Dan's wishes are not open, and Fay's was in stock at today's price.
   restock_and_price_drops: {

@@ -35,7 +35,9 @@ export async function rowsOf(
   });
 }
 
-/** The events of one visitor: those that name this session or customer. Merges and lines of orders are no events. */
+const NO_EVENTS = new Set<unknown>(['merge', 'order', 'adoption', 'product']);
+
+/** The events of one visitor: those that name this session or customer. */
 export async function eventsOf(
   redis: { readonly urls: readonly string[] },
   app: Pick<TestApp, 'prefix'>,
@@ -46,8 +48,7 @@ export async function eventsOf(
     (row) =>
       row['customer_id'] === who.customerId &&
       row['session_id'] === who.sessionId &&
-      row['origin'] !== 'merge' &&
-      row['origin'] !== 'order',
+      !NO_EVENTS.has(row['origin']),
   );
 }
 

@@ -155,7 +155,13 @@ export async function startServer(
   const onWisher = (profileId: string) => server.onWisher(profileId);
   const onError = (error: Error) => t.fail(error.message);
   const products =
-    wishers && new Products({ store, wishlists, wishers, placeOf, shopCurrency: 'EUR', onWisher, onError });
+    wishers &&
+    new Products({
+      ...{ store, wishlists, wishers, placeOf, shopCurrency: 'EUR' },
+      onWisher,
+      record: async () => {},
+      onError,
+    });
   const server: Server = {
     ...identity,
     ...openWishlist(store, wishlists, placeOf, 'https://shop.example/apps/w/wishlist/share/{code}', wishers),

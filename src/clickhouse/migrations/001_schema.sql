@@ -1,8 +1,9 @@
 -- The schema. What differs on a cluster is a placeholder (../cluster.ts). The views are in ../views: each start puts them in place.
 
--- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Four kinds of rows
+-- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Six kinds of rows
 -- travel with the events and are none: merges of profiles (origin `merge`), openings of shared wishlists (origin `open`), under
--- the profile of the list's owner, product alerts (origin `alert`), and lines of orders (origin `order`): a line that
+-- the profile of the list's owner, product alerts (origin `alert`), products as the shop told them (origin `product`), guests
+-- whose profile became a customer's (origin `adoption`), and lines of orders (origin `order`): a line that
 -- was recorded twice is one row, since its event_id and time follow from the order. `discount` and `amount` are of the
 -- whole line. The payload has the line as the order told it: three decimals are rounded in the columns.
 --
@@ -178,19 +179,21 @@ ORDER BY (day, time_zone, product_handle)
 SETTINGS index_granularity = 64, fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the view visitors_per_day; query that one';
 
--- What is known of products and their variants, each fact as it was told last. Prices and stock come from `add` alone:
--- what is removed or moved to the cart tells the price that it was wished for at.
+-- What is known of products and their variants, each fact as it was told last; prices in each currency. Of events, prices and
+-- stock come from `add` alone: what is removed or moved to the cart tells the price that it was wished for at. Products that
+-- the shop itself told (origin `product`) are fed by products_told_feed.
 CREATE TABLE IF NOT EXISTS {database}.products_stored{local} {on_cluster}
 (
     product_id String CODEC(ZSTD(1)),
     variant_id String CODEC(ZSTD(1)),
+    currency LowCardinality(String),
     handle SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), String)),
     title SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), String)),
-    price SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), Decimal(18, 2), String)),
+    price SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), Decimal(18, 2))),
     stock SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), Bool))
 )
 ENGINE = {replicated}AggregatingMergeTree({path})
-ORDER BY (product_id, variant_id)
+ORDER BY (product_id, variant_id, currency)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the views products and product_variants; query those';
 
@@ -198,13 +201,29 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.products_feed {on_cluster} TO 
 SELECT
     product_id,
     variant_id,
+    currency,
     max(if(product_handle = '', defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), String)'), (occurred_at, product_handle))) AS handle,
     max(if(JSONExtractString(payload, 'productTitle') = '', defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), String)'), (occurred_at, JSONExtractString(payload, 'productTitle')))) AS title,
-    max(if(type != 'add' OR price IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Decimal(18, 2), String)'), (occurred_at, assumeNotNull(events_stored.price), CAST(currency, 'String')))) AS price,
+    max(if(type != 'add' OR price IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Decimal(18, 2))'), (occurred_at, assumeNotNull(events_stored.price)))) AS price,
     max(if(type != 'add' OR inventory_available IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Bool)'), (occurred_at, assumeNotNull(inventory_available)))) AS stock
 FROM {database}.events_stored{local} AS events_stored
 WHERE type IN ('add', 'remove', 'moveToCart') AND product_id != ''
-GROUP BY product_id, variant_id;
+GROUP BY product_id, variant_id, currency;
+
+-- Products as the shop told them. A row has all variants of a product, each with its prices by currency.
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.products_told_feed {on_cluster} TO {database}.products_stored{local} AS
+SELECT
+    product_id,
+    variant.1 AS variant_id,
+    variant.2 AS currency,
+    max((occurred_at, product_handle)) AS handle,
+    max((occurred_at, JSONExtractString(payload, 'productTitle'))) AS title,
+    max((occurred_at, toDecimal64(variant.3, 2))) AS price,
+    max(if(variant.4 IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Bool)'), (occurred_at, assumeNotNull(variant.4)))) AS stock
+FROM {database}.events_stored{local} AS events_stored
+ARRAY JOIN JSONExtract(payload, 'variants', 'Array(Tuple(String, String, String, Nullable(Bool)))') AS variant
+WHERE origin = 'product'
+GROUP BY product_id, variant_id, currency;
 
 -- What the questions of docs/analysts.md are made of: the rows that they read, with a number for the visitor, sipHash64 of
 -- the profile id. Of 10 million visitors two have the same one with a probability of 3 in a million.
@@ -258,7 +277,7 @@ SELECT
     price,
     amount
 FROM {database}.events_stored{local} AS events_stored
-WHERE (product_id != '' OR type = 'share') AND origin NOT IN ('merge', 'alert') AND NOT test;
+WHERE (product_id != '' OR type = 'share') AND origin NOT IN ('merge', 'alert', 'product', 'adoption') AND NOT test;
 
 -- Which Redis the events come from: a fingerprint of its salt, by key prefix. `flush` refuses another one, since
 -- profile ids under a new salt would have nothing to do with those that are here. The latest row counts.

@@ -27,7 +27,7 @@ LEFT JOIN
         countIf(carted_at IS NOT NULL) AS carted,
         countIf(notEmpty(followed.bought)) AS bought,
         sumMap(CAST(arrayMap(line -> (line.3, line.5), followed.bought), 'Map(String, Decimal(38, 2))')) AS revenue
-    FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date}) AS followed
+    FROM {database}.wishes_followed(from = {from:String}, to = {to:String}) AS followed
     GROUP BY source
 ) AS wished ON wished.source = added.source
 ORDER BY adds DESC, source;

@@ -16,7 +16,7 @@ FROM
         uniqExactIf(visitor, occurred_at >= toDateTime64(toDate32({until:Date}) - 6, 3, {time_zone})) AS wishers,
         uniqExactIf(visitor, occurred_at < toDateTime64(toDate32({until:Date}) - 6, 3, {time_zone})) AS wishers_before
     FROM {database}.steps_by_visitor
-    WHERE step = 'add' AND occurred_at >= toDateTime64(toDate32({until:Date}) - 13, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({until:Date}) + 1, 3, {time_zone})
+    WHERE step = 'add' AND occurred_at >= toDateTime64(toDate32({until:Date}) - 13, 3, {time_zone}) AND occurred_at < toDateTime64(toDate32({until:Date}) + 1, 3, {time_zone}) AND {is_day}
     GROUP BY product
 ) AS wished
 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product

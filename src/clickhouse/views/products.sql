@@ -9,17 +9,37 @@ SELECT
 FROM {database}.products_stored
 GROUP BY product_id;
 
--- Variants: price, currency and stock as the latest wish told them
+-- Variants: price now in each currency, and stock, as the latest wish or the shop told them
+-- A variant without a price has a row without a currency.
 CREATE OR REPLACE VIEW {database}.product_variants {on_cluster} AS
 SELECT
     product_id,
     variant_id,
-    if(max(price).1 = 0, NULL, max(price).2) AS price_now,
-    max(price).3 AS currency,
-    if(max(stock).1 = 0, NULL, max(stock).2) AS in_stock,
-    max(price).1 AS told_at
-FROM {database}.products_stored
-GROUP BY product_id, variant_id;
+    if(priced.2.1 = 0, NULL, priced.2.2) AS price_now,
+    priced.1 AS currency,
+    if(stock.1 = 0, NULL, stock.2) AS in_stock,
+    if(priced.2.1 = 0, NULL, priced.2.1) AS told_at
+FROM
+(
+    SELECT
+        product_id,
+        variant_id,
+        groupArrayIf((currency, price), price.1 != 0) AS prices,
+        max(stock) AS stock
+    FROM
+    (
+        SELECT
+            product_id,
+            variant_id,
+            CAST(currency, 'String') AS currency,
+            max(price) AS price,
+            max(stock) AS stock
+        FROM {database}.products_stored
+        GROUP BY product_id, variant_id, currency
+    )
+    GROUP BY product_id, variant_id
+)
+LEFT ARRAY JOIN prices AS priced;
 
 -- products, found by the hash of their product_id that steps_by_visitor and wishes_followed have
 CREATE OR REPLACE VIEW {database}.products_by_number {on_cluster} AS

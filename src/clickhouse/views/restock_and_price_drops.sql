@@ -1,5 +1,6 @@
 -- Wished while out of stock, or cheaper now than when wished for: open wishes of this time that a message could be about
--- The last wish for a variant counts. Prices are compared within one currency.
+-- The last wish for a variant counts. Prices are compared within one currency: a variant has a row for each currency that it
+-- was wished for in.
 CREATE OR REPLACE VIEW {database}.restock_and_price_drops {on_cluster} AS
 SELECT
     variants.product_id AS product_id,
@@ -9,13 +10,14 @@ SELECT
     wished.out_of_stock AS wished_out_of_stock,
     variants.in_stock AS in_stock_now,
     wished.dearer AS wished_dearer,
-    variants.price_now AS price_now,
-    variants.currency AS currency
+    priced.price_now AS price_now,
+    CAST(wished.currency, 'String') AS currency
 FROM
 (
     SELECT
         product,
         wish.2 AS variant,
+        wish.5 AS currency,
         countIf(wish.3) AS out_of_stock,
         countIf(wish.4) AS dearer
     FROM
@@ -23,7 +25,7 @@ FROM
         SELECT
             product,
             groupArrayIf(
-                (added_at, variant, out_of_stock_at = added_at, dearer_at = added_at),
+                (added_at, variant, out_of_stock_at = added_at, dearer_at = added_at, currency),
                 added_at > ended_at AND added_at < toDateTime64(toDate32({to:Date}) + 1, 3, {time_zone}) AND (out_of_stock_at = added_at OR dearer_at = added_at)) AS wishes,
             max(bought_at) AS bought_at
         FROM
@@ -33,12 +35,13 @@ FROM
                 steps.product AS product,
                 steps.variant AS variant,
                 maxIf(steps.occurred_at, steps.step = 'add') AS added_at,
+                argMaxIf(steps.currency, steps.occurred_at, steps.step = 'add') AS currency,
                 maxIf(steps.occurred_at, steps.step NOT IN ('add', 'purchase')) AS ended_at,
                 maxIf(steps.occurred_at, steps.step = 'purchase') AS bought_at,
                 maxIf(steps.occurred_at, steps.step = 'add' AND steps.inventory_available = false) AS out_of_stock_at,
-                maxIf(steps.occurred_at, steps.step = 'add' AND steps.price > variants.price_now AND steps.currency = variants.currency) AS dearer_at
+                maxIf(steps.occurred_at, steps.step = 'add' AND steps.price > variants.price_now) AS dearer_at
             FROM {database}.steps_by_visitor AS steps
-            LEFT ANY JOIN {database}.variants_by_number AS variants ON variants.product = steps.product AND variants.variant = steps.variant
+            LEFT ANY JOIN {database}.variants_by_number AS variants ON variants.product = steps.product AND variants.variant = steps.variant AND variants.currency = steps.currency
             WHERE steps.occurred_at >= toDateTime64({from:Date}, 3, {time_zone}) AND {in_order}
             GROUP BY visitor, product, variant
             HAVING added_at > ended_at AND (out_of_stock_at = added_at OR dearer_at = added_at) OR bought_at != 0
@@ -48,8 +51,9 @@ FROM
     )
     ARRAY JOIN wishes AS wish
     WHERE wish.1 > bought_at
-    GROUP BY product, variant
+    GROUP BY product, variant, currency
 ) AS wished
 LEFT ANY JOIN {database}.variants_by_number AS variants ON variants.product = wished.product AND variants.variant = wished.variant
+LEFT ANY JOIN {database}.variants_by_number AS priced ON priced.product = wished.product AND priced.variant = wished.variant AND priced.currency = wished.currency
 LEFT ANY JOIN {database}.products AS products ON products.product_id = variants.product_id
-ORDER BY wished_out_of_stock + wished_dearer DESC, product_id, variant_id;
+ORDER BY wished_out_of_stock + wished_dearer DESC, product_id, variant_id, currency;

@@ -4,8 +4,7 @@
 -- have in common: their origin and their type.
 
 -- Wishlist events, each once
--- Four kinds of rows travel with the events and are none: merges of profiles (origin `merge`), lines of orders (`order`),
--- openings of shared wishlists (`open`), and product alerts (`alert`).
+-- Rows of other origins travel with the events and are none: see events_stored.
 CREATE OR REPLACE VIEW {database}.events {on_cluster} AS
 SELECT
     {event_columns}

@@ -23,5 +23,5 @@ CROSS JOIN
         uniqExactIf(visitor, carted_at IS NOT NULL) AS carters,
         uniqExactIf(visitor, notEmpty(bought)) AS buyers,
         sumMap(CAST(arrayMap(line -> (line.3, line.5), bought), 'Map(String, Decimal(38, 2))')) AS revenue
-    FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date})
+    FROM {database}.wishes_followed(from = {from:String}, to = {to:String})
 ) AS wished;

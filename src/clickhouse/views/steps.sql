@@ -145,7 +145,7 @@ FROM
                 countIf(carted_at IS NOT NULL) AS carters,
                 countIf(notEmpty(bought)) AS buyers,
                 sumMap(CAST(arrayMap(line -> (line.3, line.5), bought), 'Map(String, Decimal(38, 2))')) AS revenue
-            FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date})
+            FROM {database}.wishes_followed(from = {from:String}, to = {to:String})
             GROUP BY product
         ) AS wished
         LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product

@@ -10,6 +10,15 @@ SELECT
     merged_at
 FROM {database}.profile_merges_stored FINAL;
 
+-- Guests whose profile became a customer's: the customer was new, and nothing was merged
+CREATE OR REPLACE VIEW {database}.profile_adoptions {on_cluster} AS
+SELECT
+    profile_id,
+    min(occurred_at) AS adopted_at
+FROM {database}.events_stored
+WHERE origin = 'adoption'
+GROUP BY profile_id;
+
 -- events, with the profile that the visitor has now
 CREATE OR REPLACE VIEW {database}.events_by_visitor {on_cluster} AS
 SELECT

@@ -48,7 +48,7 @@ FROM
             0 AS visits,
             0 AS visitors,
             wishers
-        FROM {database}.most_wished(from = {from:Date}, to = {to:Date})
+        FROM {database}.most_wished(from = {from:String}, to = {to:String})
     ) AS rows
     GROUP BY product_handle, unnamed
 )

@@ -15,7 +15,7 @@ FROM
         count() AS wishers,
         countIf(carted_at IS NOT NULL) AS carters,
         if(carters = 0, NULL, round(quantileExactIf(0.5)(ifNull(dateDiff('second', wished_at, carted_at), 0), carted_at IS NOT NULL) / 3600, 2)) AS hours_median
-    FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date})
+    FROM {database}.wishes_followed(from = {from:String}, to = {to:String})
     GROUP BY product
 ) AS wished
 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product

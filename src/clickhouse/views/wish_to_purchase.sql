@@ -21,7 +21,7 @@ FROM
         sumMap(CAST(arrayMap(one -> (one.2, 1), arrayDistinct(arrayMap(line -> (line.2, line.3), bought))), 'Map(String, UInt64)')) AS orders,
         sum(arraySum(line -> line.4, bought)) AS quantity,
         sumMap(CAST(arrayMap(line -> (line.3, line.5), bought), 'Map(String, Decimal(38, 2))')) AS revenue
-    FROM {database}.wishes_followed(from = {from:Date}, to = {to:Date})
+    FROM {database}.wishes_followed(from = {from:String}, to = {to:String})
     GROUP BY product
 ) AS wished
 LEFT ANY JOIN {database}.products_by_number AS products ON products.product = wished.product
