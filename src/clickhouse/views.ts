@@ -5,11 +5,17 @@
 import { readFileSync } from 'node:fs';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
 
+/** Names of parameters, in the order in which they are written. */
+const DAY_NAMES = ['from', 'to', 'until'] as const;
+type Day = (typeof DAY_NAMES)[number];
+
 export interface View {
   readonly name: string;
   /** What it answers, in a line: the first line of the comment above it. */
   readonly about: string;
   readonly select: string;
+  /** The days that it takes as parameters. */
+  readonly days: readonly Day[];
   /** The statement that puts it in place, with placeholders; see cluster.ts. */
   readonly sql: string;
 }
@@ -60,9 +66,16 @@ export function loadViews(): View[] {
       name,
       about,
       select,
+      days: DAY_NAMES.filter((day) => select.includes(`{${day}:`)),
       sql: `${statement}\nCOMMENT '${about.replaceAll("'", "''")}';\n`,
     }));
   });
+}
+
+/** A view as docs and errors show it: with days, where it takes some. */
+export function exampleOf({ name, days }: Pick<View, 'name' | 'days'>): string {
+  const given = days.map((day) => `${day} = '2026-03-${day === 'from' ? '01' : '31'}'`);
+  return given.length === 0 ? name : `${name}(${given.join(', ')})`;
 }
 
 /** What a question selects, as a statement of its own; the days and the time zone are placeholders. */

@@ -8,7 +8,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
-import { loadViews } from '../clickhouse/views.js';
+import { exampleOf, loadViews } from '../clickhouse/views.js';
 import { readServiceUrl } from '../embedded/clickhouse/service-url.js';
 import { StartupError } from '../errors.js';
 import { UsageError } from './command-line.js';
@@ -44,11 +44,10 @@ export async function sql({ options, operands, config, stdin, stdout }: Program<
 
 /** ClickHouse says of a view without its parameters that it has no columns. @returns a sentence, or nothing */
 function missingDays(query: string): string {
-  for (const { name, select } of loadViews()) {
-    const parameters = ['from', 'to', 'until'].filter((day) => select.includes(`{${day}:Date}`));
-    const [asked, given = ''] = new RegExp(`\\b${name}\\b\\s*(\\([^)]*\\))?`).exec(query) ?? [];
-    if (asked === undefined || parameters.every((day) => given.includes(day))) continue;
-    return ` ${name} asks for days: ${name}(${parameters.map((day) => `${day} = '2026-03-31'`).join(', ')}).`;
+  for (const view of loadViews()) {
+    const [asked, given = ''] = new RegExp(`\\b${view.name}\\b\\s*(\\([^)]*\\))?`).exec(query) ?? [];
+    if (asked === undefined || view.days.every((day) => given.includes(day))) continue;
+    return ` ${view.name} asks for days: write ${exampleOf(view)}.`;
   }
   return '';
 }

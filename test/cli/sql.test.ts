@@ -37,7 +37,7 @@ t.test('sql', async (t) => {
     const own = { ...env, CLICKHOUSE_DATABASE: 'dates' };
     t.match(await wishmeter({ args: ['migrate'], env: own }), { code: 0 });
     const error = async (query: string) => (await wishmeter({ args: ['sql', query], env: own })).stderr;
-    const example = /most_wished asks for days: most_wished\(from = '2026-03-31', to = '2026-03-31'\)/;
+    const example = /most_wished asks for days: write most_wished\(from = '2026-03-01', to = '2026-03-31'\)/;
     t.match(await error('SELECT * FROM most_wished'), example);
     t.match(await error("SELECT * FROM most_wished(from = '2026-03-01')"), example);
     t.match(await error('SELECT * FROM momentum'), /momentum\(until = '2026-03-31'\)/);

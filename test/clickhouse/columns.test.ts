@@ -3,7 +3,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
+import { exampleOf, loadViews, QUESTIONS } from '../../src/clickhouse/views.js';
 import { connectToClickHouse, startTestClickHouse } from '../harness/clickhouse.js';
 import { checkSection, UPDATE } from '../harness/sections.js';
 
@@ -109,12 +109,6 @@ const client = connectToClickHouse(t, server.url, 'shop');
 interface Column {
   readonly name: string;
   readonly type: string;
-}
-
-/** As a view with parameters is asked. */
-function exampleOf({ name, select }: { readonly name: string; readonly select: string }): string {
-  if (select.includes('{until:Date}')) return `${name}(until = '2026-03-31')`;
-  return select.includes('{from:Date}') ? `${name}(from = '2026-03-01', to = '2026-03-31')` : name;
 }
 
 async function columnsOf(asked: string): Promise<Column[]> {

@@ -6,6 +6,7 @@ import { createKeys } from '../../src/redis/keys.js';
 import { type Headers, startApp, type TestApp, TRUSTED } from '../harness/app.js';
 import { dumpRedis } from '../harness/dump.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
+import { rowsOf } from '../harness/stream.js';
 import { until } from '../harness/until.js';
 import { ALERTS, alertsOf, productOf, put, putAt, wishersOf } from './fixtures.js';
 
@@ -46,6 +47,39 @@ function deliver(app: TestApp, product: object | string, headers: Headers = {}) 
     ...headers,
   });
 }
+
+t.test('analysts are told of each version: its prices by currency, and its stock', async (t) => {
+  const redis = await startTestRedis(t);
+  const app = await startApp(t, redis, { env: { ...SIGNED, SHOP_CURRENCY: 'EUR' } });
+  const told = async () =>
+    (await rowsOf(redis, app))
+      .filter(({ origin }) => origin === 'product')
+      .map(({ type, profile_id, product_id, product_handle, payload }) => ({
+        ...{ type, profile_id, product_id, product_handle, payload: JSON.parse(String(payload)) },
+      }));
+  const row = { type: 'product', profile_id: '', product_id: '7', product_handle: 'red-shoe' };
+  await put(
+    app,
+    'gid://shopify/Product/7',
+    { variantId: '71', price: '19.99', currencyCode: 'usd' },
+    { variantId: '72', price: '18.00', inventoryAvailable: false },
+  );
+  const variants = [
+    ['71', 'USD', '19.99', true],
+    ['72', 'EUR', '18.00', false],
+    // Wishes without a currency are in the shop's.
+    ['72', '', '18.00', false],
+  ];
+  t.same(await told(), [{ ...row, payload: { productTitle: 'Red shoe', variants } }]);
+  const { updated_at, ...later } = shopifyProduct(7, {}, { id: 71, price: '15.00', inventory_quantity: 0 });
+  t.equal((await deliver(app, later)).status, 200);
+  await until('the webhook is told', async () => (await told()).length === 2);
+  t.same((await told())[1]?.payload.variants, [
+    ['71', 'EUR', '15.00', false],
+    ['71', '', '15.00', false],
+  ]);
+  t.same(await alertsOf(redis, app), [], 'and no wisher, since there is none');
+});
 
 t.test('with Redis', async (t) => {
   const redis = await startTestRedis(t);
