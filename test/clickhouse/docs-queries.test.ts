@@ -160,7 +160,7 @@ const queries = Array.from(before.matchAll(/^```sql\n(.*?)^```$/gms), ([, sql = 
 const databases = await startDatabases(t, 1);
 const { own } = await databases.migrated(t);
 await makeSmallWorld(own);
-await insertEvents(own, Buffer.from(MORE.join('')), 'more', never);
+await insertEvents(own, Buffer.from(MORE.join('')), never);
 
 /** Without what the last digits of a float are. */
 const rounded = (value: unknown) => (typeof value === 'number' ? Math.round(value * 1e9) / 1e9 : value);

@@ -248,7 +248,7 @@ t.test('products: each fact as it was told last; prices and stock from adds alon
     { product_id: '1', variant_id: '', price_now: 9, currency: '', in_stock: true },
     { product_id: '1', variant_id: '', price_now: 8, currency: 'JPY', in_stock: true },
   ]);
-  await insertEvents(own, Buffer.from(of('add', 1, { variant_id: '2', currency: 'EUR' })), 'b', never);
+  await insertEvents(own, Buffer.from(of('add', 1, { variant_id: '2', currency: 'EUR' })), never);
   t.same(
     await ask("SELECT price_now, currency, in_stock, told_at FROM product_variants WHERE variant_id = '2'"),
     [{ price_now: null, currency: '', in_stock: null, told_at: null }],
@@ -268,7 +268,7 @@ t.test('prices are compared within one currency, with what the shop told last', 
   const wishes =
     wish('a', 1, '3000.00', 'JPY') + wish('b', 2, '20.00', 'EUR') + wish('c', 3, '2500.00', 'JPY');
   const unnamed = wish('d', 4, '20.00', '') + wish('e', 5, '25.00', 'EUR');
-  await insertEvents(own, Buffer.from(wishes + unnamed), 'a', never);
+  await insertEvents(own, Buffer.from(wishes + unnamed), never);
   const rows = () =>
     ask(`SELECT currency, wished_dearer AS dearer, price_now AS price, wished_out_of_stock AS out, in_stock_now AS stock
       FROM restock_and_price_drops(from = '2025-03-01', to = '2025-03-01') ORDER BY currency`);
@@ -289,8 +289,8 @@ t.test('prices are compared within one currency, with what the shop told last', 
     return encodeProduct(product, version, 'EUR');
   };
   const older = told(at - 1, '99.00', false);
-  await insertEvents(own, Buffer.from(told(at, '19.99', true) + older), 'b', never);
-  await insertEvents(own, Buffer.from(older + told(at + 1, '19.99', null)), 'c', never);
+  await insertEvents(own, Buffer.from(told(at, '19.99', true) + older), never);
+  await insertEvents(own, Buffer.from(older + told(at + 1, '19.99', null)), never);
   t.same(await rows(), [
     { currency: '', dearer: '1', price: 19.99, out: '1', stock: true },
     { currency: 'EUR', dearer: '2', price: 19.99, out: '2', stock: true },

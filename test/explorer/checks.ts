@@ -137,7 +137,9 @@ function describe(performed: readonly Performed[], { answers, merges, codes }: S
 
 /** Each event that was acknowledged is in the stream, once; one that was not acknowledged may be. */
 function checkEvents(performed: readonly Performed[], rows: readonly Row[]): string[] {
-  const events = new Map(rows.filter(({ origin }) => origin !== 'merge').map((row) => [row.event_id, row]));
+  const events = new Map(
+    rows.filter(({ origin }) => !['merge', 'adoption'].includes(origin)).map((row) => [row.event_id, row]),
+  );
   const found = tally([...events.values()].map(eventOfRow));
   const made = performed.filter(({ answer }) => answer?.removed !== false);
   const most = tally(made.map(eventOfAct));

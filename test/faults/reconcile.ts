@@ -200,7 +200,7 @@ async function readEvents(clickhouseUrl: string): Promise<{ shown: Map<string, n
   );
   const [[stored] = [0]] = await rowsOf<[number]>(
     clickhouseUrl,
-    "SELECT toUInt32(count()) FROM events_stored WHERE origin != 'merge'",
+    "SELECT toUInt32(count()) FROM events_stored WHERE origin NOT IN ('merge', 'adoption')",
   );
   return { shown: new Map(rows), stored };
 }

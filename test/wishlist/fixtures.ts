@@ -199,7 +199,9 @@ export async function startServer(
  * @param visitor only those of one
  */
 export async function shownEvents(redis: Redis, prefix: string, visitor?: Visitor): Promise<Row[]> {
-  const events = (await rowsById(redis, prefix)).filter(({ origin }) => origin !== 'merge');
+  const events = (await rowsById(redis, prefix)).filter(
+    ({ origin }) => !['merge', 'adoption'].includes(String(origin)),
+  );
   if (visitor === undefined) return events;
   const { customerId, sessionId } = visitor.ids;
   return events.filter((row) => row['session_id'] === sessionId || row['customer_id'] === customerId);
