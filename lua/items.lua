@@ -7,6 +7,7 @@
 -- ARGV[1] cursor; 0 at first
 -- ARGV[2] items that a page may have, about
 -- ARGV[3] the identity's link as the sender knows it, or empty   ARGV[4] generation of the profile, or empty; see redirect
+-- ARGV[5] 1: of each item its first two lines alone
 --
 -- Returns {next cursor (0: that was all), field, item, field, item, ...}, or a redirect.
 
@@ -19,5 +20,10 @@ if answer then
 end
 local page = redis.call('HSCAN', KEYS[2], ARGV[1], 'COUNT', ARGV[2])
 answer = page[2]
+if ARGV[5] == '1' then
+  for i = 2, #answer, 2 do
+    answer[i] = string.match(answer[i], '^[^\n]*\n[^\n]*')
+  end
+end
 table.insert(answer, 1, page[1])
 return answer

@@ -8,6 +8,7 @@ import {
   currency,
   identifier,
   integer,
+  isHost,
   isOrigin,
   isServiceLink,
   isUrl,
@@ -143,6 +144,10 @@ const OCCASIONAL = {
   SHARE_PAGE_URL: setting(
     webUrl,
     'page of the shop that shows a shared wishlist, and is opened with `?code=` in place of our page',
+  ),
+  IMAGE_HOSTS: setting(
+    list(isHost, 'must be hosts like cdn.shop.example or *.shop.example'),
+    "hosts, comma-separated, from which the share page shows images, by `https:` alone; `*.` stands for every host below; where empty `SHOP_URL`'s host, `*.myshopify.com` and `cdn.shopify.com`",
   ),
   GUEST_RETENTION_DAYS: setting(
     integer(0, 36_500),

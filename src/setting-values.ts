@@ -62,6 +62,9 @@ export function isUrl(...schemes: readonly string[]) {
 
 const isWeb = isUrl('http:', 'https:');
 export const isOrigin = (value: string): boolean => URL.canParse(value) && new URL(value).origin === value;
+/** A host as URLs spell it, maybe with a port; `*.` before it stands for every host below it. */
+export const isHost = (value: string): boolean =>
+  /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/.test(value);
 export const anything = (given: string): string => given;
 export const port = integer(0, 65_535);
 export const identifier = text(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be letters, digits and _');

@@ -190,6 +190,13 @@ const VALUES: Readonly<Record<string, Values>> = {
     right: ['https://shop.example/p/{handle}', 'https://shop.example/?p={handle}&v={variant}'],
     wrong: ['/p/{handle}', 'https://shop.example/p/{variant}', 'javascript:{handle}'],
   },
+  IMAGE_HOSTS: {
+    right: [
+      ['cdn.shop.example', ['cdn.shop.example']],
+      ['*.shop.example, localhost:8443', ['*.shop.example', 'localhost:8443']],
+    ],
+    wrong: ['https://cdn.shop.example', '*', '*.', "a;script-src 'x'", 'a b', 'A.example', 'a/b'],
+  },
   SHARE_PAGE_URL: {
     right: ['https://shop.example/pages/wishlist', 'http://localhost:3000/?view=shared#list'],
     wrong: ['/pages/wishlist', 'https://', 'javascript:alert(1)'],

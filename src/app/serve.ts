@@ -80,6 +80,12 @@ export interface Serving extends Closeable {
   drain(hurry?: AbortSignal): Promise<void>;
 }
 
+/** Of a shop that names none: its own, and those at which Shopify has the images of shops. */
+function imageHostsOf({ IMAGE_HOSTS, SHOP_URL }: ServeConfig): readonly string[] {
+  if (IMAGE_HOSTS.length > 0) return IMAGE_HOSTS;
+  return [new URL(SHOP_URL).host, '*.myshopify.com', 'cdn.shopify.com'];
+}
+
 /**
  * One HTTP worker.
  * @param siblings where others share its port
@@ -219,6 +225,7 @@ export function serve(
       {
         url: config.SHOP_URL,
         name: config.SHOP_NAME,
+        imageHosts: imageHostsOf(config),
         productUrl: config.PRODUCT_URL || `${config.SHOP_URL}/products/{handle}?variant={variant}`,
       },
       config.SHARE_PAGE_URL,

@@ -261,3 +261,11 @@ function isShop(origin: string, signed: URLSearchParams): boolean {
 function originOfReferer(referer: string): string {
   return URL.canParse(referer) ? new URL(referer).origin : '';
 }
+
+/** A storefront's customer who is logged in need not be named: the signature does. */
+export function withLogin(body: unknown, { customerId }: Caller): unknown {
+  if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
+  // Spread, a list would become an object, and pass where no other field is required.
+  if (Array.isArray(body)) return body;
+  return { ...body, identity: { customerId } };
+}

@@ -14,8 +14,8 @@ import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
  * Refusals, files and open operations have no such limits, and are objects.
  */
 const SMALL_BYTES = 4 * 1024;
-/** Bytes; a larger answer is refused while too much waits for slow readers. */
-const LARGE_BYTES = 64 * 1024;
+/** Bytes; a larger answer counts as a further request for each so many, and is refused while too much waits for slow readers. */
+export const LARGE_BYTES = 16 * 1024;
 
 // What all answers have goes along with the type: a call of writeHeader takes 0.17 us at any length, and
 // uWebSockets.js sends a value as it is given. (So nothing that a caller sent may become one unchecked.) The
@@ -58,7 +58,7 @@ export function errorAnswer(
   return { status: `${status} ${STATUS_CODES[status]}`, headers, body: JSON.stringify(body) };
 }
 
-/** Bytes of an answer that may have to wait for room among those of slow readers; 0 for all others. */
+/** Bytes of a large answer; 0 of all others, and of files. */
 export function largeBytes(answer: string | Answer): number {
   const body = typeof answer === 'string' ? answer : answer.body;
   if (typeof body !== 'string' || body.length < LARGE_BYTES) return 0;

@@ -17,8 +17,8 @@ import type { Identity } from '../identity-rules.js';
 import { TurnQueue } from '../turn.js';
 import { parseJson } from '../validation/json.js';
 import type { NamedIdentity } from '../validation/requests.js';
-import { type Caller, isGuarded } from './access.js';
-import { errorAnswer, largeBytes, type Recipient, writeAnswer } from './answer.js';
+import { type Caller, isGuarded, withLogin } from './access.js';
+import { errorAnswer, LARGE_BYTES, largeBytes, type Recipient, writeAnswer } from './answer.js';
 import { admitBody, type BodyCallbacks, type Reading } from './body.js';
 import type { ExchangeContext, Route } from './exchange-context.js';
 import { type Head, readHead } from './head.js';
@@ -36,7 +36,6 @@ type State = 'arriving' | 'handled' | 'answered' | 'ended';
 
 /** Up to here a body that is not wanted is read and dropped; a longer one ends with the connection. */
 const MAX_DISCARDED_BODY = 1024 * 1024;
-const EMPTY = Buffer.alloc(0);
 
 export class Exchange implements Request, BodyCallbacks, Recipient {
   static readonly #answered = new TurnQueue<Exchange>('answer', (exchanges) => {
@@ -150,7 +149,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
       if (reading.isOver) return;
       reading.abandon();
       this.mustClose = true;
-      this.#parse(EMPTY);
+      this.#parse(Buffer.alloc(0));
     });
   }
 
@@ -250,8 +249,8 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
 
   answer(answer: string | Answer): void {
     if (!this.#isOpen) return;
-    if (!this.isHead && !this.#context.pending.makeRoom(largeBytes(answer)))
-      return void this.fail(overloaded('readers'));
+    const bytes = largeBytes(answer);
+    if (bytes > 0 && !this.#admitLarge(bytes)) return void this.fail(overloaded('readers'));
     const isLater = this.#state === 'handled';
     this.#answer = answer;
     this.#state = 'answered';
@@ -261,6 +260,12 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     }
     this.#account(performance.now());
     this.#write();
+  }
+
+  #admitLarge(bytes: number): boolean {
+    const { limits, pending } = this.#context;
+    limits.charge(this.caller, this.#rateLimitKey, Math.floor(bytes / LARGE_BYTES));
+    return this.isHead || pending.makeRoom(bytes);
   }
 
   get #isOpen(): boolean {
@@ -289,12 +294,4 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     this.#state = 'ended';
     this.#context.openRequests--;
   }
-}
-
-/** A storefront's customer who is logged in need not be named: the signature does. */
-function withLogin(body: unknown, { customerId }: Caller): unknown {
-  if (customerId === null || typeof body !== 'object' || body === null || 'identity' in body) return body;
-  // Spread, a list would become an object, and pass where no other field is required.
-  if (Array.isArray(body)) return body;
-  return { ...body, identity: { customerId } };
 }

@@ -22,6 +22,8 @@ export class RateLimit {
   readonly #now: () => number;
   #ends = 0;
   #counts = new Map<string, number>();
+  /** Whether a caller may have more than its share of this window. */
+  #hasExcess = false;
 
   /** @param perSecond at least 1 @param workers among which it is divided @param now milliseconds */
   constructor(perSecond: number, workers: number, now: () => number) {
@@ -54,6 +56,13 @@ export class RateLimit {
     const more = requests - 1;
     if (count > 1 && count + more > this.#share) throw this.#refusal(count, requests);
     this.#counts.set(caller, count + more);
+    this.#hasExcess = true;
+  }
+
+  /** Counts what a request turned out to weigh beyond one; the excess is subtracted from the next windows. */
+  charge(caller: string, requests: number): void {
+    this.#counts.set(caller, this.#countOf(caller) + requests);
+    this.#hasExcess = true;
   }
 
   #countOf(caller: string): number {
@@ -72,11 +81,13 @@ export class RateLimit {
     const before = this.#counts;
     this.#ends = now + WINDOW_MS;
     this.#counts = new Map();
-    // Without other workers nothing is more than the share.
-    if (this.#share === this.perSecond) return;
+    if (!this.#hasExcess) return;
+    this.#hasExcess = false;
     for (const [caller, count] of before) {
       const excess = count - passed * this.#share;
-      if (excess > 0) this.#counts.set(caller, excess);
+      if (excess <= 0) continue;
+      this.#counts.set(caller, excess);
+      this.#hasExcess = true;
     }
   }
 }
@@ -119,13 +130,23 @@ export class RateLimits {
     // A delivery is known by its signature alone, once its body is there: its sender is not anonymous.
     const anonymous = group === 'delivery' ? undefined : this.#anonymous;
     if (this.#callers === undefined && anonymous === undefined) return '';
-    const { kind, account = null } = caller ?? {};
-    const key = account ?? callerAddress(res, req, this.#trustedProxies);
-    // A shop's visitors all come from Shopify's addresses, unless proxies are trusted to tell theirs.
-    const isAnonymous = account === null && (kind !== 'storefront' || this.#trustedProxies > 0);
-    if (isAnonymous && !isLoopback(key)) anonymous?.count(key);
+    const key = caller?.account ?? callerAddress(res, req, this.#trustedProxies);
+    if (this.#isAnonymous(caller, key)) anonymous?.count(key);
     this.#callers?.count(key);
     return key;
+  }
+
+  /** Of a counted request whose answer is large: as how many more requests it counts. @param key from `count` */
+  charge(caller: Caller, key: string, requests: number): void {
+    if (key === '') return;
+    if (this.#isAnonymous(caller, key)) this.#anonymous?.charge(key, requests);
+    this.#callers?.charge(key, requests);
+  }
+
+  /** A shop's visitors all come from Shopify's addresses, unless proxies are trusted to tell theirs. */
+  #isAnonymous(caller: Caller | undefined, key: string): boolean {
+    if ((caller?.account ?? null) !== null) return false;
+    return (caller?.kind !== 'storefront' || this.#trustedProxies > 0) && !isLoopback(key);
   }
 
   /** See RateLimit.countWeight; it counts for RATE_LIMIT alone. */

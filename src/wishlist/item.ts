@@ -64,7 +64,10 @@ export function parseItem(stored: string): Item {
 }
 
 /** Orders items newest first. */
-export function newestFirst(a: Item, b: Item): number {
+export function newestFirst(
+  a: Pick<Item, 'addedAt' | 'itemId'>,
+  b: Pick<Item, 'addedAt' | 'itemId'>,
+): number {
   if (a.addedAt !== b.addedAt) return a.addedAt < b.addedAt ? 1 : -1;
   return a.itemId < b.itemId ? 1 : -1;
 }

@@ -3,18 +3,15 @@
 import { newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent } from '../events/row.js';
 import type { Identity } from '../identity-rules.js';
-import { checkedKeys, type Place } from '../redis/place.js';
+import type { Place } from '../redis/place.js';
 import type { KeyedOperation } from '../redis/requests.js';
-import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, prepareEvent } from './changes.js';
 import { type Item, itemField, itemIdIn, newestFirst, newItem, parseItem } from './item.js';
 import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from './item-fields.js';
+import { type ItemPage, readItemPage } from './item-pages.js';
+import { readItems } from './stored-items.js';
 import type { Wishers } from './wishers.js';
-
-const ITEMS = loadScript<string | [next: string, ...fields: string[]]>('items');
-/** Items of one page, about. */
-const PAGE = 100;
 
 /** The event that a removal creates. */
 export type RemovalEvent = Exclude<ItemEvent, 'add'>;
@@ -120,6 +117,11 @@ export class Items {
     return { removed: made.value === '1' };
   }
 
+  /** See readItemPage. */
+  page(place: Place, wanted: number): Promise<ItemPage | string> {
+    return readItemPage(this.#store, place, wanted);
+  }
+
   /** See listItems. */
   list(place: Place): Promise<readonly Item[] | string> {
     return listItems(this.#store, place);
@@ -130,24 +132,4 @@ export class Items {
 export async function listItems(store: Store, place: Place): Promise<readonly Item[] | string> {
   const stored = await readItems(store, place);
   return typeof stored === 'string' ? stored : stored.map(parseItem).sort(newestFirst);
-}
-
-/**
- * The items of a profile as they are stored, read in pages of bounded size: a wishlist may be large.
- * @returns a redirect where the visitor is elsewhere @throws ServiceError `unavailable`
- */
-export async function readItems(store: Store, place: Place): Promise<readonly string[] | string> {
-  const { keys } = store;
-  const { profileId, link, generation } = place;
-  const touched = [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, place)];
-  const stored = new Map<string, string>();
-  let cursor = '0';
-  do {
-    const page = await store.run(ITEMS, touched, [cursor, PAGE, link, generation]);
-    if (typeof page === 'string') return page;
-    const [next, ...fields] = page;
-    for (let i = 0; i < fields.length; i += 2) stored.set(fields[i] as string, fields[i + 1] as string);
-    cursor = next;
-  } while (cursor !== '0');
-  return [...stored.values()];
 }

@@ -9,7 +9,7 @@ import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, isFenced, type Made, prepareEvent } from './changes.js';
 import { itemField, parseItem } from './item.js';
-import { readItems } from './items.js';
+import { readItems } from './stored-items.js';
 import type { Wishers } from './wishers.js';
 
 export interface Purchase extends OrderHead {

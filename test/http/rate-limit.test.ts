@@ -290,3 +290,43 @@ t.test('addresses have one spelling, an IPv6 one that of its network', async (t)
   ];
   for (const [text, address] of spelled) t.equal(normaliseAddress(text), address, text);
 });
+
+t.test(
+  'a large answer counts as many requests as it has times 16 KiB, also for the seconds to come',
+  async (t) => {
+    let now = 0;
+    const env = { RATE_LIMIT: '100', ANONYMOUS_RATE_LIMIT: '2', TRUST_PROXY: '1' };
+    const app = await startApp(t, await startTestRedis(t), { env, timing: { now: () => now } });
+    const who = { sessionId: 'much' };
+    const properties = { text: 'x'.repeat(16_000) };
+    for (let i = 1; i <= 40; i++, now += 1_000)
+      await app.shop.add(who, { productId: String(i), properties, productTitle: 'y'.repeat(1_000) });
+    const { code } = await app.shop.share(who);
+    const from = (address: string) => ({ 'x-forwarded-for': address });
+    const page = (address: string) => app.get(`/wishlist/share/${code}`, from(address));
+    now += 10_000;
+    t.equal((await page('203.0.113.1')).status, 200);
+    const refused = await page('203.0.113.1');
+    t.match(refused, { status: 429 });
+    const seconds = Number(refused.headers['retry-after']);
+    t.ok(seconds >= 2, 'the excess goes over more than a second');
+    t.equal((await page('203.0.113.2')).status, 200, 'another address has a limit of its own');
+    now += (seconds - 1) * 1_000;
+    t.equal((await page('203.0.113.1')).status, 429);
+    now += 1_000;
+    t.equal((await page('203.0.113.1')).status, 200);
+
+    now += 100_000;
+    const list = () => app.post('/item/list', { identity: who }, TRUSTED);
+    const shared = () => app.get(`/share/${code}/items`, TRUSTED);
+    for (const ask of [list, shared]) {
+      const first = await ask();
+      const weight = 1 + Math.floor(Buffer.byteLength(first.text) / 16_384);
+      t.ok(weight > 10, first.text.slice(0, 200));
+      let passed = 1;
+      while (passed < 100 && (await ask()).status === 200) passed++;
+      t.equal(passed, Math.ceil(100 / weight));
+      now += 100_000;
+    }
+  },
+);

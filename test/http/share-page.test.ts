@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { escapeHtml, html, webAddress } from '../../src/http/share-page/html.js';
+import { escapeHtml, html, imageAddress } from '../../src/http/share-page/html.js';
 import { chooseLanguage } from '../../src/http/share-page/languages.js';
 import { showItems } from '../../src/http/share-page/page.js';
 import { type Item, parseItem } from '../../src/wishlist/item.js';
@@ -44,7 +44,10 @@ const pricesOf = ({ text }: Answer) =>
   );
 
 t.test('the page', async (t) => {
-  const env = { SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET, ALLOWED_ORIGINS: 'https://a.example' };
+  const env = {
+    ...{ SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET, ALLOWED_ORIGINS: 'https://a.example' },
+    IMAGE_HOSTS: 'cdn.shop.example,*.images.example',
+  };
   const app = await startApp(t, redis, { env });
   const who = {
     sessionId: 'session-of-the-visitor',
@@ -118,7 +121,7 @@ t.test('the page', async (t) => {
     const digest = createHash('sha256').update(style).digest('base64');
     t.equal(
       headers['content-security-policy'],
-      `default-src 'none'; style-src 'sha256-${digest}'; img-src https: http: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+      `default-src 'none'; style-src 'sha256-${digest}'; img-src https://cdn.shop.example https://*.images.example data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
     );
     t.notMatch(text, /<script|<iframe|<link rel="stylesheet"| on\w+=| style=|@import|url\(/i);
   });
@@ -351,16 +354,18 @@ function tagsOf(text: string): string[] {
   return Array.from(list.matchAll(/<[^>]*>/g), ([tag]) => tag.replace(/="[^"]*"/g, ''));
 }
 
-t.test('only addresses of the web are addresses', async (t) => {
-  const base = 'https://shop.example/de';
+t.test('images are those of https and of IMAGE_HOSTS', async (t) => {
+  const imageHosts = ['shop.example', 'a.example', '*.b.example', 'c.example:8443'];
+  const base = { url: 'https://shop.example/de', imageHosts };
   const right = [
     ['https://a.example/x.png', 'https://a.example/x.png'],
-    ['http://a.example/x.png?v=1', 'http://a.example/x.png?v=1'],
-    ['//cdn.example/x.png', 'https://cdn.example/x.png'],
+    ['https://A.example:443/x.png?v=1', 'https://a.example/x.png?v=1'],
+    ['//x.y.b.example/x.png', 'https://x.y.b.example/x.png'],
+    ['https://c.example:8443/x.png', 'https://c.example:8443/x.png'],
     ['/x.png', 'https://shop.example/x.png'],
     [' https://a.example/"><script>', 'https://a.example/%22%3E%3Cscript%3E'],
   ] as const;
-  for (const [text, address] of right) t.equal(webAddress(text, base), address, text);
+  for (const [text, address] of right) t.equal(imageAddress(text, base), address, text);
   const wrong = [
     'javascript:alert(1)',
     'java\nscript:alert(1)',
@@ -369,8 +374,18 @@ t.test('only addresses of the web are addresses', async (t) => {
     'file:///etc/passwd',
     'ftp://a.example/x',
     'http://[',
+    'http://a.example/x.png',
+    'https://b.example/x.png',
+    'https://evil-b.example/x.png',
+    'https://a.example.evil.example/x.png',
+    'https://evil.example/a.example',
+    'https://a.example@evil.example/x.png',
+    'https://evil@a.example/x.png',
+    'https://a.example:8443/x.png',
+    'https://c.example/x.png',
+    '\\\\evil.example/x.png',
   ];
-  for (const text of wrong) t.equal(webAddress(text, base), undefined, text);
+  for (const text of wrong) t.equal(imageAddress(text, base), undefined, text);
   const shown = partOf([{ image: 'javascript:alert(1)' }, { image: 'data:text/html,x' }]);
   t.notMatch(shown, /<img|javascript|data:/);
 });
@@ -379,8 +394,12 @@ t.test('only addresses of the web are addresses', async (t) => {
 function partOf(items: readonly Partial<Item>[]): string {
   const stored = parseItem(storedItem('id', CONTENT as never, '2026-01-01T00:00:00.000Z'));
   const shown = items.map((item) => ({ ...stored, ...item }));
-  const shop = { url: SHOP, name: '', productUrl: `${SHOP}/products/{handle}?variant={variant}` };
-  return showItems(shown, chooseLanguage(''), shop).body.text;
+  const shop = {
+    ...{ url: SHOP, name: '', productUrl: `${SHOP}/products/{handle}?variant={variant}` },
+    imageHosts: ['cdn.shop.example'],
+  };
+  const page = { items: shown, total: shown.length, number: 1, pages: 1, version: '', changedAt: '' };
+  return showItems(page, chooseLanguage(''), shop).body.text;
 }
 
 t.test('the variant of a product without variants is not shown', (t) => {
@@ -432,4 +451,60 @@ t.test('Accept-Language: the best of what there is', async (t) => {
     [0, 1, 2, 1_000].map((n) => chooseLanguage('fr').count(n)),
     ['0 article', '1 article', '2 articles', '1\u202f000 articles'],
   );
+});
+
+t.test('a long list has pages of 48, each with links to its neighbours', async (t) => {
+  const app = await startApp(t, redis, { env: { SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET } });
+  const who = { sessionId: 'long' };
+  const titles = Array.from({ length: 100 }, (_, i) => `Title ${i}`);
+  const path = await share(
+    app,
+    who,
+    titles.map((productTitle, i) => ({ productId: String(i + 1), productTitle })),
+  );
+  const hrefs = (text: string) => all(text, /<a rel="(?:prev|next)" href="([^"]*)"/g);
+  const [first, second, last] = await Promise.all(
+    ['', '?page=2', '?page=3'].map((query) => app.get(path + query)),
+  );
+  t.same(titlesOf(first as Answer), titles.slice(0, 48));
+  t.same(titlesOf(second as Answer), titles.slice(48, 96));
+  t.same(titlesOf(last as Answer), titles.slice(96));
+  t.same(
+    [first, second, last].map((page) => hrefs(page?.text ?? '')),
+    [['?page=2'], ['?page=1', '?page=3'], ['?page=2']],
+  );
+  t.match(second?.text, '100 items');
+  t.match(second?.text, 'Page 2 of 3');
+  t.match((await app.get(`${path}?page=2`, { 'accept-language': 'de' })).text, 'Seite 2 von 3');
+  t.same(titlesOf(await app.get(`${path}?page=9`)), titles.slice(96), 'beyond the last it is the last');
+  for (const wrong of ['0', '-1', 'x', '1e3', '%zz', '2&page=3'])
+    t.same(titlesOf(await app.get(`${path}?page=${wrong}`)), titles.slice(0, 48), wrong);
+  t.same(titlesOf(await app.get(proxied(path, { ...LOGGED_OUT, page: '2' }))), titles.slice(48, 96));
+});
+
+t.test('a page that its reader has is 304 until the list changes', async (t) => {
+  const app = await startApp(t, redis, { env: { SHOP_URL: SHOP, SHOPIFY_SECRET: SECRET } });
+  const who = { sessionId: 'kept' };
+  const path = await share(app, who, [{ productId: '1' }, { productId: '2' }]);
+  const tagOf = async (at = path, headers = {}) => String((await app.get(at, headers)).headers.etag);
+  let tag = await tagOf();
+  t.match((await app.get(path)).headers, { 'last-modified': / GMT$/ });
+  t.equal(await tagOf(), tag);
+  t.not(await tagOf(path, { 'accept-language': 'fr' }), tag, 'another language is another page');
+  t.not(await tagOf(proxied(path, LOGGED_OUT)), tag, 'and so is the part for a theme');
+  for (const known of [tag, `"x", ${tag}`]) {
+    const kept = await app.get(path, { 'if-none-match': known });
+    t.match(kept, { status: 304, text: '', headers: { etag: tag, 'cache-control': /max-age=60/ } }, known);
+  }
+  for (const change of [
+    () => app.shop.add(who, { ...CONTENT, productId: '3' }),
+    () => app.shop.add(who, { ...CONTENT, productId: '3', price: '1.00' }),
+    () => app.shop.remove(who, { ...CONTENT, productId: '3' }),
+  ]) {
+    await change();
+    const changed = await app.get(path, { 'if-none-match': tag });
+    t.equal(changed.status, 200);
+    t.not(changed.headers.etag, tag);
+    tag = String(changed.headers.etag);
+  }
 });

@@ -1,17 +1,20 @@
 // GET /wishlist/share/:code: the page behind a share link. Shopify's app proxy, by its signature, gets it as Liquid
 // for the shop's theme; all others get a whole page. Nothing that it shows is the visitor's but the items.
 
+import { createHash } from 'node:crypto';
 import { ServiceError } from '../../errors.js';
+import type { ItemPage } from '../../wishlist/item-pages.js';
 import type { Items } from '../../wishlist/items.js';
 import type { ShareOpens } from '../../wishlist/share-opens.js';
 import { normaliseCode, type Shares } from '../../wishlist/shares.js';
 import { errorAnswer } from '../answer.js';
+import { VERSION } from '../openapi.js';
 import type { Answer, Operation, Request } from '../operation.js';
 import { HTML } from '../own-pages.js';
 import { chooseLanguage } from '../share-page/languages.js';
 import {
-  CONTENT_SECURITY_POLICY,
   type Content,
+  contentSecurityPolicy,
   documentOf,
   partOf,
   type Shop,
@@ -24,6 +27,7 @@ const LIQUID = 'application/liquid';
 /** The code in the address is a secret: no search engine may list it, no other server may learn it. */
 const UNLISTED = { 'x-robots-tag': 'noindex' };
 const NO_REFERRER = { 'referrer-policy': 'no-referrer' };
+const PAGE = { type: 'string', pattern: '^[1-9][0-9]*$', description: 'Of 48 items each; 1 by default' };
 const CACHED = { 'cache-control': 'private, max-age=60' };
 const UNCACHED = { 'cache-control': 'no-store' };
 
@@ -35,6 +39,8 @@ export function sharePageOperation(
   shop: Shop,
   pageUrl: string,
 ): Operation {
+  /** What all pages depend on. */
+  const edition = `${VERSION} ${JSON.stringify(shop)} ${contentSecurityPolicy(shop)}`;
   return {
     method: 'get',
     path: '/wishlist/share/:code',
@@ -42,26 +48,37 @@ export function sharePageOperation(
       id: 'getSharePage',
       tag: 'Sharing',
       summary: 'The page behind a share link, in the language of `Accept-Language`: en, de, fr or es',
+      query: { schema: { properties: { page: PAGE } }, example: { page: '1' } },
       pages: {
         200: {
           description: 'A page, or to an app proxy with a valid signature Liquid',
           types: [HTML, LIQUID],
         },
+        304: { description: 'The page is the one of `If-None-Match`', types: [] },
         302: { description: 'To `SHARE_PAGE_URL`, where that is set', types: [] },
         404: { description: 'A page that says that no wishlist has this code', types: [HTML, LIQUID] },
       },
     },
     accessGroup: 'share-page',
     maxBody: 0,
-    headers: ['accept-language', ...PREFETCH_HEADERS],
+    headers: ['accept-language', 'if-none-match', ...PREFETCH_HEADERS],
     async handle(_, request) {
-      const shared = await shares.read(request.parameter, (place) => items.list(place));
-      if (shared === undefined) throw new ServiceError('not_found', 'No wishlist has this share code.');
+      const unknown = new ServiceError('not_found', 'No wishlist has this share code.');
       const shareCode = normaliseCode(request.parameter);
       // The shop's page asks for the items, and that is counted.
-      if (pageUrl !== '') return redirect(pageUrl, shareCode);
-      if (isByPerson(request)) await opens.record(shared.profileId, shareCode);
-      return page(request, shop, CACHED, (language) => showItems(shared.answer, language, shop));
+      if (pageUrl !== '') {
+        if ((await shares.find(shareCode)) === undefined) throw unknown;
+        return redirect(pageUrl, shareCode);
+      }
+      const wanted = wantedPage(request);
+      const shared = await shares.read(shareCode, (place) => items.page(place, wanted));
+      if (shared === undefined) throw unknown;
+      const { answer: list, profileId } = shared;
+      // The other pages belong to the same opening.
+      if (list.number === 1 && isByPerson(request)) await opens.record(profileId, shareCode);
+      const headers = { ...CACHED, ...validatorsOf(edition, list, request) };
+      if (request.header('if-none-match').includes(headers.etag)) return unchanged(request, headers);
+      return page(request, shop, headers, (language) => showItems(list, language, shop));
     },
     answerError(error, request) {
       const { status, headers } = errorAnswer(error, undefined);
@@ -74,6 +91,29 @@ export function sharePageOperation(
   };
 }
 
+/** From 1: a page for people does not refuse what it can't read. */
+function wantedPage(request: Request): number {
+  const page = request.query().get('page');
+  return typeof page === 'string' && /^[1-9]\d{0,5}$/.test(page) ? Number(page) : 1;
+}
+
+/** Of a page: its list, and all else that it depends on. */
+function validatorsOf(edition: string, { version, number, changedAt }: ItemPage, request: Request) {
+  const { tag } = chooseLanguage(request.header('accept-language'));
+  const seen = [edition, request.caller.kind === 'storefront', tag, number, version].join(' ');
+  const etag = `W/"${createHash('sha256').update(seen).digest('base64url').slice(0, 22)}"`;
+  return changedAt === '' ? { etag } : { etag, 'last-modified': new Date(changedAt).toUTCString() };
+}
+
+function unchanged(request: Request, headers: Readonly<Record<string, string>>): Answer {
+  return { status: '304 Not Modified', type: HTML, headers: { ...headersOf(request), ...headers } };
+}
+
+function headersOf(request: Request) {
+  const { tag } = chooseLanguage(request.header('accept-language'));
+  return { ...UNLISTED, vary: 'Accept-Language', 'content-language': tag };
+}
+
 function page(
   request: Request,
   shop: Shop,
@@ -82,13 +122,13 @@ function page(
 ): Answer {
   const language = chooseLanguage(request.header('accept-language'));
   const content = show(language);
-  const common = { ...UNLISTED, ...headers, vary: 'Accept-Language', 'content-language': language.tag };
+  const common = { ...headersOf(request), ...headers };
   // What a theme makes of Liquid has scripts and beacons of its own: our policies are not for it.
   if (request.caller.kind === 'storefront')
     return { type: LIQUID, headers: common, body: partOf(content, language) };
   return {
     type: HTML,
-    headers: { ...common, ...NO_REFERRER, 'content-security-policy': CONTENT_SECURITY_POLICY },
+    headers: { ...common, ...NO_REFERRER, 'content-security-policy': contentSecurityPolicy(shop) },
     body: documentOf(content, language, shop),
   };
 }

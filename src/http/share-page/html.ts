@@ -42,9 +42,19 @@ function textOf(value: Value): string {
   return value instanceof Html ? value.text : value.map(({ text }) => text).join('');
 }
 
-/** The address where it is of http or https, in the URL standard's spelling. @param base of relative addresses */
-export function webAddress(address: string | null, base: string): string | undefined {
-  if (address === null || !URL.canParse(address, base)) return undefined;
-  const { protocol, href } = new URL(address, base);
-  return protocol === 'https:' || protocol === 'http:' ? href : undefined;
+/**
+ * The address of an image that may be shown, in the URL standard's spelling: `https:`, at a host of the list.
+ * @param shop whose address is the base of relative ones
+ */
+export function imageAddress(
+  address: string | null,
+  { url, imageHosts }: { readonly url: string; readonly imageHosts: readonly string[] },
+): string | undefined {
+  if (address === null || !URL.canParse(address, url)) return undefined;
+  const { protocol, host, href, username, password } = new URL(address, url);
+  if (protocol !== 'https:' || username !== '' || password !== '') return undefined;
+  const isShown = imageHosts.some((one) =>
+    one.startsWith('*.') ? host.endsWith(one.slice(1)) : host === one,
+  );
+  return isShown ? href : undefined;
 }

@@ -15,6 +15,11 @@ export interface Texts {
   readonly regularPrice: string;
   readonly soldOut: string;
   readonly toShop: string;
+  /** To the page before and the one after it. */
+  readonly newer: string;
+  readonly older: string;
+  /** `#` stands for the page's number, and then for how many there are. */
+  readonly page: string;
   readonly empty: Notice;
   readonly unknown: Notice;
   readonly unavailable: Notice;
@@ -36,6 +41,9 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
     regularPrice: 'Regular price',
     soldOut: 'Sold out',
     toShop: 'Visit the shop',
+    newer: 'Newer items',
+    older: 'More items',
+    page: 'Page # of #',
     empty: { title: 'Nothing here yet', text: 'What is added to this wishlist will appear here.' },
     unknown: {
       title: 'This wishlist can’t be found',
@@ -56,6 +64,9 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
     regularPrice: 'Normaler Preis',
     soldOut: 'Ausverkauft',
     toShop: 'Zum Shop',
+    newer: 'Neuere Artikel',
+    older: 'Weitere Artikel',
+    page: 'Seite # von #',
     empty: { title: 'Noch nichts hier', text: 'Was auf diese Wunschliste kommt, erscheint hier.' },
     unknown: {
       title: 'Diese Wunschliste gibt es nicht',
@@ -76,6 +87,9 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
     regularPrice: 'Prix habituel',
     soldOut: 'Épuisé',
     toShop: 'Voir la boutique',
+    newer: 'Articles précédents',
+    older: 'Articles suivants',
+    page: 'Page # sur #',
     empty: {
       title: 'Rien pour l’instant',
       text: 'Les articles ajoutés à cette liste d’envies apparaîtront ici.',
@@ -99,6 +113,9 @@ const TEXTS: Readonly<Record<Tag, Texts>> = {
     regularPrice: 'Precio habitual',
     soldOut: 'Agotado',
     toShop: 'Ir a la tienda',
+    newer: 'Artículos anteriores',
+    older: 'Más artículos',
+    page: 'Página # de #',
     empty: {
       title: 'Todavía no hay nada',
       text: 'Lo que se añada a esta lista de deseos aparecerá aquí.',
@@ -136,6 +153,12 @@ export class Language {
   count(items: number): string {
     const { one, other } = this.texts.count;
     return (this.#plurals.select(items) === 'one' ? one : other).replace('#', this.#numbers.format(items));
+  }
+
+  /** Which page it is, in words. */
+  page(number: number, pages: number): string {
+    const [before = '', between = '', after = ''] = this.texts.page.split('#');
+    return before + this.#numbers.format(number) + between + this.#numbers.format(pages) + after;
   }
 
   /** How many of an item, in words. */

@@ -4,7 +4,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Item } from '../../wishlist/item.js';
-import { Html, html, NOTHING, webAddress } from './html.js';
+import type { ItemPage } from '../../wishlist/item-pages.js';
+import { Html, html, imageAddress, NOTHING } from './html.js';
 import type { Language, Notice } from './languages.js';
 
 // dist/src/http/share-page/ -> the project's root; styles are not compiled.
@@ -23,14 +24,16 @@ const ICON = `data:image/svg+xml,${encodeURIComponent(
 const heart = html`<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${HEART}"/></svg>`;
 
 /** For framed pages. The styles are those in the page; `data:` is its icon. */
-export const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  `style-src 'sha256-${createHash('sha256').update(FRAMED_STYLES).digest('base64')}'`,
-  'img-src https: http: data:',
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
+export function contentSecurityPolicy({ imageHosts }: Shop): string {
+  return [
+    "default-src 'none'",
+    `style-src 'sha256-${createHash('sha256').update(FRAMED_STYLES).digest('base64')}'`,
+    ['img-src', ...imageHosts.map((host) => `https://${host}`), 'data:'].join(' '),
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ');
+}
 
 /** The title of the only variant of a product that has none, which Shopify gives it. */
 const NO_VARIANTS = 'Default Title';
@@ -51,17 +54,30 @@ export interface Shop {
   readonly name: string;
   /** Of a product, with `{handle}` and perhaps `{variant}`. */
   readonly productUrl: string;
+  /** From where images are shown: hosts, or `*.` and the end of their names. */
+  readonly imageHosts: readonly string[];
 }
 
-export function showItems(items: readonly Item[], language: Language, shop: Shop): Content {
+export function showItems(page: ItemPage, language: Language, shop: Shop): Content {
+  const { items } = page;
   const { texts } = language;
   const [before = '', after = ''] = texts.titleOf.split('#');
   const title = shop.name === '' ? texts.title : before + shop.name + after;
   if (items.length === 0) return { ...showNotice(texts.empty, language, shop), title };
   const heading = shop.name === '' ? html`${title}` : html`${before}<bdi>${shop.name}</bdi>${after}`;
-  const body = html`<header><h1>${heading}</h1><p>${language.count(items.length)}</p></header>
-<ul role="list">${items.map((item) => showItem(item, language, shop))}</ul>`;
-  return { title, body, image: webAddress(items[0]?.image ?? null, shop.url) };
+  const body = html`<header><h1>${heading}</h1><p>${language.count(page.total)}</p></header>
+<ul role="list">${items.map((item) => showItem(item, language, shop))}</ul>
+${showPages(page, language)}`;
+  return { title, body, image: imageAddress(items[0]?.image ?? null, shop) };
+}
+
+/** Links lead to the same address: an app proxy adds its signature. */
+function showPages({ number, pages }: ItemPage, language: Language): Html {
+  if (pages === 1) return NOTHING;
+  const { newer, older } = language.texts;
+  const link = (rel: string, to: number, text: string) =>
+    to < 1 || to > pages ? NOTHING : html`<a rel="${rel}" href="?page=${String(to)}">${text}</a>`;
+  return html`<nav class="wm-pages">${link('prev', number - 1, newer)} <span>${language.page(number, pages)}</span> ${link('next', number + 1, older)}</nav>`;
 }
 
 export function showNotice({ title, text }: Notice, { texts }: Language, { url }: Shop): Content {
@@ -83,7 +99,7 @@ function linkTo({ productHandle, variantId }: Item, productUrl: string): string 
 
 function showItem(item: Item, language: Language, shop: Shop): Html {
   const { variantTitle, quantity, inventoryAvailable } = item;
-  const image = webAddress(item.image, shop.url);
+  const image = imageAddress(item.image, shop);
   // Escaped once, though each stands there twice.
   const title = html`${item.productTitle}`;
   const variant = variantTitle && variantTitle !== NO_VARIANTS ? html`${variantTitle}` : undefined;
