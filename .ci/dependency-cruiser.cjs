@@ -28,6 +28,7 @@ const LAYERS = [
   { name: 'log', path: '^src/log\\.ts$' },
   { name: 'backoff', path: '^src/backoff\\.ts$' },
   { name: 'turn', path: '^src/turn\\.ts$' },
+  { name: 'certificates', path: '^src/certificates\\.ts$' },
   { name: 'errors', path: '^src/errors\\.ts$' },
 ];
 

@@ -59,7 +59,7 @@ const USUAL = {
   ),
   REDIS_URL: setting(
     list(isUrl('redis:', 'rediss:'), 'must be redis://host or rediss://host'),
-    'Redis; several URLs, comma-separated, are a Redis Cluster; without it `start` runs its own',
+    'Redis, or nodes of a Redis Cluster, comma-separated, of which one suffices; without it `start` runs its own',
   ),
   CLICKHOUSE_URL: setting(
     webUrl,
@@ -200,7 +200,7 @@ const OCCASIONAL = {
   CLICKHOUSE_PORT: setting(port, 'port of the embedded ClickHouse; 0 takes a free one', '8123'),
   FLUSH_METRICS_PORT: setting(
     (given) => (given === '' ? undefined : port(given)),
-    'port on which `flush` has `/metrics` and `/healthz`; none where empty, a free one where 0',
+    'port on which `flush` has `/metrics`, `/healthz` and `/readyz`; none where empty, a free one where 0',
   ),
   DASHBOARD_PORT: setting(port, 'port of the dashboard; 0 takes a free one', '8090'),
   DASHBOARD_TOKEN: setting(

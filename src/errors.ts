@@ -127,3 +127,6 @@ export class StartupError extends Error {
     this.name = 'StartupError';
   }
 }
+
+/** A database does not answer now. Processes that run on wait for it; a command ends. */
+export class AwayError extends StartupError {}

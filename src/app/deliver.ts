@@ -15,11 +15,14 @@ import {
   withClosers,
 } from './opening.js';
 import type { DeliverConfig, ReceiversConfig, StoreConfig } from './settings.js';
+import { opened, type Waiting } from './waiting.js';
 
-/** Sends deliveries to receivers until it is closed. @throws StartupError */
-export function deliver(config: DeliverConfig, log: Logger): Promise<Closeable> {
+/** Sends deliveries to receivers until it is closed. @param waiting as of `serve` @throws StartupError */
+export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): Promise<Closeable> {
   return withClosers(async (onClose) => {
-    const store = await openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS });
+    const store = await opened(waiting, 'Redis', () =>
+      openStore(config, 'wishmeter deliver', log, { timeoutMs: FLUSH_REDIS_TIMEOUT_MS }),
+    );
     onClose(() => store.close());
     const { redirects } = openIdentityAlone(store, config, onClose);
     const receivers = receiversOf(store, config);

@@ -13,6 +13,7 @@ import {
   visitsBeyond,
 } from '../clickhouse/kept-settings.js';
 import { migrate } from '../clickhouse/migrate.js';
+import { clickHouseStartupError } from '../clickhouse/unanswered.js';
 import { StartupError } from '../errors.js';
 import { startFlusher } from '../flush/flusher.js';
 import { flushErasures } from '../flush/metrics.js';
@@ -24,6 +25,7 @@ import { openHandOver } from '../receivers/hand-over.js';
 import { DeploymentLostError } from '../redis/marks.js';
 import { type Closeable, FLUSH_REDIS_TIMEOUT_MS, openStore, withClosers } from './opening.js';
 import type { FlushConfig } from './settings.js';
+import { opened, type Waiting } from './waiting.js';
 
 export interface Flushing extends Closeable {
   /** Rejects where the Redis that it began with is another one now: what that holds is not to be mixed with the rest. */
@@ -32,38 +34,16 @@ export interface Flushing extends Closeable {
 
 /**
  * Brings events and visits from Redis to ClickHouse until it is closed.
- * @param clickhouseUrl where ClickHouse is @throws StartupError
+ * @param clickhouseUrl where ClickHouse is @param waiting as of `serve`, for both @throws StartupError
  */
 export function flush(
   config: FlushConfig,
   log: Logger,
   clickhouseUrl = config.CLICKHOUSE_URL,
+  waiting?: Waiting,
 ): Promise<Flushing> {
   return withClosers(async (onClose) => {
-    const kept = await migrateDatabase(config, log, clickhouseUrl);
-    const { CLICKHOUSE_DATABASE: database } = config;
-    const { CLICKHOUSE_CLUSTER: cluster } = kept;
-    const clickhouse = createClickHouse(clickhouseUrl, database, clusterSettings(cluster));
-    onClose(() => clickhouse.close());
-    const known = await knownDeployment(clickhouse, config.KEY_PREFIX);
-    let onLost: (error: Error) => void = () => {};
-    const lost = new Promise<never>((_, reject) => {
-      onLost = reject;
-    });
-    lost.catch(() => {}); // avoids an unhandled rejection; callers that await it are told
-    const store = await openStore(config, 'wishmeter flush', log, {
-      timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
-      confirm(salt) {
-        if (config.NEW_DEPLOYMENT !== 'accept') refuseStranger(known, salt);
-      },
-      onError(error) {
-        if (error instanceof DeploymentLostError) onLost(error);
-        else log.warn({ err: error }, 'redis connection');
-      },
-    });
-    onClose(() => store.close());
-    const fingerprint = fingerprintOf(store.deployment.salt);
-    if (fingerprint !== known) await recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint);
+    let isOpen = false;
     const metrics = new Registry();
     if (config.FLUSH_METRICS_PORT !== undefined) {
       onClose(collectProcessMetrics(metrics, VERSION));
@@ -73,10 +53,44 @@ export function flush(
         config.METRICS_TOKEN,
         metrics,
         log,
+        () => (isOpen ? undefined : (waiting?.why ?? 'the process is starting')),
       );
       onClose(() => server.close());
       log.info({ port: server.port }, 'metrics');
     }
+    const asked = <T>(ask: () => Promise<T>) =>
+      opened(waiting, 'ClickHouse', () =>
+        ask().catch((error) => {
+          throw clickHouseStartupError(error, 'ClickHouse does not take the schema');
+        }),
+      );
+    const kept = await asked(() => migrateDatabase(config, log, clickhouseUrl));
+    const { CLICKHOUSE_DATABASE: database } = config;
+    const { CLICKHOUSE_CLUSTER: cluster } = kept;
+    const clickhouse = createClickHouse(clickhouseUrl, database, clusterSettings(cluster));
+    onClose(() => clickhouse.close());
+    const known = await asked(() => knownDeployment(clickhouse, config.KEY_PREFIX));
+    let onLost: (error: Error) => void = () => {};
+    const lost = new Promise<never>((_, reject) => {
+      onLost = reject;
+    });
+    lost.catch(() => {}); // avoids an unhandled rejection; callers that await it are told
+    const store = await opened(waiting, 'Redis', () =>
+      openStore(config, 'wishmeter flush', log, {
+        timeoutMs: FLUSH_REDIS_TIMEOUT_MS,
+        confirm(salt) {
+          if (config.NEW_DEPLOYMENT !== 'accept') refuseStranger(known, salt);
+        },
+        onError(error) {
+          if (error instanceof DeploymentLostError) onLost(error);
+          else log.warn({ err: error }, 'redis connection');
+        },
+      }),
+    );
+    onClose(() => store.close());
+    const fingerprint = fingerprintOf(store.deployment.salt);
+    if (fingerprint !== known)
+      await asked(() => recordDeployment(clickhouse, config.KEY_PREFIX, fingerprint));
     const streams = { redis: store.client, keys: store.keys, clickhouse, log };
     const { handOver, erase } = openHandOver(store.client, store.keys, config.RECEIVERS_HIGH_WATER, log);
     const flusher = startFlusher({
@@ -94,6 +108,7 @@ export function flush(
       log,
     );
     onClose(() => totals.close());
+    isOpen = true;
     return { lost };
   });
 }
@@ -128,9 +143,6 @@ async function migrateDatabase(config: FlushConfig, log: Logger, url: string): P
     if (ran.length > 0) log.info({ migrations: ran }, 'migrated');
     await keepSettings(clickhouse, database, settings);
     return settings;
-  } catch (error) {
-    if (error instanceof StartupError) throw error;
-    throw new StartupError(`ClickHouse does not take the schema: ${(error as Error).message}.`);
   } finally {
     await clickhouse.close();
   }

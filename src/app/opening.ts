@@ -33,24 +33,33 @@ export async function withClosers<T>(
   }
 }
 
-export function openStore(
+export async function openStore(
   config: StoreConfig,
   name: string,
   log: Logger,
   more: Pick<StoreOptions, 'timeoutMs'> &
     Partial<Pick<StoreOptions, 'urls' | 'guestsS' | 'confirm' | 'onCall' | 'onReplicated' | 'onError'>>,
 ): Promise<Store> {
-  return Store.open({
+  const onError =
+    more.onError ??
+    ((error: Error) => {
+      if (error instanceof DeploymentLostError) log.error(error.message);
+      else log.warn({ err: error }, 'redis connection');
+    });
+  let isOpen = false;
+  const store = await Store.open({
     urls: config.REDIS_URL,
     name,
     keyPrefix: config.KEY_PREFIX,
     replicas: config.REDIS_REPLICAS,
-    onError: (error) => {
-      if (error instanceof DeploymentLostError) log.error(error.message);
-      else log.warn({ err: error }, 'redis connection');
-    },
     ...more,
+    onError(error) {
+      // Until it is open, its caller says why it is not.
+      if (isOpen || error instanceof DeploymentLostError) onError(error);
+    },
   });
+  isOpen = true;
+  return store;
 }
 
 /** For a command, which looks at what a deployment has and makes none. @throws StartupError */

@@ -47,8 +47,10 @@ import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { openProducts, openWishers } from './alerts.js';
 import { receiversOf } from './deliver.js';
 import { openFigures, type Siblings } from './figures.js';
-import { type Closeable, openStore, withClosers } from './opening.js';
+import { type Closeable, withClosers } from './opening.js';
+import { openServedStore } from './served-store.js';
 import type { ServeConfig } from './settings.js';
+import type { Waiting } from './waiting.js';
 
 /** Time, as tests set it. */
 export interface Timing {
@@ -91,6 +93,7 @@ function imageHostsOf({ IMAGE_HOSTS, SHOP_URL }: ServeConfig): readonly string[]
  * @param siblings where others share its port
  * @param clickhouseUrl where ClickHouse is now, which only exports ask; empty where there is none
  * @param timing as in production where it is absent
+ * @param waiting waits for Redis; without it one that does not answer is a StartupError
  * @throws StartupError
  */
 export function serve(
@@ -99,6 +102,7 @@ export function serve(
   siblings?: Siblings,
   clickhouseUrl = () => config.CLICKHOUSE_URL,
   timing: Timing = {},
+  waiting?: Waiting,
 ): Promise<Serving> {
   return withClosers(async (onClose) => {
     const { uws, from: uwsFrom } = await loadUws();
@@ -107,12 +111,7 @@ export function serve(
     const metrics = new ServeMetrics(() => server.openRequests, config.VISIT_LOG === 'on', uwsFrom, pending);
     onClose(collectProcessMetrics(metrics.registry, VERSION));
     const onFailed = reportFailures(metrics.registry, log);
-    const store = await openStore(config, 'wishmeter serve', log, {
-      timeoutMs: config.REDIS_TIMEOUT_MS,
-      guestsS: config.GUEST_RETENTION_DAYS * 86_400,
-      onCall: metrics.called,
-      onReplicated: metrics.replicated,
-    });
+    const { store, port, closeDoor } = await openServedStore(config, log, metrics, uws, waiting, onClose);
     onClose(() => store.close());
 
     const access = new Access({
@@ -291,12 +290,13 @@ export function serve(
       bodyTimeoutMs: timing.bodyTimeoutMs,
       uws,
       host: config.HOST,
-      port: config.PORT,
+      port,
       basePath: config.BASE_PATH,
       operations: [...operations, ...docsFiles()],
       unprefixed: [...unprefixed, atShareLink],
     });
     onClose(() => server.close());
+    closeDoor(); // they shared the port
     return {
       port: server.port,
       uws: uwsFrom,

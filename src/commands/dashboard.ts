@@ -2,10 +2,12 @@
 // of REDIS_URL.
 
 import { dashboard as serveDashboard } from '../app/dashboard.js';
+import { Waiting } from '../app/waiting.js';
 import { StartupError } from '../errors.js';
 import { type Program, requireSettings } from './program.js';
 
-export async function dashboard({ config, log, ready, untilStopped }: Program<'dashboard'>): Promise<number> {
+export async function dashboard(program: Program<'dashboard'>): Promise<number> {
+  const { config, log, ready, untilStopped, channel } = program;
   requireSettings('dashboard', { CLICKHOUSE_URL: config.CLICKHOUSE_URL });
   if (config.DASHBOARD_TOKEN === '') {
     throw new StartupError(
@@ -13,11 +15,12 @@ export async function dashboard({ config, log, ready, untilStopped }: Program<'d
     );
   }
   const stopped = untilStopped();
-  const { port, close } = await serveDashboard(config, log);
+  const waiting = channel === undefined ? new Waiting(log) : undefined;
+  const { port, close, refused } = await serveDashboard(config, log, waiting);
   try {
     log.info({ host: config.HOST, port }, 'dashboard');
     ready({ port });
-    log.info({ signal: await stopped }, 'stopping');
+    log.info({ signal: await Promise.race([stopped, refused]) }, 'stopping');
   } finally {
     await close();
   }

@@ -2,7 +2,6 @@
 // back into the stream once the cause is mended, `drop` throws them away. Named as `list` names them, or --all.
 
 import { pipeline } from 'node:stream/promises';
-import { StartupError } from '../errors.js';
 import {
   type DeadLetter,
   dropDeadLetters,
@@ -10,6 +9,7 @@ import {
   retryDeadLetters,
 } from '../flush/dead-letters.js';
 import { connectRedis, type RedisClient } from '../redis/client.js';
+import { toStartupError } from '../redis/failures.js';
 import { createKeys, type Keys, type StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
 import { UsageError } from './command-line.js';
@@ -67,7 +67,7 @@ async function open(config: Program<'dead'>['config']): Promise<RedisClient> {
       () => {},
     );
   } catch (error) {
-    throw new StartupError(`Redis does not answer: ${(error as Error).message}.`);
+    throw toStartupError(error as Error);
   }
 }
 

@@ -1,15 +1,17 @@
 // `wishmeter deliver`: sends events to receivers. Several share the work; see src/receivers/.
 
 import { deliver as startDelivering } from '../app/deliver.js';
-import { type Program, requireSettings } from './program.js';
+import { type Program, requireSettings, startWaiting } from './program.js';
 
-export async function deliver({ config, log, ready, untilStopped }: Program<'deliver'>): Promise<number> {
+export async function deliver(program: Program<'deliver'>): Promise<number> {
+  const { config, log, ready, untilStopped } = program;
   requireSettings('deliver', { REDIS_URL: config.REDIS_URL });
-  const { close } = await startDelivering(config, log);
+  const delivering = await startWaiting(program, (waiting) => startDelivering(config, log, waiting));
+  if (delivering === undefined) return 0;
   const stopped = untilStopped(); // before anyone is told
   log.info('delivering');
   ready({});
   log.info({ signal: await stopped }, 'stopping');
-  await close();
+  await delivering.close();
   return 0;
 }

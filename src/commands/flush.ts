@@ -2,12 +2,17 @@
 
 import { flush as startFlushing } from '../app/flush.js';
 import { serviceClickHouse } from './embedded-databases.js';
-import { type Program, requireSettings } from './program.js';
+import { type Program, requireSettings, startWaiting } from './program.js';
 
-export async function flush({ config, log, ready, untilStopped }: Program<'flush'>): Promise<number> {
+export async function flush(program: Program<'flush'>): Promise<number> {
+  const { config, log, ready, untilStopped } = program;
   const CLICKHOUSE_URL = serviceClickHouse(config);
   requireSettings('flush', { REDIS_URL: config.REDIS_URL, CLICKHOUSE_URL });
-  const { close, lost } = await startFlushing(config, log, CLICKHOUSE_URL);
+  const flushing = await startWaiting(program, (waiting) =>
+    startFlushing(config, log, CLICKHOUSE_URL, waiting),
+  );
+  if (flushing === undefined) return 0;
+  const { close, lost } = flushing;
   const stopped = untilStopped(); // before anyone is told
   log.info('flushing');
   ready({});

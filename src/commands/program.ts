@@ -3,6 +3,7 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { Logger } from 'pino';
+import { Waiting } from '../app/waiting.js';
 import { StartupError } from '../errors.js';
 import type { CommandName, ConfigOf, OptionsOf } from './command-line.js';
 import type { Channel } from './siblings.js';
@@ -40,6 +41,22 @@ export interface Program<Name extends CommandName> {
   readonly orphaned: AbortSignal;
   /** Sends a signal to a process that may be gone. */
   kill(pid: number, signal: NodeJS.Signals): void;
+}
+
+/**
+ * Starts a process that waits for its databases. A child of `start` does not wait: its parent says why it can't start.
+ * @returns undefined if a signal came first
+ */
+export async function startWaiting<T>(
+  { channel, log, untilStopped }: Pick<Program<CommandName>, 'channel' | 'log' | 'untilStopped'>,
+  start: (waiting: Waiting | undefined) => Promise<T>,
+): Promise<T | undefined> {
+  if (channel !== undefined) return await start(undefined);
+  const stopped = untilStopped().then((signal) => {
+    log.info({ signal }, 'stopping');
+    return undefined;
+  });
+  return await Promise.race([start(new Waiting(log)), stopped]);
 }
 
 /** Runs to its end and says how it went; 0 is well. */

@@ -2,7 +2,7 @@
 
 import { serve as startServing } from '../app/serve.js';
 import { serviceClickHouse } from './embedded-databases.js';
-import { type Program, requireSettings } from './program.js';
+import { type Program, requireSettings, startWaiting } from './program.js';
 import { WorkerSiblings } from './siblings.js';
 
 export async function serve(program: Program<'serve'>): Promise<number> {
@@ -10,12 +10,12 @@ export async function serve(program: Program<'serve'>): Promise<number> {
   requireSettings('serve', { REDIS_URL: config.REDIS_URL });
   if ([config.API_KEYS, config.PUBLISHABLE_KEYS, config.SHOPIFY_SECRET].every(({ length }) => length === 0))
     log.warn('no caller may save items or record events: set API_KEYS, or SHOPIFY_SECRET');
-  const { port, uws, drain, close } = await startServing(
-    config,
-    log,
-    channel && config.WORKERS > 1 ? new WorkerSiblings(channel, config.WORKERS) : undefined,
-    () => serviceClickHouse(config),
+  const siblings = channel && config.WORKERS > 1 ? new WorkerSiblings(channel, config.WORKERS) : undefined;
+  const serving = await startWaiting(program, (waiting) =>
+    startServing(config, log, siblings, () => serviceClickHouse(config), {}, waiting),
   );
+  if (serving === undefined) return 0;
+  const { port, uws, drain, close } = serving;
   // Before anyone is told: who is told may stop it, and until here a signal ends it as it is.
   const stopped = untilStopped();
   log.info({ host: config.HOST, port, uws }, 'serving');

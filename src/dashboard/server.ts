@@ -50,6 +50,8 @@ export interface DashboardOptions extends Deployment {
   /** Opens Redis where it is not open yet; absent where there is none. */
   readonly receivers?: () => Promise<Receivers>;
   readonly log: Logger;
+  /** Without a full stop; for `/readyz`. */
+  readonly whyNotReady?: () => Promise<string | undefined>;
   /** Milliseconds after a wrong token. */
   readonly wrongMs?: number;
   /** Milliseconds that a panel may take. */
@@ -103,10 +105,12 @@ class Requests {
   readonly #timeZone: string;
   readonly #panelMs: number;
   readonly #files: ReadonlyMap<string, File>;
+  readonly #whyNotReady: () => Promise<string | undefined>;
 
   constructor(options: DashboardOptions) {
     const { token, clickhouse, receivers, log, timeZone, wrongMs, panelMs = PANEL_MS } = options;
     this.#panelMs = panelMs;
+    this.#whyNotReady = options.whyNotReady ?? (async () => undefined);
     this.#timeZone = timeZone;
     this.#files = readFiles(options);
     this.#login = new Login(token, wrongMs);
@@ -130,6 +134,11 @@ class Requests {
       return void response.end(request.method === 'HEAD' ? undefined : file.content);
     }
     if (pathname === '/healthz' && isReading) return send(response, 200, { status: 'ok' });
+    if (pathname === '/readyz' && isReading) {
+      const why = await this.#whyNotReady();
+      if (why === undefined) return send(response, 200, { status: 'ready' });
+      return send(response, 503, { error: `Not ready: ${why}.`, code: 'unavailable' });
+    }
     if (request.method === 'POST' && !isOwnPage(request))
       return send(response, 403, { error: 'Another site may not do this.' });
     if (pathname === '/login' && request.method === 'POST') return await this.#logIn(request, response);

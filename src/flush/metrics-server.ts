@@ -1,4 +1,4 @@
-// GET /metrics and /healthz of `flush`, on FLUSH_METRICS_PORT. Node's own server will do: it is asked a few times a
+// GET /metrics, /healthz and /readyz of `flush`, on FLUSH_METRICS_PORT. Node's own server will do: it is asked a few times a
 // minute, by machines.
 
 import { once } from 'node:events';
@@ -14,13 +14,14 @@ export interface FlushServer {
   close(): Promise<void>;
 }
 
-/** @throws StartupError where the port can't be listened on */
+/** @param whyNotReady without a full stop @throws StartupError where the port can't be listened on */
 export async function listenForMetrics(
   host: string,
   port: number,
   token: string,
   registry: Registry,
   log: Logger,
+  whyNotReady: () => string | undefined = () => undefined,
 ): Promise<FlushServer> {
   const access = new MetricsAccess(token);
   const figures = atMostOnceASecond(() => registry.metrics());
@@ -29,6 +30,11 @@ export async function listenForMetrics(
     res.setHeader('x-content-type-options', 'nosniff').setHeader('cache-control', 'no-store');
     if (path === '/healthz') {
       res.setHeader('content-type', 'application/json').end('{"status":"ok"}');
+    } else if (path === '/readyz') {
+      const why = whyNotReady();
+      res.setHeader('content-type', 'application/json');
+      if (why === undefined) res.end('{"status":"ready"}');
+      else res.writeHead(503).end(JSON.stringify({ error: `Not ready: ${why}.`, code: 'unavailable' }));
     } else if (path !== '/metrics') {
       res.writeHead(404).end();
     } else if (!access.allows(req.headers.authorization ?? '')) {

@@ -4,12 +4,12 @@
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StartupError } from '../errors.js';
 import { writePreflight } from './answer.js';
 import { BodyReader } from './body.js';
 import { Exchange } from './exchange.js';
 import type { ExchangeContext, Route } from './exchange-context.js';
 import { type Head, readHead } from './head.js';
+import { listenOn } from './listen.js';
 import { Turn } from './load-shedding.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
@@ -81,7 +81,7 @@ export class Server implements ExchangeContext {
     this.bodies = new BodyReader(options.bodyTimeoutMs);
     this.#app = options.uws.App();
     this.#addRoutes();
-    this.#listening = this.#listen();
+    this.#listening = listenOn(options.uws, this.#app, options.host, options.port);
     this.port = options.uws.us_socket_local_port(this.#listening);
   }
 
@@ -171,26 +171,6 @@ export class Server implements ExchangeContext {
       const { closesConnections: closesConnection } = this;
       writePreflight(res, this.access, methods, { id: this.requestId(head), head, closesConnection });
     };
-  }
-
-  #listen(): us_listen_socket {
-    const { uws, host, port } = this.#options;
-    const listenOn = (at: number) => {
-      let listening: us_listen_socket | false = false;
-      this.#app.listen(host, at, (socket) => {
-        listening = socket;
-      });
-      return listening as us_listen_socket | false;
-    };
-    let socket = listenOn(port);
-    if (socket && port === 0) {
-      // Only a port that is named is shared with other workers (SO_REUSEPORT): what was free is listened on by its name.
-      const free = uws.us_socket_local_port(socket);
-      uws.us_listen_socket_close(socket);
-      socket = listenOn(free);
-    }
-    if (socket) return socket;
-    throw new StartupError(`Port ${port} on ${host} can't be listened on: it is taken, or not ours to use.`);
   }
 
   #stopListening(): void {

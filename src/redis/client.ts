@@ -6,9 +6,11 @@
 // `autoResendUnfulfilledCommands: false` alone would leave it pending for ever
 // (https://github.com/redis/ioredis/issues/2193).
 
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { type Backoff, backoffMs } from '../backoff.js';
-import { StartupError } from '../errors.js';
+import { AwayError, StartupError } from '../errors.js';
+import { isPassing } from './failures.js';
 import { cutSilentConnections } from './silence.js';
 
 export type RedisClient = Redis | Cluster;
@@ -17,7 +19,7 @@ export type RedisClient = Redis | Cluster;
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export interface RedisConnection {
-  /** One URL is one server; several are nodes of a cluster. */
+  /** One server, or nodes of a cluster to start from; one of them suffices. */
   readonly urls: readonly string[];
   /** Shown in CLIENT LIST. */
   readonly name: string;
@@ -29,6 +31,7 @@ const RECONNECT: Backoff = { firstMs: 40, longestMs: 500 };
 const SLOTS_TIMEOUT_MS = 2_000;
 /** Milliseconds in which a cluster has to be ready at a start. It may be in the making, or just have lost a master. */
 const READY_TIMEOUT_MS = 5_000;
+const POLL_MS = 5;
 
 function commonOptions(connection: RedisConnection): Options {
   return {
@@ -56,72 +59,132 @@ function endpoint(url: string): Options {
   };
 }
 
-/** A client that is not connected yet; `connectRedis` does both. Errors of the connection go to `onError`. */
-function createRedis(connection: RedisConnection, onError: (error: Error) => void): RedisClient {
-  const options = commonOptions(connection);
-  const [first, ...others] = connection.urls;
-  if (first === undefined) throw new Error('no Redis URL');
-  const { host: _host, port: _port, path: _path, db: _db, ...shared } = endpoint(first);
-  const client =
-    others.length === 0
-      ? new Redis({ ...options, ...endpoint(first) })
-      : new Cluster(
-          connection.urls.map((u) => {
-            const { host = 'localhost', port = 6379 } = endpoint(u) as { host?: string; port?: number };
-            return { host, port };
-          }),
-          {
-            redisOptions: { ...options, ...shared },
-            enableOfflineQueue: false,
-            lazyConnect: true,
-            slotsRefreshTimeout: Math.min(SLOTS_TIMEOUT_MS, connection.timeoutMs),
-            // A MOVED or ASK is followed at once, a second one, too. Nothing is sent again after a while: not when its
-            // connection closed, nor at CLUSTERDOWN. (TRYAGAIN can't be turned off. Changes do not go this way.)
-            maxRedirections: 2,
-            retryDelayOnFailover: 0,
-            retryDelayOnClusterDown: 0,
-            retryDelayOnTryAgain: 0,
-            clusterRetryStrategy: (times) => backoffMs(times, RECONNECT),
-          },
-        );
-  client.on('error', onError);
+/** Not connected yet. */
+function createServer(connection: RedisConnection, url: string): Redis {
+  return new Redis({ ...commonOptions(connection), ...endpoint(url) });
+}
+
+/** Not connected yet. */
+function createCluster(connection: RedisConnection): Cluster {
+  const {
+    host: _host,
+    port: _port,
+    path: _path,
+    db: _db,
+    ...shared
+  } = endpoint(connection.urls[0] as string);
+  const nodes = connection.urls.map((url) => {
+    const { host = 'localhost', port = 6379 } = endpoint(url) as { host?: string; port?: number };
+    return { host, port };
+  });
+  const cluster = new Cluster(nodes, {
+    redisOptions: { ...commonOptions(connection), ...shared },
+    ...(shared.tls ? { dnsLookup: keepName } : {}),
+    enableOfflineQueue: false,
+    lazyConnect: true,
+    slotsRefreshTimeout: Math.min(SLOTS_TIMEOUT_MS, connection.timeoutMs),
+    // A MOVED or ASK is followed at once, a second one, too. Nothing is sent again after a while: not when its
+    // connection closed, nor at CLUSTERDOWN. (TRYAGAIN can't be turned off. Changes do not go this way.)
+    maxRedirections: 2,
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    retryDelayOnTryAgain: 0,
+    clusterRetryStrategy: (times) => backoffMs(times, RECONNECT),
+  });
   // Connections to a cluster's nodes are made by their first command, and a second one meanwhile would fail. (So would
   // the client's own, before it is ready.)
   for (const event of ['ready', 'refresh'])
-    client.on(event, () => {
-      if (client.isCluster && client.status === 'ready') connectMasters(client as Cluster);
+    cluster.on(event, () => {
+      if (cluster.status === 'ready') void connectMasters(cluster);
     });
-  cutSilentConnections(client, connection.timeoutMs);
-  return client;
+  return cluster;
 }
 
-/** Each resolves when its connection is ready, or has ended. */
-function connectMasters(cluster: Cluster): Promise<void>[] {
-  return cluster.nodes('master').map(async (node) => {
-    if (node.status === 'wait')
-      await node.connect().catch(() => {}); // told as an error event
-    else if (node.status !== 'ready' && node.status !== 'end')
-      await new Promise<void>((resolve) => {
-        node.once('ready', resolve);
-        node.once('end', resolve);
-      });
-  });
+/** A certificate is for a name, and ioredis would connect to the address behind it. */
+const keepName: ClusterOptions['dnsLookup'] = (name, callback) => callback(null, name);
+
+/** Resolves when each connection that this call began is ready, or has ended. */
+async function connectMasters(cluster: Cluster): Promise<void> {
+  const waiting = cluster.nodes('master').filter(({ status }) => status === 'wait');
+  await Promise.allSettled(waiting.map((node) => node.connect())); // failures are told as error events
 }
 
-/** @throws the connection's error where the first attempt fails; StartupError where a cluster is not ready in time. */
+/**
+ * Asks the servers themselves before a cluster is made of them: they say whether they are nodes of one, and why they can't be
+ * used. Of a cluster ioredis only says that it failed.
+ * @throws the connection's error if no attempt succeeds; StartupError if a cluster is not ready in time
+ */
 export async function connectRedis(
   connection: RedisConnection,
   onError: (error: Error) => void,
 ): Promise<RedisClient> {
+  const [url, ...others] = connection.urls;
+  if (url === undefined) throw new Error('no Redis URL');
+  const server =
+    others.length === 0
+      ? await open(createServer(connection, url), connection, onError)
+      : await anyOf(connection.urls.map((one) => open(createServer(connection, one), connection, onError)));
+  const isNode = await isNodeOfCluster(server).catch((error) => {
+    server.disconnect();
+    throw error;
+  });
+  if (!isNode && others.length === 0) return server;
+  server.disconnect();
+  if (!isNode)
+    throw new StartupError(
+      'REDIS_URL names several servers, and they are no Redis Cluster: set one of them.',
+    );
+  const cluster = await open(createCluster(connection), connection, onError);
+  await untilConnected(cluster);
+  return cluster;
+}
+
+/** Resolves when no connection to a master is under way. */
+async function untilConnected(cluster: Cluster): Promise<void> {
+  await connectMasters(cluster);
+  for (const node of cluster.nodes('master'))
+    while (node.status !== 'ready' && node.status !== 'end') await sleep(POLL_MS);
+}
+
+/** The first that is open; the others are closed. @throws the error of one that answers, else of any */
+async function anyOf(opening: readonly Promise<Redis>[]): Promise<Redis> {
+  const first = await Promise.any(opening).catch(({ errors }: AggregateError) => {
+    throw errors.find((error) => !isPassing(error)) ?? errors[0];
+  });
+  for (const one of opening)
+    one.then(
+      (server) => server !== first && server.disconnect(),
+      () => {},
+    );
+  return first;
+}
+
+async function isNodeOfCluster(server: Redis): Promise<boolean> {
+  return /^cluster_enabled:1/m.test(await server.info('cluster'));
+}
+
+/** Connects a client. Errors of the connection go to `onError`. @throws as connectRedis */
+async function open<Client extends RedisClient>(
+  client: Client,
+  connection: RedisConnection,
+  onError: (error: Error) => void,
+): Promise<Client> {
   // What the connection itself says tells more than "Connection is closed", with which connect() ends.
   let reason: Error | undefined;
-  const client = createRedis(connection, (error) => {
+  client.on('node error', (error: Error) => {
     reason = error;
+  });
+  client.on('error', (error: Error) => {
+    // "Failed to refresh slots cache." What a node answered, or how its connection failed, says why.
+    const { lastNodeError } = error as { lastNodeError?: Error | null };
+    const ofNode = lastNodeError && !isPassing(lastNodeError) ? lastNodeError : reason;
+    if (lastNodeError !== undefined) error.cause ??= ofNode ?? lastNodeError ?? undefined;
+    reason = lastNodeError === undefined ? error : (ofNode ?? lastNodeError ?? error);
     onError(error);
   });
+  cutSilentConnections(client, connection.timeoutMs);
   try {
-    await connected(client);
-    if (client.isCluster) await Promise.all(connectMasters(client as Cluster));
+    await connected(client, () => reason);
     return client;
   } catch (error) {
     client.disconnect();
@@ -134,11 +197,11 @@ export async function connectRedis(
  * is never settled.
  * @throws the connection's error where the first attempt fails; StartupError where a cluster is not ready in time
  */
-async function connected(client: RedisClient): Promise<void> {
+async function connected(client: RedisClient, reason: () => Error | undefined): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   await new Promise<void>((resolve, reject) => {
     const late = () =>
-      reject(new StartupError('The Redis Cluster is not ready: its cluster_state is not ok.'));
+      reject(reason() ?? new AwayError('The Redis Cluster is not ready: its cluster_state is not ok.'));
     if (client.isCluster) timer = setTimeout(late, READY_TIMEOUT_MS);
     client.once('ready', resolve);
     client.once('end', () => reject(new Error('connection closed')));

@@ -32,7 +32,6 @@ export async function openDeployment(
   keys: Keys,
   { buckets = BUCKETS, guestsS }: { readonly buckets?: number; readonly guestsS?: number },
 ): Promise<Deployment> {
-  await refuseHalfACluster(client);
   await refuseOldCluster(client);
   const fresh = randomBytes(32).toString('hex');
   const reply = await runScript(client, OPEN, [keys.meta], [SCHEMA, fresh, guestsS ?? '']);
@@ -69,14 +68,4 @@ async function refuseOldCluster(client: RedisClient): Promise<void> {
 /** @param info reply of INFO server */
 export function versionOf(info: string): string {
   return /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown';
-}
-
-/** One URL of a cluster would look fine until the first key of another node. */
-async function refuseHalfACluster(client: RedisClient): Promise<void> {
-  if (client.isCluster) return;
-  if (/^cluster_enabled:1/m.test(await client.info('cluster'))) {
-    throw new StartupError(
-      'REDIS_URL names one node of a Redis Cluster: list two or more of its nodes, comma-separated.',
-    );
-  }
 }

@@ -5,7 +5,8 @@
 //   refused   Redis answers, and will not do it until an operator acts: 503
 //   unknown   WRONGTYPE, a TypeError of ours, …: `internal`
 
-import { ServiceError } from '../errors.js';
+import { certificateFault } from '../certificates.js';
+import { AwayError, ServiceError, StartupError } from '../errors.js';
 import { SilentConnectionError } from './silence.js';
 
 /**
@@ -62,12 +63,14 @@ const STATES: Readonly<Record<string, string>> = {
   BUSY: 'a script keeps Redis busy',
   NOAUTH: 'Redis wants a password, and REDIS_URL has none',
   WRONGPASS: 'Redis does not accept the user or the password of REDIS_URL',
-  NOPERM: 'the user of REDIS_URL may not do what is needed',
+  NOPERM: 'the user of REDIS_URL lacks a permission; docs/operations.md has what each process needs',
 };
 
 /** Why Redis can't be used now, without a full stop. */
 export function inWords(error: Error): string {
   if (error instanceof ServiceError) return 'Redis does not answer';
+  const fault = certificateFault(error);
+  if (fault !== undefined) return `Redis can't be reached: ${fault}`;
   const [first = ''] = error.message.split(' ', 1);
   return STATES[first] ?? error.message.replace(/\.$/, '');
 }
@@ -109,4 +112,17 @@ export function toServiceError(error: Error): Error {
   if (isPassing(error) || isReadOnly(error) || isRefused(error))
     return new ServiceError('unavailable', undefined, undefined, { cause: error });
   return error;
+}
+
+/** What an operator reads of a start that failed. An AwayError if a later try may succeed as things are set. */
+export function toStartupError(error: Error): StartupError {
+  if (error instanceof StartupError) return error;
+  const message = error.message.replace(/\.$/, '');
+  if (isPassing(error)) return new AwayError(`Redis does not answer: ${message}.`);
+  const words = inWords(error).replace(/^./, (letter) => letter.toUpperCase());
+  // No visitor's data are sent at a start, so the reply may be shown: NOPERM has the command or the key.
+  const detail = words === message || certificateFault(error) !== undefined ? '' : ` (${message})`;
+  return isRefused(error) && !/^(NOAUTH|NOPERM|WRONGPASS) /.test(error.message)
+    ? new AwayError(`${words}${detail}.`)
+    : new StartupError(`${words}${detail}.`);
 }

@@ -9,7 +9,7 @@ import { Batcher } from './batcher.js';
 import { connectRedis, type RedisClient, type RedisConnection } from './client.js';
 import { before } from './deadline.js';
 import { type Deployment, openDeployment } from './deployment.js';
-import { isPassing, toServiceError } from './failures.js';
+import { isPassing, toServiceError, toStartupError } from './failures.js';
 import { RedisHealth } from './health.js';
 import { createKeys, type Keys, tagOf } from './keys.js';
 import { ScriptCall } from './script-call.js';
@@ -63,7 +63,7 @@ export class Store {
     this.client = client;
     this.keys = keys;
     this.deployment = deployment;
-    this.isCluster = options.urls.length > 1;
+    this.isCluster = client.isCluster;
     this.timeoutMs = options.timeoutMs;
     this.guestsS = options.guestsS ?? 0;
     this.#onCall = options.onCall;
@@ -88,9 +88,8 @@ export class Store {
         if (error instanceof StartupError) throw error;
         const { message } = error as Error;
         // A cluster's nodes agree one after the other that all slots are served.
-        const isPassing = isSlow || message.startsWith('CLUSTERDOWN');
-        if (!isPassing || performance.now() > deadline)
-          throw new StartupError(`Redis does not answer: ${message.replace(/\.$/, '')}.`);
+        const isShort = isSlow || message.startsWith('CLUSTERDOWN');
+        if (!isShort || performance.now() > deadline) throw toStartupError(error as Error);
       }
     }
   }

@@ -2,6 +2,7 @@
 // end with the test. Any number may run side by side.
 
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +13,7 @@ import { type Member, memberArgs, nodesConf } from '../../bench/servers/cluster.
 import { freePort } from '../../bench/servers/ports.js';
 import { type Child, startChild } from '../../src/embedded/child.js';
 import { findRedis, type RedisSpec, startRedis, untilLoaded } from '../../src/embedded/redis.js';
+import type { TestCertificate } from './certificates.js';
 
 export interface TestRedis {
   /** As REDIS_URL, one entry per node. */
@@ -54,12 +56,16 @@ export interface ClusterSpec {
   readonly program?: (node: number) => string | undefined;
   /** Whether the masters have single slots by turns, and not each a third in a row. */
   readonly isRagged?: boolean;
+  /** TLS alone, with this certificate; nodes tell each other's name, `localhost`, and not addresses. */
+  readonly tls?: TestCertificate;
+  /** What its nodes tell behind TLS. */
+  readonly endpoint?: 'hostname' | 'ip';
 }
 
 /** A Redis Cluster of three masters on free loopback ports, all slots assigned, ready for commands. */
 export async function startTestCluster(
   t: Scope,
-  { program, isRagged }: ClusterSpec = {},
+  { program, isRagged, tls, endpoint = 'hostname' }: ClusterSpec = {},
 ): Promise<TestRedis> {
   const dir = await mkdtemp(join(tmpdir(), 'wm-cluster-'));
   const members = await Promise.all(
@@ -71,7 +77,13 @@ export async function startTestCluster(
   );
   const starts = await Promise.allSettled(
     members.map((member, i) =>
-      startNode(join(dir, String(i)), member, nodesConf(member, members, isRagged), program?.(i)),
+      startNode(
+        join(dir, String(i)),
+        member,
+        nodesConf(member, members, isRagged),
+        program?.(i),
+        tls && tlsArgs(member.port, tls, endpoint),
+      ),
     ),
   );
   const nodes = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
@@ -80,7 +92,7 @@ export async function startTestCluster(
     await Promise.all(nodes.map(({ child }) => child.stop()));
     throw failed.reason;
   }
-  const clients = nodes.map(({ port }) => new Redis({ port, host: '127.0.0.1' }));
+  const clients = nodes.map(({ port }) => new Redis({ port, ...hostOf(tls) }));
   const isOk = async (client: Redis) =>
     String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok');
   while (!(await Promise.all(clients.map(isOk))).every(Boolean)) await sleep(20);
@@ -91,7 +103,7 @@ export async function startTestCluster(
   };
   t.teardown(stop);
   return {
-    urls: nodes.map(({ port }) => `redis://127.0.0.1:${port}`),
+    urls: nodes.map(({ port }) => `${tls ? 'rediss://localhost' : 'redis://127.0.0.1'}:${port}`),
     get pids() {
       return nodes.map(({ child }) => child.pid);
     },
@@ -104,18 +116,45 @@ async function startNode(
   self: Member,
   nodes: string,
   file = findRedis(),
+  tls?: Readonly<Record<string, string>>,
 ): Promise<{ port: number; child: Child<void> }> {
   await mkdir(dir, { recursive: true });
-  await writeFile(join(dir, 'nodes.conf'), nodes);
+  await writeFile(join(dir, 'nodes.conf'), tls ? nodes.replace(/@\d+/g, '$&,localhost') : nodes);
   const { port } = self;
-  const args = memberArgs(self, { 'cluster-node-timeout': '2000', 'cluster-require-full-coverage': 'yes' });
+  const args = memberArgs(self, {
+    'cluster-node-timeout': '2000',
+    'cluster-require-full-coverage': 'yes',
+    ...tls,
+  });
   const child = await startChild({
     name: `Redis on ${port}`,
     command: () => ({ file, args, cwd: dir }),
-    ready: (_child, ended) => untilLoaded({ port, host: '127.0.0.1' }, ended),
+    ready: (_child, ended) =>
+      tls ? untilTlsAnswers(port, tls['tls-ca-cert-file']) : untilLoaded({ port, host: '127.0.0.1' }, ended),
     output: 'tail',
   });
   return { port, child };
+}
+
+const hostOf = (tls: Pick<TestCertificate, 'authority'> | undefined) =>
+  tls ? { host: 'localhost', tls: { ca: readFileSync(tls.authority) } } : { host: '127.0.0.1' };
+
+const tlsArgs = (port: number, { authority, certificate, key }: TestCertificate, endpoint: string) => ({
+  port: '0',
+  'tls-port': String(port),
+  'tls-cluster': 'yes',
+  'tls-auth-clients': 'no',
+  'tls-ca-cert-file': authority,
+  'tls-cert-file': certificate,
+  'tls-key-file': key,
+  'cluster-announce-hostname': 'localhost',
+  'cluster-preferred-endpoint-type': endpoint,
+});
+
+async function untilTlsAnswers(port: number, authority = ''): Promise<void> {
+  const client = new Redis({ port, ...hostOf({ authority }) });
+  client.on('error', () => {}); // it is not up yet
+  await client.ping().finally(() => client.disconnect());
 }
 
 /** A plain connection; the caller ends it. */

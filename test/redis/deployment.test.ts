@@ -1,5 +1,5 @@
-// What is drawn once for a deployment (lua/open.lua), and the Redis that a start refuses: one that does not answer, a node alone,
-// and a cluster that is not ready.
+// What is drawn once for a deployment (lua/open.lua), and the Redis that a start refuses: one that does not answer, and a
+// cluster that is not ready.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
@@ -73,12 +73,8 @@ t.test('a Redis that is frozen for a moment is waited for', async (t) => {
 
 t.test('a Redis Cluster', async (t) => {
   const cluster = await startTestCluster(t);
-  t.test('one node of it alone is refused', async (t) => {
-    await t.rejects(Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 1) }), {
-      name: 'StartupError',
-      message: /names one node of a Redis Cluster/,
-    });
-    const store = await Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 2) });
+  t.test('one of its URLs is enough', async (t) => {
+    const store = await Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 1) });
     t.equal(store.isCluster, true);
     await store.ping();
     store.close();
@@ -126,7 +122,6 @@ t.test('a Redis Cluster', async (t) => {
   t.test('one that does not is told in a sentence', async (t) => {
     await breakIt();
     await t.rejects(open('never'), {
-      name: 'StartupError',
       message: 'The Redis Cluster is not ready: its cluster_state is not ok.',
     });
     await mendIt();

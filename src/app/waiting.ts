@@ -1,0 +1,59 @@
+// A process that runs on waits for its databases when it starts: after a reboot they may come up later than it does. What is wrong
+// in a setting still ends it at once.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { type Backoff, backoffMs } from '../backoff.js';
+import { AwayError } from '../errors.js';
+
+const AGAIN: Backoff = { firstMs: 100, longestMs: 2_000 };
+const LOG_MS = 30_000;
+
+export class Waiting {
+  readonly #log: Logger;
+  #why: string | undefined;
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** What it waits for now, without a full stop. */
+  get why(): string | undefined {
+    return this.#why;
+  }
+
+  /**
+   * Opens until that succeeds.
+   * @param onWaiting called once if the first try fails @throws what `open` throws, save AwayError
+   */
+  async until<T>(what: string, open: () => Promise<T>, onWaiting: () => void = () => {}): Promise<T> {
+    let logged = Number.NEGATIVE_INFINITY;
+    for (let failures = 1; ; failures++) {
+      try {
+        const opened = await open();
+        if (failures > 1) this.#log.info(`${what} answers`);
+        this.#why = undefined;
+        return opened;
+      } catch (error) {
+        if (!(error instanceof AwayError)) throw error;
+        this.#why = error.message.replace(/\.$/, '');
+      }
+      if (performance.now() - logged >= LOG_MS) {
+        logged = performance.now();
+        this.#log.warn({ reason: this.#why }, `waiting for ${what}`);
+      }
+      if (failures === 1) onWaiting();
+      await sleep(backoffMs(failures, AGAIN));
+    }
+  }
+}
+
+/** @param waiting absent for a child of `start`, whose parent says why it can't start */
+export function opened<T>(
+  waiting: Waiting | undefined,
+  what: string,
+  open: () => Promise<T>,
+  onWaiting?: () => void,
+): Promise<T> {
+  return waiting === undefined ? open() : waiting.until(what, open, onWaiting);
+}
