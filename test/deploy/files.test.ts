@@ -10,7 +10,7 @@ import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
-import { COMMAND_LINES } from '../../src/commands/command-line.js';
+import { COMMAND_LINES, OF_START } from '../../src/commands/command-line.js';
 import { readConfig, SETTINGS } from '../../src/config.js';
 import { asDashboard } from '../../src/embedded/clickhouse/users.js';
 import { ask } from '../cli/client.js';
@@ -47,12 +47,24 @@ async function compose(t: Test, variables: Readonly<Record<string, string>>) {
   });
 }
 
+/** What compose.yaml decides: where its parts are. */
+const FIXED = [
+  'REDIS_URL',
+  'CLICKHOUSE_URL',
+  'HOST',
+  'PORT',
+  'DASHBOARD_PORT',
+  'FLUSH_METRICS_PORT',
+  'DATA_DIR',
+];
+
 const GIVEN: Readonly<Record<string, string>> = {
   PUBLISHABLE_KEYS: 'pk_0123456789abcdef',
   ALLOWED_ORIGINS: 'https://shop.example',
   SHOP_TIMEZONE: 'Europe/Berlin',
   RECEIVERS_PRIVATE: 'allow',
   SHOP_CURRENCY: 'EUR',
+  IMAGE_HOSTS: 'cdn.shop.example',
 };
 
 /** Every variable of the example, those without a value filled in. */
@@ -90,6 +102,34 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
         t.ok(settingsOf(command[0]).includes(setting), `${name}: ${setting}`);
   });
 
+  t.test('every setting reaches each process that reads it, and no other process', async (t) => {
+    const values = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, `value-of-${name}`]));
+    const given = await compose(t, { ...VARIABLES, ...values });
+    const composed: Readonly<Record<string, Service>> = parseYaml(given.output).services;
+    const ofStart: readonly string[] = OF_START;
+    for (const [name, { command }] of ours) {
+      const { environment = {} } = composed[name] ?? {};
+      const reaching = Object.keys(environment).filter((setting) => environment[setting] === values[setting]);
+      const free = settingsOf(command[0]).filter(
+        (setting) => !FIXED.includes(setting) && !ofStart.includes(setting),
+      );
+      t.same(reaching.sort(), [...new Set(free)].sort(), name);
+    }
+    for (const name of ['flush', 'deliver', 'dashboard'])
+      for (const secret of ['API_KEYS', 'PUBLISHABLE_KEYS', 'SHOPIFY_SECRET'])
+        t.notOk(secret in (composed[name]?.environment ?? {}), `${name} gets no ${secret}`);
+  });
+
+  t.test('the user of the service manages no access; another may, from inside the container', async (t) => {
+    t.notMatch(services['clickhouse']?.environment, { CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT: /./ });
+    const xml = await readFile(join(DEPLOY, 'clickhouse/admin.xml'), 'utf8');
+    t.same(xml.match(/(?<=<ip>).*(?=<\/ip>)/g), ['127.0.0.1', '::1']);
+    t.match(
+      await readFile(join(DEPLOY, 'compose.yaml'), 'utf8'),
+      './clickhouse/admin.xml:/etc/clickhouse-server/users.d/',
+    );
+  });
+
   t.test('every container is bounded, confined and looked after', async (t) => {
     for (const [name, service] of Object.entries(services)) {
       t.match(
@@ -121,8 +161,10 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const bare = await compose(t, {});
     t.notOk(bare.ok);
     t.match(bare.output, /set \w+ in \.env/);
-    const optional = [...text.matchAll(/\$\{(\w+):-\}/g)].map(([, name = '']) => name);
-    for (const name of [...required, ...optional]) t.ok(name in VARIABLES, name);
+    const optional = [...text.matchAll(/\$\{(\w+):-\w*\}/g)].map(([, name = '']) => name);
+    for (const name of required) t.ok(name in VARIABLES, name);
+    for (const name of optional)
+      t.ok(name in VARIABLES || name in SETTINGS || /^(HTTP_PORT|WISHMETER_IMAGE)$/.test(name), name);
     for (const name of Object.keys(VARIABLES))
       t.ok(PREDEFINED.has(name) || required.has(name) || optional.includes(name), `${name} is read`);
   });
@@ -247,11 +289,18 @@ t.test('each runs its command, with settings that this command reads', async (t)
       t.ok(setting === 'NODE_ENV' || settingsOf(command).includes(setting), `${name}: ${setting}`);
     const grace = Number(/^TimeoutStopSec=(\d+)$/m.exec(text)?.[1]);
     t.ok(grace * 1_000 > Number(SETTINGS.DRAIN_MS.fallback) + 12_000, `${name}: ${grace} s to stop in`);
+    t.match(text, /^StartLimitIntervalSec=0$/m, 'systemd never gives up');
+    t.match(text, /^Restart=always$/m);
+    t.match(text, /^RestartSteps=\d+\nRestartMaxDelaySec=\d+$/m);
+    t.equal(/^EnvironmentFile=\/etc\/wishmeter\/serve.env$/m.test(text), command === 'serve');
   }
   const settingsIn = (name: string): readonly string[] => unit(name).match(/^\w+(?==)/gm) ?? [];
-  t.ok(settingsIn('env.example').length > 5);
+  t.ok(settingsIn('env.example').length > 3);
   for (const setting of settingsIn('env.example'))
     t.ok(Object.hasOwn(SETTINGS, setting), `env.example: ${setting}`);
+  for (const secret of ['API_KEYS', 'SHOPIFY_SECRET', 'PUBLISHABLE_KEYS'])
+    t.notOk(settingsIn('env.example').includes(secret), `flush and deliver get no ${secret}`);
+  for (const setting of settingsIn('serve.env.example')) t.ok(settingsOf('serve').includes(setting), setting);
   const ofDashboard = settingsIn('dashboard.env.example');
   for (const setting of ['CLICKHOUSE_URL', 'DASHBOARD_TOKEN']) t.ok(ofDashboard.includes(setting), setting);
   for (const setting of ofDashboard) t.ok(settingsOf('dashboard').includes(setting), setting);
