@@ -20,6 +20,8 @@ export interface NewEvent {
   readonly payloadJson?: string | undefined;
   /** Whether `source` and `channel` are kept as sent; see known-words.ts. */
   readonly isFromServer?: boolean | undefined;
+  /** Whether a publishable key sent it: what it says of a product counts only if no one else says anything. */
+  readonly isFromBrowser?: boolean | undefined;
   /** UUID v7 and time (milliseconds since 1970), where the event has them already: it may be recorded again. */
   readonly id?: string | undefined;
   readonly at?: number | undefined;
@@ -155,6 +157,7 @@ export function encodeEvent(event: NewEvent): string {
   };
   let line = beginEvent({ type, origin, profileId, identity, id: eventId, at });
   for (const name in columns) line += columns[name as PayloadColumn];
+  if (event.isFromBrowser) line += ',"from_browser":true';
   return `${line},"payload":${JSON.stringify(payloadJson)}}\n`;
 }
 

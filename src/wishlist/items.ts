@@ -53,6 +53,7 @@ export class Items {
     identity: Identity,
     content: ItemContent,
     operation?: KeyedOperation,
+    isFromBrowser = false,
   ): Promise<Added | string> {
     const { profileId } = place;
     const { productId, variantId, productHandle, productTitle, variantTitle, source } = content;
@@ -76,7 +77,8 @@ export class Items {
       currencyCode,
       inventoryAvailable,
     };
-    const event = prepareEvent({ type: 'add', origin: 'item', profileId, identity, payload }, at);
+    const who = { profileId, identity, isFromBrowser };
+    const event = prepareEvent({ type: 'add', origin: 'item', ...who, payload }, at);
     const field = itemField(productId, variantId);
     const make = () =>
       this.#changes

@@ -43,6 +43,7 @@ CREATE TABLE IF NOT EXISTS {database}.events_stored{local} {on_cluster}
     discount Decimal(18, 2) CODEC(ZSTD(1)),
     amount Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
     test Bool,
+    from_browser Bool,
     payload String CODEC(ZSTD(3)),
     INDEX merges origin TYPE set(8) GRANULARITY 16
 )
@@ -182,15 +183,18 @@ COMMENT 'Rows of the view visitors_per_day; query that one';
 -- What is known of products and their variants, each fact as it was told last; prices in each currency. Of events, prices and
 -- stock come from `add` alone: what is removed or moved to the cart tells the price that it was wished for at. Products that
 -- the shop itself told (origin `product`) are fed by products_told_feed.
+--
+-- Each fact begins with whether it is trusted: what a publishable key says of a product counts only if no one else says it.
+-- A removal repeats what its item was added with, by whomever.
 CREATE TABLE IF NOT EXISTS {database}.products_stored{local} {on_cluster}
 (
     product_id String CODEC(ZSTD(1)),
     variant_id String CODEC(ZSTD(1)),
     currency LowCardinality(String),
-    handle SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), String)),
-    title SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), String)),
-    price SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), Decimal(18, 2))),
-    stock SimpleAggregateFunction(max, Tuple(DateTime64(3, 'UTC'), Bool))
+    handle SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), String)),
+    title SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), String)),
+    price SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), Decimal(18, 2))),
+    stock SimpleAggregateFunction(max, Tuple(Bool, DateTime64(3, 'UTC'), Bool))
 )
 ENGINE = {replicated}AggregatingMergeTree({path})
 ORDER BY (product_id, variant_id, currency)
@@ -198,14 +202,15 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Rows of the views products and product_variants; query those';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.products_feed {on_cluster} TO {database}.products_stored{local} AS
+WITH NOT from_browser AND (type = 'add' OR origin != 'item') AS is_trusted
 SELECT
     product_id,
     variant_id,
     currency,
-    max(if(product_handle = '', defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), String)'), (occurred_at, product_handle))) AS handle,
-    max(if(JSONExtractString(payload, 'productTitle') = '', defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), String)'), (occurred_at, JSONExtractString(payload, 'productTitle')))) AS title,
-    max(if(type != 'add' OR price IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Decimal(18, 2))'), (occurred_at, assumeNotNull(events_stored.price)))) AS price,
-    max(if(type != 'add' OR inventory_available IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Bool)'), (occurred_at, assumeNotNull(inventory_available)))) AS stock
+    max(if(product_handle = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (is_trusted, occurred_at, product_handle))) AS handle,
+    max(if(JSONExtractString(payload, 'productTitle') = '', defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), String)'), (is_trusted, occurred_at, JSONExtractString(payload, 'productTitle')))) AS title,
+    max(if(type != 'add' OR price IS NULL, defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), Decimal(18, 2))'), (is_trusted, occurred_at, assumeNotNull(events_stored.price)))) AS price,
+    max(if(type != 'add' OR inventory_available IS NULL, defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), Bool)'), (is_trusted, occurred_at, assumeNotNull(inventory_available)))) AS stock
 FROM {database}.events_stored{local} AS events_stored
 WHERE type IN ('add', 'remove', 'moveToCart') AND product_id != ''
 GROUP BY product_id, variant_id, currency;
@@ -216,10 +221,10 @@ SELECT
     product_id,
     variant.1 AS variant_id,
     variant.2 AS currency,
-    max((occurred_at, product_handle)) AS handle,
-    max((occurred_at, JSONExtractString(payload, 'productTitle'))) AS title,
-    max((occurred_at, toDecimal64(variant.3, 2))) AS price,
-    max(if(variant.4 IS NULL, defaultValueOfTypeName('Tuple(DateTime64(3, \'UTC\'), Bool)'), (occurred_at, assumeNotNull(variant.4)))) AS stock
+    max((true, occurred_at, product_handle)) AS handle,
+    max((true, occurred_at, JSONExtractString(payload, 'productTitle'))) AS title,
+    max((true, occurred_at, toDecimal64(variant.3, 2))) AS price,
+    max(if(variant.4 IS NULL, defaultValueOfTypeName('Tuple(Bool, DateTime64(3, \'UTC\'), Bool)'), (true, occurred_at, assumeNotNull(variant.4)))) AS stock
 FROM {database}.events_stored{local} AS events_stored
 ARRAY JOIN JSONExtract(payload, 'variants', 'Array(Tuple(String, String, String, Nullable(Bool)))') AS variant
 WHERE origin = 'product'

@@ -1,11 +1,12 @@
--- What is known of products and their variants, each fact as it was told last.
+-- What is known of products and their variants, each fact as it was told last by a server, a storefront or an order; by a
+-- publishable key if none of them told it.
 
 -- Products: handle and title as they were last told
 CREATE OR REPLACE VIEW {database}.products {on_cluster} AS
 SELECT
     product_id,
-    max(handle).2 AS product_handle,
-    max(title).2 AS product_title
+    max(handle).3 AS product_handle,
+    max(title).3 AS product_title
 FROM {database}.products_stored
 GROUP BY product_id;
 
@@ -15,16 +16,17 @@ CREATE OR REPLACE VIEW {database}.product_variants {on_cluster} AS
 SELECT
     product_id,
     variant_id,
-    if(priced.2.1 = 0, NULL, priced.2.2) AS price_now,
+    if(priced.2.2 = 0, NULL, priced.2.3) AS price_now,
     priced.1 AS currency,
-    if(stock.1 = 0, NULL, stock.2) AS in_stock,
-    if(priced.2.1 = 0, NULL, priced.2.1) AS told_at
+    if(stock.2 = 0, NULL, stock.3) AS in_stock,
+    if(priced.2.2 = 0, NULL, priced.2.2) AS told_at
 FROM
 (
     SELECT
         product_id,
         variant_id,
-        groupArrayIf((currency, price), price.1 != 0) AS prices,
+        groupArrayIf((currency, price), price.2 != 0) AS told,
+        arrayFilter(one -> one.2.1 = arrayMax(other -> other.2.1, told), told) AS prices,
         max(stock) AS stock
     FROM
     (

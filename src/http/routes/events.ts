@@ -91,6 +91,7 @@ class RequestedEvent extends EventRequest {
       payload: this.#payload,
       payloadJson: this.#payloadJson,
       isFromServer: this.request.caller.kind === 'server',
+      isFromBrowser: this.request.caller.kind === 'browser',
       id: operation?.id,
       at: operation?.at,
     });

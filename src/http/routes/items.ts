@@ -134,7 +134,7 @@ export function itemOperations(
       .change(
         identity,
         caller.mayLink,
-        (place) => items.add(place, identity, content, operation),
+        (place) => items.add(place, identity, content, operation, caller.kind === 'browser'),
         (places) => limit.assertFits(places, content),
       )
       .then(({ profileId, answer: { itemId } }) => {
