@@ -272,10 +272,12 @@ t.test('systemd takes the units, and finds them confined', needsPrograms('system
     const file = join(dir, name.replace('@', '@8080'));
     await writeFile(file, unit(name).replace(PROGRAM, process.execPath));
     const verified = await check('systemd-analyze', ['verify', '--man=no', file]);
-    t.same(verified, { ok: true, output: '' }, name);
+    // systemd before 254 ignores these two, and says so.
+    const output = verified.output.replace(/^.*Unknown key name 'Restart(Steps|MaxDelaySec)'.*\n/gm, '');
+    t.same({ ...verified, output }, { ok: true, output: '' }, name);
     const security = ['security', '--offline=true', `--threshold=${MOST_EXPOSED}`, file];
-    const { ok, output } = await check('systemd-analyze', security);
-    t.ok(ok, ok ? `${name} is confined` : output);
+    const secured = await check('systemd-analyze', security);
+    t.ok(secured.ok, secured.ok ? `${name} is confined` : secured.output);
   }
 });
 
