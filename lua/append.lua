@@ -8,8 +8,8 @@
 -- ARGV[2] deadline, in milliseconds of this server's clock
 -- ARGV[3] seconds for which the lane remembers its last batch
 -- ARGV[4] high-water mark: pending bytes that may not be passed
--- ARGV[5] field of an entry that has the lines   ARGV[6] number of lines
--- ARGV[7] that many lines, each ended by a newline
+-- ARGV[5] number of lines
+-- ARGV[6] that many lines, each ended by a newline
 --
 -- Returns 1. The same batch sent again returns 1, however late, and appends nothing.
 -- Errors: EXPIRED -1, SUPERSEDED -2, FULL -3 (the stream is at its high-water mark); nothing was done.
@@ -19,9 +19,9 @@ local lane = KEYS[1]
 -- @include stream
 
 local space = space_in(KEYS[2], KEYS[3], ARGV[4])
-if space and #ARGV[7] > space then
+if space and #ARGV[6] > space then
   return -3
 end
 
-append(KEYS[2], KEYS[3], ARGV[6], ARGV[7], ARGV[5])
+append(KEYS[2], KEYS[3], ARGV[5], ARGV[6])
 return remembered(1)

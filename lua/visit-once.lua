@@ -12,10 +12,9 @@
 -- ARGV[7] 1 for a visit, 0 for a reset   ARGV[8] seconds for which a guest stays after its last write; 0: for ever
 -- ARGV[9..12] where visits are logged: stream; its state; its high-water mark; the visit's line (see visits.lua)
 --
--- Returns the count after this (integer; in a list with 1 behind it where it was not logged because of the mark,
--- with -1 where the stream is not at this node); a redirect and nothing was done; or `-`: the operation is done at another
--- place now (its record was fenced).
--- Errors: EXPIRED -1, TOO_MANY -6; nothing was done.
+-- Returns the count after this (integer; in a list with 1 behind it if it was not logged because of the mark); a redirect and
+-- nothing was done; or `-`: the operation is done at another place now (its record was fenced).
+-- Errors: EXPIRED -1, TOO_MANY -6, NO_STREAM -7 (the stream is not at this node); nothing was done.
 
 -- @include deadline
 local retention = tonumber(ARGV[8])
@@ -44,6 +43,10 @@ if ARGV[7] == '0' then
   redis.call('SET', KEYS[3], 0, 'EX', ARGV[3])
   return 0
 end
+local waiting = ARGV[9] and waiting_in(ARGV[9], ARGV[10])
+if ARGV[9] and not waiting then
+  return -7
+end
 count = redis.call('HINCRBY', KEYS[1], ARGV[2], 1)
 if count == 1 and redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   redis.call('HDEL', KEYS[1], ARGV[2])
@@ -53,5 +56,7 @@ if is_guest then
   retain(KEYS[1], { 'v' })
 end
 redis.call('SET', KEYS[3], count, 'EX', ARGV[3])
-local missed = ARGV[9] and log_visits(ARGV[9], ARGV[10], ARGV[11], ARGV[12], 1)
-return missed and { count, missed } or count
+if waiting and not log_visits(ARGV[9], ARGV[10], ARGV[11], waiting, ARGV[12], 1) then
+  return { count, 1 }
+end
+return count

@@ -7,9 +7,8 @@
 --
 -- A guest and all that it has ends some time after its last write; see includes/retain.lua.
 --
--- KEYS[1]    lane: hash tag of this batch, name of the sender's lane
---            An operation that is done alone has its keys here, so that it is done where all of them are; a batch names none
---            of its operations' (allow-cross-slot-keys)
+-- KEYS[1]    lane: hash tag of this batch, name of the sender's lane. A batch names no key of its operations
+--            (allow-cross-slot-keys)
 --
 -- ARGV[1]    sequence number of the batch in its lane; 0: the batch only reads, nothing is recorded
 -- ARGV[2]    deadline, in milliseconds of this server's clock
@@ -23,25 +22,19 @@
 --              V C G D the same as v c g d, of a linked profile: its counts; handle; identity, or empty where its link was
 --                read before; the link that the sender expects; the profile; its generation
 -- ARGV[7..10] where visits are logged: stream; its state; its high-water mark: waiting bytes that may not be passed; a
---            line for each v c V C, in their order. On a cluster the stream need not be at this node
--- ARGV[7]    of an operation that is done alone: lane; it is not logged, since its stream may be elsewhere
+--            line for each v c V C, in their order
 --
 -- Returns a flat list {i, answer, i, answer, ...} of the operations that have one:
 --   a count (integer) for c, C, g, G; TOO_MANY -6 for a visit: this would be one product too many
 --   for p and r the link, or `.` where there is none; for p empty where the identity is unknown
 --   a redirect, see includes/redirect.lua: nothing was done
 -- Those missing from the list were done.
--- The number 0 in place of an operation's: so many visits were counted and not logged; below 0 where the stream is not
--- at this node.
--- Errors: EXPIRED -1 (deadline passed), SUPERSEDED -2 (the lane is past this batch); nothing was done.
+-- The number 0 in place of an operation's: so many visits were counted and not logged, since the stream is at its mark.
+-- Errors: EXPIRED -1 (deadline passed), SUPERSEDED -2 (the lane is past this batch), NO_STREAM -7 (the stream is not at this
+-- node); nothing was done.
 -- The same batch sent again answers as the first time, however late, and changes nothing.
 
--- What is done alone is done where its keys are. Its lane is there, too, or nowhere, save where its slot is leaving.
-local is_alone = #ARGV == 7
-local lane = is_alone and ARGV[7] or KEYS[1]
-if is_alone and type(redis.pcall('EXISTS', lane)) == 'table' then
-  return '~'
-end
+local lane = KEYS[1]
 -- @include lane
 local max, retention = tonumber(ARGV[4]), tonumber(ARGV[5])
 -- @include log-visits
@@ -50,6 +43,14 @@ local max, retention = tonumber(ARGV[4]), tonumber(ARGV[5])
 -- @include without
 -- @include not-here
 -- @include redirect
+
+local waiting
+if ARGV[7] then
+  waiting = waiting_in(ARGV[7], ARGV[8])
+  if not waiting then
+    return -7
+  end
+end
 
 local text, type = ARGV[6], type
 -- @include lines
@@ -205,9 +206,8 @@ if ARGV[7] and counted > 0 then
   if skipped then
     lines = without(lines, skipped)
   end
-  local missed = is_alone and -counted or log_visits(ARGV[7], ARGV[8], ARGV[9], lines, counted)
-  if missed then
-    answers[n + 1], answers[n + 2] = 0, missed
+  if not log_visits(ARGV[7], ARGV[8], ARGV[9], waiting, lines, counted) then
+    answers[n + 1], answers[n + 2] = 0, counted
   end
 end
 

@@ -91,7 +91,7 @@ export async function fillEvents(
   count: number,
 ): Promise<void> {
   await withStore(redisUrl, async (store) => {
-    const batcher = store.batcher(appendFormat(store, 'events', Number.MAX_SAFE_INTEGER));
+    const batcher = store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER));
     const profileIds = createProfileIds(store.deployment.salt, store.deployment.buckets);
     let n = 0;
     await inParallel(events, EVENTS_AT_ONCE, async ({ identity, type, payload }) => {

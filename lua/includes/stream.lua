@@ -11,8 +11,8 @@ local function space_in(stream, state, mark)
 end
 
 -- Appends lines, each ended by a newline, as one entry; its pending figures change with it.
-local function append(stream, state, count, lines, field)
-  redis.call('XADD', stream, '*', 'n', count, field or 'd', lines)
+local function append(stream, state, count, lines)
+  redis.call('XADD', stream, '*', 'n', count, 'd', lines)
   redis.call('HINCRBY', state, 'events', count)
   redis.call('HINCRBY', state, 'bytes', #lines)
 end

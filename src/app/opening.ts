@@ -89,7 +89,7 @@ export function openIdentityAlone(
 ): IdentityParts {
   const visits = store.batcher(visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS));
   onClose(() => visits.close());
-  const appends = store.batcher(appendFormat(store, 'events', Number.MAX_SAFE_INTEGER));
+  const appends = store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => appends.close());
   const recordings = store.batcher(recordingFormat(store, Number.MAX_SAFE_INTEGER));
   onClose(() => recordings.close());

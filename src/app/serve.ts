@@ -124,23 +124,20 @@ export function serve(
       metricsToken: config.METRICS_TOKEN,
     });
 
-    const lateVisits = store.batcher(appendFormat(store, 'visits', config.VISIT_LOG_HIGH_WATER));
     const visitLog =
       config.VISIT_LOG === 'off'
         ? undefined
         : new VisitLog(store, {
             highWater: config.VISIT_LOG_HIGH_WATER,
-            appends: lateVisits,
             onNotLogged: metrics.visitsNotLogged,
           });
-    onClose(() => lateVisits.close());
     const visits = store.batcher(
       visitFormat(store.keys, config.MAX_PRODUCTS, store.guestsS, visitLog, metrics.visitsCounted),
       metrics.batchObserver('visits'),
     );
     onClose(() => visits.close());
     const appends = store.batcher(
-      appendFormat(store, 'events', Number.MAX_SAFE_INTEGER),
+      appendFormat(store, Number.MAX_SAFE_INTEGER),
       metrics.batchObserver('append'),
     );
     onClose(() => appends.close());
@@ -197,7 +194,7 @@ export function serve(
       timing.productLookMs,
     );
     const openAppends = store.batcher(
-      appendFormat(store, 'events', Math.floor(config.STREAM_HIGH_WATER * OPENS_SHARE)),
+      appendFormat(store, Math.floor(config.STREAM_HIGH_WATER * OPENS_SHARE)),
     );
     onClose(() => openAppends.close());
     const opens = new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost);

@@ -7,10 +7,9 @@ import { bucketOf, tagOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
-import { ENTRY } from './stream.js';
 
 export interface Append extends Batched<unknown> {
-  /** From encodeEvent, or of a visit that was counted before. */
+  /** From encodeEvent. */
   readonly line: string;
   readonly profileId: string;
   /** Number of the stream; set by the format. */
@@ -20,16 +19,12 @@ export interface Append extends Batched<unknown> {
 /** Told of events that are in a stream, by their type. */
 export type OnRecorded = (type: string, events: number) => void;
 
-/** Fields of an entry that have its lines. */
-const FIELDS = { events: ENTRY.lines, visits: ENTRY.lateVisits } as const;
-
-/** Answers 1; `overloaded` where a stream is at its high-water mark (bytes). */
+/** Answers 1; `overloaded` if the stream is at its high-water mark (bytes). */
 export function appendFormat(
   store: Pick<Store, 'keys' | 'addressOf' | 'streamAt'>,
-  kind: 'events' | 'visits',
   highWater: number,
 ): BatchFormat<Append, unknown> {
-  const { events, eventsState } = kind === 'events' ? store.keys : store.keys.visits;
+  const { events, eventsState } = store.keys;
   return {
     script: loadScript('append'),
     tag(append) {
@@ -37,7 +32,6 @@ export function appendFormat(
       return tagOf(events(append.stream));
     },
     mixesTags: false,
-    movesOn: true,
     writes: () => true,
     size: ({ line }) => line.length,
     encode(appends, call) {
@@ -45,7 +39,6 @@ export function appendFormat(
       call.key(events(stream));
       call.key(eventsState(stream));
       call.arg(highWater);
-      call.arg(FIELDS[kind]);
       call.arg(appends.length);
       call.arg(appends.map(({ line }) => line).join(''));
     },

@@ -1,6 +1,5 @@
 // The format of a stream entry, shared by those who append and the flusher: an entry is a batch of events, already encoded
-// as ClickHouse will read them, so that no process in between parses them; or one of visits, which lack only what the entry
-// itself says of them.
+// as ClickHouse will read them, so that no process in between parses them; or one of visits, which lack only their name.
 
 /** Fields of an entry. */
 export const ENTRY = {
@@ -10,6 +9,6 @@ export const ENTRY = {
   lines: 'd',
   /** That many visits as lines, each ended by \n, as lua/visits.lua is given them: profile, product, device. */
   visits: 'v',
-  /** The same of visits that were counted before, each with its time and a tab before it: seconds of the node that counted. */
-  lateVisits: 'w',
+  /** When these visits were counted: milliseconds of the node's clock. */
+  time: 't',
 } as const;

@@ -1,5 +1,5 @@
 // Turns entries of a stream into one batch for ClickHouse. Lines of events stay the bytes that they are. Those of visits get
-// their name from the entry: when Redis counted them, the stream, the entry, and the line in it.
+// their name from the entry: when Redis counted them, the stream, the entry, and the number of the line.
 //
 // An entry that another program has put into the stream is part of its batch without rows or bytes (it was never counted). It
 // leaves the stream as a dead letter: an error would hold up the stream for ever.
@@ -58,6 +58,8 @@ const TAB = 0x09;
 const ZERO = 0x30;
 /** `place` is a UInt16. */
 const MOST_LINES = 65_536;
+/** `entry` is a UInt32. */
+const OTHER_MILLISECOND = 2 ** 31;
 const EMPTY = Buffer.alloc(0);
 
 /**
@@ -94,35 +96,44 @@ interface Parsed {
   /** Row count claimed by the entry; verified while copying. 0 if it is not ours. */
   readonly rows: number;
   readonly lines: Buffer;
-  /** Of visits: stands before each line, or after the time that the line begins with if it begins with a tab. */
+  /** Of visits: stands before each line. */
   readonly prefix?: string;
 }
 
 function parse(id: string, fields: readonly Buffer[], visits: number | undefined): Parsed {
   let rows = Number.NaN;
   let lines: Buffer | undefined;
-  let prefix: string | undefined;
+  let time: string | undefined;
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i]?.toString('latin1');
     if (name === ENTRY.rows) rows = Number(fields[i + 1]);
-    else if (name === ENTRY.lines) lines = fields[i + 1];
-    else if ((name === ENTRY.visits || name === ENTRY.lateVisits) && visits !== undefined) {
-      lines = fields[i + 1];
-      prefix = `${name === ENTRY.visits ? secondsOf(id) : ''}\t${visits}\t${id.slice(id.indexOf('-') + 1)}\t`;
-    }
+    else if (name === (visits === undefined ? ENTRY.lines : ENTRY.visits)) lines = fields[i + 1];
+    else if (name === ENTRY.time) time = fields[i + 1]?.toString('latin1');
+    // A retried dead letter, with its name.
+    else if (name === ENTRY.lines) return whole(id, fields, rows, fields[i + 1]);
   }
-  // Without its last newline a line would run into the next entry's.
-  if (Number.isInteger(rows) && rows > 0 && lines?.at(-1) === NEWLINE) {
-    if (prefix === undefined) return { id, fields, rows, lines };
-    if (rows <= MOST_LINES) return { id, fields, rows, lines, prefix };
-  }
-  return { id, fields, rows: 0, lines: EMPTY };
+  if (visits === undefined) return whole(id, fields, rows, lines);
+  if (rows > MOST_LINES || time === undefined || !/^\d{4,}$/.test(time))
+    return whole(id, fields, 0, undefined);
+  const prefix = `${time.slice(0, -3)}.${time.slice(-3)}\t${visits}\t${numberOf(id, time)}\t`;
+  return { ...whole(id, fields, rows, lines), prefix };
 }
 
-/** @param id of an entry: `<milliseconds>-<number>` */
-function secondsOf(id: string): string {
-  const milliseconds = id.slice(0, id.indexOf('-')).padStart(4, '0');
-  return `${milliseconds.slice(0, -3)}.${milliseconds.slice(-3)}`;
+/** An entry of whole lines. Without its last newline a line would run into the next entry's. */
+function whole(id: string, fields: readonly Buffer[], rows: number, lines: Buffer | undefined): Parsed {
+  const isOurs = Number.isInteger(rows) && rows > 0 && lines?.at(-1) === NEWLINE;
+  return isOurs ? { id, fields, rows, lines } : { id, fields, rows: 0, lines: EMPTY };
+}
+
+/**
+ * A number of the entry that no other entry of the stream with this time has. Ids go on after a clock was set back, while times do
+ * not: entries whose id has another millisecond than their time have numbers of their own.
+ * @param id `<milliseconds>-<number in that millisecond>`
+ */
+function numberOf(id: string, time: string): number {
+  const at = id.indexOf('-');
+  const number = Number(id.slice(at + 1));
+  return id.slice(0, at) === time ? number : OTHER_MILLISECOND + (number % OTHER_MILLISECOND);
 }
 
 /** Text as it is; other bytes in base64. */
@@ -189,10 +200,6 @@ class Collected {
     let from = 0;
     for (let line = 0; line < rows; line++) {
       if (from === lines.length) return 0;
-      if (before[0] === TAB) {
-        while (from < lines.length && lines[from] !== TAB) memory[at++] = lines[from++] as number;
-        if (from++ === lines.length) return 0;
-      }
       for (let i = 0; i < before.length; i++) memory[at++] = before[i] as number;
       at = writeDigits(memory, at, line);
       memory[at++] = TAB;

@@ -60,7 +60,6 @@ const TYPES = [
   ...['add', 'remove', 'moveToCart', 'share', 'autoRemoveAfterPurchase', 'purchase', 'shareOpen'],
   ...ALERT_TYPES,
 ];
-type NotLogged = 'full' | 'elsewhere';
 
 export class ServeMetrics {
   readonly registry = new Registry();
@@ -69,7 +68,7 @@ export class ServeMetrics {
   readonly #refusals = new Map<ErrorCode, number>();
   readonly #overloads = new Map<Overload, number>();
   readonly #events = new Float64Array(TYPES.length);
-  readonly #notLogged = { full: 0, elsewhere: 0 };
+  #visitsNotLogged = 0;
   readonly #leftOut: Record<LeftOut, number> = { cancelled: 0, voided: 0, refunded: 0, topic: 0 };
   readonly #productsLeftOut: Record<ProductLeftOut, number> = { topic: 0, body: 0 };
   #visits = 0;
@@ -163,7 +162,6 @@ export class ServeMetrics {
           this.inc(read());
         },
       });
-    const notLogged = this.#notLogged;
     counter(
       'wishmeter_http_readers_cut_total',
       'Slow readers whose connection was ended, since too much waited for all of them',
@@ -176,19 +174,13 @@ export class ServeMetrics {
       () => this.#visitsByRobots,
     );
     counter('wishmeter_visits_logged_total', 'Visits that were counted and logged for ClickHouse', () =>
-      logsVisits ? this.#visits - notLogged.full - notLogged.elsewhere : 0,
+      logsVisits ? this.#visits - this.#visitsNotLogged : 0,
     );
-    new Counter({
-      name: 'wishmeter_visits_not_logged_total',
-      help: 'Visits that were counted and not logged: the stream was full (`full`), or its slot was on the move (`elsewhere`)',
-      labelNames: ['why'] as const,
-      registers,
-      collect() {
-        this.reset();
-        this.inc({ why: 'full' }, notLogged.full);
-        this.inc({ why: 'elsewhere' }, notLogged.elsewhere);
-      },
-    });
+    counter(
+      'wishmeter_visits_not_logged_total',
+      'Visits that were counted and not logged, since the stream is at VISIT_LOG_HIGH_WATER',
+      () => this.#visitsNotLogged,
+    );
     const leftOut = this.#leftOut;
     new Counter({
       name: 'wishmeter_orders_left_out_total',
@@ -273,8 +265,8 @@ export class ServeMetrics {
     this.#shareOpensLost++;
   };
 
-  readonly visitsNotLogged = (why: NotLogged, visits: number): void => {
-    this.#notLogged[why] += visits;
+  readonly visitsNotLogged = (visits: number): void => {
+    this.#visitsNotLogged += visits;
   };
 
   readonly orderLeftOut = (reason: LeftOut): void => {

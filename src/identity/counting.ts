@@ -142,16 +142,20 @@ export class Counting {
     const record = keys.operation(profileId, recordId);
     const touched = [countsOf(keys, place), keys.profile(profileId), record, ...checkedKeys(keys, place)];
     const line = visitLine(profileId, handle, device);
-    const address = this.#store.addressOf(bucketOf(profileId));
-    const logged = (kind === 'visit' && this.#log?.args(line, address)) || [];
-    const deadline = performance.now() + this.#store.timeoutMs;
     const flag = kind === 'visit' ? 1 : 0;
-    const args = [handle, REMEMBERED_S, this.#maxProducts, link, generation, flag, guestsS, ...logged];
-    const reply = await this.#store.change(VISIT_ONCE, touched, args);
+    const reply = await this.#store.changeBesideStream(
+      VISIT_ONCE,
+      touched,
+      bucketOf(profileId),
+      (address) => [
+        ...[handle, REMEMBERED_S, this.#maxProducts, link, generation, flag, guestsS],
+        ...((kind === 'visit' && this.#log?.args(line, address)) || []),
+      ],
+    );
     if (kind === 'visit' && typeof reply !== 'string' && reply !== LUA.TOO_MANY) this.#onCounted?.(1);
     if (Array.isArray(reply)) {
       const [count, missed] = reply;
-      this.#log?.notLogged(missed, [{ profileId, line, deadline }], address);
+      this.#log?.notLogged(missed);
       return count;
     }
     if (reply === LUA.TOO_MANY) throw new ServiceError('too_many_products');

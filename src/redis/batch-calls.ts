@@ -1,13 +1,11 @@
-// One script call for a batch of operations: its keys and arguments, its number in its lane, and what its reply means. Where
-// none of it was done, because its slot or its streams are on the move, it says so, and the batcher tries again.
+// One script call for a batch of operations: its keys and arguments, its number in its lane, and what its reply means.
 
 import { ServiceError } from '../errors.js';
 import type { RedisHealth } from './health.js';
-import { tagOf } from './keys.js';
 import { LUA } from './lua-codes.js';
 import { ScriptCall } from './script-call.js';
 import { type Script, scriptOf } from './scripts.js';
-import { NOT_HERE, type Sender } from './sender.js';
+import type { NOT_HERE, Sender } from './sender.js';
 
 /** An operation. It is told what became of it: one of the two, once, also within `add`. */
 export interface Batched<Answer> {
@@ -25,8 +23,6 @@ export interface BatchFormat<Op, Answer> {
   tag(op: Op): string;
   /** Whether a batch may mix tags: of one server, or of one node of a cluster. */
   readonly mixesTags: boolean;
-  /** Whether `tag` may come to say another place: there an operation goes whose slot is on the move. */
-  readonly movesOn?: boolean;
   /** Whether the operation changes anything; a batch of reads needs no record. */
   writes(op: Op): boolean;
   /** Characters that the operation brings along, where they may be many: bounds a batch beside its count. */
@@ -36,11 +32,6 @@ export interface BatchFormat<Op, Answer> {
    * @param address of the node that it goes to, as far as is known; undefined on one server
    */
   encode(ops: readonly Op[], call: ScriptCall, address: string | undefined): void;
-  /**
-   * Gives a call the keys and arguments of one operation, and the lane last. Left out with `mixesTags` where an operation
-   * needs the streams of its node, too: while its slot is on the move, it waits.
-   */
-  encodeAlone?(op: Op, call: ScriptCall, lane: string): void;
   /** The script's reply -> one answer per operation, in order. An Error rejects its operation. */
   decode(
     ops: readonly Op[],
@@ -49,12 +40,12 @@ export interface BatchFormat<Op, Answer> {
   ): readonly (Answer | Error | typeof NOT_HERE)[];
 }
 
-/** Where a batch goes: to one tag's slot (or the one server), to a node, or, a single operation, to where its keys are. */
-export type Kind = 'tag' | 'node' | 'alone';
+/** Where a batch goes: to one tag's slot (or the one server), or to a node. */
+export type Kind = 'tag' | 'node';
 
 export interface BatchCallsOptions {
   readonly sender: Sender;
-  readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'leaveStream'>;
+  readonly health: Pick<RedisHealth, 'isCircuitOpen' | 'addressOf' | 'refreshSlots'>;
   /** Key of a lane's record. */
   laneKey(tag: string, lane: string): string;
   /** Hash tag of a node's streams, where its lanes have their records, too. @param address of a node of a cluster */
@@ -85,31 +76,22 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
 
   /**
    * @param to address of a node; a tag, or anything on one server
-   * @returns an answer for each, NOT_HERE where one was not done there; undefined where none was
+   * @returns an answer for each, NOT_HERE if its key is not at that node; undefined if the node's stream is not, and nothing was done
    * @throws ServiceError `unavailable`
    */
   async ask(kind: Kind, to: string, lane: string, batch: readonly Op[]) {
     const { sender, health, isCluster, onBatch } = this.#options;
-    const { mixesTags, movesOn, writes } = this.#format;
+    const { writes } = this.#format;
     const started = performance.now();
     const sequence = batch.some(writes) ? ++this.#sequence : 0;
     const address = kind === 'node' ? to : isCluster ? health.addressOf(to) : undefined;
-    const call =
-      kind === 'alone'
-        ? this.#callAlone(batch[0] as Op, to, `${lane}.${this.#sequence}`)
-        : this.#call(kind, to, lane, batch, address, sequence > 0);
+    const call = this.#call(kind, to, lane, batch, address, sequence > 0);
     const numbers = (lastMoment: number) => [sequence, lastMoment, LANE_MEMORY_S];
-    const isBound = isCluster && kind !== 'alone' && (mixesTags || movesOn === true);
     const { deadline } = batch[0] as Op;
-    const reply = await sender.send(call, deadline, numbers, sequence > 0, isBound);
+    const reply = await sender.send(call, deadline, numbers, sequence > 0);
     if (reply === LUA.SUPERSEDED) throw new ServiceError('unavailable');
     onBatch?.(batch.length, performance.now() - started);
-    if (reply === NOT_HERE) return undefined;
-    if (reply !== LUA.NO_STREAM) return this.#format.decode(batch, reply, address);
-    // Where a redirection has led it to another node, its own streams are not on the move.
-    if (address !== undefined && health.addressOf(tagOf(call.firstKey)) === address)
-      void health.leaveStream(address);
-    return undefined;
+    return reply === LUA.NO_STREAM ? undefined : this.#format.decode(batch, reply, address);
   }
 
   #call(
@@ -125,13 +107,6 @@ export class BatchCalls<Op extends Batched<Answer>, Answer> {
     const call = new ScriptCall(isCluster && mixesTags ? this.#nodeScripts[isWriting ? 0 : 1] : script);
     call.key(laneKey(kind === 'node' ? (nodeTag(to) ?? tag(batch[0] as Op)) : to, lane));
     this.#format.encode(batch, call, address);
-    return call;
-  }
-
-  /** @param lane that no other batch has: its record is where the keys are, or nowhere */
-  #callAlone(op: Op, tag: string, lane: string): ScriptCall {
-    const call = new ScriptCall(this.#format.script);
-    this.#format.encodeAlone?.(op, call, this.#options.laneKey(tag, lane));
     return call;
   }
 }

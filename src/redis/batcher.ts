@@ -11,10 +11,8 @@
 //
 // On a single server, scripts that can mix hash tags have one group for everything, and all others a group for each
 // tag. On a cluster the former have a group for each master: their script may touch every slot of its node
-// (allow-cross-slot-keys), and what is not there, because the slot has moved or is on the move, comes back undone
-// (NOT_HERE). It is sent again alone, and names its keys and not its lane: so it is done where its keys are, be that the node
-// that its slot is coming to, and it waits while only some of them have come. What has to append to the streams of its node as
-// well can't be done where they are not: it is tried until its slot has moved.
+// (allow-cross-slot-keys). An operation whose slot migrates, or has moved, comes back undone (NOT_HERE), and so does a batch if
+// the slot of its node's stream migrates. Both are tried again until their deadline.
 // What a call costs Redis hardly depends on its size, so a turn sends to one node, and the others wait for the next
 // turns: batches are as large as those of one server, and an idle process has its next turn at once.
 //
@@ -47,7 +45,7 @@ export interface BatcherOptions extends BatchCallsOptions {
 }
 
 const LANES_PER_GROUP = 4;
-/** Milliseconds after which an operation whose slot, or stream, is on the move is tried again. */
+/** Milliseconds after which an operation that was not done is tried again. */
 const AGAIN_MS = 10;
 const MAX_BATCH = 512;
 /** Characters; a script that takes megabytes blocks all other callers, and so does reading them back. */
@@ -63,8 +61,6 @@ interface Group<Op> {
   readonly kind: Kind;
   /** A tag, a node's address, or ALL. */
   readonly to: string;
-  /** Among the groups. */
-  readonly name: string;
   /** By deadline, the earliest first. */
   waiting: Op[];
   freeLanes: string[];
@@ -147,13 +143,12 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   }
 
   #group(kind: Kind, to: string): Group<Op> {
-    const name = kind === 'alone' ? `alone ${to}` : to;
-    const known = this.#groups.get(name);
+    const known = this.#groups.get(to);
     if (known !== undefined) return known;
     // Groups of several kinds may have their records under one tag.
     const freeLanes = Array.from({ length: LANES_PER_GROUP }, (_, lane) => `${this.#id}${kind[0]}${lane}`);
-    const group: Group<Op> = { kind, to, name, waiting: [], freeLanes, busy: 0 };
-    this.#groups.set(name, group);
+    const group: Group<Op> = { kind, to, waiting: [], freeLanes, busy: 0 };
+    this.#groups.set(to, group);
     return group;
   }
 
@@ -170,8 +165,8 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       }
       this.#sendWaiting(group);
     }
-    if (served === undefined || !this.#groups.delete(served.name)) return;
-    this.#groups.set(served.name, served); // the others come first in the next turn
+    if (served === undefined || !this.#groups.delete(served.to)) return;
+    this.#groups.set(served.to, served); // the others come first in the next turn
   };
 
   /** Refuses no operation: an answer in the middle of another request's turn would go out in pieces. */
@@ -184,13 +179,13 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     this.#dropLate(group);
     this.#sendBatches(group);
     // Tags of a cluster are many; an idle group is made anew when it is needed.
-    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.name);
+    if (group.busy === 0 && group.waiting.length === 0) this.#groups.delete(group.to);
   }
 
   #sendBatches(group: Group<Op>): void {
     while (group.waiting.length > 0 && group.freeLanes.length > 0) {
       const lane = group.freeLanes.pop() as string;
-      const count = group.kind === 'alone' ? 1 : this.#batchCount(group.waiting);
+      const count = this.#batchCount(group.waiting);
       const batch = count === group.waiting.length ? group.waiting : group.waiting.slice(0, count);
       group.waiting = count === group.waiting.length ? [] : group.waiting.slice(count);
       group.busy++;
@@ -240,7 +235,7 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     // Before those are told that have their answers: Redis need not wait for that.
     if (group.kind !== 'node') this.#sendWaiting(group);
     else if (group.waiting.length > 0) this.#scheduleTurn();
-    for (let i = 0; i < batch.length; i++) this.#settle(group, batch[i] as Op, answers[i] as Answer);
+    for (let i = 0; i < batch.length; i++) this.#settle(batch[i] as Op, answers[i] as Answer);
   }
 
   #addAgain(group: Group<Op>, op: Op): void {
@@ -248,13 +243,9 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     insertByDeadline(group.waiting, op);
   }
 
-  #settle({ kind }: Group<Op>, op: Op, answer: Answer | Error | typeof NOT_HERE | typeof AGAIN): void {
-    if (answer === NOT_HERE && kind === 'node') {
-      // That one is redirected where the slot has moved.
-      this.#addAgain(this.#group(this.#format.encodeAlone ? 'alone' : 'tag', this.#format.tag(op)), op);
-      return;
-    }
+  #settle(op: Op, answer: Answer | Error | typeof NOT_HERE | typeof AGAIN): void {
     if (answer === NOT_HERE || answer === AGAIN) {
+      this.#options.health.refreshSlots();
       setTimeout(() => this.#addAgain(this.#groupOf(op), op), AGAIN_MS);
       return;
     }

@@ -101,11 +101,6 @@ export function redirectionOf(
   return { kind: found[1] as 'MOVED' | 'ASK', slot: Number(found[2]), address: found[3] as string };
 }
 
-/** Whether the slot of a command's keys is on the move; nothing was done. */
-export function isOnTheMove(error: Error): boolean {
-  return /^(ASK|TRYAGAIN) /.test(error.message);
-}
-
 /** The error that a caller sees: `unavailable` where Redis can't or won't, the error itself where we are wrong. */
 export function toServiceError(error: Error): Error {
   if (error instanceof ServiceError) return error;

@@ -60,6 +60,7 @@ export class RedisHealth {
   #masters: ReadonlySet<string | undefined> = new Set();
   #waiters: Waiter[] = [];
   #polling: NodeJS.Timeout | undefined;
+  #refreshedAt = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
   /** @param spec with a client that is connected */
@@ -130,15 +131,6 @@ export class RedisHealth {
     return address === undefined ? this.#only : this.#nodes.get(address);
   }
 
-  /** @param address of a node whose streams are on the move */
-  async leaveStream(address: string): Promise<void> {
-    await this.#nodes.get(address)?.leaveStream();
-  }
-
-  nodeAt(address: string): RedisNode | undefined {
-    return this.#nodes.get(address);
-  }
-
   /** Resolves when every master was looked at, or does not answer in time. */
   async opened(): Promise<void> {
     const deadline = performance.now() + Math.min(this.#spec.timeoutMs, OPEN_MS);
@@ -157,6 +149,14 @@ export class RedisHealth {
       this.#waiters.push({ slot, deadline, resolve, reject });
       this.#polling ??= setInterval(this.#poll, POLL_MS);
     });
+  }
+
+  /** Asks for the table of slots: an operation's key was not at the node that should have it. */
+  refreshSlots(): void {
+    const now = performance.now();
+    if (this.#cluster === undefined || now - this.#refreshedAt < POLL_MS * 4) return;
+    this.#refreshedAt = now;
+    this.#cluster.refreshSlotsCache();
   }
 
   /** Keeps what a MOVED told. */
@@ -245,7 +245,11 @@ export class RedisHealth {
     this.#owners = owners;
     this.#masters = new Set(owners);
     this.#readNodes();
-    for (const address of this.#nodes.keys()) if (!this.#masters.has(address)) this.#nodes.delete(address);
+    for (const [address, node] of this.#nodes) {
+      if (!this.#masters.has(address)) this.#nodes.delete(address);
+      // Its stream has moved with the slot: another one is found now, and not in two seconds.
+      else if (node.isUp && !node.hasMark) node.look().catch(this.#spec.onError);
+    }
     if (owners.some((owner, slot) => before[slot] !== undefined && before[slot] !== owner))
       this.#failedOver();
   }

@@ -54,9 +54,6 @@ export class RedisNode {
   /** The latest of those that share `#replicated`. */
   #replicatedDeadline = 0;
   #mark: Mark | undefined;
-  /** A mark that is, or was, on the move. */
-  #left: Mark | undefined;
-  #leaving: Promise<void> = Promise.resolve();
   #stream: number | undefined;
 
   constructor(spec: NodeSpec) {
@@ -78,18 +75,9 @@ export class RedisNode {
     return this.#stream;
   }
 
-  /** Its streams' slot is on the move: takes others. Resolves when it has tried. */
-  leaveStream(): Promise<void> {
-    if (this.#mark !== undefined && this.#mark !== this.#left) {
-      this.#left = this.#mark;
-      this.#leaving = this.look().catch(this.#spec.onError);
-    }
-    return this.#leaving;
-  }
-
-  /** A slot of its is on the move, maybe that of its streams. */
-  slotIsLeaving(slot: number): void {
-    if (slot === this.#mark?.slot) void this.leaveStream();
+  /** Whether the slot of its mark, and so of its streams, is still its own. */
+  get hasMark(): boolean {
+    return this.#mark === undefined || this.#spec.has(this.#mark.slot);
   }
 
   /** Its data are gone. */
@@ -186,7 +174,7 @@ export class RedisNode {
         const waited = redis.wait(count, Math.max(1, ms)); // 0 is for ever
         const [wrote, reached] = await Promise.all([written, waited]);
         if (wrote !== undefined || ms <= LOOK_AGAIN_MS) return [wrote, reached];
-        await Promise.all([this.leaveStream(), sleep(LOOK_AGAIN_MS)]);
+        await sleep(LOOK_AGAIN_MS);
       }
     };
     const [wrote, reached] = await wait().finally(() => this.#spec.onReplicated?.(performance.now() - began));
@@ -230,11 +218,7 @@ export class RedisNode {
 
   /** @returns whether its mark is there */
   async #probe(redis: Redis, deadline: number): Promise<boolean> {
-    const { marks } = this.#spec;
-    const left = this.#left;
-    const has = (slot: number) => slot !== left?.slot && this.#spec.has(slot);
-    if (left !== undefined && this.#spec.has(left.slot) && (await this.#isGone(redis, left, deadline)))
-      return false;
+    const { marks, has } = this.#spec;
     for (;;) {
       // A mark that is gone is looked for until it is back, or its slot is another node's.
       const isHere = this.#mark !== undefined && has(this.#mark.slot);
@@ -261,17 +245,6 @@ export class RedisNode {
         await sleep(LOOK_AGAIN_MS);
       }
       if (performance.now() >= deadline) throw new ServiceError('unavailable');
-    }
-  }
-
-  /** Whether a mark that was left is not there, though its slot is, and does not move. */
-  async #isGone(redis: Redis, mark: Mark, deadline: number): Promise<boolean> {
-    try {
-      const reply = await runScript(redis, PROBE, [mark.key], [this.lastMoment(deadline), mark.digest]);
-      return reply === 0 && (await this.#spec.marks.isNamed(mark));
-    } catch (error) {
-      if (redirectionOf(error as Error) === undefined) throw error;
-      return false;
     }
   }
 

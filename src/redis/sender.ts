@@ -9,7 +9,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServiceError } from '../errors.js';
 import { before } from './deadline.js';
-import { isOnTheMove, isPassing, isReadOnly, redirectionOf, toServiceError } from './failures.js';
+import { isPassing, isReadOnly, redirectionOf, toServiceError } from './failures.js';
 import type { RedisHealth } from './health.js';
 import { LUA } from './lua-codes.js';
 import type { RedisNode } from './node.js';
@@ -18,7 +18,7 @@ import { isNoScript } from './scripts.js';
 
 const AGAIN_MS = 10;
 
-/** The answer of a bound call, or of an operation in it, whose key is not at this node: nothing was done. */
+/** The answer of an operation whose key is not at this node: nothing was done. */
 export const NOT_HERE = '~';
 
 export class Sender {
@@ -36,9 +36,8 @@ export class Sender {
    * @param numbers the call's first arguments, made anew for each time that it is sent, from the deadline in the node's
    *   clock (milliseconds)
    * @param writes whether it changes anything
-   * @param isBound whether it must never be run by a node that its slot is only coming to: where it touches other slots,
-   *   that one would take their keys on the move for new ones
-   * @returns the reply; NOT_HERE for a call that is bound where its first key is on the move, and nothing was done
+   * @returns the reply. While the slot of its first key migrates (ASK, TRYAGAIN), the call is repeated, and never run by the
+   *   importing node: a script that touches other slots would take keys that have not arrived for new ones
    * @throws ServiceError `unavailable`; errors that Redis should not give are thrown as they are
    */
   async send(
@@ -46,20 +45,15 @@ export class Sender {
     deadline: number,
     numbers: (lastMoment: number) => readonly number[],
     writes: boolean,
-    isBound = false,
   ): Promise<unknown> {
     const health = this.#health;
     const slot = health.slotOf(call.firstKey);
     let inFull = false;
     let remeasured = false;
-    let asked: RedisNode | undefined;
-    let isUncertain = false;
     for (let again = false; ; again = true) {
-      let node = asked ?? health.nodeOf(slot);
+      let node = health.nodeOf(slot);
       if (!node?.isUp || !health.isUp) node = await health.untilUp(slot, deadline);
       try {
-        if (asked !== undefined) node.redis.asking().catch(() => {});
-        asked = undefined;
         const first = numbers(node.lastMoment(deadline));
         const sent = call.send(node.redis, inFull, first);
         const reply = await before(deadline, this.#kept(node, sent, deadline, writes));
@@ -78,14 +72,11 @@ export class Sender {
         if (performance.now() + AGAIN_MS >= deadline) throw toServiceError(error);
         if (isReadOnly(error)) node.cut();
         const redirection = redirectionOf(error);
-        const isMoving = isOnTheMove(error);
-        if (isMoving || redirection !== undefined) node.slotIsLeaving(slot);
-        if (isMoving && isBound && !isUncertain) return NOT_HERE;
-        if (redirection?.kind === 'MOVED') health.moved(redirection.slot, redirection.address);
-        else if (redirection !== undefined && !isBound) asked = health.nodeAt(redirection.address);
-        else if (!isMoving) isUncertain = true;
-        // The first redirection is followed at once.
-        if (redirection === undefined || again || isUncertain) await sleep(AGAIN_MS);
+        if (redirection?.kind === 'MOVED') {
+          health.moved(redirection.slot, redirection.address);
+          if (!again) continue; // the first redirection is followed at once
+        }
+        await sleep(AGAIN_MS);
       }
     }
   }

@@ -7,7 +7,7 @@ import type { Batcher } from '../redis/batcher.js';
 import type { Keys } from '../redis/keys.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
-import { countsOf, type Place } from '../redis/place.js';
+import type { Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import { type VisitLog, visitLine } from './visit-log.js';
 
@@ -72,41 +72,19 @@ export function visitFormat(
       call.arg(lines);
       if (visits !== '') log?.give(call, visits, address);
     },
-    encodeAlone(entry, call, lane) {
-      const { kind, profileId, generation, checked } = entry;
-      const isLinked = generation !== '';
-      call.key(countsOf(keys, entry));
-      if (isLinked || !(isVisit(entry) || kind === 'read')) call.key(keys.profile(profileId));
-      if (isLinked && checked !== '') call.key(keys.identity(checked));
-      call.arg(maxProducts);
-      call.arg(guestsS);
-      call.arg(linesOf(keys, entry));
-      call.arg(lane);
-    },
-    decode(entries, reply, address) {
+    decode(entries, reply) {
       const answers = new Array<VisitAnswer | Error>(entries.length).fill(undefined);
       const list = reply as (number | string | Error)[];
-      let missed = 0;
       for (let i = 0; i < list.length; i += 2) {
         const answer = list[i + 1];
-        if (list[i] === 0) {
-          missed = answer as number;
-          continue;
-        }
-        answers[(list[i] as number) - 1] =
-          answer === LUA.TOO_MANY ? new ServiceError('too_many_products') : answer;
+        if (list[i] === 0) log?.notLogged(answer as number);
+        else
+          answers[(list[i] as number) - 1] =
+            answer === LUA.TOO_MANY ? new ServiceError('too_many_products') : answer;
       }
       let counted = 0;
       for (let i = 0; i < answers.length; i++) if (isCounted(entries[i] as VisitEntry, answers[i])) counted++;
       onCounted?.(counted);
-      if (log !== undefined && missed !== 0) {
-        const visits = entries
-          .filter((entry, i) => isCounted(entry, answers[i]))
-          .map(({ profileId, handle, device, deadline }) => {
-            return { profileId, line: visitLine(profileId, handle, device), deadline };
-          });
-        log.notLogged(missed, visits, address);
-      }
       return answers;
     },
   };

@@ -1,34 +1,17 @@
 // The log of visits: what a script appends to a stream in the step that counts. A visit is one line, and the lines of a
 // batch are one entry; src/flush/ brings them to ClickHouse as they are, with the entry's id before them.
 //
-// A script reaches the stream of its own node. While that stream's slot is on the move, or the visitor's, visits are counted
-// and their lines follow in a second call, with the time from before they were counted: an erasure in between covers them. A
-// process that dies in between has counted them and not logged.
+// A script reaches the stream of its own node. While the slot of that stream migrates, visits wait.
 
-import type { Append } from '../events/appender.js';
 import { columnText } from '../events/row.js';
-import type { Batcher } from '../redis/batcher.js';
-import { bucketOf } from '../redis/keys.js';
 import type { ScriptCall } from '../redis/script-call.js';
 import type { Store } from '../redis/store.js';
-
-/** Why visits that were counted are not in the log: the stream is at its mark, or their lines could not follow. */
-type NotLogged = 'full' | 'elsewhere';
-
-/** A visit that was counted. */
-export interface Unlogged {
-  readonly profileId: string;
-  readonly line: string;
-  /** Of its counting, which began REDIS_TIMEOUT_MS before; of our monotonic clock. */
-  readonly deadline: number;
-}
 
 export interface VisitLogOptions {
   /** Bytes of waiting visits in one stream from which on none is added. */
   readonly highWater: number;
-  /** Appends lines that follow. */
-  readonly appends: Batcher<Append, unknown>;
-  readonly onNotLogged: (why: NotLogged, visits: number) => void;
+  /** Called with the number of visits that were counted and not logged, since the stream is at its mark. */
+  readonly onNotLogged: (visits: number) => void;
 }
 
 // Characters that stand for others in ClickHouse's TabSeparated, or have a meaning there.
@@ -82,23 +65,7 @@ export class VisitLog {
     for (const arg of this.args(lines, address)) call.arg(arg);
   }
 
-  /**
-   * Told of visits that were counted and not logged.
-   * @param missed as a script says it: below 0 where the stream is not at its node @param address of the node
-   */
-  notLogged(missed: number, visits: readonly Unlogged[], address: string | undefined): void {
-    const { appends, onNotLogged } = this.#options;
-    const store = this.#store;
-    if (missed > 0) {
-      onNotLogged('full', missed);
-      return;
-    }
-    for (const { profileId, line, deadline } of visits) {
-      const node = address ?? store.addressOf(bucketOf(profileId));
-      const seconds = store.timeAt(node, deadline - store.timeoutMs) / 1_000;
-      appends
-        .run({ line: `${seconds.toFixed(3)}\t${line}`, profileId })
-        .catch(() => onNotLogged('elsewhere', 1));
-    }
+  notLogged(visits: number): void {
+    this.#options.onNotLogged(visits);
   }
 }

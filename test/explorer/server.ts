@@ -63,7 +63,7 @@ export async function startServer(urls: readonly string[], keyPrefix: string): P
     onError: () => {},
   });
   const visits = store.batcher(visitFormat(store.keys, MAX_PRODUCTS, 0));
-  const appends = store.batcher(appendFormat(store, 'events', HIGH_WATER));
+  const appends = store.batcher(appendFormat(store, HIGH_WATER));
   const recordings = store.batcher(recordingFormat(store, HIGH_WATER));
   const wishlists = new WishlistBatch(store, { highWater: HIGH_WATER });
   const identity = openIdentity(store, visits, recordings, appends, MAX_PRODUCTS);

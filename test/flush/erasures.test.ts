@@ -9,14 +9,12 @@ import { flush } from '../../src/app/flush.js';
 import { eraseRows, VISITOR_TABLES } from '../../src/clickhouse/erase.js';
 import { insertEvents, insertVisits } from '../../src/clickhouse/insert.js';
 import { readConfig } from '../../src/config.js';
-import { appendFormat } from '../../src/events/appender.js';
 import { newEventId } from '../../src/events/event-id.js';
 import { encodeEvent, encodeMerge } from '../../src/events/row.js';
-import { readErasures, withoutErased } from '../../src/flush/erasures.js';
+import { withoutErased } from '../../src/flush/erasures.js';
 import { EVERY_PROFILE } from '../../src/identity-rules.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { loadScript, runScript } from '../../src/redis/scripts.js';
-import { VisitLog, visitLine } from '../../src/visits/visit-log.js';
 import { wishmeter } from '../cli/wishmeter.js';
 import type { EraserProcessSpec } from '../faults/eraser-process.js';
 import { FULL } from '../faults/service.js';
@@ -24,9 +22,8 @@ import { startApp, TRUSTED } from '../harness/app.js';
 import { connectToClickHouse } from '../harness/clickhouse.js';
 import { startProxy } from '../harness/proxy.js';
 import { startTestRedis } from '../harness/redis.js';
-import { openStore } from '../harness/store.js';
 import { JSON_TYPE } from '../http/orders.js';
-import { appendLines, eraseAsFlusher, lineOf as eventLine, eventRow, peekBatch, until } from './fixtures.js';
+import { appendLines, eraseAsFlusher, lineOf as eventLine, eventRow, until } from './fixtures.js';
 import { openPipelines, type Pipeline } from './pipelines.js';
 
 const ERASER = new URL('../faults/eraser-process.js', import.meta.url);
@@ -133,24 +130,6 @@ t.test('what waits does not reach ClickHouse, what is there goes, what comes aft
   t.same(await profilesOf(pipeline), [GONE, STAYS, STAYS]);
   t.equal(await redis.exists(pipeline.keys.erasures), 0);
   t.equal(await run(pipeline), 0, 'again: nothing to do');
-});
-
-t.test('a visit whose line follows after its visitor was erased is left out, too', async (t) => {
-  const redis = await startTestRedis(t);
-  const store = await openStore(t, redis);
-  const { client, keys } = store;
-  const appends = store.batcher(appendFormat(store, 'visits', 1e9));
-  const visitLog = new VisitLog(store, { highWater: 1e9, appends, onNotLogged: (why) => t.fail(why) });
-  const deadline = performance.now() + store.timeoutMs;
-  await new Promise((counted) => setTimeout(counted, 5));
-  await store.change(ERASURES, [keys.erasures], [Date.now(), 0, GONE]);
-  for (const profileId of [GONE, STAYS])
-    visitLog.notLogged(-1, [{ profileId, line: visitLine(profileId, 'hat', 'tv'), deadline }], undefined);
-  await appends.close();
-  const batch = await peekBatch(client, { stream: keys.visits.events(0), visits: 0 });
-  t.equal(batch?.rows, 2);
-  const left = withoutErased(batch?.lines as Buffer, await readErasures(client, keys)).toString();
-  t.match(left, new RegExp(`^\\d+\\.\\d{3}\\t0\\t0\\t1\\t${STAYS}\\that\\ttv\\n$`));
 });
 
 t.test('an erasure that is written down again while it is done is done again', async (t) => {

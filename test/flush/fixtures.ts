@@ -78,7 +78,6 @@ export async function appendLines(
     1e15,
     60,
     1e12,
-    'd',
     lines.length,
     lines.join(''),
   ]);

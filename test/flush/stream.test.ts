@@ -147,12 +147,12 @@ function freshVisits(number = 0) {
   const stream = createKeys(`t${++prefixes}`).visits.events(number);
   return {
     source: { stream, visits: number },
-    append: (lines: readonly string[], id = '*') =>
-      redis.xadd(stream, id, 'n', lines.length, 'v', lines.join('')),
+    append: (lines: readonly string[], id = '*', time = String(Number.parseInt(id, 10) || Date.now())) =>
+      redis.xadd(stream, id, 'n', lines.length, 't', time, 'v', lines.join('')),
   };
 }
 
-t.test('a row of a visit has the entry, the place in the entry, and the line', async (t) => {
+t.test('a row of a visit has its time, stream, entry and number in that before its line', async (t) => {
   const { source, append } = freshVisits(5);
   await append(visitLines(12), '1767225600007-0');
   await append(visitLines(1, 1), '1767225600007-3');
@@ -169,17 +169,25 @@ t.test('a row of a visit has the entry, the place in the entry, and the line', a
   );
 });
 
-t.test('a visit that was logged late keeps the time at which it was counted', async (t) => {
-  const { source } = freshVisits(5);
-  const lines = visitLines(3).map((line, i) => `176722560${i}.007\t${line}`);
-  await redis.xadd(source.stream, '1767225611111-4', 'n', 3, 'w', lines.join(''));
-  const { lines: found, entries } = (await peekBatch(redis, source)) ?? {};
-  const rows = visitLines(3).map((line, i) => `176722560${i}.007\t5\t4\t${i}\t${line}`);
-  t.equal(found?.toString(), rows.join(''));
-  t.equal(entries?.[0]?.bytes, Buffer.byteLength(lines.join('')), 'as they are in the stream');
-  await redis.xadd(source.stream, '*', 'n', 1, 'w', 'no tab\n');
-  t.match(await peekBatch(redis, source), { rows: 3, foreignEntries: [/no tab/] });
-});
+t.test(
+  'after a clock was set back rows have the times at which they were counted, and names of their own',
+  async (t) => {
+    const { source, append } = freshVisits(5);
+    const ahead = 1767225600007;
+    for (const id of [`${ahead}-0`, `${ahead}-1`]) await append(visitLines(1), id, String(ahead));
+    for (const id of [`${ahead}-2`, `${ahead}-3`]) await append(visitLines(1), id, '1767220000000');
+    const lines = (await peekBatch(redis, source))?.lines.toString().trim().split('\n') ?? [];
+    t.same(
+      lines.map((line) => line.split('\t').slice(0, 4)),
+      [
+        ['1767225600.007', '5', '0', '0'],
+        ['1767225600.007', '5', '1', '0'],
+        ['1767220000.000', '5', String(2 ** 31 + 2), '0'],
+        ['1767220000.000', '5', String(2 ** 31 + 3), '0'],
+      ],
+    );
+  },
+);
 
 t.test(
   'an entry among visits that is none, or has another number of lines than it says, is foreign',
@@ -190,11 +198,13 @@ t.test(
       [3, 'a\tb\t\nc\td\t\n'],
       [1, 'no newline'],
     ] as const)
-      await redis.xadd(source.stream, '*', 'n', n, 'v', text);
+      await redis.xadd(source.stream, '*', 'n', n, 't', '1767225600007', 'v', text);
+    for (const time of [[], ['t', 'soon']])
+      await redis.xadd(source.stream, '*', 'n', 1, ...time, 'v', 'a\tb\t\n');
     await append(visitLines(3));
     const batch = await peekBatch(redis, source);
     t.equal(batch?.rows, 3);
-    t.equal(batch?.foreignEntries.length, 3);
+    t.equal(batch?.foreignEntries.length, 5);
     const { stream } = await streamOf();
     await redis.xadd(stream, '*', 'n', 1, 'v', 'a\tb\t\n');
     t.match(

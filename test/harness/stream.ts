@@ -71,8 +71,8 @@ export async function loggedVisits(
     .flatMap((stream) => {
       const entries = (dump[visits.events(stream)] ?? []) as [string, string[]][];
       const state = dump[visits.eventsState(stream)] as { events: string; bytes: string } | undefined;
-      const texts = entries.map(([, [n, rows, v, lines = '']]) => {
-        if (n !== 'n' || (v !== 'v' && v !== 'w') || !lines.endsWith('\n'))
+      const texts = entries.map(([, [n, rows, t, time, v, lines = '']]) => {
+        if (`${n}${t}${v}` !== 'ntv' || Number.isNaN(Number(time)) || !lines.endsWith('\n'))
           throw new Error(`not an entry: ${n} ${v}`);
         if (lines.split('\n').length !== Number(rows) + 1) throw new Error(`${rows} rows announced`);
         return lines;

@@ -5,9 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { Batcher } from '../../src/redis/batcher.js';
+import { LUA } from '../../src/redis/lua-codes.js';
 import type { RedisNode } from '../../src/redis/node.js';
 import { scriptOf } from '../../src/redis/scripts.js';
-import { NOT_HERE, Sender } from '../../src/redis/sender.js';
+import { Sender } from '../../src/redis/sender.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
@@ -53,7 +54,7 @@ t.test('an operation that is late', async (t) => {
     } as unknown as Sender;
     return new Batcher<Line, unknown>(ONE_STREAM, {
       sender: held,
-      health: { isCircuitOpen: false, addressOf, leaveStream: async () => {} },
+      health: { isCircuitOpen: false, addressOf, refreshSlots: () => {} },
       laneKey: keys.lane,
       nodeTag: () => undefined,
       isCluster,
@@ -117,31 +118,34 @@ t.test('an operation that is late', async (t) => {
     await batcher.close();
   });
 
-  t.test('and is sent again to another node keeps its deadline among younger ones', async (t) => {
-    const [released, release] = later<void>();
-    const [moved, move] = later<typeof NOT_HERE>();
-    let address: string | undefined = NODE;
-    const batcher = heldBatcher(
-      (batch) => (batch === 0 ? moved : batch <= LANES ? released : undefined),
-      true,
-      () => address as string,
-    );
-    const born = performance.now();
-    const old = outcomeOf(batcher, 'old');
-    await until('it is sent', () => sent === 1);
-    address = undefined;
-    const busy = await occupyLanes(batcher);
-    await growOld(born, 0.5);
-    const young = outcomeOf(batcher, 'young');
-    move(NOT_HERE);
-    await growOld(born, 0.85);
-    release();
-    await Promise.all(busy);
-    t.equal(await old, 'unavailable');
-    t.equal(await young, 'applied');
-    t.notOk((await lines()).includes('old'), 'refused, and so not applied');
-    await batcher.close();
-  });
+  t.test(
+    'and is sent again, since its stream was not there, keeps its deadline among younger ones',
+    async (t) => {
+      const [released, release] = later<void>();
+      const [moved, move] = later<number>();
+      let address: string | undefined = NODE;
+      const batcher = heldBatcher(
+        (batch) => (batch === 0 ? moved : batch <= LANES ? released : undefined),
+        true,
+        () => address as string,
+      );
+      const born = performance.now();
+      const old = outcomeOf(batcher, 'old');
+      await until('it is sent', () => sent === 1);
+      address = undefined;
+      const busy = await occupyLanes(batcher);
+      await growOld(born, 0.5);
+      const young = outcomeOf(batcher, 'young');
+      move(LUA.NO_STREAM);
+      await growOld(born, 0.85);
+      release();
+      await Promise.all(busy);
+      t.equal(await old, 'unavailable');
+      t.equal(await young, 'applied');
+      t.notOk((await lines()).includes('old'), 'refused, and so not applied');
+      await batcher.close();
+    },
+  );
 });
 
 t.test('callers who wait for replicas together wait as long as the youngest may', async (t) => {

@@ -47,7 +47,7 @@ t.test('batches', async (t) => {
 
   const EVENTS = {
     'events of visitors who were looked for': [
-      appendFormat(store, 'events', 1e9),
+      appendFormat(store, 1e9),
       { line: LARGE, profileId: PROFILE_ID },
     ],
     'events with their visitors': [

@@ -1,6 +1,7 @@
 // Visits are logged and events appended on every layout of slots, and while the slots of streams and visitors move: all that
 // was answered is in a stream, once.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
 import { slotOf } from '../../src/redis/marks.js';
@@ -13,20 +14,26 @@ import { until } from '../harness/until.js';
 
 const SLOTS = 16_384;
 const VISITORS = 60;
+const WHILE_MOVING_MS = 300;
 const visitors = Array.from({ length: VISITORS }, (_, i) => ({ sessionId: `s${i}` }));
 
-type Visitor = (typeof visitors)[number];
-
-/** Every visitor looks at a product, and those who are not on the move wish for it: one after the other, by turns. */
-async function act(app: TestApp, round: number, onTheMove: readonly Visitor[] = []): Promise<void> {
-  const others = visitors.filter((identity) => !onTheMove.includes(identity));
-  if (round % 2 === 1) await wish(app, round, others);
-  await Promise.all(visitors.map((identity) => app.shop.visit(identity, `p${round}`)));
-  if (round % 2 === 0) await wish(app, round, others);
+/** Every visitor looks at a product and wishes for it, by turns in this order and the other. What gets 503 is sent again. */
+async function act(app: TestApp, round: number): Promise<void> {
+  if (round % 2 === 1) await wish(app, round);
+  await Promise.all(
+    visitors.map((identity) =>
+      until('the visit is counted', async () => {
+        const { status, text } = await app.post('/product/visit', { identity, productHandle: `p${round}` });
+        if (status !== 200 && status !== 503) throw new Error(text);
+        return status === 200;
+      }),
+    ),
+  );
+  if (round % 2 === 0) await wish(app, round);
 }
 
 /** Each wishes for the product and then tells of it; what gets 503 is sent again under its key. */
-async function wish(app: TestApp, round: number, who: readonly Visitor[]): Promise<void> {
+async function wish(app: TestApp, round: number): Promise<void> {
   const send = async (path: string, body: object, key: string) => {
     const headers = { ...TRUSTED, 'idempotency-key': `${path} ${key}` };
     await until(`${path} ${key}`, async () => {
@@ -36,7 +43,7 @@ async function wish(app: TestApp, round: number, who: readonly Visitor[]): Promi
     });
   };
   await Promise.all(
-    who.map(async (identity) => {
+    visitors.map(async (identity) => {
       const key = `${round} ${identity.sessionId}`;
       await send('/item/add', { ...ITEM, identity, productId: `${round}` }, key);
       await send('/event', { identity, type: 'share' }, key);
@@ -106,11 +113,10 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
   for (const slot of moving) {
     const from = nodeOf(slot);
     const to = (from + 1) % nodes.length;
-    // With that of visitors beside it, who are counted where it is going to, and have a stream at neither node.
+    // With a slot of visitors beside it.
     const theirs = ofVisitors.find((one) => nodeOf(one) === from && !moving.includes(one)) as number;
-    const onTheMove = visitors.filter((_, i) => ofVisitors[i] === theirs);
     for (const one of [slot, theirs]) await slots.start(one, from, to);
-    // Where records of lanes stay for now, the scripts are run, and find no stream; else they are not run there.
+    // Either the record of the lane has moved, so that no script is run, or only the streams have.
     const stream = slot === slotOf(keys.meta) ? 0 : Number(streams[moving.indexOf(slot)]);
     const ofStream = [keys, keys.visits].flatMap(({ events, eventsState }) => [
       events(stream),
@@ -119,15 +125,17 @@ t.test('slots of streams and of visitors that move meanwhile', { timeout: 180_00
     const { port } = new URL(cluster.urls[to] as string);
     if (slot === moving[0]) await slots.moveKeys(slot, from, to);
     else await nodes[from]?.call('MIGRATE', '127.0.0.1', port, '', 0, 5_000, 'KEYS', ...ofStream);
-    await act(app, ++round, onTheMove);
+    const acting = act(app, ++round);
+    await sleep(WHILE_MOVING_MS);
     for (const one of [slot, theirs]) await slots.moveKeys(one, from, to);
-    await act(app, ++round, onTheMove);
+    await sleep(WHILE_MOVING_MS);
+    for (const one of [slot, theirs]) await slots.moveKeys(one, from, to);
     for (const one of [slot, theirs]) await slots.end(one, to);
     await slots.settled();
-    for (const missed of [round - 1, round]) await wish(app, missed, onTheMove);
+    await acting;
     await act(app, ++round);
     await slots.move(theirs, to, from);
   }
   await expectAll(t, app, cluster, round);
-  t.notMatch(await app.figures(), /visits_not_logged_total{[^}]*} [1-9]/);
+  t.notMatch(await app.figures(), /visits_not_logged_total [1-9]/);
 });

@@ -127,7 +127,7 @@ export async function startServer(
   store.call = (command) => step(() => call.call(store, command)) as never;
 
   const visits = store.batcher(visitFormat(store.keys, 10_000, store.guestsS));
-  const appends = store.batcher(appendFormat(store, 'events', Number.MAX_SAFE_INTEGER));
+  const appends = store.batcher(appendFormat(store, Number.MAX_SAFE_INTEGER));
   const append = appends.run.bind(appends);
   appends.run = (...args) =>
     step(async () => {
