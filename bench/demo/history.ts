@@ -112,22 +112,12 @@ const STATEMENTS: readonly string[] = [
     { type: "'moveToCart'", origin: "'item'", payload: PRODUCT, ...ofProduct, ...price },
     'carts',
   ),
-  events(
-    'order',
-    'carted + 900000',
-    {
-      type: "'purchase'",
-      origin: "'order'",
-      order_id: "concat('demo-', toString(v))",
-      payload: `'{"demo":true}'`,
-      product_id: 'ids[n]',
-      variant_id: 'variants[n]',
-      ...price,
-      discount: 'discount',
-      amount: 'paid * quantity - discount',
-    },
-    'buys',
-  ),
+  `INSERT INTO purchases_stored (order_id, line, version, event_id, occurred_at, updated_at, taken_at, profile_id, product_id,
+      variant_id, quantity, price, currency, discount, amount)
+    WITH ${CATALOGUE_ARRAYS}, fromUnixTimestamp64Milli(carted + 900000, 'UTC') AS bought
+    SELECT concat('demo-', toString(v)), '1', carted, reinterpretAsUUID(sipHash128(v, 'order')), bought, bought, bought, profile,
+      ids[n], variants[n], quantity, paid, currency, discount, paid * quantity - discount
+    FROM (${WISHES}) WHERE buys AND carted + 900000 < {end: Int64}`,
   events(
     'share',
     'wished + 60000',

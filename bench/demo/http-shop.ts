@@ -140,7 +140,7 @@ export function createHttpShop({ url, key, run }: ShopAddress): { shop: Shop; ow
         book.lines += bought.length;
         for (const { listed, discount } of bought) book.paid[currency] += listed - discount;
       }
-      return orderId;
+      return { orderId, isTest };
     },
   };
 

@@ -68,5 +68,9 @@ export interface Shop {
   /** The session is this customer's from now on; resolves to whether two profiles became one. */
   signIn(who: Shopper & { readonly customerId: string }): Promise<boolean>;
   /** Orders and pays; resolves to the order's number. */
-  buy(who: Shopper, currency: Currency, lines: readonly OrderLine[]): Promise<string>;
+  buy(
+    who: Shopper,
+    currency: Currency,
+    lines: readonly OrderLine[],
+  ): Promise<{ readonly orderId: string; readonly isTest: boolean }>;
 }

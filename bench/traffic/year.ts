@@ -51,7 +51,7 @@ export async function makeYear(client: ClickHouseClient, { events, visits }: Yea
     (from) => `
       INSERT INTO events_stored
         (event_id, type, occurred_at, profile_id, session_id, device, locale, origin, product_id, variant_id,
-         product_handle, source, channel, share_code, currency, inventory_available, order_id, quantity, price, amount, payload)
+         product_handle, source, channel, share_code, currency, inventory_available, order_id, quantity, price, payload)
       WITH
         rand64(1) AS chance, toUInt64(rand64(2) % ${visitors}) AS visitor, chance % 1000 AS share,
         multiIf(share < 600, 'add', share < 760, 'remove', share < 880, 'moveToCart', share < 930, 'share',
@@ -75,9 +75,13 @@ export async function makeYear(client: ClickHouseClient, { events, visits }: Yea
         kind = 'purchase' ? hex(chance) : '',
         kind IN ('moveToCart', 'purchase') ? 1 : NULL,
         if(kind IN ('add', 'moveToCart', 'purchase'), toDecimal64(20 + product % 50 + toDayOfMonth(at) % 3, 2) AS listed, NULL),
-        kind = 'purchase' ? listed : NULL,
-        concat('{"productId":"gid://shopify/Product/', toString(8123000000000 + product * 32768),
-               '","productTitle":"Product ', toString(product), '"}')`,
+        kind = 'purchase'
+          ? concat('{"line":"1","version":1,"occurredAt":"', toString(at), '","updatedAt":"', toString(at), '","productId":"',
+                   toString(8123000000000 + product * 32768), '","variantId":"', toString(44567000000000 + product * 98304 + chance % 4),
+                   '","quantity":1,"price":"', toString(listed), '","discount":"0.00","amount":"', toString(listed),
+                   '","currency":"EUR","test":false}')
+          : concat('{"productId":"gid://shopify/Product/', toString(8123000000000 + product * 32768),
+                   '","productTitle":"Product ', toString(product), '"}')`,
   );
   await inBlocks(
     visits,

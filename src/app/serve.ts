@@ -5,6 +5,7 @@ import { VisitorRowReader } from '../clickhouse/visitor-rows.js';
 import { appendFormat } from '../events/appender.js';
 import { recordingFormat } from '../events/recording.js';
 import { Access } from '../http/access.js';
+import { faultyFields, leftOut } from '../http/left-out.js';
 import { RateLimits } from '../http/limits.js';
 import { LinkedSessions } from '../http/linked-sessions.js';
 import { ServeMetrics } from '../http/metrics.js';
@@ -19,7 +20,7 @@ import { itemOperations } from '../http/routes/items.js';
 import { operatingOperations } from '../http/routes/operating.js';
 import { productLeftOut, productOperations } from '../http/routes/products.js';
 import { profileOperations } from '../http/routes/profiles.js';
-import { leftOut, purchaseOperation } from '../http/routes/purchase.js';
+import { purchaseOperation } from '../http/routes/purchase.js';
 import { receiverOperations } from '../http/routes/receivers.js';
 import { settingsOperations } from '../http/routes/settings.js';
 import { shareOperations } from '../http/routes/share.js';
@@ -41,7 +42,7 @@ import { visitFormat } from '../visits/visit-batch.js';
 import { VisitLog } from '../visits/visit-log.js';
 import { ItemLimit } from '../wishlist/item-limit.js';
 import { openWishlist } from '../wishlist/open.js';
-import { DELIVERY_REMEMBERED_S } from '../wishlist/purchases.js';
+import { OrderNotes } from '../wishlist/order-notes.js';
 import { OPENS_SHARE, ShareOpens } from '../wishlist/share-opens.js';
 import { WishlistBatch } from '../wishlist/wishlist-batch.js';
 import { openProducts, openWishers } from './alerts.js';
@@ -198,7 +199,6 @@ export function serve(
     );
     onClose(() => openAppends.close());
     const opens = new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost);
-    const deliveries = new RequestStore(store, DELIVERY_REMEMBERED_S, timing.requestGraceMs);
     const compliance = new Compliance(store);
     const worker = new ComplianceWorker(
       store,
@@ -244,13 +244,13 @@ export function serve(
         productLeftOut(metrics.productLeftOut, log),
       ),
       purchaseOperation(
-        visitors,
-        profiles,
-        settings,
-        purchases,
-        deliveries,
+        {
+          ...{ visitors, profiles, settings, purchases },
+          notes: new OrderNotes(store),
+          onLeftOut: leftOut(metrics.orderLeftOut, log),
+          onFaults: faultyFields(metrics.orderFault, log),
+        },
         config.SHOPIFY_SECRET,
-        leftOut(metrics.orderLeftOut, log),
       ),
       ...complianceOperations(compliance, worker, identity.emails, config.SHOPIFY_SECRET),
       beaconOperation(),

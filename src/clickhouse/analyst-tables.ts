@@ -15,4 +15,5 @@ export const ANALYST_TABLES: readonly string[] = [
   'visit_days_stored',
   'products_stored',
   'steps_stored',
+  'purchases_stored',
 ];

@@ -1,4 +1,4 @@
-// The columns of the views `events`, `purchases` and `product_alerts`, whose rows are in one table, events_stored. The views and a visitor's
+// The columns of the views `events`, `purchases` and `product_alerts`. The views and a visitor's
 // export are made of these lists. src/events/row.ts does not compile without one of PAYLOAD_COLUMNS.
 
 /** Columns that are taken from an event's payload: its field -> the column. */
@@ -39,13 +39,14 @@ const EVENTS = [
 
 const PURCHASES = [
   'occurred_at',
+  'updated_at',
   'order_id',
   'profile_id',
   'customer_id',
   'session_id',
   'product_id',
   'variant_id',
-  'assumeNotNull(quantity) AS quantity',
+  'quantity',
   'price',
   'discount',
   'amount',
@@ -67,7 +68,7 @@ const ALERTS = [
   'currency',
 ];
 
-/** Rows that travel with the events and are none: merges of profiles, lines of orders, openings of shared wishlists, product alerts, told products, adoptions. */
+/** Rows that travel with the events and are none: merges of profiles, statements of order lines, openings of shared wishlists, product alerts, told products, adoptions. */
 export const IS_EVENT = "origin NOT IN ('merge', 'order', 'open', 'alert', 'product', 'adoption')";
 
 /** As a SELECT has them. */

@@ -30,6 +30,7 @@ export const VISITOR_TABLES: readonly {
   { name: 'visits_stored', profile: 'profile_id', time: 'occurred_at', clock: 'redis' },
   { name: 'profile_merges_stored', profile: 'old_id', time: 'merged_at', clock: 'server' },
   { name: 'steps_stored', profile: 'visitor', isHash: true, time: 'occurred_at', clock: 'server' },
+  { name: 'purchases_stored', profile: 'profile_id', time: 'taken_at', clock: 'server' },
 ];
 
 /** Profiles of one mutation: 90 bytes of query each, below ClickHouse's default max_query_size of 256 KiB. */
@@ -108,7 +109,9 @@ async function eraseNaming(
     const some = events.slice(i, i + EVENTS_AT_ONCE);
     // In this order: after a crash in between the events are found again.
     await erase('steps_stored', `event IN (${some.map(({ hash }) => hash).join(',')})`);
-    await erase('events_stored', `event_id IN (${some.map(({ id }) => literal(id)).join(',')})`);
+    const ids = some.map(({ id }) => literal(id)).join(',');
+    await erase('purchases_stored', `event_id IN (${ids})`);
+    await erase('events_stored', `event_id IN (${ids})`);
   }
 }
 

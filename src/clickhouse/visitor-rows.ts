@@ -40,10 +40,13 @@ const QUERIES: Readonly<
   },
   purchases: {
     clock: 'server',
+    // Of the visitor's orders alone: their ids are what the table is sorted by.
     query: `SELECT rows.*, products.product_handle AS product_handle
-      FROM (SELECT ${PURCHASE_COLUMNS}
-        FROM events_stored WHERE ${OF_VISITOR} AND origin = 'order'
-        ORDER BY occurred_at, event_id LIMIT 1 BY event_id) AS rows
+      FROM (SELECT ${PURCHASE_COLUMNS}, taken_at
+        FROM (SELECT *, max(version) OVER (PARTITION BY order_id) AS newest
+          FROM purchases_stored FINAL
+          WHERE order_id GLOBAL IN (SELECT order_id FROM purchases_stored WHERE ${OF_VISITOR}))
+        WHERE version = newest AND quantity > 0 AND ${OF_VISITOR}) AS rows
       LEFT ANY JOIN products ON products.product_id = rows.product_id
       ORDER BY occurred_at, order_id`,
   },

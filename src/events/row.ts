@@ -4,7 +4,6 @@
 import type { PayloadColumn } from '../clickhouse/columns.js';
 import { type Identity, normaliseId } from '../identity-rules.js';
 import { knownWord } from '../known-words.js';
-import { inCents, parseAmount } from './amount.js';
 import { eventIdOfName, newEventId } from './event-id.js';
 
 /** Which operation made an event; `alert`: a change of a product, told as a row that is no event. */
@@ -161,72 +160,73 @@ export function encodeEvent(event: NewEvent): string {
   return `${line},"payload":${JSON.stringify(payloadJson)}}\n`;
 }
 
-/** A line of an order; ids are normalised. */
+/** A line of an order as it is stated; ids are normalised. */
 export interface OrderLine {
-  readonly productId: string | null;
+  /** Names it within its order. */
+  readonly name: string;
+  readonly productId: string;
   readonly variantId: string | null;
+  /** What is left of it; 0: nothing. */
   readonly quantity: number;
-  /** Decimal text, of one, as the order has it. */
+  /** Decimal text with two decimals: of one, and of what is left of the line. */
   readonly price: string | null;
-  /** Decimal text, of the line, as the order has it. */
-  readonly discounts: readonly string[];
+  readonly discount: string;
+  readonly amount: string | null;
 }
 
 /** What an order has beside its lines. */
 export interface OrderHead {
   readonly orderId: string;
+  /** Milliseconds since 1970. */
+  readonly occurredAt: number;
+  readonly updatedAt: number;
+  /** Whether the order names `updatedAt` itself: then it tells its statements apart. */
+  readonly isVersioned: boolean;
+  /** Of two statements of an order the one with the greater version counts. */
+  readonly version: number;
   /** Letters, upper case. */
-  readonly currency: string | null;
+  readonly currency: string;
   readonly isTest: boolean;
 }
 
 /**
- * A line of an order, as a row that is no event: `origin` tells them apart in ClickHouse. The same line of the same order
- * at the same time is the same row, however often it is recorded. The payload has its amounts as the order told them.
- * @param at of the order, milliseconds since 1970 @param index of the line in the order
+ * A statement of an order's line, as a row that is no event. Its payload feeds the table of purchases, and is what receivers
+ * are sent. The same statement has the same event_id, however often it is made.
+ * @param at when it was taken, milliseconds since 1970
+ * @param line undefined: the order has no lines, and has had them before
  */
 export function encodeOrderLine(
   at: number,
   profileId: string,
   identity: Identity,
-  { orderId, currency: currencyCode, isTest }: OrderHead,
-  index: number,
-  line: OrderLine,
+  order: OrderHead,
+  line: OrderLine | undefined,
 ): string {
-  const { productId, variantId, quantity, price, discounts } = line;
-  const priceOfOne = parseAmount(price);
-  const discount = discounts.reduce((sum, one) => sum + (parseAmount(one) ?? 0n), 0n);
-  const payload = JSON.stringify({
+  const { orderId, occurredAt, updatedAt, isVersioned, version, currency: currencyCode, isTest } = order;
+  const { name = '', productId = '', variantId, quantity = 0, price = null } = line ?? {};
+  const { discount = '0.00', amount = null } = line ?? {};
+  const stated = {
     orderId,
-    line: index,
-    productId,
-    variantId,
-    quantity,
-    price,
-    discounts,
+    productId: columnText(productId),
+    variantId: columnText(variantId),
+    ...{ quantity, price, discount, amount },
     currency: currencyCode,
-  });
+    test: isTest,
+  };
+  const content = JSON.stringify([name, stated, isVersioned ? updatedAt : '']);
+  const occurred = new Date(occurredAt).toISOString();
+  const payload = { occurredAt: occurred, updatedAt: new Date(updatedAt).toISOString(), ...stated };
   return (
     beginEvent({
-      type: 'purchase',
+      type: line === undefined ? 'order' : 'purchase',
       origin: 'order',
       profileId,
       identity,
-      id: eventIdOfName(at, `${orderId}\n${index}`),
+      id: eventIdOfName(occurredAt, content),
       at,
     }) +
     field('order_id', orderId) +
-    field('product_id', id(productId)) +
-    field('variant_id', id(variantId)) +
-    currency(currencyCode) +
-    uint32('quantity', quantity) +
-    (discount === 0n ? '' : decimal('discount', inCents(discount))) +
-    (priceOfOne === undefined
-      ? ''
-      : decimal('price', inCents(priceOfOne)) +
-        decimal('amount', inCents(priceOfOne * BigInt(quantity) - discount))) +
-    (isTest ? ',"test":true' : '') +
-    `,"payload":${JSON.stringify(payloadText(payload))}}\n`
+    `,"payload":${JSON.stringify(payloadText(JSON.stringify({ ...payload, line: name, version })))}}\n`
   );
 }
 

@@ -3,6 +3,7 @@
 
 import { boolean, count, id, idOrNull, text, textOrNull } from '../field-schemas.js';
 import { fieldSchemas } from '../wishlist/item-fields.js';
+import { LEFT_OUT } from './left-out.js';
 
 export const answerOf = (properties: Record<string, object>) => ({
   type: 'object',
@@ -167,3 +168,17 @@ const alerts = { type: 'integer', minimum: 0, description: 'Wishers that this re
 export const productAnswer = answerOf({ productId: id, priceDrops: alerts, backInStock: alerts });
 
 export const deliveryAnswer = answerOf({});
+
+export const purchaseAnswer = {
+  type: 'object',
+  required: ['recorded'],
+  properties: {
+    recorded: { type: 'integer', minimum: 0, description: 'Lines that are recorded' },
+    reason: { type: 'string', enum: LEFT_OUT, description: 'Why no line is' },
+    issues: {
+      type: 'array',
+      description: 'Fields of a signed order that are wrong: without their line, or without the field',
+      items: answerOf({ path: text, message: text }),
+    },
+  },
+} as const;

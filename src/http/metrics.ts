@@ -6,10 +6,10 @@ import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import { ALERT_TYPES } from '../products/alert.js';
+import { LEFT_OUT, type LeftOut } from './left-out.js';
 import type { Operation } from './operation.js';
 import type { PendingBytes } from './pending-bytes.js';
 import type { ProductLeftOut } from './routes/products.js';
-import type { LeftOut } from './routes/purchase.js';
 
 const SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /** Of what a call of Redis takes. */
@@ -69,7 +69,10 @@ export class ServeMetrics {
   readonly #overloads = new Map<Overload, number>();
   readonly #events = new Float64Array(TYPES.length);
   #visitsNotLogged = 0;
-  readonly #leftOut: Record<LeftOut, number> = { cancelled: 0, voided: 0, refunded: 0, topic: 0 };
+  readonly #notLogged = { full: 0, elsewhere: 0 };
+  readonly #leftOut = new Map<LeftOut, number>(LEFT_OUT.map((reason) => [reason, 0]));
+  /** By field; there are as many as the schema of an order has. */
+  readonly #orderFaults = new Map<string, number>();
   readonly #productsLeftOut: Record<ProductLeftOut, number> = { topic: 0, body: 0 };
   #visits = 0;
   #visitsByRobots = 0;
@@ -184,12 +187,23 @@ export class ServeMetrics {
     const leftOut = this.#leftOut;
     new Counter({
       name: 'wishmeter_orders_left_out_total',
-      help: 'Webhooks of orders that were answered 200 and not recorded: the order was cancelled, voided or refunded, or the topic is another one',
+      help: 'Webhooks of orders that were answered 200 and of which no line is recorded, by reason',
       labelNames: ['reason'] as const,
       registers,
       collect() {
         this.reset();
-        for (const [reason, orders] of Object.entries(leftOut)) this.inc({ reason }, orders);
+        for (const [reason, orders] of leftOut) this.inc({ reason }, orders);
+      },
+    });
+    const faults = this.#orderFaults;
+    new Counter({
+      name: 'wishmeter_order_faults_total',
+      help: 'Fields of signed orders that were wrong, and were left out with their line',
+      labelNames: ['field'] as const,
+      registers,
+      collect() {
+        this.reset();
+        for (const [field, found] of faults) this.inc({ field }, found);
       },
     });
     const productsLeftOut = this.#productsLeftOut;
@@ -270,7 +284,11 @@ export class ServeMetrics {
   };
 
   readonly orderLeftOut = (reason: LeftOut): void => {
-    this.#leftOut[reason]++;
+    this.#leftOut.set(reason, (this.#leftOut.get(reason) ?? 0) + 1);
+  };
+
+  readonly orderFault = (field: string): void => {
+    this.#orderFaults.set(field, (this.#orderFaults.get(field) ?? 0) + 1);
   };
 
   readonly productLeftOut = (reason: ProductLeftOut): void => {

@@ -1,6 +1,6 @@
 // The `webhooks` of /openapi.json: what receivers are sent. Schemas only; src/receivers/message.ts makes the bodies.
 
-import { boolean, count, id, idOrNull, text, textOrNull } from '../field-schemas.js';
+import { boolean, id, idOrNull, text, textOrNull } from '../field-schemas.js';
 import { ALERT_TYPES } from '../products/alert.js';
 import { EVENT_TYPES } from '../validation/schemas.js';
 import { answerOf } from './answer-schemas.js';
@@ -32,11 +32,12 @@ const event = dataOf({
 
 const purchase = dataOf({
   occurredAt: time,
+  updatedAt: { ...time, description: 'Of the order: its newest statement counts' },
   orderId: text,
   ...visitor,
   productId: id,
-  variantId: id,
-  quantity: count,
+  variantId: { ...id, description: 'Empty if the line has none' },
+  quantity: { type: 'integer', minimum: 0, description: '0: nothing is left of the line' },
   price: amountOrNull,
   discount: text,
   amount: { ...amountOrNull, description: 'What was paid for the line' },

@@ -13,15 +13,6 @@ export interface Line {
   readonly session_id?: string | null;
   readonly device?: string;
   readonly locale?: string;
-  readonly order_id?: string;
-  readonly product_id?: string;
-  readonly variant_id?: string;
-  readonly quantity?: number | null;
-  readonly price?: string | null;
-  readonly discount?: string;
-  readonly amount?: string | null;
-  readonly currency?: string;
-  readonly test?: boolean;
   /** Parsed; in the line it is JSON within JSON. */
   readonly payload?: unknown;
 }
@@ -58,7 +49,7 @@ export function bodyOf(line: Line, profileId: string, personal: PersonalData | u
 }
 
 function dataOf(line: Line, timestamp: string, profileId: string): object {
-  if (line.origin === LINE_OF_ORDER) return purchaseOf(line, timestamp, profileId);
+  if (line.origin === LINE_OF_ORDER) return purchaseOf(line, profileId);
   return line.origin === ALERT ? alertOf(line, profileId) : eventOf(line, timestamp, profileId);
 }
 
@@ -81,22 +72,11 @@ function eventOf(line: Line, occurredAt: string, profileId: string): object {
   };
 }
 
-function purchaseOf(line: Line, occurredAt: string, profileId: string): object {
-  return {
-    occurredAt,
-    orderId: line.order_id ?? '',
-    profileId,
-    customerId: line.customer_id ?? null,
-    sessionId: line.session_id ?? null,
-    productId: line.product_id ?? '',
-    variantId: line.variant_id ?? '',
-    quantity: line.quantity ?? 0,
-    price: line.price ?? null,
-    discount: line.discount ?? '0.00',
-    amount: line.amount ?? null,
-    currency: line.currency ?? '',
-    test: line.test ?? false,
-  };
+/** Its payload is the row of the view `purchases`, and what names and versions the line: see src/events/row.ts. */
+function purchaseOf(row: Line, profileId: string): object {
+  const { line: _line, version: _version, ...purchase } = row.payload as Record<string, unknown>;
+  const { customer_id: customerId = null, session_id: sessionId = null } = row;
+  return { profileId, customerId, sessionId, ...purchase };
 }
 
 /** What `test` sends. */

@@ -13,8 +13,7 @@ import { standOf } from './stand.js';
 
 /** Of a line, see Line in message.ts. (The condition on the time alone is what the sorting key is searched by.) */
 const QUERY = `SELECT event_id, type, toUnixTimestamp64Milli(occurred_at) AS occurred_at, profile_id, customer_id,
-    session_id, device, locale, origin, order_id, product_id, variant_id, quantity, price, discount, amount, currency, test,
-    payload
+    session_id, device, locale, origin, payload
   FROM events_stored AS events
   WHERE events.occurred_at BETWEEN fromUnixTimestamp64Milli({at: Int64}) AND fromUnixTimestamp64Milli({until: Int64})
     AND (events.occurred_at, event_id) > (fromUnixTimestamp64Milli({at: Int64}), {after: UUID})

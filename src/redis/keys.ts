@@ -58,6 +58,8 @@ export interface Keys extends StreamKeys {
   operation(profileId: string, operationId: string): string;
   /** hash: the first request under an idempotency key, and its answer */
   request(digest: string): string;
+  /** string: when an order came first, and whether it was acted on, by its digest; see src/wishlist/order-notes.ts */
+  order(digest: string): string;
   /** string: the profile that a share code was made for */
   share(code: string): string;
   /** What a merge moved aside: counts, items, profile, members, in this order. */
@@ -159,6 +161,7 @@ export function createKeys(prefix: string): Keys {
     operation: (profileId, operationId) => `${prefix}:{${bucketOf(profileId)}}:k:${operationId}`,
     share: (code) => `${prefix}:{share:${code}}`,
     request: (digest) => `${prefix}:{request:${digest}}`,
+    order: (digest) => `${prefix}:{order:${digest}}`,
     journal: (profileId) => journalKinds.map((keyOf) => keyOf(profileId)),
     allOf: (profileId) => ofProfiles.map((keyOf) => keyOf(profileId)),
     lane: (tag, lane) => `${prefix}:{${tag}}:lane:${lane}`,

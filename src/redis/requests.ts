@@ -252,20 +252,6 @@ export class RequestStore {
     );
   }
 
-  /**
-   * A part of an operation, with a record of its own: an erasure takes that one, and the operation's stays. A retry of
-   * the operation finds it again. @param key of the operation @param scope of the part @throws ServiceError `unavailable`
-   */
-  async part(scope: string, key: string): Promise<KeyedOperation> {
-    const at = Date.now();
-    const id = uuidv7({ msecs: at });
-    const recordKey = this.#recordKey(scope, key);
-    const args = [this.#rememberedS, id, at, '', '', ''];
-    const reply = await this.#store.change(BEGIN, [recordKey], args);
-    const [foundId, foundAt, , , places] = reply === 1 ? [id, at, '', '', ''] : reply;
-    return new KeyedOperation(this.#store, recordKey, this.#rememberedS, foundId, Number(foundAt), places);
-  }
-
   async #finish(
     operation: KeyedOperation,
     recordKey: string,

@@ -1,141 +1,238 @@
-// The bytes of an order webhook -> what was bought and by whom. Shopify drops subscribers that answer errors,
-// so of an order only what makes it one is insisted on, and quantities, which no figure could do without; everything else
-// is taken where it is as it should be.
+// The bytes of an order webhook -> what the order states. A shop's own server is told each fault, by a 400. Shopify drops
+// subscribers that answer errors: of a signed order what can't be read is left out, and the faults are reported beside it.
 //
 // Amounts are in the currency of the shop: Shopify has those in which the buyer paid in fields of their own
 // (`presentment_money`). https://shopify.dev/docs/api/admin-rest/latest/resources/order
 
 import { type Issue, ServiceError } from '../errors.js';
-import type { OrderLine } from '../events/row.js';
+import { inCents, parseAmount } from '../events/amount.js';
+import type { OrderHead, OrderLine } from '../events/row.js';
 import { normaliseEmail } from '../identity/emails.js';
-import {
-  type Identity,
-  isCustomerId,
-  isId,
-  isVisitorId,
-  normaliseId,
-  type ShopifyType,
-} from '../identity-rules.js';
-import type { Purchase } from '../wishlist/purchases.js';
+import { fitsBytes, type Identity, isPlainText, isVisitorId, normaliseId } from '../identity-rules.js';
 import { orderBody } from './schemas.js';
 import { type Fields, idOf, isFields, parseExactly } from './shopify.js';
-import { compile } from './validator.js';
+import { issueFinder } from './validator.js';
 
-const checkOrder = compile<Fields & { id: number | string; line_items: unknown[] }>(orderBody);
+/** Of Shopify's Order, as the schema lets it through. */
+interface GivenOrder extends Fields {
+  readonly id: number | string;
+  readonly currency: string;
+  readonly line_items: readonly GivenLine[];
+  readonly financial_status?: string | null;
+  readonly cancelled_at?: string | null;
+  readonly processed_at?: string | null;
+  readonly created_at?: string | null;
+  readonly updated_at?: string | null;
+  readonly test?: boolean | null;
+  readonly customer?: { readonly id?: number | string | null; readonly email?: unknown } | null;
+  readonly note_attributes?: readonly { readonly name?: unknown; readonly value?: unknown }[] | null;
+}
+
+interface GivenLine {
+  readonly id?: number | string | null;
+  readonly product_id: number | string;
+  readonly variant_id?: number | string | null;
+  readonly quantity?: number | string | null;
+  readonly current_quantity?: number | string | null;
+  readonly price: number | string;
+  readonly discount_allocations?: readonly { readonly amount: number | string }[] | null;
+  readonly total_discount?: number | string | null;
+}
+
+const findIssues = issueFinder(orderBody);
 
 /** The note attribute in which a shop's theme leaves the session of the visitor. */
 const SESSION_ATTRIBUTE = 'wishlist_session_id';
+/** An order without one of these is left out; without another field it is taken. */
+const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
+const LINE = /^\/line_items\/(\d+)/;
+/** Ten times what an order of Shopify has: each may have a fault. */
+const MAX_LINES = 5_000;
+const MAX_NAME_BYTES = 255;
+const NOTHING = '0.00';
 
-/** Why an order is left out: it was taken back before it came. */
-export type OrderState = 'cancelled' | 'voided' | 'refunded';
+const COUNTS: readonly unknown[] = ['paid', 'partially_paid', 'partially_refunded'];
+const TAKEN_BACK = ['voided', 'refunded'] as const;
 
-/** @returns a state where the order is left out @throws ServiceError `invalid_json`, `invalid_request` */
-export function readOrder(bytes: Buffer): Purchase | OrderState {
-  const order = checkOrder(parseExactly(bytes));
-  const { cancelled_at: cancelledAt, financial_status: status } = order;
-  if (cancelledAt !== undefined && cancelledAt !== null && cancelledAt !== '') return 'cancelled';
-  if (status === 'voided' || status === 'refunded') return status;
+/** `bought`: it counts as a purchase. Others say why nothing of it does, now or any more. */
+export type OrderState = 'bought' | 'unpaid' | 'cancelled' | (typeof TAKEN_BACK)[number];
+
+/** What an order states; when it was bought is up to `occurredAt`, and 0 if it does not say. */
+export interface Order extends OrderHead {
+  readonly state: OrderState;
+  /** Whose it is; null if the order does not say. */
+  readonly identity: Identity | null;
+  readonly lines: readonly OrderLine[];
+}
+
+export interface ReadOrder {
+  /** Undefined: too much of it is wrong. */
+  readonly order: Order | undefined;
+  /** Of what was left out. */
+  readonly issues: readonly Issue[];
+}
+
+/**
+ * @param isTrusted whether a server sent it: then each fault is an error, and it is paid unless it says otherwise
+ * @param isPaid whether it is paid unless it says otherwise @param now milliseconds since 1970
+ * @throws ServiceError `invalid_json`, `invalid_request`
+ */
+export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, now: number): ReadOrder {
+  const parsed = parseExactly(bytes);
+  const issues = issuesOf(parsed);
+  const given = withoutFaults(parsed, issues);
+  const order = given && orderOf(given, isPaid, now);
+  if (!isTrusted) return { order, issues };
+  const all = [...issues, ...(given === undefined ? [] : discountIssues(given))];
+  if (all.length > 0) throw new ServiceError('invalid_request', undefined, all);
+  return { order, issues };
+}
+
+function issuesOf(parsed: unknown): readonly Issue[] {
+  const lines = isFields(parsed) ? parsed['line_items'] : undefined;
+  if (Array.isArray(lines) && lines.length > MAX_LINES)
+    return [{ path: '/line_items', message: `must have at most ${MAX_LINES}` }];
+  return findIssues(parsed);
+}
+
+/** What is left of an order without its faulty lines and fields. */
+function withoutFaults(parsed: unknown, issues: readonly Issue[]): GivenOrder | undefined {
+  const paths = issues.map(({ path }) => path);
+  if (!isFields(parsed) || paths.some((path) => ESSENTIAL.test(path))) return undefined;
+  const lines = new Set(paths.map((path) => LINE.exec(path)?.[1]));
+  const fields = new Set(paths.map((path) => path.split('/', 2)[1]).filter((name) => name !== 'line_items'));
+  const given = Object.fromEntries(
+    Object.entries(parsed).filter(([name]) => !fields.has(name)),
+  ) as GivenOrder;
+  return { ...given, line_items: given.line_items.filter((_, i) => !lines.has(String(i))) };
+}
+
+function orderOf(given: GivenOrder, isPaid: boolean, now: number): Order {
+  const state = stateOf(given, isPaid);
+  const updatedAt = timeOf(given.updated_at, now);
   return {
-    orderId: normaliseId(String(order.id)),
-    identity: readBuyer(order),
-    currency: readCurrency(order),
-    isTest: order['test'] === true,
-    lines: readLines(order.line_items),
+    state,
+    orderId: normaliseId(String(given.id)),
+    identity: buyerOf(given),
+    occurredAt: timeOf(given.processed_at, now) ?? timeOf(given.created_at, now) ?? 0,
+    updatedAt: updatedAt ?? now,
+    isVersioned: updatedAt !== undefined,
+    version: versionOf(updatedAt ?? now, state, given.financial_status),
+    currency: given.currency.toUpperCase(),
+    isTest: given.test === true,
+    lines: linesOf(given.line_items, state === 'bought'),
   };
 }
 
-function readBuyer(order: Fields): Identity | null {
-  const { customer, note_attributes: attributes } = order;
-  const customerId = isFields(customer) ? idOf(customer['id'], isCustomerId) : null;
-  const sessionId = readSession(attributes);
+function stateOf(
+  { cancelled_at: cancelledAt, financial_status: status }: GivenOrder,
+  isPaid: boolean,
+): OrderState {
+  if (typeof cancelledAt === 'string') return 'cancelled';
+  const takenBack = TAKEN_BACK.find((one) => one === status);
+  if (takenBack !== undefined) return takenBack;
+  return COUNTS.includes(status) || (isPaid && typeof status !== 'string') ? 'bought' : 'unpaid';
+}
+
+/** Shopify's times have whole seconds: of two statements in one second the later state of an order's life counts. */
+function versionOf(updatedAt: number, state: OrderState, status: unknown): number {
+  if (state !== 'bought') return updatedAt * 4 + 2;
+  return updatedAt * 4 + (status === 'partially_refunded' ? 1 : 0);
+}
+
+/** Never in the future. */
+function timeOf(text: string | null | undefined, now: number): number | undefined {
+  return typeof text === 'string' ? Math.min(Date.parse(text), now) : undefined;
+}
+
+function buyerOf({
+  customer,
+  note_attributes: notes,
+  email,
+  contact_email: contact,
+}: GivenOrder): Identity | null {
+  const given = customer?.id;
+  const customerId = given === null || given === undefined ? null : normaliseId(String(given));
+  const note = notes?.find(({ name }) => name === SESSION_ATTRIBUTE);
+  const sessionId = idOf(note?.value, isVisitorId);
   if (customerId === null && sessionId === null) return null;
+  const address = [customer?.email, email, contact].map(normaliseEmail).find((one) => one !== undefined);
   return {
     customerId,
     sessionId,
     device: null,
     locale: null,
-    email: readEmail(order),
+    email: address ?? null,
     firstName: null,
     lastName: null,
   };
 }
 
-function readEmail({ customer, email, contact_email: contact }: Fields): string | null {
-  const given = [isFields(customer) ? customer['email'] : undefined, email, contact];
-  return given.map(normaliseEmail).find((one) => one !== undefined) ?? null;
+/** @param isBought whether anything is left of them */
+function linesOf(given: readonly GivenLine[], isBought: boolean): OrderLine[] {
+  const names = new Set<string>();
+  return given.map((line, i) => {
+    const own = nameOf(line);
+    const name = own === '' || names.has(own) ? `#${i}` : own;
+    names.add(name);
+    const { product_id: productId, variant_id: variantId } = line;
+    return {
+      name,
+      productId: normaliseId(String(productId)),
+      variantId: variantId === null || variantId === undefined ? null : normaliseId(String(variantId)),
+      ...leftOf(line, isBought),
+    };
+  });
 }
 
-function readSession(attributes: unknown): string | null {
-  if (!Array.isArray(attributes)) return null;
-  const found = attributes.filter(isFields).find(({ name }) => name === SESSION_ATTRIBUTE);
-  return idOf(found?.['value'], isVisitorId);
+function nameOf({ id }: GivenLine): string {
+  const name = id === null || id === undefined ? '' : normaliseId(String(id));
+  return fitsBytes(name, MAX_NAME_BYTES) && isPlainText(name) ? name : '';
 }
 
-/** Without those of which nothing was bought, or nothing is left. @throws ServiceError `invalid_request` */
-function readLines(given: readonly unknown[]): OrderLine[] {
-  const lines: OrderLine[] = [];
-  const issues: Issue[] = [];
-  for (const [i, line] of given.entries()) {
-    if (!isFields(line)) continue;
-    const name = isThere(line['current_quantity']) ? 'current_quantity' : 'quantity';
-    const quantity = readQuantity(line[name]);
-    if (quantity === undefined)
-      issues.push({
-        path: `/line_items/${i}/${name}`,
-        message: `must be a whole number from 0 to ${MAX_QUANTITY}`,
-      });
-    else if (quantity > 0) lines.push(readLine(line, quantity));
-  }
-  if (issues.length > 0) throw new ServiceError('invalid_request', undefined, issues);
-  return lines;
-}
-
-function readLine(line: Fields, quantity: number): OrderLine {
+/** What is left of a line, with the part of its discount that is left, too. */
+function leftOf(
+  line: GivenLine,
+  isBought: boolean,
+): Pick<OrderLine, 'quantity' | 'price' | 'discount' | 'amount'> {
+  const price = amountOf(line.price);
+  const ordered = orderedOf(line);
+  const quantity = isBought ? Number(line.current_quantity ?? ordered) : 0;
+  const whole = discountOf(line);
+  const discount = ordered === 0 ? whole : (whole * BigInt(Math.min(quantity, ordered))) / BigInt(ordered);
+  const paid = price * BigInt(quantity) - discount;
   return {
-    productId: readId('Product', line['product_id']),
-    variantId: readId('ProductVariant', line['variant_id']),
     quantity,
-    price: readAmount(line['price']),
-    discounts: readDiscounts(line),
+    price: centsOf(price),
+    discount: centsOf(discount) ?? NOTHING,
+    amount: paid > 0n ? centsOf(paid) : NOTHING,
   };
 }
 
-/** What a column of quantities takes. */
-const MAX_QUANTITY = 0xffff_ffff;
+const orderedOf = ({ quantity }: GivenLine): number => Number(quantity ?? 1);
 
-/** One where it is left out. @returns undefined where it is none */
-function readQuantity(given: unknown): number | undefined {
-  if (!isThere(given)) return 1;
-  const quantity = typeof given === 'string' && /^\d{1,10}$/.test(given) ? Number(given) : given;
-  if (typeof quantity !== 'number' || !Number.isInteger(quantity)) return undefined;
-  return quantity >= 0 && quantity <= MAX_QUANTITY ? quantity : undefined;
+/** Of the line as it was ordered. */
+function discountOf({ discount_allocations: allocated, total_discount: total }: GivenLine): bigint {
+  if (!allocated?.length) return amountOf(total ?? 0);
+  return allocated.reduce((sum, { amount }) => sum + amountOf(amount), 0n);
 }
 
-/** What was allocated to a line has discounts of the whole order in it; `total_discount` has only those of the line. */
-function readDiscounts({ discount_allocations: allocated, total_discount: total }: Fields): string[] {
-  const amounts =
-    Array.isArray(allocated) && allocated.length > 0
-      ? allocated.filter(isFields).map(({ amount }) => amount)
-      : [total];
-  return amounts.map(readAmount).filter((amount) => amount !== null);
+function discountIssues({ line_items: lines }: GivenOrder): Issue[] {
+  return lines.flatMap((line, i) => {
+    if (discountOf(line) <= amountOf(line.price) * BigInt(orderedOf(line))) return [];
+    const field = line.discount_allocations?.length ? 'discount_allocations' : 'total_discount';
+    return [{ path: `/line_items/${i}/${field}`, message: 'must be at most price × quantity' }];
+  });
 }
 
-function isThere(value: unknown): boolean {
-  return value !== undefined && value !== null;
+function amountOf(given: number | string): bigint {
+  return parseAmount(typeof given === 'number' ? given.toFixed(2) : given) ?? 0n;
 }
 
-/** Of the shop, in which the lines' prices are. */
-function readCurrency({ currency }: Fields): string | null {
-  return typeof currency === 'string' && /^[A-Za-z]{2,3}$/.test(currency) ? currency.toUpperCase() : null;
-}
+/** What its column takes. */
+const FITS = /^\d{1,16}\./;
 
-const MAX_AMOUNT_LENGTH = 32;
-
-function readAmount(amount: unknown): string | null {
-  if (typeof amount === 'number') return amount.toFixed(2);
-  return typeof amount === 'string' && amount.length <= MAX_AMOUNT_LENGTH ? amount : null;
-}
-
-function readId(type: ShopifyType, value: unknown): string | null {
-  return idOf(value, (text) => isId(type, text));
+function centsOf(amount: bigint): string | null {
+  const text = inCents(amount);
+  return FITS.test(text) ? text : null;
 }

@@ -38,6 +38,19 @@ const FORMATS: Record<string, { test: (text: string) => boolean; sentence: strin
     sentence: 'must be a decimal with two decimals, as text, like "19.90"',
   },
   'currency-code': { test: (text) => /^[A-Za-z]{2,3}$/.test(text), sentence: 'must be 2 or 3 letters' },
+  'order-currency': { test: (text) => /^[A-Za-z]{3}$/.test(text), sentence: 'must be 3 letters' },
+  amount: {
+    test: (text) => /^\d{1,16}(\.\d{1,30})?$/.test(text),
+    sentence: 'must be an amount of 0 or more with a decimal point, like "19.90"',
+  },
+  pieces: {
+    test: (text) => /^\d{1,10}$/.test(text) && Number(text) <= 0xffff_ffff,
+    sentence: 'must be a whole number from 0 to 4294967295',
+  },
+  'date-time': {
+    test: (text) => /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(text) && Date.parse(text) >= 0,
+    sentence: 'must be a time of ISO 8601, like "2026-03-02T10:15:00Z"',
+  },
   'country-code': { test: (text) => /^[A-Za-z]{2}$/.test(text), sentence: 'must be 2 letters' },
   title: {
     test: (text) => !isBlank(text) && text.isWellFormed(),
@@ -178,18 +191,26 @@ function toIssues(errors: readonly ErrorObject[]): Issue[] {
     .map(toIssue);
 }
 
+/** Every fault of data, in the order of its fields. */
+export function issueFinder(schema: object): (data: unknown) => readonly Issue[] {
+  const validate = ajv.compile({ ...schema, $async: false });
+  const maxima = listMaxima(schema);
+  return (data) => {
+    const isValid = validate(maxima.length === 0 ? data : shortened(data, maxima));
+    return isValid ? NO_FAULTS : toIssues(validate.errors ?? []);
+  };
+}
+
 /**
  * A check that passes what the schema allows as T, and throws `invalid_request` with every fault otherwise.
  * Undefined is a body that was not sent. `faults` are those that were found without the schema.
  */
 export function compile<T>(schema: object): (data: unknown, faults?: readonly Issue[]) => T {
-  const validate = ajv.compile({ ...schema, $async: false });
-  const maxima = listMaxima(schema);
+  const find = issueFinder(schema);
   return (data, faults = NO_FAULTS) => {
-    const isValid = validate(maxima.length === 0 ? data : shortened(data, maxima));
-    if (isValid && faults.length === 0) return data as T;
+    const found = find(data);
+    if (found.length === 0 && faults.length === 0) return data as T;
     const sentence = data === undefined ? 'The body is empty: it must be a JSON object.' : undefined;
-    const found = isValid ? [] : toIssues(validate.errors ?? []);
     const others = found.filter(({ path }) => !faults.some((fault) => fault.path === path));
     throw new ServiceError('invalid_request', sentence, [...faults, ...others]);
   };

@@ -19,6 +19,7 @@ import { v7 as uuid } from 'uuid';
 import { insertEvents } from '../../src/clickhouse/insert.js';
 import type { QUESTIONS } from '../../src/clickhouse/views.js';
 import { encodeAdoption, encodeMerge } from '../../src/events/row.js';
+import { orderRow } from '../flush/fixtures.js';
 
 const PRODUCTS = {
   shoe: { product_id: '1', variant_id: '11', title: 'Red shoe' },
@@ -36,17 +37,16 @@ const timeOf = (day: number, hour: number): string =>
 
 function step(who: string, type: string, product: Product, day: number, hour: number, more: object = {}) {
   const { product_id, variant_id, title } = PRODUCTS[product];
-  const isOrder = type === 'purchase';
   return {
     event_id: uuid(),
     type,
     occurred_at: at(day, hour),
     profile_id: who,
-    origin: isOrder ? 'order' : 'item',
+    origin: 'item',
     product_id,
     variant_id,
-    product_handle: isOrder ? '' : product,
-    payload: isOrder ? {} : { productTitle: title },
+    product_handle: product,
+    payload: { productTitle: title },
     ...more,
   };
 }
@@ -54,13 +54,11 @@ function step(who: string, type: string, product: Product, day: number, hour: nu
 const add = (who: string, product: Product, day: number, source: string, price: string, more: object = {}) =>
   step(who, 'add', product, day, 12, { source, price, currency: 'EUR', inventory_available: true, ...more });
 
-const paid = (order_id: string, quantity: number, price: string, amount: string) => ({
-  order_id,
-  quantity,
-  price,
-  amount,
-  currency: 'EUR',
-});
+function bought(who: string, product: Product, day: number, orderId: string, quantity: number, more: object) {
+  const { product_id: productId, variant_id: variantId } = PRODUCTS[product];
+  const stated = { line: product, orderId, productId, variantId, quantity, currency: 'EUR', ...more };
+  return orderRow(stated, { occurred_at: at(day, 12), profile_id: who });
+}
 
 const DOLLARS = { currency: 'USD' };
 const SOLD_OUT = { inventory_available: false };
@@ -72,14 +70,14 @@ const EVENTS = [
   add('bob', 'shoe', 5, 'pdpSmartSave', '60.00', SOLD_OUT),
   step('ann', 'moveToCart', 'shoe', 6, 12, { price: '50.00', quantity: 1 }),
   step('bob', 'remove', 'shoe', 6, 13),
-  step('ann', 'purchase', 'shoe', 7, 12, { ...paid('o1', 2, '45.00', '82.50'), discount: '7.50' }),
-  step('ann', 'purchase', 'hat', 7, 12, paid('o1', 1, '20.00', '20.00')),
+  bought('ann', 'shoe', 7, 'o1', 2, { price: '45.00', discount: '7.50', amount: '82.50' }),
+  bought('ann', 'hat', 7, 'o1', 1, { price: '20.00', amount: '20.00' }),
   add('dan', 'bag', 8, 'pdp', '100.00', { ...DOLLARS, ...SOLD_OUT }),
   add('eve', 'bag', 9, 'collection', '100.00', { ...DOLLARS, ...SOLD_OUT }),
   add('cyd', 'hat', 20, 'email', '20.00'),
   add('fay', 'bag', 21, 'pdp', '80.00', DOLLARS),
-  step('fay', 'purchase', 'bag', 22, 12, { ...paid('o3', 10, '80.00', '800.00'), test: true }),
-  step('dan', 'purchase', 'bag', 41, 12, { ...paid('o2', 1, '100.00', '100.00'), ...DOLLARS }),
+  bought('fay', 'bag', 22, 'o3', 10, { price: '80.00', amount: '800.00', test: true }),
+  bought('dan', 'bag', 41, 'o2', 1, { price: '100.00', amount: '100.00', ...DOLLARS }),
 ];
 const REPEATED = [1, 6].map((i) => EVENTS[i]);
 

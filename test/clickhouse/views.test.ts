@@ -7,8 +7,8 @@ import { insertEvents } from '../../src/clickhouse/insert.js';
 import { migrate } from '../../src/clickhouse/migrate.js';
 import { QUESTIONS } from '../../src/clickhouse/views.js';
 import { newEventId } from '../../src/events/event-id.js';
-import { encodeMerge, encodeOrderLine, encodeProduct } from '../../src/events/row.js';
-import { type EventRow, eventRow, lineOf } from '../flush/fixtures.js';
+import { encodeMerge, encodeProduct } from '../../src/events/row.js';
+import { type EventRow, eventRow, lineOf, orderRow } from '../flush/fixtures.js';
 import { never, startDatabases } from './databases.js';
 import { ANSWERS, dateOf, insertVisits, makeSmallWorld } from './small-world.js';
 
@@ -135,50 +135,64 @@ t.test('a share of a product is a share, and ends no wish for it', async (t) => 
 });
 
 t.test(
-  'purchases: each line of an order once, however often it is recorded, and none is an event',
+  'purchases: the lines of the newest statement, however often and in which order they are inserted',
   async (t) => {
     const { own, ask } = await emptied(t, eventRow({ product_id: '1', product_handle: 'shoe' }));
-    await own.command({ query: 'SYSTEM STOP MERGES events_stored' });
-    const who = { device: null, locale: null, email: null, firstName: null, lastName: null };
-    const identity = { customerId: '7', sessionId: null, ...who };
-    const line = { productId: '1', variantId: '2', quantity: 2, price: '10.00', discounts: ['2.50'] };
-    const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
-    const order = { orderId: '5', currency: 'EUR', isTest: false };
-    const encode = (index: number, changes: object = {}) =>
-      encodeOrderLine(at, '1a.cx', identity, { ...order, isTest: index === 1 }, index, {
-        ...line,
-        ...changes,
-      });
-    const lines = encode(0) + encode(1, { productId: null, quantity: 1, price: '0.005', discounts: [] });
-    await insertEvents(own, Buffer.from(lines + lines), never);
-    await insertEvents(own, Buffer.from(lines), never);
+    await own.command({ query: 'SYSTEM STOP MERGES purchases_stored' });
+    const at = '2026-01-02T03:04:05.678Z';
+    const who = { profile_id: '1a.cx', customer_id: '7', occurred_at: at };
+    const line = (version: number, line: string, stated: object = {}) =>
+      `${JSON.stringify(orderRow({ version, line, occurredAt: at, updatedAt: at, ...stated }, who))}\n`;
+    const newest =
+      line(3, 'a', { quantity: 2, discount: '2.50', amount: '17.50', variantId: '2' }) +
+      line(3, 'b', { test: true, productId: '' });
+    const rest = [
+      newest + newest,
+      line(1, 'a') + line(1, 'c'),
+      newest,
+      line(3, 'none', { quantity: 0 }),
+      line(2, 'a'),
+    ];
+    for (const lines of rest) await insertEvents(own, Buffer.from(lines), never);
     const both = {
-      occurred_at: '2026-01-02 03:04:05.678',
-      order_id: '5',
-      profile_id: '1a.cx',
-      customer_id: '7',
-      session_id: null,
-      variant_id: '2',
-      currency: 'EUR',
+      ...{ occurred_at: '2026-01-02 03:04:05.678', updated_at: '2026-01-02 03:04:05.678', order_id: 'o1' },
+      ...{ profile_id: '1a.cx', customer_id: '7', session_id: null, price: 10, currency: 'EUR' },
     };
-    t.same(await ask('SELECT * FROM purchases ORDER BY price DESC'), [
+    const expected = [
       {
-        ...{ ...both, product_id: '1', quantity: 2, price: 10, discount: 2.5, amount: 17.5, test: false },
+        ...{
+          ...both,
+          product_id: '1',
+          variant_id: '2',
+          quantity: 2,
+          discount: 2.5,
+          amount: 17.5,
+          test: false,
+        },
         product_handle: 'shoe',
       },
       {
-        ...{ ...both, product_id: '', quantity: 1, price: 0.01, discount: 0, amount: 0.01, test: true },
+        ...{ ...both, product_id: '', variant_id: '', quantity: 1, discount: 0, amount: 10, test: true },
         product_handle: '',
       },
-    ]);
+    ];
+    t.same(await ask('SELECT * FROM purchases ORDER BY amount DESC'), expected);
+    await own.command({ query: 'SYSTEM START MERGES purchases_stored' });
+    await own.command({ query: 'OPTIMIZE TABLE purchases_stored FINAL' });
+    t.same(await ask('SELECT * FROM purchases ORDER BY amount DESC'), expected, 'after a merge of parts');
     t.same(await ask('SELECT count() AS n FROM events'), [{ n: '1' }], 'the wish');
+    t.same(await ask("SELECT product_id, amount FROM steps_by_visitor WHERE step = 'purchase'"), [
+      { product_id: '1', amount: 17.5 },
+    ]);
+    await insertEvents(own, Buffer.from(line(4, 'none', { quantity: 0 })), never);
+    t.same(await ask('SELECT * FROM purchases'), [], 'a statement without lines');
   },
 );
 
 t.test('visits, purchases and events are shown under the present profile, each once', async (t) => {
   const { own, ask } = await emptied(t);
-  const order = { ...eventRow({ profile_id: 'old', product_id: '1' }), origin: 'order', order_id: 'o1' };
-  const testOrder = { ...order, event_id: newEventId(1), order_id: 'o2', test: true };
+  const order = orderRow({}, { profile_id: 'old' });
+  const testOrder = orderRow({ orderId: 'o2', test: true }, { profile_id: 'old' });
   const lines = `${lineOf(eventRow({ profile_id: 'old' }))}${JSON.stringify(order)}\n${JSON.stringify(testOrder)}\n`;
   const merge = (from: string, target: string, at: number) => encodeMerge(newEventId(at), at, from, target);
   const first = merge('old', 'middle', 1_000);
@@ -308,11 +322,13 @@ t.test('wish_to_purchase has a row for each product, whatever currencies it was 
   const row = (who: string, more: object) =>
     JSON.stringify({ ...eventRow({ profile_id: who, product_id: '1' }), ...more });
   const wish = (who: string) => row(who, { type: 'add', occurred_at: '2025-03-01T00:00:00.000Z' });
-  const bought = (who: string, order_id: string, amount: string, currency: string) =>
-    row(who, {
-      ...{ type: 'purchase', origin: 'order', occurred_at: '2025-03-02T00:00:00.000Z' },
-      ...{ order_id, amount, currency, quantity: 1 },
-    });
+  const bought = (who: string, orderId: string, amount: string, currency: string) =>
+    JSON.stringify(
+      orderRow(
+        { orderId, amount, currency, line: amount },
+        { profile_id: who, occurred_at: '2025-03-02T00:00:00.000Z' },
+      ),
+    );
   const lines = [
     ...['a', 'b', 'c'].map(wish),
     ...[bought('a', 'o1', '10.00', 'EUR'), bought('a', 'o1', '20.00', 'EUR')],

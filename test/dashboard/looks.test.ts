@@ -14,11 +14,11 @@ const DESK = { viewport: { width: 1_440, height: 900 } };
 
 /** Orders of amounts as in a large shop, and wishes for 14 products with long titles. */
 const MUCH = [
-  `INSERT INTO events_stored (event_id, type, origin, occurred_at, profile_id, product_id, variant_id, order_id, quantity, price,
-    currency, amount, discount, payload)
-  SELECT generateUUIDv4(), 'purchase', 'order', toDateTime64('${dateOf(1)}', 3, 'UTC') + toIntervalHour(9 * number),
-    concat('much', toString(number)), '1', '11', concat('much', toString(number)), 1, 1234567.5,
-    ['JPY', 'JPY', 'EUR', '', 'KWD'][1 + number % 5], 123456789.5 * (1 + number % 5), 0, '{}'
+  `INSERT INTO purchases_stored (order_id, line, version, occurred_at, updated_at, profile_id, product_id, variant_id, quantity,
+    price, currency, amount)
+  SELECT concat('much', toString(number)), '1', 1, toDateTime64('${dateOf(1)}', 3, 'UTC') + toIntervalHour(9 * number) AS at, at,
+    concat('much', toString(number)), '1', '11', 1, 1234567.5, ['JPY', 'JPY', 'EUR', '', 'KWD'][1 + number % 5],
+    123456789.5 * (1 + number % 5)
   FROM numbers(60)`,
   `INSERT INTO events_stored (event_id, type, origin, occurred_at, profile_id, product_id, variant_id, product_handle, source,
     price, currency, payload)

@@ -161,91 +161,65 @@ t.test(
 );
 
 t.test(
-  'a line of an order: the same row each time, and another for each other line, order and time',
-  async (t) => {
+  'a statement of an order line has one id, however often it is made, and each other one has another',
+  (t) => {
     const identity = { ...identityOf({}), customerId: '7' };
+    const at = 1_767_225_600_000;
     const line = {
+      name: '11',
       productId: '1',
       variantId: null,
       quantity: 2,
       price: '19.90',
-      discounts: ['1.50', '0.30'],
-    };
-    const at = 1_767_225_600_000;
-    const of = (orderId: string, index = 0, time = at) =>
-      JSON.parse(
-        encodeOrderLine(time, '1a.cx', identity, { orderId, currency: 'EUR', isTest: false }, index, line),
-      );
-    const first = of('5');
-    t.match(first, {
-      event_id: /^019b76da-a800-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/,
-      type: 'purchase',
-      origin: 'order',
-      occurred_at: at,
-      profile_id: '1a.cx',
-      customer_id: '7',
-      order_id: '5',
-      product_id: '1',
-      currency: 'EUR',
-      quantity: 2,
-      price: '19.90',
       discount: '1.80',
       amount: '38.00',
-    });
-    t.notOk('session_id' in first || 'variant_id' in first || 'test' in first);
-    t.same(of('5'), first);
-    const others = [of('5', 1), of('51'), of('5', 11), of('6'), of('5', 0, at + 1)];
-    t.equal(new Set([first, ...others].map(({ event_id }) => event_id)).size, 6);
-  },
-);
-
-t.test(
-  'prices of orders: none, two or more decimals; to cents, and as they were in the payload',
-  async (t) => {
-    const identity = { ...identityOf({}), sessionId: 's' };
-    const priced = (price: string | null) => {
-      const line = { productId: null, variantId: '2', quantity: 1, price, discounts: [] };
-      return JSON.parse(
-        encodeOrderLine(0, '1a.sx', identity, { orderId: '5', currency: null, isTest: true }, 0, line),
-      );
     };
-    for (const [told, kept] of [
-      ['1200', '1200.00'],
-      ['79.9', '79.90'],
-      ['1.234', '1.23'],
-      ['1.235', '1.24'],
-      ['0.005', '0.01'],
-      ['0.004', '0.00'],
-      ['9.999', '10.00'],
-      ['-0.015', '-0.02'],
-      ['9999999999999999.99', '9999999999999999.99'],
-    ] as const) {
-      const row = priced(told);
-      t.equal(row.price, kept, told);
-      t.equal(JSON.parse(row.payload).price, told);
-    }
-    for (const none of ['', 'free', '1,5', '1e3', '12345678901234567', null])
-      t.notOk('price' in priced(none) || 'amount' in priced(none), String(none));
-    t.notOk('currency' in priced('1') || 'discount' in priced('1'));
-    t.equal(priced('1').test, true);
+    const order = {
+      ...{ orderId: '5', occurredAt: at, updatedAt: at + 1_000, isVersioned: true },
+      ...{ version: 9, currency: 'EUR', isTest: false },
+    };
+    const of = (changes: object = {}, changed: object = {}, taken = at + 5_000) =>
+      JSON.parse(
+        encodeOrderLine(taken, '1a.cx', identity, { ...order, ...changes }, { ...line, ...changed }),
+      );
+    const first = of();
+    t.match(first, {
+      event_id: /^019b76da-a800-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/,
+      ...{
+        type: 'purchase',
+        origin: 'order',
+        occurred_at: at + 5_000,
+        profile_id: '1a.cx',
+        customer_id: '7',
+        order_id: '5',
+      },
+    });
+    t.same(JSON.parse(first.payload), {
+      ...{ occurredAt: '2026-01-01T00:00:00.000Z', updatedAt: '2026-01-01T00:00:01.000Z', orderId: '5' },
+      ...{ productId: '1', variantId: '', quantity: 2, price: '19.90', discount: '1.80', amount: '38.00' },
+      ...{ currency: 'EUR', test: false, line: '11', version: 9 },
+    });
+    t.notOk(
+      'session_id' in first || 'product_id' in first || 'quantity' in first,
+      'its columns are those of the payload',
+    );
+    t.equal(of({}, {}, at + 9_000).event_id, first.event_id, 'repeated later');
+    const others = [
+      ...[{ orderId: '6' }, { updatedAt: at + 2_000 }, { occurredAt: at + 1 }, { isTest: true }].map(
+        (changes) => of(changes),
+      ),
+      ...[{ name: '12' }, { quantity: 1 }, { amount: '1.00' }].map((changed) => of({}, changed)),
+    ];
+    t.equal(new Set([first, ...others].map(({ event_id }) => event_id)).size, 8);
+    const untimed = { isVersioned: false };
+    t.equal(
+      of({ ...untimed, updatedAt: at + 7_000 }).event_id,
+      of(untimed).event_id,
+      'its time is when it came',
+    );
+    t.end();
   },
 );
-
-t.test('the amount of a line is exact: only its cents are rounded, not what it is made of', async (t) => {
-  const amountOf = (quantity: number, price: string, ...discounts: string[]) => {
-    const line = { productId: null, variantId: '2', quantity, price, discounts };
-    const order = { orderId: '5', currency: 'KWD', isTest: false };
-    const { discount, amount } = JSON.parse(encodeOrderLine(0, '1a.sx', identityOf({}), order, 0, line));
-    return [discount, amount];
-  };
-  t.same(amountOf(2, '12.345'), [undefined, '24.69']);
-  t.same(amountOf(3, '0.335', '0.005'), ['0.01', '1.00']);
-  t.same(amountOf(1, '1980', '198'), ['198.00', '1782.00']);
-  t.same(amountOf(1, '10.00', '4.995', '5.005'), ['10.00', '0.00']);
-  t.same(amountOf(3, '0.1', '0.2', 'free', ''), ['0.20', '0.10'], 'what is no amount is none');
-  t.same(amountOf(4_294_967_295, '0.01'), [undefined, '42949672.95']);
-  t.same(amountOf(4_294_967_295, '9999999999999999'), [undefined, undefined], 'no column has room for it');
-});
 
 t.test('quantities and prices that their columns would refuse or round are left out of them', async (t) => {
   for (const quantity of [-1, 1.5, 2 ** 32, '3', null, true, [3]])

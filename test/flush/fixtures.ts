@@ -56,6 +56,26 @@ export function eventRow(changes: Partial<EventRow> = {}): EventRow {
   };
 }
 
+/** A statement of an order's line, with the fields of its payload that are not as usual. */
+export function orderRow(stated: Readonly<Record<string, unknown>>, changes: object = {}) {
+  const { occurred_at: at, ...row } = { ...eventRow({ session_id: null }), ...changes } as EventRow;
+  const payload = {
+    ...{
+      occurredAt: at,
+      updatedAt: at,
+      orderId: 'o1',
+      line: 'l1',
+      version: 1,
+      productId: '1',
+      variantId: '',
+    },
+    ...{ quantity: 1, price: '10.00', discount: '0.00', amount: '10.00', currency: 'EUR', test: false },
+    ...stated,
+  };
+  const order = { type: 'purchase', origin: 'order', order_id: payload.orderId } as const;
+  return { ...row, ...order, occurred_at: at, payload };
+}
+
 export const eventRows = (n: number, changes: Partial<EventRow> = {}): EventRow[] =>
   Array.from({ length: n }, () => eventRow(changes));
 

@@ -65,12 +65,19 @@ t.test('an event arrives as analysts see it, under its own id, signed', async (t
 t.test('a purchase arrives as the row of purchases; a merge is no delivery', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
   await deliveries.receiver(tool);
-  const line = { productId: '1001', variantId: '2002', quantity: 2, price: '10.00', discounts: ['1.50'] };
-  const head = { orderId: '9', currency: 'EUR', isTest: true };
+  const line = {
+    ...{ name: '1', productId: '1001', variantId: '2002', quantity: 2 },
+    ...{ price: '10.00', discount: '1.50', amount: '18.50' },
+  };
+  const head = {
+    ...{ orderId: '9', occurredAt: 1_795_000_000_000, updatedAt: 1_795_000_001_000, isVersioned: true },
+    ...{ version: 1, currency: 'EUR', isTest: true },
+  };
   const identity = { ...WHO, customerId: '7', sessionId: 's-1' };
   const lines = [
     encodeMerge('01a203b7-6e6b-7000-8001-c9d3d870aab0', 5, '1.a', '1.b'),
-    encodeOrderLine(1_795_000_000_000, '1.cA', identity, head, 0, line),
+    encodeOrderLine(1_795_000_002_000, '1.cA', identity, head, line),
+    encodeOrderLine(1_795_000_002_000, '1.cA', identity, { ...head, orderId: '10' }, undefined),
   ];
   await deliveries.handOver.handOver(0, Buffer.from(lines.join('')), []);
   deliveries.deliverer();
@@ -80,9 +87,10 @@ t.test('a purchase arrives as the row of purchases; a merge is no delivery', asy
     [
       {
         type: 'purchase',
-        timestamp: '2026-11-18T11:06:40.000Z',
+        timestamp: '2026-11-18T11:06:42.000Z',
         data: {
           occurredAt: '2026-11-18T11:06:40.000Z',
+          updatedAt: '2026-11-18T11:06:41.000Z',
           orderId: '9',
           profileId: '1.cA',
           customerId: '7',

@@ -6,7 +6,6 @@ import { eachRedis } from '../harness/app.js';
 import { identityOf } from '../harness/samples.js';
 import {
   add,
-  buy,
   CUSTOMER,
   deliver,
   GUEST,
@@ -54,30 +53,13 @@ eachRedis(t, async (t, redis) => {
     t.same(removed, { profileId: target, answer: { removed: true } });
     t.equal(await share(server, GUEST), await share(other, CUSTOMER));
     const lines = [{ productId: '2', variantId: null, quantity: 1, price: '1.00' }];
-    await deliver(server, GUEST, 'delivery', lines);
+    await deliver(server, GUEST, lines);
     t.same(await products(other, CUSTOMER), ['3']);
     t.same(
       (await shownEvents(redis, prefix)).slice(2).map(({ profile_id }) => profile_id),
       [target, target, target, target, target],
     );
   });
-
-  t.test(
-    'a purchase is done once under its id, also where what was bought is wished for again',
-    async (t) => {
-      const prefix = `w${worlds++}`;
-      const server = await startServer(t, redis, prefix);
-      await add(server);
-      await buy(server);
-      await add(server);
-      await buy(server);
-      t.same(await products(server), ['1']);
-      t.same(
-        (await shownEvents(redis, prefix)).map(({ type }) => type),
-        ['add', 'autoRemoveAfterPurchase', 'add'],
-      );
-    },
-  );
 
   t.test(
     'a crowd of changes and merges over two servers: each answer has its event, and no other is',

@@ -6,7 +6,6 @@ import type { Test } from 'tap';
 import { ServiceError } from '../../src/errors.js';
 import { appendFormat } from '../../src/events/appender.js';
 import { recordingFormat } from '../../src/events/recording.js';
-import type { OrderLine } from '../../src/events/row.js';
 import { type IdentityParts, openIdentity } from '../../src/identity/open.js';
 import type { Identity } from '../../src/identity-rules.js';
 import { Products } from '../../src/products/products.js';
@@ -16,7 +15,7 @@ import { Store } from '../../src/redis/store.js';
 import { visitFormat } from '../../src/visits/visit-batch.js';
 import type { Items } from '../../src/wishlist/items.js';
 import { openWishlist } from '../../src/wishlist/open.js';
-import type { Purchases } from '../../src/wishlist/purchases.js';
+import type { BoughtLine, Purchases } from '../../src/wishlist/purchases.js';
 import type { Shares } from '../../src/wishlist/shares.js';
 import { Wishers } from '../../src/wishlist/wishers.js';
 import { WishlistBatch } from '../../src/wishlist/wishlist-batch.js';
@@ -283,35 +282,16 @@ export async function buy(server: Server, who = GUEST) {
     quantity: 1,
     price: '1.00',
   }));
-  await deliver(server, who, 'delivery-1', lines);
+  await deliver(server, who, lines);
 }
 
-/** As the webhook does: under a request record, that a crash leaves without an answer. */
-export async function deliver(
-  server: Server,
-  who: Identity,
-  key: string,
-  lines: readonly Omit<OrderLine, 'discounts'>[],
-) {
-  const purchase = {
-    orderId: '1',
-    identity: who,
-    currency: 'EUR',
-    isTest: false,
-    lines: lines.map((line) => ({ ...line, discounts: [] })),
-  };
-  return server.deliveries.run({ scope: 'order', key, fingerprint: '' }, '', async () => {
-    const { profileId } = await server.visitors.find(who, false);
-    const removal = await server.deliveries.part('removal', key);
-    await server.purchases.remove(
-      (ask) => server.visitors.changeKnown(who, false, ask),
-      profileId,
-      who,
-      purchase,
-      removal,
-    );
-    return '{}';
-  });
+/** Takes what was bought from a wishlist, as the webhook does. */
+export async function deliver(server: Server, who: Identity, lines: readonly BoughtLine[]) {
+  const { profileId } = await server.visitors.find(who, false);
+  const { answer } = await server.visitors.look(who, false, (place) => server.purchases.find(place, lines));
+  if (typeof answer === 'string') throw new Error('a redirect that was not followed');
+  const change: Parameters<Purchases['remove']>[0] = (ask) => server.visitors.changeKnown(who, false, ask);
+  await server.purchases.remove(change, answer, profileId, who, '1');
 }
 
 /** The wishlist, and the profile that has it. */

@@ -3,9 +3,8 @@
 -- One row per event. What analysts query is the view `events`; this table is where the flusher inserts. Six kinds of rows
 -- travel with the events and are none: merges of profiles (origin `merge`), openings of shared wishlists (origin `open`), under
 -- the profile of the list's owner, product alerts (origin `alert`), products as the shop told them (origin `product`), guests
--- whose profile became a customer's (origin `adoption`), and lines of orders (origin `order`): a line that
--- was recorded twice is one row, since its event_id and time follow from the order. `discount` and `amount` are of the
--- whole line. The payload has the line as the order told it: three decimals are rounded in the columns.
+-- whose profile became a customer's (origin `adoption`), and statements of order lines (origin `order`), whose payload feeds
+-- purchases_stored.
 --
 -- Never twice: time and event_id are the name of a row. Rows with the same sort key replace each other, and `events` reads with
 -- FINAL. After a crash the flusher inserts rows again.
@@ -40,9 +39,6 @@ CREATE TABLE IF NOT EXISTS {database}.events_stored{local} {on_cluster}
     quantity Nullable(UInt32) CODEC(ZSTD(1)),
     price Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
     compare_at Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
-    discount Decimal(18, 2) CODEC(ZSTD(1)),
-    amount Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
-    test Bool,
     from_browser Bool,
     payload String CODEC(ZSTD(3)),
     INDEX merges origin TYPE set(8) GRANULARITY 16
@@ -237,7 +233,7 @@ GROUP BY product_id, variant_id, currency;
 -- 1 million merges, CPU in seconds with it, with profile ids in it, and without it: open wishes 1.0, 1.35, 1.4; out of
 -- stock or cheaper 1.15, 1.75, 1.6. Products by adds and shares by channel, of all time: 0.2 and 0.3 in place of 1.6 and 1.7.
 --
--- One row per event or line of an order that is about a product, and one per share; of test orders there is none. `share` is
+-- One row per event that is about a product, and one per share; order lines are in purchases_stored. `share` is
 -- sipHash64 of the share code, 0 where there is none. A row that is fed in twice is one, as in events_stored: `event` is
 -- the hash of its event_id, and rows with the same sort key replace each other.
 CREATE TABLE IF NOT EXISTS {database}.steps_stored{local} {on_cluster}
@@ -251,12 +247,10 @@ CREATE TABLE IF NOT EXISTS {database}.steps_stored{local} {on_cluster}
     source LowCardinality(String),
     channel LowCardinality(String),
     share UInt64 CODEC(ZSTD(1)),
-    order_id String CODEC(ZSTD(1)),
     currency LowCardinality(String),
     inventory_available Nullable(Bool),
     quantity UInt32 CODEC(ZSTD(1)),
-    price Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
-    amount Nullable(Decimal(18, 2)) CODEC(ZSTD(1))
+    price Nullable(Decimal(18, 2)) CODEC(ZSTD(1))
 )
 ENGINE = {replicated}ReplacingMergeTree({path})
 PARTITION BY toYYYYMM(occurred_at)
@@ -268,21 +262,74 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.steps_feed {on_cluster} TO {da
 SELECT
     occurred_at,
     sipHash64(event_id) AS event,
-    if(origin = 'order', 'purchase', type) AS step,
+    type AS step,
     sipHash64(profile_id) AS visitor,
     product_id,
     variant_id,
     source,
     channel,
     if(share_code = '', 0, sipHash64(share_code)) AS share,
-    order_id,
     currency,
     inventory_available,
     ifNull(events_stored.quantity, 1) AS quantity,
-    price,
-    amount
+    price
 FROM {database}.events_stored{local} AS events_stored
-WHERE (product_id != '' OR type = 'share') AND origin NOT IN ('merge', 'alert', 'product', 'adoption') AND NOT test;
+WHERE (product_id != '' OR type = 'share') AND origin NOT IN ('merge', 'alert', 'product', 'adoption', 'order');
+
+-- Order lines as they were last stated. A row is named by its order and its line, and the newest version counts: a statement
+-- that is inserted twice, or after a newer one, changes nothing. What analysts query is the view `purchases`, which shows the
+-- lines of an order's newest statement that have a quantity; a cancelled order states its lines with a quantity of 0.
+--
+-- `version` orders the statements of one order. `taken_at` is when the service took the statement: erasures go by it.
+CREATE TABLE IF NOT EXISTS {database}.purchases_stored{local} {on_cluster}
+(
+    order_id String CODEC(ZSTD(1)),
+    line String CODEC(ZSTD(1)),
+    version UInt64 CODEC(ZSTD(1)),
+    event_id UUID CODEC(ZSTD(1)),
+    taken_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+    occurred_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+    updated_at DateTime64(3, 'UTC') CODEC(ZSTD(1)),
+    profile_id String CODEC(ZSTD(1)),
+    visitor UInt64 MATERIALIZED sipHash64(profile_id) CODEC(NONE),
+    customer_id Nullable(String) CODEC(ZSTD(1)),
+    session_id Nullable(String) CODEC(ZSTD(1)),
+    product_id String CODEC(ZSTD(1)),
+    variant_id String CODEC(ZSTD(1)),
+    quantity UInt32 CODEC(ZSTD(1)),
+    price Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
+    discount Decimal(18, 2) CODEC(ZSTD(1)),
+    amount Nullable(Decimal(18, 2)) CODEC(ZSTD(1)),
+    currency LowCardinality(String),
+    test Bool
+)
+ENGINE = {replicated}ReplacingMergeTree({path,} version)
+ORDER BY (order_id, line)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
+COMMENT 'Rows of the view purchases; query that one';
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.purchases_feed {on_cluster} TO {database}.purchases_stored{local} AS
+SELECT
+    order_id,
+    JSONExtractString(payload, 'line') AS line,
+    JSONExtractUInt(payload, 'version') AS version,
+    event_id,
+    events_stored.occurred_at AS taken_at,
+    parseDateTime64BestEffortOrZero(JSONExtractString(payload, 'occurredAt'), 3, 'UTC') AS occurred_at,
+    parseDateTime64BestEffortOrZero(JSONExtractString(payload, 'updatedAt'), 3, 'UTC') AS updated_at,
+    profile_id,
+    customer_id,
+    session_id,
+    JSONExtractString(payload, 'productId') AS product_id,
+    JSONExtractString(payload, 'variantId') AS variant_id,
+    JSONExtractUInt(payload, 'quantity') AS quantity,
+    toDecimal64OrNull(JSONExtractString(payload, 'price'), 2) AS price,
+    toDecimal64OrZero(JSONExtractString(payload, 'discount'), 2) AS discount,
+    toDecimal64OrNull(JSONExtractString(payload, 'amount'), 2) AS amount,
+    JSONExtractString(payload, 'currency') AS currency,
+    JSONExtractBool(payload, 'test') AS test
+FROM {database}.events_stored{local} AS events_stored
+WHERE origin = 'order';
 
 -- Which Redis the events come from: a fingerprint of its salt, by key prefix. `flush` refuses another one, since
 -- profile ids under a new salt would have nothing to do with those that are here. The latest row counts.
@@ -310,10 +357,11 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Settings of the database that commands without them take';
 
 -- Only on a cluster, as is every statement with {cluster}: the tables over the shards. What replaces each other is on one
--- shard, so FINAL is right there: rows of one profile, by its id or by its hash; of one day; of one product.
+-- shard, so FINAL is right there: rows of one profile, by its id or by its hash; of one order, whose profile may change; of
+-- one day; of one product.
 
 CREATE TABLE IF NOT EXISTS {database}.events_stored {on_cluster} AS {database}.events_stored_local
-ENGINE = Distributed({cluster}, {database}, events_stored_local, sipHash64(profile_id));
+ENGINE = Distributed({cluster}, {database}, events_stored_local, sipHash64(if(order_id = '', profile_id, order_id)));
 
 CREATE TABLE IF NOT EXISTS {database}.visits_stored {on_cluster} AS {database}.visits_stored_local
 ENGINE = Distributed({cluster}, {database}, visits_stored_local, sipHash64(profile_id));
@@ -323,6 +371,9 @@ ENGINE = Distributed({cluster}, {database}, profile_merges_stored_local, sipHash
 
 CREATE TABLE IF NOT EXISTS {database}.steps_stored {on_cluster} AS {database}.steps_stored_local
 ENGINE = Distributed({cluster}, {database}, steps_stored_local, visitor);
+
+CREATE TABLE IF NOT EXISTS {database}.purchases_stored {on_cluster} AS {database}.purchases_stored_local
+ENGINE = Distributed({cluster}, {database}, purchases_stored_local, sipHash64(order_id));
 
 CREATE TABLE IF NOT EXISTS {database}.visit_hours {on_cluster} AS {database}.visit_hours_local
 ENGINE = Distributed({cluster}, {database}, visit_hours_local, toUInt32(hour));

@@ -20,22 +20,30 @@ SELECT
     device
 FROM {database}.visits_stored FINAL;
 
--- Lines of orders, each once
--- amount is what was paid for the line: price of one times quantity, less its discount. Lines of test orders have test set,
--- and are in no other view. A line's event_id and its time follow from the order, so a line that was recorded twice is still
--- one row. The payload has the line as the order told it: three decimals are rounded here. Orders name no handle: it is the
--- one that the product was last told with.
-CREATE OR REPLACE VIEW {database}.purchases {on_cluster} AS
+-- Lines of orders as their order was last stated: of the newest statement, what has a quantity
+-- Only the newest statement counts, so that a line that it leaves out is gone, too. visitor is sipHash64(profile_id).
+CREATE OR REPLACE VIEW {database}.order_lines {on_cluster} AS
 SELECT
-    rows.*,
-    products.product_handle AS product_handle
+    {purchase_columns},
+    visitor
 FROM
 (
     SELECT
-        {purchase_columns}
-    FROM {database}.events_stored FINAL
-    PREWHERE origin = 'order'
-) AS rows
+        *,
+        visitor,
+        max(version) OVER (PARTITION BY order_id) AS newest
+    FROM {database}.purchases_stored FINAL
+)
+WHERE version = newest AND quantity > 0;
+
+-- Lines of orders as their order was last stated
+-- amount is what was paid for the line: price of one times quantity, less its discount. Lines of test orders have test set,
+-- and are in no other view of purchases. Orders name no handle: it is the one that the product was last told with.
+CREATE OR REPLACE VIEW {database}.purchases {on_cluster} AS
+SELECT
+    rows.* EXCEPT visitor,
+    products.product_handle AS product_handle
+FROM {database}.order_lines AS rows
 LEFT ANY JOIN {database}.products AS products ON products.product_id = rows.product_id;
 
 -- Events per day and type

@@ -31,12 +31,41 @@ SELECT
 FROM
 (
     SELECT
-        *,
+        occurred_at,
+        step,
+        visitor,
+        product_id,
+        variant_id,
         CAST(sipHash64(product_id), 'UInt64') AS product,
-        CAST(sipHash64(variant_id), 'UInt64') AS variant
+        CAST(sipHash64(variant_id), 'UInt64') AS variant,
+        source,
+        '' AS order_id,
+        currency,
+        inventory_available,
+        quantity,
+        price,
+        CAST(NULL, 'Nullable(Decimal(18, 2))') AS amount
     FROM {database}.steps_stored FINAL
     ARRAY JOIN [0] AS one
     WHERE step != 'share'
+    UNION ALL
+    SELECT
+        occurred_at,
+        CAST('purchase', 'LowCardinality(String)'),
+        visitor,
+        CAST(product_id, 'LowCardinality(String)'),
+        CAST(variant_id, 'LowCardinality(String)'),
+        CAST(sipHash64(product_id), 'UInt64'),
+        CAST(sipHash64(variant_id), 'UInt64'),
+        CAST('', 'LowCardinality(String)'),
+        order_id,
+        currency,
+        CAST(NULL, 'Nullable(Bool)'),
+        quantity,
+        price,
+        amount
+    FROM {database}.order_lines
+    WHERE NOT test
 ) AS rows
 LEFT ANY JOIN {database}.visitor_merges AS merges ON merges.old = rows.visitor;
 

@@ -1,97 +1,130 @@
-// POST /webhook/purchase: an order, from Shopify or from a shop's own server. Each line is recorded for analysts, and with
-// the setting on, what was bought leaves the wishlist.
+// POST /webhook/purchase: an order, from Shopify or from a shop's own server, as it is now. Each line is recorded for analysts,
+// and with the setting on, what was bought leaves the wishlist.
+//
+// An order is stated, and can be stated again, in any order of arrival: its rows have names and versions, and ClickHouse keeps
+// the newest. So a delivery is recorded each time that it comes. The wishlist is acted on once, by the first delivery
+// that counts as a purchase; one that failed half-way is completed by the next, since an item leaves once.
 //
 // An order names a customer, a session, or both; each becomes known by it, and the two stay as they are: another person's e-mail
 // address at the checkout is no login.
-//
-// Deliveries repeat, under the same id or under another one for the same order. Both are recorded before the order is
-// acted on, and it is acted on under the record of the order: what failed half-way is completed by any repeat, a repeat
-// of what is done does nothing. These two records name no visitor, so that they outlive an erasure. What a removal has to
-// remember of profiles has a record of its own. An order that names no visitor leaves no record.
 
-import type { Logger } from 'pino';
+import { encodeOrderLine } from '../../events/row.js';
 import type { Profiles } from '../../identity/profiles.js';
-import type { Visitors } from '../../identity/visitors.js';
+import type { FoundProfile, Visitors } from '../../identity/visitors.js';
 import type { Identity } from '../../identity-rules.js';
-import type { RequestStore } from '../../redis/requests.js';
-import { type OrderState, readOrder } from '../../validation/order.js';
+import { type Order, type ReadOrder, readOrder } from '../../validation/order.js';
 import { orderBody } from '../../validation/schemas.js';
-import { type Purchase, type Purchases, rowsOf } from '../../wishlist/purchases.js';
+import type { OrderNotes } from '../../wishlist/order-notes.js';
+import type { Purchases } from '../../wishlist/purchases.js';
 import type { SettingsStore } from '../../wishlist/settings.js';
-import { deliveryAnswer } from '../answer-schemas.js';
+import { purchaseAnswer } from '../answer-schemas.js';
+import type { LeftOut } from '../left-out.js';
 import { type Operation, operation } from '../operation.js';
-import {
-  admitDelivery,
-  authenticBody,
-  DELIVERY_ID,
-  MAX_DELIVERY,
-  NOTHING_TO_SAY,
-  readDeliveryId,
-  SIGNATURE,
-  TOPIC,
-} from './webhook.js';
+import { admitDelivery, authenticBody, SIGNATURE, TOPIC } from './webhook.js';
 
-/** Of webhooks that have a paid order; without a topic it is a shop's own server. */
-const TOPICS = new Set(['', 'orders/paid', 'orders/create']);
-
-/** Why an order is left out. */
-export type LeftOut = OrderState | 'topic';
-/** Lines that are recorded at once, so that no order takes all the places of other requests. */
-const RECORDED_AT_ONCE = 1_000;
+/** Of webhooks that state an order; without a topic it is a shop's own server. */
+const TOPICS = new Set([
+  '',
+  'orders/paid',
+  'orders/create',
+  'orders/updated',
+  'orders/edited',
+  'orders/cancelled',
+]);
+const PAID = 'orders/paid';
+/** Bytes of a body: 500 lines of today's Order take 1.2 MB. */
+const MAX_ORDER = 4 * 1024 * 1024;
+/** Lines that are recorded at the same time, so that no order takes all the room of other requests. */
+const PAGE_SIZE = 1_000;
+/** Faults that an answer names. */
+const MAX_ISSUES = 50;
 
 const EXAMPLE = {
   id: 820982911946154,
+  updated_at: '2026-11-18T12:06:40+01:00',
+  processed_at: '2026-11-18T12:06:38+01:00',
+  financial_status: 'paid',
   customer: { id: 115310627314723 },
   currency: 'EUR',
   note_attributes: [{ name: 'wishlist_session_id', value: 's-1' }],
-  line_items: [{ product_id: 1001, variant_id: 2002, quantity: 1, price: '79.90' }],
+  line_items: [{ id: 466157049, product_id: 1001, variant_id: 2002, quantity: 1, price: '79.90' }],
 };
 
-/**
- * @param deliveries remembers what was delivered
- * @param onLeftOut told why nothing is done, and the topic
- * @param shopifySecrets any of which may have signed a delivery; none where the shop is not Shopify's
- */
-export function purchaseOperation(
-  visitors: Visitors,
-  profiles: Profiles,
-  settings: SettingsStore,
-  purchases: Purchases,
-  deliveries: RequestStore,
-  shopifySecrets: readonly string[],
-  onLeftOut: (reason: LeftOut, topic: string) => void,
-): Operation {
-  /** @param at when the order was delivered first, milliseconds since 1970 */
-  async function take(order: Purchase, identity: Identity, at: number): Promise<void> {
+interface Parts {
+  readonly visitors: Visitors;
+  readonly profiles: Profiles;
+  readonly settings: SettingsStore;
+  readonly purchases: Purchases;
+  readonly notes: OrderNotes;
+  /** Called when nothing of an order is recorded, with the reason and the topic. */
+  readonly onLeftOut: (reason: LeftOut, topic: string) => void;
+  /** Called with the paths of a signed order's faulty fields. */
+  readonly onFaults: (paths: readonly string[]) => void;
+}
+
+/** A visitor of an order, by one of its ids. */
+interface Named extends FoundProfile {
+  readonly who: Identity;
+}
+
+/** @param shopifySecrets any of which may have signed a delivery; none if the shop is not Shopify's */
+export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[]): Operation {
+  const { visitors, profiles, settings, purchases, notes, onLeftOut, onFaults } = parts;
+
+  /** @returns why no line is recorded, if none is */
+  async function take(order: Order, identity: Identity, now: number): Promise<LeftOut | undefined> {
     const named = await Promise.all(
       separately(identity).map(async (who) => ({ who, ...(await visitors.find(who, false)) })),
     );
-    const [first] = named as [(typeof named)[number]];
+    const note = await notes.note(order.orderId, now);
+    if (note.isDone && !named.some(({ known }) => known)) return 'erased';
+    const [first] = named as [Named];
     const buyer = named.find(({ who, known }) => known && who.sessionId !== null) ?? first;
-    const rows = rowsOf(identity, order, at);
-    for (let i = 0; i < rows.length; i += RECORDED_AT_ONCE)
-      await Promise.all(
-        rows.slice(i, i + RECORDED_AT_ONCE).map((encode) => visitors.record(buyer.who, false, encode)),
-      );
-    if ((await settings.read()).autoRemoveAfterPurchase)
-      for (const { who, known } of named) {
-        if (!known) continue;
-        const removal = await deliveries.part(
-          `removal ${who.customerId === null ? 's' : 'c'}`,
-          order.orderId,
-        );
-        await purchases.remove(
-          (ask) => visitors.changeKnown(who, false, ask),
-          buyer.profileId,
-          identity,
-          order,
-          removal,
-        );
-      }
+    await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
+    const isBought = order.state === 'bought';
+    if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
+      for (const { who, known } of named) if (known) await clear(who, buyer.profileId, order, identity);
     // Last: a retry finds the same buyer.
     for (const { who } of named) await visitors.resolve(who, false);
     // An address leads to all that is kept of its visitor, and a session may be another's than the customer's: not there.
     await profiles.keep(first.who, false, true);
+    if (!isBought) return order.state as LeftOut;
+    if (!order.isTest) await notes.markDone(order.orderId, note);
+    return order.lines.some(({ quantity }) => quantity > 0) ? undefined : 'nothing_left';
+  }
+
+  async function record(order: Order, identity: Identity, who: Identity, now: number): Promise<void> {
+    const lines = order.lines.length > 0 ? order.lines : [undefined];
+    for (let i = 0; i < lines.length; i += PAGE_SIZE)
+      await Promise.all(
+        lines
+          .slice(i, i + PAGE_SIZE)
+          .map((line) =>
+            visitors.record(who, false, (profileId) =>
+              encodeOrderLine(now, profileId, identity, order, line),
+            ),
+          ),
+      );
+  }
+
+  /** Takes what was bought from a wishlist. The visits of its products begin anew, as if the visitor had removed it. */
+  async function clear(who: Identity, buyer: string, order: Order, identity: Identity): Promise<void> {
+    const { lines, orderId } = order;
+    const bought = lines.filter(({ quantity }) => quantity > 0);
+    const { answer } = await visitors.look(who, false, (place) => purchases.find(place, bought));
+    if (typeof answer === 'string') return;
+    // Before the items leave: a retry finds them only as long as they are there.
+    for (const handle of new Set(answer.map(({ productHandle }) => productHandle)))
+      await visitors.enter('reset', who, false, handle);
+    const change: Parameters<Purchases['remove']>[0] = (ask) => visitors.changeKnown(who, false, ask);
+    await purchases.remove(change, answer, buyer, identity, orderId);
+  }
+
+  async function outcomeOf({ order, issues }: ReadOrder, now: number): Promise<LeftOut | undefined> {
+    if (order === undefined || (order.lines.length === 0 && issues.length > 0)) return 'invalid';
+    if (order.identity === null) return 'no_visitor';
+    if (order.state === 'unpaid') return 'unpaid';
+    return take(order, order.identity, now);
   }
 
   return operation({
@@ -100,54 +133,37 @@ export function purchaseOperation(
       id: 'takePurchase',
       tag: 'Webhooks',
       summary:
-        "Takes Shopify's `orders/paid`: records what was bought; with the setting on, it leaves the wishlist",
+        "Takes Shopify's `orders/paid`, `create`, `updated`, `edited` and `cancelled`: records what was bought; with the setting on, it leaves the wishlist",
       body: { schema: orderBody, example: EXAMPLE },
-      answer: deliveryAnswer,
+      answer: purchaseAnswer,
     },
     path: '/webhook/purchase',
     accessGroup: 'delivery',
-    maxBody: MAX_DELIVERY,
+    maxBody: MAX_ORDER,
     wantsBytes: true,
-    headers: [SIGNATURE, DELIVERY_ID, TOPIC],
+    headers: [SIGNATURE, TOPIC],
     admit: (request) => admitDelivery(request, shopifySecrets),
     read(body, request) {
       const bytes = authenticBody(body, request, shopifySecrets);
-      return { order: TOPICS.has(request.header(TOPIC)) ? readOrder(bytes) : ('topic' as const) };
+      const topic = request.header(TOPIC);
+      const isTrusted = request.caller.kind === 'server';
+      const now = Date.now();
+      if (!TOPICS.has(topic)) return { now };
+      return { now, given: readOrder(bytes, isTrusted, isTrusted || topic === PAID, now) };
     },
-    async handle({ order }, request) {
-      if (typeof order === 'string') {
-        onLeftOut(order, request.header(TOPIC));
-        return NOTHING_TO_SAY;
-      }
-      const deliveryId = readDeliveryId(request, DELIVERY_ID);
-      const { identity } = order;
-      if (identity === null) return NOTHING_TO_SAY;
-      const act = () =>
-        deliveries.run({ scope: 'order', key: order.orderId, fingerprint: '' }, '', async ({ at }) => {
-          await take(order, identity, at);
-          return NOTHING_TO_SAY;
-        });
-      if (deliveryId === '') return act();
-      return deliveries.run({ scope: 'delivery', key: deliveryId, fingerprint: '' }, '', act);
+    async handle({ given, now }, request) {
+      const issues = given?.issues ?? [];
+      const reason = given === undefined ? 'topic' : await outcomeOf(given, now);
+      if (reason !== undefined) onLeftOut(reason, request.header(TOPIC));
+      onFaults(issues.map(({ path }) => path));
+      const lines = given?.order?.lines ?? [];
+      return JSON.stringify({
+        recorded: reason === undefined ? lines.filter(({ quantity }) => quantity > 0).length : 0,
+        reason,
+        issues: issues.length > 0 ? issues.slice(0, MAX_ISSUES) : undefined,
+      });
     },
   });
-}
-
-/** Topics that are logged; any caller that has seen one signed body may send it with others. */
-const MAX_TOPICS = 100;
-
-/** What is told of webhooks that are left out: each is counted, and each topic that is none of those wanted is logged once. */
-export function leftOut(
-  count: (reason: LeftOut) => void,
-  log: Logger,
-): (reason: LeftOut, topic: string) => void {
-  const logged = new Set<string>();
-  return (reason, topic) => {
-    count(reason);
-    if (reason !== 'topic' || logged.has(topic) || logged.size === MAX_TOPICS) return;
-    logged.add(topic);
-    log.warn({ topic }, 'webhooks of this topic are left out: they are no paid orders');
-  };
 }
 
 /** An identity for each of its ids, the customer's first. */
