@@ -27,14 +27,17 @@ export function leftOut(
   count: (reason: LeftOut) => void,
   log: Logger,
 ): (reason: LeftOut, topic: string) => void {
-  const logged = new Set<string>();
+  const [topics, reasons] = [new Set<string>(), new Set<LeftOut>()];
   return (reason, topic) => {
     count(reason);
-    const once = reason === 'topic' ? `topic ${topic}` : reason;
-    if (logged.has(once) || logged.size === MAX_TOPICS) return;
-    logged.add(once);
-    if (reason === 'topic') log.warn({ topic }, 'webhooks of this topic are left out: they are not about orders');
-    else log.warn({ reason }, 'an order is left out; wishmeter_orders_left_out_total counts the next ones');
+    if (reason === 'topic') {
+      if (topics.has(topic) || topics.size === MAX_TOPICS) return;
+      topics.add(topic);
+      log.warn({ topic }, 'webhooks of this topic are left out: they are not about orders');
+    } else if (!reasons.has(reason)) {
+      reasons.add(reason);
+      log.warn({ reason }, 'an order is left out; wishmeter_orders_left_out_total counts the next ones');
+    }
   };
 }
 

@@ -58,7 +58,7 @@ export interface Keys extends StreamKeys {
   operation(profileId: string, operationId: string): string;
   /** hash: the first request under an idempotency key, and its answer */
   request(digest: string): string;
-  /** string: when an order came first, and whether it was acted on, by its digest; see src/wishlist/order-notes.ts */
+  /** string: when an order came first, whose it was, and whether it was acted on, by its digest; see src/wishlist/order-notes.ts */
   order(digest: string): string;
   /** string: the profile that a share code was made for */
   share(code: string): string;

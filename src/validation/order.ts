@@ -25,7 +25,7 @@ interface GivenOrder extends Fields {
   readonly updated_at?: string | null;
   readonly test?: boolean | null;
   readonly customer?: { readonly id?: number | string | null; readonly email?: unknown } | null;
-  readonly note_attributes?: readonly { readonly name?: unknown; readonly value?: unknown }[] | null;
+  readonly note_attributes?: readonly unknown[] | null;
 }
 
 interface GivenLine {
@@ -153,8 +153,8 @@ function buyerOf({
 }: GivenOrder): Identity | null {
   const given = customer?.id;
   const customerId = given === null || given === undefined ? null : normaliseId(String(given));
-  const note = notes?.find(({ name }) => name === SESSION_ATTRIBUTE);
-  const sessionId = idOf(note?.value, isVisitorId);
+  const note = notes?.filter(isFields).find(({ name }) => name === SESSION_ATTRIBUTE);
+  const sessionId = idOf(note?.['value'], isVisitorId);
   if (customerId === null && sessionId === null) return null;
   const address = [customer?.email, email, contact].map(normaliseEmail).find((one) => one !== undefined);
   return {

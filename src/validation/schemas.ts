@@ -344,8 +344,8 @@ export const orderBody = {
     },
     note_attributes: {
       type: ['array', 'null'],
-      description: 'The `value` of the one named `wishlist_session_id` is the session',
-      items: { type: 'object', properties: { name: {}, value: {} } },
+      description: '`[{"name", "value"}]`: the `value` of the one named `wishlist_session_id` is the session',
+      items: {},
     },
     line_items: { type: 'array', items: orderLine },
   },

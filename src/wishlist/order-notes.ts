@@ -1,5 +1,6 @@
-// What is remembered of an order, beside its rows in ClickHouse: when it came first, and whether it has been acted on. It
-// names no visitor, so it outlives an erasure: a repeated order must not bring an erased visitor back.
+// What is remembered of an order, beside its rows in ClickHouse: when it came first, whether it was the customer's or the
+// session's then, and whether it has been acted on. It names no visitor, so it outlives an erasure: a repeated order must not
+// bring an erased visitor back.
 
 import { createHash } from 'node:crypto';
 import { loadScript } from '../redis/scripts.js';
@@ -8,11 +9,15 @@ import type { Store } from '../redis/store.js';
 const NOTE = loadScript<string>('order-note');
 /** Seconds for which an order is remembered: orders are refunded and archived for a year. */
 const REMEMBERED_S = 400 * 24 * 60 * 60;
-const ACTED_ON = '+';
+const ACTED_ON = 'done';
+
+/** Which of its ids says whose an order is. */
+export type Buyer = 'customer' | 'session';
 
 export interface OrderNote {
   /** When the order came first, milliseconds since 1970. */
   readonly firstAt: number;
+  readonly buyer: Buyer;
   /** Whether a delivery of it was acted on as a purchase. */
   readonly isDone: boolean;
 }
@@ -25,14 +30,14 @@ export class OrderNotes {
   }
 
   /** The note of an order, made now if there is none. @throws ServiceError `unavailable` */
-  async note(orderId: string, now: number): Promise<OrderNote> {
-    const note = await this.#write(orderId, 'NX', String(now));
-    return { firstAt: Number(note.replace(ACTED_ON, '')), isDone: note.endsWith(ACTED_ON) };
+  async note(orderId: string, now: number, whose: Buyer): Promise<OrderNote> {
+    const [firstAt, buyer, done] = (await this.#write(orderId, 'NX', `${now} ${whose}`)).split(' ');
+    return { firstAt: Number(firstAt), buyer: buyer as Buyer, isDone: done === ACTED_ON };
   }
 
   /** @throws ServiceError `unavailable` */
-  async markDone(orderId: string, { firstAt }: OrderNote): Promise<void> {
-    await this.#write(orderId, 'XX', `${firstAt}${ACTED_ON}`);
+  async markDone(orderId: string, { firstAt, buyer }: OrderNote): Promise<void> {
+    await this.#write(orderId, 'XX', `${firstAt} ${buyer} ${ACTED_ON}`);
   }
 
   #write(orderId: string, condition: 'NX' | 'XX', note: string): Promise<string> {

@@ -42,6 +42,7 @@ const VISITS = [
 ];
 const PURCHASES = [
   `occurred_at ${TIME}`,
+  `updated_at ${TIME}`,
   'order_id String',
   'profile_id String',
   'customer_id Nullable(String)',

@@ -206,6 +206,7 @@ function draftOf(random: Random): Draft {
       '/webhook/purchase',
       {
         id: int(random, 1_000),
+        currency: 'EUR',
         customer: { id: 1 },
         note_attributes: [{ name: 'wishlist_session_id', value: sessionId }],
         line_items: [{ product_id: 1001, variant_id: 2002, quantity: 1, price: '1.00' }],

@@ -63,6 +63,7 @@ eachRedis(t, async (t, redis) => {
             '/webhook/purchase',
             {
               id: 7_001,
+              currency: 'EUR',
               email,
               note_attributes: [{ name: 'wishlist_session_id', value: sessionId }],
               line_items: [{ product_id: 1001, quantity: 1, price: '1.00' }],

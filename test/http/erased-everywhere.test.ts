@@ -54,6 +54,7 @@ t.test('erasures through ClickHouse', async (t) => {
       '/webhook/purchase',
       {
         id: `order-${++orders}`,
+        currency: 'EUR',
         ...(customerId === undefined ? {} : { customer: { id: customerId } }),
         note_attributes: sessionId === undefined ? [] : [{ name: 'wishlist_session_id', value: sessionId }],
         line_items: [{ product_id: 1, price: '1' }],
@@ -169,7 +170,7 @@ t.test('erasures through ClickHouse', async (t) => {
     const keyed = { ...TRUSTED, 'idempotency-key': 'of-93517046001' };
     await app.post('/event', { identity, type: 'share' }, keyed);
     await app.shop.share(identity);
-    const bought = { id: 5, customer: { id: CUSTOMER, email: EMAIL } };
+    const bought = { id: 5, currency: 'EUR', customer: { id: CUSTOMER, email: EMAIL } };
     await app.post('/webhook/purchase', { ...bought, line_items: [{ product_id: 1, price: '1' }] }, TRUSTED);
     await visit({ customerId: OTHER });
     for (const { name } of VISITOR_TABLES)

@@ -243,7 +243,10 @@ t.test('control characters in titles become spaces', async (t) => {
 t.test('a byte order mark before JSON is skipped', async (t) => {
   const body = JSON.stringify({ identity: { sessionId: 'mark' }, productHandle: 'x' });
   t.match(await post('/product/visit?count=true', `\ufeff${body}`), { count: 1 });
-  await post('/webhook/purchase', '\ufeff{"id":820982911946154508,"line_items":[{"product_id":5}]}');
+  await post(
+    '/webhook/purchase',
+    '\ufeff{"id":820982911946154508,"currency":"EUR","line_items":[{"product_id":5,"price":1}]}',
+  );
   t.match(await app.post('/product/visit', `\ufeff\ufeff${body}`), {
     status: 400,
     json: { code: 'invalid_json' },

@@ -35,6 +35,7 @@ let orders = 1_000;
 export const orderOf = (customer: unknown, lines: readonly object[], rest: object = {}) => ({
   id: ++orders,
   customer,
+  currency: 'EUR',
   line_items: lines.map((line) => ({ ...LINE, ...line })),
   ...rest,
 });
@@ -56,15 +57,15 @@ export const purchasesOf = async (
   who: { sessionId?: string; customerId?: string },
 ) => (await eventsOf(redis, app, who)).filter(({ type }) => type === 'autoRemoveAfterPurchase');
 
-/** The lines of an order, for analysts. */
+/** The statements of an order's lines, with what they state. */
 export const linesOf = async (
   redis: { readonly urls: readonly string[] },
   app: TestApp,
   order: { readonly id: unknown },
 ): Promise<Row[]> =>
-  (await rowsOf(redis, app)).filter(
-    ({ origin, order_id }) => origin === 'order' && order_id === String(order.id),
-  );
+  (await rowsOf(redis, app))
+    .filter(({ origin, order_id }) => origin === 'order' && order_id === String(order.id))
+    .map((row) => ({ ...row, ...JSON.parse(String(row['payload'])) }));
 
 /** The note attribute that names the session of a checkout. */
 export const sessionNote = (value: string) => [{ name: 'wishlist_session_id', value }];

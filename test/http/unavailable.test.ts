@@ -49,7 +49,11 @@ async function expectAllUnavailable(t: Test, app: TestApp): Promise<void> {
     setting: app.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED),
     export: app.get('/profile?sessionId=s', TRUSTED),
     erasure: app.del('/profile', { identity }, TRUSTED),
-    order: app.post('/webhook/purchase', { id: 1, customer: { id: 1 }, line_items: [] }, TRUSTED),
+    order: app.post(
+      '/webhook/purchase',
+      { id: 1, currency: 'EUR', customer: { id: 1 }, line_items: [] },
+      TRUSTED,
+    ),
     redact: app.post('/webhook/customers/redact', { customer: { id: 1 } }, TRUSTED),
   };
   await Promise.all(

@@ -117,7 +117,11 @@ eachRedis(t, async (t, redis) => {
     await age(app);
     await app.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED);
     const order = {
-      ...{ id: 1, note_attributes: [{ name: 'wishlist_session_id', value: guest.sessionId }] },
+      ...{
+        id: 1,
+        currency: 'EUR',
+        note_attributes: [{ name: 'wishlist_session_id', value: guest.sessionId }],
+      },
       line_items: [{ product_id: 1, variant_id: null, quantity: 1, price: '80.00' }],
     };
     t.equal((await app.post('/webhook/purchase', order, TRUSTED)).status, 200);

@@ -14,8 +14,9 @@ const WHO = { customerId: '7' };
 const ITEM = { productId: '1001', variantId: '2002' };
 const ORDER = {
   id: 1,
+  currency: 'EUR',
   customer: { id: 7 },
-  line_items: [{ product_id: 1001, variant_id: 2002, quantity: 1 }],
+  line_items: [{ product_id: 1001, variant_id: 2002, quantity: 1, price: '1.00' }],
 };
 const HOOK = { ...TRUSTED, 'content-type': 'application/json', 'x-shopify-webhook-id': 'd-1' };
 

@@ -76,15 +76,16 @@ export function purchaseOperation(parts: Parts, shopifySecrets: readonly string[
     const named = await Promise.all(
       separately(identity).map(async (who) => ({ who, ...(await visitors.find(who, false)) })),
     );
-    const note = await notes.note(order.orderId, now);
+    const isSession = named.some(({ who, known }) => known && who.sessionId !== null);
+    const note = await notes.note(order.orderId, now, isSession ? 'session' : 'customer');
     if (note.isDone && !named.some(({ known }) => known)) return 'erased';
     const [first] = named as [Named];
-    const buyer = named.find(({ who, known }) => known && who.sessionId !== null) ?? first;
+    // As it was when the order came first: a session that the order itself made known changes nothing.
+    const buyer = (note.buyer === 'session' && named.find(({ who }) => who.sessionId !== null)) || first;
     await record({ ...order, occurredAt: order.occurredAt || note.firstAt }, identity, buyer.who, now);
     const isBought = order.state === 'bought';
     if (isBought && !order.isTest && !note.isDone && (await settings.read()).autoRemoveAfterPurchase)
       for (const { who, known } of named) if (known) await clear(who, buyer.profileId, order, identity);
-    // Last: a retry finds the same buyer.
     for (const { who } of named) await visitors.resolve(who, false);
     // An address leads to all that is kept of its visitor, and a session may be another's than the customer's: not there.
     await profiles.keep(first.who, false, true);
