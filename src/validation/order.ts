@@ -46,8 +46,6 @@ const SESSION_ATTRIBUTE = 'wishlist_session_id';
 /** An order without one of these is left out; without another field it is taken. */
 const ESSENTIAL = /^\/(id|currency|financial_status|test|line_items)?$/;
 const LINE = /^\/line_items\/(\d+)/;
-/** Ten times what an order of Shopify has: each may have a fault. */
-const MAX_LINES = 5_000;
 const MAX_NAME_BYTES = 255;
 const NOTHING = '0.00';
 
@@ -79,20 +77,13 @@ export interface ReadOrder {
  */
 export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, now: number): ReadOrder {
   const parsed = parseExactly(bytes);
-  const issues = issuesOf(parsed);
+  const issues = findIssues(parsed);
   const given = withoutFaults(parsed, issues);
   const order = given && orderOf(given, isPaid, now);
   if (!isTrusted) return { order, issues };
   const all = [...issues, ...(given === undefined ? [] : discountIssues(given))];
   if (all.length > 0) throw new ServiceError('invalid_request', undefined, all);
   return { order, issues };
-}
-
-function issuesOf(parsed: unknown): readonly Issue[] {
-  const lines = isFields(parsed) ? parsed['line_items'] : undefined;
-  if (Array.isArray(lines) && lines.length > MAX_LINES)
-    return [{ path: '/line_items', message: `must have at most ${MAX_LINES}` }];
-  return findIssues(parsed);
 }
 
 /** What is left of an order without its faulty lines and fields. */

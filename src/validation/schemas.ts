@@ -347,6 +347,7 @@ export const orderBody = {
       description: '`[{"name", "value"}]`: the `value` of the one named `wishlist_session_id` is the session',
       items: {},
     },
-    line_items: { type: 'array', items: orderLine },
+    // Ten times what an order of Shopify has.
+    line_items: { type: 'array', maxItems: 5_000, items: orderLine },
   },
 } as const;
