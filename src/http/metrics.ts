@@ -69,7 +69,6 @@ export class ServeMetrics {
   readonly #overloads = new Map<Overload, number>();
   readonly #events = new Float64Array(TYPES.length);
   #visitsNotLogged = 0;
-  readonly #notLogged = { full: 0, elsewhere: 0 };
   readonly #leftOut = new Map<LeftOut, number>(LEFT_OUT.map((reason) => [reason, 0]));
   /** By field; there are as many as the schema of an order has. */
   readonly #orderFaults = new Map<string, number>();
