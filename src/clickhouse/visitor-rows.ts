@@ -40,7 +40,8 @@ const QUERIES: Readonly<
   },
   purchases: {
     clock: 'server',
-    // Of the visitor's orders alone: their ids are what the table is sorted by.
+    // Of the visitor's orders alone: their ids are what the table is sorted by. An erasure goes by taken_at: an order may be
+    // stated after it, and tell an earlier time.
     query: `SELECT rows.*, products.product_handle AS product_handle
       FROM (SELECT ${PURCHASE_COLUMNS}, taken_at
         FROM (SELECT *, max(version) OVER (PARTITION BY order_id) AS newest
@@ -119,9 +120,10 @@ async function readVisitorRows(
       abort_signal: signal,
       clickhouse_settings: { date_time_output_format: 'iso' },
     });
-    return (await answer.json<Row & OwnedRow>()).filter(
-      (row) => !isErasedRow(row, Date.parse(row['occurred_at'] as string), clock, erased),
-    );
+    return (await answer.json<Row & OwnedRow>()).flatMap(({ taken_at: takenAt, ...row }) => {
+      const at = Date.parse((takenAt ?? row['occurred_at']) as string);
+      return isErasedRow(row, at, clock, erased) ? [] : [row];
+    });
   };
   const [events, visitLog, purchases, productAlerts] = await Promise.all([
     read('events'),

@@ -290,7 +290,7 @@ eachRedis(t, async (t, redis) => {
       const headers = { ...JSON_TYPE, 'x-shopify-hmac-sha256': sign(broken) };
       t.match(await app.post(PATH, broken, headers), { status: 400, json: { code: 'invalid_json' } });
       const wrongIds = [undefined, null, '', ' ', 1.5, 0, -1, true, [], {}, 'x'.repeat(256), 'a\u0000'];
-      const many = Array.from({ length: 5_001 }, () => LINE);
+      const many = Array.from({ length: 5_001 }, () => ({ ...LINE, price: '1.00' }));
       const faulty: [string, unknown[]][] = [
         ['', ['', 'null', '[]', '"order"', '1']],
         ['/id', wrongIds.map((id) => ({ ...right, id }))],
