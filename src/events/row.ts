@@ -86,7 +86,8 @@ function word(name: 'source' | 'channel', value: unknown, isFromServer = false):
 }
 
 function decimal(name: string, value: unknown): string {
-  return typeof value === 'string' && DECIMAL.test(value) ? `,"${name}":"${value}"` : '';
+  const text = typeof value === 'number' ? String(value) : value;
+  return typeof text === 'string' && DECIMAL.test(text) ? `,"${name}":"${text}"` : '';
 }
 
 const CURRENCY = /^[A-Za-z]{2,3}$/;

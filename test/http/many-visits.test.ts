@@ -161,10 +161,14 @@ eachRedis(t, async (t, redis) => {
         ),
         many(count, (i) => i + 1),
       );
-    for (const value of ['false', '1', '']) {
+    for (const value of ['false', '']) {
       const { results } = (await send(app, [visitOf('often')], `?count=${value}`)).json;
       t.same(Object.keys(results[0]), ['profileId', 'productHandle']);
     }
+    t.match(await send(app, [visitOf('often')], '?count=1'), {
+      status: 400,
+      json: { issues: [{ path: '/count' }] },
+    });
   });
 
   t.test('an Idempotency-Key is not looked at', async (t) => {
@@ -214,7 +218,7 @@ eachRedis(t, async (t, redis) => {
     const before = await dumpRedis(redis, app.prefix);
     for (const [visits, paths] of wrong) t.same(issuesOf(t, await send(app, visits)), paths);
     const long = await app.post(BATCH, { visits: new Array(200_000).fill(0) }, TRUSTED);
-    t.equal(long.json.issues.length, 502, 'the list, and its first 501 entries');
+    t.equal(long.json.issues.length, 50, 'no answer lists more');
     for (const body of ['null', '[]', '"visits"', '{'])
       t.match(await app.post(BATCH, body, TRUSTED), { status: 400 });
     t.same(await dumpRedis(redis, app.prefix), before);
@@ -301,7 +305,7 @@ eachRedis(t, async (t, redis) => {
     for (const [body, paths] of cases)
       t.same(issuesOf(t, await app.post(LIST, body)), paths, JSON.stringify(body).slice(0, 80));
     const long = issuesOf(t, await app.post(LIST, listOf(who, ...new Array(20_000).fill(0))));
-    t.equal(long.length, 102, 'the list, and its first 101 entries');
+    t.equal(long.length, 50, 'no answer lists more');
   });
 
   t.test('without the right to link, both ids read the customer', async (t) => {

@@ -92,9 +92,14 @@ eachRedis(t, async (t, redis) => {
     });
     const counted = await app.post(`${PATH}?count=true`, visitOf('guest-1'));
     t.same(counted.json, { profileId, productHandle: HANDLE, count: 2 });
-    for (const value of ['false', '1', '', 'TRUE'])
-      t.same((await app.post(`${PATH}?count=${value}`, visitOf('guest-1'))).json, posted.json);
-    t.equal(await app.shop.count({ sessionId: 'guest-1' }), 6);
+    for (const query of ['?count=false', '?count='])
+      t.same((await app.post(PATH + query, visitOf('guest-1'))).json, posted.json, query);
+    for (const value of ['1', 'TRUE', 'yes'])
+      t.match(await app.post(`${PATH}?count=${value}`, visitOf('guest-1')), {
+        status: 400,
+        json: { code: 'invalid_request', issues: [{ path: '/count' }] },
+      });
+    t.equal(await app.shop.count({ sessionId: 'guest-1' }), 4);
     t.equal(await app.shop.count({ sessionId: 'guest-1' }, 'blue-shoe'), 0, 'another product');
     for (let i = 0; i < 2; i++) {
       const reset = await app.del(PATH, visitOf('guest-1'));
@@ -164,10 +169,18 @@ eachRedis(t, async (t, redis) => {
   t.test('the log takes handles and devices of any characters', async (t) => {
     const app = await startApp(t, redis);
     const handle = `${'\\'.repeat(250)}ü"'$`;
-    const { json } = await app.post(PATH, visitOf('odd', handle, 'back\\slash ü'));
-    t.same((await loggedVisits(redis, app)).flat(), [
-      [json.profileId, handle.replaceAll('\\', '\\\\'), 'back\\\\slash ü'],
-    ]);
+    const visit = visitOf('odd', handle, 'back\\slash ü');
+    const { json } = await app.post(PATH, visit, TRUSTED);
+    await app.post(PATH, visit);
+    const logged = [json.profileId, handle.replaceAll('\\', '\\\\')];
+    t.same(
+      (await loggedVisits(redis, app)).flat(),
+      [
+        [...logged, 'back\\\\slash ü'],
+        [...logged, 'other'],
+      ],
+      "a server's device is kept as sent, a stranger's is one of the known words",
+    );
   });
 
   t.test('at VISIT_LOG_HIGH_WATER visits are counted, not logged, and a figure says how many', async (t) => {
