@@ -2,6 +2,7 @@
 -- finds the index of addresses. An unknown visitor becomes known.
 --
 -- KEYS[1] profile   KEYS[2] its members   KEYS[3] the identity that is checked, if any
+-- KEYS[4..] what else ends with a guest
 --
 -- ARGV[1]  deadline, in milliseconds of this server's clock
 -- ARGV[2]  the identity's link as the sender knows it, or empty   ARGV[3] generation of the profile, or empty; see redirect

@@ -48,13 +48,13 @@ local function redirect_of(identity, expected, profile, generation)
   local ends = redis.pcall('PEXPIRETIME', profile)
   if type(ends) == 'table' then
     return answer_of(ends)
-  elseif ends == -2 then
-    make_known(identity, profile)
+  elseif is_in_time(ends) then
+    return nil -- nearly all have a profile, and it has no new key
+  elseif not are_here(identity) then
+    return '~'
   end
-  -- Nearly all have a profile, and it has no new key.
-  if not is_in_time(ends) then
-    retain(identity, PROFILE)
-  end
+  make_known(identity, profile)
+  retain(identity, PROFILE)
 end
 
 local answers, n, i, elsewhere = {}, 0, 0, {}

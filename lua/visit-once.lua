@@ -2,7 +2,7 @@
 -- nothing.
 --
 -- KEYS[1] counts: of a linked profile, else the identity   KEYS[2] profile   KEYS[3] record of this operation (see fence.lua)
--- KEYS[4] the identity that is checked, if any
+-- KEYS[4] the identity that is checked, if any   KEYS[5..] what else ends with a guest
 --
 -- ARGV[1] deadline, in milliseconds of this server's clock
 -- ARGV[2] product handle

@@ -74,6 +74,9 @@ local function link_of(kind, identity)
   if kind == 'p' then
     return is_known(identity, profile) and '.' or ''
   end
+  if not are_here(identity) then
+    return '~'
+  end
   make_known(identity, profile)
   retain(identity, PROFILE)
   return '.'
@@ -91,6 +94,10 @@ local function taken_back(identity, handle)
     -- A new visitor: all others have a profile, or counts.
     redis.call('PEXPIREAT', identity, most)
   elseif not is_in_time(redis.call('PEXPIRETIME', identity)) then
+    if not are_here(identity) then
+      redis.call('HDEL', identity, handle)
+      return '~'
+    end
     retain(identity, COUNTS)
   end
 end
@@ -106,12 +113,11 @@ local function reset(identity, handle)
   if redis.call('HEXISTS', identity, handle) == 0 then
     return nil
   end
-  if redis.call('HLEN', identity) == 1 then
+  if not are_here(identity) then
+    return '~'
+  elseif redis.call('HLEN', identity) == 1 then
     -- Its last count goes, and it stays known.
-    local known = redis.pcall('HSET', key_of(identity, 'p'), 'known', '1')
-    if type(known) == 'table' then
-      return answer_of(known)
-    end
+    redis.call('HSET', key_of(identity, 'p'), 'known', '1')
   end
   redis.call('HDEL', identity, handle)
   retain(identity, PROFILE)
@@ -169,6 +175,11 @@ end
 local answers, n, i = {}, 0, 0
 -- Visits so far, those that were not counted, and which.
 local visits, uncounted, skipped = 0, 0, nil
+local function skip_visit()
+  uncounted, skipped = uncounted + 1, skipped or {}
+  skipped[visits] = true
+end
+
 while at <= #text do
   i = i + 1
   local middle = find(text, '\n', at, true)
@@ -180,17 +191,22 @@ while at <= #text do
   if result and type(result) == 'number' and result > 1 then
     visits = visits + 1 -- nearly all
     local ends = redis.call('PEXPIRETIME', key)
-    if ends < least or ends > most then
-      retain(key, COUNTS)
-    end
     answer = TELLS[kind] and result
+    if ends < least or ends > most then
+      if are_here(key) then
+        retain(key, COUNTS)
+      else
+        redis.call('HINCRBY', key, rest, '-1')
+        answer = '~'
+        skip_visit()
+      end
+    end
   else
     answer = act(kind, key, rest, result)
     if VISITS[kind] then
       visits = visits + 1
       if answer and (type(answer) ~= 'number' or answer < 0) then
-        uncounted, skipped = uncounted + 1, skipped or {}
-        skipped[visits] = true
+        skip_visit()
       end
     end
   end

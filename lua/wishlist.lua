@@ -93,6 +93,8 @@ local function facts_of(op)
   local answer = redirect(op.identity, op.expected, op.profile, op.generation)
   if answer then
     return nil, answer
+  elseif op.generation == '' and op.kind ~= 't' and not are_here(op.identity) then
+    return nil, '~'
   end
   local facts = redis.pcall('HMGET', op.profile, 'itemBytes', 'share')
   if facts.err then

@@ -4,7 +4,7 @@
 import { ServiceError } from '../errors.js';
 import { bucketOf } from '../redis/keys.js';
 import { LUA } from '../redis/lua-codes.js';
-import { checkedKeys, countsOf, isRedirect, type Place } from '../redis/place.js';
+import { checkedAndEndingKeys, countsOf, isRedirect, type Place } from '../redis/place.js';
 import { type KeyedOperation, REMEMBERED_S } from '../redis/requests.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
@@ -140,7 +140,12 @@ export class Counting {
     const { keys, guestsS } = this.#store;
     const { profileId, generation, link } = place;
     const record = keys.operation(profileId, recordId);
-    const touched = [countsOf(keys, place), keys.profile(profileId), record, ...checkedKeys(keys, place)];
+    const touched = [
+      countsOf(keys, place),
+      keys.profile(profileId),
+      record,
+      ...checkedAndEndingKeys(keys, place),
+    ];
     const line = visitLine(profileId, handle, device);
     const flag = kind === 'visit' ? 1 : 0;
     const reply = await this.#store.changeBesideStream(

@@ -4,7 +4,7 @@
 // anyway: they are kept beside an address or a name.
 
 import { type Identity, isPlaceholderEmail, namesIn } from '../identity-rules.js';
-import { checkedKeys, type Place } from '../redis/place.js';
+import { checkedAndEndingKeys, type Place } from '../redis/place.js';
 import { loadScript } from '../redis/scripts.js';
 import type { Store } from '../redis/store.js';
 import { type Emails, normaliseEmail } from './emails.js';
@@ -56,7 +56,7 @@ export class Profiles {
       const value = who[name];
       if (value !== null) facts.push(name, value);
     }
-    const touched = [keys.profile(profileId), keys.members(profileId), ...checkedKeys(keys, place)];
+    const touched = [keys.profile(profileId), keys.members(profileId), ...checkedAndEndingKeys(keys, place)];
     const now = new Date().toISOString();
     return this.#store.change(KEEP, touched, [
       link,

@@ -39,6 +39,13 @@ export function checkedKeys(keys: Keys, { checked }: Place): string[] {
   return checked === '' ? [] : [keys.identity(checked)];
 }
 
+/** As `checkedKeys`, of a write; then what else ends with a guest: Redis refuses the call while one of them may be at another node. */
+export function checkedAndEndingKeys(keys: Keys, place: Place): string[] {
+  const { profileId, generation } = place;
+  const ending = generation === '' ? [keys.items(profileId), keys.members(profileId)] : [];
+  return [...checkedKeys(keys, place), ...ending];
+}
+
 /** Whether an answer of a script says where to go instead. */
 export function isRedirect(answer: unknown): answer is Redirect {
   return typeof answer === 'string' && (answer.startsWith('@') || answer === GONE);

@@ -141,7 +141,7 @@ t.test('record.lua', async (t) => {
 t.test('append.lua takes lines up to the high-water mark, and not a byte beyond it', async (t) => {
   const { client, call, clock } = await startLuaRedis(t);
   const append = async (seq: number, line: string, highWater: number) =>
-    call('append', [LANE, EVENTS, STATE], [seq, await clock(10_000), 60, highWater, 'd', 1, line]);
+    call('append', [LANE, EVENTS, STATE], [seq, await clock(10_000), 60, highWater, 1, line]);
   t.equal(await append(1, '{"a":123}\n', 9), LUA.FULL);
   t.same(await client.keys('*'), []);
   t.equal(await append(1, '{"a":123}\n', 10), 1, 'what was refused may be sent again under its number');

@@ -3,8 +3,11 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { createKeys } from '../../src/redis/keys.js';
+import { slotOf } from '../../src/redis/marks.js';
 import { eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { connectToEach, type TestRedis } from '../harness/redis.js';
+import { slotsOf } from '../harness/slots.js';
 import { until } from '../harness/until.js';
 
 const DAY_MS = 86_400_000;
@@ -145,6 +148,49 @@ eachRedis(t, async (t, redis) => {
       t.same(await ages.names(/:\{(?:email|wish):/, ''), []);
     },
   );
+
+  t.test('while its slot migrates a guest waits, and its keys end at one moment', async (t) => {
+    if (redis.urls.length === 1) return;
+    const ages = await agesOf(t, redis, app);
+    const nodes = connectToEach(t, redis.urls);
+    const slots = await slotsOf(nodes, redis.urls);
+    const keys = createKeys(app.prefix);
+    for (const [name, write] of Object.entries(WRITES)) {
+      const who = { sessionId: `moving-${name}` };
+      await guest(who.sessionId);
+      await app.post('/profile/guest', { ...who, email: 'moving@b.example' }, TRUSTED);
+      const { profileId, visits } = await app.shop.exported(who);
+      const slot = slotOf(keys.identity(profileId));
+      const from = Math.floor((slot * nodes.length) / 16_384);
+      const to = (from + 1) % nodes.length;
+      const { port } = new URL(redis.urls[to] as string);
+      await ages.shift(profileId, -2 * DAY_MS);
+      const stay = [keys.identity(profileId), keys.profile(profileId)];
+      const ends = () => Promise.all(stay.map((key) => nodes[from]?.call('PEXPIRETIME', key)));
+      const early = await ends();
+      await slots.start(slot, from, to);
+      const moved = [keys.items(profileId), keys.members(profileId)];
+      await nodes[from]?.call('MIGRATE', '127.0.0.1', port, '', 0, 5_000, 'KEYS', ...moved);
+      const writing = write(app, who.sessionId);
+      await sleep(200);
+      t.same(await ends(), early, `${name}: no end is moved alone`);
+      await slots.moveKeys(slot, from, to);
+      await slots.end(slot, to);
+      await slots.settled();
+      await writing;
+      const [end = 0, ...others] = await ages.moments(profileId);
+      t.same(others, [], `${name}: one moment`);
+      t.ok(end > (early[0] as number), name);
+      const visited = Object.entries((await app.shop.exported(who)).visits).filter(
+        ([one]) => !(one in visits),
+      );
+      t.ok(
+        visited.every(([, count]) => count === 1),
+        `${name} is done once`,
+      );
+      await slots.move(slot, to, from);
+    }
+  });
 
   t.test('customers stay, and what was linked to them or merged into them', async (t) => {
     const ages = await agesOf(t, redis, app);
