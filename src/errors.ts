@@ -79,10 +79,10 @@ export interface ServiceErrorOptions extends ErrorOptions {
 }
 
 /**
- * What is overloaded: a stream of events is at its high-water mark, too much waits for Redis, this process is late, slow readers
- * have not taken too much of their answers, or too many bodies arrive at once.
+ * What is overloaded: a stream of events is at its high-water mark, too much waits for Redis, Redis is at its `maxmemory`, this
+ * process is late, slow readers have not taken too much of their answers, or too many bodies arrive at once.
  */
-export type Overload = 'stream' | 'redis' | 'process' | 'readers' | 'bodies';
+export type Overload = 'stream' | 'redis' | 'memory' | 'process' | 'readers' | 'bodies';
 
 /** An error with a place in the contract. Anything else that is thrown is a bug and answers 500. */
 export class ServiceError extends Error {
@@ -112,12 +112,13 @@ export class ServiceError extends Error {
 }
 
 const OVERLOADS: Partial<Record<Overload, string>> = {
+  memory: 'Redis is at its maxmemory; send the request again.',
   readers: 'Too many large answers wait for slow readers; send the request again.',
   bodies: 'Too many large bodies arrive at once; send the request again.',
 };
 
-export function overloaded(overload: Overload): ServiceError {
-  return new ServiceError('overloaded', OVERLOADS[overload], undefined, { overload });
+export function overloaded(overload: Overload, cause?: Error): ServiceError {
+  return new ServiceError('overloaded', OVERLOADS[overload], undefined, { overload, cause });
 }
 
 /** A mistake of the operator: told in one sentence, without a stack trace, exit code 1. */

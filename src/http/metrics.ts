@@ -134,7 +134,7 @@ export class ServeMetrics {
     const [refusals, overloads] = [this.#refusals, this.#overloads];
     new Counter({
       name: 'wishmeter_http_refused_total',
-      help: 'Requests refused, by the code of their answer; for `overloaded`, `why` says what is: `stream` (of events), `redis`, `process`, `readers` (slow ones) or `bodies` (large ones)',
+      help: 'Requests refused, by the code of their answer; for `overloaded`, `why` says what is: `stream` (of events), `redis` (too much waits for it), `memory` (Redis is at its maxmemory), `process`, `readers` (slow ones) or `bodies` (large ones)',
       labelNames: ['code', 'why'],
       registers,
       collect() {

@@ -57,6 +57,8 @@ const AGAIN = Symbol('again');
 /** The group of everything, on one server. */
 const ALL = 'all';
 
+type AnswerOf<Answer> = Answer | Error | typeof NOT_HERE | typeof AGAIN;
+
 interface Group<Op> {
   readonly kind: Kind;
   /** A tag, a node's address, or ALL. */
@@ -223,12 +225,12 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
   }
 
   async #send(group: Group<Op>, lane: string, batch: Op[]): Promise<void> {
-    let answers: readonly (Answer | Error | typeof NOT_HERE | typeof AGAIN)[];
+    let answers: readonly AnswerOf<Answer>[];
     try {
       const { kind, to } = group;
       answers = (await this.#calls.ask(kind, to, lane, batch)) ?? new Array(batch.length).fill(AGAIN);
     } catch (error) {
-      answers = new Array(batch.length).fill(error);
+      answers = await this.#refused(group, lane, batch, error as Error);
     }
     group.busy--;
     group.freeLanes.push(lane);
@@ -238,12 +240,23 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     for (let i = 0; i < batch.length; i++) this.#settle(batch[i] as Op, answers[i] as Answer);
   }
 
+  /** At its `maxmemory` Redis refuses a batch as a whole if one of it writes: the reads are sent again without the writes. */
+  async #refused({ kind, to }: Group<Op>, lane: string, batch: readonly Op[], error: Error) {
+    const { writes } = this.#format;
+    const refused = (of: readonly Op[], by: Error): AnswerOf<Answer>[] => new Array(of.length).fill(by);
+    const reads = isOutOfMemory(error) ? batch.filter((op) => !writes(op)) : [];
+    if (reads.length === 0 || reads.length === batch.length) return refused(batch, error);
+    const asked = this.#calls.ask(kind, to, lane, reads).catch((failed) => refused(reads, failed));
+    const answers = ((await asked) ?? new Array(reads.length).fill(AGAIN)).values();
+    return batch.map((op): AnswerOf<Answer> => (writes(op) ? error : answers.next().value));
+  }
+
   #addAgain(group: Group<Op>, op: Op): void {
     this.#scheduleTurn();
     insertByDeadline(group.waiting, op);
   }
 
-  #settle(op: Op, answer: Answer | Error | typeof NOT_HERE | typeof AGAIN): void {
+  #settle(op: Op, answer: AnswerOf<Answer>): void {
     if (answer === NOT_HERE || answer === AGAIN) {
       this.#options.health.refreshSlots();
       setTimeout(() => this.#addAgain(this.#groupOf(op), op), AGAIN_MS);
@@ -257,6 +270,10 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       op.failed(error as Error);
     }
   }
+}
+
+function isOutOfMemory(error: Error): boolean {
+  return error instanceof ServiceError && error.overload === 'memory';
 }
 
 function insertByDeadline<Op extends { readonly deadline: number }>(waiting: Op[], op: Op): void {

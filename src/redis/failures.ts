@@ -6,7 +6,7 @@
 //   unknown   WRONGTYPE, a TypeError of ours, …: `internal`
 
 import { certificateFault } from '../certificates.js';
-import { AwayError, ServiceError, StartupError } from '../errors.js';
+import { AwayError, overloaded, ServiceError, StartupError } from '../errors.js';
 import { SilentConnectionError } from './silence.js';
 
 /**
@@ -101,9 +101,10 @@ export function redirectionOf(
   return { kind: found[1] as 'MOVED' | 'ASK', slot: Number(found[2]), address: found[3] as string };
 }
 
-/** The error that a caller sees: `unavailable` where Redis can't or won't, the error itself where we are wrong. */
+/** The error that a caller sees: `unavailable` or, at `maxmemory`, `overloaded` if Redis can't or won't; the error itself if we are wrong. */
 export function toServiceError(error: Error): Error {
   if (error instanceof ServiceError) return error;
+  if (error.message.startsWith('OOM ')) return overloaded('memory', error);
   if (isPassing(error) || isReadOnly(error) || isRefused(error))
     return new ServiceError('unavailable', undefined, undefined, { cause: error });
   return error;
@@ -114,7 +115,7 @@ export function toStartupError(error: Error): StartupError {
   if (error instanceof StartupError) return error;
   const message = error.message.replace(/\.$/, '');
   if (isPassing(error)) return new AwayError(`Redis does not answer: ${message}.`);
-  const words = inWords(error).replace(/^./, (letter) => letter.toUpperCase());
+  const words = inWords(error).replace(/^./s, (letter) => letter.toUpperCase());
   // No visitor's data are sent at a start, so the reply may be shown: NOPERM has the command or the key.
   const detail = words === message || certificateFault(error) !== undefined ? '' : ` (${message})`;
   return isRefused(error) && !/^(NOAUTH|NOPERM|WRONGPASS) /.test(error.message)

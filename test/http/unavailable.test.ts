@@ -8,8 +8,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { freePort } from '../../bench/servers/ports.js';
 import { createKeys } from '../../src/redis/keys.js';
-import { type Answer, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
-import { connectTo, openRedis, startTestCluster, startTestRedis, type TestRedis } from '../harness/redis.js';
+import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
+import {
+  connectTo,
+  connectToEach,
+  openRedis,
+  startTestCluster,
+  startTestRedis,
+  type TestRedis,
+} from '../harness/redis.js';
 import { until } from '../harness/until.js';
 import { itemOf } from './wishlist.js';
 
@@ -149,6 +156,55 @@ async function eventsIn(app: TestApp, redis: TestRedis): Promise<number> {
     client.disconnect();
   }
 }
+
+eachRedis(t, async (t, redis) => {
+  t.test('at maxmemory reads are answered beside writes, and writes say why they are not', async (t) => {
+    const app = await startApp(t, redis);
+    const nodes = connectToEach(t, redis.urls);
+    const setMaxMemory = (bytes: number) =>
+      Promise.all(nodes.map((node) => node.config('SET', 'maxmemory', bytes)));
+    t.teardown(() => setMaxMemory(0));
+    const identity = { sessionId: 'reader' };
+    const member = { sessionId: 'member', customerId: '7' };
+    for (const who of [identity, member]) {
+      await app.shop.visit(who, 'x');
+      await app.shop.add(who);
+    }
+    const { code } = await app.shop.share(identity);
+    await app.shop.event(identity);
+    await setMaxMemory(1);
+    const ids = (who: object) => ({ ...who, productHandle: 'x' });
+    const reads = () => ({
+      count: app.get(withQuery(PATH, ids(identity)), TRUSTED),
+      'count of a member': app.get(withQuery(PATH, ids({ customerId: '7' })), TRUSTED),
+      counts: app.post(`${PATH}/list`, { identity, productHandles: ['x'] }),
+      items: app.post('/item/list', { identity }, TRUSTED),
+      'items of a member': app.post('/item/list', { identity: { customerId: '7' } }, TRUSTED),
+      'items of a share': app.get(`/share/${code}/items`, TRUSTED),
+      'share page': app.get(`/wishlist/share/${code}`),
+      export: app.get('/profile?sessionId=reader', TRUSTED),
+      settings: app.get('/settings', TRUSTED),
+    });
+    const writes = () => [
+      ...Array.from({ length: 8 }, (_, i) => app.post(PATH, visitOf(`new${i}`))),
+      app.post('/item/add', itemOf({ sessionId: 'new' }), TRUSTED),
+      app.post('/event', { identity, type: 'add' }, TRUSTED),
+      app.post('/profile/guest', { sessionId: 'new' }, TRUSTED),
+      app.send('PUT', '/settings', { autoRemoveAfterPurchase: true }, TRUSTED),
+    ];
+    const full = {
+      status: 503,
+      headers: { 'retry-after': '1' },
+      json: { code: 'overloaded', error: 'Redis is at its maxmemory; send the request again.' },
+    };
+    for (let round = 0; round < 10; round++) {
+      const refused = writes();
+      for (const [what, answer] of Object.entries(reads())) t.equal((await answer).status, 200, what);
+      for (const answer of await Promise.all(refused)) t.match(answer, full);
+    }
+    t.ok(await app.figure('http_refused_total{code="overloaded",why="memory"}'));
+  });
+});
 
 t.test('at maxmemory a batch with a reset in it is 503, whichever operation was refused', async (t) => {
   const redis = await startTestRedis(t);

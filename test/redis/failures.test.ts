@@ -38,7 +38,8 @@ t.test('states of Redis pass, refusals do not by themselves, and both are 503', 
       const error = new Error(text);
       t.equal(isPassing(error), passes, text);
       t.equal(isRefused(error), !passes, text);
-      t.match(toServiceError(error), { name: 'ServiceError', code: 'unavailable', cause: error }, text);
+      const code = text.startsWith('OOM ') ? 'overloaded' : 'unavailable';
+      t.match(toServiceError(error), { name: 'ServiceError', code, cause: error }, text);
       t.equal(isReadOnly(error), text.startsWith('READONLY'), text);
     }
   }
