@@ -33,7 +33,7 @@ export function openRights(
     const rows = new VisitorRowReader(() => clickhouseUrl, config.CLICKHOUSE_DATABASE);
     onClose(() => rows.close());
     return {
-      compliance: new Compliance(store),
+      compliance: new Compliance(store, (error) => log.warn(error.message)),
       named: identity.named,
       eraser: identity.eraser,
       exporter: new Exporter(

@@ -199,7 +199,7 @@ export function serve(
     );
     onClose(() => openAppends.close());
     const opens = new ShareOpens(openAppends, metrics.recorded, metrics.shareOpenLost);
-    const compliance = new Compliance(store);
+    const compliance = new Compliance(store, (error) => onFailed('request', error));
     const worker = new ComplianceWorker(
       store,
       compliance,

@@ -52,9 +52,12 @@ export interface OpenRequest {
 
 export class Compliance {
   readonly #store: Store;
+  readonly #onUnreadable: (error: Error) => void;
 
-  constructor(store: Store) {
+  /** @param onUnreadable called for each open request that can't be read, whenever it is come upon: it is left out, and stays */
+  constructor(store: Store, onUnreadable: (error: Error) => void) {
     this.#store = store;
+    this.#onUnreadable = onUnreadable;
   }
 
   /**
@@ -80,7 +83,7 @@ export class Compliance {
     return [...kept]
       .filter(([id]) => id !== LAST)
       .sort(([a], [b]) => Number(a) - Number(b))
-      .map(([id, text]) => openRequest(id, text));
+      .flatMap(([id, text]) => this.#read(id, text));
   }
 
   /** Number of the request that was taken last, 0 where there was none. @throws ServiceError `unavailable` */
@@ -96,7 +99,7 @@ export class Compliance {
     for (let from = first; from <= last; from += PAGE) {
       const ids = Array.from({ length: Math.min(PAGE, last - from + 1) }, (_, i) => String(from + i));
       const kept = await this.#store.call((client) => client.hmget(key, ...ids));
-      for (const [i, id] of ids.entries()) if (kept[i]) open.push(openRequest(id, kept[i]));
+      for (const [i, id] of ids.entries()) if (kept[i]) open.push(...this.#read(id, kept[i]));
     }
     return open;
   }
@@ -108,8 +111,14 @@ export class Compliance {
     const isSettled = (await changeField(this.#store, compliance, open.id, open.kept, kept)) === 1;
     return isSettled ? { ...open, request: changed ?? open.request, kept } : undefined;
   }
-}
 
-function openRequest(id: string, kept: string): OpenRequest {
-  return { id, request: JSON.parse(kept) as ComplianceRequest, kept };
+  /** @returns none where it can't be read */
+  #read(id: string, kept: string): OpenRequest[] {
+    try {
+      return [{ id, request: JSON.parse(kept) as ComplianceRequest, kept }];
+    } catch (error) {
+      this.#onUnreadable(new Error(`The open request ${id} can't be read.`, { cause: error }));
+      return [];
+    }
+  }
 }

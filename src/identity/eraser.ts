@@ -92,14 +92,20 @@ export class Eraser {
 
   /**
    * Erases every visitor for whom an e-mail address was given.
-   * @param digest see Emails @returns whether there was one @throws ServiceError `unavailable`
+   * @param digest see Emails @returns whether there was one
+   * @throws what the first of them failed with, once the others are erased; ServiceError `unavailable`
    */
   async eraseByEmail(digest: string, onErasing: OnErasing = () => {}): Promise<boolean> {
     let erased = false;
-    for (const profileId of await this.#emails.find(digest)) {
-      erased = (await this.#eraseGiven(digest, profileId, onErasing)) || erased;
-      await this.#emails.forgetGone(digest, new Set([profileId]));
-    }
+    const failures: unknown[] = [];
+    for (const profileId of await this.#emails.find(digest))
+      try {
+        erased = (await this.#eraseGiven(digest, profileId, onErasing)) || erased;
+        await this.#emails.forgetGone(digest, new Set([profileId]));
+      } catch (error) {
+        failures.push(error);
+      }
+    if (failures.length > 0) throw failures[0];
     if (!erased) await this.#linked.completeOf(`@${digest}`);
     return erased;
   }

@@ -1,6 +1,7 @@
 // Parsed JSON or query -> typed, normalised input. What comes out of here is trusted by everything below.
 
 import { type Issue, ServiceError } from '../errors.js';
+import { normaliseEmail } from '../identity/emails.js';
 import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
 import { EVERY_TYPE, type NewReceiver, type ReceiverChange } from '../receivers/receiver.js';
 import type { GivenItem, ItemContent } from '../wishlist/item-fields.js';
@@ -272,9 +273,10 @@ export function readProfile(body: unknown, query: Query): IdentityRequest {
   const identity = readIdentity(checkProfile(body).identity);
   if (!isNamed) return { identity };
   const [inBody, inQuery] = [trust(identity), trust(asked())];
-  const issues = PROFILE_NAMES.filter((name) => inQuery[name] !== null && inQuery[name] !== inBody[name]).map(
-    (name) => ({ path: `/${name}`, message: 'names another visitor than the body' }),
-  );
+  const issues = PROFILE_NAMES.filter((name) => inQuery[name] !== null)
+    .filter((name) => inQuery[name] !== inBody[name])
+    .filter((name) => name !== 'email' || normaliseEmail(inQuery.email) !== normaliseEmail(inBody.email))
+    .map((name) => ({ path: `/${name}`, message: 'names another visitor than the body' }));
   if (issues.length > 0) throw new ServiceError('invalid_request', undefined, issues);
   return { identity };
 }

@@ -66,6 +66,11 @@ eachRedis(t, async (t, redis) => {
     const bySession = await app.del(withQuery('/profile', { sessionId: 'x' }), { identity }, TRUSTED);
     t.match(bySession, { status: 400, json: { issues: [{ path: '/sessionId' }] } });
     t.match(await app.del(query('gid://shopify/Customer/77091'), { identity }, TRUSTED), ERASED);
+    await add({ sessionId: 'mailed-twice', email: 'one@rights.shop' });
+    const byEmail = (email: string) =>
+      app.del(withQuery('/profile', { email }), { identity: { email: 'one@rights.shop' } }, TRUSTED);
+    t.match(await byEmail('two@rights.shop'), { status: 400, json: { issues: [{ path: '/email' }] } });
+    t.match(await byEmail(' One@Rights.Shop'), ERASED, 'an address in other letters is the same');
   });
 
   t.test('a customer with merged sessions: all of them, on every server', async (t) => {

@@ -47,6 +47,50 @@ t.test('a compliance request that fails leaves the others to be done, and is don
   await until('and is erased in the end', async () => (await client.exists(keys.profile(broken))) === 0);
 });
 
+t.test('an erasure by e-mail address that fails for one visitor erases the others', async (t) => {
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
+  const logged: string[] = [];
+  const app = await startApp(t, redis, { onError: (line) => logged.push(line) });
+  const keys = createKeys(app.prefix);
+  const email = 'many@rights.shop';
+  const profiles: string[] = [];
+  for (const sessionId of ['a', 'b', 'c'])
+    profiles.push((await app.shop.add({ sessionId, email })).profileId);
+  const [first = '', ...others] = profiles.sort();
+  const members = await client.hgetall(keys.members(first));
+  await client.del(keys.members(first));
+  await client.set(keys.members(first), 'no hash');
+  const erase = () => app.del('/profile', { identity: { email } }, TRUSTED);
+  t.equal((await erase()).status, 500);
+  t.match(logged, [/request failed/]);
+  const left = await client.exists(...others.map((profileId) => keys.profile(profileId)));
+  t.equal(left, 0, 'the others are erased');
+  await client.del(keys.members(first));
+  await client.hset(keys.members(first), members);
+  t.match(await erase(), { status: 200, json: { erased: true } });
+  t.equal(await client.exists(keys.profile(first)), 0);
+});
+
+t.test('a compliance request that can not be read stops no other, is counted and stays', async (t) => {
+  const redis = await startTestRedis(t);
+  const client = connectTo(t, redis.url);
+  const logged: string[] = [];
+  const app = await startApp(t, redis, {
+    timing: { compliancePollMs: 20 },
+    onError: (line) => logged.push(line),
+  });
+  const keys = createKeys(app.prefix);
+  await client.hset(keys.compliance, { '1': 'no JSON', '#': '1' });
+  const { profileId } = await app.shop.visit({ customerId: '1' });
+  const topic = { ...TRUSTED, ...JSON_TYPE, 'x-shopify-webhook-id': 'w' };
+  t.equal((await app.post('/webhook/customers/redact', { customer: { id: 1 } }, topic)).status, 200);
+  await until('it is erased', async () => (await client.exists(keys.profile(profileId))) === 0);
+  t.ok(Number(await app.figure('task_failures_total{task="request"}')) > 0);
+  t.match(logged[0], /The open request 1 can't be read/);
+  t.equal(await client.hget(keys.compliance, '1'), 'no JSON');
+});
+
 t.test('an interrupted erasure that fails leaves others to be completed, and DELETE alone', async (t) => {
   const redis = await startTestRedis(t);
   const client = connectTo(t, redis.url);

@@ -45,7 +45,7 @@ const redis = await startTestRedis(t);
 
 async function open(t: Test, prefix: string) {
   const server = await startServer(t, redis, prefix);
-  const compliance = new Compliance(server.store);
+  const compliance = new Compliance(server.store, (error) => t.fail(error.message));
   const { store, eraser, shopEraser } = server;
   const onError = (error: Error) => t.fail(error.message);
   const worker = new ComplianceWorker(store, compliance, eraser, shopEraser, onError);
