@@ -37,7 +37,7 @@ const text = fc.array(piece, { minLength: 1, maxLength: 3 }).map((pieces) => pie
 const shown = (value: unknown) => encodeURIComponent(JSON.stringify(value).toWellFormed());
 
 const COMMANDS = new Set(
-  'client config del eval evalsha exists get hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset hsetnx hstrlen hvals info keys persist pexpireat pexpiretime ping rename select set time ttl type unlink xadd xlen xrange expire hello script incrby zadd zrange zremrangebyscore'.split(
+  'client config del eval evalsha exists get hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset hsetnx hstrlen hvals info keys persist pexpireat pexpiretime ping rename select set time ttl type unlink xadd xlen xrange expire hello script incrby zadd zrange zremrangebyscore zscan'.split(
     ' ',
   ),
 );
