@@ -34,6 +34,13 @@ export const oneOf = <const T extends string>(allowed: readonly T[], absent: T) 
 // What is answered.
 
 export const text = { type: 'string' } as const;
+/** One of some texts. */
+export const word = (allowed: readonly string[]) => ({ type: 'string', enum: allowed }) as const;
+/** Two decimals. */
+export const decimalText = { type: 'string', pattern: '^-?\\d+\\.\\d{2}$' } as const;
+export const decimalTextOrNull = { ...decimalText, type: ['string', 'null'] } as const;
+export const time = { type: 'string', format: 'date-time', description: 'ISO 8601, UTC' } as const;
+export const timeOrNull = { ...time, type: ['string', 'null'] } as const;
 export const textOrNull = { type: ['string', 'null'] } as const;
 export const id = { type: 'string', description: 'Digits, where it is one of Shopify' } as const;
 export const idOrNull = { ...id, type: ['string', 'null'] } as const;

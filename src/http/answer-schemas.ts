@@ -1,7 +1,9 @@
 // The JSON Schemas of what the service answers, for /openapi.json. Fields may be added at any time, so none
 // of them is closed.
 
-import { boolean, count, id, idOrNull, text, textOrNull } from '../field-schemas.js';
+import { ERRORS } from '../errors.js';
+import { boolean, count, id, idOrNull, text, textOrNull, time, timeOrNull, word } from '../field-schemas.js';
+import { DELIVERY_TYPES, EVERY_TYPE } from '../receivers/receiver.js';
 import { fieldSchemas } from '../wishlist/item-fields.js';
 import { LEFT_OUT } from './left-out.js';
 
@@ -10,6 +12,8 @@ export const answerOf = (properties: Record<string, object>) => ({
   required: Object.keys(properties),
   properties,
 });
+
+const errorCode = word(Object.keys(ERRORS));
 
 export const profileAnswer = answerOf({ profileId: text });
 
@@ -27,7 +31,7 @@ export const visitBatchAnswer = answerOf({
   results: {
     type: 'array',
     description: 'One for each visit, in order; an error is of one that was not counted',
-    items: { anyOf: [visitAnswer, answerOf({ error: text, code: text })] },
+    items: { anyOf: [visitAnswer, answerOf({ error: text, code: errorCode })] },
   },
 });
 
@@ -48,14 +52,14 @@ export const countAnswer = answerOf({
   count: { type: 'integer', minimum: 0 },
 });
 
-export const statusAnswer = answerOf({ status: text });
+export const statusAnswer = (status: string) => answerOf({ status: word([status]) });
 
 export const errorAnswer = {
   type: 'object',
   required: ['error', 'code'],
   properties: {
     error: { type: 'string', description: 'One sentence' },
-    code: text,
+    code: errorCode,
     issues: {
       type: 'array',
       description: 'Every field at fault',
@@ -63,8 +67,6 @@ export const errorAnswer = {
     },
   },
 } as const;
-
-const time = { type: 'string', description: 'ISO 8601' } as const;
 
 export const itemAddAnswer = answerOf({
   profileId: text,
@@ -133,11 +135,10 @@ export const mergeAnswer = answerOf({
 
 export const settingsAnswer = answerOf({ autoRemoveAfterPurchase: boolean });
 
-const timeOrNull = { ...time, type: ['string', 'null'] } as const;
 const receiverFields = {
   id: text,
   url: text,
-  types: { type: 'array', items: text },
+  types: { type: 'array', items: word([...DELIVERY_TYPES, EVERY_TYPE]) },
   includePersonal: boolean,
   isEnabled: { ...boolean, description: 'False once it was paused, answered 410 or failed for five days' },
   createdAt: time,
@@ -155,7 +156,7 @@ export const changedReceiverAnswer = {
   properties: { ...receiverFields, secret },
 } as const;
 export const receiverListAnswer = answerOf({ receivers: { type: 'array', items: receiver } });
-export const deletedAnswer = answerOf({ deleted: boolean });
+export const deletedAnswer = answerOf({ deleted: { ...boolean, enum: [true] } });
 export const receiverTestAnswer = {
   type: 'object',
   properties: {

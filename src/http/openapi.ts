@@ -2,12 +2,10 @@
 
 import { readFileSync } from 'node:fs';
 import { ERRORS, type ErrorCode } from '../errors.js';
-import { identity, visitBody } from '../validation/schemas.js';
-import { sentenceOf } from '../validation/validator.js';
 import { isGuarded } from './access.js';
-import { errorAnswer, item } from './answer-schemas.js';
+import { errorAnswer } from './answer-schemas.js';
+import { publish, publishShared } from './openapi-schemas.js';
 import { type Operation, TAGS } from './operation.js';
-import { HTML } from './own-pages.js';
 import { WEBHOOKS } from './webhooks.js';
 
 /** The package's version: semantic, and raised with the contract. */
@@ -15,14 +13,6 @@ export const VERSION: string = JSON.parse(
   // dist/src/http/ -> the project's root
   readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
 ).version;
-
-/** Schemas that several operations have in common: each is published once and referred to by its name. */
-const SHARED = new Map<unknown, string>([
-  [identity, 'Identity'],
-  [visitBody, 'Visit'],
-  [item, 'Item'],
-  [errorAnswer, 'Error'],
-]);
 
 const SECURITY_SCHEMES = {
   bearer: { type: 'http', scheme: 'bearer', description: 'A secret key of a server' },
@@ -79,6 +69,43 @@ const IDEMPOTENCY_KEY = {
   description: 'The same key within 24 h answers as the first time and stores nothing',
 };
 
+/** Headers of answers, by the name under which answers refer to them. */
+const HEADERS = {
+  'X-Request-Id': {
+    required: true,
+    description: "The caller's, if it sent a sane one",
+    schema: { type: 'string' },
+  },
+  'Retry-After': {
+    required: true,
+    description: 'Seconds after which the same request may pass',
+    schema: { type: 'integer', minimum: 1 },
+  },
+  'WWW-Authenticate': { required: true, schema: { type: 'string', enum: ['Bearer'] } },
+  ETag: {
+    required: true,
+    description: 'Of this version, for `If-None-Match`',
+    schema: { type: 'string' },
+  },
+  'Last-Modified': { description: 'When the list last changed', schema: { type: 'string' } },
+  'Cache-Control': { required: true, schema: { type: 'string' } },
+  Location: { required: true, schema: { type: 'string' } },
+} as const;
+
+const TEXT = { type: 'string' } as const;
+/** What a page may send to another origin without asking. */
+const AS_TEXT = {
+  ...TEXT,
+  contentMediaType: 'application/json',
+  description: 'The same JSON; the beacon sends it so, which needs no CORS preflight',
+} as const;
+
+const headersOf = (...names: readonly string[]) => ({
+  headers: Object.fromEntries(
+    ['X-Request-Id', ...names].map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+  ),
+});
+
 /** @param basePath stands before the paths of `operations`, not of `unprefixed` */
 export function openApiOperation(
   basePath: string,
@@ -130,9 +157,8 @@ function openApi(
     webhooks: WEBHOOKS,
     components: {
       securitySchemes: SECURITY_SCHEMES,
-      schemas: Object.fromEntries(
-        Array.from(SHARED, ([schema, name]) => [name, publishFields(schema as object)]),
-      ),
+      schemas: publishShared(),
+      headers: HEADERS,
     },
   });
 }
@@ -167,25 +193,30 @@ function describe(operation: Operation): object {
       : {
           requestBody: {
             required: doc.body.optional !== true,
-            content: { 'application/json': { schema: publish(doc.body.schema), example: doc.body.example } },
+            content: {
+              'application/json': { schema: publish(doc.body.schema), example: doc.body.example },
+              ...(operation.takesText && { 'text/plain': { schema: AS_TEXT } }),
+            },
           },
         }),
     responses: {
       200: {
         description: 'Done',
+        ...headersOf(),
         ...(doc.answer === undefined
           ? {}
           : { content: { 'application/json': { schema: publish(doc.answer) } } }),
       },
       ...refusals(operation),
       ...Object.fromEntries(
-        Object.entries(doc.pages ?? {}).map(([status, { description, types }]) => [
+        Object.entries(doc.pages ?? {}).map(([status, { description, types, headers = [] }]) => [
           status,
           {
             description,
+            ...headersOf(...headers),
             ...(types.length === 0
               ? {}
-              : { content: Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }])) }),
+              : { content: Object.fromEntries(types.map((type) => [type, { schema: TEXT }])) }),
           },
         ]),
       ),
@@ -202,12 +233,16 @@ function refusals(operation: Operation): Record<string, object> {
   }
   const json = { 'application/json': { schema: publish(errorAnswer) } };
   // An operation that shows errors in a way of its own does so once it is known who calls.
-  const own = operation.answerError && { [HTML]: { schema: { type: 'string' } } };
+  const own = Object.fromEntries((operation.errorTypes ?? []).map((type) => [type, { schema: TEXT }]));
   return Object.fromEntries(
     Array.from(byStatus, ([status, codes]) => [
       status,
       {
         description: codes.map((code) => `\`${code}\`: ${ERRORS[code].sentence}`).join(' '),
+        ...headersOf(
+          ...(status === 401 ? ['WWW-Authenticate'] : []),
+          ...(codes.every((code) => ERRORS[code].retryable) ? ['Retry-After'] : []),
+        ),
         content: { ...json, ...own },
       },
     ]),
@@ -225,36 +260,4 @@ function codesOf({ accessGroup, maxBody, path, headers, doc }: Operation): Error
   if (path.includes(':')) codes.push('not_found');
   if (headers?.includes('idempotency-key')) codes.push('idempotency_key_reused');
   return [...codes, ...(doc.refusals ?? [])];
-}
-
-/** A schema for others than our validator: shared ones by reference, rules of our own in standard words. */
-function publish(schema: unknown): unknown {
-  const name = SHARED.get(schema);
-  if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
-  if (Array.isArray(schema)) return schema.map(publish);
-  return typeof schema === 'object' && schema !== null ? publishFields(schema) : schema;
-}
-
-/** What standard JSON Schema has no word for is told in the description. */
-function publishFields({ description, ...schema }: { readonly description?: unknown }): object {
-  const published: Record<string, unknown> = {};
-  const told = description === undefined ? [] : [description];
-  for (const [keyword, value] of Object.entries(schema)) {
-    if (keyword === 'properties') {
-      published[keyword] = Object.fromEntries(
-        Object.entries(value as object).map(([name, field]) => [name, publish(field)]),
-      );
-    } else if (keyword === 'format') told.push(sentenceOf(value as string));
-    else if (keyword === 'maxBytes') {
-      // Bytes of UTF-8 are at least as many as characters.
-      published['maxLength'] = value;
-      told.push(`at most ${value} bytes of UTF-8`);
-    } else if (keyword === 'maxLevels') told.push(`at most ${value} levels`);
-    else if (keyword === 'blankIsNull') told.push('a blank text is as null, in fields that may be null');
-    else if (keyword === 'someNonNull') told.push(`must have ${(value as string[]).join(' or ')}`);
-    // As a keyword, generators of types make a field that has one a required one.
-    else if (keyword === 'default') told.push(`${value} where absent`);
-    else published[keyword] = publish(value);
-  }
-  return told.length === 0 ? published : { ...published, description: told.join('; ') };
 }

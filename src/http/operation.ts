@@ -56,6 +56,8 @@ export interface Operation<Input = unknown> {
   handle(input: Input, request: Request): Promise<string | Answer> | string | Answer | typeof LATER;
   /** An error as callers of this operation see it, once it is known who calls; JSON where absent. */
   readonly answerError?: (error: ServiceError, request: Request) => Answer;
+  /** Media types of what `answerError` makes. */
+  readonly errorTypes?: readonly string[];
 }
 
 /** A row whose `handle` takes what its `read` returns. */
@@ -121,6 +123,8 @@ export interface OperationDoc {
 interface PageDoc {
   readonly description: string;
   readonly types: readonly string[];
+  /** Headers of it beside those of every answer, by their names in src/http/openapi.ts. */
+  readonly headers?: readonly string[];
 }
 
 interface QuerySchema {

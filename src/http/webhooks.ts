@@ -1,12 +1,18 @@
 // The `webhooks` of /openapi.json: what receivers are sent. Schemas only; src/receivers/message.ts makes the bodies.
 
-import { boolean, id, idOrNull, text, textOrNull } from '../field-schemas.js';
+import {
+  boolean,
+  decimalText,
+  decimalTextOrNull,
+  id,
+  idOrNull,
+  text,
+  textOrNull,
+  time,
+} from '../field-schemas.js';
 import { ALERT_TYPES } from '../products/alert.js';
 import { EVENT_TYPES } from '../validation/schemas.js';
 import { answerOf } from './answer-schemas.js';
-
-const time = { type: 'string', description: 'ISO 8601' } as const;
-const amountOrNull = { ...textOrNull, description: 'Decimal text, like "19.90"' } as const;
 
 const visitor = { profileId: text, customerId: idOrNull, sessionId: textOrNull };
 const PERSONAL = {
@@ -38,9 +44,9 @@ const purchase = dataOf({
   productId: id,
   variantId: { ...id, description: 'Empty if the line has none' },
   quantity: { type: 'integer', minimum: 0, description: '0: nothing is left of the line' },
-  price: amountOrNull,
-  discount: text,
-  amount: { ...amountOrNull, description: 'What was paid for the line' },
+  price: decimalTextOrNull,
+  discount: decimalText,
+  amount: { ...decimalTextOrNull, description: 'What was paid for the line' },
   currency: text,
   test: boolean,
 });
@@ -51,8 +57,8 @@ const alert = dataOf({
   variantId: idOrNull,
   productHandle: text,
   productTitle: text,
-  priceBefore: { ...text, description: 'That the product was wished at' },
-  price: text,
+  priceBefore: { ...decimalText, description: 'That the product was wished at' },
+  price: decimalText,
   currencyCode: textOrNull,
 });
 

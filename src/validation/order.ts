@@ -11,7 +11,7 @@ import { normaliseEmail } from '../identity/emails.js';
 import { fitsBytes, type Identity, isPlainText, isVisitorId, normaliseId } from '../identity-rules.js';
 import { orderBody } from './schemas.js';
 import { type Fields, idOf, isFields, parseExactly } from './shopify.js';
-import { issueFinder } from './validator.js';
+import { EMPTY_BODY, issueFinder } from './validator.js';
 
 /** Of Shopify's Order, as the schema lets it through. */
 interface GivenOrder extends Fields {
@@ -82,7 +82,8 @@ export function readOrder(bytes: Buffer, isTrusted: boolean, isPaid: boolean, no
   const order = given && orderOf(given, isPaid, now);
   if (!isTrusted) return { order, issues };
   const all = [...issues, ...(given === undefined ? [] : discountIssues(given))];
-  if (all.length > 0) throw new ServiceError('invalid_request', undefined, all);
+  const sentence = parsed === undefined ? EMPTY_BODY : undefined;
+  if (all.length > 0) throw new ServiceError('invalid_request', sentence, all);
   return { order, issues };
 }
 

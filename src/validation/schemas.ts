@@ -2,6 +2,7 @@
 // Single fields are in src/field-schemas.ts, those of an item in src/wishlist/item-fields.ts. `blankIsNull` is of the fields
 // that may be null, `someNonNull` names fields of which at least one must be there and not null.
 
+import { PAYLOAD_COLUMNS } from '../clickhouse/columns.js';
 import {
   boolean,
   currencyCode,
@@ -88,7 +89,10 @@ export const eventBody = {
   properties: {
     identity,
     type: { type: 'string', enum: EVENT_TYPES },
-    payload: freeForm,
+    payload: {
+      ...freeForm,
+      description: `${freeForm.description}. Analysts have these fields as columns: ${Object.keys(PAYLOAD_COLUMNS).join(', ')}`,
+    },
   },
 } as const;
 

@@ -20,7 +20,16 @@ const AN_ID = `must be an id: 1 to ${MAX_ID_BYTES} bytes of UTF-8 without contro
 const A_VISITOR = `${AN_ID}, and not a placeholder such as "null" or "0"`;
 const NO_GID = 'and no gid of another type';
 
-const FORMATS: Record<string, { test: (text: string) => boolean; sentence: string }> = {
+const PRICE = /^\d{1,16}\.\d{2}$/;
+
+interface Format {
+  readonly test: (text: string) => boolean;
+  readonly sentence: string;
+  /** Where the rule is a pattern and nothing else. */
+  readonly pattern?: RegExp;
+}
+
+const FORMATS: Record<string, Format> = {
   'session-id': { test: isVisitorId, sentence: A_VISITOR },
   'customer-id': { test: isCustomerId, sentence: `${A_VISITOR}; ${NO_GID} than Customer` },
   'product-id': { test: (text) => isId('Product', text), sentence: `${AN_ID}, ${NO_GID} than Product` },
@@ -34,7 +43,8 @@ const FORMATS: Record<string, { test: (text: string) => boolean; sentence: strin
     sentence: `must be 1 to ${MAX_ID_BYTES} bytes of UTF-8 without control characters`,
   },
   price: {
-    test: (text) => /^\d{1,16}\.\d{2}$/.test(text),
+    test: (text) => PRICE.test(text),
+    pattern: PRICE,
     sentence: 'must be a decimal with two decimals, as text, like "19.90"',
   },
   'currency-code': { test: (text) => /^[A-Za-z]{2,3}$/.test(text), sentence: 'must be 2 or 3 letters' },
@@ -117,6 +127,16 @@ ajv.addKeyword({
   schemaType: 'number',
   validate: (max: number, data: object) => !isDeeper(data, max),
 });
+
+/** Whether a `format` is a rule of ours, and none of JSON Schema. */
+export function isOurFormat(format: string): boolean {
+  return FORMATS[format] !== undefined;
+}
+
+/** The rule behind a `format` of our schemas as a pattern; undefined if it is none. */
+export function patternOf(format: string): string | undefined {
+  return FORMATS[format]?.pattern?.source;
+}
 
 /** The rule behind a `format` of our schemas, in words. */
 export function sentenceOf(format: string): string {
@@ -210,12 +230,13 @@ export function compile<T>(schema: object): (data: unknown, faults?: readonly Is
   return (data, faults = NO_FAULTS) => {
     const found = find(data);
     if (found.length === 0 && faults.length === 0) return data as T;
-    const sentence = data === undefined ? 'The body is empty: it must be a JSON object.' : undefined;
+    const sentence = data === undefined ? EMPTY_BODY : undefined;
     const others = found.filter(({ path }) => !faults.some((fault) => fault.path === path));
     throw new ServiceError('invalid_request', sentence, [...faults, ...others]);
   };
 }
 
+export const EMPTY_BODY = 'The body is empty: it must be a JSON object.';
 const NO_FAULTS: readonly Issue[] = [];
 
 /** The lists directly in a body, with how many entries each may have. */

@@ -8,6 +8,8 @@ import {
   count,
   countryCode,
   currencyCode,
+  decimalText,
+  decimalTextOrNull,
   type FieldSchema,
   freeForm,
   id,
@@ -26,6 +28,7 @@ import {
   titleOrNull,
   type ValueOf,
   variantId,
+  word,
 } from '../field-schemas.js';
 import { SOURCES } from '../known-words.js';
 
@@ -53,11 +56,11 @@ const FIELDS = {
   productTitle: { given: title, listed: text, isRequired: true, events: ALL },
   variantTitle: { given: titleOrNull, listed: textOrNull, events: ALL },
   image: { given: plainText(2_048), listed: textOrNull, events: ['moveToCart'] },
-  price: { given: price, listed: text, isRequired: true, events: ALL },
-  compareAt: { given: priceOrNull, listed: textOrNull, isRequired: true, events: ALL },
+  price: { given: price, listed: decimalText, isRequired: true, events: ALL },
+  compareAt: { given: priceOrNull, listed: decimalTextOrNull, isRequired: true, events: ALL },
   inventoryAvailable: { given: boolean, listed: boolean, isRequired: true, events: ALL },
   quantity: { given: quantity, listed: count, isRequired: true, events: ALL },
-  source: { given: oneOf(SOURCES, 'pdp'), listed: text, events: ['add'] },
+  source: { given: oneOf(SOURCES, 'pdp'), listed: word(SOURCES), events: ['add'] },
   currencyCode: { given: currencyCode, listed: textOrNull, isSparse: true, events: ALL },
   countryCode: { given: countryCode, listed: textOrNull, isSparse: true, events: [] },
   // The last one, here and in `readItem`: lua/wishlist.lua reads an item up to it.

@@ -8,14 +8,23 @@ interface Described {
   readonly parameters?: readonly { readonly name: string; readonly in: string; readonly example?: unknown }[];
   readonly requestBody?: { readonly content: { readonly 'application/json': { readonly example: unknown } } };
   readonly responses: Readonly<
-    Record<string, { readonly content?: { readonly 'application/json': { readonly schema: object } } }>
+    Record<
+      string,
+      {
+        readonly headers?: Readonly<Record<string, { readonly $ref: string }>>;
+        readonly content?: Readonly<Record<string, { readonly schema: object }>>;
+      }
+    >
   >;
 }
 
 export interface Document {
   readonly openapi: string;
   readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
-  readonly components: { readonly schemas: { readonly Error: object } };
+  readonly components: {
+    readonly schemas: { readonly Error: object };
+    readonly headers: Readonly<Record<string, { readonly required?: boolean }>>;
+  };
 }
 
 interface Answered {
@@ -33,20 +42,30 @@ export class Contract {
 
   constructor(document: Document) {
     this.document = document;
+    this.#schemas.addFormat('date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     this.#schemas.addSchema(document, DOCUMENT);
   }
 
   /** What is wrong with an answer, in a sentence; undefined where it is as documented. */
   fault(method: string, pathAndQuery: string, { status, headers, text }: Answered): string | undefined {
-    if (status === 204 || status === 304 || headers['content-type'] !== 'application/json') return undefined;
+    if (status === 204) return undefined;
     const asked = method === 'HEAD' ? 'get' : method.toLowerCase();
     const template = this.#find(pathAndQuery.split('?')[0] as string);
     const described = template === undefined ? undefined : this.document.paths[template]?.[asked];
+    const what = `${method} ${pathAndQuery} answers ${status}`;
+    const answer = described?.responses[status];
+    for (const name of Object.keys(answer?.headers ?? {}))
+      if (this.document.components.headers[name]?.required && headers[name.toLowerCase()] === undefined)
+        return `${what} without ${name}`;
+    if (status === 304) return undefined;
+    const type = String(headers['content-type']);
+    if (type !== 'application/json') {
+      const isOther = answer?.content !== undefined && answer.content[type] === undefined;
+      return isOther ? `${what} with ${type}, which is not documented` : undefined;
+    }
     const isDescribed =
-      described === undefined
-        ? status >= 400
-        : described.responses[status]?.content?.['application/json'] !== undefined;
-    if (!isDescribed) return `${method} ${pathAndQuery} answers JSON with ${status}, which is not documented`;
+      described === undefined ? status >= 400 : answer?.content?.['application/json'] !== undefined;
+    if (!isDescribed) return `${what} with JSON, which is not documented`;
     if (method === 'HEAD') return undefined;
     const pointer =
       described === undefined

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import type { Operation } from '../operation.js';
 import { JAVASCRIPT } from '../own-pages.js';
-import { FILE_HEADERS, staticFile } from './static-file.js';
+import { FILE_HEADERS, filePages, staticFile } from './static-file.js';
 
 // dist/src/http/routes/ -> the project's root; the script is not compiled.
 const SOURCE = new URL('../../../../src/http/beacon/beacon.js', import.meta.url);
@@ -14,7 +14,12 @@ export function beaconOperation(): Operation {
   return {
     method: 'get',
     path: '/beacon.js',
-    doc: { id: 'getBeacon', tag: 'Storefront', summary: 'The script that counts visits from pages' },
+    doc: {
+      id: 'getBeacon',
+      tag: 'Storefront',
+      summary: 'The script that counts visits from pages',
+      pages: filePages(JAVASCRIPT, 'The script'),
+    },
     accessGroup: 'open',
     maxBody: 0,
     headers: FILE_HEADERS,

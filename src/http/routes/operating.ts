@@ -4,6 +4,9 @@ import { atMostOnceASecond } from '../../metrics/exposition.js';
 import { statusAnswer } from '../answer-schemas.js';
 import type { Answer, Operation, OperationDoc } from '../operation.js';
 
+/** As the package that makes the figures names it. */
+const METRICS = 'text/plain; version=0.0.4; charset=utf-8';
+
 /**
  * @param whyNotReady the reason, in words, where the service can't do its work now
  * @param metrics the figures as Prometheus reads them
@@ -31,7 +34,7 @@ export function operatingOperations(
   return [
     operation(
       '/healthz',
-      { id: 'getHealth', tag: 'Operating', summary: 'The process is up', answer: statusAnswer },
+      { id: 'getHealth', tag: 'Operating', summary: 'The process is up', answer: statusAnswer('ok') },
       () => ({ body: '{"status":"ok"}' }),
     ),
     operation(
@@ -42,18 +45,27 @@ export function operatingOperations(
         refusals: ['unavailable'],
         summary:
           'Every master of Redis takes writes and has its data, and the process is not stopping; 503 with the reason otherwise',
-        answer: statusAnswer,
+        answer: statusAnswer('ready'),
       },
       async () => {
         const reason = await whyNotReady();
         if (reason === undefined) return { body: '{"status":"ready"}' };
         const body = { error: `Not ready: ${reason}.`, code: 'unavailable' };
-        return { status: '503 Service Unavailable', body: JSON.stringify(body) };
+        return {
+          status: '503 Service Unavailable',
+          headers: { 'retry-after': '1' },
+          body: JSON.stringify(body),
+        };
       },
     ),
     operation(
       '/metrics',
-      { id: 'getMetrics', tag: 'Operating', summary: 'Figures for Prometheus' },
+      {
+        id: 'getMetrics',
+        tag: 'Operating',
+        summary: 'Figures for Prometheus',
+        pages: { 200: { description: 'The text format of Prometheus', types: [METRICS] } },
+      },
       async () => ({ ...(await figures()), headers: { 'cache-control': 'no-store' } }),
       'metrics',
     ),

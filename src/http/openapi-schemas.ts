@@ -1,0 +1,58 @@
+// Our JSON Schemas as /openapi.json publishes them: in standard words, and each shared one once.
+
+import { identity, visitBody } from '../validation/schemas.js';
+import { isOurFormat, patternOf, sentenceOf } from '../validation/validator.js';
+import { errorAnswer, item } from './answer-schemas.js';
+
+/** Schemas that several operations have in common: each is published once and referred to by its name. */
+const SHARED = new Map<unknown, string>([
+  [identity, 'Identity'],
+  [visitBody, 'Visit'],
+  [item, 'Item'],
+  [errorAnswer, 'Error'],
+]);
+
+/** Those that operations refer to, by their names. */
+export function publishShared(): Readonly<Record<string, object>> {
+  return Object.fromEntries(
+    Array.from(SHARED, ([schema, name]) => [name, publishFields(schema as Record<string, unknown>)]),
+  );
+}
+
+/** A schema for others than our validator: shared ones by reference, rules of our own in standard words. */
+export function publish(schema: unknown): unknown {
+  const name = SHARED.get(schema);
+  if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
+  if (Array.isArray(schema)) return schema.map(publish);
+  return typeof schema === 'object' && schema !== null
+    ? publishFields(schema as Record<string, unknown>)
+    : schema;
+}
+
+/** What standard JSON Schema has no word for is told in the description. */
+function publishFields({ description, ...schema }: Readonly<Record<string, unknown>>): object {
+  const published: Record<string, unknown> = {};
+  const told = description === undefined ? [] : [description];
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (keyword === 'properties') {
+      published[keyword] = Object.fromEntries(
+        Object.entries(value as object).map(([name, field]) => [name, publish(field)]),
+      );
+    } else if (keyword === 'format' && isOurFormat(value as string)) {
+      told.push(sentenceOf(value as string));
+      const pattern = patternOf(value as string);
+      // A blank text is as null there.
+      if (pattern !== undefined && schema['type'] === 'string') published['pattern'] = pattern;
+    } else if (keyword === 'maxBytes') {
+      // Bytes of UTF-8 are at least as many as characters.
+      published['maxLength'] = value;
+      told.push(`at most ${value} bytes of UTF-8`);
+    } else if (keyword === 'maxLevels') told.push(`at most ${value} levels`);
+    else if (keyword === 'blankIsNull') told.push('a blank text is as null, in fields that may be null');
+    else if (keyword === 'someNonNull') told.push(`must have ${(value as string[]).join(' or ')}`);
+    // As a keyword, generators of types make a field that has one a required one.
+    else if (keyword === 'default') told.push(`${value} where absent`);
+    else published[keyword] = publish(value);
+  }
+  return told.length === 0 ? published : { ...published, description: told.join('; ') };
+}
