@@ -88,6 +88,18 @@ export const item = answerOf({ itemId: text, ...fieldSchemas('listed'), addedAt:
 const items = { type: 'array', items: item, description: 'Newest first' } as const;
 
 export const itemListAnswer = answerOf({ profileId: text, items });
+export const itemCheckAnswer = answerOf({
+  profileId: text,
+  items: {
+    type: 'array',
+    description: 'One for each product, in order; with the variant that is on the list',
+    items: answerOf({
+      productId: id,
+      variantId: idOrNull,
+      itemId: { ...textOrNull, description: 'Null if it is not on the list' },
+    }),
+  },
+});
 export const sharedItemsAnswer = answerOf({ shareCode: text, profileId: text, items });
 export const shareAnswer = answerOf({ shareLink: text, code: text });
 

@@ -4,6 +4,7 @@ import { type Issue, ServiceError } from '../errors.js';
 import { normaliseEmail } from '../identity/emails.js';
 import { type Identity, isBlank, isPlainText, normaliseId, trimmed } from '../identity-rules.js';
 import { EVERY_TYPE, type NewReceiver, type ReceiverChange } from '../receivers/receiver.js';
+import type { ProductName } from '../wishlist/item-check.js';
 import type { GivenItem, ItemContent } from '../wishlist/item-fields.js';
 import type { RemovalEvent } from '../wishlist/items.js';
 import type { AppSettings } from '../wishlist/settings.js';
@@ -13,6 +14,7 @@ import {
   eventBody,
   guestBody,
   itemAddBody,
+  itemCheckBody,
   itemListBody,
   itemRemoveBody,
   mergeBody,
@@ -98,6 +100,10 @@ const checkRemoval = compile<{
   event?: RemovalEvent | null;
 }>(itemRemoveBody);
 const checkList = compile<{ identity: RawIdentity }>(itemListBody);
+const checkItemCheck = compile<{
+  identity: RawIdentity;
+  products: { productId: RawId; variantId?: RawId | null }[];
+}>(itemCheckBody);
 const checkShare = compile<{ identity: RawIdentity; channel?: Channel | null }>(shareBody);
 const checkGuest = compile<RawIdentity>(guestBody);
 const checkProfile = compile<{ identity: RawIdentity }>(profileBody);
@@ -248,6 +254,19 @@ export function readRemoval(body: unknown): RemovalRequest {
 
 export function readList(body: unknown): IdentityRequest {
   return { identity: readIdentity(checkList(body).identity) };
+}
+
+export function readItemCheck(
+  body: unknown,
+): IdentityRequest & { readonly products: readonly ProductName[] } {
+  const { identity, products } = checkItemCheck(body);
+  return {
+    identity: readIdentity(identity),
+    products: products.map(({ productId, variantId }) => ({
+      productId: readId(productId),
+      variantId: optionalId(variantId),
+    })),
+  };
 }
 
 export function readShare(body: unknown): IdentityRequest & { readonly channel: Channel } {

@@ -123,6 +123,31 @@ export const itemListBody = {
   properties: { identity },
 } as const;
 
+/** Products that one request may ask for. */
+const MAX_CHECKED = 250;
+
+export const itemCheckBody = {
+  type: 'object',
+  required: ['identity', 'products'],
+  properties: {
+    identity,
+    products: {
+      type: 'array',
+      minItems: 1,
+      maxItems: MAX_CHECKED,
+      items: {
+        type: 'object',
+        blankIsNull: true,
+        required: ['productId'],
+        properties: {
+          productId,
+          variantId: { ...variantId, description: 'Without it any variant of the product' },
+        },
+      },
+    },
+  },
+} as const;
+
 export const shareBody = {
   type: 'object',
   blankIsNull: true,

@@ -1,4 +1,4 @@
-// Adds, removes and lists the items of a wishlist. One item per product and variant.
+// Adds, removes, lists and checks the items of a wishlist. One item per product and variant.
 
 import { newEventId, newOrderedId } from '../events/event-id.js';
 import { beginEvent } from '../events/row.js';
@@ -8,6 +8,7 @@ import type { KeyedOperation } from '../redis/requests.js';
 import type { Store } from '../redis/store.js';
 import { type Changes, prepareEvent } from './changes.js';
 import { type Item, itemField, itemIdIn, newestFirst, newItem, parseItem } from './item.js';
+import { type CheckedItem, checkItems, type ProductName } from './item-check.js';
 import { type ItemContent, type ItemEvent, type ItemPayload, payloadFields } from './item-fields.js';
 import { type ItemPage, readItemPage } from './item-pages.js';
 import { readItems } from './stored-items.js';
@@ -122,6 +123,11 @@ export class Items {
   /** See readItemPage. */
   page(place: Place, wanted: number): Promise<ItemPage | string> {
     return readItemPage(this.#store, place, wanted);
+  }
+
+  /** See checkItems. */
+  check(place: Place, products: readonly ProductName[]): Promise<readonly CheckedItem[] | string> {
+    return checkItems(this.#store, place, products);
   }
 
   /** See listItems. */

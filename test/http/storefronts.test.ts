@@ -31,6 +31,7 @@ const BELONGS = { status: 403, json: { code: 'session_belongs_to_customer' } };
 /** All that a storefront can do with a wishlist, by a session alone. */
 const wishlistRequests = (sessionId: string): [path: string, body: object][] => [
   ['/item/list', { identity: { sessionId } }],
+  ['/item/check', { identity: { sessionId }, products: [{ productId: '1' }] }],
   ['/item/add', itemOf({ sessionId }, { productId: '666' })],
   ['/item/remove', { identity: { sessionId }, productId: '1', variantId: null }],
   ['/item/remove', { identity: { sessionId }, productId: '1', event: 'moveToCart' }],

@@ -1,16 +1,22 @@
-// POST /item/add, /item/remove and /item/list.
+// POST /item/add, /item/remove, /item/list and /item/check.
 
 import { ServiceError } from '../../errors.js';
 import { isPersonal, type Profiles } from '../../identity/profiles.js';
 import type { Visitors } from '../../identity/visitors.js';
 import { fitsBytes } from '../../identity-rules.js';
 import type { KeyedOperation, RequestStore } from '../../redis/requests.js';
-import { type ItemRequest, readItem, readList, readRemoval } from '../../validation/requests.js';
-import { itemAddBody, itemListBody, itemRemoveBody } from '../../validation/schemas.js';
+import {
+  type ItemRequest,
+  readItem,
+  readItemCheck,
+  readList,
+  readRemoval,
+} from '../../validation/requests.js';
+import { itemAddBody, itemCheckBody, itemListBody, itemRemoveBody } from '../../validation/schemas.js';
 import type { ItemContent } from '../../wishlist/item-fields.js';
 import type { ItemLimit } from '../../wishlist/item-limit.js';
 import type { Items } from '../../wishlist/items.js';
-import { itemAddAnswer, itemListAnswer, itemRemoveAnswer } from '../answer-schemas.js';
+import { itemAddAnswer, itemCheckAnswer, itemListAnswer, itemRemoveAnswer } from '../answer-schemas.js';
 import { hasKey, IDEMPOTENCY_KEY, once } from '../idempotency.js';
 import { MAX_BODY, MAX_PAYLOAD, type Operation, operation, type Request } from '../operation.js';
 
@@ -119,6 +125,33 @@ export function itemOperations(
       async handle(_, { caller, identity }) {
         const { profileId, answer } = await visitors.look(identity, caller.mayLink, (place) =>
           items.list(place),
+        );
+        return JSON.stringify({ profileId, items: answer });
+      },
+    }),
+    operation({
+      method: 'post',
+      doc: {
+        id: 'checkItems',
+        tag: 'Wishlist',
+        summary: 'Says which of up to 250 products are on the wishlist; without a variant any of them counts',
+        body: {
+          schema: itemCheckBody,
+          example: {
+            identity: IDENTITY,
+            products: [{ productId: '1001', variantId: '2002' }, { productId: '1003' }],
+          },
+        },
+        answer: itemCheckAnswer,
+      },
+      path: '/item/check',
+      accessGroup: 'wishlist',
+      maxBody: MAX_BODY,
+      onlyReads: true,
+      read: readItemCheck,
+      async handle({ products }, { caller, identity }) {
+        const { profileId, answer } = await visitors.look(identity, caller.mayLink, (place) =>
+          items.check(place, products),
         );
         return JSON.stringify({ profileId, items: answer });
       },

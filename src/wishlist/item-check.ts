@@ -1,0 +1,91 @@
+// Which products of a page are on a wishlist. Exact variants cost one HMGET, however long the list is. A product with any
+// variant has no field of its own: the list's fields are read in pages, at most MAX_ITEMS of them, and none leaves Redis
+// that was not asked for.
+
+import { checkedKeys, type Place } from '../redis/place.js';
+import { loadScript } from '../redis/scripts.js';
+import type { Store } from '../redis/store.js';
+import { itemField, newestFirst } from './item.js';
+
+const CHECK_ITEMS = loadScript<string | [next: string, ...found: string[]]>('check-items');
+/** Fields of one call, about. */
+const PAGE = 100;
+
+/** A product; without a variant it is the product with any of its variants. */
+export interface ProductName {
+  readonly productId: string;
+  readonly variantId: string | null;
+}
+
+export interface CheckedItem extends ProductName {
+  /** Null if it is not on the list. */
+  readonly itemId: string | null;
+}
+
+/**
+ * @returns one for each product, in order, with the variant that is on the list: of any variant the one saved without a
+ * variant, else the newest; or a redirect if the visitor is elsewhere
+ * @throws ServiceError `unavailable`
+ */
+export async function checkItems(
+  store: Store,
+  place: Place,
+  products: readonly ProductName[],
+): Promise<readonly CheckedItem[] | string> {
+  const exact = new Set<string>();
+  const any = new Set<string>();
+  for (const { productId, variantId } of products)
+    (variantId === null ? any : exact).add(itemField(productId, variantId));
+  const found = await readFields(store, place, [...exact], [...any]);
+  if (typeof found === 'string') return found;
+  const newest = new Map<string, FoundItem>();
+  for (const item of [...found.values()].sort(newestFirst)) {
+    const product = item.field.slice(0, item.field.indexOf(':') + 1);
+    if (!newest.has(product)) newest.set(product, item);
+  }
+  return products.map(({ productId, variantId }) => {
+    const field = itemField(productId, variantId);
+    const item = found.get(field) ?? (variantId === null ? newest.get(field) : undefined);
+    if (item === undefined) return { productId, variantId, itemId: null };
+    return {
+      productId,
+      variantId: item.field.slice(item.field.indexOf(':') + 1) || null,
+      itemId: item.itemId,
+    };
+  });
+}
+
+interface FoundItem {
+  readonly field: string;
+  readonly itemId: string;
+  readonly addedAt: string;
+}
+
+async function readFields(
+  store: Store,
+  place: Place,
+  exact: readonly string[],
+  any: readonly string[],
+): Promise<ReadonlyMap<string, FoundItem> | string> {
+  const { keys } = store;
+  const { profileId, link, generation } = place;
+  const touched = [keys.profile(profileId), keys.items(profileId), ...checkedKeys(keys, place)];
+  const found = new Map<string, FoundItem>();
+  let cursor = any.length === 0 ? '' : '0';
+  let fields = exact;
+  do {
+    const args = [cursor, PAGE, link, generation, fields.length, ...fields, ...any];
+    const page = await store.run(CHECK_ITEMS, touched, args);
+    if (typeof page === 'string') return page;
+    const [next, ...pairs] = page;
+    for (let i = 0; i < pairs.length; i += 2) {
+      const field = pairs[i] as string;
+      const [itemId = '', addedAt = ''] = (pairs[i + 1] as string).split(' ');
+      found.set(field, { field, itemId, addedAt });
+    }
+    cursor = next;
+    // The exact ones were read by the first call.
+    fields = [];
+  } while (cursor !== '0');
+  return found;
+}
