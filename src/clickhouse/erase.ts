@@ -8,6 +8,7 @@ import { EVERY_PROFILE } from '../identity-rules.js';
 import { localTable, onCluster } from './cluster.js';
 import {
   type ErasedUntil,
+  futureFrom,
   isErasedRow,
   isIdentityName,
   NAMES_IDENTITY,
@@ -57,7 +58,10 @@ export async function eraseRows(client: ClickHouseClient, erased: ErasedUntil, c
   const all = erased.get(EVERY_PROFILE);
   if (all !== undefined)
     for (const { name, time, clock } of VISITOR_TABLES)
-      await erase(name, `toUnixTimestamp64Milli(${time}) <= ${Math.floor(all.until[clock])}`);
+      await erase(
+        name,
+        `${inMs(time)} <= ${Math.floor(all.until[clock])} OR ${inMs(time)} > ${futureFrom()}`,
+      );
   const keys = [...erased.keys()].filter((key) => key !== EVERY_PROFILE);
   const profiles = keys.filter((key) => !isIdentityName(key));
   for (let i = 0; i < profiles.length; i += PROFILES_AT_ONCE)
@@ -83,8 +87,8 @@ async function eraseProfiles(
     const untils = profiles.map((id) => Math.floor(erased.get(id)?.until[clock] ?? 0)).join(',');
     await erase(
       name,
-      `${profile} IN (${ids}) AND
-        toUnixTimestamp64Milli(${time}) <= transform(${profile}, [${ids}], [${untils}], toInt64(-1))`,
+      `${profile} IN (${ids}) AND (${inMs(time)} > ${futureFrom()} OR
+        ${inMs(time)} <= transform(${profile}, [${ids}], [${untils}], toInt64(-1)))`,
     );
   }
 }
@@ -113,6 +117,11 @@ async function eraseNaming(
     await erase('purchases_stored', `event_id IN (${ids})`);
     await erase('events_stored', `event_id IN (${ids})`);
   }
+}
+
+/** A time of a row, milliseconds since 1970. */
+function inMs(column: string): string {
+  return `toUnixTimestamp64Milli(${column})`;
 }
 
 /** A text as SQL's literal. */

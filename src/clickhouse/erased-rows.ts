@@ -1,14 +1,24 @@
 // Which rows an erasure covers: those of an erased profile, and those that name an erased customer or session. Redis
 // holds what was erased under the profile's id, the identity's name (identityName hashes long ids), or EVERY_PROFILE;
 // each with a time, because a visitor who comes back gets the same ids and keeps the rows made since.
+//
+// A clock that was ahead for a moment has left rows in the future. No visitor who came back has made them: they are covered, too.
 
 import { EVERY_PROFILE, identityName, MAX_CLEAR_ID_BYTES } from '../identity-rules.js';
 
 /** Milliseconds since 1970, of the clock that a row's time was taken from. */
 export type Until = Readonly<Record<'server' | 'redis', number>>;
 
-/** Profile id, identity name or EVERY_PROFILE -> rows up to then are erased. */
+/** Profile id, identity name or EVERY_PROFILE -> rows up to then are erased, and those in the future. */
 export type ErasedUntil = ReadonlyMap<string, { readonly until: Until }>;
+
+/** Milliseconds by which right clocks may differ. A later row was made while a clock was ahead. */
+const AHEAD_MS = 60_000;
+
+/** From when on rows lie in the future, milliseconds since 1970. */
+export function futureFrom(): number {
+  return Date.now() + AHEAD_MS;
+}
 
 /** The columns that an erasure is compared with; `visits` has the profile only. */
 export interface OwnedRow {
@@ -25,7 +35,10 @@ export function untilOf(held: string): Until {
 
 /** @param at the row's time, milliseconds since 1970, of this clock */
 export function isErasedRow(row: OwnedRow, at: number, clock: keyof Until, erased: ErasedUntil): boolean {
-  return erasedUnder(row).some((key) => at <= (erased.get(key)?.until[clock] ?? Number.NEGATIVE_INFINITY));
+  return erasedUnder(row).some((key) => {
+    const until = erased.get(key)?.until[clock];
+    return until !== undefined && (at <= until || at > futureFrom());
+  });
 }
 
 /** Under what an erasure may be held that covers a row. */

@@ -1,7 +1,7 @@
 // What was erased, and whose rows may still wait in streams or dead letters, or be in ClickHouse.
 //
 // An erasure says "up to now" (lua/erasures.lua). A line is older if its time is: that was taken before the line was sent,
-// so it does not matter when the line comes. What waits is left out when its batch is inserted. What is in ClickHouse, or
+// so it does not matter when the line comes. A line in the future is covered as well: a clock was ahead when it was made. What waits is left out when its batch is inserted. What is in ClickHouse, or
 // on its way, is deleted by src/flush/row-eraser.ts, and only then is an erasure forgotten: so a batch that was sent before,
 // and is sent again without these lines, brings nothing back.
 

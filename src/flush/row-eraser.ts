@@ -5,11 +5,13 @@
 // Dead letters of each stream, deliveries, and each page of erasures fail alone: what fails is reported and done again with the
 // next run. An erasure is forgotten only once all of it is done.
 //
-// An erasure is due once no older entry waits in any stream: a batch that was begun before it knew of the erasure is in
-// ClickHouse by then.
+// An erasure is due once the entries that waited when it was read have left all streams: a batch that was begun before it knew of
+// the erasure is in ClickHouse by then. That goes by the streams' order and by no clock, since ids run ahead of a clock that was set
+// back.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
+import { pause } from '../backoff.js';
 import { eraseRows } from '../clickhouse/erase.js';
 import { isIdentityName } from '../clickhouse/erased-rows.js';
 import { EVERY_PROFILE } from '../identity-rules.js';
@@ -26,8 +28,10 @@ const PAGE = 100;
 const AT_ONCE = 2_000;
 /** Erasures that one call forgets. */
 const DONE_AT_ONCE = 500;
-/** Milliseconds that a line may be under way to a stream after its time was taken. */
+/** Milliseconds that a line may be under way to a stream, and entries to ClickHouse: else the next run looks again. */
 const UNDER_WAY_MS = 10_000;
+/** Between two looks at the entries. */
+const AGAIN_MS = 100;
 
 export interface EraserSpec {
   readonly redis: RedisClient;
@@ -42,6 +46,8 @@ export interface EraserSpec {
   readonly onErased?: (profiles: number) => void;
   /** Called with each part that failed. */
   readonly onFailed?: (error: Error) => void;
+  /** Ends the waiting. */
+  readonly signal?: AbortSignal;
 }
 
 /** As they are held: profile id, identity name or EVERY_PROFILE, and up to when. */
@@ -65,16 +71,16 @@ export async function eraseWaiting(spec: EraserSpec, underWayMs = UNDER_WAY_MS):
     );
   const erasures = await readErasures(redis, keys);
   if (erasures.size === 0) return 0;
-  const oldest = await oldestWaiting(spec);
+  const isDue = await areFlushed(spec, underWayMs);
   // What is due waits in no stream: its dead letters are there by now.
   let isWhole = true; // all that was to be done so far is done
   for (const [kind, stream] of await allStreams(spec))
     isWhole = (await attempt(eraseDeadLetters(redis, kind, stream, erasures))) && isWhole;
-  const due = [...erasures].filter(([, { until }]) => until.redis + underWayMs < oldest);
-  if (due.length === 0) return 0;
+  if (!isDue) return 0;
+  const due: Due = [...erasures];
   // Now: what is due was handed over before it left its stream, and comes no more.
   if (spec.eraseDeliveries !== undefined)
-    isWhole = (await attempt(spec.eraseDeliveries(new Map(due)))) && isWhole;
+    isWhole = (await attempt(spec.eraseDeliveries(erasures))) && isWhole;
   let areNamesDone = isWhole;
   let done = 0;
   let profiles = 0;
@@ -115,13 +121,16 @@ async function forget(redis: RedisClient, keys: Keys, page: Due): Promise<void> 
 
 /** @returns what ends it, when what is under way is done */
 export function watchErasures(spec: EraserSpec, intervalS: number): () => Promise<void> {
-  let running: Promise<unknown> = Promise.resolve();
+  const closing = new AbortController();
+  let running: Promise<unknown> | undefined;
   const run = () => {
-    running = running
-      .then(() => eraseWaiting(spec))
+    running ??= eraseWaiting({ ...spec, signal: closing.signal })
       .catch((error: Error) => {
         spec.log.warn({ err: error }, 'erasing from ClickHouse failed and will be tried again');
         spec.onFailed?.(error);
+      })
+      .finally(() => {
+        running = undefined;
       });
   };
   run();
@@ -129,20 +138,30 @@ export function watchErasures(spec: EraserSpec, intervalS: number): () => Promis
   const timer = setInterval(run, intervalS * 500);
   return async () => {
     clearInterval(timer);
+    closing.abort();
     await running;
   };
 }
 
-/** When the oldest entry of all streams came, by Redis's clock; now where none waits. */
-async function oldestWaiting(spec: EraserSpec): Promise<number> {
-  const { redis } = spec;
-  const [seconds, micros] = await redis.time();
-  let oldest = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+/** Waits for lines under way, then until the entries that are there have left all streams. @returns whether they have */
+async function areFlushed(spec: EraserSpec, underWayMs: number): Promise<boolean> {
+  const { redis, signal = new AbortController().signal } = spec;
+  await pause(underWayMs, signal);
+  let waiting: (readonly [stream: string, last: string])[] = [];
   for (const [keys, number] of await allStreams(spec)) {
-    const [first] = await redis.xrange(keys.events(number), '-', '+', 'COUNT', 1);
-    if (first !== undefined) oldest = Math.min(oldest, Number.parseInt(first[0], 10));
+    const stream = keys.events(number);
+    const [last] = await redis.xrevrange(stream, '+', '-', 'COUNT', 1);
+    if (last !== undefined) waiting.push([stream, last[0]]);
   }
-  return oldest;
+  for (const deadline = performance.now() + underWayMs; ; await pause(AGAIN_MS, signal)) {
+    const left = await Promise.all(
+      waiting.map(([stream, last]) => redis.xrange(stream, '-', last, 'COUNT', 1)),
+    );
+    waiting = waiting.filter((_, at) => left[at]?.length !== 0);
+    if (signal.aborted) return false;
+    if (waiting.length === 0) return true;
+    if (performance.now() >= deadline) return false;
+  }
 }
 
 async function allStreams({ redis, keys }: EraserSpec): Promise<[StreamKeys, number][]> {
