@@ -71,6 +71,9 @@ async function fill({ clickhouse }: Pipeline, before: number): Promise<void> {
     times.map((at) => `${at / 1_000}\t0\t1\t${n}\t${id}\that\t\n`),
   );
   await insertVisits(clickhouse, Buffer.from(visits.join('')), never);
+  const takenAt = new Date(before).toISOString().replace('T', ' ').replace('Z', '');
+  const values = [GONE, STAYS].map((id) => ({ order_id: id, line: 1, taken_at: takenAt, profile_id: id }));
+  await clickhouse.insert({ table: 'purchases_stored', values, format: 'JSONEachRow' });
 }
 
 async function rowsOf({ ask }: Pipeline, id: string): Promise<Record<string, number>> {
