@@ -2,7 +2,7 @@
 -- Queues deliveries for a receiver. Where more bytes wait than may, the oldest become dead letters. Runs at maxmemory too:
 -- the flusher, which frees memory, waits for it.
 --
--- KEYS[1] queue   KEYS[2] retries   KEYS[3] state   KEYS[4] dead letters
+-- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
 --
 -- ARGV[1] bytes that may wait, and that dead letters may have
 -- ARGV[2..] lines
@@ -10,7 +10,7 @@
 -- Returns the number of deliveries that became dead letters.
 -- Errors: none.
 
-local queue, retries, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local queue, taken, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local most = tonumber(ARGV[1])
 -- @include deliveries
 

@@ -1,31 +1,27 @@
 #!lua flags=allow-oom
 -- Records what became of deliveries.
 --
--- KEYS[1] owner   KEYS[2] queue   KEYS[3] retries   KEYS[4] state   KEYS[5] dead letters
+-- KEYS[1] queue   KEYS[2] taken   KEYS[3] state   KEYS[4] dead letters
 --
--- ARGV[1] epoch; empty for `drop` and `forget`, which every process may do
--- ARGV[2] bytes that dead letters may have
--- ARGV[3..] five for each delivery: id; `done`; `again`; `dead`; `drop`, of a visitor who was erased; or `forget`, the same of
+-- ARGV[1] bytes that dead letters may have
+-- ARGV[2..] five for each delivery: id; `done`; `again`; `dead`; `drop`, of a visitor who was erased; or `forget`, the same of
 --           a dead letter; attempts so far; milliseconds until it is due again; why it failed
 --
 -- Returns the millisecond since which every attempt has failed; 0 where the last one did not, or the receiver is gone.
--- Errors: FENCED -4; nothing was done.
+-- Errors: none.
 
-if ARGV[1] ~= '' and redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
-  return -4
-end
-local queue, retries, state, dead = KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local queue, taken, state, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if redis.call('EXISTS', state) == 0 then
   return 0
 end
-local most = tonumber(ARGV[2])
+local most = tonumber(ARGV[1])
 -- @include deliveries
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local delivered, failures = 0, 0
-for i = 3, #ARGV, 5 do
+for i = 2, #ARGV, 5 do
   local id, outcome, why = ARGV[i], ARGV[i + 1], ARGV[i + 4]
   local from = queue
   if outcome == 'forget' then
@@ -45,7 +41,7 @@ for i = 3, #ARGV, 5 do
   if not line then
     -- It became a dead letter, or was erased, while it was sent.
   elseif outcome == 'again' then
-    redis.call('ZADD', retries, string.format('%.0f', (now + ARGV[i + 3]) * 16 + ARGV[i + 2]), id)
+    redis.call('ZADD', taken, string.format('%.0f', (now + ARGV[i + 3]) * 16 + ARGV[i + 2]), id)
   elseif outcome == 'dead' then
     bury(id, line, why)
   elseif outcome == 'forget' then

@@ -294,7 +294,6 @@ const BOUNDED: Readonly<Record<string, string>> = {
   'src/receivers/hand-over.ts': 'at most 20 receivers',
   'src/receivers/receivers.ts': 'at most 20 receivers',
   'src/receivers/queue.ts': 'the figures of one receiver, a fixed set of fields',
-  'lua/flush-team.lua': 'a field for each process that flushes or delivers',
   'lua/wishlist.lua': 'MAX_ITEMS, for a profile from before its bytes were kept',
   'lua/item-sizes.lua': 'MAX_ITEMS',
 };

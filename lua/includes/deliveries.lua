@@ -1,8 +1,8 @@
--- What waits for a receiver: `queue`, `retries`, `state`, `dead`; `most`: bytes that its dead letters may have.
--- The score of a retry is the millisecond in which it is due times 16, plus the attempts so far.
+-- What waits for a receiver: `queue`, `taken`, `state`, `dead`; `most`: bytes that its dead letters may have.
+-- The score of one that was taken is the millisecond in which it is due again times 16, plus the attempts so far.
 local function remove(id, line)
   redis.call('XDEL', queue, id)
-  redis.call('ZREM', retries, id)
+  redis.call('ZREM', taken, id)
   redis.call('HINCRBY', state, 'bytes', 0 - #line)
 end
 

@@ -1,6 +1,5 @@
 // Composition of `deliver`, and of what `wishmeter receivers` needs.
 
-import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { Addresses } from '../receivers/address.js';
 import { startDeliverer } from '../receivers/deliverer.js';
@@ -26,7 +25,7 @@ export function deliver(config: DeliverConfig, log: Logger, waiting?: Waiting): 
     onClose(() => store.close());
     const { redirects } = openIdentityAlone(store, config, onClose);
     const receivers = receiversOf(store, config);
-    const deliverer = startDeliverer({ store, redirects, receivers, owner: randomUUID(), log });
+    const deliverer = startDeliverer({ store, redirects, receivers, log });
     onClose(() => deliverer.close());
     return {};
   });

@@ -7,10 +7,8 @@ const labelNames = ['receiver'] as const;
 
 export class ReceiverMetrics {
   readonly #receivers: Receivers;
-  readonly #figures: Readonly<Record<'enabled' | 'pending' | 'bytes', Gauge<'receiver'>>>;
+  readonly #figures: Readonly<Record<'enabled' | 'pending' | 'bytes' | 'late', Gauge<'receiver'>>>;
   readonly #counts: Readonly<Record<'delivered' | 'failures' | 'dead', Counter<'receiver'>>>;
-
-  readonly #silence: Gauge<'stream'>;
 
   /** @param highWater RECEIVERS_HIGH_WATER */
   constructor(registry: Registry, receivers: Receivers, highWater: number) {
@@ -24,6 +22,10 @@ export class ReceiverMetrics {
       enabled: gauge('enabled', '1 where a receiver is sent events, 0 where it is paused or was disabled'),
       pending: gauge('pending_deliveries', 'Deliveries that wait for a receiver'),
       bytes: gauge('pending_bytes', 'Bytes of deliveries that wait for a receiver, beside all streams'),
+      late: gauge(
+        'oldest_due_seconds',
+        'Seconds that the delivery which is due for longest has waited; absent while the receiver is disabled',
+      ),
     };
     this.#counts = {
       delivered: counter('deliveries_total', 'Deliveries that a receiver took'),
@@ -33,12 +35,6 @@ export class ReceiverMetrics {
         'Deliveries that became dead letters: they failed for too long, or too much waited',
       ),
     };
-    this.#silence = new Gauge({
-      name: 'wishmeter_deliver_silent_seconds',
-      help: 'Seconds since the heartbeat of the `deliver` that owns the deliveries of a stream; absent where none does',
-      registers,
-      labelNames: ['stream'] as const,
-    });
     new Gauge({
       name: 'wishmeter_receiver_high_water_bytes',
       help: 'RECEIVERS_HIGH_WATER: bytes beside one stream from which on the oldest deliveries become dead letters',
@@ -48,18 +44,14 @@ export class ReceiverMetrics {
 
   /** Where Redis does not answer, nothing is shown rather than what was. */
   async refresh(): Promise<void> {
-    const [all, silence] = await Promise.all([
-      this.#read().catch(() => []),
-      this.#receivers.silence().catch(() => new Map<number, number>()),
-    ]);
-    this.#silence.reset();
-    for (const [stream, ms] of silence) this.#silence.set({ stream }, ms / 1_000);
+    const all = await this.#read().catch(() => []);
     for (const one of [...Object.values(this.#figures), ...Object.values(this.#counts)]) one.reset();
     for (const { id: receiver, isEnabled, stand } of all) {
-      const { enabled, pending, bytes } = this.#figures;
+      const { enabled, pending, bytes, late } = this.#figures;
       enabled.set({ receiver }, isEnabled ? 1 : 0);
       pending.set({ receiver }, stand.pending);
       bytes.set({ receiver }, stand.bytes);
+      if (isEnabled) late.set({ receiver }, stand.lateMs / 1_000);
       const { delivered, failures, dead } = this.#counts;
       delivered.inc({ receiver }, stand.delivered);
       failures.inc({ receiver }, stand.failures);

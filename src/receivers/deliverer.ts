@@ -1,11 +1,9 @@
-// `wishmeter deliver`: processes share the streams by epoch, as flushers do (src/flush/sharing.ts), and the owner of a stream
-// sends what waits beside it: a sender for each receiver that is enabled.
+// `wishmeter deliver`: a sender for each receiver that is enabled, beside each stream of events. Any number of these processes
+// work beside each other and need to know nothing of each other: a queue gives each delivery to one of them (sender.ts).
 
 import type { Logger } from 'pino';
 import { pause } from '../backoff.js';
-import { type Lease, OwnedStream } from '../flush/owned-stream.js';
-import { Ownership } from '../flush/ownership.js';
-import { type Sharer, SILENT_MS, type Signals, share } from '../flush/sharing.js';
+import { ANSWER_MS } from './post.js';
 import { ReceiverSender, type SenderSpec } from './sender.js';
 
 /** How often it is asked which receivers there are. */
@@ -13,74 +11,53 @@ const LOOK_MS = 250;
 
 export interface DelivererSpec extends SenderSpec {
   readonly log: Logger;
-  /** A name that no other process has. */
-  readonly owner: string;
-  readonly silentMs?: number | undefined;
+}
+
+export interface Deliverer {
+  /** Takes no more, and settles what is in flight. What has no answer after `deadlineMs` is due again when its lease ends. */
+  close(deadlineMs?: number): Promise<void>;
 }
 
 /** Never throws: what fails is logged and tried again until `close`. */
-export function startDeliverer(spec: DelivererSpec): Pick<Sharer, 'close'> {
-  const { store, owner, log, silentMs = SILENT_MS } = spec;
-  const { client: redis, keys } = store;
-  return share({
-    ...{ redis, keys, team: keys.deliverers, owner, silentMs, log },
-    open: (stream, signals, wake) => ({ deliveries: deliverStream(spec, stream, signals, wake) }),
-  });
+export function startDeliverer(spec: DelivererSpec): Deliverer {
+  const stop = new AbortController();
+  const halt = new AbortController();
+  const running = run(spec, stop.signal, halt.signal);
+  return {
+    async close(deadlineMs = ANSWER_MS) {
+      stop.abort();
+      const deadline = setTimeout(() => halt.abort(), deadlineMs);
+      await running;
+      clearTimeout(deadline);
+    },
+  };
 }
 
-function deliverStream(
-  spec: DelivererSpec,
-  stream: number,
-  { stop, halt }: Signals,
-  onOver: () => void,
-): OwnedStream {
-  const { store, owner, silentMs = SILENT_MS } = spec;
-  const log = spec.log.child({ deliveries: stream });
-  const ownership = new Ownership(store.client, store.keys.deliveryOwner(stream));
-  const owned: OwnedStream = new OwnedStream({
-    ...{ ownership, owner, silentMs, log, stop, halt, onOver },
-    work: (lease) => work(spec, stream, lease, log, () => owned.worked()),
-  });
-  return owned;
-}
-
-/** Keeps a sender for each receiver until the lease ends. */
-async function work(
-  spec: DelivererSpec,
-  stream: number,
-  lease: Lease,
-  log: Logger,
-  onLook: () => void,
-): Promise<void> {
+/** Keeps the senders until `stop`. @param halt aborts when what is in flight is waited for no longer */
+async function run(spec: DelivererSpec, stop: AbortSignal, halt: AbortSignal): Promise<void> {
+  const { receivers, log } = spec;
+  /** By stream and receiver. */
   const senders = new Map<string, { readonly sender: ReceiverSender; readonly ended: Promise<void> }>();
-  const failed = new AbortController();
-  const until = AbortSignal.any([lease.ending, failed.signal]);
-  try {
-    while (!until.aborted) {
-      const enabled = new Map(
-        (await spec.receivers.list()).filter(({ isEnabled }) => isEnabled).map((one) => [one.id, one]),
-      );
-      onLook();
-      for (const [id, { sender }] of senders) {
-        const receiver = enabled.get(id);
-        if (receiver === undefined) sender.end();
-        else sender.update(receiver);
-      }
-      for (const [id, receiver] of enabled) {
-        if (senders.has(id)) continue;
-        const queue = spec.receivers.queueAt(stream, id);
-        const sender = new ReceiverSender(spec, receiver, queue, lease, log);
-        const ended = sender
-          .run()
-          .catch((error) => failed.abort(error))
-          .finally(() => senders.delete(id));
-        senders.set(id, { sender, ended });
-      }
-      await pause(LOOK_MS, until);
+  while (!stop.aborted) {
+    try {
+      const [all, streams] = await Promise.all([receivers.list(), receivers.streams()]);
+      for (const receiver of all)
+        for (const stream of streams) {
+          const name = `${stream} ${receiver.id}`;
+          const running = senders.get(name);
+          if (running === undefined && receiver.isEnabled && !stop.aborted) {
+            const queue = receivers.queueAt(stream, receiver.id);
+            const sender = new ReceiverSender(spec, receiver, queue, log.child({ deliveries: stream }));
+            senders.set(name, { sender, ended: sender.run(halt).finally(() => senders.delete(name)) });
+          } else running?.sender.update(receiver);
+        }
+      for (const { sender } of senders.values())
+        if (!all.some(({ id }) => id === sender.receiver.id)) sender.end();
+    } catch (error) {
+      log.warn({ err: error }, 'Redis did not say which receivers there are and will be asked again');
     }
-  } finally {
-    for (const { sender } of senders.values()) sender.end();
-    await Promise.all(Array.from(senders.values(), ({ ended }) => ended));
+    await pause(LOOK_MS, stop);
   }
-  if (failed.signal.aborted) throw failed.signal.reason;
+  for (const { sender } of senders.values()) sender.end();
+  await Promise.all(Array.from(senders.values(), ({ ended }) => ended));
 }

@@ -10,7 +10,7 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Addresses } from './address.js';
 
-const ANSWER_MS = 15_000;
+export const ANSWER_MS = 15_000;
 const MAX_ANSWER = 1_024;
 /** Deliveries that one process sends to one receiver at the same time. */
 export const AT_ONCE = 16;

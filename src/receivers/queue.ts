@@ -1,23 +1,21 @@
-// What waits for one receiver beside one stream of events: scripts as functions. They are safe to repeat, and what changes
-// the order of things is refused under an older epoch.
+// What waits for one receiver beside one stream of events: scripts as functions, which any process may call.
 
 import type { ErasedUntil } from '../clickhouse/erased-rows.js';
 import { isErased } from '../flush/erasures.js';
-import { Ownership } from '../flush/ownership.js';
 import type { RedisClient } from '../redis/client.js';
 import type { DeliveryKeys, Keys } from '../redis/keys.js';
 import { loadScript, runScript, type ScriptArg } from '../redis/scripts.js';
 import type { QueueState } from './stand.js';
 
 const ADD = loadScript<number>('deliveries-add');
-const NEXT = loadScript('deliveries-next');
-const SETTLE = loadScript('deliveries-settle');
+const TAKE = loadScript<(string | number)[]>('deliveries-take');
+const SETTLE = loadScript<number>('deliveries-settle');
 
 const PAGE = 100;
 /** Lines that one call adds: a page of them is done in a few milliseconds. */
 const ADDED_AT_ONCE = 500;
 
-export interface Waiting {
+export interface Taken {
   readonly id: string;
   readonly attempts: number;
   readonly line: string;
@@ -38,8 +36,6 @@ export class DeliveryQueue {
   readonly #redis: RedisClient;
   readonly #keys: DeliveryKeys;
   readonly #isKnown: () => Promise<number>;
-  readonly #owner: string;
-  readonly #ownership: Ownership;
   /** Bytes that may wait, and that dead letters may have. */
   readonly highWater: number;
 
@@ -47,40 +43,30 @@ export class DeliveryQueue {
     this.#redis = redis;
     this.#keys = keys.deliveries(stream, receiver);
     this.#isKnown = () => redis.hexists(keys.receivers, receiver);
-    this.#owner = keys.deliveryOwner(stream);
-    this.#ownership = new Ownership(redis, this.#owner);
     this.highWater = highWater;
   }
 
   /** @returns how many of those that wait became dead letters @throws Redis's errors */
   async add(lines: readonly string[]): Promise<number> {
-    const { queue, retries, state, dead } = this.#keys;
+    const { queue, taken, state, dead } = this.#keys;
     let buried = 0;
     for (let i = 0; i < lines.length; i += ADDED_AT_ONCE) {
       const args = [this.highWater, ...lines.slice(i, i + ADDED_AT_ONCE)];
-      buried += await runScript(this.#redis, ADD, [queue, retries, state, dead], args);
+      buried += await runScript(this.#redis, ADD, [queue, taken, state, dead], args);
     }
     // Removed meanwhile, it has nothing waiting any more.
     if ((await this.#isKnown()) === 0) await this.clear();
     return buried;
   }
 
-  /**
-   * @param after id of the last delivery that was read; `-` for none @param count at most, of each kind
-   * @throws FencedError, Redis's errors
-   */
-  async next(
-    epoch: string,
-    after: string,
-    count: number,
-  ): Promise<{ readonly last: string; readonly found: readonly Waiting[] }> {
-    const { queue, retries } = this.#keys;
-    const reply = await this.#ownership.fenced(NEXT, [this.#owner, queue, retries], [epoch, after, count]);
-    const [last, flat] = reply as [string, (string | number)[]];
-    const found: Waiting[] = [];
+  /** Deliveries that no other process is given for `leaseMs`. @throws Redis's errors */
+  async take(count: number, leaseMs: number): Promise<Taken[]> {
+    const { queue, taken, state } = this.#keys;
+    const flat = await runScript(this.#redis, TAKE, [queue, taken, state], [count, leaseMs]);
+    const found: Taken[] = [];
     for (let i = 0; i < flat.length; i += 3)
       found.push({ id: String(flat[i]), attempts: Number(flat[i + 1]), line: String(flat[i + 2]) });
-    return { last, found };
+    return found;
   }
 
   /** Whether a delivery still waits. @throws Redis's errors */
@@ -89,24 +75,30 @@ export class DeliveryQueue {
   }
 
   /**
-   * @param epoch empty for `drop` and `forget`
    * @returns since when every attempt has failed, milliseconds since 1970; 0 where the last one has not
-   * @throws FencedError, Redis's errors
+   * @throws Redis's errors
    */
-  async settle(epoch: string, settled: readonly Settled[]): Promise<number> {
-    const { queue, retries, state, dead } = this.#keys;
+  settle(settled: readonly Settled[]): Promise<number> {
+    const { queue, taken, state, dead } = this.#keys;
     const args: ScriptArg[] = settled.flatMap(({ id, outcome, attempts = 0, againInMs = 0, why = '' }) => [
       ...[id, outcome, attempts, Math.round(againInMs), why],
     ]);
-    const touched = [this.#owner, queue, retries, state, dead];
-    return (await this.#ownership.fenced(SETTLE, touched, [epoch, this.highWater, ...args])) as number;
+    return runScript(this.#redis, SETTLE, [queue, taken, state, dead], [this.highWater, ...args]);
   }
 
   /** @throws Redis's errors */
   async state(): Promise<QueueState> {
-    const { queue, state } = this.#keys;
-    const [pending, fields] = await Promise.all([this.#redis.xlen(queue), this.#redis.hgetall(state)]);
-    return { ...fields, pending: String(pending) };
+    const { queue, taken, state } = this.#keys;
+    const [pending, fields, [, again]] = await Promise.all([
+      this.#redis.xlen(queue),
+      this.#redis.hgetall(state),
+      this.#redis.zrange(taken, '0', '0', 'WITHSCORES'),
+    ]);
+    const { cursor } = fields;
+    const [first] = await this.#redis.xrange(queue, cursor ? `(${cursor}` : '-', '+', 'COUNT', 1);
+    const addedAt = first === undefined ? Infinity : Number.parseInt(first[0], 10);
+    const againAt = again === undefined ? Infinity : Math.floor(Number(again) / 16);
+    return { ...fields, pending: String(pending), dueAt: String(Math.min(addedAt, againAt)) };
   }
 
   /** Begins anew to count since when attempts fail. @throws Redis's errors */
@@ -116,8 +108,7 @@ export class DeliveryQueue {
 
   /** Drops all of it, figures too. @throws Redis's errors */
   async clear(): Promise<void> {
-    const { queue, retries, state, dead } = this.#keys;
-    await this.#redis.unlink(queue, retries, state, dead);
+    await this.#redis.unlink(...Object.values(this.#keys));
   }
 
   /** Drops what is of erased visitors, dead letters too. @throws Redis's errors */
@@ -131,7 +122,7 @@ export class DeliveryQueue {
         const gone = page
           .filter(([, [, line = '']]) => isErased(line, erased))
           .map(([id]) => ({ id, outcome }));
-        if (gone.length > 0) await this.settle('', gone);
+        if (gone.length > 0) await this.settle(gone);
         if (page.length < PAGE) break;
         from = `(${page.at(-1)?.[0]}`;
       }

@@ -119,21 +119,14 @@ export class Receivers {
     return standOf(states);
   }
 
-  /** Milliseconds since the heartbeat of who delivers, by stream; without those that no process owns. @throws ServiceError `unavailable` */
-  async silence(): Promise<Map<number, number>> {
-    const { keys } = this.#store;
-    const silence = new Map<number, number>();
-    for (const stream of await this.#store.call((redis) => streamsOf(redis, keys))) {
-      const beat = await this.#store.call((redis) => redis.hget(keys.deliveryOwner(stream), 'beat'));
-      if (beat !== null) silence.set(stream, Math.max(0, Date.now() - Number(beat)));
-    }
-    return silence;
-  }
-
   /** What waits for it at each stream. @throws ServiceError `unavailable` */
   async queues(id: string): Promise<DeliveryQueue[]> {
-    const streams = await this.#store.call((redis) => streamsOf(redis, this.#store.keys));
-    return streams.map((stream) => this.queueAt(stream, id));
+    return (await this.streams()).map((stream) => this.queueAt(stream, id));
+  }
+
+  /** Numbers of the streams of events. @throws ServiceError `unavailable` */
+  streams(): Promise<number[]> {
+    return this.#store.call((redis) => streamsOf(redis, this.#store.keys));
   }
 
   queueAt(stream: number, id: string): DeliveryQueue {

@@ -75,7 +75,7 @@ function read(file: string): string[] {
 
 function inHosts(lines: readonly string[], host: string): LookupAddress[] {
   return lines.flatMap((line) => {
-    const [address = '', ...names] = line.replace(/#.*/, '').trim().toLowerCase().split(/\s+/);
+    const [address = '', ...names] = line.replace(/#.*/s, '').trim().toLowerCase().split(/\s+/);
     const family = isIP(address);
     return family !== 0 && names.includes(host.toLowerCase()) ? [{ address, family }] : [];
   });

@@ -1,24 +1,22 @@
-// Sends what waits for one receiver beside one stream, while this process owns that: up to AT_ONCE deliveries at the same
-// time, of each profile one after the other. What failed and is due again goes before what is new.
+// Sends what waits for one receiver beside one stream: up to AT_ONCE deliveries at the same time.
 //
-//   read ──▶ waiting ──its profile has none in flight──▶ in flight ──▶ settled: gone from Redis, due again, or a dead letter
+//   take ──▶ in flight ──▶ settled: gone from Redis, due again, or a dead letter
 //
-// A crash anywhere leaves the delivery in Redis, and the next owner reads it again.
+// No more are taken than can be sent at once, under a lease that is longer than an attempt. A process that dies anywhere leaves
+// the delivery in Redis, and any process sends it again when the lease has ended.
 
 import type { Logger } from 'pino';
 import { backoffMs, pause } from '../backoff.js';
-import type { Lease } from '../flush/owned-stream.js';
-import { FencedError } from '../flush/ownership.js';
-import { type Attempted, type AttemptSpec, attempt, type Held } from './attempt.js';
+import { type Attempted, type AttemptSpec, attempt } from './attempt.js';
 import { parseLine } from './message.js';
-import { AT_ONCE, Connection } from './post.js';
-import type { DeliveryQueue } from './queue.js';
+import { ANSWER_MS, AT_ONCE, Connection } from './post.js';
+import type { DeliveryQueue, Taken } from './queue.js';
 import type { Receiver } from './receiver.js';
 import type { Receivers } from './receivers.js';
 
-/** Deliveries that are read at a time, and that wait at least while there are more. */
-const PAGE = 128;
-/** How often new deliveries are looked for, where none wait. */
+/** How long a lease is, beyond what an answer may take: Redis is asked before and after. */
+const LEASE_GRACE_MS = 15_000;
+/** How often new deliveries are looked for while there are none. */
 const POLL_MS = 200;
 const FAILING_MS = 5 * 24 * 60 * 60_000;
 
@@ -26,6 +24,8 @@ export interface SenderSpec extends AttemptSpec {
   readonly receivers: Receivers;
   /** Milliseconds that an answer may take; of post.ts where absent. */
   readonly answerMs?: number | undefined;
+  /** Milliseconds for which a delivery is given to no other process; what `answerMs` needs where absent. */
+  readonly leaseMs?: number | undefined;
   /** Milliseconds without a success after which a receiver is disabled. */
   readonly failingMs?: number | undefined;
 }
@@ -33,65 +33,60 @@ export interface SenderSpec extends AttemptSpec {
 export class ReceiverSender {
   readonly #spec: SenderSpec;
   readonly #queue: DeliveryQueue;
-  readonly #lease: Lease;
   readonly #log: Logger;
   readonly #connection: Connection;
+  readonly #leaseMs: number;
   #receiver: Receiver;
   #isEnding = false;
-  /** Id of the last delivery that was read. */
-  #last = '-';
-  /** Ids of those that are read and not settled. */
-  readonly #held = new Set<string>();
-  /** Those of them that are not in flight, in their order. */
-  readonly #waiting = new Set<Held>();
-  /** Profiles that have a delivery in flight. */
-  readonly #busy = new Set<string>();
-  #settled: Attempted[] = [];
+  #inFlight = 0;
+  /** Have ended, and are not recorded yet. */
+  readonly #settled: Attempted[] = [];
   #wake: () => void = () => {};
 
-  constructor(spec: SenderSpec, receiver: Receiver, queue: DeliveryQueue, lease: Lease, log: Logger) {
+  constructor(spec: SenderSpec, receiver: Receiver, queue: DeliveryQueue, log: Logger) {
     this.#spec = spec;
     this.#receiver = receiver;
     this.#queue = queue;
-    this.#lease = lease;
     this.#log = log.child({ receiver: receiver.id });
     this.#connection = new Connection(spec.receivers.addresses, spec.answerMs);
+    this.#leaseMs = spec.leaseMs ?? (spec.answerMs ?? ANSWER_MS) + LEASE_GRACE_MS;
   }
 
-  /** What the next attempts are for: its address or its secret may be another one. */
+  get receiver(): Receiver {
+    return this.#receiver;
+  }
+
+  /** What the next attempts are for: its address or its secret may be another one. It ends when it is disabled. */
   update(receiver: Receiver): void {
     this.#receiver = receiver;
+    if (!receiver.isEnabled) this.end();
   }
 
-  /** Ends once what is in flight is settled. */
+  /** Takes no more; `run` ends once what is in flight is settled. */
   end(): void {
     this.#isEnding = true;
     this.#wake();
   }
 
-  /** @throws FencedError once another process owns the stream */
-  async run(): Promise<void> {
-    const { ending, over } = this.#lease;
-    const wake = () => this.#wake();
+  /** Never throws. @param halt drops what is in flight */
+  async run(halt: AbortSignal): Promise<void> {
     const drop = () => this.#connection.close();
-    ending.addEventListener('abort', wake);
-    over.addEventListener('abort', drop);
-    try {
-      while (!ending.aborted && !this.#isEnding) {
-        const hasRead = this.#waiting.size < PAGE && (await this.#untilRedisAnswers(() => this.#read()));
-        this.#dispatch();
-        const hasSettled = await this.#settle();
-        if (!hasRead && !hasSettled) await this.#nap();
+    halt.addEventListener('abort', drop);
+    let failures = 0;
+    while (!halt.aborted && (!this.#isEnding || this.#inFlight + this.#settled.length > 0)) {
+      try {
+        // In this order: what is not recorded although its lease has ended would be taken once more.
+        const [hasSettled, hasTaken] = await Promise.all([this.#settle(), this.#take()]);
+        failures = 0;
+        if (!hasSettled && !hasTaken) await this.#nap();
+      } catch (error) {
+        failures++;
+        this.#log.warn({ err: error, failures }, 'Redis failed and will be asked again');
+        await pause(backoffMs(failures), halt);
       }
-      while ((this.#busy.size > 0 || this.#settled.length > 0) && !over.aborted) {
-        await this.#nap();
-        await this.#settle();
-      }
-    } finally {
-      ending.removeEventListener('abort', wake);
-      over.removeEventListener('abort', drop);
-      this.#connection.close();
     }
+    halt.removeEventListener('abort', drop);
+    this.#connection.close();
   }
 
   /** Until a delivery has ended, or there may be new ones. */
@@ -106,61 +101,41 @@ export class ReceiverSender {
     });
   }
 
-  /** @returns whether there may be more */
-  async #read(): Promise<boolean> {
-    const { last, found } = await this.#queue.next(this.#lease.epoch, this.#last, PAGE);
-    const hasMore = last !== this.#last;
-    this.#last = last;
-    const fresh = found.filter(({ id }) => !this.#held.has(id));
-    for (const { id, attempts, line } of fresh) {
-      const parsed = parseLine(line);
-      if (parsed === undefined) {
-        this.#settled.push({ id, outcome: 'dead', why: 'not the line of an event' });
-        continue;
-      }
-      this.#held.add(id);
-      this.#waiting.add({ id, attempts, line: parsed });
-    }
-    return hasMore || fresh.length > 0;
+  /** Sends as many as may be in flight. @returns whether there were any */
+  async #take(): Promise<boolean> {
+    const room = AT_ONCE - this.#inFlight;
+    if (room === 0 || this.#isEnding) return false;
+    const taken = await this.#queue.take(room, this.#leaseMs);
+    for (const one of taken) this.#send(one);
+    return taken.length > 0;
   }
 
-  /** Sends what may be sent now. */
-  #dispatch(): void {
-    if (this.#lease.ending.aborted || this.#isEnding) return;
-    for (const held of this.#waiting) {
-      if (this.#busy.size === AT_ONCE) return;
-      const { profile_id } = held.line;
-      if (this.#busy.has(profile_id)) continue;
-      this.#waiting.delete(held);
-      this.#busy.add(profile_id);
-      void this.#deliver(held).finally(() => {
-        this.#busy.delete(profile_id);
-        this.#dispatch();
+  #send({ id, attempts, line: text }: Taken): void {
+    const line = parseLine(text);
+    if (line === undefined) {
+      this.#settled.push({ id, outcome: 'dead', why: 'not the line of an event' });
+      return;
+    }
+    this.#inFlight++;
+    void attempt(this.#spec, this.#queue, this.#connection, this.#receiver, { id, attempts, line })
+      .then((tried) => {
+        if (tried !== undefined) this.#settled.push(tried);
+      })
+      .catch((error) => {
+        this.#log.warn({ err: error }, 'Redis failed: a delivery is due again when its lease ends');
+      })
+      .finally(() => {
+        this.#inFlight--;
         this.#wake();
       });
-    }
-  }
-
-  /** Never throws. */
-  async #deliver(held: Held): Promise<void> {
-    try {
-      const tried = await this.#untilRedisAnswers(() =>
-        attempt(this.#spec, this.#queue, this.#connection, this.#receiver, held),
-      );
-      if (tried !== undefined) this.#settled.push(tried);
-    } catch (error) {
-      // The lease is over: the delivery stays in Redis.
-      this.#log.debug({ err: error }, 'a delivery was not tried');
-    }
   }
 
   /** Records what became of deliveries. @returns whether there were any */
   async #settle(): Promise<boolean> {
-    const settled = this.#settled;
+    const settled = [...this.#settled];
     if (settled.length === 0) return false;
-    this.#settled = [];
-    const failingSince = await this.#untilRedisAnswers(() => this.#queue.settle(this.#lease.epoch, settled));
-    for (const { id } of settled) this.#held.delete(id);
+    const failingSince = await this.#queue.settle(settled);
+    this.#settled.splice(0, settled.length);
     await this.#spec.onStep?.('settled');
     const dead = settled.filter(({ outcome }) => outcome === 'dead').length;
     if (dead > 0) this.#log.warn({ deliveries: dead }, 'deliveries failed for good and are dead letters');
@@ -172,9 +147,7 @@ export class ReceiverSender {
 
   /** Where no stream has had a success for so long. */
   async #disableFailing(failingMs: number): Promise<void> {
-    const { lastSuccessAt } = await this.#untilRedisAnswers(() =>
-      this.#spec.receivers.standOf(this.#receiver.id),
-    );
+    const { lastSuccessAt } = await this.#spec.receivers.standOf(this.#receiver.id);
     if (Date.now() - lastSuccessAt > failingMs) await this.#disable('no delivery succeeded for five days');
   }
 
@@ -187,19 +160,6 @@ export class ReceiverSender {
     } catch (error) {
       // Removed meanwhile, or Redis is away: the next failure disables it.
       this.#log.warn({ err: error }, 'a receiver was not disabled');
-    }
-  }
-
-  /** Tries again while Redis is away. @throws FencedError; the last error once the lease is over */
-  async #untilRedisAnswers<T>(act: () => Promise<T>): Promise<T> {
-    for (let failures = 1; ; failures++) {
-      try {
-        return await act();
-      } catch (error) {
-        if (error instanceof FencedError || this.#lease.over.aborted) throw error;
-        this.#log.warn({ err: error, failures }, 'Redis failed and will be asked again');
-        await pause(backoffMs(failures), this.#lease.over);
-      }
     }
   }
 }

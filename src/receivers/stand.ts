@@ -1,5 +1,5 @@
-// How a receiver stands, over its queues beside all streams: what the fields of their states mean in sum. (deliveries-add.lua and
-// deliveries-settle.lua write them.)
+// How a receiver stands, over its queues beside all streams: what the fields of their states mean in sum. (lua/deliveries-*.lua write
+// them.)
 
 /** Figures of a receiver; times are milliseconds since 1970, 0 for never. */
 export interface Stand {
@@ -14,9 +14,11 @@ export interface Stand {
   readonly lastSuccessAt: number;
   readonly lastFailureAt: number;
   readonly lastError: string;
+  /** Milliseconds that the delivery which is due for longest has waited; 0 where none is due. */
+  readonly lateMs: number;
 }
 
-/** The fields of a queue's state, and its length as `pending`. */
+/** The fields of a queue's state, its length as `pending`, and as `dueAt` when its first delivery is due: `Infinity` for never. */
 export type QueueState = Readonly<Record<string, string>>;
 
 /** The steps in which the last hour is counted: those of an hour, and the one that is not over. */
@@ -40,6 +42,7 @@ export function standOf(states: readonly QueueState[]): Stand {
     lastSuccessAt: latest('lastSuccessAt'),
     lastFailureAt,
     lastError: states[all('lastFailureAt').indexOf(lastFailureAt)]?.['lastError'] ?? '',
+    lateMs: Math.max(0, Date.now() - Math.min(...all('dueAt'))),
   };
 }
 

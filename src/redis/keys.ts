@@ -95,21 +95,17 @@ export interface Keys extends StreamKeys {
   readonly visits: StreamKeys;
   /** hash: id -> a receiver of events, as JSON; see src/receivers/receivers.ts */
   readonly receivers: string;
-  /** hash: processes that deliver -> when they said so, and how many streams they own; see lua/flush-team.lua */
-  readonly deliverers: string;
-  /** hash: epoch and owner of the deliveries beside a stream of events */
-  deliveryOwner(stream: number): string;
   /** What waits for a receiver beside a stream of events. */
   deliveries(stream: number, receiver: string): DeliveryKeys;
 }
 
-/** In one slot, with `deliveryOwner`. */
+/** In one slot. */
 export interface DeliveryKeys {
   /** stream: an entry for each delivery, with its line */
   readonly queue: string;
-  /** sorted set: those that have failed -> when they are due, and attempts so far; see lua/includes/deliveries.lua */
-  readonly retries: string;
-  /** hash: bytes that wait, figures, the last success and failure */
+  /** sorted set: those that are in flight or have failed -> when they are due again, and attempts; see lua/includes/deliveries.lua */
+  readonly taken: string;
+  /** hash: bytes that wait, the last one that was taken, figures, the last success and failure */
   readonly state: string;
   /** stream: dead letters */
   readonly dead: string;
@@ -178,12 +174,9 @@ export function createKeys(prefix: string): Keys {
     ...streamKeys('events'),
     visits: streamKeys('visits'),
     receivers: `${prefix}:receivers`,
-    // In the slot of `meta`.
-    deliverers: `${prefix}:deliverers{${prefix}:meta}`,
-    deliveryOwner: (stream) => `${prefix}:{${streamTag(stream)}}:deliver`,
     deliveries: (stream, receiver) => {
       const keyOf = (kind: string) => `${prefix}:{${streamTag(stream)}}:${kind}:${receiver}`;
-      return { queue: keyOf('dq'), retries: keyOf('dr'), state: keyOf('ds'), dead: keyOf('dd') };
+      return { queue: keyOf('dq'), taken: keyOf('dt'), state: keyOf('ds'), dead: keyOf('dd') };
     },
   };
 }

@@ -7,8 +7,6 @@ export const LUA = {
   SUPERSEDED: -2,
   /** The stream of events is at its high-water mark: nothing was appended. */
   FULL: -3,
-  /** The stream belongs to a newer epoch: nothing was done. */
-  FENCED: -4,
   /** The profile has as many products, or items, as it may: nothing was done. */
   TOO_MANY: -6,
   /** The stream is not at this node, or on the move: nothing was done. */

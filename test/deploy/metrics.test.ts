@@ -29,7 +29,7 @@ const UNSEEN: Readonly<Record<string, readonly string[]>> = {
   wishmeter_flush_insert_errors_total: ['blame'],
   wishmeter_visit_flush_insert_errors_total: ['blame'],
   wishmeter_http_refused_total: ['code', 'why'],
-  wishmeter_deliver_silent_seconds: ['stream'],
+  wishmeter_receiver_oldest_due_seconds: ['receiver'],
   ...Object.fromEntries(
     [
       'enabled',

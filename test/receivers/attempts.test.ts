@@ -20,20 +20,20 @@ t.test(
     tool.answer = (res) => void res.writeHead(500).end();
     await deliveries.send(0, {});
     const { client, keys } = deliveries.store;
-    const { queue, retries, dead } = keys.deliveries(0, id);
+    const { queue, taken, dead } = keys.deliveries(0, id);
     const [[entry] = ['']] = await client.xrange(queue, '-', '+');
     deliveries.deliverer({ retriesMs: undefined });
     const jitters: number[] = [];
     for (const [i, wait] of WAITS.entries()) {
       const score = await until(`attempt ${i + 1} has failed`, async () => {
-        const score = Number(await client.zscore(retries, entry));
+        const score = Number(await client.zscore(taken, entry));
         return score % 16 === i + 1 && score;
       });
       const { lastFailureAt } = await deliveries.receivers.standOf(id);
       const jitter = (Math.floor(score / 16) - lastFailureAt) / wait - 1;
       t.ok(jitter >= 0 && jitter <= 0.1 + 1 / wait, `${jitter} after attempt ${i + 1}`);
       jitters.push(jitter);
-      await client.zadd(retries, i + 1, entry); // due long ago
+      await client.zadd(taken, i + 1, entry); // due long ago
     }
     t.ok(new Set(jitters).size > 1, 'not all the same');
     await until('it is a dead letter', async () => (await client.xlen(dead)) === 1);

@@ -7,8 +7,7 @@ import { openDeliveries } from './fixtures.js';
 export interface DeliverProcessSpec {
   readonly redisUrls: readonly string[];
   readonly prefix: string;
-  readonly owner: string;
-  readonly silentMs: number;
+  readonly leaseMs: number;
   /** When this step is reached for the n-th time, the process sends itself the signal. */
   readonly at?: { readonly step: DeliverStep; readonly nth: number; readonly signal: 'SIGKILL' | 'SIGSTOP' };
 }
@@ -23,13 +22,12 @@ const deliveries = await openDeliveries(
 );
 let reached = 0;
 deliveries.deliverer({
-  owner: spec.owner,
-  silentMs: spec.silentMs,
+  leaseMs: spec.leaseMs,
   onStep(step) {
     if (spec.at?.step !== step || ++reached !== spec.at.nth) return;
+    process.send?.('stopping');
     process.kill(process.pid, spec.at.signal);
     // SIGSTOP takes effect when it is delivered, which may be some instructions later.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
   },
 });
-process.send?.('started');

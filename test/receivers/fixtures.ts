@@ -121,7 +121,7 @@ export async function openDeliveries(
     },
     deliverer(changes = {}) {
       const deliverer = startDeliverer({
-        ...{ store, redirects, receivers, owner: 'test', log },
+        ...{ store, redirects, receivers, log },
         ...{ retriesMs: [50, 50, 50], ...changes },
       });
       t.teardown(() => deliverer.close(0));

@@ -1,7 +1,7 @@
-// The scripts of a queue: what an owner reads and settles, in which order, and that an older owner does neither.
+// The scripts of a queue: what is taken, in which order and for how long, and what is settled.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { FencedError, Ownership } from '../../src/flush/ownership.js';
 import { DeliveryQueue } from '../../src/receivers/queue.js';
 import { standOf } from '../../src/receivers/stand.js';
 import { createKeys } from '../../src/redis/keys.js';
@@ -9,22 +9,21 @@ import { connectTo, startTestRedis } from '../harness/redis.js';
 import { until } from '../harness/until.js';
 
 const redis = connectTo(t, (await startTestRedis(t)).url);
+const LONG_MS = 600_000;
 let opened = 0;
 
 async function open() {
   const keys = createKeys(`q${opened++}`);
   await redis.hset(keys.receivers, 'r', '{}');
   const queue = new DeliveryQueue(redis, keys, 0, 'r', 1_000);
-  const ownership = new Ownership(redis, keys.deliveryOwner(0));
-  const epoch = (await ownership.claim('a', undefined, 1_000))?.epoch ?? '';
-  const read = async (after = '-') => (await queue.next(epoch, after, 10)).found;
-  return { keys, queue, epoch, read };
+  const take = (count = 10, leaseMs = LONG_MS) => queue.take(count, leaseMs);
+  return { keys, queue, take };
 }
 
-t.test('what was read is not read again; what failed is when it is due, with its attempts', async (t) => {
-  const { queue, epoch, read } = await open();
-  await queue.add(['a', 'b', 'c']);
-  const { last, found } = await queue.next(epoch, '-', 10);
+t.test('what was taken is not taken again; what failed is when it is due, with its attempts', async (t) => {
+  const { queue, take } = await open();
+  await queue.add(['a', 'b', 'c', 'd']);
+  const found = await take(3);
   t.same(
     found.map(({ line, attempts }) => [line, attempts]),
     [
@@ -33,32 +32,87 @@ t.test('what was read is not read again; what failed is when it is due, with its
       ['c', 0],
     ],
   );
-  t.same(await read(last), []);
   const [a, b, c] = found.map(({ id }) => id) as [string, string, string];
-  await queue.settle(epoch, [
+  await queue.settle([
     { id: a, outcome: 'done' },
     { id: b, outcome: 'again', attempts: 3, againInMs: 60_000, why: 'x' },
     { id: c, outcome: 'again', attempts: 1, againInMs: 0, why: 'y' },
   ]);
-  // As an owner reads that has just begun.
-  await until('it is due', async () => (await read()).length > 0);
-  t.same(await read(), [{ id: c, attempts: 1, line: 'c' }]);
+  t.same(await take(1), [{ id: c, attempts: 1, line: 'c' }], 'before what is new');
+  t.match(await take(), [{ attempts: 0, line: 'd' }]);
+  t.same(await take(), []);
   t.match(standOf([await queue.state()]), {
-    pending: 2,
-    bytes: 2,
+    pending: 3,
+    bytes: 3,
     delivered: 1,
     failures: 2,
     dead: 0,
     lastError: 'y',
+    lateMs: 0,
   });
 });
 
-t.test('since when every attempt has failed: from the first failure after a success on', async (t) => {
-  const { queue, epoch, read } = await open();
+t.test('what is not settled is due again when its lease ends, with the attempts that it had', async (t) => {
+  const { queue, take } = await open();
   await queue.add(['a', 'b']);
-  const [a, b] = (await read()).map(({ id }) => id) as [string, string];
+  const [a, b] = (await take(2, 0)).map(({ id }) => id) as [string, string];
+  t.same(
+    (await take(2, 300)).map(({ id }) => id),
+    [a, b],
+  );
+  t.same(await take(), [], 'not before that');
+  await queue.settle([{ id: b, outcome: 'again', attempts: 2, againInMs: 0, why: 'x' }]);
+  t.same(await take(), [{ id: b, attempts: 2, line: 'b' }]);
+  t.same(await until('it is due', async () => (await take(10, 300))[0]), { id: a, attempts: 0, line: 'a' });
+  // The one that had it first was only late.
+  await queue.settle([{ id: a, outcome: 'done' }]);
+  await sleep(400);
+  t.same(await take(), []);
+  t.equal(await redis.exists(createKeys(`q${opened - 1}`).deliveries(0, 'r').queue), 1);
+});
+
+t.test('for how long the delivery has waited that is due for longest', async (t) => {
+  const { queue, take } = await open();
+  const late = async () => standOf([await queue.state()]).lateMs;
+  t.equal(await late(), 0, 'nothing waits');
+  await queue.add(['a', 'b']);
+  await sleep(50);
+  t.ok((await late()) >= 50, 'what nobody has taken');
+  await take();
+  t.equal(await late(), 0, 'all of it is in flight');
+  await queue.add(['c']);
+  const [c] = (await take(1, 0)).map(({ id }) => id);
+  await sleep(50);
+  t.ok((await late()) >= 50, 'of which the lease has ended');
+  await queue.settle([{ id: c ?? '', outcome: 'again', attempts: 1, againInMs: 60_000, why: 'x' }]);
+  t.equal(await late(), 0, 'what has failed is not due yet');
+});
+
+t.test(
+  'a failover that forgot what was taken and settled: it is taken again, and nothing is left out',
+  async (t) => {
+    const { keys, queue, take } = await open();
+    const touched = Object.values(keys.deliveries(0, 'r'));
+    await queue.add(['a', 'b', 'c']);
+    await take(1);
+    const before = await Promise.all(touched.map((key) => redis.dumpBuffer(key)));
+    const [b, c] = (await take()).map(({ id }) => id) as [string, string];
+    await queue.settle([{ id: b, outcome: 'done' }]);
+    await queue.settle([{ id: c, outcome: 'again', attempts: 1, againInMs: LONG_MS, why: 'x' }]);
+    await redis.del(...touched);
+    for (const [i, key] of touched.entries())
+      if (before[i] !== null) await redis.restore(key, 0, before[i] as Buffer);
+    await queue.add(['d']);
+    t.match(await take(), [{ line: 'b' }, { line: 'c' }, { line: 'd' }]);
+  },
+);
+
+t.test('since when every attempt has failed: from the first failure after a success on', async (t) => {
+  const { queue, take } = await open();
+  await queue.add(['a', 'b']);
+  const [a, b] = (await take()).map(({ id }) => id) as [string, string];
   const settle = (id: string, outcome: 'done' | 'again') =>
-    queue.settle(epoch, [{ id, outcome, attempts: 1, againInMs: 1, why: 'x' }]);
+    queue.settle([{ id, outcome, attempts: 1, againInMs: 1, why: 'x' }]);
   const since = await settle(a, 'again');
   t.ok(since > 0);
   t.equal(await settle(a, 'again'), since);
@@ -68,33 +122,23 @@ t.test('since when every attempt has failed: from the first failure after a succ
   t.equal(await redis.hget(createKeys(`q${opened - 1}`).deliveries(0, 'r').state, 'failingSince'), null);
 });
 
-t.test('an owner of an older epoch reads and settles nothing', async (t) => {
-  const { queue, epoch, read } = await open();
-  await queue.add(['a']);
-  const [held] = await read();
-  await redis.hset(createKeys(`q${opened - 1}`).deliveryOwner(0), 'epoch', '99999999999999');
-  await t.rejects(read(), FencedError);
-  await t.rejects(queue.settle(epoch, [{ id: held?.id ?? '', outcome: 'done' }]), FencedError);
-  t.match(standOf([await queue.state()]), { pending: 1, delivered: 0 });
-});
-
 t.test('a receiver that is gone gets no figures from what was in flight', async (t) => {
-  const { queue, epoch, read } = await open();
+  const { queue, take } = await open();
   await queue.add(['a']);
-  const [held] = await read();
+  const [held] = await take();
   await queue.clear();
-  t.equal(await queue.settle(epoch, [{ id: held?.id ?? '', outcome: 'dead', why: 'x' }]), 0);
+  t.equal(await queue.settle([{ id: held?.id ?? '', outcome: 'dead', why: 'x' }]), 0);
   t.equal(await redis.exists(...Object.values(createKeys(`q${opened - 1}`).deliveries(0, 'r'))), 0);
 });
 
 t.test('the last hour is counted in steps of five minutes, and older steps are left out', async (t) => {
-  const { keys, queue, epoch, read } = await open();
+  const { keys, queue, take } = await open();
   await queue.add(['a', 'b', 'c', 'd']);
-  const [a, b, c, d] = (await read()).map(({ id }) => id) as [string, string, string, string];
+  const [a, b, c, d] = (await take()).map(({ id }) => id) as [string, string, string, string];
   const settle = (id: string, outcome: 'done' | 'again' | 'dead') => ({ id, outcome, attempts: 1, why: 'x' });
-  await queue.settle(epoch, [settle(a, 'done'), settle(b, 'again')]);
-  await queue.settle(epoch, [settle(b, 'dead'), settle(c, 'done')]);
-  await queue.settle('', [{ id: d, outcome: 'drop' }]);
+  await queue.settle([settle(a, 'done'), settle(b, 'again')]);
+  await queue.settle([settle(b, 'dead'), settle(c, 'done')]);
+  await queue.settle([{ id: d, outcome: 'drop' }]);
   t.match(standOf([await queue.state()]), {
     deliveredInHour: 2,
     failuresInHour: 2,
@@ -116,8 +160,8 @@ t.test('the last hour is counted in steps of five minutes, and older steps are l
   await set(13);
   t.match(standOf([await queue.state()]), { deliveredInHour: 0, failuresInHour: 0 });
   await queue.add(['e']);
-  const e = (await read()).map(({ id }) => id).at(-1) as string;
-  await queue.settle(epoch, [settle(e, 'done')]);
+  const e = (await take()).map(({ id }) => id).at(-1) as string;
+  await queue.settle([settle(e, 'done')]);
   t.match(
     standOf([await queue.state()]),
     { deliveredInHour: 1, failuresInHour: 0, delivered: 3 },

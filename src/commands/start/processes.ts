@@ -27,8 +27,8 @@ import type { ShutdownStep } from './shutdown.js';
 
 const MAIN = new URL('../../main.js', import.meta.url);
 
-/** Milliseconds from SIGTERM to SIGKILL for our own children; more than the flusher gives a batch in flight. */
-const STOP_MS = 12_000;
+/** Milliseconds from SIGTERM to SIGKILL for our own children; more than `deliver` waits for an answer, and `flush` for an insert. */
+const STOP_MS = 17_000;
 
 type StartConfig = ConfigOf<'start'>;
 
