@@ -68,7 +68,8 @@ ORDER BY day, currency`,
     // with a day that is over.
     sql: `SELECT max(wished.product_id) AS product_id, wished.product_handle AS product_handle, max(wished.product_title) AS product_title,
     any(looked.visitors) AS visitors, sum(wished.wishers) AS wishers, if(visitors = 0, NULL, wishers / visitors) AS wish_rate,
-    sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change
+    sum(wished.last_7) AS last_7_days, sum(wished.before_7) AS the_7_before, toInt64(last_7_days) - toInt64(the_7_before) AS change,
+    count() OVER () AS all_rows
 FROM
 (
     SELECT products.product_id AS product_id, products.product_handle AS product_handle, products.product_title AS product_title,
@@ -137,7 +138,12 @@ GROUP BY device`,
   {
     name: 'stock',
     title: 'Wished and out of stock, or cheaper now',
-    sql: `${definitionOf('restock_and_price_drops')}
+    sql: `SELECT *, count() OVER () AS all_rows
+FROM
+(
+${definitionOf('restock_and_price_drops')}
+)
+ORDER BY wished_out_of_stock + wished_dearer DESC, product_id, variant_id, currency
 LIMIT 100`,
   },
 ];

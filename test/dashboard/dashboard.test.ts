@@ -210,13 +210,26 @@ t.test('the most wished are the rows of wish_rate with those of momentum, whatev
   for (const from of [dateOf(1), dateOf(9), dateOf(21)])
     for (const to of [dateOf(21), MONTH.to]) {
       const views = `SELECT rate.product_id, rate.product_handle, rate.product_title, visitors, rate.wishers AS n,
-          wish_rate, momentum.wishers, wishers_before, change
+          wish_rate, momentum.wishers, wishers_before, change, count() OVER () AS all_rows
         FROM wish_rate(from = '${from}', to = '${to}') AS rate
         LEFT ANY JOIN momentum(until = '${to}') AS momentum ON momentum.product_id = rate.product_id
         WHERE n > 0 ORDER BY n DESC, visitors DESC, rate.product_handle`;
       if (products)
         t.same(await rows(statementOf(products, { from, to })), await rows(views), `${from} ${to}`);
     }
+});
+
+t.test('a panel that shows the first rows says how many there are', async (t) => {
+  for (const panel of PANELS.filter(({ sql }) => sql.endsWith('LIMIT 100'))) {
+    const query = statementOf(panel, MONTH);
+    const count = async (sql: string) =>
+      (await (await client.query({ query: sql, format: 'JSONEachRow' })).json<{ all_rows: unknown }>()).map(
+        ({ all_rows }) => Number(all_rows),
+      );
+    const all = (await count(query)).length;
+    t.ok(all > (panel.name === 'products' ? 1 : 0), panel.name);
+    t.same(await count(query.replace(/LIMIT 100$/, 'LIMIT 1')), [all], panel.name);
+  }
 });
 
 t.test(

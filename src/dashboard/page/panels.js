@@ -209,7 +209,7 @@ export const DRAW = {
   stock({ rows }) {
     if (rows.length === 0)
       return [
-        nothing('No open wish of this time was out of stock, or is cheaper by what later wishes told.'),
+        nothing('No open wish of this time was for a product out of stock, or for one that is cheaper now.'),
       ];
     return [
       table(

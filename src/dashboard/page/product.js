@@ -105,7 +105,7 @@ function drawPrices({ rows }) {
   return [
     table(
       [
-        { key: 'day', name: 'Since' },
+        { key: 'day', name: 'Wished on' },
         ...(variants > 1 ? [{ key: 'variant_id', name: 'Variant', show: (id) => id || '–' }] : []),
         {
           key: 'price',
@@ -118,7 +118,11 @@ function drawPrices({ rows }) {
       'prices',
       'price and stock',
     ),
-    make('p', { class: 'none' }, 'The last wish of a day, where it told something new.'),
+    make(
+      'p',
+      { class: 'none' },
+      'As the last wish of a day told them; of these days the first, and each that differs from the one before.',
+    ),
   ];
 }
 

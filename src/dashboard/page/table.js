@@ -30,6 +30,12 @@ function compare(x, y, isDown) {
  */
 export function table(columns, rows, name, title) {
   const body = make('tbody');
+  // A statement with a LIMIT says how many rows there are without it.
+  const all = Number(rows[0]?.all_rows ?? rows.length);
+  const showsMore =
+    all > rows.length
+      ? `Show ${number.format(rows.length)} of ${number.format(all)}`
+      : `Show all ${number.format(all)}`;
   const more = make('button', { type: 'button', class: 'more', onclick: () => showMore() });
   const headings = columns.map((column) =>
     make(
@@ -56,9 +62,7 @@ export function table(columns, rows, name, title) {
     const shown = whole.has(name) ? sorted : sorted.slice(0, FIRST_ROWS);
     body.replaceChildren(...shown.map((row) => make('tr', {}, ...columns.map((one) => cell(row, one)))));
     more.hidden = rows.length <= FIRST_ROWS;
-    more.textContent = whole.has(name)
-      ? `Show the first ${FIRST_ROWS}`
-      : `Show all ${number.format(rows.length)}`;
+    more.textContent = whole.has(name) ? `Show the first ${FIRST_ROWS}` : showsMore;
   };
   const showMore = () => {
     if (!whole.delete(name)) whole.add(name);
