@@ -187,6 +187,11 @@ t.test('how a receiver stands: what waits, the last success and failure', async 
     t.equal(await app.figure(`receiver_${name}{receiver="${id}"}`), expected, name);
   t.equal(await app.figure(`receiver_pending_deliveries{receiver="${id}"}`), 0);
   await until('nothing is due', async () => (await late()) === 0);
+  await deliveries.receivers.change(id, { isEnabled: false });
+  await deliveries.send(0, {});
+  await until('it is paused', async () => (await app.figure(`receiver_enabled{receiver="${id}"}`)) === 0);
+  t.equal(await late(), undefined, 'nothing is due to a receiver that is paused');
+  await deliveries.receivers.change(id, { isEnabled: true });
   const stand = await read();
   t.equal(stand.lastError, 'answered 503');
   t.ok(Date.parse(stand.lastSuccessAt) >= Date.parse(stand.createdAt));
