@@ -35,6 +35,7 @@ import { Compliance } from '../identity/compliance.js';
 import { ComplianceWorker } from '../identity/compliance-worker.js';
 import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
+import { Sweeper } from '../identity/sweeper.js';
 import { collectProcessMetrics } from '../metrics/process.js';
 import { inWords } from '../redis/failures.js';
 import { RequestStore } from '../redis/requests.js';
@@ -63,6 +64,9 @@ export interface Timing {
   readonly requestGraceMs?: number;
   /** Milliseconds between looks at open compliance requests. */
   readonly compliancePollMs?: number;
+  /** Milliseconds between sweeps, and for which what may be on its way is left. */
+  readonly sweepMs?: number;
+  readonly sweepGraceMs?: number;
   /** Milliseconds between looks at products that a process has left half done. */
   readonly productLookMs?: number;
 }
@@ -182,6 +186,16 @@ export function serve(
       config.SHARE_URL || `${config.SHOP_URL}/apps/${config.APP_PROXY_PATH}/wishlist/share/{code}`,
       wishers,
     );
+    const sweeper = new Sweeper(
+      {
+        ...{ store, shares, emails: identity.emails, wishers },
+        onSwept: metrics.swept,
+        onFailed: (error) => onFailed('sweep', error),
+      },
+      timing.sweepMs,
+      timing.sweepGraceMs,
+    );
+    onClose(sweeper.watch());
     const products = openProducts(
       store,
       wishlists,

@@ -4,6 +4,7 @@
 
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { ErrorCode, Overload } from '../errors.js';
+import type { Swept } from '../identity/sweeper.js';
 import { FixedHistogram, type HistogramSeries, SECONDS_BUCKETS } from '../metrics/fixed-histogram.js';
 import { ALERT_TYPES } from '../products/alert.js';
 import { LEFT_OUT, type LeftOut } from './left-out.js';
@@ -78,6 +79,7 @@ export class ServeMetrics {
   #shareOpensLost = 0;
   #erasures = 0;
   #addressesDropped = 0;
+  readonly #swept: Record<Swept, number> = { share: 0, email: 0, wish: 0 };
   readonly #batchSize: FixedHistogram<'script'>;
   readonly #callSeconds: FixedHistogram<'script'>;
   readonly #calls = new Map<string, HistogramSeries>();
@@ -227,6 +229,17 @@ export class ServeMetrics {
       'Profiles to which their e-mail address leads no longer, because servers and orders gave it for over 100 of them',
       () => this.#addressesDropped,
     );
+    const swept = this.#swept;
+    new Counter({
+      name: 'wishmeter_swept_total',
+      help: 'What led to guests who have ended, and was removed: share codes (`share`), entries of the indexes of addresses (`email`) and of saved products (`wish`)',
+      labelNames: ['kind'] as const,
+      registers,
+      collect() {
+        this.reset();
+        for (const [kind, entries] of Object.entries(swept)) this.inc({ kind }, entries);
+      },
+    });
     this.#batchSize = new FixedHistogram(registry, {
       name: 'wishmeter_batch_operations',
       help: 'Operations that shared one Redis call',
@@ -296,6 +309,10 @@ export class ServeMetrics {
 
   readonly erased = (): void => {
     this.#erasures++;
+  };
+
+  readonly swept = (kind: Swept, entries: number): void => {
+    this.#swept[kind] += entries;
   };
 
   readonly addressesDropped = (profiles: number): void => {

@@ -94,6 +94,12 @@ export class Emails {
     return found;
   }
 
+  /** Removes entries that lead nowhere. @returns how many @throws ServiceError `unavailable` */
+  async sweep(digest: string): Promise<number> {
+    const before = await this.find(digest);
+    return before.length - (await this.findGiven(digest)).length;
+  }
+
   /** Removes entries of these profiles, if the address is not given for them any more. @throws ServiceError `unavailable` */
   async forgetGone(digest: string, profiles: ReadonlySet<string>): Promise<void> {
     for (const one of await this.find(digest)) if (profiles.has(one)) await this.#giverOf(digest, one);

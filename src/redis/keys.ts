@@ -60,7 +60,7 @@ export interface Keys extends StreamKeys {
   request(digest: string): string;
   /** string: when an order came first, whose it was, and whether it was acted on, by its digest; see src/wishlist/order-notes.ts */
   order(digest: string): string;
-  /** string: the profile that a share code was made for */
+  /** string: `<profile that a share code was made for> <when, milliseconds since 1970>` */
   share(code: string): string;
   /** What a merge moved aside: counts, items, profile, members, in this order. */
   journal(profileId: string): string[];
@@ -82,6 +82,8 @@ export interface Keys extends StreamKeys {
   readonly complianceTaken: string;
   /** string, for some seconds: the process that works at these requests */
   readonly complianceOwner: string;
+  /** string, until the next sweep is due: a process has begun one; see src/identity/sweeper.ts */
+  readonly sweep: string;
   /** sorted set: profiles that an e-mail address leads to, by its keyed digest -> when it was given last, milliseconds */
   email(digest: string): string;
   /** hash: profiles that may have a variant of a product on their wishlist -> when they were noted, see src/wishlist/wishers.ts */
@@ -166,6 +168,7 @@ export function createKeys(prefix: string): Keys {
     compliance: `${prefix}:{compliance}:open`,
     complianceTaken: `${prefix}:{compliance}:taken`,
     complianceOwner: `${prefix}:{compliance}:owner`,
+    sweep: `${prefix}:{sweep}`,
     email: (digest) => `${prefix}:{email:${digest}}`,
     wishers: (digest) => `${prefix}:{wish:${digest}}`,
     products: `${prefix}:{products}:open`,

@@ -106,22 +106,38 @@ export class Shares {
   /** Where the profile is that has a code: what it was made for, or was merged into. Undefined where none has it. */
   async find(given: string): Promise<Place | undefined> {
     if (!CODE.test(given)) return undefined;
-    const code = normaliseCode(given);
-    const madeFor = await this.#store.call((client) => client.get(this.#store.keys.share(code)));
-    if (madeFor === null) return undefined;
+    return (await this.#lookUp(normaliseCode(given), 0)).place;
+  }
+
+  /**
+   * Removes a code that leads nowhere. One that was made in the last `graceMs` may be about to be given to its profile.
+   * @returns whether it was removed @throws ServiceError `unavailable`
+   */
+  async forgetGone(code: string, graceMs: number): Promise<boolean> {
+    return (await this.#lookUp(code, graceMs)).isGone;
+  }
+
+  /** Where the profile is that has a code. One that none has is removed if it is so old. */
+  async #lookUp(
+    code: string,
+    leastMs: number,
+  ): Promise<{ readonly place: Place | undefined; readonly isGone: boolean }> {
+    const nowhere = { place: undefined, isGone: false };
+    const [madeFor, madeAt] =
+      (await this.#store.call((client) => client.get(this.#store.keys.share(code))))?.split(' ') ?? [];
+    if (madeFor === undefined) return nowhere;
     let place = await this.#placeOf(madeFor);
     for (let hop = 0; hop < MAX_HOPS && place !== undefined; hop++) {
-      if (await this.#has(place, code)) return place;
+      if (await this.#has(place, code)) return { place, isGone: false };
       // A merge takes the code along.
       const now = await this.#placeOf(madeFor);
-      if (now?.profileId === place.profileId) {
-        // Its guest has ended, or came back and has another one.
-        await this.#write(code, '');
-        return undefined;
-      }
+      if (now?.profileId === place.profileId) break;
       place = now;
     }
-    return undefined;
+    // Its guest has ended, or came back and has another one.
+    if (Date.now() - Number(madeAt) < leastMs) return nowhere;
+    await this.#write(code, '');
+    return { place: undefined, isGone: true };
   }
 
   /** Reads something of the profile that has a code. @returns undefined where none has it */
@@ -148,8 +164,10 @@ export class Shares {
     return (await this.#store.call((client) => client.hexists(keys.members(profileId), `#${code}`))) === 1;
   }
 
+  /** @param profileId empty to remove the code */
   async #write(code: string, profileId: string): Promise<void> {
-    await this.#store.change(PUT, [this.#store.keys.share(code)], [profileId]);
+    const value = profileId === '' ? '' : `${profileId} ${Date.now()}`;
+    await this.#store.change(PUT, [this.#store.keys.share(code)], [value]);
   }
 }
 

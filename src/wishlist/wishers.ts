@@ -80,8 +80,11 @@ export class Wishers {
   }
 
   /** All profiles that may have an item, in pages, some maybe twice. @throws ServiceError `unavailable` */
-  async *pages(field: string): AsyncGenerator<readonly string[]> {
-    const index = this.#indexOf(field);
+  pages(field: string): AsyncGenerator<readonly string[]> {
+    return this.#pagesOf(this.#indexOf(field));
+  }
+
+  async *#pagesOf(index: string): AsyncGenerator<readonly string[]> {
     let cursor = '0';
     do {
       const from = cursor;
@@ -90,6 +93,26 @@ export class Wishers {
       const profiles = noted.filter((_, i) => i % 2 === 0);
       for (let i = 0; i < profiles.length; i += PAGE) yield profiles.slice(i, i + PAGE);
     } while (cursor !== '0');
+  }
+
+  /**
+   * Takes out profiles that are gone, and were noted `graceMs` ago. (One that is merged has a profile, and is followed.)
+   * @param digest of an index @returns how many @throws ServiceError `unavailable`
+   */
+  async sweep(digest: string, graceMs: number): Promise<number> {
+    const { keys } = this.#store;
+    const index = keys.wishers(digest);
+    let gone = 0;
+    for await (const page of this.#pagesOf(index)) {
+      const there = await Promise.all(
+        page.map((one) =>
+          this.#store.call(async (client) => client.exists(keys.profile(one), keys.items(one))),
+        ),
+      );
+      const left = page.filter((_, at) => there[at] === 0);
+      if (left.length > 0) gone += await this.#store.change(UNWISH, [index], [graceMs, ...left]);
+    }
+    return gone;
   }
 
   async close(): Promise<void> {

@@ -135,19 +135,56 @@ eachRedis(t, async (t, redis) => {
   });
 
   t.test(
-    'share code and index entries of a guest who ended go by themselves within a day',
-    { todo: 'they go when they are used next: nothing looks for those that no request uses' },
+    'share code and index entries of a guest who ended are swept within a day, others stay',
     async (t) => {
-      const ages = await agesOf(t, redis, app);
-      const who = { sessionId: 'leaves-nothing' };
-      await guest(who.sessionId);
-      const { code } = await app.shop.share(who);
-      await app.post('/profile/guest', { ...who, email: 'nothing@b.example' }, TRUSTED);
-      await ages.endNow((await app.shop.exported(who)).profileId);
-      await until('nothing leads to it', async () => (await ages.names(/:\{share:/, code)).length === 0);
-      t.same(await ages.names(/:\{(?:email|wish):/, ''), []);
+      const timing = { sweepMs: 400, sweepGraceMs: 0 };
+      const sweeping = await startApp(t, redis, { env: { ...env, PRODUCT_ALERTS: 'on' }, timing });
+      const ages = await agesOf(t, redis, sweeping);
+      const { shop } = sweeping;
+      const leading = () => ages.names(/:\{(?:share|email|wish):/, '');
+      /** @returns the share code */
+      const fill = async (sessionId: string) => {
+        await shop.add({ sessionId }, { productId: sessionId });
+        const email = `${sessionId}@swept.example`;
+        await sweeping.post('/profile/guest', { sessionId, email }, TRUSTED);
+        return (await shop.share({ sessionId })).code;
+      };
+      const stays = await fill('stays-here');
+      const before = (await leading()).sort();
+      t.equal(before.length, 3, 'one of each kind');
+      const goes = await fill('leaves-nothing');
+      const members = (await leading()).filter((key) => !before.includes(key));
+      t.equal(members.length, 3);
+      await ages.endNow((await shop.exported({ sessionId: 'leaves-nothing' })).profileId);
+      await until('nothing leads to it', async () => (await leading()).length === 3);
+      t.same((await leading()).sort(), before);
+      t.same(await ages.names(/:\{share:/, goes), []);
+      t.equal((await sweeping.get(`/wishlist/share/${stays}`)).status, 200);
+      const { json } = await sweeping.get(
+        withQuery('/profile', { email: 'stays-here@swept.example' }),
+        TRUSTED,
+      );
+      t.match(json, { items: [{ productId: 'stays-here' }] });
+      const figures = await sweeping.figures();
+      for (const kind of ['share', 'email', 'wish'])
+        t.match(figures, new RegExp(`^wishmeter_swept_total\\{kind="${kind}"\\} 1$`, 'm'));
     },
   );
+
+  t.test('a share code that was made just now is left, and no address of a customer', async (t) => {
+    const timing = { sweepMs: 200 };
+    const sweeping = await startApp(t, redis, { env, timing });
+    const ages = await agesOf(t, redis, sweeping);
+    const code = '0123456789abcdefghi';
+    const key = createKeys(sweeping.prefix).share(code);
+    for (const node of connectToEach(t, redis.urls))
+      await node.set(key, `1.sAAAAAAAAAAAAAAAA ${Date.now()}`).catch(() => {});
+    const email = 'kept@swept.example';
+    await sweeping.shop.event({ customerId: 'kept', email });
+    await sleep(800);
+    t.equal((await ages.names(/:\{share:/, code)).length, 1);
+    t.equal((await sweeping.get(withQuery('/profile', { email }), TRUSTED)).status, 200);
+  });
 
   t.test('while its slot migrates a guest waits, and its keys end at one moment', async (t) => {
     if (redis.urls.length === 1) return;
