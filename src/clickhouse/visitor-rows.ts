@@ -1,30 +1,43 @@
 // All rows of a visitor, for an export: what analysts see of these profiles and identities, without FINAL, which would
-// sort whole tables.
+// sort whole tables. They are passed on as they come: there may be more of them than a process has memory for.
 
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createClickHouse } from './client.js';
 import { ALERT_COLUMNS, EVENT_COLUMNS, IS_EVENT, PURCHASE_COLUMNS } from './columns.js';
-import { type ErasedUntil, isErasedRow, NAMES_IDENTITY, namedParams, type OwnedRow } from './erased-rows.js';
+import {
+  type ErasedUntil,
+  erasedUnder,
+  isErasedRow,
+  NAMES_IDENTITY,
+  namedParams,
+  type OwnedRow,
+} from './erased-rows.js';
 
-export type Row = Readonly<Record<string, unknown>>;
+/** What an export has of ClickHouse: rows of the views `events`, `visits`, `purchases` and `product_alerts`. */
+export const ROW_TABLES = ['events', 'visitLog', 'purchases', 'productAlerts'] as const;
+export type RowTable = (typeof ROW_TABLES)[number];
 
-export interface VisitorRows {
-  /** Columns of the view of that name, oldest first; times in ISO 8601. */
-  readonly events: readonly Row[];
-  /** Of the view `visits`. */
-  readonly visitLog: readonly Row[];
-  readonly purchases: readonly Row[];
-  /** Of the view `product_alerts`. */
-  readonly productAlerts: readonly Row[];
+/** Rows as JSON objects, in arrays of some tens of KB; times in ISO 8601. */
+export type RowTexts = AsyncIterable<readonly string[]>;
+
+/** Whose rows. */
+export interface Owners {
+  readonly profiles: readonly string[];
+  /** Of identities, see identityName. */
+  readonly names: readonly string[];
+  /** Rows that ClickHouse may still have, and that are none any more. */
+  readonly erased: ErasedUntil;
 }
 
-/** Milliseconds that ClickHouse may take for all of it. */
-const TIMEOUT_MS = 30_000;
+/** Milliseconds in which ClickHouse begins to answer. */
+const BEGIN_MS = 30_000;
+/** Profiles, and names, of one query: ClickHouse takes parameters of 128 KiB, and URLs of 1 MiB. */
+const PAGE = 500;
 
 const OF_VISITOR = `(profile_id IN {profiles: Array(String)} OR ${NAMES_IDENTITY})`;
 
 const QUERIES: Readonly<
-  Record<keyof VisitorRows, { readonly clock: 'server' | 'redis'; readonly query: string }>
+  Record<RowTable, { readonly clock: 'server' | 'redis'; readonly query: string; readonly hasTaken?: true }>
 > = {
   events: {
     clock: 'server',
@@ -40,6 +53,7 @@ const QUERIES: Readonly<
   },
   purchases: {
     clock: 'server',
+    hasTaken: true,
     // Of the visitor's orders alone: their ids are what the table is sorted by. An erasure goes by taken_at: an order may be
     // stated after it, and tell an earlier time.
     query: `SELECT rows.*, products.product_handle AS product_handle
@@ -73,17 +87,13 @@ export class VisitorRowReader {
   }
 
   /**
-   * @param names of identities, see identityName
-   * @param erased rows that ClickHouse may still have, and that are none any more
-   * @returns undefined where there is no ClickHouse @throws ClickHouse's or the connection's error
+   * All rows of a table, the oldest first of each PAGE of profiles and names. Iterating throws ClickHouse's or the connection's error.
+   * @param signal ends it, whether or not it was iterated
+   * @returns undefined where there is no ClickHouse
    */
-  async read(
-    profiles: readonly string[],
-    names: readonly string[],
-    erased: ErasedUntil,
-  ): Promise<VisitorRows | undefined> {
+  async read(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
     const client = await this.#connect();
-    return client && readVisitorRows(client, { profiles, ...namedParams(names) }, erased);
+    return client && readRows(client, table, owners, signal);
   }
 
   /** The embedded one has another password after each start. */
@@ -105,31 +115,68 @@ export class VisitorRowReader {
   }
 }
 
-async function readVisitorRows(
+async function* readRows(
   client: ClickHouseClient,
-  params: Readonly<Record<string, readonly string[]>>,
-  erased: ErasedUntil,
-): Promise<VisitorRows> {
-  const signal = AbortSignal.timeout(TIMEOUT_MS);
-  const read = async (kind: keyof VisitorRows): Promise<readonly Row[]> => {
-    const { query, clock } = QUERIES[kind];
-    const answer = await client.query({
-      query,
-      format: 'JSONEachRow',
-      query_params: params,
-      abort_signal: signal,
-      clickhouse_settings: { date_time_output_format: 'iso' },
-    });
-    return (await answer.json<Row & OwnedRow>()).flatMap(({ taken_at: takenAt, ...row }) => {
-      const at = Date.parse((takenAt ?? row['occurred_at']) as string);
-      return isErasedRow(row, at, clock, erased) ? [] : [row];
-    });
-  };
-  const [events, visitLog, purchases, productAlerts] = await Promise.all([
-    read('events'),
-    read('visitLog'),
-    read('purchases'),
-    read('productAlerts'),
-  ]);
-  return { events, visitLog, purchases, productAlerts };
+  table: RowTable,
+  { profiles, names, erased }: Owners,
+  signal: AbortSignal,
+): AsyncGenerator<readonly string[]> {
+  const { query, clock, hasTaken } = QUERIES[table];
+  const pages = pagesOf(table === 'visitLog' ? { profiles, names: [] } : { profiles, names });
+  const pageOf = new Map(
+    pages.flatMap((page, at) => [...page.profiles, ...page.names].map((key) => [key, at])),
+  );
+  // Most exports need no look into their rows.
+  for (const [at, page] of pages.entries())
+    for await (const texts of readPage(client, query, page, signal))
+      if (pages.length === 1 && erased.size === 0 && !hasTaken) yield texts;
+      else
+        yield texts.flatMap((text) => {
+          const { taken_at: takenAt, ...row } = JSON.parse(text) as OwnedRow &
+            Readonly<Record<string, unknown>>;
+          const first = Math.min(...erasedUnder(row).map((key) => pageOf.get(key) ?? at));
+          const time = Date.parse((takenAt ?? row['occurred_at']) as string);
+          return first < at || isErasedRow(row, time, clock, erased) ? [] : [JSON.stringify(row)];
+        });
+}
+
+type Page = Pick<Owners, 'profiles' | 'names'>;
+
+function pagesOf({ profiles, names }: Page): Page[] {
+  const pages: Page[] = [];
+  for (let i = 0; i < Math.max(profiles.length, names.length); i += PAGE)
+    pages.push({ profiles: profiles.slice(i, i + PAGE), names: names.slice(i, i + PAGE) });
+  return pages;
+}
+
+async function* readPage(
+  client: ClickHouseClient,
+  query: string,
+  { profiles, names }: Page,
+  signal: AbortSignal,
+): AsyncGenerator<string[]> {
+  const beginning = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_MS)]);
+  const answer = await client.query({
+    query,
+    format: 'JSONEachRow',
+    query_params: { profiles, ...namedParams(names) },
+    abort_signal: beginning,
+    // An error after the first rows would be a row of its own.
+    clickhouse_settings: { date_time_output_format: 'iso', http_write_exception_in_output_format: 0 },
+  });
+  const close = () => answer.close();
+  signal.addEventListener('abort', close);
+  try {
+    signal.throwIfAborted();
+    for await (const rows of answer.stream()) {
+      const texts = rows.map(({ text }) => text);
+      // A server before 25.11 ends what it can't complete with the text of the error.
+      const fault = texts.find((text) => !(text.startsWith('{') && text.endsWith('}')));
+      if (fault !== undefined) throw new Error(`ClickHouse ended its answer: ${fault.slice(-1_000)}`);
+      yield texts;
+    }
+  } finally {
+    signal.removeEventListener('abort', close);
+    close();
+  }
 }

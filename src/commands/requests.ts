@@ -3,10 +3,9 @@
 
 import { StartupError } from '../errors.js';
 import type { OpenRequest } from '../identity/compliance.js';
-import { identityName } from '../identity-rules.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
-import { withRights } from './rights.js';
+import { withRights, writeExport } from './rights.js';
 
 const USAGE = 'requests takes list, export <id> or done <id>.';
 
@@ -30,16 +29,8 @@ export function requests(program: Program<'requests'>): Promise<number> {
       return;
     }
     const { customerId, email } = found.request;
-    const byEmail = email === null ? undefined : await exporter.exportByEmail(email);
-    const { others = [], ...first } = byEmail ?? {};
-    const visitors = [
-      ...(customerId === null ? [] : [await exporter.export(identityName('c', customerId))]),
-      ...('profileId' in first ? [first] : []),
-      ...others,
-    ];
-    const ids = visitors.map(({ profileId }) => profileId);
-    const each = visitors.filter((_, i) => ids.indexOf(ids[i] as string) === i);
-    stdout.write(`${JSON.stringify({ request: describe(found), visitors: each }, null, 2)}\n`);
+    const visitors = await exporter.exportRequested(customerId, email);
+    await writeExport(stdout, visitors, `{"request":${JSON.stringify(describe(found))},"visitors":`, '}');
   });
 }
 

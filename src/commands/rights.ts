@@ -1,8 +1,10 @@
 // What the commands about visitors' rights share: the same code as DELETE and GET /profile, on the databases that the
 // settings name, or those of a `wishmeter start` in DATA_DIR.
 
+import { pipeline } from 'node:stream/promises';
 import { openRights, type Rights } from '../app/rights.js';
 import { ServiceError, StartupError } from '../errors.js';
+import type { Export } from '../identity/export-text.js';
 import { redisUrls, serviceClickHouse } from './embedded-databases.js';
 import type { Program } from './program.js';
 
@@ -20,5 +22,26 @@ export async function withRights(
     throw error;
   } finally {
     await rights.close();
+  }
+}
+
+/** Writes an export as its reader takes it, as one line of JSON or more, between `before` and `after`. */
+export async function writeExport(
+  stdout: Program<'export'>['stdout'],
+  text: Export,
+  before = '',
+  after = '',
+): Promise<void> {
+  const all = async function* () {
+    yield before;
+    yield* text;
+    yield `${after}\n`;
+  };
+  try {
+    await pipeline(all, stdout, { end: false });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error; // `| head` has seen enough
+  } finally {
+    text.close();
   }
 }

@@ -5,7 +5,7 @@ import type { Identity } from '../identity-rules.js';
 import { readProfile, trust } from '../validation/requests.js';
 import { UsageError } from './command-line.js';
 import type { Program } from './program.js';
-import { withRights } from './rights.js';
+import { withRights, writeExport } from './rights.js';
 
 export function erase(program: Program<'erase'>): Promise<number> {
   const identity = readIdentity('erase', program.options);
@@ -19,8 +19,8 @@ export function exportVisitor(program: Program<'export'>): Promise<number> {
   const identity = readIdentity('export', program.options);
   return withRights(program, async ({ named, exporter }) => {
     const found = await exporter.exportNamed(await named.find(identity));
-    if (found === undefined) throw new StartupError('No visitor is known by this e-mail address.');
-    program.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
+    if (found === undefined) throw new StartupError('Nothing is kept of such a visitor.');
+    await writeExport(program.stdout, found);
   });
 }
 

@@ -6,8 +6,9 @@ import { STATUS_CODES } from 'node:http';
 import { ERRORS, type Issue, type ServiceError } from '../errors.js';
 import type { Access } from './access.js';
 import type { ExchangeContext } from './exchange-context.js';
-import type { Answer } from './operation.js';
+import type { Answer, TextStream } from './operation.js';
 import type { PendingAnswer, PendingBytes } from './pending-bytes.js';
+import { pump } from './pump.js';
 
 /**
  * Bytes. A text that is smaller is written without a look at its reader: rate limits bound how much of them a caller leaves unread.
@@ -41,6 +42,10 @@ export interface Recipient {
   readonly closesConnection: boolean;
   /** Set when its reader does not take all of the answer at once. */
   held: PendingAnswer | undefined;
+  /** Called with the length of each part of a body that is made as it is read. */
+  onPart(bytes: number): void;
+  /** Called when such a body could not be completed. */
+  onCut(error: Error): void;
 }
 
 /** @param allow methods that the path takes, for `method_not_allowed` */
@@ -65,6 +70,12 @@ export function largeBytes(answer: string | Answer): number {
   return Buffer.byteLength(body);
 }
 
+/** The body of an answer that is made as its reader takes it. */
+export function streamIn(answer: string | Answer | undefined): TextStream | undefined {
+  const body = typeof answer === 'object' ? answer.body : undefined;
+  return typeof body === 'object' && Symbol.asyncIterator in body ? body : undefined;
+}
+
 /** @param answer a text is JSON with status 200 */
 export function writeAnswer(
   res: HttpResponse,
@@ -85,6 +96,14 @@ export function writeAnswer(
   }
   writeCors(access, res, to.head.origin);
   const { closesConnection, isHead } = to;
+  if (typeof body === 'object' && Symbol.asyncIterator in body) {
+    if (closesConnection) res.writeHeader('connection', 'close');
+    if (isHead) {
+      body.close();
+      res.endWithoutBody();
+    } else to.held = pump(res, body, pending, to);
+    return;
+  }
   const isSmall = typeof answer === 'string' && answer.length < SMALL_BYTES;
   const isLast = closesConnection && body !== undefined && body.length < LARGE_BYTES;
   if (to.mustClose || (!isHead && (isSmall || isLast))) {

@@ -18,7 +18,7 @@ import { TurnQueue } from '../turn.js';
 import { parseJson } from '../validation/json.js';
 import type { NamedIdentity } from '../validation/requests.js';
 import { type Caller, isGuarded, withLogin } from './access.js';
-import { errorAnswer, LARGE_BYTES, largeBytes, type Recipient, writeAnswer } from './answer.js';
+import { errorAnswer, LARGE_BYTES, largeBytes, type Recipient, streamIn, writeAnswer } from './answer.js';
 import { admitBody, type BodyCallbacks, type Reading } from './body.js';
 import type { ExchangeContext, Route } from './exchange-context.js';
 import { type Head, readHead } from './head.js';
@@ -248,6 +248,13 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   answer(answer: string | Answer): void {
+    const stream = streamIn(answer);
+    if (stream !== undefined && (!this.#isOpen || this.mustClose)) {
+      stream.close();
+      // Such a body ends before its connection can.
+      if (this.mustClose) this.fail(new ServiceError('invalid_request', 'This operation takes no body.'));
+      return;
+    }
     if (!this.#isOpen) return;
     const bytes = largeBytes(answer);
     if (bytes > 0 && !this.#admitLarge(bytes)) return void this.fail(overloaded('readers'));
@@ -280,10 +287,22 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
   }
 
   #write(): void {
-    if (this.#state !== 'answered') return;
+    if (this.#state !== 'answered') return void streamIn(this.#answer)?.close();
     this.#end();
     Exchange.#corked = this;
     this.#res.cork(Exchange.#writeCorked);
+  }
+
+  onPart(bytes: number): void {
+    this.#context.limits.charge(this.caller, this.#rateLimitKey, Math.floor(bytes / LARGE_BYTES));
+  }
+
+  onCut(error: Error): void {
+    this.#context.log.error(
+      { err: error, requestId: this.id },
+      'an answer was cut: it could not be completed',
+    );
+    this.#context.onRefusal(error instanceof ServiceError ? error.code : 'internal');
   }
 
   get closesConnection(): boolean {

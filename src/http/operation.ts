@@ -19,7 +19,13 @@ export interface Answer {
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Absent where the status has none, like 304. */
-  readonly body?: string | Uint8Array;
+  readonly body?: string | Uint8Array | TextStream;
+}
+
+/** A body of any length, made as its reader takes it. Where iterating throws, the connection is cut. */
+export interface TextStream extends AsyncIterable<string> {
+  /** Called once it is not read any more, also where it was not begun. */
+  close(): void;
 }
 
 /** What `handle` returns where it calls `answer` or `fail` of the request by itself, now or later. */

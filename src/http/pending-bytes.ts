@@ -10,17 +10,21 @@ const GRACE_MS = 1_000;
 
 /** An answer, or a part of one, that waits for its reader. */
 export class PendingAnswer {
-  readonly bytes: number;
+  /** That wait now. */
+  bytes: number;
   /** Bytes that the reader has taken since `since`. */
   taken = 0;
   readonly since: number;
   /** Ends the connection. */
   readonly cut: () => void;
+  /** Called when it is released. */
+  readonly onReleased: (() => void) | undefined;
 
-  constructor(bytes: number, since: number, cut: () => void) {
+  constructor(bytes: number, since: number, cut: () => void, onReleased: (() => void) | undefined) {
     this.bytes = bytes;
     this.since = since;
     this.cut = cut;
+    this.onReleased = onReleased;
   }
 }
 
@@ -66,18 +70,32 @@ export class PendingBytes {
 
   /**
    * Counts bytes that wait from now on, until `release`. Ask `makeRoom` first.
-   * @param cut ends the connection; the bytes are released by then
+   * @param cut ends the connection; the bytes are released by then @param onReleased called once
    */
-  hold(bytes: number, cut: () => void): PendingAnswer {
-    const answer = new PendingAnswer(bytes, this.#now(), cut);
+  hold(bytes: number, cut: () => void, onReleased?: () => void): PendingAnswer {
+    const answer = new PendingAnswer(bytes, this.#now(), cut, onReleased);
     this.#pending.add(answer);
     this.#bytes += bytes;
     return answer;
   }
 
+  /** Whether it is held still. */
+  holds(answer: PendingAnswer): boolean {
+    return this.#pending.has(answer);
+  }
+
+  /** Counts a part of a held answer from now on, in place of the part before. Ask `makeRoom` first. */
+  exchange(answer: PendingAnswer, bytes: number): void {
+    if (!this.#pending.has(answer)) return;
+    this.#bytes += bytes - answer.bytes;
+    answer.bytes = bytes;
+  }
+
   /** The reader has taken all of it, or has left; again it does nothing. */
   release(answer: PendingAnswer): void {
-    if (this.#pending.delete(answer)) this.#bytes -= answer.bytes;
+    if (!this.#pending.delete(answer)) return;
+    this.#bytes -= answer.bytes;
+    answer.onReleased?.();
   }
 
   #slowest(): PendingAnswer | undefined {

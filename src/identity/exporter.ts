@@ -1,55 +1,54 @@
 // All that is kept of a visitor, for one who asks: what Redis has, and the rows that ClickHouse has under the present
 // profile and all earlier ones, or that name an identity of the visitor. Creates and links nothing.
+//
+// It is JSON text that is read as it goes out, since there may be more rows than a process has memory for:
+//
+//   {"profileId", "identities", "profile", "items", "visits", "shares",    what Redis has, read first
+//    "events", "visitLog", "purchases", "productAlerts",                   one table after the other
+//    "others": [...]}                                                      the same of each, one after the other
+//
+// The first table is open before the first visitor's text is there: a ClickHouse that is away is an error, and no half an export.
 
 import { type ErasedUntil, isIdentityName, type Until, untilOf } from '../clickhouse/erased-rows.js';
-import type { VisitorRows } from '../clickhouse/visitor-rows.js';
+import { type Owners, ROW_TABLES, type RowTable, type RowTexts } from '../clickhouse/visitor-rows.js';
 import { ServiceError } from '../errors.js';
-import { EVERY_PROFILE } from '../identity-rules.js';
+import { EVERY_PROFILE, identityName } from '../identity-rules.js';
 import { readHash } from '../redis/hash.js';
 import { countsOf, guestPlace, linkedPlace, MAX_HOPS, type Place } from '../redis/place.js';
 import type { Store } from '../redis/store.js';
-import type { Item } from '../wishlist/item.js';
 import { listItems } from '../wishlist/items.js';
 import type { Emails, Indexed } from './emails.js';
+import { type Export, inArray, startingWith, type Visitor, withOthers } from './export-text.js';
 import type { Links } from './links.js';
 import { isProfile } from './merge.js';
 import type { NamedVisitor } from './named-visitor.js';
 import type { Redirects } from './redirects.js';
 
-export interface VisitorExport {
-  readonly profileId: string;
-  /** Ids of over 62 bytes are held as digests, and not told. */
-  readonly identities: { readonly customerIds: string[]; readonly sessionIds: string[] };
-  readonly profile: Readonly<Record<string, string>>;
-  readonly items: readonly Item[];
-  /** Product handle -> count. */
-  readonly visits: Readonly<Record<string, number>>;
-  /** Share codes. */
-  readonly shares: readonly string[];
-  /** Rows of ClickHouse; null where this process was given none. */
-  readonly events: VisitorRows['events'] | null;
-  readonly visitLog: VisitorRows['visitLog'] | null;
-  readonly purchases: VisitorRows['purchases'] | null;
-  readonly productAlerts: VisitorRows['productAlerts'] | null;
-}
-
-/** By an e-mail address: the one visitor, or the first and all others of whom it was given. */
-export interface FoundVisitors extends VisitorExport {
-  readonly others?: readonly VisitorExport[];
-}
-
 /** See VisitorRowReader.read. */
 export type ReadRows = (
-  profiles: readonly string[],
-  names: readonly string[],
-  erased: ErasedUntil,
-) => Promise<VisitorRows | undefined>;
+  table: RowTable,
+  owners: Owners,
+  signal: AbortSignal,
+) => Promise<RowTexts | undefined>;
+
+/** A run of one export. */
+interface Run {
+  readonly signal: AbortSignal;
+  /** Profiles that are in it: an address may lead to one twice. */
+  readonly profiles: Set<string>;
+}
+
+/** An identity that was asked for. */
+interface Given {
+  readonly name: string;
+  /** Whether its visitor is known, or a row names it. */
+  readonly isKnown: boolean;
+  /** Its default profile, if it has no link. */
+  readonly own: string | undefined;
+}
 
 /** What is told of a profile; other fields are how it is kept. */
 const FACTS = ['email', 'firstName', 'lastName', 'device', 'locale', 'createdAt', 'updatedAt'] as const;
-const NO_ROWS = { events: null, visitLog: null, purchases: null, productAlerts: null };
-/** Visitors of one e-mail address that are told of at once. */
-const AT_ONCE = 4;
 /** Erasures that one command asks for. */
 const PAGE = 250;
 
@@ -69,72 +68,102 @@ export class Exporter {
   }
 
   /**
-   * @returns also of one that is unknown, with nothing in it; undefined of an unknown e-mail address
+   * The one visitor, or, by an e-mail address, the first, and as `others` all others for whom it was given.
+   * @returns undefined where nobody is known so
    * @throws ServiceError `unavailable`, also where ClickHouse is away
    */
-  async exportNamed({ names, digest }: NamedVisitor): Promise<FoundVisitors | undefined> {
-    if (digest !== undefined) return this.exportByEmail(digest, names);
-    const [first = '', ...others] = names;
-    return this.export(first, others);
+  exportNamed({ names, digest }: NamedVisitor): Promise<Export | undefined> {
+    return this.#open(
+      (run) => (digest === undefined ? this.#ofNames(names, run) : this.#ofEmail(digest, names, run)),
+      async (visitors) => {
+        const first = await visitors.next();
+        return first.done ? undefined : withOthers(first.value, visitors);
+      },
+    );
   }
 
   /**
-   * @param digest see Emails @param names identities without a visitor, whose rows are told of the first one
-   * @returns undefined where the address is unknown @throws as exportNamed
+   * An array of all visitors of a data request. @param digest of its e-mail address, see Emails @throws as exportNamed
    */
-  async exportByEmail(digest: string, names: readonly string[] = []): Promise<FoundVisitors | undefined> {
-    const indexed = await this.#emails.findGiven(digest);
-    const found = new Map<string, VisitorExport>();
-    for (let i = 0; i < indexed.length; i += AT_ONCE)
-      for (const one of await Promise.all(
-        indexed.slice(i, i + AT_ONCE).map((each, at) => this.#exportProfile(each, i + at === 0 ? names : [])),
-      ))
-        if (one !== undefined) found.set(one.profileId, one);
-    const [first, ...others] = found.values();
-    return first && (others.length === 0 ? first : { ...first, others });
+  async exportRequested(customerId: string | null, digest: string | null): Promise<Export> {
+    const of = async function* (this: Exporter, run: Run) {
+      if (customerId !== null) yield* this.#ofNames([identityName('c', customerId)], run);
+      if (digest !== null) yield* this.#ofEmail(digest, [], run);
+    }.bind(this);
+    const opened = await this.#open(of, async (visitors) => inArray(await visitors.next(), visitors));
+    return opened as Export;
   }
 
-  /** @param name of an identity, see identityName @param others without a visitor @throws as exportNamed */
-  async export(name: string, others: readonly string[] = []): Promise<VisitorExport> {
+  async #open(
+    of: (run: Run) => AsyncGenerator<Visitor>,
+    asText: (visitors: AsyncGenerator<Visitor>) => Promise<AsyncIterable<string> | undefined>,
+  ): Promise<Export | undefined> {
+    const closing = new AbortController();
+    const close = () => closing.abort();
+    try {
+      const text = await asText(of({ signal: closing.signal, profiles: new Set() }));
+      if (text !== undefined) return { [Symbol.asyncIterator]: () => text[Symbol.asyncIterator](), close };
+    } catch (error) {
+      close();
+      throw error;
+    }
+    close();
+    return undefined;
+  }
+
+  /** @param names of identities; the first one leads to the visitor @returns none where all of them are nobody's */
+  async *#ofNames(names: readonly string[], run: Run): AsyncGenerator<Visitor> {
+    const given = await this.#look(names, run);
+    const [first] = given;
+    if (first === undefined || !given.some(({ isKnown }) => isKnown)) return;
     for (let round = 0; round < MAX_HOPS; round++) {
-      const { link } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const { link } = await this.#redirects.stateOf(first.name, (one) => this.#links.look(one));
       const place =
         link === undefined
-          ? guestPlace(this.#links.defaultProfile(name))
+          ? guestPlace(this.#links.defaultProfile(first.name))
           : linkedPlace(link.profileId, link.generation);
-      const found = await this.#exportAt(place, [name, ...others]);
-      if (found !== undefined) return found;
+      const found = await this.#exportAt(place, given, run);
+      if (found !== undefined) return void (yield found);
     }
     throw new ServiceError('unavailable');
   }
 
-  /** A profile's visitor, wherever it was merged. @returns undefined where it is gone */
+  /** @param names identities without a visitor, whose rows are told of the first one */
+  async *#ofEmail(digest: string, names: readonly string[], run: Run): AsyncGenerator<Visitor> {
+    const given = await this.#look(names, run);
+    for (const [at, each] of (await this.#emails.findGiven(digest)).entries()) {
+      const found = await this.#exportProfile(each, at === 0 ? given : [], run);
+      if (found !== undefined) yield found;
+    }
+  }
+
+  /** A profile's visitor, wherever it was merged. @returns undefined where it is gone, or in this export already */
   async #exportProfile(
     { profileId, creator }: Indexed,
-    others: readonly string[],
-  ): Promise<VisitorExport | undefined> {
+    others: readonly Given[],
+    run: Run,
+  ): Promise<Visitor | undefined> {
     for (let round = 0; round < MAX_HOPS; round++) {
       const place = await this.#redirects.placeOf(profileId);
-      if (place === undefined) return undefined;
+      if (place === undefined || run.profiles.has(place.profileId)) return undefined;
       const isGuest = place.generation === '' && creator !== '';
-      const found = await this.#exportAt(place, isGuest ? [creator, ...others] : others);
+      const guest = isGuest ? [{ name: creator, isKnown: true, own: place.profileId }] : [];
+      const found = await this.#exportAt(place, [...guest, ...others], run);
       if (found !== undefined) return found;
     }
     throw new ServiceError('unavailable');
   }
 
   /** @param given identities whose rows are answered, also those of other visitors @returns undefined where all of it is elsewhere now */
-  async #exportAt(place: Place, given: readonly string[]): Promise<VisitorExport | undefined> {
+  async #exportAt(place: Place, given: readonly Given[], run: Run): Promise<Visitor | undefined> {
     const { keys } = this.#store;
     const { profileId } = place;
     const members = [...(await readHash(this.#store, keys.members(profileId))).keys()];
     const facts = await readHash(this.#store, keys.profile(profileId));
-    const profiles = [profileId, ...members.filter(isProfile)];
     const leading = await this.#leadingTo(
       profileId,
       new Set([facts.get('owner') ?? '', ...members].filter(isIdentityName)),
     );
-    const names = [...new Set([...given, ...leading])];
     const counts = await readHash(this.#store, countsOf(keys, place));
     // Last: what was read is of this place, unless the visitor was linked, merged or erased meanwhile.
     const items = await listItems(this.#store, place);
@@ -142,9 +171,11 @@ export class Exporter {
     const codes = members.filter((one) => one.startsWith('#')).map((one) => one.slice(1));
     const code = facts.get('share');
     if (code !== undefined) codes.unshift(code);
+    const known = new Set([...given.filter(({ isKnown }) => isKnown).map(({ name }) => name), ...leading]);
+    // Ids of over 62 bytes are held as digests, and not told.
     const idsOf = (prefix: string) =>
-      names.filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
-    return {
+      [...known].filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
+    const ofRedis = {
       profileId,
       identities: { customerIds: idsOf('c:'), sessionIds: idsOf('s:') },
       profile: Object.fromEntries(
@@ -156,8 +187,72 @@ export class Exporter {
       items,
       visits: Object.fromEntries([...counts].map(([handle, n]) => [handle, Number(n)])),
       shares: [...new Set(codes)],
-      ...(await this.#rowsOf(profiles, names)),
     };
+    run.profiles.add(profileId);
+    const own = given.flatMap((one) => one.own ?? []);
+    const profiles = new Set([profileId, ...members.filter(isProfile), ...own]);
+    const names = new Set([...given.map(({ name }) => name), ...leading]);
+    const owners = await this.#ownersOf([...profiles], [...names]);
+    const first = await this.#begin('events', owners, run.signal);
+    return this.#textOf(ofRedis, first, owners, run.signal);
+  }
+
+  async *#textOf(
+    ofRedis: object,
+    first: RowTexts | undefined,
+    owners: Owners,
+    signal: AbortSignal,
+  ): AsyncGenerator<string> {
+    yield JSON.stringify(ofRedis).slice(0, -1);
+    for (const table of ROW_TABLES) {
+      const rows = table === 'events' ? first : await this.#begin(table, owners, signal);
+      if (rows === undefined) {
+        yield `,"${table}":null`;
+        continue;
+      }
+      yield `,"${table}":[`;
+      let between = '';
+      for await (const texts of rows) {
+        if (texts.length === 0) continue;
+        yield between + texts.join(',\n');
+        between = ',\n';
+      }
+      yield ']';
+    }
+  }
+
+  /** Rows of a table, once ClickHouse has begun to answer. @throws ServiceError `unavailable` @returns undefined where there is none */
+  async #begin(table: RowTable, owners: Owners, signal: AbortSignal): Promise<RowTexts | undefined> {
+    try {
+      const rows = (await this.#readRows(table, owners, signal))?.[Symbol.asyncIterator]();
+      return rows && startingWith(await rows.next(), rows);
+    } catch (error) {
+      throw new ServiceError(
+        'unavailable',
+        'ClickHouse does not answer, and has a part of what is kept of this visitor; try again later.',
+        undefined,
+        { cause: error },
+      );
+    }
+  }
+
+  async #look(names: readonly string[], run: Run): Promise<Given[]> {
+    const given: Given[] = [];
+    for (const name of names) {
+      const { link, isKnown } = await this.#redirects.stateOf(name, (one) => this.#links.look(one));
+      const own = link === undefined ? this.#links.defaultProfile(name) : undefined;
+      given.push({ name, isKnown: isKnown || (await this.#hasRows(name, own, run)), own });
+    }
+    return given;
+  }
+
+  /** Whether ClickHouse has a row of an identity that Redis does not know: of an order, or of a profile that has ended. */
+  async #hasRows(name: string, own: string | undefined, { signal }: Run): Promise<boolean> {
+    const owners = await this.#ownersOf(own === undefined ? [] : [own], [name]);
+    for (const table of ROW_TABLES)
+      for await (const texts of (await this.#begin(table, owners, signal)) ?? [])
+        if (texts.length > 0) return true;
+    return false;
   }
 
   /** Identities that lead there now: a session may have moved to another customer since. */
@@ -168,25 +263,10 @@ export class Exporter {
     return leading;
   }
 
-  async #rowsOf(
-    profiles: readonly string[],
-    names: readonly string[],
-  ): Promise<Pick<VisitorExport, keyof VisitorRows>> {
-    const erased = await this.#erased([...profiles, ...names]);
-    try {
-      return (await this.#readRows(profiles, names, erased)) ?? NO_ROWS;
-    } catch {
-      throw new ServiceError(
-        'unavailable',
-        'ClickHouse does not answer, and has a part of what is kept of this visitor; try again later.',
-      );
-    }
-  }
-
-  /** Up to when any of these are erased, where ClickHouse may still have their rows. */
-  async #erased(what: readonly string[]): Promise<ErasedUntil> {
+  /** With up to when any of these are erased, where ClickHouse may still have their rows. */
+  async #ownersOf(profiles: readonly string[], names: readonly string[]): Promise<Owners> {
     const key = this.#store.keys.erasures;
-    const wanted = [EVERY_PROFILE, ...what];
+    const wanted = [EVERY_PROFILE, ...profiles, ...names];
     const erased = new Map<string, { until: Until }>();
     for (let i = 0; i < wanted.length; i += PAGE) {
       const page = wanted.slice(i, i + PAGE);
@@ -196,6 +276,6 @@ export class Exporter {
         if (text) erased.set(one, { until: untilOf(text) });
       }
     }
-    return erased;
+    return { profiles, names, erased: erased satisfies ErasedUntil };
   }
 }

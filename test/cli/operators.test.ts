@@ -154,7 +154,7 @@ t.test('requests of webhooks, and visitors, on a cluster', async (t) => {
     t.match(JSON.parse(stdout), { identities: { sessionIds: [sessionId] }, items: [Object] });
     const byEmail = ['--email', 'CLI@rights.example'];
     t.match(await ask('erase', ...byEmail), { code: 0, stdout: '{"erased":true}\n' });
-    t.match(await ask('export', ...byEmail), { code: 1, stderr: /No visitor is known/ });
+    t.match(await ask('export', ...byEmail), { code: 1, stderr: /Nothing is kept/ });
   });
 
   t.test(

@@ -3,7 +3,7 @@
 
 import t, { type Test } from 'tap';
 import { createKeys } from '../../src/redis/keys.js';
-import { type Answer, eachRedis, startApp, type TestApp, TRUSTED } from '../harness/app.js';
+import { type Answer, eachRedis, startApp, type TestApp, TRUSTED, withQuery } from '../harness/app.js';
 import { proxied, SECRET } from '../harness/app-proxy.js';
 import { dumpRedis } from '../harness/dump.js';
 import { connectToEach } from '../harness/redis.js';
@@ -20,7 +20,11 @@ async function isRefused(
   who: readonly Ids[],
   ...sends: (() => Promise<Answer>)[]
 ): Promise<void> {
-  const state = () => Promise.all(who.map((ids) => app.shop.exported(ids)));
+  const exported = async (ids: Ids) => {
+    const { status, json } = await app.get(withQuery('/profile', ids), TRUSTED);
+    return { status, json };
+  };
+  const state = () => Promise.all(who.map(exported));
   const before = await state();
   for (const send of sends) {
     const answer = await send();

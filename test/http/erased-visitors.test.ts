@@ -12,6 +12,7 @@ import { itemOf } from './wishlist.js';
 type Ids = Readonly<Record<string, string>>;
 const LOGGED_OUT = '';
 const NOTHING = { items: [], visits: {}, shares: [] };
+const NOBODY = { status: 404, json: { code: 'not_found' } };
 const ERASED = { status: 200, json: { erased: true } };
 
 eachRedis(t, async (t, redis) => {
@@ -25,6 +26,7 @@ eachRedis(t, async (t, redis) => {
     visits,
     shares,
   });
+  const asked = (ids: Ids) => app.get(withQuery('/profile', ids), TRUSTED);
   const erasing = (identity: Ids) => app.del('/profile', { identity }, TRUSTED);
 
   const traces = (...texts: string[]) => tracesOf(redis, app.prefix, ...texts);
@@ -50,7 +52,7 @@ eachRedis(t, async (t, redis) => {
     t.same(await traces(who.sessionId, profileId, email, code), []);
     t.same(await erase(who), { erased: false }, 'again');
     t.equal((await app.get(`/share/${code}/items`, TRUSTED)).status, 404);
-    t.same(belongings(await exported(who)), NOTHING);
+    t.match(await asked(who), NOBODY);
     t.equal((await other.shop.visit(who)).count, 1, 'a visitor who comes back is new');
     t.equal((await app.post('/event', { identity, type: 'add' }, keyed)).status, 200);
     t.match((await exported(who)).profile, { email }, 'and a repeated request is a new one');
@@ -267,12 +269,21 @@ eachRedis(t, async (t, redis) => {
       const { code } = await share(alone);
       t.match(await exported(ids), { profileId, shares: [code] }, who);
       t.same(await erase(ids), { erased: true }, who);
-      t.same(belongings(await exported(alone)), NOTHING, who);
+      for (const one of [alone, ids]) t.match(await asked(one), NOBODY, who);
       t.same(await erase(ids), { erased: false }, who);
       await fill();
     }
     const unknown = { customerId: 'no', sessionId: 'unknown' };
-    t.same(belongings(await exported(unknown)), NOTHING);
+    for (const ids of [
+      unknown,
+      { customerId: 'no' },
+      { sessionId: 'unknown' },
+      { email: 'no@named.example' },
+      { ...unknown, email: 'no@named.example' },
+    ] as Ids[])
+      t.match(await asked(ids), NOBODY, `${JSON.stringify(ids)} is nobody`);
+    const { identities } = await exported({ ...guest, customerId: 'no' });
+    t.same(identities, { customerIds: [], sessionIds: ['g-1'] }, 'no id is told that is not known');
     t.same(await erase(unknown), { erased: false });
   });
 
@@ -331,7 +342,7 @@ eachRedis(t, async (t, redis) => {
     for (const erased of await Promise.all(beside))
       t.match(erased, { status: 200, json: { erased: false } }, erased.text);
     t.same(await traces('full-90001', first.guest, 'full-90002'), []);
-    t.same(belongings(await exported({ customerId: first.customerId })), NOTHING);
+    t.match(await asked({ customerId: first.customerId }), NOBODY);
 
     const shop = { shop_id: 1, shop_domain: 'x.example' };
     const customer = { id: Number(third.customerId), email: third.email };

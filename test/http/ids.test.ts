@@ -39,7 +39,7 @@ t.test('an id that only looks like a gid is taken as it is; a session is no cust
     { customerId: '4711' },
     { sessionId: '4711' },
   ];
-  const profiles = await Promise.all(different.map(exported));
+  const profiles = await Promise.all(different.map((identity) => visit(identity)));
   t.equal(new Set(profiles.map(({ profileId }) => profileId)).size, different.length);
 });
 

@@ -345,6 +345,16 @@ eachRedis(t, async (t, redis) => {
     { store, links, redirects, emails }: Server,
     readRows: ReadRows = async () => undefined,
   ) => new Exporter(store, links, redirects, emails, readRows);
+  const told = async (
+    exporter: Exporter,
+    named: { readonly names?: readonly string[]; readonly digest?: string },
+  ): Promise<Record<string, unknown> | undefined> => {
+    const text = await exporter.exportNamed({ names: [], digest: undefined, ...named });
+    if (text === undefined) return undefined;
+    let json = '';
+    for await (const piece of text) json += piece;
+    return JSON.parse(json);
+  };
 
   t.test('an address of a visitor who was erased just now is not indexed', async (t) => {
     const { server } = await open(t);
@@ -356,12 +366,12 @@ eachRedis(t, async (t, redis) => {
   t.test('an export has the rows of every given identity, also of one without a visitor', async (t) => {
     const { server, digest } = await open(t);
     const read: (readonly string[])[] = [];
-    const exporter = exporterOf(server, async (_profiles, names) => {
-      read.push(names);
+    const exporter = exporterOf(server, async (table, { names }) => {
+      if (table === 'purchases' && names.length > 1) read.push(names);
       return undefined;
     });
-    await exporter.exportNamed({ names: ['s:s', 'c:nobody'], digest: undefined });
-    await exporter.exportNamed({ names: ['c:nobody'], digest });
+    await told(exporter, { names: ['s:s', 'c:nobody'] });
+    await told(exporter, { names: ['c:nobody'], digest });
     t.same(
       read.map((names) => [...names].sort()),
       [
@@ -373,10 +383,10 @@ eachRedis(t, async (t, redis) => {
 
   t.test('an export finds a guest, also after a login', async (t) => {
     const { server, other, profileId, digest } = await open(t);
-    t.match(await exporterOf(other).exportByEmail(digest), { profileId, visits: { p: 1 } });
+    t.match(await told(exporterOf(other), { digest }), { profileId, visits: { p: 1 } });
     await visit(server, { customerId: '7' });
     const { profileId: linked } = await server.linker.link('c:7', 's:s');
-    t.match(await exporterOf(other).exportByEmail(digest), { profileId: linked, visits: { p: 2 } });
+    t.match(await told(exporterOf(other), { digest }), { profileId: linked, visits: { p: 2 } });
   });
 
   for (const isKnown of [false, true])
@@ -394,10 +404,10 @@ eachRedis(t, async (t, redis) => {
           await other.linker.link('c:7', 's:s');
           return found;
         };
-        const told = await exporterOf(server).export('s:s');
+        const found = await told(exporterOf(server), { names: ['s:s'] });
         const { profileId } = await other.visitors.find(identityOf({ sessionId: 's' }), true);
-        t.equal(told.profileId, profileId);
-        t.strictSame(told.visits, { p: isKnown ? 2 : 1 });
+        t.equal(found?.['profileId'], profileId);
+        t.strictSame(found?.['visits'], { p: isKnown ? 2 : 1 });
       },
     );
 
@@ -558,7 +568,7 @@ eachRedis(t, async (t, redis) => {
         t.equal(await visit(other, { sessionId: 's' }), 1);
         if (isLinked) await other.linker.link('c:7', 's:s');
         t.same(await other.emails.find(digest), [profileId], 'the index leads to the new visitor');
-        t.equal(await exporterOf(other).exportByEmail(digest), undefined, 'of whom nothing is told');
+        t.equal(await told(exporterOf(other), { digest }), undefined, 'of whom nothing is told');
         t.equal(await other.eraser.eraseByEmail(digest), false);
         t.equal(await count(other, { sessionId: 's' }), 1, 'who never gave the address and is kept');
         t.same(await other.emails.find(digest), [], 'the index entry is removed');

@@ -15,7 +15,7 @@ import { ERASURE, IDEMPOTENCY_KEY, NOWHERE, once } from '../idempotency.js';
 import { MAX_BODY, type Operation, operation } from '../operation.js';
 
 const EXAMPLE = { customerId: '7' };
-const UNKNOWN_EMAIL = 'No visitor is known by this e-mail address.';
+const NOBODY = 'Nothing is kept of such a visitor.';
 
 export interface ProfileServices {
   readonly visitors: Visitors;
@@ -91,9 +91,9 @@ export function profileOperations(services: ProfileServices): Operation[] {
       maxBody: 0,
       read: (_, request) => readProfile(undefined, request.query()),
       async handle(_, { identity }) {
-        const found = await exporter.exportNamed(await named.find(identity));
-        if (found === undefined) throw new ServiceError('not_found', UNKNOWN_EMAIL);
-        return JSON.stringify(found);
+        const body = await exporter.exportNamed(await named.find(identity));
+        if (body === undefined) throw new ServiceError('not_found', NOBODY);
+        return { body };
       },
     }),
     operation({
