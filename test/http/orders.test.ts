@@ -55,7 +55,8 @@ eachRedis(t, async (t, redis) => {
     };
   };
   /** The profile that an identity has, or would get; makes nothing. */
-  const profileOf = async (who: Record<string, string>): Promise<string> => (await app.post('/item/list', { identity: who }, TRUSTED)).json.profileId;
+  const profileOf = async (who: Record<string, string>): Promise<string> =>
+    (await app.post('/item/list', { identity: who }, TRUSTED)).json.profileId;
   const eventsBy = async (order: { id: number }) =>
     (await rowsOf(redis, app)).filter(
       ({ type, payload }) =>
