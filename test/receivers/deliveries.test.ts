@@ -129,15 +129,21 @@ t.test(
   },
 );
 
-t.test('no more than 16 are sent at once, each once', async (t) => {
+t.test('no more than 16 are sent at once, each once, and no more are taken', async (t) => {
   const [deliveries, tool] = [await open(t), await startTool(t)];
-  await deliveries.receiver(tool);
-  tool.answer = (res) => void setTimeout(() => res.end(), 50);
+  const { id } = await deliveries.receiver(tool);
+  const { client, keys } = deliveries.store;
+  const counts: number[] = [];
+  tool.answer = async (res) => {
+    counts.push(await client.zcard(keys.deliveries(0, id).taken));
+    setTimeout(() => res.end(), 50);
+  };
   const sent = await deliveries.send(0, ...Array(600).fill({}));
   deliveries.deliverer();
   await arrived(tool, 600);
   await settled(deliveries);
   t.equal(tool.mostAtOnce, 16);
+  t.equal(Math.max(...counts), 16);
   t.same(ids(tool).sort(), sent.sort());
 });
 
