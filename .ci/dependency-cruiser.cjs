@@ -5,6 +5,7 @@ const LAYERS = [
   { name: 'main', path: '^src/main\\.ts$' },
   { name: 'commands', path: '^src/commands/' },
   { name: 'app', path: '^src/app/' },
+  { name: 'backup', path: '^src/backup/' },
   { name: 'dashboard', path: '^src/dashboard/' },
   { name: 'http', path: '^src/http/' },
   { name: 'validation', path: '^src/validation/' },

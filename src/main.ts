@@ -37,6 +37,8 @@ const COMMANDS: { readonly [Name in CommandName]: () => Promise<Command<Name>> }
   requests: async () => (await import('./commands/requests.js')).requests,
   export: async () => (await import('./commands/visitor.js')).exportVisitor,
   erase: async () => (await import('./commands/visitor.js')).erase,
+  backup: async () => (await import('./commands/backup.js')).backup,
+  restore: async () => (await import('./commands/restore.js')).restore,
 };
 
 /** Commands that run until they are stopped, and log on stdout. */

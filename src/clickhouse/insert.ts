@@ -59,6 +59,21 @@ export function insertEvents(client: ClickHouseClient, lines: Buffer, signal: Ab
   return insert(client, EVENTS, SETTINGS, lines, signal);
 }
 
+/**
+ * @param lines TabSeparated, of these columns; those that ClickHouse wrote itself
+ * @throws as `insertEvents`
+ */
+export function insertRows(
+  client: ClickHouseClient,
+  table: string,
+  columns: readonly string[],
+  lines: Buffer,
+): Promise<void> {
+  const query = `INSERT INTO ${table} (${columns.join(', ')}) FORMAT TabSeparated`;
+  const settings = { ...SETTINGS, max_partitions_per_insert_block: '0' };
+  return insert(client, query, settings, lines, new AbortController().signal);
+}
+
 async function insert(
   client: ClickHouseClient,
   query: string,

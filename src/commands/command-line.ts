@@ -38,6 +38,14 @@ const COMMON = ['DATA_DIR', 'LOG_LEVEL'] as const;
 const OF_RIGHTS = [...RIGHTS_SETTINGS, 'CLICKHOUSE_URL', ...COMMON] as const;
 /** What `start` reads beside what it hands to its children. */
 export const OF_START = ['WORKERS', 'REDIS_FSYNC', 'CLICKHOUSE_PORT', 'ANALYST_MAX_SECONDS'] as const;
+const OF_BACKUPS = [
+  'REDIS_URL',
+  'KEY_PREFIX',
+  'CLICKHOUSE_URL',
+  'CLICKHOUSE_DATABASE',
+  'CLICKHOUSE_CLUSTER',
+  ...COMMON,
+] as const;
 const VISITOR = {
   customer: { type: 'string', value: 'ID' },
   session: { type: 'string', value: 'ID' },
@@ -136,6 +144,19 @@ export const COMMAND_LINES = {
     options: VISITOR,
     settings: OF_RIGHTS,
     example: 'wishmeter erase --email a@shop.example',
+  },
+  backup: {
+    about: 'copies all that Redis and ClickHouse hold into a new folder, while the service runs',
+    operands: '<folder>',
+    settings: OF_BACKUPS,
+    example: 'wishmeter backup /var/backups/wishmeter/2026-03-01',
+  },
+  restore: {
+    about: 'puts a backup into empty databases, those of the URLs or new ones in DATA_DIR',
+    options: { only: { type: 'string', value: 'redis|clickhouse' } },
+    operands: '<folder>',
+    settings: OF_BACKUPS,
+    example: 'wishmeter restore /var/backups/wishmeter/2026-03-01',
   },
 } as const satisfies Record<string, CommandLine>;
 

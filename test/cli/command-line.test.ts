@@ -4,10 +4,12 @@
 
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { backup } from '../../src/commands/backup.js';
 import {
   COMMAND_LINES,
   type CommandLine,
@@ -24,6 +26,7 @@ import { migrate } from '../../src/commands/migrate.js';
 import type { Command, Program } from '../../src/commands/program.js';
 import { receivers } from '../../src/commands/receivers.js';
 import { requests } from '../../src/commands/requests.js';
+import { restore } from '../../src/commands/restore.js';
 import { serve } from '../../src/commands/serve.js';
 import { sql } from '../../src/commands/sql.js';
 import { start } from '../../src/commands/start/start.js';
@@ -228,6 +231,8 @@ t.test('where the package has only the newer uWebSockets.js, the sentence says w
   t.end();
 });
 
+const BACKUP = join(t.testdir(), 'backup');
+
 /** Each with arguments. In an order in which each finds data. */
 const COMMANDS: { readonly [Name in CommandName]: readonly [Command<Name>, ...string[]] } = {
   migrate: [migrate],
@@ -242,6 +247,8 @@ const COMMANDS: { readonly [Name in CommandName]: readonly [Command<Name>, ...st
   export: [exportVisitor, '--session', 's'],
   erase: [erase, '--session', 's'],
   start: [start],
+  backup: [backup, BACKUP],
+  restore: [restore, BACKUP],
 };
 
 const DASHBOARD_TOKEN = 'a-token-0123456789';
@@ -315,11 +322,16 @@ t.test(
       WORKERS: '2',
       API_KEYS: KEY,
     };
+    const toEmpty = async () => {
+      const { url } = await startTestRedis(t);
+      return { ...env, REDIS_URL: url, CLICKHOUSE_DATABASE: 'restored' };
+    };
     for (const [name, command] of Object.entries(COMMANDS)) {
       const run = command as readonly [Command<CommandName>, ...string[]];
       // `start` reads its own where it runs databases of its own; the others are for its children, whose lists these are.
       const isStart = name === 'start';
-      const read = await settingsReadBy(name as CommandName, run, isStart ? await ofStart(t) : env);
+      const given = isStart ? await ofStart(t) : name === 'restore' ? await toEmpty() : env;
+      const read = await settingsReadBy(name as CommandName, run, given);
       const settings: readonly SettingName[] = isStart
         ? OF_START
         : COMMAND_LINES[name as CommandName].settings;

@@ -1,0 +1,67 @@
+// Files of a backup: gzip, readable by their owner alone, with the SHA-256 of what is on the disk.
+
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
+
+export interface FileSum {
+  readonly bytes: number;
+  /** Hexadecimal. */
+  readonly sha256: string;
+}
+
+export interface CheckedFile {
+  /** Resolves when more may be written. @throws the disk's error */
+  write(bytes: Buffer): Promise<void>;
+  /** Resolves when all of it is on the disk. @throws the disk's error */
+  close(): Promise<FileSum>;
+}
+
+/** A new file. */
+export function createChecked(path: string): CheckedFile {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  const sum = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      hash.update(chunk);
+      bytes += chunk.length;
+      done(null, chunk);
+    },
+  });
+  const gzip = createGzip({ level: 1 });
+  const done = pipeline(gzip, sum, createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true }));
+  done.catch(() => {}); // told to whoever writes or closes
+  return {
+    async write(chunk) {
+      if (!gzip.write(chunk)) await Promise.race([once(gzip, 'drain'), done]);
+    },
+    async close() {
+      gzip.end();
+      await done;
+      return { bytes, sha256: hash.digest('hex') };
+    },
+  };
+}
+
+/** Reads all of a file. @throws the disk's error */
+export async function sumOf(path: string): Promise<FileSum> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+    hash.update(chunk);
+    bytes += chunk.length;
+  }
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+/** What was written into a file. @throws the disk's error, or zlib's */
+export async function* readChecked(path: string): AsyncGenerator<Buffer> {
+  const gunzip = createGunzip();
+  const reading = pipeline(createReadStream(path), gunzip);
+  reading.catch(() => {}); // the loop throws it
+  for await (const chunk of gunzip as AsyncIterable<Buffer>) yield chunk;
+  await reading;
+}

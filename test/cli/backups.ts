@@ -1,0 +1,102 @@
+// A service on databases that `wishmeter backup` and `wishmeter restore` are run on, and all that these hold.
+
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { flush } from '../../src/app/flush.js';
+import { exampleOf, loadViews } from '../../src/clickhouse/views.js';
+import { readConfig } from '../../src/config.js';
+import type { EmbeddedClickHouse } from '../../src/embedded/clickhouse/start.js';
+import { startApp, type TestApp } from '../harness/app.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+import { dumpRedis } from '../harness/dump.js';
+import type { TestRedis } from '../harness/redis.js';
+import { sql } from './started.js';
+import { until, wishmeter } from './wishmeter.js';
+
+export const PREFIX = 'wm';
+export const GUESTS = 12;
+/** Guests who log in while a backup runs. */
+export const LATE = 120;
+export const nameOf = (i: number) => ({ sessionId: `s-${i}` });
+
+export interface Deployment {
+  readonly redis: TestRedis;
+  readonly clickhouse: Pick<EmbeddedClickHouse, 'url'>;
+  readonly database: string;
+}
+
+export const settingsOf = ({ redis, clickhouse, database }: Deployment) => ({
+  REDIS_URL: redis.urls.join(','),
+  KEY_PREFIX: PREFIX,
+  CLICKHOUSE_URL: clickhouse.url,
+  CLICKHOUSE_DATABASE: database,
+});
+
+export function run(command: 'backup' | 'restore', folder: string, deployment: Deployment) {
+  return wishmeter({ args: [command, folder], env: settingsOf(deployment) });
+}
+
+export async function runWell(t: Test, ...how: Parameters<typeof run>): Promise<string> {
+  const { code, stdout, stderr } = await run(...how);
+  t.same({ code, stderr }, { code: 0, stderr: '' }, how[0]);
+  return stdout;
+}
+
+/** `serve` and `flush` on a deployment, until the test ends or they are closed. */
+export async function startService(t: Test, deployment: Deployment) {
+  const env = { ...settingsOf(deployment), FLUSH_INTERVAL_MS: '50' };
+  const flushing = await flush(readConfig(env), pino({ level: 'silent' }));
+  const app = await startApp(t, deployment.redis, { prefix: PREFIX, env: { PRODUCT_ALERTS: 'on' } });
+  let closed: Promise<unknown> | undefined;
+  const close = () => {
+    closed ??= Promise.all([app.close(), flushing.close()]);
+    return closed;
+  };
+  t.teardown(close);
+  return { app, close };
+}
+
+/** What a restored deployment has to know again. */
+export async function liveThrough({ shop, post }: TestApp): Promise<void> {
+  for (let i = 0; i < GUESTS; i++) {
+    await shop.visit(nameOf(i));
+    await shop.visit(nameOf(i));
+    await shop.add(nameOf(i));
+  }
+  await shop.login({ customerId: '7', sessionId: 's-1' });
+  await shop.login({ customerId: '7', sessionId: 's-2' }); // a merge
+  await shop.visit({ sessionId: 's-2' });
+  await post('/profile', { identity: nameOf(3), email: 'ann@shop.example' });
+}
+
+/** All rows of each view, and of the tables that are read behind them. */
+export async function answersOf(clickhouse: Pick<EmbeddedClickHouse, 'url'>, database: string) {
+  const tables = [
+    'events_stored FINAL',
+    'visits_stored FINAL',
+    'steps_stored FINAL',
+    'products_stored FINAL',
+  ];
+  const asked = [...loadViews().map(exampleOf), ...tables, 'profile_merges_stored FINAL'];
+  const answers = asked.map(async (from) => {
+    const query = `SELECT * FROM ${database}.${from.replace('2026-03', '2025-03')} ORDER BY ALL FORMAT JSONEachRow`;
+    return [from, await sql(clickhouse.url, query).catch((error) => `${error}`)] as const;
+  });
+  return Object.fromEntries(await Promise.all(answers));
+}
+
+/** All that Redis holds, but for answers that nobody waits for any more. */
+export async function keysOf(redis: TestRedis) {
+  const dump = Object.entries(await dumpRedis(redis, PREFIX));
+  return Object.fromEntries(dump.filter(([key]) => !key.includes(':lane:')));
+}
+
+export async function rowsOf(deployment: Deployment, table: string): Promise<number> {
+  const query = `SELECT count() FROM ${deployment.database}.${table}`;
+  return Number(await sql(deployment.clickhouse.url, query));
+}
+
+export const untilFlushed = (deployment: Deployment, visits: number) =>
+  until('all is flushed', async () => (await rowsOf(deployment, 'visits')) >= visits);
+
+export const startPool = (t: Test) => startTestClickHouse(t, { databases: ['wishmeter', 'shop'] });
