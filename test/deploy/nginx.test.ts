@@ -1,0 +1,120 @@
+// The real nginx with deploy/nginx.conf before two `serve`: one that hangs costs seconds and no read, nothing that must not be
+// repeated is, figures are not for outsiders, answers are compressed, and the lines of TLS are such.
+
+import { readFileSync } from 'node:fs';
+import { request } from 'node:https';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { freePort } from '../../bench/servers/ports.js';
+import { ask } from '../cli/client.js';
+import { needsNginx, startNginx } from '../cli/nginx.js';
+import { startServes } from '../cli/rolling-restart.js';
+import { KEY } from '../faults/service.js';
+import { makeCertificate } from '../harness/certificates.js';
+import { ITEM } from '../harness/shop.js';
+
+const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
+const identity = { sessionId: 's-1' };
+/** An address of this machine that nginx takes for a stranger's. */
+const STRANGER = '127.0.0.2';
+
+t.test('nginx', needsNginx(), async (t) => {
+  const ports = [await freePort(), await freePort()];
+  const parts = await startServes(t, ports);
+  const upstreams = (conf: string) =>
+    conf.replace(/server 127\.0\.0\.1:8080 (.*);/, (_, options) =>
+      ports.map((port) => `server 127.0.0.1:${port} ${options};`).join(' '),
+    );
+  const nginx = await startNginx(t, 0, upstreams);
+  const post = (path: string, body: object, more = {}) =>
+    ask(nginx, 'POST', path, { body: JSON.stringify(body), headers: { ...headers, ...more } });
+  const statusOf = async (method: string, path: string, body?: object) =>
+    (await ask(nginx, method, path, { headers, ...(body ? { body: JSON.stringify(body) } : {}) })).status;
+
+  await t.test('figures and readiness are for this machine', async (t) => {
+    for (const path of ['/metrics', '/readyz', '//metrics', '/%6detrics', '/x/../readyz']) {
+      t.equal((await ask(nginx, 'GET', path, { from: STRANGER })).status, 403, path);
+      t.not((await ask(nginx, 'GET', path)).status, 403, path);
+    }
+    t.equal((await ask(nginx, 'GET', '/healthz', { from: STRANGER })).status, 200);
+    t.match(await ask(nginx, 'GET', '/metrics'), { status: 200, body: /wishmeter_redis_up 1/ });
+  });
+
+  await t.test('large answers are compressed for who takes that, and no version is told', async (t) => {
+    for (let n = 0; n < 30; n++)
+      t.equal((await post('/item/add', { identity, ...ITEM, productId: String(n) })).status, 200);
+    const list = (encoding: object) => post('/item/list', { identity }, encoding);
+    const plain = await list({});
+    t.match(plain, { status: 200, headers: { 'content-encoding': undefined, server: 'nginx' } });
+    const small = await list({ 'accept-encoding': 'gzip' });
+    t.match(small, { status: 200, headers: { 'content-encoding': 'gzip', vary: /Accept-Encoding/ } });
+    t.ok(small.body.length * 4 < plain.body.length);
+  });
+
+  await t.test('while one hangs the other answers what may be repeated, and nothing else is', async (t) => {
+    const [frozen] = parts;
+    process.kill(frozen?.pid as number, 'SIGSTOP');
+    t.teardown(() => process.kill(frozen?.pid as number, 'SIGCONT'));
+    const visit = { identity: { sessionId: 's-2' }, productHandle: 'red-shoe' };
+    const visits = await Promise.all(
+      Array.from({ length: 20 }, () => statusOf('POST', '/product/visit', visit)),
+    );
+    t.same([...new Set(visits)].sort(), [200, 504], 'a visit goes to one process, and may get no answer');
+    const query = `?sessionId=s-1&productHandle=${ITEM.productHandle}`;
+    const reads = Array.from({ length: 20 }, () => statusOf('GET', `/product/visit${query}`));
+    const lists = Array.from({ length: 20 }, () => statusOf('POST', '/item/list', { identity }));
+    const puts = Array.from({ length: 4 }, () =>
+      statusOf('PUT', '/settings', { autoRemoveAfterPurchase: true }),
+    );
+    t.same([...new Set(await Promise.all([...reads, ...lists, ...puts]))], [200]);
+
+    const once = { ...visit, identity: { sessionId: 's-3' } };
+    const keyed = await Promise.all(
+      Array.from({ length: 6 }, async (_, n) => {
+        const key = { 'idempotency-key': `visit-${n}` };
+        for (;;) if ((await post('/product/visit', once, key)).status === 200) return 200;
+      }),
+    );
+    t.equal(keyed.length, 6);
+    process.kill(frozen?.pid as number, 'SIGCONT');
+    // What waited at the one that hung is done before what comes after it.
+    for (const port of ports)
+      t.equal((await ask(port, 'GET', `/product/visit${query}`, { headers })).status, 200);
+    const count = async (sessionId: string) =>
+      JSON.parse(
+        (await ask(nginx, 'GET', `/product/visit?sessionId=${sessionId}&productHandle=red-shoe`, { headers }))
+          .body,
+      ).count;
+    t.equal(await count('s-3'), 6, 'each under its key once');
+    t.ok((await count('s-2')) <= visits.length, 'none twice');
+  });
+});
+
+t.test('with the lines of TLS', needsNginx(), async (t) => {
+  const { authority, certificate, key } = await makeCertificate(t, 'DNS:localhost');
+  const port = await freePort();
+  await startServes(t, [port]);
+  const tls = await freePort();
+  const plain = await startNginx(t, port, (conf) => {
+    const lines = conf.replace(/^( +)# (listen 443|ssl_)/gm, '$1$2').replace('443', `127.0.0.1:${tls}`);
+    t.equal(lines.match(/^ +ssl_\w+ /gm)?.length, 4);
+    return lines.replace(/\/etc\S+fullchain\.pem/, certificate).replace(/\/etc\S+privkey\.pem/, key);
+  });
+  t.equal((await ask(plain, 'GET', '/healthz')).status, 200);
+  const status = await new Promise((resolve, reject) => {
+    const options = {
+      host: 'localhost',
+      family: 4,
+      port: tls,
+      path: '/healthz',
+      ca: readFileSync(authority),
+      agent: false as const,
+    };
+    const asked = request(options, async (answer) => {
+      await text(answer);
+      resolve(answer.statusCode);
+    });
+    asked.on('error', reject).end();
+  });
+  t.equal(status, 200);
+});

@@ -1,0 +1,243 @@
+// The users of Redis that docs/operations.md has for each process, made by its own lines: each process does all of its work as
+// its user, on one Redis and on a cluster, with nothing in ACL LOG; and none may do more than that.
+
+import { readFileSync } from 'node:fs';
+import type { Redis } from 'ioredis';
+import t, { type Test } from 'tap';
+import { freePort } from '../../bench/servers/ports.js';
+import { ANALYST_TABLES } from '../../src/clickhouse/analyst-tables.js';
+import { asDashboard } from '../../src/embedded/clickhouse/users.js';
+import { ask } from '../cli/client.js';
+import { runWishmeter, wishmeter } from '../cli/wishmeter.js';
+import { cookieOf, TOKEN } from '../dashboard/fixtures.js';
+import { eachRedis, startApp, TRUSTED, withQuery } from '../harness/app.js';
+import { startTestClickHouse } from '../harness/clickhouse.js';
+import { connectToEach, type TestRedis } from '../harness/redis.js';
+import { until } from '../harness/until.js';
+import { putAt } from '../products/fixtures.js';
+import { startTool } from '../receivers/fixtures.js';
+
+const PASSWORD = 'secret';
+const [, SECTION = ''] =
+  /<!-- redis-users -->\n```\n(.*?)```/s.exec(readFileSync('docs/operations.md', 'utf8')) ?? [];
+const LINES = SECTION.trim().split('\n');
+const USERS = LINES.map((line) => line.split(' ')[2] ?? '');
+
+const SETTINGS = { RECEIVERS_PRIVATE: 'allow', PRODUCT_ALERTS: 'on', SHOP_CURRENCY: 'EUR', DRAIN_MS: '0' };
+
+/** REDIS_URL of a process. */
+function as({ urls }: Pick<TestRedis, 'urls'>, user: string): string {
+  return urls.map((url) => url.replace('//', `//wishmeter-${user}:${PASSWORD}@`)).join(',');
+}
+
+/** What was refused at any node. */
+async function refusals(nodes: readonly Redis[]): Promise<string[]> {
+  const logs = await Promise.all(nodes.map((node) => node.call('ACL', 'LOG', '128') as Promise<unknown[][]>));
+  return logs.flat().map((entry) => {
+    const of = (name: string) => entry[entry.indexOf(name) + 1];
+    return `${of('username')}: ${of('reason')} ${of('object')} (${of('context')})`;
+  });
+}
+
+/** Every operation of the API that reaches a script of its own. */
+async function useAll(t: Test, app: Awaited<ReturnType<typeof startApp>>): Promise<void> {
+  const { shop, post, get, del } = app;
+  const shopper = { sessionId: 's-1' };
+  const email = 'ann@shop.example';
+  await shop.visit(shopper);
+  await shop.reset(shopper);
+  t.equal(await shop.count(shopper), 0);
+  const once = { 'idempotency-key': 'once', ...TRUSTED };
+  const visit = { identity: shopper, productHandle: 'b' };
+  for (let i = 0; i < 2; i++) t.equal((await post('/product/visit', visit, once)).status, 200);
+  t.equal((await post('/product/visit/batch', { visits: [visit, visit] }, TRUSTED)).status, 200);
+  for (const productId of ['1', '2', '3', '4']) await shop.add({ ...shopper, email }, { productId });
+  await shop.remove(shopper, { productId: '4' });
+  const item = { identity: shopper, ...{ productId: '5', productTitle: 'x', productHandle: 'x' } };
+  const wished = { ...item, price: '10.00', compareAt: null, inventoryAvailable: true, quantity: 1 };
+  t.equal((await post('/item/add', wished, { ...once, 'idempotency-key': 'item' })).status, 200);
+  await shop.event(shopper, 'moveToCart');
+  const { code } = await shop.share(shopper);
+  t.equal((await get(`/share/${code}/items`, TRUSTED)).status, 200);
+  await shop.login({ customerId: '7', sessionId: 's-1' });
+  await shop.visit({ sessionId: 's-2' });
+  await shop.add({ sessionId: 's-2' }, { productId: '6' });
+  await shop.login({ customerId: '7', sessionId: 's-2' });
+  t.ok((await shop.items({ customerId: '7' })).length > 4, 'both wishlists');
+  t.same(await putAt(app, '2', '5.00', false), [1, 0]);
+  const settings = { autoRemoveAfterPurchase: true };
+  t.equal((await app.send('PUT', '/settings', settings, TRUSTED)).status, 200);
+  const line = { product_id: 3, variant_id: null, quantity: 1, price: '1.00' };
+  const order = { id: 7, currency: 'EUR', customer: { id: 7 }, line_items: [line] };
+  t.equal((await post('/webhook/purchase', order, TRUSTED)).status, 200);
+  const redact = { customer: { id: 8, email: 'other@shop.example' } };
+  await shop.add({ customerId: '8' });
+  for (const kind of ['customers/data_request', 'customers/redact', 'shop/redact'].slice(0, 2))
+    t.equal((await post(`/webhook/${kind}`, redact, TRUSTED)).status, 200, kind);
+  await shop.exported({ customerId: '7' });
+  t.equal((await get(withQuery('/profile', { email }), TRUSTED)).status, 200);
+  await shop.visit({ sessionId: 's-3' });
+  await shop.erase({ sessionId: 's-3' });
+  await shop.visit({ sessionId: 's-4' });
+  const erased = await del(
+    '/profile',
+    { identity: { sessionId: 's-4' } },
+    {
+      ...once,
+      'idempotency-key': 'erase',
+    },
+  );
+  t.equal(erased.status, 200);
+  await shop.add({ customerId: '9', email: 'bob@shop.example' });
+  t.equal((await del('/profile', { identity: { email: 'bob@shop.example' } }, TRUSTED)).status, 200);
+}
+
+t.test('there is a line for each process', (t) => {
+  t.same(
+    USERS,
+    ['serve', 'flush', 'deliver', 'dashboard', 'commands'].map((name) => `wishmeter-${name}`),
+  );
+  for (const line of LINES) t.match(line, /^ACL SETUSER \S+ on >\w+ ~wm:\* /);
+  t.end();
+});
+
+eachRedis(t, async (t, redis) => {
+  const nodes = connectToEach(t, redis.urls);
+  for (const node of nodes)
+    for (const line of LINES) {
+      const [command = '', ...rest] = line.replace(/>\w+/, `>${PASSWORD}`).split(' ');
+      t.equal(await node.call(command, ...rest), 'OK');
+    }
+  const clickhouse = await startTestClickHouse(t, {
+    databases: ['wishmeter'],
+    readable: { database: 'wishmeter', tables: ANALYST_TABLES },
+  });
+  const settings = { ...SETTINGS, CLICKHOUSE_URL: clickhouse.url, HOST: '127.0.0.1' };
+  const envOf = (user: string) => ({ ...settings, REDIS_URL: as(redis, user) });
+  const app = await startApp(t, { urls: as(redis, 'serve').split(',') }, { prefix: 'wm', env: settings });
+  const run = async (...args: string[]) => {
+    const { code, stdout, stderr } = await wishmeter({ args, env: envOf('commands') });
+    t.equal(code, 0, `${args.join(' ')}: ${stderr}`);
+    return stdout;
+  };
+
+  const tool = await startTool(t);
+  const types = 'add,remove,purchase,share,priceDrop';
+  const { id } = JSON.parse(await run('receivers', 'add', tool.url, types));
+  await useAll(t, app);
+  // It looks for erasures when it starts, and then each minute.
+  const flushEnv = {
+    FLUSH_INTERVAL_MS: '50',
+    ERASURE_INTERVAL_S: '60',
+    FLUSH_METRICS_PORT: String(await freePort()),
+  };
+  runWishmeter(t, { args: ['flush'], env: { ...envOf('flush'), ...flushEnv } });
+  runWishmeter(t, { args: ['deliver'], env: envOf('deliver') });
+
+  await t.test('flush and deliver', async (t) => {
+    const types = () => tool.delivered.map(({ body }) => body.type);
+    await until('adds and an order are delivered', () =>
+      ['add', 'purchase'].every((type) => types().includes(type)),
+    );
+    await app.shop.add({ customerId: '10' }, { productId: '20', price: '80.00', currencyCode: 'EUR' });
+    t.same(await putAt(app, '20', '60.00'), [1, 0]);
+    await until('a price drop, too', () => types().includes('priceDrop'));
+    tool.answer = (res) => void res.writeHead(500).end();
+    const sent = tool.delivered.length;
+    await app.shop.add({ customerId: '11' });
+    await until('one fails', () => tool.delivered.length > sent);
+    tool.answer = (res) => void res.end('{}');
+    await until('everything is flushed', async () =>
+      (await app.figures())
+        .match(/wishmeter_stream_pending_events\{.*\} (\d+)/g)
+        ?.every((one) => one.endsWith(' 0')),
+    );
+    await until(
+      'erasures reach ClickHouse',
+      async () => (await app.figure('pending_erasures')) === 0,
+      100_000,
+    );
+  });
+
+  await t.test('commands', async (t) => {
+    await run('receivers', 'pause', id);
+    await run('receivers', 'resume', id);
+    await run('receivers', 'test', id);
+    await run('receivers', 'replay', id, '--since', '1h');
+    t.match(await run('receivers'), id);
+    await run('dead', 'list');
+    await run('dead', 'retry', '--all');
+    await run('dead', 'drop', '--all');
+    const [request = ''] = (await run('requests', 'list')).split('\n');
+    t.match(await run('requests', 'export', JSON.parse(request).id), /visitors/);
+    await run('requests', 'done', JSON.parse(request).id);
+    t.match(await run('export', '--customer', '7'), /"customerIds"/);
+    t.equal(await run('erase', '--customer', '7'), '{"erased":true}\n');
+  });
+
+  await t.test('dashboard', async (t) => {
+    const port = await freePort();
+    runWishmeter(t, {
+      args: ['dashboard'],
+      env: {
+        ...envOf('dashboard'),
+        CLICKHOUSE_URL: asDashboard(clickhouse.url),
+        DASHBOARD_PORT: String(port),
+        DASHBOARD_TOKEN: TOKEN,
+      },
+    });
+    await until('it serves', () =>
+      ask(port, 'GET', '/readyz').then(
+        ({ status }) => status === 200,
+        () => false,
+      ),
+    );
+    const at = `http://127.0.0.1:${port}`;
+    const login = await fetch(`${at}/login`, { method: 'POST', body: JSON.stringify({ token: TOKEN }) });
+    const headers = { cookie: cookieOf(login.headers.get('set-cookie')), origin: at };
+    const shown = await (await fetch(`${at}/receivers.json`, { headers })).json();
+    t.match(shown, { receivers: [{ id }] });
+    const sent = tool.delivered.length;
+    const tested = await fetch(`${at}/receivers/${id}/test`, { method: 'POST', headers });
+    t.equal(tested.status, 200, await tested.text());
+    t.ok(tool.delivered.length > sent, 'a test is sent');
+  });
+
+  t.same(await refusals(nodes), [], 'nothing was refused');
+
+  await t.test('no user may do more', async (t) => {
+    for (const user of USERS)
+      for (const command of [
+        ['KEYS', '*'],
+        ['FLUSHALL'],
+        ['CONFIG', 'GET', 'requirepass'],
+        ['ACL', 'LIST'],
+        ['DEBUG', 'SLEEP', '0'],
+        ['SHUTDOWN'],
+        ['REPLICAOF', 'NO', 'ONE'],
+        ['MONITOR'],
+        ['FUNCTION', 'FLUSH'],
+        ['SCRIPT', 'FLUSH'],
+        ['CLIENT', 'LIST'],
+        ['SUBSCRIBE', 'x'],
+        ['GET', 'other:key'],
+        ['HGETALL', 'other:key'],
+        ['DEL', 'other:key'],
+      ])
+        t.match(
+          String(await nodes[0]?.call('ACL', 'DRYRUN', user, ...command)),
+          /no permissions/,
+          `${user}: ${command}`,
+        );
+    for (const command of [
+      ['HSET', 'wm:x', 'f', 'v'],
+      ['DEL', 'wm:x'],
+      ['XADD', 'wm:x', '*', 'f', 'v'],
+    ])
+      t.match(
+        String(await nodes[0]?.call('ACL', 'DRYRUN', 'wishmeter-dashboard', ...command)),
+        /no permissions/,
+        `${command}`,
+      );
+  });
+});
