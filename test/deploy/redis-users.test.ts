@@ -230,7 +230,6 @@ eachRedis(t, async (t, redis) => {
           `${user}: ${command}`,
         );
     for (const command of [
-      ['HSET', 'wm:x', 'f', 'v'],
       ['DEL', 'wm:x'],
       ['XADD', 'wm:x', '*', 'f', 'v'],
     ])
