@@ -133,6 +133,11 @@ const OCCASIONAL = {
     "path of the app proxy in the shop: share links are under `SHOP_URL`'s `/apps/` and this",
     'wishmeter',
   ),
+  SCRIPT_NAME: setting(
+    text(/^(?!beacon$)[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -, and not beacon'),
+    "name of the storefront kit's script, `/<name>.js`",
+    'wishlist',
+  ),
   SHARE_URL: setting(
     addressWith('{code}'),
     'address of share links, with `{code}`; where empty `{SHOP_URL}/apps/{APP_PROXY_PATH}/wishlist/share/{code}`',

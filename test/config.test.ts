@@ -186,6 +186,7 @@ const VALUES: Readonly<Record<string, Values>> = {
     right: ['https://shop.example/list/{code}', 'http://localhost:3000/?list={code}'],
     wrong: ['/list/{code}', 'https://shop.example/list', 'javascript:{code}'],
   },
+  SCRIPT_NAME: { right: ['wishlist', 'shop-list_2'], wrong: ['beacon', 'wish.js', '../x', 'ä'] },
   PRODUCT_URL: {
     right: ['https://shop.example/p/{handle}', 'https://shop.example/?p={handle}&v={variant}'],
     wrong: ['/p/{handle}', 'https://shop.example/p/{variant}', 'javascript:{handle}'],

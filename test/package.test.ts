@@ -106,9 +106,9 @@ t.test('the package', linux, async (t) => {
     await until('the event is in ClickHouse', async () => {
       return (await sql(clickhouse.url, 'SELECT count() FROM events')) === '1';
     });
-    // What is read from files: the pages, the beacon.
+    // What is read from files: the pages, the scripts.
     const ui = ['/docs/swagger-ui.js', '/docs/swagger-ui.css', '/docs/docs.js', '/docs/docs.css'];
-    for (const path of ['/docs', ...ui, '/beacon.js', '/openapi.json']) {
+    for (const path of ['/docs', ...ui, '/beacon.js', '/wishlist.js', '/openapi.json']) {
       const answer = await fetch(url + path);
       t.equal(answer.status, 200, path);
       await answer.arrayBuffer();

@@ -12,7 +12,7 @@ import { ServeMetrics } from '../http/metrics.js';
 import { openApiOperation, VERSION } from '../http/openapi.js';
 import type { Operation } from '../http/operation.js';
 import { PendingBytes } from '../http/pending-bytes.js';
-import { beaconOperation } from '../http/routes/beacon.js';
+import { storefrontScripts } from '../http/routes/beacon.js';
 import { complianceOperations } from '../http/routes/compliance.js';
 import { docsFiles, docsOperations } from '../http/routes/docs.js';
 import { eventOperations } from '../http/routes/events.js';
@@ -267,7 +267,7 @@ export function serve(
         config.SHOPIFY_SECRET,
       ),
       ...complianceOperations(compliance, worker, identity.emails, config.SHOPIFY_SECRET),
-      beaconOperation(),
+      ...storefrontScripts(config.SCRIPT_NAME),
       ...docsOperations(config.BASE_PATH),
     ];
     const figures = openFigures({ store, config, metrics, compliance, receivers, siblings });

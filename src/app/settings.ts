@@ -29,6 +29,7 @@ export const SERVE_SETTINGS = [
   'SHOP_URL',
   'SHOP_NAME',
   'APP_PROXY_PATH',
+  'SCRIPT_NAME',
   'SHARE_URL',
   'PRODUCT_URL',
   'SHARE_PAGE_URL',

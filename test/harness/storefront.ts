@@ -66,6 +66,8 @@ export const STUB = /<script>\s*window\.wishmeter[\s\S]*?<\/script>/.exec(
 interface Sent {
   readonly path: string;
   readonly type: string | undefined;
+  /** Its Idempotency-Key. */
+  readonly key: string | undefined;
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
   readonly body: any;
   /** Its answer's; undefined while there is none */
@@ -171,6 +173,7 @@ async function sentBy(request: Request): Promise<Sent> {
   return {
     path: pathname + search,
     type: request.headers()['content-type'],
+    key: request.headers()['idempotency-key'],
     body: request.postDataJSON(),
     status: request.failure() === null ? (await request.response())?.status() : undefined,
   };

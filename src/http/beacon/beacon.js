@@ -31,6 +31,7 @@
 // customer-privacy API allows analytics (https://shopify.dev/docs/api/customer-privacy). A visit waits for consent and
 // is sent once that is given.
 (() => {
+  // @include first
   // Calls that came before this script wait in the page's stub. (window.wishmeter may also be an element.)
   const { queue, visit } = Object(window.wishmeter);
   // A second copy of the tag would count twice.
@@ -42,7 +43,7 @@
     document.currentScript,
     document.querySelector(`${named}[data-key],${named}[data-product-handle],${named}[type=module]`),
   ].find((script) => script && /\/beacon\.js($|\?)/.test(script.src));
-  const { src, key, productHandle, customer, consent } = Object.assign(
+  const { src, key, productHandle, customer, consent, test } = Object.assign(
     {},
     tag ? tag.dataset : {},
     tag ? { src: tag.src } : {},
@@ -61,12 +62,13 @@
   };
   const never = () =>
     (navigator.globalPrivacyControl && 'Global Privacy Control') ||
-    (navigator.webdriver && 'automated browser') ||
+    (test === undefined && navigator.webdriver && 'automated browser') ||
     (Object(window.Shopify).designMode && 'theme editor') ||
     // Cubot makes phones.
     (/[^u]bot|crawl|spider|headless|lighthouse|synthetic|pingdom|gtmetrix|preview|ptst|-user\/|partners-|google[-o]/i.test(
       userAgent,
     ) &&
+      test === undefined &&
       'robot');
   // undefined: the page does not say, or has compared it with the stored session
   let present = customer;
@@ -185,6 +187,8 @@
     },
   };
   window.wishmeter = api;
+
+  // @include kit
 
   document.addEventListener('readystatechange', begin);
   document.addEventListener('prerenderingchange', begin);

@@ -1,0 +1,271 @@
+// Hearts: states, one question for all of a page, clicks that are never lost, tabs, and what the script leaves alone.
+
+import type { Test } from 'tap';
+import {
+  type BrowserFixtures,
+  countOf,
+  eventually,
+  sessionOf,
+  tag,
+  visit,
+} from '../../harness/storefront.js';
+import { becomes, eventsOf, heartTag, kitTag, LISTENER, press, pressed, ROOM } from './shop.js';
+
+export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<void> {
+  const { shop, app, service } = fixtures;
+  const kit = kitTag(service, 'data-product-handle="shoe-1"');
+  const url = shop.show('/kit', `${ROOM}${LISTENER}<body>${heartTag(1)}${heartTag(2)}${kit}`);
+  const itemsOf = async (sessionId: string) =>
+    (await app.shop.items({ sessionId })).map(({ productId }) => productId);
+
+  await t.test(
+    'a click saves, another removes; the page counts as one visit; the state comes again',
+    async (t) => {
+      const visitor = await visit(t, fixtures);
+      const page = await visitor.open(url);
+      await becomes(page, '');
+      const session = await sessionOf(page);
+      t.equal(await page.evaluate("wishmeter.count('shoe-1')"), 1);
+      await press(page);
+      t.equal(await pressed(page), 'true', 'painted before it is answered');
+      await becomes(page, 'saved');
+      t.match(await app.shop.items({ sessionId: session }), [
+        {
+          productId: '1',
+          variantId: '11',
+          productHandle: 'shoe-1',
+          productTitle: 'Shoe 1',
+          price: '49.90',
+          currencyCode: 'EUR',
+          source: 'pdp',
+        },
+      ]);
+      t.match(await eventsOf(page, 'change'), [
+        { reason: 'click', items: [{ productId: '1', variantId: '11' }] },
+      ]);
+      await page.reload();
+      await becomes(page, 'saved');
+      t.equal(await pressed(page, 2), 'false');
+      await press(page);
+      await becomes(page, '');
+      t.same(await itemsOf(session), []);
+      await eventually(t, () => countOf(app, session, 'shoe-1'), 0);
+      t.equal((await visitor.sent('/item/check')).length, 2, 'one question for all hearts of a page');
+      t.same(visitor.warnings, []);
+    },
+  );
+
+  await t.test('a service that hangs holds nothing up, and a click waits for it', async (t) => {
+    const visitor = await visit(t, fixtures, {});
+    await visitor.context.route(`${service}/**`, () => {});
+    const page = await visitor.open(shop.show('/elsewhere', 'elsewhere'));
+    await page.goto(url, { waitUntil: 'domcontentloaded' });
+    t.equal(await page.evaluate('document.readyState'), 'interactive', 'the script itself hangs');
+    await visitor.context.unroute(`${service}/**`);
+    let isAway = true;
+    await visitor.context.route(`${service}/item/**`, (route) =>
+      isAway
+        ? route.fulfill({
+            status: 503,
+            headers: { 'access-control-allow-origin': '*', 'retry-after': '1' },
+            body: '{"code":"unavailable"}',
+          })
+        : route.continue(),
+    );
+    await page.reload();
+    await press(page);
+    await press(page, 2);
+    await press(page, 2);
+    t.equal(await pressed(page), 'true');
+    t.equal(await pressed(page, 2), 'false', 'the last click wins');
+    await page.locator('wishlist-heart[state~="pending"]').first().waitFor();
+    await page.goto(shop.show('/elsewhere', 'elsewhere'));
+    isAway = false;
+    await page.goto(shop.show('/other-kit', `${ROOM}${LISTENER}${heartTag(1)}${kit}`));
+    await becomes(page, 'saved');
+    t.same(await itemsOf(await sessionOf(page)), ['1'], 'the queue outlives the page');
+    const keys = (await visitor.sent('/item/add'))
+      .filter(({ body }) => body?.productId === '1')
+      .map(({ key }) => key);
+    t.ok(keys.length > 1);
+    t.equal(new Set(keys).size, 1, 'one Idempotency-Key a click');
+  });
+
+  await t.test(
+    'two tabs agree, without a BroadcastChannel; back brings a page that looks again',
+    async (t) => {
+      const visitor = await visit(t, fixtures);
+      const [one, two] = [await visitor.open(url), await visitor.open(url)];
+      await becomes(one, '');
+      await becomes(two, '');
+      await press(one);
+      await becomes(two, 'saved');
+      t.match(await eventsOf(two, 'change'), [{ reason: 'other-tab' }]);
+      await one.evaluate('window.isSame = true');
+      await one.goto(shop.show('/elsewhere', 'elsewhere'));
+      await press(two);
+      await becomes(two, '');
+      await one.goBack({ waitUntil: 'commit' });
+      await one.waitForFunction('window.isSame');
+      t.equal(await one.evaluate('window.isSame'), true, 'it comes from bfcache');
+      await becomes(one, '');
+    },
+  );
+
+  await t.test(
+    '200 hearts and more that come later are asked for in as few requests as may be',
+    async (t) => {
+      const visitor = await visit(t, fixtures);
+      const many = (from: number, to: number) =>
+        Array.from({ length: to - from }, (_, i) => heartTag(from + i)).join('');
+      const page = await visitor.open(
+        shop.show('/many', `${ROOM}<main>${many(0, 200)}</main>${kitTag(service)}`),
+      );
+      await becomes(page, '', 199);
+      t.equal((await visitor.sent('/item/check')).length, 1);
+      await app.shop.add({ sessionId: await sessionOf(page) }, { productId: '250', variantId: '2501' });
+      await page.evaluate(
+        `document.querySelector('main').insertAdjacentHTML('beforeend', ${JSON.stringify(many(200, 300))})`,
+      );
+      await becomes(page, 'saved', 250);
+      const [, second] = await visitor.sent('/item/check');
+      t.equal(second?.body.products.length, 100, 'those that are new');
+      await press(page, 7);
+      await becomes(page, 'saved', 7);
+    },
+  );
+
+  await t.test('a heart is 44 px before the script is there, and nothing shifts', async (t) => {
+    const page = await (await visit(t, fixtures)).open(
+      shop.show(
+        '/shift',
+        `${ROOM}<script>window.shift = 0; new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) shift += entry.value; }).observe({ type: 'layout-shift', buffered: true });</script>
+        <p>before ${heartTag(1)} after<p>below${kit}`,
+      ),
+    );
+    await becomes(page, '');
+    t.same(
+      await page
+        .locator('wishlist-heart')
+        .boundingBox()
+        .then((box) => [box?.width, box?.height]),
+      [44, 44],
+    );
+    t.equal(await page.evaluate('shift'), 0);
+  });
+
+  await t.test(
+    'late consent starts everything; without it nothing is sent or stored, and its end empties all',
+    async (t) => {
+      const visitor = await visit(t, fixtures);
+      const page = await visitor.open(
+        shop.show(
+          '/consent',
+          `${ROOM}${LISTENER}${heartTag(1)}${kitTag(service, 'data-consent data-product-handle="late"')}`,
+        ),
+      );
+      await becomes(page, 'off');
+      t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'consent');
+      await press(page);
+      t.same(await visitor.sent(service), []);
+      t.same(
+        await page.evaluate('Object.keys(localStorage).filter((name) => /session|queue/.test(name))'),
+        [],
+      );
+      await page.evaluate('wishmeter.consent(true)');
+      await becomes(page, '');
+      t.equal(await page.evaluate("wishmeter.count('late')"), 1);
+      await press(page);
+      await becomes(page, 'saved');
+      await page.evaluate('wishmeter.consent(false)');
+      await becomes(page, 'off');
+      t.equal(await pressed(page), 'false');
+    },
+  );
+
+  await t.test(
+    'under Global Privacy Control nothing is counted; a click opens a session of the wishlist alone',
+    async (t) => {
+      const visitor = await visit(t, fixtures, {});
+      await visitor.context.addInitScript(
+        "Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })",
+      );
+      const page = await visitor.open(url);
+      await becomes(page, '');
+      t.same(await visitor.sent(service), []);
+      await press(page);
+      await becomes(page, 'saved');
+      t.same(await visitor.sent(), [], 'no visit');
+      t.equal(await page.evaluate('localStorage.wishmeter_session'), undefined);
+      await page.reload();
+      await becomes(page, 'saved');
+      await page.goto(shop.show('/gpc-off', `${heartTag(1)}${kitTag(service, 'data-gpc="off"')}`));
+      await becomes(page, 'off');
+      t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'privacy');
+    },
+  );
+
+  await t.test('an automated browser has no wishlist, unless the tag has data-test', async (t) => {
+    const visitor = await visit(t, fixtures, {});
+    await visitor.context.addInitScript("Object.defineProperty(navigator, 'webdriver', { value: true })");
+    const page = await visitor.open(url);
+    await becomes(page, 'off');
+    t.equal(await page.locator('wishlist-heart').first().getAttribute('why'), 'robot');
+    await page.goto(
+      shop.show('/test', `${heartTag(1)}${kitTag(service, 'data-test data-product-handle="tested"')}`),
+    );
+    await becomes(page, '');
+    t.equal(await page.evaluate("wishmeter.count('tested')"), 1);
+  });
+
+  await t.test('with the beacon on the same page a view counts once, in any order', async (t) => {
+    const beacon = tag(service, 'both');
+    const own = kitTag(service, 'data-product-handle="both"');
+    for (const [i, html] of [beacon + own, own + beacon, own + own].entries()) {
+      const page = await (await visit(t, fixtures)).open(shop.show(`/both-${i}`, `${heartTag(1)}${html}`));
+      await becomes(page, '');
+      await page.waitForLoadState('networkidle');
+      t.equal(await page.evaluate("wishmeter.count('both')"), 1, html);
+      await press(page);
+      await becomes(page, 'saved');
+    }
+  });
+
+  await t.test('a strict policy refuses nothing: it needs script-src and connect-src alone', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const policy = `default-src 'none'; script-src ${service}; connect-src ${service}`;
+    const page = await visitor.open(
+      shop.show('/strict', `${heartTag(1)}${kitTag(service)}`, { 'content-security-policy': policy }),
+    );
+    await becomes(page, '');
+    await press(page);
+    await becomes(page, 'saved');
+    t.equal(
+      await page.evaluate(
+        "getComputedStyle(document.querySelector('wishlist-heart').shadowRoot.querySelector('button')).display",
+      ),
+      'inline-flex',
+      'its styles are there',
+    );
+  });
+
+  await t.test('listeners may refuse a click; methods do what the heart does', async (t) => {
+    const page = await (await visit(t, fixtures)).open(url);
+    await becomes(page, '');
+    await page.evaluate(
+      "addEventListener('wishlist:add', (event) => event.preventDefault(), { once: true })",
+    );
+    await press(page);
+    t.equal(await pressed(page), 'false');
+    const product =
+      "{ productId: '1', variantId: '11', productHandle: 'shoe-1', productTitle: 'Shoe 1', price: '1.00' }";
+    t.equal(await page.evaluate(`wishmeter.add(${product})`), true);
+    await becomes(page, 'saved');
+    t.equal(await page.evaluate("wishmeter.has({ productId: '1' })"), true);
+    t.match(await page.evaluate('wishmeter.list()'), [{ productTitle: 'Shoe 1' }]);
+    t.match(await page.evaluate('wishmeter.share()'), /wishlist\/share/);
+    await page.evaluate(`wishmeter.remove(${product})`);
+    await becomes(page, '');
+  });
+}

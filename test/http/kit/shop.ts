@@ -1,0 +1,43 @@
+// Pages of a shop that uses the kit, and what tests read from them.
+
+import type { Page } from 'playwright-core';
+import { PUBLISHABLE } from '../../harness/storefront.js';
+
+/** The kit's tag. @param more other attributes */
+export const kitTag = (service: string, more = '', key = PUBLISHABLE): string =>
+  `<script async src="${service}/wishlist.js" ${key && `data-key="${key}"`} ${more}></script>`;
+
+/** What a shop has in its style sheet: a heart's room, before the script is there. */
+export const ROOM =
+  '<style>wishlist-heart{display:inline-block;width:44px;height:44px;vertical-align:middle}</style>';
+
+/** A heart of a product. @param more other attributes */
+export const heartTag = (id: number | string, more = ''): string =>
+  `<wishlist-heart product-id="${id}" variant-id="${id}1" handle="shoe-${id}" name="Shoe ${id}" price="49.90" currency="EUR" ${more}></wishlist-heart>`;
+
+export const pressed = (page: Page, id: number | string = 1) =>
+  page.locator(`wishlist-heart[product-id="${id}"] button`).first().getAttribute('aria-pressed');
+
+export const stateOf = (page: Page, id: number | string = 1) =>
+  page.locator(`wishlist-heart[product-id="${id}"]`).first().getAttribute('state');
+
+/** Waits until a heart's state is `state`. */
+export async function becomes(page: Page, state: string, id: number | string = 1): Promise<void> {
+  await page
+    .locator(`wishlist-heart[product-id="${id}"][state="${state}"]`)
+    .first()
+    .waitFor({ state: 'attached' });
+}
+
+export const press = (page: Page, id: number | string = 1) =>
+  page.locator(`wishlist-heart[product-id="${id}"] button`).first().press('Enter');
+
+/** Notes each event of the kit, for `eventsOf`. */
+export const LISTENER = `<script>window.seen = [];
+  for (const name of ['ready', 'change', 'add', 'remove', 'cart', 'share', 'error', 'state'])
+    addEventListener('wishlist:' + name, (event) => seen.push([name, event.detail]));</script>`;
+
+/** The details of events of a name. */
+export const eventsOf = (page: Page, name: string) =>
+  // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
+  page.evaluate<any[]>(`seen.filter(([name]) => name === '${name}').map(([, detail]) => detail)`);
