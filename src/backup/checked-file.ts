@@ -34,9 +34,14 @@ export function createChecked(path: string): CheckedFile {
   const gzip = createGzip({ level: 1 });
   const done = pipeline(gzip, sum, createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true }));
   done.catch(() => {}); // told to whoever writes or closes
+  let drained: Promise<unknown> | undefined;
   return {
     async write(chunk) {
-      if (!gzip.write(chunk)) await Promise.race([once(gzip, 'drain'), done]);
+      if (gzip.write(chunk)) return;
+      drained ??= once(gzip, 'drain').finally(() => {
+        drained = undefined;
+      });
+      await Promise.race([drained, done]);
     },
     async close() {
       gzip.end();
