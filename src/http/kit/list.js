@@ -171,6 +171,7 @@ async function carry(entry) {
   write(QUEUE, [body, ...queued.filter((one) => one.key !== entry.key && one.id === id)]);
   answered.clear();
   load();
+  setTimeout(refresh, 0, 'login', true);
 }
 
 /** Who was logged in is not any more: the next guest gets nothing of it. */

@@ -25,7 +25,7 @@ const STYLE = `
 button{font:inherit;color:inherit;background:none;border:1px solid transparent;border-radius:var(--wl-radius,8px);min-width:44px;min-height:44px;padding:0 .6em;cursor:pointer;touch-action:manipulation}
 button:focus-visible{outline:2px solid;outline-offset:2px}
 button[aria-disabled=true]{opacity:.4;cursor:default}
-.t{position:fixed;z-index:2147483000;inset-inline:16px;bottom:16px;margin:auto;width:fit-content;max-width:calc(100vw - 32px);display:flex;flex-wrap:wrap;align-items:center;gap:var(--wl-gap,8px);padding:8px 16px;border-radius:var(--wl-radius,8px);background:#222;color:#fff;box-shadow:0 2px 12px #0006;box-sizing:border-box}
+.t{position:fixed;z-index:2147483000;inset-inline:16px;bottom:16px;margin:auto;width:fit-content;max-width:calc(100vw - 32px);display:flex;flex-wrap:wrap;align-items:center;gap:var(--wl-gap,8px);padding:8px 16px;border-radius:var(--wl-radius,8px);background:#222;color:#fff;border:1px solid #777;box-shadow:0 2px 12px #0006;box-sizing:border-box}
 .t button{font-weight:600;text-decoration:underline}
 .v{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 svg{display:block;width:24px;height:24px;fill:none;stroke:currentcolor;stroke-width:1.75;transition:fill .15s,transform .15s}

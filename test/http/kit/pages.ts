@@ -1,0 +1,279 @@
+// The list page, the count, Smart Save, and a customer's list through the shop's backend.
+
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { json } from 'node:stream/consumers';
+import type { Page } from 'playwright-core';
+import type { Test } from 'tap';
+import { KEY } from '../../harness/app.js';
+import { type BrowserFixtures, countOf, eventually, sessionOf, visit } from '../../harness/storefront.js';
+import { becomes, eventsOf, heartTag, kitTag, LISTENER, press, pressed, ROOM } from './shop.js';
+
+const AXE = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
+
+/** What axe finds on a page. */
+export async function faultsOf(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  return page.evaluate(
+    "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html)))",
+  );
+}
+
+export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void> {
+  const { shop, app, service } = fixtures;
+  const html = (more = '') =>
+    `<html lang="en"><body><main><h1>Wishlist</h1>${ROOM}${LISTENER}${heartTag(9)}<wishlist-count max="99"></wishlist-count><wishlist-page ${more}></wishlist-page></main>${kitTag(service)}`;
+  const url = shop.show('/list', html('cart="shopify" page-size="2"'));
+  const rows = (page: Page) => page.locator('wishlist-page [part=row]');
+  const count = (page: Page) => page.locator('wishlist-count [part=badge]').textContent();
+  const fill = async (page: Page, ids: number[]) => {
+    const sessionId = await sessionOf(page);
+    for (const id of ids)
+      await app.shop.add(
+        { sessionId },
+        {
+          productId: String(id),
+          variantId: `${id}1`,
+          productTitle: `Shoe ${id}`,
+          productHandle: `shoe-${id}`,
+          currencyCode: 'EUR',
+        },
+      );
+    await page.evaluate('wishmeter.refresh()');
+    await page.reload();
+    await rows(page).first().waitFor();
+    return sessionId;
+  };
+
+  await t.test('the list, more of it, a removal with focus and undo, and the count', async (t) => {
+    const page = await (await visit(t, fixtures)).open(url);
+    await page.getByText('Your wishlist is empty').waitFor();
+    await eventually(t, () => count(page), '0');
+    const sessionId = await fill(page, [1, 2, 3]);
+    t.equal(await rows(page).count(), 2);
+    await eventually(t, () => count(page), '3');
+    t.match(await rows(page).first().textContent(), /Shoe 3.*€79\.90/);
+    await page.getByRole('button', { name: 'Show more' }).press('Enter');
+    t.equal(await rows(page).count(), 3);
+    t.equal(
+      await page.evaluate("document.querySelector('wishlist-page').shadowRoot.activeElement.textContent"),
+      'Shoe 1',
+    );
+    await page.getByRole('button', { name: 'Remove: Shoe 2' }).press('Enter');
+    t.equal(await rows(page).count(), 2);
+    t.equal(
+      await page.evaluate("document.querySelector('wishlist-page').shadowRoot.activeElement.ariaLabel"),
+      'Remove: Shoe 1',
+      'focus is in the next row',
+    );
+    await eventually(t, () => count(page), '2');
+    await eventually(t, async () => (await app.shop.items({ sessionId })).length, 2);
+    await page.getByRole('status').filter({ hasText: 'Removed from the wishlist' }).waitFor();
+    t.same(await faultsOf(page), []);
+    await page.getByRole('button', { name: 'Undo' }).press('Enter');
+    t.equal(await rows(page).count(), 3);
+    await eventually(t, async () => (await app.shop.items({ sessionId })).length, 3);
+  });
+
+  await t.test('into the cart: it leaves only once the cart has it', async (t) => {
+    const page = await (await visit(t, fixtures)).open(url);
+    const sessionId = await fill(page, [1]);
+    await page.getByRole('button', { name: 'Add to cart: Shoe 1' }).click();
+    await page.getByText('Something went wrong').first().waitFor();
+    t.equal(await rows(page).count(), 1, 'the cart has refused it');
+    shop.show('/cart/add.js', '');
+    await page.getByRole('button', { name: 'Add to cart: Shoe 1' }).click();
+    await eventually(t, () => rows(page).count(), 0);
+    await eventually(t, async () => (await app.shop.items({ sessionId })).length, 0);
+    t.match(await eventsOf(page, 'remove'), [{ event: 'moveToCart' }]);
+  });
+
+  await t.test('a link is shared; a friend sees the list and saves it', async (t) => {
+    const visitor = await visit(t, fixtures);
+    const page = await visitor.open(url);
+    const sessionId = await fill(page, [1, 2]);
+    await page.evaluate(
+      "Object.defineProperty(navigator, 'share', { value: async ({ url }) => { window.shared = url } })",
+    );
+    await page.getByRole('button', { name: 'Share' }).click();
+    await page.waitForFunction('window.shared');
+    const code = /share\/(\w+)$/.exec(await page.evaluate('shared'))?.[1];
+    const friend = await (await visit(t, fixtures, {})).open(shop.show('/friend', html(`code="${code}"`)));
+    await rows(friend).first().waitFor();
+    t.equal(await friend.getByRole('button', { name: /Remove/ }).count(), 0);
+    await friend.getByRole('button', { name: 'Save to my wishlist' }).click();
+    const other = await sessionOf(friend);
+    t.not(other, sessionId);
+    await eventually(t, async () => (await app.shop.items({ sessionId: other })).length, 2);
+  });
+
+  await t.test('prices and stock of today come from the shop', async (t) => {
+    const page = await (await visit(t, fixtures)).open(
+      shop.show(
+        '/today',
+        `<script>window.wishmeterOptions = {};
+      addEventListener('DOMContentLoaded', () => { const set = () => window.wishmeter && wishmeter.has ? wishmeter.products = async (items) =>
+        items.map(({ productId, variantId }) => ({ productId, variantId, price: '49.00', available: false })) : setTimeout(set, 1); set(); });</script>${html()}`,
+      ),
+    );
+    await fill(page, [1]);
+    await eventually(
+      t,
+      async () => /€49\.00.*€79\.90.*Sold out/.test((await rows(page).first().textContent()) ?? ''),
+      true,
+    );
+  });
+
+  await t.test('Smart Save offers at the third visit, and a no begins anew on every device', async (t) => {
+    const smart = shop.show(
+      '/smart',
+      `${ROOM}${heartTag(1, 'smart-save="3"')}${kitTag(service, 'data-product-handle="shoe-1"')}`,
+    );
+    const page = await (await visit(t, fixtures)).open(smart);
+    for (const visits of [1, 2]) {
+      t.equal(await page.evaluate("wishmeter.count('shoe-1')"), visits);
+      await page.reload();
+    }
+    await page.getByRole('button', { name: 'Yes' }).click();
+    await becomes(page, 'saved');
+    const sessionId = await sessionOf(page);
+    t.match(await app.shop.items({ sessionId }), [{ source: 'pdpSmartSave' }]);
+    await press(page);
+    await eventually(t, () => countOf(app, sessionId, 'shoe-1'), 0);
+    await page.reload();
+    t.equal(await page.evaluate("wishmeter.count('shoe-1')"), 1);
+    t.equal(await page.getByRole('button', { name: 'Yes' }).count(), 0);
+  });
+
+  await t.test('Smart Save may save by itself, with an undo', async (t) => {
+    const auto = shop.show(
+      '/auto',
+      `${ROOM}${LISTENER}${heartTag(1, 'smart-save="1" smart-save-auto')}${kitTag(service, 'data-product-handle="shoe-1"')}`,
+    );
+    const page = await (await visit(t, fixtures)).open(auto);
+    await becomes(page, 'saved');
+    t.match(await eventsOf(page, 'change'), [{ reason: 'smart-save' }]);
+    const sessionId = await sessionOf(page);
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await becomes(page, '');
+    await eventually(t, () => countOf(app, sessionId, 'shoe-1'), 0);
+  });
+
+  await t.test(
+    'a login brings the guest’s list; an old tab carries its click there; a logout leaves nothing',
+    async (t) => {
+      const customers = await startBackend(t, service);
+      shop.forward(
+        '/wishlist/',
+        customers,
+        (url, customerId) => `/${customerId}${url.slice('/wishlist'.length)}`,
+      );
+      const member = shop.show(
+        '/member',
+        (
+          customerId,
+        ) => `${ROOM}${LISTENER}${heartTag(1)}${heartTag(2)}${heartTag(3)}<wishlist-count></wishlist-count>
+      ${kitTag(service, `data-backend="/wishlist" data-customer="${customerId && `c${customerId}`}"`)}`,
+      );
+      const visitor = await visit(t, fixtures);
+      const old = await visitor.open(member);
+      await becomes(old, '');
+      await press(old);
+      await becomes(old, 'saved');
+      await visitor.login('7');
+      const page = await visitor.open(member);
+      await becomes(page, 'saved');
+      await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 1);
+      await press(old, 2);
+      await becomes(old, 'saved', 2);
+      await becomes(page, 'saved', 2);
+      await eventually(t, async () => (await app.shop.items({ customerId: '7' })).length, 2);
+      await visitor.login('');
+      // A tab that does not know of the logout.
+      await press(old, 3);
+      await eventually(t, () => pressed(old), 'false');
+      await page.reload();
+      await becomes(page, '');
+      t.equal(await pressed(page, 2), 'false');
+      t.same(
+        await app.shop.items({ sessionId: await sessionOf(page) }),
+        [],
+        'the next guest gets nothing of it',
+      );
+      t.equal((await app.shop.items({ customerId: '7' })).length, 2);
+    },
+  );
+
+  await t.test(
+    'a login that no page has told of: the click of an old tab finds the customer’s list',
+    async (t) => {
+      const customers = await startBackend(t, service);
+      shop.forward(
+        '/wishlist/',
+        customers,
+        (url, customerId) => `/${customerId}${url.slice('/wishlist'.length)}`,
+      );
+      const visitor = await visit(t, fixtures);
+      const page = await visitor.open(
+        shop.show(
+          '/stale',
+          `${ROOM}${heartTag(1)}${kitTag(service, 'data-backend="/wishlist" data-customer=""')}`,
+        ),
+      );
+      await becomes(page, '');
+      await visitor.login('8');
+      await app.shop.login({ customerId: '8', sessionId: await sessionOf(page) });
+      await press(page);
+      await becomes(page, 'saved');
+      await eventually(t, async () => (await app.shop.items({ customerId: '8' })).length, 1);
+    },
+  );
+
+  await t.test('looks: 390 and 1,440 px, light and dark; axe finds nothing', async (t) => {
+    for (const colorScheme of ['light', 'dark'] as const)
+      for (const width of [390, 1440]) {
+        const page = await (await visit(t, fixtures, { colorScheme, viewport: { width, height: 844 } })).open(
+          shop.show(
+            '/looks',
+            `<style>:root{color-scheme:light dark}body{font-family:sans-serif;margin:24px}</style><title>Wishlist</title>${html('cart="shopify"')}`,
+          ),
+        );
+        await page.locator('wishlist-page').waitFor();
+        await fill(page, [1, 2, 3, 9]);
+        await becomes(page, 'saved', 9);
+        await page.getByRole('button', { name: 'Remove: Shoe 2' }).click();
+        const { scroll, inner } = await page.evaluate<{ scroll: number; inner: number }>(
+          '({ scroll: document.documentElement.scrollWidth, inner: innerWidth })',
+        );
+        t.ok(scroll <= inner, 'nothing is wider than the screen');
+        t.same(await faultsOf(page), [], `${colorScheme} ${width}`);
+        const { SCREENSHOTS } = process.env;
+        if (SCREENSHOTS !== undefined)
+          await page.screenshot({ path: `${SCREENSHOTS}/kit-${colorScheme}-${width}.png` });
+      }
+  });
+}
+
+/** The backend of docs/storefront.md, by the shop's cookie. @returns its port */
+async function startBackend(t: Test, service: string): Promise<number> {
+  const headers = { 'content-type': 'application/json', 'x-api-key': KEY };
+  const ask = (path: string, body: object) =>
+    fetch(service + path, { method: 'POST', headers, body: JSON.stringify(body) });
+  const server = createServer(async (request, response) => {
+    const path = (request.url as string).replace(/^\/\d*/, '');
+    const customerId = /^\/(\d+)/.exec(request.url as string)?.[1];
+    // biome-ignore lint/suspicious/noExplicitAny: a body
+    const { identity: sent, ...body } = (await json(request)) as any;
+    if (!customerId) return response.writeHead(401).end('{}');
+    const identity = { customerId, sessionId: sent?.sessionId };
+    if (path === '/item/list' && identity.sessionId) await ask('/profile/merge', { identity });
+    const answer = await ask(path, { ...body, identity });
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+  });
+  server.listen(0);
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
