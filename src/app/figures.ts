@@ -1,7 +1,7 @@
 // What `/metrics` answers: the figures of this worker and its siblings, and those that are read from Redis, once.
 
 import { Registry } from 'prom-client';
-import { readBacklogs } from '../flush/backlog.js';
+import { type Backlog, readBacklog } from '../flush/backlog.js';
 import { BacklogMetrics } from '../http/backlog-metrics.js';
 import { ComplianceMetrics } from '../http/compliance-metrics.js';
 import { type ServeMetrics, showAll } from '../http/metrics.js';
@@ -34,8 +34,19 @@ interface Sources {
 export function openFigures({ store, config, metrics, compliance, receivers, siblings }: Sources) {
   // What is in Redis is the same whichever worker reads it.
   const ofRedis = new Registry();
-  const backlogsOf = (keys: StreamKeys) =>
-    store.call(async (client) => readBacklogs(client, keys, await streamsOf(client, store.keys)));
+  const backlogsOf = async (keys: StreamKeys) => {
+    const backlogs = new Map<number, Backlog>();
+    const streams = await store.call((client) => streamsOf(client, store.keys));
+    const read = async (stream: number) => {
+      const backlog = await store.call((client) => readBacklog(client, keys, stream));
+      // Streams stay named. One that no master appends to any more is shown as long as it has something.
+      if (store.ownStreams.has(stream) || backlog.events + backlog.deadLetters > 0)
+        backlogs.set(stream, backlog);
+    };
+    // A master that is away takes its own stream along, and no other.
+    await Promise.allSettled(streams.map(read));
+    return backlogs;
+  };
   const parts = [
     new BacklogMetrics(
       ofRedis,
@@ -43,7 +54,7 @@ export function openFigures({ store, config, metrics, compliance, receivers, sib
         { kind: 'events', highWater: config.STREAM_HIGH_WATER, read: () => backlogsOf(store.keys) },
         { kind: 'visits', highWater: config.VISIT_LOG_HIGH_WATER, read: () => backlogsOf(store.keys.visits) },
       ],
-      () => store.ping(),
+      () => store.look(),
       () => store.call((client) => client.hlen(store.keys.erasures)),
     ),
     new ComplianceMetrics(ofRedis, compliance),

@@ -37,7 +37,6 @@ import { Exporter } from '../identity/exporter.js';
 import { openIdentity } from '../identity/open.js';
 import { Sweeper } from '../identity/sweeper.js';
 import { collectProcessMetrics } from '../metrics/process.js';
-import { inWords } from '../redis/failures.js';
 import { RequestStore } from '../redis/requests.js';
 import { visitFormat } from '../visits/visit-batch.js';
 import { VisitLog } from '../visits/visit-log.js';
@@ -50,13 +49,15 @@ import { openProducts, openWishers } from './alerts.js';
 import { receiversOf } from './deliver.js';
 import { openFigures, type Siblings } from './figures.js';
 import { type Closeable, withClosers } from './opening.js';
+import { Outages } from './outages.js';
+import { readinessOf } from './readiness.js';
 import { openServedStore } from './served-store.js';
 import type { ServeConfig } from './settings.js';
 import type { Waiting } from './waiting.js';
 
 /** Time, as tests set it. */
 export interface Timing {
-  /** Milliseconds: the clock of the rate limits of a worker alone, and of the age of `/metrics`. */
+  /** Milliseconds: the clock of the rate limits of a worker alone, of the age of `/metrics` and of the log of outages. */
   readonly now?: () => number;
   /** Milliseconds within which a body must be complete. */
   readonly bodyTimeoutMs?: number;
@@ -118,6 +119,8 @@ export function serve(
     const onFailed = reportFailures(metrics.registry, log);
     const { store, port, closeDoor } = await openServedStore(config, log, metrics, uws, waiting, onClose);
     onClose(() => store.close());
+    const outages = new Outages(log, () => store.masters, timing.now);
+    onClose(outages.watch());
 
     const access = new Access({
       apiKeys: config.API_KEYS,
@@ -272,10 +275,7 @@ export function serve(
     ];
     const figures = openFigures({ store, config, metrics, compliance, receivers, siblings });
     const unprefixed = operatingOperations(
-      async () => {
-        if (server.isStopping) return 'the process is stopping';
-        return await store.ping().then(() => undefined, inWords);
-      },
+      async () => (server.isStopping ? { why: 'the process is stopping' } : readinessOf(await store.look())),
       figures,
       timing.now,
     );
@@ -294,7 +294,10 @@ export function serve(
       linkedSessions: new LinkedSessions(visitors, config.LINKED_SESSIONS),
       log,
       onAnswers: metrics.countAnswers,
-      onRefusal: metrics.refused,
+      onRefusal(code, overload, sentence) {
+        metrics.refused(code, overload);
+        outages.refused(code, overload, sentence);
+      },
       pending,
       longestTurnMs: config.REDIS_TIMEOUT_MS * TURN_SHARE,
       trustedProxies: config.TRUST_PROXY,

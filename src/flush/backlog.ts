@@ -14,17 +14,8 @@ export interface Backlog {
   readonly deadLetters: number;
 }
 
-/** By number of the stream. @throws Redis's errors */
-export async function readBacklogs(
-  redis: RedisClient,
-  keys: StreamKeys,
-  streams: readonly number[],
-): Promise<Map<number, Backlog>> {
-  const backlogs = await Promise.all(streams.map((stream) => readBacklog(redis, keys, stream)));
-  return new Map(streams.map((stream, i) => [stream, backlogs[i] as Backlog]));
-}
-
-async function readBacklog(redis: RedisClient, keys: StreamKeys, stream: number): Promise<Backlog> {
+/** @throws Redis's errors */
+export async function readBacklog(redis: RedisClient, keys: StreamKeys, stream: number): Promise<Backlog> {
   const touched = [keys.eventsState(stream), keys.events(stream), keys.eventsDead(stream)];
   const [events, bytes, oldestMs, deadLetters] = await runScript(redis, BACKLOG, touched, []);
   return { events, bytes, oldestMs, deadLetters };

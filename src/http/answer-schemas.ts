@@ -54,6 +54,15 @@ export const countAnswer = answerOf({
 
 export const statusAnswer = (status: string) => answerOf({ status: word([status]) });
 
+export const readyAnswer = {
+  type: 'object',
+  required: ['status'],
+  properties: {
+    status: word(['ready']),
+    troubles: { type: 'array', description: 'What is partly away', items: text },
+  },
+} as const;
+
 export const errorAnswer = {
   type: 'object',
   required: ['error', 'code'],

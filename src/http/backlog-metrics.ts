@@ -2,6 +2,7 @@
 
 import { Gauge, type Registry } from 'prom-client';
 import type { Backlog } from '../flush/backlog.js';
+import type { MasterState } from '../redis/health.js';
 
 /** Streams of one kind. */
 export interface WatchedStreams {
@@ -12,24 +13,27 @@ export interface WatchedStreams {
   read(): Promise<ReadonlyMap<number, Backlog>>;
 }
 
+const STATES = ['up', 'readonly', 'away'] as const;
+
 export class BacklogMetrics {
-  readonly #ping: () => Promise<void>;
+  readonly #look: () => Promise<readonly MasterState[]>;
   readonly #countErasures: () => Promise<number>;
   readonly #erasures: Gauge;
   readonly #redisUp: Gauge;
+  readonly #masters: Gauge<'state'>;
   readonly #streams: readonly StreamFigures[];
 
   /**
-   * @param ping throws where Redis does not take writes
+   * @param look every master as it is now
    * @param countErasures profiles whose rows are still to be erased; throws where Redis does not answer
    */
   constructor(
     registry: Registry,
     streams: readonly WatchedStreams[],
-    ping: () => Promise<void>,
+    look: () => Promise<readonly MasterState[]>,
     countErasures: () => Promise<number>,
   ) {
-    this.#ping = ping;
+    this.#look = look;
     this.#countErasures = countErasures;
     this.#erasures = new Gauge({
       name: 'wishmeter_pending_erasures',
@@ -41,22 +45,27 @@ export class BacklogMetrics {
       help: '1 where every master of Redis took a write when this was asked for, else 0',
       registers: [registry],
     });
+    this.#masters = new Gauge({
+      name: 'wishmeter_redis_masters',
+      help: 'Masters of Redis by their state: `up`, `readonly` (takes no writes, as at its maxmemory, and is read) or `away`; one on one server',
+      registers: [registry],
+      labelNames: ['state'] as const,
+    });
     this.#streams = streams.map((one) => new StreamFigures(registry, one));
   }
 
   /** Where Redis does not answer, nothing is shown rather than what was. */
   async refresh(): Promise<void> {
-    const [backlogs, erasures, isUp] = await Promise.all([
+    const [backlogs, erasures, masters] = await Promise.all([
       Promise.all(this.#streams.map((streams) => streams.read())),
       this.#countErasures().catch(() => undefined),
-      this.#ping().then(
-        () => true,
-        () => false,
-      ),
+      this.#look(),
     ]);
     // In one go: another request may be reading what was shown before.
     for (const [i, streams] of this.#streams.entries()) streams.show(backlogs[i]);
-    this.#redisUp.set(isUp ? 1 : 0);
+    for (const state of STATES)
+      this.#masters.set({ state }, masters.filter((one) => one.state === state).length);
+    this.#redisUp.set(masters.length > 0 && masters.every(({ state }) => state === 'up') ? 1 : 0);
     if (erasures === undefined) this.#erasures.reset();
     else this.#erasures.set(erasures);
   }

@@ -24,8 +24,8 @@ export interface ExchangeContext {
   readonly closesConnections: boolean;
   /** Requests that were neither answered nor aborted. */
   openRequests: number;
-  /** Called with the code of every answer that is an error. */
-  readonly onRefusal: (code: ErrorCode, overload?: Overload) => void;
+  /** Called with the code of every answer that is an error, and its sentence if that is not the code's. */
+  readonly onRefusal: (code: ErrorCode, overload?: Overload, sentence?: string) => void;
   /** Called for each request that a proxy says to forward. */
   onForwarded(): void;
   /** The id of a request: the caller's, where it sent a sane one. */

@@ -241,7 +241,7 @@ export class Exchange implements Request, BodyCallbacks, Recipient {
     if (known.code === 'internal')
       this.#context.log.error({ err: error, requestId: this.id }, 'request failed');
     if (!this.#isOpen) return;
-    this.#context.onRefusal(known.code, known.overload);
+    this.#context.onRefusal(known.code, known.overload, known.message);
     const { operation, allow } = this.#route;
     const own = this.caller === undefined ? undefined : operation?.answerError?.(known, this);
     this.answer(own ?? errorAnswer(known, allow));

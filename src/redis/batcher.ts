@@ -34,7 +34,7 @@ import {
   type Kind,
 } from './batch-calls.js';
 import { REPLY_SHARE } from './deadline.js';
-import { toServiceError } from './failures.js';
+import { refusesWrites, toServiceError } from './failures.js';
 import { NOT_HERE } from './sender.js';
 
 export interface BatcherOptions extends BatchCallsOptions {
@@ -240,11 +240,11 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
     for (let i = 0; i < batch.length; i++) this.#settle(batch[i] as Op, answers[i] as Answer);
   }
 
-  /** At its `maxmemory` Redis refuses a batch as a whole if one of it writes: the reads are sent again without the writes. */
+  /** A Redis that takes no writes refuses a batch as a whole if one of it writes: the reads are sent again without those. */
   async #refused({ kind, to }: Group<Op>, lane: string, batch: readonly Op[], error: Error) {
     const { writes } = this.#format;
     const refused = (of: readonly Op[], by: Error): AnswerOf<Answer>[] => new Array(of.length).fill(by);
-    const reads = isOutOfMemory(error) ? batch.filter((op) => !writes(op)) : [];
+    const reads = refusesWrites(error) ? batch.filter((op) => !writes(op)) : [];
     if (reads.length === 0 || reads.length === batch.length) return refused(batch, error);
     const asked = this.#calls.ask(kind, to, lane, reads).catch((failed) => refused(reads, failed));
     const answers = ((await asked) ?? new Array(reads.length).fill(AGAIN)).values();
@@ -270,10 +270,6 @@ export class Batcher<Op extends Batched<Answer>, Answer> {
       op.failed(error as Error);
     }
   }
-}
-
-function isOutOfMemory(error: Error): boolean {
-  return error instanceof ServiceError && error.overload === 'memory';
 }
 
 function insertByDeadline<Op extends { readonly deadline: number }>(waiting: Op[], op: Op): void {

@@ -87,6 +87,12 @@ export function isRefused(error: Error): boolean {
   return REFUSING_REPLY.test(error.message);
 }
 
+/** Whether Redis takes no writes, and is read. */
+export function refusesWrites(error: Error): boolean {
+  const { message } = error instanceof ServiceError && error.cause instanceof Error ? error.cause : error;
+  return /^(OOM|MISCONF|NOREPLICAS) /.test(message);
+}
+
 /** Whether the node is a replica, or became one under the connection. */
 export function isReadOnly(error: Error): boolean {
   return /^READONLY /.test(error.message) || /WAIT cannot be used with replica/.test(error.message);

@@ -10,6 +10,7 @@ import type { Cluster, Redis } from 'ioredis';
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.js';
 import type { RedisClient } from './client.js';
+import { inWords, refusesWrites } from './failures.js';
 import type { Keys } from './keys.js';
 import { type DeploymentLostError, Marks, slotOf } from './marks.js';
 import { RedisNode } from './node.js';
@@ -25,6 +26,15 @@ export interface HealthSpec {
   readonly onReplicated?: ((ms: number) => void) | undefined;
   /** Milliseconds between two looks at every master. */
   readonly verifyMs?: number | undefined;
+}
+
+/** `readonly`: it takes no writes, and is read. `away`: nothing that is asked of it is answered. */
+export interface MasterState {
+  /** `host:port`; undefined of the one server. */
+  readonly address: string | undefined;
+  readonly state: 'up' | 'readonly' | 'away';
+  /** Why it is not up, in words, without a full stop. */
+  readonly reason?: string;
 }
 
 interface Waiter {
@@ -78,7 +88,7 @@ export class RedisHealth {
       this.#only.adopt(client as Redis);
     }
     this.#timers = [
-      setInterval(() => void this.#lookAtAll(), verifyMs),
+      setInterval(() => void this.look(), verifyMs),
       setInterval(() => this.#measureAll(), MEASURE_MS),
       setInterval(() => this.#refreshIfNeeded(), REFRESH_MS),
     ];
@@ -119,6 +129,11 @@ export class RedisHealth {
   /** Number of the streams at a node, as far as is known. @param address undefined where there are no slots */
   streamAt(address: string | undefined): number | undefined {
     return this.#at(address)?.stream;
+  }
+
+  /** Numbers of the streams at all nodes, as far as is known. */
+  get streams(): ReadonlySet<number> {
+    return new Set([...this.#nodes.values()].flatMap(({ stream }) => (stream === undefined ? [] : [stream])));
   }
 
   /** Milliseconds of a node's clock at a time of ours; of any node's where that one is not known. @param address as in streamAt */
@@ -167,18 +182,19 @@ export class RedisHealth {
     cluster.refreshSlotsCache();
   }
 
-  /** Looks at every master. @throws where one does not take writes, or has lost its data */
+  /** Every master as it was found last. */
+  get masters(): readonly MasterState[] {
+    return [...this.#nodes.values()].map(({ address, trouble }) => {
+      const error = this.#lost ?? trouble;
+      if (error === undefined) return { address, state: 'up' };
+      return { address, state: refusesWrites(error) ? 'readonly' : 'away', reason: inWords(error) };
+    });
+  }
+
+  /** Looks at every master. One that is down is looked at when its connection is ready. */
   async look(): Promise<void> {
-    if (this.#nodes.size === 0) throw new ServiceError('unavailable');
-    const settled = await Promise.allSettled(
-      [...this.#nodes.values()].map(async (node) => {
-        if (!node.isUp && node.lost === undefined) throw new ServiceError('unavailable');
-        await node.look();
-      }),
-    );
-    const failed = settled.filter((one) => one.status === 'rejected');
-    if (this.#lost !== undefined) throw this.#lost;
-    if (failed[0] !== undefined) throw failed[0].reason;
+    const nodes = [...this.#nodes.values()].filter(({ isUp, lost }) => isUp || lost !== undefined);
+    await Promise.allSettled(nodes.map((node) => node.look()));
   }
 
   /** Calls the listener when a master's run id or replication id changed, or the master of slots did. */
@@ -214,12 +230,6 @@ export class RedisHealth {
     clearInterval(this.#polling);
     this.#polling = undefined;
   };
-
-  async #lookAtAll(): Promise<void> {
-    // A node that is down is looked at when its connection is ready; errors are told by the connection.
-    const nodes = [...this.#nodes.values()].filter(({ isUp, lost }) => isUp || lost !== undefined);
-    await Promise.allSettled(nodes.map((node) => node.look()));
-  }
 
   #measureAll(): void {
     for (const node of this.#nodes.values()) {

@@ -47,6 +47,8 @@ export class RedisNode {
   #redis: Redis | undefined;
   #isReady = false;
   #lost: DeploymentLostError | undefined;
+  /** Why the last look failed. */
+  #failed: Error | undefined;
   #downSince = performance.now();
   /** Run id and replication id. */
   #history: string | undefined;
@@ -83,6 +85,12 @@ export class RedisNode {
   /** Its data are gone. */
   get lost(): DeploymentLostError | undefined {
     return this.#lost;
+  }
+
+  /** What is wrong with it, as far as is known. */
+  get trouble(): Error | undefined {
+    if (this.#lost !== undefined) return this.#lost;
+    return this.isUp ? this.#failed : new ServiceError('unavailable');
   }
 
   /** It is away for so long that callers would wait in vain. */
@@ -123,9 +131,11 @@ export class RedisNode {
   async look(redis = this.redis): Promise<void> {
     const deadline = performance.now() + this.#spec.timeoutMs;
     const found = await before(deadline, this.#probe(redis, deadline)).catch((error) => {
+      this.#failed = error;
       if (isReadOnly(error)) this.cut();
       throw error;
     });
+    this.#failed = undefined;
     const { address, onError } = this.#spec;
     if (found) {
       this.#lost = undefined;

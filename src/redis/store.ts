@@ -10,7 +10,7 @@ import { connectRedis, type RedisClient, type RedisConnection } from './client.j
 import { before } from './deadline.js';
 import { type Deployment, openDeployment } from './deployment.js';
 import { isPassing, toServiceError, toStartupError } from './failures.js';
-import { RedisHealth } from './health.js';
+import { type MasterState, RedisHealth } from './health.js';
 import { createKeys, type Keys, tagOf } from './keys.js';
 import { LUA } from './lua-codes.js';
 import { ScriptCall } from './script-call.js';
@@ -208,9 +208,20 @@ export class Store {
     });
   }
 
-  /** @throws where a master does not take a write in time, or has lost what it held. */
-  ping(): Promise<void> {
-    return this.#health.look();
+  /** Every master as it was found last, in the last two seconds. */
+  get masters(): readonly MasterState[] {
+    return this.#health.masters;
+  }
+
+  /** Every master as it is found now. */
+  async look(): Promise<readonly MasterState[]> {
+    await this.#health.look();
+    return this.masters;
+  }
+
+  /** Numbers of the streams that are a master's own. */
+  get ownStreams(): ReadonlySet<number> {
+    return this.#health.streams;
   }
 
   /** Of the master that has a hash tag's slot, where that is up; undefined on one server. */

@@ -58,7 +58,12 @@ export interface AppSettings {
   readonly timing?: Timing;
   /** Called with each line that is logged as an error; without it such a line fails the test. */
   readonly onError?: (line: string) => void;
+  /** Called with each line of the log that is no error, parsed. */
+  readonly onLog?: (line: Readonly<Record<string, unknown>>) => void;
 }
+
+/** Pino's level of errors. */
+const ERROR = 50;
 
 let apps = 0;
 
@@ -66,7 +71,7 @@ let apps = 0;
 export async function startApp(
   t: Test,
   redis: { readonly urls: readonly string[] },
-  { env = {}, prefix = `t${apps++}`, timeoutMs = 20_000, timing = {}, onError }: AppSettings = {},
+  { env = {}, prefix = `t${apps++}`, timeoutMs = 20_000, timing = {}, onError, onLog }: AppSettings = {},
 ): Promise<TestApp> {
   const config = readConfig({
     HOST: '127.0.0.1',
@@ -76,10 +81,13 @@ export async function startApp(
     API_KEYS: KEY,
     ...env,
   });
-  const log = pino(
-    { level: 'error' },
-    { write: onError ?? ((line) => t.fail(`logged as an error: ${line}`)) },
-  );
+  const write = (line: string) => {
+    const parsed = JSON.parse(line);
+    if (parsed.level < ERROR) onLog?.(parsed);
+    else if (onError === undefined) t.fail(`logged as an error: ${line}`);
+    else onError(line);
+  };
+  const log = pino({ level: onLog === undefined ? 'error' : 'info' }, { write });
   const running = await serve({ ...config, REDIS_TIMEOUT_MS: timeoutMs }, log, undefined, undefined, timing);
   // The service closes what is idle for 10 s: a connection that is about to be closed is not used again.
   const agent = new Dialer({ keepAlive: true, timeout: 5_000 });

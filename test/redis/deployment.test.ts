@@ -10,6 +10,7 @@ import { openDeployment, SCHEMA } from '../../src/redis/deployment.js';
 import { createKeys } from '../../src/redis/keys.js';
 import { Store, type StoreOptions } from '../../src/redis/store.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
+import { ping } from '../harness/store.js';
 import { until } from '../harness/until.js';
 
 /** A slot of the cluster that is left without a master. */
@@ -67,7 +68,7 @@ t.test('a Redis that is frozen for a moment is waited for', async (t) => {
   await sleep(700);
   process.kill(pid, 'SIGCONT');
   const store = await opening;
-  await store.ping();
+  await ping(store);
   store.close();
 });
 
@@ -76,7 +77,7 @@ t.test('a Redis Cluster', async (t) => {
   t.test('one of its URLs is enough', async (t) => {
     const store = await Store.open({ ...OPTIONS, urls: cluster.urls.slice(0, 1) });
     t.equal(store.isCluster, true);
-    await store.ping();
+    await ping(store);
     store.close();
   });
 

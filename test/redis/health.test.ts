@@ -9,7 +9,7 @@ import type { StoreOptions } from '../../src/redis/store.js';
 import { startProxy } from '../harness/proxy.js';
 import { connectTo, connectToEach, startTestCluster, startTestRedis } from '../harness/redis.js';
 import { slotsOf } from '../harness/slots.js';
-import { openStore } from '../harness/store.js';
+import { openStore, ping } from '../harness/store.js';
 import { until } from '../harness/until.js';
 
 const PREFIX = 'h';
@@ -47,7 +47,7 @@ t.test('data that are lost under a connection that stays', async (t) => {
   t.test('another salt', async (t) => {
     await direct.hset(META, 'salt', 'f'.repeat(64));
     await until('refused', async () => !(await isServed('1')));
-    await t.rejects(store.ping(), { message: /^Redis no longer holds the deployment/ });
+    await t.rejects(ping(store), { message: /^Redis no longer holds the deployment/ });
     t.equal(losses(errors).length, 1, 'told once');
     await direct.hset(META, 'salt', meta['salt'] as string);
     await until('served', () => isServed('1'));
@@ -85,16 +85,16 @@ t.test('a primary that is demoted under a connection that stays', async (t) => {
   await follow(replica, one.url);
   await until('in step', async () => (await replica.hexists(META, 'salt')) === 1);
   await until('served', () => isServed('1'));
-  await store.ping();
+  await ping(store);
   failovers = 0; // a first replica gives its primary another replication id
 
   await replica.replicaof('NO', 'ONE');
   await follow(primary, other.url);
   t.notOk(await isServed('1'), 'not writable');
-  await t.rejects(store.ping(), 'and not ready');
+  await t.rejects(ping(store), 'and not ready');
   proxy.retarget(other.url);
   await until('served by the new primary', () => isServed('1'));
-  await store.ping();
+  await ping(store);
   t.ok(failovers > 0, 'listeners are told');
 });
 
@@ -144,7 +144,7 @@ t.test('a node of a cluster', async (t) => {
     await until('refused', async () => !(await isServed(tagAt(emptied))));
     await until('another node is served', () => isServed(tagAt(metaNode)));
     t.match(losses(errors), [{ message: /^Node 127\.0\.0\.1:\d+ of the Redis Cluster no longer holds/ }]);
-    await t.rejects(store.ping(), { message: /no longer holds/ });
+    await t.rejects(ping(store), { message: /no longer holds/ });
 
     await nodes[emptied]?.flushall();
     const late = await open(t, cluster);
@@ -155,7 +155,7 @@ t.test('a node of a cluster', async (t) => {
 
     await nodes[emptied]?.hset(mark, kept);
     await until('served', () => isServed(tagAt(emptied)));
-    await store.ping();
+    await ping(store);
   });
 
   t.test('is emptied, and its loss accepted: its mark is not named any more', async (t) => {
@@ -177,7 +177,7 @@ t.test('a node of a cluster', async (t) => {
     t.not((await marksOf(emptied))[0], mark);
     await until('served', () => isServed(tagAt(emptied)));
     t.equal(losses(errors).length, before, 'no loss was told');
-    await store.ping();
+    await ping(store);
   });
 
   t.test('that has meta is emptied: everything is refused', async (t) => {
@@ -197,7 +197,7 @@ t.test('another server in the place of the first is told as a fail-over', async 
   let failovers = 0;
   store.onFailover(() => failovers++);
   await until('served', () => isServed('1'));
-  await store.ping();
+  await ping(store);
   t.equal(failovers, 0);
   const pid = redis.pids[0] as number;
   process.kill(pid, 'SIGKILL');

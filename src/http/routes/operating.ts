@@ -1,19 +1,26 @@
 // GET /healthz, /readyz and /metrics: what runs the service, not what uses it.
 
 import { atMostOnceASecond } from '../../metrics/exposition.js';
-import { statusAnswer } from '../answer-schemas.js';
+import { readyAnswer, statusAnswer } from '../answer-schemas.js';
 import type { Answer, Operation, OperationDoc } from '../operation.js';
 
 /** As the package that makes the figures names it. */
 const METRICS = 'text/plain; version=0.0.4; charset=utf-8';
 
+export interface Readiness {
+  /** Why no request should come here, in words; undefined if they should. */
+  readonly why?: string;
+  /** What is partly away, in words. */
+  readonly troubles?: readonly string[];
+}
+
 /**
- * @param whyNotReady the reason, in words, where the service can't do its work now
+ * @param readiness what /readyz answers
  * @param metrics the figures as Prometheus reads them
  * @param now milliseconds
  */
 export function operatingOperations(
-  whyNotReady: () => Promise<string | undefined>,
+  readiness: () => Promise<Readiness>,
   metrics: () => Promise<Required<Pick<Answer, 'type' | 'body'>>>,
   now?: () => number,
 ): Operation[] {
@@ -44,13 +51,14 @@ export function operatingOperations(
         tag: 'Operating',
         refusals: ['unavailable'],
         summary:
-          'Every master of Redis takes writes and has its data, and the process is not stopping; 503 with the reason otherwise',
-        answer: statusAnswer('ready'),
+          'The process is not stopping, and a part of Redis answers; what is wrong with the others is in `troubles`. 503 with the reason otherwise',
+        answer: readyAnswer,
       },
       async () => {
-        const reason = await whyNotReady();
-        if (reason === undefined) return { body: '{"status":"ready"}' };
-        const body = { error: `Not ready: ${reason}.`, code: 'unavailable' };
+        const { why, troubles = [] } = await readiness();
+        if (why === undefined && troubles.length === 0) return { body: '{"status":"ready"}' };
+        if (why === undefined) return { body: JSON.stringify({ status: 'ready', troubles }) };
+        const body = { error: `Not ready: ${why}.`, code: 'unavailable' };
         return {
           status: '503 Service Unavailable',
           headers: { 'retry-after': '1' },

@@ -1,0 +1,92 @@
+// The log of outages. Each cause has a line when its outage begins, one each half minute while it lasts, and one when it has
+// ended, with its length and how many requests were answered 503. A line for each of these would be thousands a second.
+
+import type { Logger } from 'pino';
+import { ERRORS, type ErrorCode, type Overload } from '../errors.js';
+import type { MasterState } from '../redis/health.js';
+
+interface Outage {
+  readonly describe: () => object;
+  /** What the log says of it: as it was at its first line. */
+  fields: object;
+  readonly began: number;
+  seen: number;
+  /** Undefined before its first line. */
+  logged: number | undefined;
+  answers: number;
+}
+
+const TICK_MS = 1_000;
+const LOG_MS = 30_000;
+/** Without a sign of it for so long, an outage has ended. */
+const QUIET_MS = 5_000;
+
+export class Outages {
+  readonly #log: Logger;
+  readonly #masters: () => readonly MasterState[];
+  readonly #now: () => number;
+  /** By cause: few, since neither what is asked nor who asks is part of one. */
+  readonly #outages = new Map<string, Outage>();
+
+  /** @param masters as they were found last @param now milliseconds */
+  constructor(log: Logger, masters: () => readonly MasterState[], now = () => performance.now()) {
+    this.#log = log;
+    this.#masters = masters;
+    this.#now = now;
+  }
+
+  /** Counts a refusal; those that are no 503 are the caller's doing. */
+  refused(code: ErrorCode, overload?: Overload, sentence: string = ERRORS[code].sentence): void {
+    if (ERRORS[code].status !== 503) return;
+    const isOfRedis = sentence === ERRORS.unavailable.sentence;
+    const why = () => overload ?? (isOfRedis ? this.#whyUnavailable() : sentence);
+    this.#saw(`503 ${overload} ${sentence}`, () => ({ code, why: why() })).answers++;
+  }
+
+  /** @returns what ends it */
+  watch(): () => void {
+    const timer = setInterval(() => this.#tick(), TICK_MS);
+    timer.unref();
+    return () => clearInterval(timer);
+  }
+
+  #saw(cause: string, describe: () => object): Outage {
+    const now = this.#now();
+    let outage = this.#outages.get(cause);
+    if (outage === undefined) {
+      outage = { describe, fields: {}, began: now, seen: now, logged: undefined, answers: 0 };
+      this.#outages.set(cause, outage);
+    }
+    outage.seen = now;
+    return outage;
+  }
+
+  #tick(): void {
+    for (const { address = 'Redis', state, reason } of this.#masters())
+      if (state !== 'up') this.#saw(`${address} ${reason}`, () => ({ master: address, why: reason }));
+    for (const [cause, outage] of this.#outages) this.#report(cause, outage);
+  }
+
+  #report(cause: string, outage: Outage): void {
+    const now = this.#now();
+    const hasEnded = now - outage.seen >= QUIET_MS;
+    const { began, seen, logged, answers } = outage;
+    if (logged === undefined) outage.fields = outage.describe();
+    const seconds = Math.round(((hasEnded ? seen : now) - began) / 1_000);
+    const line = { ...outage.fields, ...(answers > 0 ? { answers } : {}), seconds };
+    if (logged === undefined) this.#log.warn(line, 'an outage has begun');
+    else if (!hasEnded && now - logged >= LOG_MS) this.#log.warn(line, 'an outage goes on');
+    else if (!hasEnded) return;
+    outage.logged = now;
+    if (!hasEnded) return;
+    this.#outages.delete(cause);
+    this.#log.info(line, 'an outage has ended');
+  }
+
+  #whyUnavailable(): string {
+    const reasons = this.#masters().flatMap(({ address, reason }) =>
+      reason ? [`${address ?? ''} ${reason}`.trim()] : [],
+    );
+    return reasons.length > 0 ? reasons.join('; ') : 'Redis did not answer in time';
+  }
+}

@@ -1,0 +1,16 @@
+// Whether requests should come to this `serve`. A balancer that takes every process out while one of three masters is away makes a
+// partial outage a whole one. So a process is ready as long as a part of Redis answers, and names the other part.
+
+import type { Readiness } from '../http/routes/operating.js';
+import type { MasterState } from '../redis/health.js';
+
+export function readinessOf(masters: readonly MasterState[]): Readiness {
+  const [first] = masters;
+  if (masters.every(({ state }) => state === 'away'))
+    return { why: first?.reason ?? 'Redis does not answer' };
+  const counts = new Map<string, number>();
+  for (const { reason } of masters)
+    if (reason !== undefined) counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  const of = masters.length === 1 ? () => '' : (count: number) => `${count} of ${masters.length} masters: `;
+  return { troubles: [...counts].map(([reason, count]) => `${of(count)}${reason}`) };
+}
