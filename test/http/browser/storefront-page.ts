@@ -15,22 +15,40 @@ import { until } from '../../harness/until.js';
 
 const DOCUMENT = readFileSync('docs/storefront.md', 'utf8');
 
-/** The code block of a language. */
-function blockOf(language: string): string {
-  const [, block] = new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(DOCUMENT) ?? [];
+/** A code block of a language, by its number. */
+function blockOf(language: string, at = 0): string {
+  const blocks = [...DOCUMENT.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))];
+  const block = blocks[at]?.[1];
   if (block === undefined) throw new Error(`docs/storefront.md has no ${language}`);
   return block;
 }
 
 export async function storefrontPage(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { shop, app, service } = fixtures;
-  const html = blockOf('html')
-    .replaceAll('https://wishmeter.example', service)
-    .replaceAll('pk_…', PUBLISHABLE);
-  const url = shop.show('/storefront', html);
+  const page = (at: number) =>
+    blockOf('html', at).replaceAll('https://wishmeter.example', service).replaceAll('pk_…', PUBLISHABLE);
+  const url = shop.show('/storefront', page(1));
   const isSaved = async (page: Page) =>
     (await page.locator('#heart').getAttribute('aria-pressed')) === 'true';
   const itemsOf = async (page: Page) => app.shop.items({ sessionId: await sessionOf(page) });
+
+  await t.test('the kit’s three tags count, save, and offer to at the third visit', async (t) => {
+    const tab = await (await visit(t, fixtures)).open(shop.show('/three-tags', page(0)));
+    await tab.getByRole('button', { name: 'Wishlist: Red shoe' }).click();
+    await tab.locator('wishlist-heart[state="saved"]').waitFor();
+    const sessionId = await sessionOf(tab);
+    t.match(await app.shop.items({ sessionId }), [{ productId: '1001', variantId: '2002', price: '49.90' }]);
+    await tab.getByRole('button', { name: 'Wishlist: Red shoe' }).click();
+    await tab.locator('wishlist-heart[state=""]').waitFor();
+    await eventually(t, () => app.shop.count({ sessionId, productHandle: 'red-shoe' }), 0);
+    for (const visits of [1, 2]) {
+      await tab.reload();
+      t.equal(await tab.evaluate("wishmeter.count('red-shoe')"), visits);
+    }
+    await tab.reload();
+    await tab.getByRole('button', { name: 'Yes' }).click();
+    await eventually(t, async () => (await app.shop.items({ sessionId })).length, 1);
+  });
 
   await t.test('the heart saves and removes with a publishable key alone', async (t) => {
     const page = await (await visit(t, fixtures)).open(url);
