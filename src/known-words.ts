@@ -1,7 +1,7 @@
 // Columns that figures are grouped by have few values: a stranger's own word for a device, a source or a channel counts as
 // `other`. Otherwise anybody could add rows to every figure. A server's words are taken as they are.
 
-export const DEVICES = ['desktop', 'mobile', 'phone', 'tablet', 'tv', 'app'] as const;
+const DEVICES = ['desktop', 'mobile', 'phone', 'tablet', 'tv', 'app'] as const;
 export const SOURCES = ['pdp', 'collection', 'cart', 'wishlist', 'email', 'pdpSmartSave', 'other'] as const;
 export const CHANNELS = ['Link', 'Email', 'Facebook', 'Twitter', 'Pinterest'] as const;
 

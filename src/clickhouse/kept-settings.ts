@@ -42,8 +42,7 @@ export async function settleSettings(
   given: GivenSettings,
 ): Promise<SettledSettings> {
   const kept = await readKept(client, database);
-  const told = { ...given, CLICKHOUSE_CLUSTER: given.CLICKHOUSE_CLUSTER || undefined };
-  const { CLICKHOUSE_CLUSTER: cluster } = told;
+  const cluster = given.CLICKHOUSE_CLUSTER || undefined;
   if (kept !== undefined && cluster !== undefined && cluster !== kept.CLICKHOUSE_CLUSTER) {
     const was = kept.CLICKHOUSE_CLUSTER === '' ? 'one server' : `the cluster ${kept.CLICKHOUSE_CLUSTER}`;
     throw new StartupError(
@@ -52,8 +51,8 @@ export async function settleSettings(
   }
   const before = kept ?? DEFAULTS;
   const settings: KeptSettings = {
-    VISIT_RETENTION_DAYS: told.VISIT_RETENTION_DAYS ?? before.VISIT_RETENTION_DAYS,
-    SHOP_TIMEZONE: told.SHOP_TIMEZONE ?? before.SHOP_TIMEZONE,
+    VISIT_RETENTION_DAYS: given.VISIT_RETENTION_DAYS ?? before.VISIT_RETENTION_DAYS,
+    SHOP_TIMEZONE: given.SHOP_TIMEZONE ?? before.SHOP_TIMEZONE,
     CLICKHOUSE_CLUSTER: cluster ?? before.CLICKHOUSE_CLUSTER,
   };
   const names = Object.keys(DEFAULTS) as (keyof KeptSettings)[];

@@ -49,7 +49,7 @@ export const visitBody = {
 } as const;
 
 /** Visits that one request may bring. */
-export const MAX_VISITS = 500;
+const MAX_VISITS = 500;
 
 export const visitBatchBody = {
   type: 'object',
@@ -58,7 +58,7 @@ export const visitBatchBody = {
 } as const;
 
 /** Products whose counts one request may ask for. */
-export const MAX_HANDLES = 100;
+const MAX_HANDLES = 100;
 
 export const visitListBody = {
   type: 'object',

@@ -67,7 +67,7 @@ export class Changes {
 }
 
 /** Whether a retry has taken a change to another place. */
-export function isFenced(made: Made | string): boolean {
+function isFenced(made: Made | string): boolean {
   return typeof made !== 'string' && made.verdict === FENCED;
 }
 

@@ -8,7 +8,7 @@ import { type Item, newestFirst, parseItem } from './item.js';
 import { readItemHeads } from './stored-items.js';
 
 /** Items of a page. */
-export const PAGE_SIZE = 48;
+const PAGE_SIZE = 48;
 
 export interface ItemPage {
   readonly items: readonly Item[];

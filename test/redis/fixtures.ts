@@ -25,8 +25,7 @@ export const LINES: BatchFormat<Line, unknown> = {
     const tag = ops[0]?.line.slice(0, 1);
     call.key(`b:{${tag}}:stream`);
     call.key(`b:{${tag}}:state`);
-    for (const arg of [1_000_000, ops.length, ops.map(({ line }) => `${line}\n`).join('')])
-      call.arg(arg);
+    for (const arg of [1_000_000, ops.length, ops.map(({ line }) => `${line}\n`).join('')]) call.arg(arg);
   },
   decode: (ops, reply) => ops.map(() => reply),
 };

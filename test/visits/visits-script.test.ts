@@ -286,8 +286,7 @@ t.test('visits.lua, with a log', async (t) => {
       await client.xadd(LOG, `${Date.now() + 3_600_000}-0`, 'ahead', '1');
       await (await batch([['v', 'x']]))();
       const [, [id, fields]] = (await client.xrange(LOG, '-', '+')) as [unknown, [string, string[]]];
-      t.ok(Number(id.split('-')[0]) > Date.now() + 3_000_000);
-      t.ok(Math.abs(Number(fields[3]) - Date.now()) < 60_000, fields.join());
+      t.ok(Number(id.split('-')[0]) > Number(fields[3]) + 3_000_000, `${id} ${fields}`);
     },
   );
 

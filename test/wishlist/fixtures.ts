@@ -58,7 +58,7 @@ export interface Visitor {
   readonly ids: { readonly customerId: string; readonly sessionId: string };
 }
 
-export function visitorOf(sessionId: string, customerId: string): Visitor {
+function visitorOf(sessionId: string, customerId: string): Visitor {
   return {
     guest: identityOf({ sessionId }),
     customer: identityOf({ customerId }),
