@@ -78,6 +78,7 @@ async function enqueue(op, item, reason) {
   const was = k in keys;
   const entry = (of, body) => ({
     id: who().id,
+    owner: who().owner,
     op: of,
     k,
     body,
@@ -110,6 +111,7 @@ async function flush() {
   isFlushing = true;
   try {
     await allowed;
+    if (whyOff()) throw 0;
     const work = (lock) => (lock === null ? flushIn(1000) : sendAll());
     if (navigator.locks) await navigator.locks.request('wishmeter', { ifAvailable: true }, work);
     else await work();
@@ -128,13 +130,18 @@ async function sendAll() {
     const { op, body, key: idempotencyKey, tries } = entry;
     const path = op === 'reset' ? 'product/visit' : `item/${op}`;
     const method = op === 'reset' ? 'DELETE' : 'POST';
-    const { status, json, wait } = await ask(path, body, {
+    const { status, json, wait, owner } = await ask(path, body, {
       key: idempotencyKey,
       method,
       tries,
       isClick: true,
     });
-    if (status === 401 && !who().owner) return logout();
+    // Of someone who was logged in. A guest's click goes on to the new session.
+    if (status === 401 && (owner || entry.owner)) return logout();
+    if (status === 401 && tries < 3) {
+      requeue(entry);
+      continue;
+    }
     if (status === 403 && json.code === 'session_belongs_to_customer' && tries < 2) {
       await carry(entry);
       continue;
@@ -163,15 +170,19 @@ async function sendAll() {
 
 /** The session is a customer's: learns whether one is logged in, and takes the click to that list. */
 async function carry(entry) {
-  const tries = entry.tries + 1;
   if (settings.backend && !viaBackend()) isLoggedIn = true;
   else await beginAnew();
+  requeue(entry);
+  setTimeout(refresh, 0, 'login', true);
+}
+
+/** Puts a click first, for the session as it is now, without what was queued for another. */
+function requeue(entry) {
   const { id } = who();
-  const body = Object.assign({}, entry, { id, tries, isSent: false });
-  write(QUEUE, [body, ...queued.filter((one) => one.key !== entry.key && one.id === id)]);
+  const again = Object.assign({}, entry, { id, tries: entry.tries + 1, isSent: false });
+  write(QUEUE, [again, ...queued.filter((one) => one.key !== entry.key && one.id === id)]);
   answered.clear();
   load();
-  setTimeout(refresh, 0, 'login', true);
 }
 
 /** Who was logged in is not any more: the next guest gets nothing of it. */
@@ -259,7 +270,7 @@ async function listNow(reason) {
 }
 
 /** Whether an answer can be used; otherwise asks again later, or for another session. */
-async function taken({ status, json, wait }) {
+async function taken({ status, json, wait, owner }) {
   off = status ? '' : navigator.onLine ? 'blocked' : 'offline';
   if (status === 200) return true;
   if (status === 404 && isPrivate()) {
@@ -267,8 +278,12 @@ async function taken({ status, json, wait }) {
     answered.add('*');
     return true;
   }
-  if (status === 401 && !who().owner) logout();
-  else if (json.code === 'session_belongs_to_customer') {
+  if (status === 401 && owner) logout();
+  else if (status === 401) {
+    answered.clear();
+    load();
+    if (++carried < 3) setTimeout(refresh, 0, 'login');
+  } else if (json.code === 'session_belongs_to_customer') {
     if (settings.backend && !viaBackend()) isLoggedIn = true;
     else await beginAnew();
     load();

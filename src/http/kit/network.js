@@ -76,7 +76,7 @@ async function sessionFor(isClick) {
 
 // A tab from before a login has learned that someone is logged in.
 let isLoggedIn = false;
-const viaBackend = () => settings.backend && (who().owner || isLoggedIn);
+const viaBackend = () => settings.backend && (who().owner || isLoggedIn || (isPrivate() && customer));
 
 /** The session was another's: begins an empty one. */
 async function beginAnew() {
@@ -115,8 +115,10 @@ async function ask(path, body, { key: idempotencyKey, method = 'POST', isClick =
     const json = await answer.json().catch(() => ({}));
     const { status } = answer;
     if (isOwn && status === 401) {
-      await beginAnew();
-      return { status: 401, json };
+      // Nobody is logged in. Another request may have found out before.
+      const { id, owner } = who();
+      if (id === sessionId || !id) await beginAnew();
+      return { status, json, owner };
     }
     const mayRepeat = status === 429 || status >= 500;
     return { status, json, wait: mayRepeat ? waitOf(answer, tries) : undefined };

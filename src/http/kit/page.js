@@ -92,6 +92,14 @@ class Page extends Painted {
     const why = whyOff();
     show(this, why ? ['off'] : this.isLoaded ? [] : off ? ['error'] : ['loading'], why);
     const items = why ? [] : this.list();
+    // What another tab or a heart has added.
+    const missing = Object.keys(keys)
+      .filter((k) => !this.items.some((item) => keyOf(item) === k))
+      .join();
+    if (this.isLoaded && !this.code() && !queued.length && missing !== this.missing) {
+      this.missing = missing;
+      if (missing) setTimeout(() => this.load());
+    }
     const shown = items.slice(0, this.shown);
     const there = new Map([...this.rows.children].map((row) => [row.k, row]));
     const version = (item) => JSON.stringify([item, this.now[keyOf(item)]]);

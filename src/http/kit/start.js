@@ -82,13 +82,19 @@ document.addEventListener('change', () =>
     askSoon();
   }),
 );
-document.addEventListener('visitorConsentCollected', () => setTimeout(paintAll));
+document.addEventListener('visitorConsentCollected', () =>
+  setTimeout(() => {
+    load();
+    paintAll();
+  }),
+);
 
 allowed.then(async () => {
   await sessionFor(false).catch(() => '');
   load();
   await refresh();
   isReady = true;
+  fillCart();
   fire(document, 'ready', {});
   flush();
   smartSave();

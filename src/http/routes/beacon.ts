@@ -9,7 +9,7 @@ import { FILE_HEADERS, staticFile } from './static-file.js';
 // dist/src/http/routes/ -> the project's root; the scripts are not compiled.
 const FOLDER = new URL('../../../../src/http/', import.meta.url);
 /** In this order: each uses what stands before it. */
-const KIT = ['network', 'list', 'looks', 'heart', 'smart-save', 'page', 'start'];
+const KIT = ['network', 'list', 'looks', 'heart', 'smart-save', 'page', 'cart', 'start'];
 const COMMENTS_AND_INDENTATION = /^\s*\/\/[^\n]*\n|^\s*\/\*\*[\s\S]*?\*\/\n|^\s+/gm;
 const BEACON = 'beacon';
 

@@ -77,6 +77,15 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
     await eventually(t, async () => (await app.shop.items({ sessionId })).length, 3);
   });
 
+  await t.test('the page shows what a heart adds', async (t) => {
+    const page = await (await visit(t, fixtures)).open(url);
+    await page.getByText('Your wishlist is empty').waitFor();
+    await press(page, 9);
+    await rows(page).filter({ hasText: 'Shoe 9' }).waitFor();
+    await press(page, 9);
+    await page.getByText('Your wishlist is empty').waitFor();
+  });
+
   await t.test('into the cart: it leaves only once the cart has it', async (t) => {
     const page = await (await visit(t, fixtures)).open(url);
     const sessionId = await fill(page, [1]);
@@ -228,6 +237,34 @@ export async function kitPages(t: Test, fixtures: BrowserFixtures): Promise<void
       await press(page);
       await becomes(page, 'saved');
       await eventually(t, async () => (await app.shop.items({ customerId: '8' })).length, 1);
+    },
+  );
+
+  await t.test(
+    'a session that is a customer’s, and nobody logged in: the click goes on to a new session',
+    async (t) => {
+      shop.forward(
+        '/wishlist/',
+        await startBackend(t, service),
+        (url, customerId) => `/${customerId}${url.slice('/wishlist'.length)}`,
+      );
+      const visitor = await visit(t, fixtures);
+      await visitor.login('');
+      const page = await visitor.open(
+        shop.show(
+          '/left',
+          `${ROOM}${heartTag(1)}${kitTag(service, 'data-backend="/wishlist" data-customer=""')}`,
+        ),
+      );
+      await becomes(page, '');
+      const before = await sessionOf(page);
+      await app.shop.login({ customerId: '9', sessionId: before });
+      await press(page);
+      await becomes(page, 'saved');
+      const after = await sessionOf(page);
+      t.not(after, before);
+      t.equal((await app.shop.items({ sessionId: after })).length, 1);
+      t.same(await app.shop.items({ customerId: '9' }), []);
     },
   );
 
