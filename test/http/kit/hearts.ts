@@ -1,6 +1,7 @@
 // Hearts: states, one question for all of a page, clicks that are never lost, tabs, and what the script leaves alone.
 
 import type { Test } from 'tap';
+import { openUndriven } from '../../harness/chromium.js';
 import {
   type BrowserFixtures,
   countOf,
@@ -267,5 +268,27 @@ export async function kitHearts(t: Test, fixtures: BrowserFixtures): Promise<voi
     t.match(await page.evaluate('wishmeter.share()'), /wishlist\/share/);
     await page.evaluate(`wishmeter.remove(${product})`);
     await becomes(page, '');
+  });
+
+  await t.test('a page that is prerendered asks nothing, and has its hearts once it is shown', async (t) => {
+    shop.forward('/hearts-service', app.port, (url) => url.slice('/hearts-service'.length));
+    shop.show(
+      '/prepared-hearts',
+      `${heartTag(1)}${kitTag('/hearts-service', 'data-product-handle="prepared-heart"')}<script>
+        addEventListener('load', () => setTimeout(() => fetch('/hearts-settled?' + document.prerendering)));
+        addEventListener('wishlist:ready', () =>
+          fetch('/hearts-ready?' + document.prerendering + document.querySelector('wishlist-heart').getAttribute('state')));
+      </script>`,
+    );
+    const rules = JSON.stringify({ prerender: [{ urls: ['/prepared-hearts'], eagerness: 'immediate' }] });
+    const go = "fetch('/hearts-gate').then(({ ok }) => ok && document.querySelector('a').click())";
+    const lobby = `<a href="/prepared-hearts">on</a><script type="speculationrules">${rules}</script><script>setInterval(() => ${go}, 50)</script>`;
+    const asked = () => shop.asked.filter((path) => /hearts-service\/(item|product)/.test(path)).length;
+    await openUndriven(t, fixtures.chromium, shop.show('/hearts-lobby', lobby));
+    await eventually(t, async () => shop.asked.includes('/hearts-settled?true'), true);
+    t.equal(asked(), 0);
+    shop.show('/hearts-gate', '');
+    await eventually(t, async () => shop.asked.includes('/hearts-ready?false'), true);
+    t.ok(asked() >= 2, 'the visit and the hearts');
   });
 }

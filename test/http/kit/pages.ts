@@ -14,7 +14,7 @@ import { becomes, eventsOf, heartTag, kitTag, LISTENER, press, pressed, ROOM } f
 const AXE = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
 
 /** What axe finds on a page. */
-export async function faultsOf(page: Page): Promise<string[]> {
+async function faultsOf(page: Page): Promise<string[]> {
   await page.evaluate(AXE);
   return page.evaluate(
     "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html)))",

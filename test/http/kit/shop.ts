@@ -18,9 +18,6 @@ export const heartTag = (id: number | string, more = ''): string =>
 export const pressed = (page: Page, id: number | string = 1) =>
   page.locator(`wishlist-heart[product-id="${id}"] button`).first().getAttribute('aria-pressed');
 
-export const stateOf = (page: Page, id: number | string = 1) =>
-  page.locator(`wishlist-heart[product-id="${id}"]`).first().getAttribute('state');
-
 /** Waits until a heart's state is `state`. */
 export async function becomes(page: Page, state: string, id: number | string = 1): Promise<void> {
   await page
