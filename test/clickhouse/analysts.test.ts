@@ -27,6 +27,7 @@ const PRIVATE = [
   'schema_migrations',
   'products_feed',
   'products_told_feed',
+  'purchases_feed',
   'profile_merges_feed',
   'visit_hours_feed',
   'steps_feed',

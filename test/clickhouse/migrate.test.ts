@@ -172,7 +172,7 @@ t.test('every table is replicated, and rows are spread by what repeats of them h
   }
   const keyOf = (table: string) =>
     new RegExp(`Distributed\\(many, shop, ${table}_local, (.*)\\)$`, 'm').exec(tables.join('\n'))?.[1];
-  t.equal(keyOf('events_stored'), 'sipHash64(profile_id)');
+  t.equal(keyOf('events_stored'), "sipHash64(if(order_id = '', profile_id, order_id))");
   t.equal(keyOf('visits_stored'), 'sipHash64(profile_id)');
   t.match(
     tables.find((statement) => nameOf(statement) === 'deployment'),
