@@ -80,6 +80,8 @@ function events(id: string, at: string, columns: Readonly<Record<string, string>
 const ofProduct = { product_id: 'ids[n]', variant_id: 'variants[n]', product_handle: 'handles[n]' };
 const price = { quantity: 'quantity', price: 'paid', currency: 'currency' };
 
+const SHARED = `${chance('share')} < 0.12`;
+
 const STATEMENTS: readonly string[] = [
   // The first look, a second at the same product, and some at others on later days.
   `INSERT INTO visits_stored (occurred_at, stream, entry, place, profile_id, product_handle, device)
@@ -128,6 +130,12 @@ const STATEMENTS: readonly string[] = [
       share_code: "concat('demo', toString(v))",
       payload: `'{"demo":true}'`,
     },
-    `${chance('share')} < 0.12`,
+    SHARED,
+  ),
+  events(
+    'open',
+    'wished + 3660000',
+    { type: "'shareOpen'", origin: "'open'", share_code: "concat('demo', toString(v))", device: "''" },
+    `${SHARED} AND ${chance('open')} < 0.6`,
   ),
 ];

@@ -22,7 +22,7 @@ export function openWishers(
   return wishers;
 }
 
-/** Goes on with what was left half done until it is closed. @param onError see ProductsSpec @returns undefined without wishers */
+/** Goes on with what was left half done until it is closed. @param onError and `onFuture`: see ProductsSpec @returns undefined without wishers */
 export function openProducts(
   store: Store,
   wishlists: WishlistBatch,
@@ -31,6 +31,7 @@ export function openProducts(
   shopCurrency: string | null,
   append: (line: string) => Promise<unknown>,
   onError: (error: Error) => void,
+  onFuture: () => void,
   onClose: (closer: () => Promise<void>) => void,
   lookMs?: number,
 ): Products | undefined {
@@ -39,7 +40,7 @@ export function openProducts(
   const record = (product: Product, version: number) => append(encodeProduct(product, version, shopCurrency));
   const products = new Products({
     ...{ store, wishlists, wishers, placeOf, shopCurrency },
-    ...{ record, onError, lookMs },
+    ...{ record, onError, onFuture, lookMs },
   });
   onClose(products.watch());
   return products;

@@ -5,8 +5,10 @@ import { type Backlog, readBacklog } from '../flush/backlog.js';
 import { BacklogMetrics } from '../http/backlog-metrics.js';
 import { ComplianceMetrics } from '../http/compliance-metrics.js';
 import { type ServeMetrics, showAll } from '../http/metrics.js';
+import { ProductMetrics } from '../http/product-metrics.js';
 import { ReceiverMetrics } from '../http/receiver-metrics.js';
 import type { Compliance } from '../identity/compliance.js';
+import type { Products } from '../products/products.js';
 import type { Receivers } from '../receivers/receivers.js';
 import type { StreamKeys } from '../redis/keys.js';
 import { streamsOf } from '../redis/marks.js';
@@ -27,11 +29,13 @@ interface Sources {
   readonly metrics: ServeMetrics;
   readonly compliance: Compliance;
   readonly receivers: Receivers;
+  /** Undefined where product alerts are off. */
+  readonly products: Products | undefined;
   readonly siblings: Siblings | undefined;
 }
 
 /** @returns what makes them now */
-export function openFigures({ store, config, metrics, compliance, receivers, siblings }: Sources) {
+export function openFigures({ store, config, metrics, compliance, receivers, products, siblings }: Sources) {
   // What is in Redis is the same whichever worker reads it.
   const ofRedis = new Registry();
   const backlogsOf = async (keys: StreamKeys) => {
@@ -58,6 +62,7 @@ export function openFigures({ store, config, metrics, compliance, receivers, sib
       () => store.call((client) => client.hlen(store.keys.erasures)),
     ),
     new ComplianceMetrics(ofRedis, compliance),
+    new ProductMetrics(ofRedis, products),
     new ReceiverMetrics(ofRedis, receivers, config.RECEIVERS_HIGH_WATER),
   ];
   const gatherAll = siblings?.gather(() => metrics.registry.getMetricsAsJSON());

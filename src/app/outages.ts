@@ -25,7 +25,7 @@ export class Outages {
   readonly #log: Logger;
   readonly #masters: () => readonly MasterState[];
   readonly #now: () => number;
-  /** By cause: few, since neither what is asked nor who asks is part of one. */
+  /** By cause: few, since neither what is asked nor who asks is part of one; each until it has ended. */
   readonly #outages = new Map<string, Outage>();
 
   /** @param masters as they were found last @param now milliseconds */

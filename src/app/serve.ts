@@ -208,6 +208,7 @@ export function serve(
       // A product is nobody's: its row is in the stream of the first bucket.
       (line) => appends.run({ profileId: '0.', line }),
       (error) => onFailed('product', error),
+      metrics.productOfFuture,
       onClose,
       timing.productLookMs,
     );
@@ -273,7 +274,7 @@ export function serve(
       ...storefrontScripts(config.SCRIPT_NAME),
       ...docsOperations(config.BASE_PATH),
     ];
-    const figures = openFigures({ store, config, metrics, compliance, receivers, siblings });
+    const figures = openFigures({ store, config, metrics, compliance, receivers, products, siblings });
     const unprefixed = operatingOperations(
       async () => (server.isStopping ? { why: 'the process is stopping' } : readinessOf(await store.look())),
       figures,

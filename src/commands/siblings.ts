@@ -26,6 +26,7 @@ export class WorkerSiblings {
   /** How many there are, with this one. */
   readonly workers: number;
   readonly #channel: Channel;
+  /** By question, each for TIMEOUT_MS at most: one of each request for figures. */
   readonly #waiting = new Map<number, (values: Readonly<Record<string, unknown>>) => void>();
   #questions = 0;
   #read: () => Promise<unknown> = () => Promise.reject(new Error('nothing to gather'));

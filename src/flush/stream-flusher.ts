@@ -86,7 +86,7 @@ class StreamFlusher {
   #reads = 0;
   /** When abandoned entries were looked for, of our monotonic clock. */
   #scannedAt = Number.NEGATIVE_INFINITY;
-  /** Batches that are read and not acknowledged -> when they were kept last. */
+  /** Batches that are read and not acknowledged -> when they were kept last; two at most, one in each memory. */
   readonly #held = new Map<Batch, number>();
 
   constructor(

@@ -47,6 +47,7 @@ export interface BodyCallbacks {
 
 /** Bodies of several chunks that are being read, the oldest first. */
 class Gathering {
+  /** One of a connection at most, and so many that they have MAX_GATHERED_BYTES in all. */
   readonly #readings = new Set<Reading>();
   #bytes = 0;
 
@@ -194,6 +195,7 @@ function tooLarge(maxBody: number): ServiceError {
 export class BodyReader {
   /** Begun in this turn; most are over when it ends. */
   #begun: Reading[] = [];
+  /** One of a connection at most, until its time is over. */
   readonly #slow = new Set<Reading>();
   readonly #gathering = new Gathering();
   #timer: NodeJS.Timeout | undefined;

@@ -21,6 +21,7 @@ export class RateLimit {
   readonly #share: number;
   readonly #now: () => number;
   #ends = 0;
+  /** By caller, of this window: MAX_CALLERS at most. */
   #counts = new Map<string, number>();
   /** Whether a caller may have more than its share of this window. */
   #hasExcess = false;
@@ -36,9 +37,7 @@ export class RateLimit {
   count(caller: string): void {
     const count = this.#countOf(caller);
     if (count >= this.#share) throw this.#refusal(count, 1);
-    if (count === 0 && this.#counts.size >= MAX_CALLERS)
-      this.#counts.delete(this.#counts.keys().next().value as string);
-    this.#counts.set(caller, count + 1);
+    this.#set(caller, count + 1);
   }
 
   /**
@@ -55,13 +54,13 @@ export class RateLimit {
     const count = this.#countOf(caller);
     const more = requests - 1;
     if (count > 1 && count + more > this.#share) throw this.#refusal(count, requests);
-    this.#counts.set(caller, count + more);
+    this.#set(caller, count + more);
     this.#hasExcess = true;
   }
 
   /** Counts what a request turned out to weigh beyond one; the excess is subtracted from the next windows. */
   charge(caller: string, requests: number): void {
-    this.#counts.set(caller, this.#countOf(caller) + requests);
+    this.#set(caller, this.#countOf(caller) + requests);
     this.#hasExcess = true;
   }
 
@@ -69,6 +68,12 @@ export class RateLimit {
     const now = this.#now();
     if (now >= this.#ends) this.#begin(now);
     return this.#counts.get(caller) ?? 0;
+  }
+
+  #set(caller: string, count: number): void {
+    if (this.#counts.size >= MAX_CALLERS && !this.#counts.has(caller))
+      this.#counts.delete(this.#counts.keys().next().value as string);
+    this.#counts.set(caller, count);
   }
 
   #refusal(count: number, requests: number): ServiceError {

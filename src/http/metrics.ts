@@ -64,6 +64,7 @@ const TYPES = [
 
 export class ServeMetrics {
   readonly registry = new Registry();
+  // Each of these has as many entries as the code has words for it: operations, codes, reasons, fields, scripts.
   readonly #answers = new Map<string, Answers>();
   readonly #durations: FixedHistogram<'operation' | 'status_class'>;
   readonly #refusals = new Map<ErrorCode, number>();
@@ -74,6 +75,7 @@ export class ServeMetrics {
   /** By field; there are as many as the schema of an order has. */
   readonly #orderFaults = new Map<string, number>();
   readonly #productsLeftOut: Record<ProductLeftOut, number> = { topic: 0, body: 0 };
+  #productsOfFuture = 0;
   #visits = 0;
   #visitsByRobots = 0;
   #shareOpensLost = 0;
@@ -219,6 +221,11 @@ export class ServeMetrics {
       },
     });
     counter(
+      'wishmeter_products_of_future_total',
+      "Webhooks of products whose `updated_at` was later than Redis's clock: each counts as updated when it came",
+      () => this.#productsOfFuture,
+    );
+    counter(
       'wishmeter_share_opens_not_recorded_total',
       'Openings of shared wishlists that are not in share_opens: the stream of events was half full, or Redis did not answer',
       () => this.#shareOpensLost,
@@ -305,6 +312,10 @@ export class ServeMetrics {
 
   readonly productLeftOut = (reason: ProductLeftOut): void => {
     this.#productsLeftOut[reason]++;
+  };
+
+  readonly productOfFuture = (): void => {
+    this.#productsOfFuture++;
   };
 
   readonly erased = (): void => {

@@ -31,6 +31,7 @@ export class PendingAnswer {
 export class PendingBytes {
   readonly #limit: number;
   readonly #now: () => number;
+  /** Answers that are not taken: one of a connection at most. */
   readonly #pending = new Set<PendingAnswer>();
   #bytes = 0;
   #cut = 0;

@@ -71,7 +71,7 @@ export class Merger {
   readonly #pending: Pending;
   readonly #append: Append;
   readonly #wishers: Wishers | undefined;
-  /** Merges under way in this process, by their profiles. */
+  /** Merges under way in this process, by their profiles: one of each request and of each look at most. */
   readonly #running = new Map<string, Promise<boolean>>();
 
   /** @param wishers where product alerts are on */

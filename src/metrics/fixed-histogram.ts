@@ -60,6 +60,7 @@ export class HistogramSeries {
 
 export class FixedHistogram<Label extends string = never> {
   readonly #spec: HistogramSpec<Label>;
+  /** By labels, whose values are words of the code and never a caller's. */
   readonly #series = new Map<string, HistogramSeries>();
 
   constructor(registry: Registry, spec: HistogramSpec<Label>) {

@@ -17,7 +17,7 @@ const PRODUCT = loadScript<[] | [version: number, since: number]>('product');
 const REMEMBERED_MS = 48 * 60 * 60_000;
 /** Products that HSCAN looks at, with all that they are like. */
 const PAGE = 100;
-/** Products that one look takes up: the next ones come when these are done. */
+/** Products that one look takes up, and that a process has to do: the next ones come when these are done. */
 const MOST = 1_000;
 /** Milliseconds between looks at what is left. */
 const LOOK_MS = 30_000;
@@ -27,6 +27,8 @@ export interface ProductsSpec extends TellerSpec {
   readonly record: (product: Product, version: number) => Promise<unknown>;
   /** Told why a product is not done yet: it will be tried again. */
   readonly onError: (error: Error) => void;
+  /** Called for each version that is later than Redis's clock: it counts as this moment. */
+  readonly onFuture: () => void;
   /** Other than LOOK_MS in tests. */
   readonly lookMs?: number | undefined;
 }
@@ -36,10 +38,10 @@ export class Products {
   readonly #spec: ProductsSpec;
   readonly #teller: Teller;
   readonly #closing = new AbortController();
-  /** Ids of products that this process is to do; MOST of a look, and those whose webhooks it took. */
+  /** Ids of products that this process is to do, MOST and the one under way at most: a look finds the others. */
   readonly #wanted = new Set<string>();
-  /** What was open at the last look, about MOST at most. */
-  #seen: ReadonlySet<string> = new Set();
+  /** Versions that were open at the last look -> when a look saw them first, of our monotonic clock; about MOST at most. */
+  #seen: ReadonlyMap<string, number> = new Map();
   #running: Promise<void> | undefined;
 
   constructor(spec: ProductsSpec) {
@@ -60,7 +62,22 @@ export class Products {
   /** Takes note of a product; its wishers are told afterwards. @param updatedAt milliseconds since 1970 @throws ServiceError `unavailable` */
   async take(product: Product, updatedAt: number | undefined): Promise<void> {
     const [version] = await this.#write(product, updatedAt ?? '');
-    if (version !== undefined) this.#want(product.productId);
+    if (version === undefined) return;
+    if (updatedAt !== undefined && version < updatedAt) this.#spec.onFuture();
+    this.#want(product.productId);
+  }
+
+  /**
+   * Products whose wishers are not all told yet, and for how many milliseconds this process has seen the oldest of them.
+   * @throws ServiceError `unavailable`
+   */
+  async open(): Promise<{ readonly products: number; readonly oldestMs: number }> {
+    const { products } = this.#store.keys;
+    const count = await this.#store.call((client) => client.hlen(products));
+    if (count === 0) return { products: 0, oldestMs: 0 };
+    const now = performance.now();
+    const oldest = [...this.#seen.values()].reduce((least, at) => Math.min(least, at), now);
+    return { products: count, oldestMs: now - oldest };
   }
 
   /** Looks now, and now and then, at what was left half done. @returns what ends it, once the page under way is done */
@@ -90,12 +107,13 @@ export class Products {
       const versions = await this.#store.call((client) => client.zmscore(productVersions, ...page));
       for (const [at, id] of page.entries()) open.set(`${versions[at]} ${id}`, id);
     } while (cursor !== '0' && open.size < MOST);
-    for (const [name, id] of open) if (this.#seen.has(name)) this.#want(id);
-    this.#seen = new Set(open.keys());
+    const [seen, now] = [this.#seen, performance.now()];
+    for (const [name, id] of open) if (seen.has(name)) this.#want(id);
+    this.#seen = new Map(Array.from(open.keys(), (name) => [name, seen.get(name) ?? now]));
   }
 
   #want(productId: string): void {
-    this.#wanted.add(productId);
+    if (this.#wanted.size < MOST) this.#wanted.add(productId);
     this.#running ??= this.#work();
   }
 

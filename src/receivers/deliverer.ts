@@ -36,7 +36,7 @@ export function startDeliverer(spec: DelivererSpec): Deliverer {
 /** Keeps the senders until `stop`. @param halt aborts when what is in flight is waited for no longer */
 async function run(spec: DelivererSpec, stop: AbortSignal, halt: AbortSignal): Promise<void> {
   const { receivers, log } = spec;
-  /** By stream and receiver. */
+  /** By stream and receiver: MAX_RECEIVERS of each stream. */
   const senders = new Map<string, { readonly sender: ReceiverSender; readonly ended: Promise<void> }>();
   while (!stop.aborted) {
     try {

@@ -72,6 +72,7 @@ interface Group<Op> {
 export class Batcher<Op extends Batched<Answer>, Answer> {
   readonly #format: BatchFormat<Op, Answer>;
   readonly #options: BatcherOptions;
+  /** By where they go; each as long as it has something to send or to wait for. */
   readonly #groups = new Map<string, Group<Op>>();
   // Unique over restarts: a lane's numbers must never be met by another process's.
   readonly #id = randomBytes(6).toString('base64url');

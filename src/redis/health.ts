@@ -57,7 +57,7 @@ export class RedisHealth {
   readonly #spec: HealthSpec;
   readonly #marks: Marks;
   readonly #cluster: Cluster | undefined;
-  /** By address. */
+  /** Masters of the cluster by address; those that are none any more leave. */
   readonly #nodes = new Map<string, RedisNode>();
   /** What is computed again costs a microsecond. */
   readonly #slotsOfTags = new LRUCache<string, number>({ max: MAX_TAGS });

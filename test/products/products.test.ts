@@ -377,7 +377,9 @@ t.test('with Redis', async (t) => {
   t.test('an updated_at of the future does not outrank what comes later', async (t) => {
     await app.shop.add({ sessionId: 'future' }, { productId: '1240', variantId: '1', price: '80.00' });
     const at = (updated_at: string, price: string) => shopifyProduct(1240, { updated_at }, { id: 1, price });
+    const before = (await app.figure('products_of_future_total')) ?? 0;
     t.same(await delivered(t, at('2099-01-01T00:00:00Z', '70.00')), ['priceDrop']);
+    t.equal(await app.figure('products_of_future_total'), before + 1);
     t.same(await delivered(t, at(new Date(Date.now() + 1_000).toISOString(), '60.00')), [
       'priceDrop',
       'priceDrop',

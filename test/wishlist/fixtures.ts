@@ -160,6 +160,7 @@ export async function startServer(
       onWisher,
       record: async () => {},
       onError,
+      onFuture: () => {},
     });
   const server: Server = {
     ...identity,

@@ -15,6 +15,7 @@ interface Member {
 }
 
 export class Children {
+  /** By name: as many as `start` has processes, since one that is started again keeps its name. */
   readonly #members = new Map<string, Member>();
   readonly #log: Logger;
   readonly #kill: (pid: number, signal: NodeJS.Signals) => void;

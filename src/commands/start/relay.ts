@@ -9,7 +9,9 @@ const ANSWER_TIMEOUT_MS = 1_000;
 type OnReply = (name: string, value: unknown) => void;
 
 export class Relay {
+  /** Those that are up, by name. */
   readonly #workers = new Map<string, ChildProcess>();
+  /** By number, each for ANSWER_TIMEOUT_MS at most. */
   readonly #questions = new Map<number, OnReply>();
   #count = 0;
 

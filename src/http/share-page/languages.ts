@@ -139,7 +139,7 @@ export class Language {
   readonly texts: Texts;
   readonly #plurals: Intl.PluralRules;
   readonly #numbers: Intl.NumberFormat;
-  /** By currency; the empty text is none. */
+  /** By currency, of CURRENCIES alone; the empty text is all others. */
   readonly #prices = new Map<string, Intl.NumberFormat>();
 
   constructor(tag: Tag) {
