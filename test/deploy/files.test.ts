@@ -214,7 +214,11 @@ t.test('compose.yaml', needsPrograms('docker-compose'), async (t) => {
     const ask = async (path: string, headers = {}) =>
       (await fetch(`http://127.0.0.1:${served}${path}`, { headers })).status;
     const key = { authorization: `Bearer ${VARIABLES['API_KEYS']}` };
-    t.equal(await ask('/profile?sessionId=nobody', key), 404, 'serve asks both databases: 503 if one is away');
+    t.equal(
+      await ask('/profile?sessionId=nobody', key),
+      404,
+      'serve asks both databases: 503 if one is away',
+    );
     t.equal(await ask('/metrics'), 401, 'it needs the token');
 
     await start('deliver', {}, false);
