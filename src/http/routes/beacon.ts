@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import type { Operation } from '../operation.js';
 import { JAVASCRIPT } from '../own-pages.js';
-import { FILE_HEADERS, staticFile } from './static-file.js';
+import { FILE_HEADERS, filePages, staticFile } from './static-file.js';
 
 // dist/src/http/routes/ -> the project's root; the scripts are not compiled.
 const FOLDER = new URL('../../../../src/http/', import.meta.url);
@@ -37,7 +37,7 @@ function scriptOperation(name: string, id: string, summary: string, source: () =
   return {
     method: 'get',
     path: `/${name}.js`,
-    doc: { id, tag: 'Storefront', summary },
+    doc: { id, tag: 'Storefront', summary, pages: filePages(JAVASCRIPT, 'The script') },
     accessGroup: 'open',
     maxBody: 0,
     headers: FILE_HEADERS,

@@ -13,6 +13,16 @@ export const FILE_HEADERS = ['accept-encoding', 'if-none-match'];
 const CACHE_CONTROL = 'public, max-age=3600, stale-while-revalidate=86400';
 const ACCEPTS_GZIP = /(^|,)\s*(gzip|\*)\s*(,|$|;\s*q=(?!0(\.0*)?\s*(,|$)))/i;
 
+/** @returns what /openapi.json says of the answers */
+export const filePages = (type: string, description: string) => ({
+  200: { description, types: [type], headers: ['ETag', 'Cache-Control'] },
+  304: {
+    description: 'The file is the one of `If-None-Match`',
+    types: [],
+    headers: ['ETag', 'Cache-Control'],
+  },
+});
+
 type Content = string | Buffer;
 
 /** @param read called once @param more headers @returns what answers requests for the file */
