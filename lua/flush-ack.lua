@@ -13,6 +13,9 @@
 -- Errors: none.
 
 local stream, state, dead = KEYS[1], KEYS[2], KEYS[3]
+if redis.call('EXISTS', stream) == 0 then
+  return 0 -- this server has lost its data, and is not written to
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 

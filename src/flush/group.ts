@@ -120,13 +120,17 @@ export class StreamGroup {
     }
   }
 
-  /** Makes the group if there is none. It begins with the first entry: entries in the stream are not in ClickHouse yet. */
-  async #withGroup<T>(read: () => Promise<T>): Promise<T> {
+  /**
+   * Makes the group if there is none. It begins with the first entry: entries in the stream are not in ClickHouse yet. A stream that
+   * is not there is not made: a Redis that has lost its data must not be written to.
+   */
+  async #withGroup(read: () => Promise<StreamEntry[]>): Promise<StreamEntry[]> {
     try {
       return await read();
     } catch (error) {
       if (!String((error as Error).message).startsWith('NOGROUP')) throw error;
-      await this.#redis.xgroup('CREATE', this.#source.stream, GROUP, '0', 'MKSTREAM').catch((late: Error) => {
+      if ((await this.#redis.exists(this.#source.stream)) === 0) return [];
+      await this.#redis.xgroup('CREATE', this.#source.stream, GROUP, '0').catch((late: Error) => {
         if (!late.message.startsWith('BUSYGROUP')) throw late;
       });
       return await read();

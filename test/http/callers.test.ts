@@ -77,11 +77,11 @@ function about(path: string): 0 | 1 | 2 | undefined {
     ['/product/visit/batch', '/settings'].includes(path)
   )
     return 2;
-  return /^\/(event|item\/(add|remove|list)|share(\/\{code\}\/items)?)$/.test(path) ? 1 : undefined;
+  return /^\/(event|item\/(add|remove|list|check)|share(\/\{code\}\/items)?)$/.test(path) ? 1 : undefined;
 }
 
 const PUBLIC_PATHS =
-  '/ /docs /openapi.json /beacon.js /healthz /readyz /metrics /wishlist/share/{code} /webhook/purchase'
+  '/ /docs /openapi.json /beacon.js /wishlist.js /healthz /readyz /metrics /wishlist/share/{code} /webhook/purchase'
     .split(' ')
     .concat(
       ['products', 'customers/data_request', 'customers/redact', 'shop/redact'].map(
