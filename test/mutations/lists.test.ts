@@ -22,7 +22,7 @@ t.test('no two mutations have one name', async (t) => {
 t.test('a mutation that does not fit is told as one', async (t) => {
   const good: Mutation = {
     name: 'a fault',
-    file: 'lua/flush-release.lua',
+    file: 'lua/flush-ack.lua',
     text: '-- Returns',
     replacement: '-- returns',
     tests: ['dist/test/flush/stream.test.js'],

@@ -30,7 +30,7 @@ const RINGS = `[undefined, '::after'].map((part) => {
 export async function sharePage(t: Test, fixtures: BrowserFixtures): Promise<void> {
   const { redis, shop } = fixtures;
   const app = await startApp(t, redis, {
-    env: { SHOP_URL: shop.origin, SHOPIFY_SECRET: SECRET, IMAGE_HOSTS: new URL(shop.origin).hostname },
+    env: { SHOP_URL: shop.origin, SHOPIFY_SECRET: SECRET },
   });
 
   /** The path of the page of a wishlist, its last item first. */
