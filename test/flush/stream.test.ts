@@ -344,7 +344,8 @@ t.test('a large batch of nothing but bad lines becomes as many dead letters', as
 
 t.test('at maxmemory the flusher can still make room', async (t) => {
   const { keys, group, read } = freshStream();
-  await group.readNew(BOUNDS);
+  await appendEvents(redis, keys, 0, [eventRow()]);
+  await group.ack((await read()).entries, [], []);
   await appendEvents(redis, keys, 0, [eventRow()]);
   await redis.config('SET', 'maxmemory', '1');
   t.teardown(() => redis.config('SET', 'maxmemory', '0'));
