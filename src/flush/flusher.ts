@@ -1,6 +1,7 @@
 // Brings events and visits from Redis to ClickHouse: one loop per stream, of either kind (stream-flusher.ts). Flushers need
 // to know nothing of each other. `close` brings what waits by then to ClickHouse.
 
+import { setMaxListeners } from 'node:events';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { Registry } from 'prom-client';
 import { backoffMs, pause } from '../backoff.js';
@@ -28,6 +29,8 @@ export interface Flusher {
 export function startFlusher(spec: FlusherSpec): Flusher {
   const stop = new AbortController();
   const halt = new AbortController();
+  // Each loop waits for them: Node would warn from the eleventh on.
+  setMaxListeners(0, stop.signal, halt.signal);
   const running = run(spec, { stop: stop.signal, halt: halt.signal });
   return {
     async close(deadlineMs = CLOSE_MS) {
