@@ -23,10 +23,10 @@ TESTS ?= dist/test/**/*.test.js
 CAMPAIGNS := dist/test/**/*.campaign.js
 FAST_TESTS := dist/test/{config,docs,errors,package,turn}.test.js dist/test/{events,visits}/*.test.js \
 	dist/test/redis/{request-scripts,failures,store}.test.js dist/test/identity/{scripts,rules}.test.js \
-	dist/test/wishlist/wishlist-script.test.js dist/test/flush/stream.test.js dist/test/mutations/lists.test.js \
+	dist/test/wishlist/wishlist-script.test.js dist/test/flush/stream.test.js \
 	dist/test/http/{callers,caps,ids,items,refusals,routes,visits}.test.js
 
-.PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare bench-profile bench-scaling soak mutate build package release clean \
+.PHONY: help run test test-fast test-full test-redis test-debian13 test-replicas watch check demo sql bench bench-compare bench-profile bench-scaling soak build package release clean \
 	check-style check-imports check-exports check-openapi check-node redis chromium faketime nginx deploy-programs zookeeper wrk webdis
 
 help:
@@ -41,12 +41,11 @@ help:
 	@echo '  make test-fast      what needs no server, or only Redis: under a minute'
 	@echo '  make test           all tests; TESTS=dist/test/http/*.test.js for some, NODE=22 on that Node, from npm'
 	@echo '  make check          types, lint, format, import rules, unused code, what others make of the OpenAPI document'
-	@echo '  make test-full      all of it in its long form, and the campaigns: kills, floods, slow disks, clock jumps; mutate; hours'
+	@echo '  make test-full      all of it in its long form, and the campaigns: kills, floods, slow disks, clock jumps; hours'
 	@echo '  make test-redis SERVER=/usr/bin/valkey-server'
 	@echo '                      what concerns Redis, on another server program'
 	@echo '  make test-debian13  all tests on Debian 13 with Node 24, as root; TESTS= for some, SERVER= as test-redis'
 	@echo '  make test-replicas  the schema of a ClickHouse cluster, on two replicas with ZooKeeper'
-	@echo '  make mutate         faults on purpose, each of which a test must notice; ONLY=flush for some'
 	@echo '  make soak           traffic and random faults; MINUTES=10 SEED=1 CLUSTER=1'
 	@echo 'Measure it'
 	@echo '  make bench          speed and size, beside peers; QUICK=1 for a look; see bench/README.md'
@@ -74,7 +73,6 @@ watch: build
 # Everything, with the campaigns: hours. What takes long in `test` takes its long form.
 test-full: build redis chromium faketime nginx deploy-programs $(TAP)
 	@set -f; FAULTS=full $(BIN)/tap --timeout=14400 $(TAP_FLAGS) $(TESTS) $(CAMPAIGNS)
-	@node dist/test/mutations/main.js
 
 test-redis: build
 	@.ci/test-redis "$(SERVER)"
@@ -123,9 +121,6 @@ bench-profile: build redis wrk
 
 soak: build redis
 	@MINUTES="$(MINUTES)" SEED="$(SEED)" CLUSTER="$(CLUSTER)" exec node dist/test/faults/soak.js
-
-mutate: build redis
-	@ONLY="$(ONLY)" exec node dist/test/mutations/main.js
 
 package: build
 	@node .ci/package.mjs $(if $(OLD_GLIBC),dist/old-glibc --old-glibc,dist)
