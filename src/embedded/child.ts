@@ -1,17 +1,15 @@
-// One supervised child process: it starts, says when it is ready, is started again when it dies on
-// its own, and never outlives this process, however this process ends (kill -9 included).
+// Supervises one child process: starts it, waits until it is ready, restarts it after a crash. The child never outlives
+// this process, not even after kill -9.
 //
 //   starting ──ready──▶ ready ──dies──▶ died ──back-off──▶ starting …
 //      │ fails (the first time: startChild rejects; later: died)
 //   any state ──stop()──▶ SIGTERM ──deadline──▶ SIGKILL ──▶ stopped
 //
-// The guard. A child is not told that its parent was killed, and a program that is not ours will not
-// watch for it. So each child is started by a few lines of sh, which leave a watcher beside it and then
-// *become* the program (exec: its pid, its exit and its signals are the child's own). The watcher
-// sleeps in `read` on a pipe that only this process holds: a line says that the child has ended and the
-// watcher may go, the end of file says that this process has ended, and the watcher ends the child.
+// The guard: a few lines of sh start a watcher and then `exec` the program. The watcher reads from a pipe that only this
+// process holds. A line means that the child has ended; end of file means that this process has died, so the watcher
+// ends the child.
 //
-// Children get a process group of their own: Ctrl-C reaches this process alone, which stops them in order.
+// Each child has its own process group: Ctrl-C reaches this process alone, which stops its children in order.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -34,17 +32,16 @@ seconds=$1; shift
 exec "$@" 3<&-
 `;
 
-/** Milliseconds from SIGTERM to SIGKILL, where nothing else is said. */
+/** Default milliseconds from SIGTERM to SIGKILL. */
 const STOP_MS = 10_000;
-/** Milliseconds after which a child is gone whose parent was killed; its watcher looks once a second. */
+/** Milliseconds in which the child of a killed parent ends. */
 export const GONE_MS = STOP_MS + 2_000;
-/** A child that lived this long has its failures forgotten. */
+/** A child that ran this long starts again with the shortest back-off. */
 const STEADY_MS = 30_000;
 const TAIL_BYTES = 4_096;
-/** Redis and Valkey begin each line of their log with `<pid>:M <time> # `, and only the last one is the reason. */
+/** Redis and Valkey begin each log line with `<pid>:M <time> # `; only the last line has the reason. */
 const BEFORE_REDIS_REASON = /^.*\b\d+:[A-Z] [^#*|]{15,30} [#*] /s;
 
-/** What to run. */
 export interface Command {
   readonly file: string;
   readonly args: readonly string[];
@@ -52,7 +49,6 @@ export interface Command {
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** What happened to the child, for logs and for callers that wait. */
 export type ChildState =
   | { readonly state: 'starting'; readonly pid: number | undefined }
   | { readonly state: 'ready'; readonly pid: number | undefined; readonly afterMs: number }
@@ -62,17 +58,17 @@ export type ChildState =
 export interface ChildSpec<Ready> {
   /** Names the child in errors. */
   readonly name: string;
-  /** The command of the next start; `last` is what the previous one answered when it was ready (a port to keep, say). */
+  /** The command of the next start. @param last what `ready` returned for the previous start (a port to keep, say) */
   readonly command: (last: Ready | undefined) => Command;
-  /** Resolves when the child serves; `ended` aborts when it has died. See `readyOverIpc`. */
+  /** Resolves when the child serves. @param ended aborts when the child dies */
   readonly ready: (child: ChildProcess, ended: AbortSignal) => Promise<Ready>;
-  /** Whether it gets an IPC channel (Node children). */
+  /** Opens an IPC channel (Node children). */
   readonly ipc?: boolean;
-  /** `inherit` shows what it writes; `tail` keeps the last lines for errors. */
+  /** `inherit` shows the output; `tail` keeps the last lines for errors. */
   readonly output?: 'inherit' | 'tail';
-  /** false: once it has died it stays dead. */
+  /** false: no restart after a crash. */
   readonly restart?: boolean;
-  /** Milliseconds that it may take to be ready. */
+  /** Milliseconds to become ready. */
   readonly readyMs?: number;
   /** Milliseconds from SIGTERM to SIGKILL. */
   readonly stopMs?: number;
@@ -80,18 +76,18 @@ export interface ChildSpec<Ready> {
 }
 
 export interface Child<Ready> {
-  /** Pid of the running process; undefined while there is none. */
+  /** undefined while no process runs. */
   readonly pid: number | undefined;
-  /** What the child last said when it was ready. */
+  /** Result of the last `ready`. */
   readonly ready: Ready;
-  /** SIGTERM, then SIGKILL after the deadline; resolves when the process is gone. May be called again. */
+  /** SIGTERM, then SIGKILL after the deadline; resolves when the process has ended. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** What a Node child sends its parent, once: `process.send({ ready: true, … })` or one sentence on why it can't. */
+/** A Node child sends its parent one message: `{ ready: true, … }`, or one sentence why it failed. */
 export type ChildMessage = { readonly ready: true } | { readonly failed: string };
 
-/** `ready` for Node children: waits for their ChildMessage. */
+/** `ready` for Node children: waits for the ChildMessage. */
 export async function readyOverIpc<Ready extends { ready: true }>(
   child: ChildProcess,
   ended: AbortSignal,
@@ -101,15 +97,15 @@ export async function readyOverIpc<Ready extends { ready: true }>(
   return message as Ready;
 }
 
-/** The command that runs one of our own modules in a process of its own. */
+/** Runs a module of wishmeter in its own process. */
 export function nodeCommand(module: URL, args: readonly string[], env = process.env): Command {
   return { file: process.execPath, args: [fileURLToPath(module), ...args], env };
 }
 
-/** What a program needs of our environment to run, and nothing else: no key, no secret. */
+/** Variables that a program needs to run; none is a key or a secret. */
 const NEEDED = /^(PATH|TMPDIR|TZ|LANG|LC_\w+|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH)$/;
 
-/** The environment of a database: what it can be made to tell is not worth asking for. */
+/** The environment of a database, without secrets: SQL can read environment variables. */
 export function bareEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => NEEDED.test(name)));
 }
@@ -117,7 +113,7 @@ export function bareEnvironment(): NodeJS.ProcessEnv {
 /** One process, from its start to its end. */
 class Run {
   readonly process: ChildProcess;
-  /** Its watcher, too. */
+  /** Resolves when the program and its watcher have ended. */
   readonly exited: Promise<void>;
   readonly startedAt = performance.now();
   readonly #ended = new AbortController();
@@ -139,8 +135,8 @@ class Run {
       });
     }
     const guard = this.process.stdio[3] as Duplex;
-    guard.on('error', () => {}); // it may have gone first
-    guard.resume(); // so that its end is seen
+    guard.on('error', () => {}); // the watcher may have ended first
+    guard.resume(); // or `close` is not emitted
     const end = (reason: string) => {
       this.#reason ||= reason;
       this.#ended.abort();
@@ -153,7 +149,7 @@ class Run {
       end(error.message);
       guard.destroy();
     });
-    // The watcher has the other end of the pipe, and goes last.
+    // The watcher holds the other end of the pipe and ends last.
     this.exited = new Promise((gone) => guard.once('close', gone));
   }
 
@@ -165,11 +161,11 @@ class Run {
     return this.#ended.signal;
   }
 
-  /** How it ended, and its last words. */
+  /** Exit code or signal, and the last lines of output. */
   get reason(): string {
     const isCut = this.#tail.length === TAIL_BYTES;
     const whole = isCut ? this.#tail.slice(this.#tail.indexOf('\n') + 1) : this.#tail;
-    // What was tried again and failed in the same way is said once.
+    // A program that retries repeats its message: keep one.
     const lines = new Set(whole.trim().split('\n'));
     const words = [...lines].slice(-3).join(' | ').replace(BEFORE_REDIS_REASON, '');
     return words ? `${this.#reason}: ${words}` : this.#reason;
@@ -182,7 +178,7 @@ class Run {
 
 /**
  * Starts a child and keeps it running until `stop()`.
- * @throws StartupError where it fails before it was ready the first time; nothing is left running then.
+ * @throws StartupError if the first start fails; nothing is left running then
  */
 export async function startChild<Ready>(spec: ChildSpec<Ready>): Promise<Child<Ready>> {
   const { name, readyMs = 30_000, stopMs = STOP_MS, onState = () => {} } = spec;
@@ -216,7 +212,7 @@ export async function startChild<Ready>(spec: ChildSpec<Ready>): Promise<Child<R
       onState({ state: 'died', reason: run.reason, restartInMs });
       await pause(restartInMs, stopping.signal);
       if (stopping.signal.aborted) return;
-      await start().catch(() => {}); // told as `died` on the next round
+      await start().catch(() => {}); // the next round reports `died`
     }
   };
 

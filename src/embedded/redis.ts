@@ -1,11 +1,10 @@
-// Embedded Redis: a redis-server (or valkey-server) child process on a folder of its own, for `start`
-// and the tests. Set up like the Redis that docs/operations.md asks for in production: append-only file, noeviction.
+// Embedded Redis for `start` and the tests: a redis-server (or valkey-server) child process with a data folder. Its settings
+// are those that docs/operations.md asks for in production: append-only file, noeviction.
 //
-// It listens on a unix socket in its folder, which only its owner may open. While that answers, a server has the folder:
-// one that a killed parent left and that is about to go. (Two that start at one moment do not see each other here:
-// `start` locks its folder first.) What a kill -9 leaves of the socket answers no connection. Paths of sockets end at about
-// 100 bytes; in a deeper folder clients use a loopback port with a password of this start, which is in a file that
-// only its owner may read, and the socket is asked through a short link.
+// Redis listens on a unix socket in its folder; only the owner may open it. A socket that accepts connections means that
+// another server uses the folder. (`start` locks the folder, so two starts at the same time are not a case here.) Socket
+// paths have a limit of about 100 bytes: in a deeper folder clients use a loopback port and a random password from a file
+// that only the owner may read.
 
 import { randomBytes, randomInt } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
@@ -19,22 +18,21 @@ import { bareEnvironment, type ChildState, GONE_MS, startChild } from './child.j
 
 const PROGRAMS = ['redis-server', 'valkey-server'];
 const SOCKET = 'redis.sock';
-/** Port and password, where it listens on a port: as Redis reads them, never on its command line. */
+/** Config file with port and password: a command line would show the password in `ps`. */
 const LISTEN = 'listen.conf';
 const SOCKET_PATH_BYTES = 100;
-// Entries of the event stream are batches of lines, 14 KB where 27 events share one. A node of a stream holds 4 KB by
-// default, so each had one of its own, and its rounding up by the allocator was 55 B of memory per pending event;
-// in nodes of this size it is 9 B, for entries of 1 line 21 B, and appending costs the same.
+// Stream entries are batches of lines: 14 KB for 27 events. With the default node size of 4 KB each entry had its own node,
+// and the allocator's rounding cost 55 B per pending event; now 9 B (21 B for entries of one line). Appending costs the same.
 const STREAM_NODES = { 'stream-node-max-bytes': '524288', 'stream-node-max-entries': '1000' };
 
 export interface RedisSpec {
-  /** Folder of its data; made if missing. */
+  /** Data folder; created if missing. */
   readonly dir: string;
-  /** Loopback port; without it a unix socket in `dir`. */
+  /** Loopback port; a unix socket in `dir` if absent. */
   readonly port?: number;
-  /** When appended commands are on disk: within a second, or before they are answered. */
+  /** Redis's appendfsync. */
   readonly fsync?: 'everysec' | 'always';
-  /** false: once it has died it stays dead. */
+  /** false: no restart after a crash. */
   readonly restart?: boolean;
   readonly onState?: (state: ChildState) => void;
 }
@@ -44,13 +42,13 @@ export interface EmbeddedRedis {
   readonly url: string;
   /** undefined while it is down. */
   readonly pid: number | undefined;
-  /** SIGTERM: Redis syncs its append-only file and leaves. */
+  /** SIGTERM: Redis syncs its append-only file and exits. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts Redis and resolves when it has loaded its data and answers.
- * @throws StartupError where no program is installed, the folder is in use, or it fails to start.
+ * Resolves when Redis has loaded its data.
+ * @throws StartupError if no program is installed, the folder is in use, or Redis fails to start
  */
 export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
   const file = findRedis();
@@ -89,7 +87,7 @@ export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
     ready: (_child, ended) =>
       untilLoaded(port === 0 ? { path: socket } : { port, host: '127.0.0.1', password }, ended),
     output: 'tail',
-    readyMs: 600_000, // a large append-only file takes its time to load
+    readyMs: 600_000, // to load a large append-only file
     ...(spec.restart === undefined ? {} : { restart: spec.restart }),
     ...(spec.onState === undefined ? {} : { onState: spec.onState }),
   });
@@ -102,13 +100,13 @@ export async function startRedis(spec: RedisSpec): Promise<EmbeddedRedis> {
   };
 }
 
-/** Where a Redis on this folder listens; its socket where it has left nothing that says otherwise. */
+/** URL of the Redis in this folder: from its config file, else the socket. */
 export function embeddedRedisUrl(dir: string): string {
   let listen = '';
   try {
     listen = readFileSync(join(dir, LISTEN), 'utf8');
   } catch {
-    // it has never run, or is not ours to read
+    // never started, or not readable for us
   }
   const [, port, password] = /^port ([1-9]\d*)\nrequirepass (\S+)$/m.exec(listen) ?? [];
   return port === undefined
@@ -116,7 +114,7 @@ export function embeddedRedisUrl(dir: string): string {
     : `redis://:${password}@127.0.0.1:${port}`;
 }
 
-/** @throws StartupError where neither program is in PATH. */
+/** @throws StartupError if neither program is in PATH */
 export function findRedis(): string {
   const { PATH = '' } = process.env;
   for (const name of PROGRAMS) {
@@ -126,7 +124,7 @@ export function findRedis(): string {
         accessSync(file, constants.X_OK);
         return file;
       } catch {
-        // not here
+        // try the next folder
       }
     }
   }
@@ -135,8 +133,7 @@ export function findRedis(): string {
   );
 }
 
-// Below those that systems give to outgoing connections (from 32,768 on Linux): one of them could be given away between
-// our look and the server's start.
+// Below the ephemeral ports (from 32,768 on Linux): an outgoing connection could take one of those before the server starts.
 const FIRST_PORT = 31_000;
 const PORTS = 1_700;
 
@@ -155,7 +152,7 @@ async function freePort(): Promise<number> {
 }
 
 async function isInUse(dir: string): Promise<boolean> {
-  // One whose parent was just killed has its data to sync before it leaves.
+  // The server of a killed parent syncs its data before it exits.
   const deadline = performance.now() + GONE_MS;
   const link = await mkdtemp(join(tmpdir(), 'wm-'));
   try {
@@ -180,7 +177,7 @@ function accepts(path: string): Promise<boolean> {
 
 type Address = { path: string } | { port: number; host: string; password?: string };
 
-/** Asks PING until the answer is PONG: not there yet and "-LOADING" both mean to ask again. */
+/** Sends PING until the reply is PONG; repeats it after a refused connection or "-LOADING". */
 export async function untilLoaded(address: Address, ended: AbortSignal): Promise<void> {
   for (let waitMs = 2; !(await pings(address)); waitMs = Math.min(waitMs * 2, 100)) {
     await sleep(waitMs, undefined, { signal: ended });

@@ -1,14 +1,13 @@
-// Users, roles, grants and fixed settings as chDB reads them when it opens a folder.
+// Writes the configuration that chDB reads when it opens a folder: users, roles, grants, fixed settings.
 //
-// Grants are an allow list. Neither role has any on SOURCES (FILE, URL, S3, REMOTE, MYSQL, …), so what reads or
-// writes files, networks and other databases is refused by ClickHouse itself, and so are table engines and database
-// engines that are not named here, dictionaries, functions, named collections, backups and users.
-// What ClickHouse has no grant for is in statement.ts.
+// Grants are an allow list. No role has a grant on SOURCES (FILE, URL, S3, REMOTE, MYSQL, …), on other table or database
+// engines, dictionaries, functions, named collections, backups or users: ClickHouse itself refuses those. statement.ts
+// refuses what ClickHouse has no grant for.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What the analyst may SELECT. */
+/** The tables that the analyst may SELECT. */
 export interface Readable {
   readonly database: string;
   readonly tables: readonly string[];
@@ -26,8 +25,8 @@ const SERVICE_GRANTS = [
 ];
 
 /**
- * Settings that no caller may change, nor a subquery, which statement.ts sees to: they name files or addresses, hold expressions of their own, switch on what runs
- * a text as a query, or have the statement read by another parser than the one that judged it.
+ * Settings that no caller may change. They name files or addresses, contain expressions, allow a text to run as a query, or
+ * choose another parser than the one that judged the statement. For subqueries statement.ts refuses them.
  */
 export const FIXED_SETTINGS = [
   'additional_result_filter',
@@ -51,7 +50,7 @@ export const FIXED_SETTINGS = [
   'url_base',
 ];
 
-/** Writes the files into the folder and answers with the argument of chDB that names them. */
+/** Writes the configuration into `dir`. @returns chDB's argument that names it */
 export function writeAccess(dir: string, readable: Readable | undefined): string {
   const folder = join(dir, 'config');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -59,7 +58,7 @@ export function writeAccess(dir: string, readable: Readable | undefined): string
   const config = join(folder, 'config.xml');
   const options = { mode: 0o600 };
   writeFileSync(users, usersXml(readable), options);
-  // Programs that `executable` may run: none.
+  // `executable` finds no program there.
   const noScripts = '<user_scripts_path>/dev/null/</user_scripts_path>';
   writeFileSync(
     config,

@@ -1,11 +1,8 @@
-// The native side of chDB: ClickHouse in this process. The only file that knows the addon.
+// chDB's native addon: ClickHouse in this process. We use the addon and not the package's Session, because each request needs
+// its own connection (package.json pins the version).
 //
-// The package's own Session binds every query to a session of its own. This takes the addon that the package's loader
-// finds (package.json pins the version): a connection per request keeps requests apart.
-//
-// What the addon asks for: one operation at a time per connection, none left when it is closed. Connections
-// to one folder are cheap (0.15 ms), independent, and each has settings, parameters, current database and
-// temporary tables of its own.
+// The addon requires: one operation at a time per connection, and none left when it is closed. A connection costs 0.15 ms and
+// has its own settings, parameters, current database and temporary tables.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -26,16 +23,16 @@ export interface ChdbResult {
 }
 
 export interface Chdb {
-  /** The first one opens the folder. `args` as on clickhouse-local's command line; settings count for this connection only. */
+  /** The first connection opens the folder. @param args as on clickhouse-local's command line, for this connection only */
   CreateConnection(dir: string, args: readonly string[]): ChdbConnection;
   CloseConnection(connection: ChdbConnection): void;
-  /** Runs statements on a thread of libuv's and holds the whole result, but for what goes INTO OUTFILE. */
+  /** Runs statements on a thread of libuv. The whole result is held in memory, unless it goes INTO OUTFILE. */
   QueryAsyncConnection(connection: ChdbConnection, sql: string, format: string): Promise<ChdbResult>;
 }
 
 /**
  * Loads the library (tens of milliseconds).
- * @throws StartupError where it is not installed, or not for this machine
+ * @throws StartupError if it is not installed or not built for this machine
  */
 export function loadChdb(): Chdb {
   const require = createRequire(import.meta.url);

@@ -1,4 +1,4 @@
-// Each request runs on a chDB connection of its own, so that its settings, parameters and current database end with it.
+// Gives each request its own chDB connection: its settings, parameters and current database end with the request.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Chdb, ChdbConnection } from './chdb.js';
@@ -6,30 +6,28 @@ import { ClickHouseError } from './errors.js';
 import { literal } from './statement.js';
 import { roleOf, type User } from './users.js';
 
-/** A server's answer to `1 + 1` is a syntax error; clickhouse-local's, and chDB's, is 2. */
+/** `1 + 1` is a syntax error, as on a server; chDB would answer 2. */
 const CONNECTION = ['--implicit_select=0'];
-/** For the whole process: it shares its machine with the shop's Redis and with us. */
+/** For the whole process: Redis and wishmeter need memory, too. */
 const PROCESS = ['--max_server_memory_usage_to_ram_ratio=0.5'];
 
 /**
- * The setting that says in `system.processes` which statement is which: chDB takes no query id. Only a server's own HTTP
- * interface reads it.
+ * chDB takes no query id, so this setting marks a statement in `system.processes`. Only a server's HTTP interface reads it.
  */
 const NUMBER = 'http_headers_progress_interval_ms';
 
-/** What has not begun yet can't be killed: hence repeats. */
+/** Repeated, because a statement that has not begun can't be killed. */
 const KILL_AGAIN_MS = 200;
 
 export type Bounds = Readonly<Record<string, number>>;
 
-/** What a request brings along with its statement. */
 export interface Scope {
   readonly user: User;
   readonly database: string | undefined;
   readonly settings: ReadonlyMap<string, string>;
-  /** Values in TSV's escapes, as the HTTP interface has them. */
+  /** Values with TSV escapes, as in ClickHouse's HTTP interface. */
   readonly params: ReadonlyMap<string, string>;
-  /** As ClickHouse's setting: 0 is no, 2 nothing may be changed but settings, 1 not even those. */
+  /** ClickHouse's setting: 0 read and write; 1 read only; 2 read only, settings may change. */
   readonly readonly: 0 | 1 | 2;
 }
 
@@ -37,13 +35,13 @@ export class ClickHouseConnections {
   readonly #chdb: Chdb;
   readonly #dir: string;
   readonly #args: readonly string[];
-  /** Keeps the folder open while no request does. */
+  /** Keeps the folder open between requests. */
   readonly #base: ChdbConnection;
   #count = 0;
 
   /**
-   * @param access the argument that names users and grants; see access.ts
-   * @throws where another process has the folder, or it can't be opened
+   * @param access see access.ts
+   * @throws if the folder is locked by another process or can't be opened
    */
   constructor(chdb: Chdb, dir: string, access: string) {
     this.#chdb = chdb;
@@ -52,7 +50,7 @@ export class ClickHouseConnections {
     this.#base = chdb.CreateConnection(dir, [...this.#args, ...PROCESS]);
   }
 
-  /** The answer to a statement of our own: no setting of a caller's counts. */
+  /** Runs an internal statement, without settings of a caller. */
   async ask(sql: string): Promise<string> {
     return await this.#with(async (connection) => {
       const { bytes } = await this.#chdb.QueryAsyncConnection(connection, sql, 'TSVRaw');
@@ -61,10 +59,10 @@ export class ClickHouseConnections {
   }
 
   /**
-   * Has `use` run with a connection that is set up for one request.
-   * @param bounds settings, and the most that each of them may be, which is also what it is where the request has none
-   * @param ends kills what runs on the connection, at the end of the block of rows that it is at
-   * @throws what chDB says of the database, the settings and the parameters, and what `use` throws
+   * Calls `use` with a connection that is set up for one request.
+   * @param bounds upper bounds of settings, and their values if the request sets none
+   * @param ends kills the running statement, which ends after its current block of rows
+   * @throws chDB's errors about database, settings and parameters, and errors of `use`
    */
   async forRequest(
     scope: Scope,
@@ -93,7 +91,7 @@ export class ClickHouseConnections {
     });
   }
 
-  /** Call when no request is left. */
+  /** Call after the last request has ended. */
   close(): void {
     this.#chdb.CloseConnection(this.#base);
   }
@@ -116,7 +114,7 @@ function statementsFor(scope: Scope, bounds: Bounds, number: string): string[] {
   ]);
   for (const [name, most] of Object.entries(bounds)) {
     const asked = Number(settings.get(name));
-    changes.set(name, String(asked > 0 ? Math.min(asked, most) : most)); // 0 is no limit to ClickHouse
+    changes.set(name, String(asked > 0 ? Math.min(asked, most) : most)); // to ClickHouse 0 means no limit
   }
   changes.set(NUMBER, number);
   for (const name of changes.keys())
@@ -126,7 +124,7 @@ function statementsFor(scope: Scope, bounds: Bounds, number: string): string[] {
     `SET ROLE ${roleOf(user)}`,
     ...(database ? [`USE ${identifier(database)}`] : []),
     `SET ${[...changes].map(([name, value]) => `${name} = ${literal(value)}`).join(', ')}`,
-    // Last, for it forbids changing it back.
+    // Last: no setting can change after it.
     ...(readonly === 0 ? [] : [`SET readonly = ${readonly}`]),
   ];
 }

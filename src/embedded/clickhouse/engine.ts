@@ -1,11 +1,10 @@
-// ClickHouse as a server has it, over chDB:
+// Runs statements in chDB as a ClickHouse server would:
 //
-//   request ─▶ place ─▶ statement judged ─▶ connection with its role and settings ─▶ run ─▶ answered
-//           ─▶ connection closed, place free
+//   request ─▶ wait for a slot ─▶ judge statement ─▶ connection with role and settings ─▶ run ─▶ answer ─▶ close
 //
-// chDB's calls run on libuv's threads (UV_THREADPOOL_SIZE, set where the process is started). Each user and the
-// inserts have places of their own among them, so that no number of long SELECTs keeps the others waiting. A statement
-// that only reads ends with its client, and the analyst's also at a limit of time and one of memory.
+// chDB's calls block threads of libuv (UV_THREADPOOL_SIZE, set where the process is started). Each user and the inserts have
+// their own slots, so long SELECTs of one user never delay another. A read-only statement is cancelled if its client
+// disconnects; the analyst's statements have limits of time and memory.
 
 import { availableParallelism } from 'node:os';
 import { Readable } from 'node:stream';
@@ -18,15 +17,15 @@ import { FUNCTIONS, refusedFunctions } from './functions.js';
 import { fromFile, intoFile, type Judged, judge, literal, type Names, type Statement } from './statement.js';
 import { roleOf } from './users.js';
 
-/** Statements at a time; those of the service are its reads, and changes that are no insert. */
-const PLACES = { analyst: 3, dashboard: 3, service: 4, inserts: 4 };
-const STATEMENTS = Object.values(PLACES).reduce((sum, places) => sum + places);
-/** Threads that the process needs: for each statement and the reader of its pipe, to kill one, and for gzip and files. */
+/** Concurrent statements. `service` covers all its statements but inserts. */
+const SLOTS = { analyst: 3, dashboard: 3, service: 4, inserts: 4 };
+const STATEMENTS = Object.values(SLOTS).reduce((sum, slots) => sum + slots);
+/** A thread for each statement and for the reader of its pipe; two more for KILL QUERY, gzip and files. */
 export const ENGINE_THREADS = 2 * STATEMENTS + 2;
 
-/** What one statement of the analyst or the dashboard may have of ClickHouse's memory: a quarter is left to the service. */
+/** Memory of one statement of the analyst or the dashboard: six of them leave a quarter to the service. */
 const MEMORY_SHARE = 1 / 8;
-/** The most that such a statement may set these to; its memory is bounded as well. */
+/** Upper bounds of settings that the analyst's statements may change. */
 const ANALYST_BOUNDS: Bounds = {
   max_threads: availableParallelism(),
   max_temporary_data_on_disk_size_for_query: 4 * 1024 ** 3,
@@ -35,24 +34,24 @@ const ANALYST_BOUNDS: Bounds = {
 /** ClickHouse's default of max_insert_block_size. */
 const INSERT_BLOCK_ROWS = '1048449';
 
-/** A result of less is answered when it is whole, so that an error in it has its status. ClickHouse holds back 1 MiB. */
+/** A smaller result is sent when it is complete, so that a late error still sets the status. (ClickHouse buffers 1 MiB.) */
 const HELD_BYTES = 256 * 1024;
 
 export interface Query {
   readonly scope: Scope;
   readonly statement: Statement;
-  /** Format of the answer, where the statement has none. */
+  /** Format of the answer if the statement names none. */
   readonly format: string;
 }
 
 export interface Result {
   readonly format: string;
   readonly rows: AsyncIterable<Buffer>;
-  /** What `rows` throws, as the client gets it. */
+  /** Turns an error of `rows` into the one for the client. */
   readonly errorOf: (error: unknown) => ClickHouseError;
-  /** What was read, and by an insert written; zeros while there is more to come. */
+  /** Rows and bytes read (written, for an insert); zeros if the statement still runs. */
   readonly read: Pick<ChdbResult, 'rowsRead' | 'bytesRead'>;
-  /** Aborts when the statement has to end, also where its client does not read what there is. */
+  /** Aborts when the statement has to end, also if its client stops reading. */
   readonly ends: AbortSignal;
 }
 
@@ -64,29 +63,29 @@ export class ClickHouseEngine {
   readonly #chdb: Chdb;
   readonly #connections: ClickHouseConnections;
   readonly #files: ClickHouseFiles;
-  readonly #places = {
-    analyst: pLimit(PLACES.analyst),
-    dashboard: pLimit(PLACES.dashboard),
-    service: pLimit(PLACES.service),
-    inserts: pLimit(PLACES.inserts),
+  readonly #slots = {
+    analyst: pLimit(SLOTS.analyst),
+    dashboard: pLimit(SLOTS.dashboard),
+    service: pLimit(SLOTS.service),
+    inserts: pLimit(SLOTS.inserts),
   };
   readonly #analystSeconds: number;
   #names: Names = { tableFunctions: new Set(), refusedFunctions: new Set() };
   #analystBounds: Bounds = {};
 
   /**
-   * @param access the argument of chDB that names users and grants
-   * @param analystSeconds that a statement of the analyst or the dashboard may run
-   * @throws where another process has the folder, or it can't be opened
+   * @param access chDB's argument with users and grants
+   * @param analystSeconds limit for statements of the analyst and the dashboard
+   * @throws if the folder is locked by another process or can't be opened
    */
   constructor(chdb: Chdb, dir: string, access: string, analystSeconds: number) {
     this.#chdb = chdb;
     this.#analystSeconds = analystSeconds;
     this.#connections = new ClickHouseConnections(chdb, dir, access);
-    this.#files = new ClickHouseFiles(dir, STATEMENTS); // the folder is ours by now
+    this.#files = new ClickHouseFiles(dir, STATEMENTS); // after chDB has locked the folder
   }
 
-  /** Before the first request: asks what statements are judged and bounded by. */
+  /** Reads the function names and the memory limit. Call before the first request. */
   async prepare(): Promise<void> {
     this.#names = {
       tableFunctions: new Set(await this.column('SELECT lower(name) FROM system.table_functions')),
@@ -101,21 +100,20 @@ export class ClickHouseEngine {
     };
   }
 
-  /** Runs a statement of our own and answers its one column. */
+  /** Runs an internal statement and returns its single column. */
   async column(sql: string): Promise<string[]> {
     return (await this.#connections.ask(sql)).split('\n');
   }
 
   /**
-   * Runs a statement, with what it brings along, and has it answered; both in its user's place. Once an insert is
-   * answered, a kill -9 of the process no longer loses it.
-   * @param gone aborts when the client has gone, which ends a statement that only reads
+   * Runs a statement and answers it, in a slot of its user. An insert that is answered survives kill -9 of the process.
+   * @param gone aborts when the client disconnects; this cancels a read-only statement
    * @throws ClickHouseError, and what `answer` throws
    */
   async run(query: Query, gone: AbortSignal, answer: (result: Result) => Promise<void>): Promise<void> {
     const { scope, statement } = query;
     const isInsert = statement.isInsert && scope.user === 'service';
-    await this.#places[isInsert ? 'inserts' : scope.user](async () => {
+    await this.#slots[isInsert ? 'inserts' : scope.user](async () => {
       gone.throwIfAborted();
       const isLimited = roleOf(scope.user) === 'analyst';
       const limit = isLimited ? AbortSignal.timeout(this.#analystSeconds * 1_000) : undefined;
@@ -142,7 +140,7 @@ export class ClickHouseEngine {
     });
   }
 
-  /** Call when no request is left. */
+  /** Call after the last request has ended. */
   close(): void {
     this.#connections.close();
   }
@@ -153,13 +151,13 @@ export class ClickHouseEngine {
     throw ClickHouseError.of('READONLY', 'Cannot execute query in readonly mode.');
   }
 
-  /** @throws where it is no statement, or more than one */
+  /** @throws unless the text is exactly one statement */
   async #canonical(sql: string): Promise<string> {
     if (sql.includes('\0')) throw ClickHouseError.of('SYNTAX_ERROR', 'Syntax error: a zero byte.');
     try {
       return await this.#connections.ask(`SELECT formatQuerySingleLine(${literal(sql)})`);
     } catch (error) {
-      // As if the statement itself had been run.
+      // Hide our wrapper from the client.
       const { message } = error as Error;
       throw new Error(
         message.replace(/: In scope SELECT formatQuerySingleLine\([\s\S]*\. \((\w+)\)$/, '. ($1)'),
@@ -174,7 +172,7 @@ export class ClickHouseEngine {
     await answer(Readable.from([]), read);
   }
 
-  /** Answers with the first rows, or when the statement has ended without an error. */
+  /** Calls `answer` at the first rows, or when the statement has succeeded without any. */
   async #stream(connection: ChdbConnection, sql: string, format: string, answer: AnswerRows): Promise<void> {
     const pipe = await this.#files.openPipe();
     const run = async () => {
@@ -185,13 +183,13 @@ export class ClickHouseEngine {
       }
     };
     const ended = run();
-    const known = ended.catch(() => NOTHING_YET); // `rows` throws it
+    const read = ended.catch(() => NOTHING_YET); // `rows` throws this error
     try {
       const rows = heldBack(pipe.chunks(), ended);
       const first = await rows.next();
-      await answer(from(first, rows), await Promise.race([known, NOTHING_YET]));
+      await answer(from(first, rows), await Promise.race([read, NOTHING_YET]));
     } finally {
-      await pipe.close(); // when the statement has ended: nothing may run on a connection that is closed
+      await pipe.close(); // waits for the statement: a connection must not be closed before
     }
   }
 
@@ -203,7 +201,7 @@ export class ClickHouseEngine {
   }
 }
 
-/** chDB cuts a file into blocks by another setting than the data of a request. */
+/** chDB reads a file in blocks of `max_block_size`; clients set `max_insert_block_size`. */
 function forData(settings: Scope['settings']): Scope['settings'] {
   return new Map([
     ...settings,
@@ -211,7 +209,7 @@ function forData(settings: Scope['settings']): Scope['settings'] {
   ]);
 }
 
-/** Nothing until there is HELD_BYTES, or all of it. @throws what `ended` throws, when all before was yielded or held */
+/** Yields nothing before HELD_BYTES or the end. @throws the error of `ended`, after all complete chunks */
 async function* heldBack(
   chunks: AsyncIterable<Buffer>,
   ended: Promise<ChdbResult>,
@@ -223,7 +221,7 @@ async function* heldBack(
     bytes += chunk.length;
     if (bytes >= HELD_BYTES) yield* held.splice(0);
   }
-  const answer = (await ended).bytes; // of what is no SELECT
+  const answer = (await ended).bytes; // a statement other than SELECT answers here
   yield* held;
   if (answer.length > 0) yield answer;
 }

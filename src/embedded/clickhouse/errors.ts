@@ -1,8 +1,7 @@
-// Errors as ClickHouse's HTTP interface writes them: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. Clients
-// read code and name. Statuses are ClickHouse's for what concerns HTTP; all others are 500, where a server
-// has 400 or 404 for some.
+// Errors in the format of ClickHouse's HTTP interface: `Code: 47. DB::Exception: <text>. (UNKNOWN_IDENTIFIER)`. Clients read
+// code and name. Other errors than those in STATUSES are 500, also some for which a server answers 400 or 404.
 
-/** Errors that this interface raises itself; those of the engine come with code and name. */
+/** Errors that this interface raises itself. */
 const OWN_CODES = {
   SYNTAX_ERROR: 62,
   NOT_IMPLEMENTED: 48,
@@ -27,12 +26,11 @@ const STATUSES: Readonly<Record<string, number>> = {
 
 const UNKNOWN_EXCEPTION = { code: 1002, name: 'UNKNOWN_EXCEPTION' };
 
-/** An error that a caller of the HTTP interface sees. */
 export class ClickHouseError extends Error {
   readonly code: number;
   readonly status: number;
 
-  /** `text` is what stands in the body, without the version. */
+  /** @param text the body, without the version */
   private constructor(code: number, name: string, text: string) {
     super(text);
     this.name = name;
@@ -40,13 +38,12 @@ export class ClickHouseError extends Error {
     this.status = STATUSES[name] ?? 500;
   }
 
-  /** One of our own. */
   static of(name: keyof typeof OWN_CODES, sentence: string): ClickHouseError {
     const code = OWN_CODES[name];
     return new ClickHouseError(code, name, `Code: ${code}. DB::Exception: ${sentence} (${name})`);
   }
 
-  /** What chDB threw. */
+  /** From an error of chDB. */
   static from(error: unknown): ClickHouseError {
     if (error instanceof ClickHouseError) return error;
     const text = (error instanceof Error ? error.message : String(error)).trimEnd();

@@ -1,16 +1,16 @@
-// What passes between a request and ClickHouse: an insert's data as a file, a SELECT's rows through a named pipe.
+// Passes an insert's data to ClickHouse in a file, and a SELECT's rows back through a named pipe.
 //
-// A file, because chDB cuts a statement's text into SQL's tokens: 6 MB of JSON in the text cost 65 ms of CPU, in a
-// file 16 (a single row costs 0.6 ms more). Nothing in a file can be taken for SQL either.
-// A pipe, because INTO OUTFILE writes rows as they are made, as one document in any format, on ClickHouse's threads.
-// chDB's own streaming plans the query on the event loop's thread and has a document for every block.
+// A file, because chDB tokenizes a statement's text: 6 MB of JSON cost 65 ms of CPU there and 16 ms in a file (a single row
+// 0.6 ms more). And nothing in a file can be taken for SQL.
+// A pipe, because INTO OUTFILE writes rows as they are made, in any format, on ClickHouse's threads. chDB's own streaming
+// plans the query on the event loop's thread and writes one document per block.
 
 import { execFileSync } from 'node:child_process';
 import { closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs';
 import { type FileHandle, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** What a pipe of Linux holds. */
+/** Capacity of a pipe on Linux. */
 const READ_BYTES = 64 * 1024;
 
 export class ClickHouseFiles {
@@ -19,11 +19,11 @@ export class ClickHouseFiles {
   #count = 0;
 
   /**
-   * @param dir the folder of the data; only its owner may do this: files of an earlier process go
-   * @param pipes how many statements run at once
+   * Removes the files of an earlier process, so the caller must hold the lock of the folder.
+   * @param pipes maximum of concurrent statements
    */
   constructor(dir: string, pipes: number) {
-    // chDB reads a file's path as a pattern, and the folder may have any name: this one of the same folder has no wildcards.
+    // chDB reads a path as a glob pattern. The folder's name may have wildcards; this alias has none.
     const alias = `/proc/self/fd/${openSync(dir, constants.O_DIRECTORY)}`;
     this.#bodies = join(alias, 'bodies');
     const folder = join(alias, 'pipes');
@@ -36,7 +36,7 @@ export class ClickHouseFiles {
     for (const name of names) this.#free.push(new Pipe(join(folder, name), this.#free));
   }
 
-  /** Has `use` run while the data are a file. @throws what `use` throws, without the file's path */
+  /** Calls `use` with a temporary file of `data`. @throws errors of `use`, without the file's path */
   async withBody<T>(data: Buffer, use: (path: string) => Promise<T>): Promise<T> {
     const path = join(this.#bodies, String(++this.#count));
     try {
@@ -49,7 +49,7 @@ export class ClickHouseFiles {
     }
   }
 
-  /** Call `end` and `close`. */
+  /** The caller must call `end` and `close`. */
   async openPipe(): Promise<Pipe> {
     const pipe = this.#free.shift();
     if (pipe === undefined) throw new Error('more statements at once than there are pipes');
@@ -70,19 +70,18 @@ class Pipe {
   #ends = -1;
   #reader: FileHandle | undefined;
 
-  /** @param free where it puts itself when it is closed */
+  /** @param free receives this pipe when it is closed */
   constructor(path: string, free: Pipe[]) {
     this.path = path;
     this.#free = free;
   }
 
   async open(): Promise<void> {
-    // Held open at both ends: without a writer the reader is at the end at once, without a reader ClickHouse waits.
+    // Hold both ends open: without a writer the reader sees end of file, without a reader ClickHouse blocks.
     this.#ends = openSync(this.path, constants.O_RDWR);
     this.#reader = await open(this.path);
   }
 
-  /** What is written, until `end`. */
   async *chunks(): AsyncGenerator<Buffer, void> {
     for (;;) {
       const bytes = (await this.#reader?.read(this.#buffer))?.bytesRead ?? 0;
@@ -91,12 +90,12 @@ class Pipe {
     }
   }
 
-  /** Call once, when the statement has ended: what it wrote can still be read, and then there is no more. */
+  /** Call once, after the statement has ended. The reader gets the remaining bytes and then end of file. */
   end(): void {
     closeSync(this.#ends);
   }
 
-  /** Reads what is left, so that ClickHouse never waits for a reader, until `end`; then the pipe is free. */
+  /** Discards bytes until `end`, so that ClickHouse never blocks; then frees the pipe. */
   async close(): Promise<void> {
     for await (const _ of this.chunks());
     await this.#reader?.close();

@@ -1,8 +1,7 @@
-// ClickHouse's own compression of an answer (`compress=1`), which the JDBC driver asks for where nothing else is set:
-// frames of a checksum (CityHash128 of version 1.0.2), a method, two lengths, and LZ4. The LZ4 has literals only: a client
-// on this machine gains nothing by less bytes, and any LZ4 reader takes it.
+// ClickHouse's own compression of an answer (`compress=1`), the default of its JDBC driver: frames of checksum (CityHash128
+// 1.0.2), method, two lengths, LZ4. The LZ4 has literals only: a client on this machine gains nothing by fewer bytes.
 
-/** Bytes of a frame before it is packed; the checksum is BigInt arithmetic, and the event loop waits for it. */
+/** Bytes of a frame before compression: small, because the checksum's BigInt arithmetic blocks the event loop. */
 const FRAME_BYTES = 64 * 1024;
 const LZ4 = 0x82;
 const HEAD_BYTES = 9;
@@ -22,7 +21,7 @@ export function frame(data: Buffer): Buffer {
   return Buffer.concat([cityHash128(body), body]);
 }
 
-/** One LZ4 sequence: the length, in steps of 255 from 15 on, and the bytes. */
+/** One LZ4 sequence: the length (from 15 on in steps of 255), then the bytes. */
 function literals(data: Buffer): Buffer {
   if (data.length < 15) return Buffer.concat([Buffer.of(data.length << 4), data]);
   const more = data.length - 15;
@@ -47,7 +46,7 @@ const rotate = (n: bigint, by: bigint) => (n >> by) | u64(n << (64n - by));
 const mix = (n: bigint) => n ^ (n >> 47n);
 const at = (s: Buffer, offset = 0) => s.readBigUInt64LE(offset);
 
-/** Google's CityHash, version 1.0.2, as 16 bytes; later versions give other values. */
+/** Google's CityHash128, version 1.0.2; later versions give other values. */
 export function cityHash128(s: Buffer): Buffer {
   const n = s.length;
   const [low, high] =

@@ -1,7 +1,6 @@
-// The functions that statements in the embedded ClickHouse may name, by ClickHouse's own categories. ClickHouse has no
-// grants for functions, so this list stands in for them: a function that is not on it is refused, also a new one.
-// None of these reads files, settings of the server or other processes, calls a service, loads code, or evaluates a
-// text. Aliases follow the function that they stand for; combinators of aggregates (-If, -Merge) need no line.
+// The functions that statements may name, by ClickHouse's categories. ClickHouse has no grants for functions, so any function
+// that is not listed is refused, also a new one. None of these reads files, server settings or other processes, calls a
+// service, loads code, or evaluates a text. An alias is judged as its function; combinators (-If, -Merge) need no line.
 
 const TEXT = `
 MVTEncode analysisOfVariance any anyHeavy anyLast anyLast_respect_nulls any_respect_nulls approx_top_k approx_top_sum
@@ -272,14 +271,14 @@ dateTimeToUUIDv7 generateSnowflakeID generateUUIDv4 generateUUIDv7 snowflakeIDTo
 toUUIDOrDefault toUUIDOrNull
 `;
 
-/** In lower case: some names may be written in any case. */
+/** In lower case: some functions may be written in any case. */
 const ALLOWED_FUNCTIONS: ReadonlySet<string> = new Set(TEXT.toLowerCase().trim().split(/\s+/));
 
-/** Names and aliases of all functions that this build has: the name, and the function that it stands for. */
+/** All functions of this build: `<name or alias> <function>`. */
 export const FUNCTIONS =
   "SELECT lower(name) || ' ' || lower(if(alias_to = '', name, alias_to)) FROM system.functions";
 
-/** @param all the answer to FUNCTIONS @returns names that no statement may have, in lower case */
+/** @param all the result of FUNCTIONS @returns forbidden names, in lower case */
 export function refusedFunctions(all: readonly string[]): ReadonlySet<string> {
   const pairs = all.map((line) => line.split(' ') as [name: string, meant: string]);
   return new Set(pairs.filter(([, meant]) => !ALLOWED_FUNCTIONS.has(meant)).map(([name]) => name));

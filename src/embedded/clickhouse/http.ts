@@ -1,10 +1,8 @@
-// ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http) over the engine, as far as
-// @clickhouse/client, curl and analysts' tools use it: request, caller, statement, run, answer.
+// ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http), as far as @clickhouse/client, curl and analysts'
+// tools use it. Left out on purpose and refused: compressed requests, external tables in forms, roles. A session is one request.
 //
-// Left out on purpose, and refused with a sentence: ClickHouse's own compression of requests, external tables in forms,
-// roles. A session is one request. Users are those of users.ts. It serves this machine only. A browser's page
-// of another origin is refused, by Sec-Fetch-Site, Origin and Host, and may not have an answer as script or image: the
-// analyst needs no password, and a page in the browser of this machine must not be one.
+// It serves this machine only. The analyst needs no password, so web pages in a browser must not get in: Sec-Fetch-Site,
+// Origin and Host refuse other origins, and answers can't be loaded as script or image.
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
@@ -20,7 +18,7 @@ import { isFramed, type Request, readRequest } from './request.js';
 
 const TEXT = 'text/plain; charset=UTF-8';
 
-/** From the end of a statement to the end of a connection whose client does not read the error. */
+/** A client that does not read its error is disconnected after so long. */
 const DISCONNECT_MS = 5_000;
 
 const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i;
@@ -32,7 +30,6 @@ const HEADERS = {
   'X-ClickHouse-Server-Display-Name': hostname(),
 };
 
-/** Asks the engine for its version, time zone and formats first. */
 export async function createHandler(
   engine: ClickHouseEngine,
   servicePassword: string,
@@ -119,7 +116,7 @@ function isFromHere({ headers }: IncomingMessage): boolean {
   return headers.origin === undefined || headers.origin === `http://${headers.host}`;
 }
 
-/** After the first rows an error can't be in the status: it ends the body, as of servers from 25.11 on. */
+/** After the first rows an error can't change the status. It ends the body, in the format of servers since 25.11. */
 async function* withException(
   chunks: AsyncIterable<Buffer>,
   tag: string,

@@ -1,15 +1,15 @@
-// Native for clients of a later revision, which say so by `client_protocol_version` (Grafana's plugin does). chDB writes
-// revision 0; later ones have a head before each block, and after each column's type a byte that says how its values are
-// written. To find where a column ends, its values are measured by its type.
+// Converts format Native for clients that send `client_protocol_version` (Grafana's plugin does). chDB writes revision 0. Later
+// revisions have a header before each block and, after each column's type, a byte for its serialization. To find the end of
+// a column we compute the size of its values from its type.
 
 import { ClickHouseError } from './errors.js';
 
-/** The first revision that has that byte; a client of an older one finds out by itself what it gets. */
+/** The first revision with that byte. Older clients detect the format. */
 const WITH_SERIALIZATION = 54_454;
 
-/** Field 1, no overflow rows; field 2, an Int32, no bucket; the end. */
+/** Field 1: no overflow rows; field 2, Int32: no bucket; end. */
 const BLOCK_HEAD = Buffer.of(1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0);
-const AS_EVER = Buffer.of(0);
+const DEFAULT_SERIALIZATION = Buffer.of(0);
 
 const BYTES: Readonly<Record<string, number>> = {
   ...{
@@ -33,8 +33,8 @@ export function readsLaterNative(revision: string | null): boolean {
 }
 
 /**
- * @param chunks of Native, cut anywhere
- * @throws ClickHouseError where a column is of a type that it can't measure
+ * @param chunks Native, cut anywhere
+ * @throws ClickHouseError if a column's type has no known size
  */
 export async function* laterNative(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let parts: Buffer[] = [];
@@ -48,12 +48,11 @@ export async function* laterNative(chunks: AsyncIterable<Buffer>): AsyncGenerato
     yield* blocks.converted();
     parts = [blocks.rest];
     size = blocks.rest.length;
-    enough = 2 * size; // a large block comes in many chunks: it is measured a few times, not at each
+    enough = 2 * size; // parse a large block a few times, not at each chunk
   }
   yield* new Blocks(Buffer.concat(parts)).converted();
 }
 
-/** The bytes end within a block. */
 class Incomplete extends Error {}
 
 class Blocks {
@@ -65,12 +64,11 @@ class Blocks {
     this.#bytes = bytes;
   }
 
-  /** What is no whole block yet. */
+  /** The bytes after the last complete block. */
   get rest(): Buffer {
     return this.#bytes.subarray(this.#done);
   }
 
-  /** Blocks that are whole. */
   *converted(): Generator<Buffer> {
     try {
       while (this.#at < this.#bytes.length) {
@@ -94,12 +92,16 @@ class Blocks {
       const values = this.#at;
       if (rows > 0) this.#skipVersions(type);
       this.#skip(type, rows);
-      parts.push(this.#bytes.subarray(head, values), AS_EVER, this.#bytes.subarray(values, this.#at));
+      parts.push(
+        this.#bytes.subarray(head, values),
+        DEFAULT_SERIALIZATION,
+        this.#bytes.subarray(values, this.#at),
+      );
     }
     return Buffer.concat(parts);
   }
 
-  /** @returns where they begin */
+  /** @returns the offset before these bytes @throws Incomplete */
   #advance(bytes: number): number {
     const from = this.#at;
     this.#at += bytes;
@@ -125,7 +127,7 @@ class Blocks {
     return this.#bytes.toString('utf8', from, this.#at);
   }
 
-  /** Before a column's values, for each LowCardinality in its type. */
+  /** Each LowCardinality in a type has 8 bytes of version before the column's values. */
   #skipVersions(type: string): void {
     const { name, inner } = parse(type);
     if (name === 'LowCardinality') this.#advance(8);
@@ -162,7 +164,7 @@ class Blocks {
     for (let i = 0; i < rows; i++) this.#advance(this.#varint());
   }
 
-  /** Values that are there, each once, and for each row which of them it has. */
+  /** The distinct values, then one index per row. */
   #skipDictionary(inner: string): void {
     const width = 1 << this.#bytes.readUInt8(this.#advance(8));
     const values = this.#uint64();
@@ -171,7 +173,7 @@ class Blocks {
     this.#advance(width * rows);
   }
 
-  /** @returns how many values all rows have together */
+  /** @returns the number of values of all rows */
   #skipOffsets(rows: number): number {
     this.#advance(8 * (rows - 1));
     return this.#uint64();
@@ -189,7 +191,7 @@ function decimalBytes(digits: number): number {
   return digits <= 38 ? 16 : 32;
 }
 
-/** Types that stand between commas, which may be within brackets and quotes, too. */
+/** Splits at commas that are not within brackets or quotes. */
 function listOf(inner: string): string[] {
   const found: string[] = [];
   let depth = 0;
@@ -206,7 +208,7 @@ function listOf(inner: string): string[] {
   return one.trim() === '' ? found : [...found, one.trim()];
 }
 
-/** A tuple's elements may have names. */
+/** Elements of a tuple may have names. */
 function withoutName(element: string): string {
   return /^(?:`(?:\\.|[^`\\])*`|\w+)\s+(.*)$/s.exec(element)?.[1] ?? element;
 }

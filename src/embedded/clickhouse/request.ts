@@ -1,5 +1,5 @@
-// One HTTP request -> what the engine runs: who asks, the statement from URL and body, parameters, settings,
-// database and format, as src/Server/HTTPHandler.cpp of ClickHouse reads them.
+// Parses one HTTP request into user, statement, parameters, settings, database and format, as ClickHouse's
+// src/Server/HTTPHandler.cpp does.
 
 import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream';
@@ -10,12 +10,12 @@ import { readsLaterNative } from './native.js';
 import { readStatement } from './statement.js';
 import { mayAnalystSet, roleOf, type User, userOf } from './users.js';
 
-/** Bodies are held whole, unpacked: an insert is all of it or nothing, also where the connection breaks. */
+/** Bodies are held whole and uncompressed: if the connection breaks, nothing is inserted. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 const DEFAULT_FORMAT = 'TabSeparated';
 
-/** URL parameters that are neither settings nor values of the query; most matter to a server only. */
+/** URL parameters that are neither settings nor parameters of the query. Most concern servers only. */
 const NOT_SETTINGS = new Set([
   '',
   'query',
@@ -33,7 +33,7 @@ const NOT_SETTINGS = new Set([
   'decompress',
   'client_protocol_version',
   'enable_http_compression',
-  // A request is a session of its own: a statement that only reads has no use for one, and the others come alone.
+  // A session is one request: read-only statements need none, and others come alone.
   'session_id',
   'session_timeout',
   'session_check',
@@ -41,9 +41,9 @@ const NOT_SETTINGS = new Set([
 
 export interface Request extends Query {
   readonly queryId: string | undefined;
-  /** The answer is wanted in ClickHouse's own compression. */
+  /** The client asks for ClickHouse's own compression; see frames.ts. */
   readonly framed: boolean;
-  /** Native is wanted as of a later revision. */
+  /** The client reads a later revision of Native; see native.ts. */
   readonly laterNative: boolean;
   readonly gzip: boolean;
 }
@@ -87,12 +87,12 @@ export async function readRequest(req: IncomingMessage, url: URL, servicePasswor
   };
 }
 
-/** Also of a request that can't be read. */
+/** Works also for a request that can't be parsed. */
 export function isFramed({ url = '' }: IncomingMessage): boolean {
   return /[?&]compress=1(&|$)/.test(url);
 }
 
-/** @throws ClickHouseError where no user has these credentials. */
+/** @throws ClickHouseError for wrong credentials */
 function authenticate(req: IncomingMessage, given: URLSearchParams, servicePassword: string): User {
   const [, basic] = /^Basic (.+)$/is.exec(req.headers.authorization ?? '') ?? [];
   const [basicUser, ...basicPassword] = basic ? Buffer.from(basic, 'base64').toString().split(':') : [];
@@ -118,13 +118,12 @@ function refuseUnsupported(given: URLSearchParams, contentType = ''): void {
   if (given.has('role')) throw lacks('role');
 }
 
-/** The tightest that was asked for; a GET changes nothing but settings. What is no value of it is the tightest. */
+/** The strictest of the given values; an invalid value counts as 1, and GET as 2. */
 function readonlyOf(asked: readonly string[], method: string | undefined): 0 | 1 | 2 {
   if (asked.some((value) => value !== '0' && value !== '2')) return 1;
   return method === 'GET' || asked.includes('2') ? 2 : 0;
 }
 
-/** Its parts as they came. */
 async function readBody(req: IncomingMessage): Promise<Buffer[]> {
   const encoding = req.headers['content-encoding'] ?? 'identity';
   if (encoding !== 'identity' && encoding !== 'gzip') {
@@ -133,7 +132,7 @@ async function readBody(req: IncomingMessage): Promise<Buffer[]> {
   const source = encoding === 'gzip' ? pipeline(req, createGunzip(), () => {}) : req;
   const parts: Buffer[] = [];
   let bytes = 0;
-  // A body that is too large is read all the same, up to a point: a client does not read an answer while it sends.
+  // Read a body that is too large to its end, up to a limit: a client that sends does not read the answer.
   for await (const part of source as AsyncIterable<Buffer>) {
     bytes += part.length;
     if (bytes <= MAX_BODY_BYTES) parts.push(part);

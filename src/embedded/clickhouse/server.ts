@@ -1,6 +1,6 @@
-// The process of the embedded ClickHouse: `node server.js <folder> <port> <seconds of a statement of the analyst> <what the
-// analyst may read>`, started by start.ts. It opens the folder, listens on loopback, says so to its parent, and stops on
-// SIGTERM: no new requests, the running ones end, the folder is closed. What was acknowledged is safe without that, too.
+// The process of the embedded ClickHouse, started by start.ts: `node server.js <folder> <port> <analystSeconds> <readable>`.
+// It opens the folder, listens on loopback, and reports to its parent. At SIGTERM it takes no new requests, lets running
+// ones end, and closes the folder. Acknowledged inserts survive kill -9, too.
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,9 +15,9 @@ import { servicePassword, writeServiceUrl } from './service-url.js';
 
 const HOST = '127.0.0.1';
 const KEEP_ALIVE_MS = 30_000;
-/** As ClickHouse's http_max_uri_size: parameters of a query are in the URL. */
+/** ClickHouse's http_max_uri_size: the URL has the query's parameters. */
 const MAX_HEADER_BYTES = 1024 * 1024;
-/** Less than what clickhouse.ts waits before SIGKILL. */
+/** Shorter than the parent's wait before SIGKILL. */
 const FINISH_MS = 7_000;
 const RETRY_MS = 100;
 
@@ -25,11 +25,11 @@ process.title = 'wishmeter clickhouse';
 process.umask(0o077);
 const [dir = '', port = '0', analystSeconds, readable] = process.argv.slice(2);
 
-const tell = (message: ChildMessage & { url?: string }) =>
+const report = (message: ChildMessage & { url?: string }) =>
   new Promise<void>((sent) => (process.send ? process.send(message, undefined, {}, () => sent()) : sent()));
 
 async function fail(sentence: string): Promise<never> {
-  await tell({ failed: sentence });
+  await report({ failed: sentence });
   process.exit(1);
 }
 
@@ -44,7 +44,7 @@ async function load(): Promise<Chdb> {
 async function openEngine(): Promise<ClickHouseEngine> {
   const chdb = await load();
   const access = writeAccess(dir, readable ? (JSON.parse(readable) as Readable) : undefined);
-  // One whose parent was just killed may have a query to end before it leaves the folder.
+  // The process of a killed parent may have to end a query before it unlocks the folder.
   for (const deadline = performance.now() + GONE_MS; ; await sleep(RETRY_MS)) {
     try {
       return new ClickHouseEngine(chdb, dir, access, Number(analystSeconds));
@@ -54,7 +54,7 @@ async function openEngine(): Promise<ClickHouseEngine> {
   }
 }
 
-// chDB says only that it failed, and its reason (the folder is in use, say) on stderr: the parent shows the last lines.
+// chDB writes its reason (the folder is in use, say) to stderr; the parent shows the last lines.
 const engine = await openEngine().catch((error: Error) => {
   process.stderr.write(`${error.message}\n`);
   process.exit(1);
@@ -74,16 +74,16 @@ server.once('error', (error: NodeJS.ErrnoException) => {
   );
 });
 server.listen(Number(port), HOST, () => {
-  tell({ ready: true, url: writeServiceUrl(dir, password, (server.address() as AddressInfo).port) });
+  report({ ready: true, url: writeServiceUrl(dir, password, (server.address() as AddressInfo).port) });
 });
 
 process.once('SIGTERM', () => {
-  // A query that goes on for longer can't be interrupted: its thread would keep a normal exit waiting.
+  // A longer query can't be interrupted, and its thread would delay a normal exit.
   setTimeout(() => process.kill(process.pid, 'SIGKILL'), FINISH_MS).unref();
   server.close(() => {
     engine.close();
     process.exit(0);
   });
-  // A connection whose request was still running would be kept alive after it.
+  // Connections that were busy at `close` stay open after their request.
   setInterval(() => server.closeIdleConnections(), 20);
 });

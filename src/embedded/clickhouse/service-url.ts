@@ -1,6 +1,5 @@
-// Where the embedded ClickHouse listens and with which password its service user is let in: one URL in a file that
-// only its owner may read, in the folder of the data. Made by the process that has the folder; read by the commands
-// that need it (`flush`, `migrate`, `sql --write`).
+// The URL of the embedded ClickHouse with the service user's password, in a file of the data folder that only its owner may
+// read. The embedded ClickHouse writes it; `flush`, `migrate` and `sql --write` read it.
 
 import { randomBytes } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,7 +8,7 @@ import { SERVICE_USER } from './users.js';
 
 const FILE = 'service-url';
 
-/** `http://user:password@127.0.0.1:port`; undefined where there is none. */
+/** `http://user:password@127.0.0.1:port`; undefined if there is no valid file. */
 export function readServiceUrl(dir: string): string | undefined {
   try {
     const url = readFileSync(join(dir, FILE), 'utf8').trim();
@@ -19,13 +18,13 @@ export function readServiceUrl(dir: string): string | undefined {
   }
 }
 
-/** The password that the folder's file has; a new one where there is none. */
+/** The password in the file; a new one if there is no file. */
 export function servicePassword(dir: string): string {
   const kept = readServiceUrl(dir);
   return kept === undefined ? randomBytes(24).toString('base64url') : new URL(kept).password;
 }
 
-/** Renamed into place, so that a reader finds a whole URL or none. @returns the URL */
+/** Writes atomically. @returns the URL */
 export function writeServiceUrl(dir: string, password: string, port: number): string {
   const url = `http://${SERVICE_USER}:${password}@127.0.0.1:${port}`;
   const file = join(dir, FILE);
@@ -35,7 +34,7 @@ export function writeServiceUrl(dir: string, password: string, port: number): st
   return url;
 }
 
-/** From here on there is no password: the next start makes one. */
+/** The next start makes a new password. */
 export function forgetServiceUrl(dir: string): void {
   rmSync(join(dir, FILE), { force: true });
 }

@@ -1,6 +1,5 @@
-// Embedded ClickHouse: starts server.ts, a process that answers ClickHouse's HTTP interface over
-// chDB, for `start` and the tests. chDB lets one process open a folder; that process is this one, and
-// all others use HTTP, as they would with a server.
+// Embedded ClickHouse for `start` and the tests: starts server.ts as a child process. chDB lets only one process open a
+// folder, so all others use its HTTP interface.
 
 import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -11,31 +10,31 @@ import { ENGINE_THREADS } from './engine.js';
 const SERVER = new URL('./server.js', import.meta.url);
 
 export interface ClickHouseSpec {
-  /** Folder of its data; made if missing. */
+  /** Data folder; created if missing. */
   readonly dir: string;
-  /** What the user `analyst` may SELECT; nothing where it is left out. */
+  /** Nothing if absent. */
   readonly readable?: Readable;
-  /** Seconds that a statement of `analyst` or `dashboard` may run; 60 where it is left out. */
+  /** Seconds that a statement of `analyst` or `dashboard` may run; 60 if absent. */
   readonly analystSeconds?: number;
-  /** Loopback port; 0, the default, takes a free one and keeps it over restarts. */
+  /** Loopback port; 0, the default, takes a free one and keeps it across restarts. */
   readonly port?: number;
-  /** false: once it has died it stays dead. */
+  /** false: no restart after a crash. */
   readonly restart?: boolean;
   readonly onState?: (state: ChildState) => void;
 }
 
 export interface EmbeddedClickHouse {
-  /** With the service's user and its password, which is new where the folder has no `service-url`. */
+  /** With user and password of the service. */
   readonly url: string;
   /** undefined while it is down. */
   readonly pid: number | undefined;
-  /** Running queries end first, for some seconds. */
+  /** Running queries have some seconds to end. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts ClickHouse and resolves when it answers.
- * @throws StartupError where the folder is in use, or the port is taken.
+ * Resolves when ClickHouse answers.
+ * @throws StartupError if the folder is in use or the port is taken
  */
 export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedClickHouse> {
   const { port: wanted = 0, readable, analystSeconds = 60, restart, onState } = spec;
@@ -54,7 +53,7 @@ export async function startClickHouse(spec: ClickHouseSpec): Promise<EmbeddedCli
         ],
         { ...bareEnvironment(), UV_THREADPOOL_SIZE: String(ENGINE_THREADS) },
       ),
-      cwd: dir, // chDB reads a config.xml that it finds where it is started
+      cwd: dir, // chDB would read a config.xml of our working directory
     }),
     ready: readyOverIpc,
     ipc: true,

@@ -1,10 +1,9 @@
-// A statement, from what a client sent to what runs.
+// Judges a client's statement for everything that ClickHouse has no grant for.
 //
-// ClickHouse's own parser writes it again: its canonical text has no comments and one way to quote. That text is judged
-// by what ClickHouse has no grant for, and that text runs, never the client's: what the parser did not read, such as what
-// stands behind an INSERT's data, is gone. Judged are kinds of statements, files that chDB itself writes or reads as a client
-// would (INTO OUTFILE, FROM INFILE), functions (functions.ts), and, as a second line behind the grants, table functions. So
-// are settings: ClickHouse holds those of a subquery against no constraint.
+// ClickHouse's own parser formats the statement first. The canonical text has no comments and one way to quote. We judge and run
+// that text, never the client's, so text that the parser did not read is dropped. Judged are the kind of statement, files
+// that chDB itself would open (INTO OUTFILE, FROM INFILE), functions (functions.ts), settings (ClickHouse does not
+// constrain those of a subquery), and table functions, which the grants refuse as well.
 
 import { FIXED_SETTINGS } from './access.js';
 import { ClickHouseError } from './errors.js';
@@ -20,12 +19,12 @@ const KINDS: Readonly<Record<Role, readonly string[]>> = {
   service: [...READING, ...WRITING],
 };
 
-/** Names and texts, as canonical text has them. */
+/** Quoted names and string literals in canonical text. */
 const QUOTED = /`(?:\\.|[^`\\])*`|'(?:\\.|[^'\\])*'/gs;
 
 /**
- * Table functions that stay within the database. All others that this build of chDB has are off, so are those that take
- * columns as a text (values, null, format, input, generateRandom): it may have expressions, as in 'x String ALIAS file(…)'.
+ * Table functions that read only the database. All others are refused, also those that take columns as a text (values, null,
+ * format, input, generateRandom): the text may contain expressions, as in 'x String ALIAS file(…)'.
  */
 const TABLE_FUNCTIONS_ON =
   'numbers numbers_mt zeros zeros_mt primes generateseries generate_series sqlstandardvalues view merge'.split(
@@ -38,39 +37,39 @@ const FIXED_SETTING = new RegExp(`\\b(${FIXED_SETTINGS.join('|')})\`? = `);
 const NAME = String.raw`(?:\w+|\`[^\`]+\`)`;
 const SPACE = String.raw`(?:\s|--[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*`;
 const INSERT = new RegExp(`^${SPACE}INSERT\\b`, 'i');
-/** All of an INSERT that stands before its data. */
+/** The part of an INSERT before its data. */
 const BEFORE_DATA = new RegExp(
   String.raw`^${SPACE}INSERT\s+INTO\s+(?:TABLE\s+)?${NAME}(?:\.${NAME})?\s*(?:\([\w\s,.*\`()]*\)\s*)?\b(?:FORMAT\s+(\w+)|VALUES\b)[ \t]*\r?\n?`,
   'i',
 );
-/** Bytes of an INSERT in which its data begin. */
+/** An INSERT's data must begin within so many bytes. */
 const HEAD_BYTES = 64 * 1024;
 
-/** As a client sent it. */
+/** A client's statement. */
 export interface Statement {
   readonly sql: string;
   readonly isInsert: boolean;
-  /** What an INSERT brings along, and its format. */
+  /** The data of an INSERT. */
   readonly data?: { readonly bytes: Buffer; readonly format: string };
 }
 
-/** Names of this build that statements are judged by, in lower case. */
+/** Names of this build of chDB, in lower case. */
 export interface Names {
   readonly tableFunctions: ReadonlySet<string>;
   readonly refusedFunctions: ReadonlySet<string>;
 }
 
-/** As it may run. */
+/** A statement that may run. */
 export interface Judged {
   readonly sql: string;
   readonly onlyReads: boolean;
-  /** Of its FORMAT clause. */
+  /** From the FORMAT clause. */
   readonly format: string | undefined;
 }
 
-/** @param text the URL's part and the body */
+/** @param text the URL's `query` and the body */
 export function readStatement(text: Buffer): Statement {
-  const beginning = text.toString('latin1', 0, HEAD_BYTES); // a character is a byte
+  const beginning = text.toString('latin1', 0, HEAD_BYTES); // one character per byte
   const [head, format = 'Values'] = BEFORE_DATA.exec(beginning) ?? [];
   const isInsert = INSERT.test(beginning);
   if (head === undefined) return { sql: text.toString(), isInsert };
@@ -79,8 +78,8 @@ export function readStatement(text: Buffer): Statement {
 }
 
 /**
- * @param canonical the statement as formatQuerySingleLine writes it
- * @throws ClickHouseError where the role may not run it
+ * @param canonical the result of formatQuerySingleLine
+ * @throws ClickHouseError if the role may not run it
  */
 export function judge(
   canonical: string,
@@ -112,7 +111,7 @@ export function judge(
   if (role === 'analyst' && SETTINGS_CLAUSE.test(masked(canonical))) throw denied('SETTINGS of the analyst');
   const fixed = FIXED_SETTING.exec(code)?.[1];
   if (fixed !== undefined) throw denied(`The setting ${fixed}`);
-  // Not only calls: a name alone is a function, too, in `APPLY(name)`.
+  // Check all names, not only calls: `APPLY(name)` calls a function by its name.
   for (const [name] of code.matchAll(/\w+/g))
     if (refusedFunctions.has(name.toLowerCase()))
       throw denied(`The name ${name}, a function that is not on the list of allowed ones,`);
@@ -124,18 +123,18 @@ export function judge(
   return { sql: canonical, onlyReads: READING.includes(kind), format };
 }
 
-/** A SELECT that writes its rows to a file; any other statement as it is. */
+/** Makes a SELECT write its rows to a file. Other statements are unchanged. */
 export function intoFile(canonical: string, path: string): string {
   if (!/^\W*(SELECT|WITH)\b/.test(canonical)) return canonical;
   return withClause(canonical, `INTO OUTFILE ${literal(path)} TRUNCATE`);
 }
 
-/** An INSERT with data that reads them from a file. */
+/** Makes an INSERT read its data from a file. */
 export function fromFile(canonical: string, path: string): string {
   return withClause(canonical, `FROM INFILE ${literal(path)} COMPRESSION 'none'`);
 }
 
-/** Before FORMAT, which comes last, but for settings. */
+/** Inserts the clause before FORMAT. */
 function withClause(canonical: string, clause: string): string {
   const at = formatOf(canonical)?.at ?? canonical.length;
   return `${canonical.slice(0, at)} ${clause}${canonical.slice(at)}`;
@@ -146,21 +145,20 @@ function formatOf(canonical: string): { readonly at: number; readonly name: stri
   if (found === null) return undefined;
   const [, before = '', name = ''] = found;
   const begin = found.index + before.length;
-  // In backticks where it is a keyword as well: `Null`.
+  // A keyword is in backticks: `Null`.
   return { at: found.index, name: canonical.slice(begin, begin + name.length).replaceAll('`', '') };
 }
 
-/** With question marks in place of texts and of names in quotes. */
+/** Replaces string literals and quoted names by question marks. */
 function masked(canonical: string): string {
   return canonical.replace(QUOTED, (token) => '?'.repeat(token.length));
 }
 
-/** Names in backticks may hold quotes, too: they are read as names, and kept. */
+/** Removes string literals; keeps names in backticks, which may contain quotes. */
 function withoutTexts(sql: string): string {
   return sql.replace(QUOTED, (token) => (token.startsWith('`') ? token : "''"));
 }
 
-/** As SQL's text literal. */
 export function literal(text: string): string {
   return `'${text.replace(/[\\']/g, '\\$&')}'`;
 }

@@ -1,22 +1,21 @@
-// The users of the embedded ClickHouse, and what each may do. ClickHouse itself enforces it: chDB reads users,
-// roles and grants from a file as a server does (see access.ts). It knows one user, `default`, for all
-// connections; so each of ours has a role, and every request begins with SET ROLE.
+// The users of the embedded ClickHouse. All connections of chDB have one user, `default`, so each of our users is a role: every
+// request begins with SET ROLE, and ClickHouse enforces the role's grants (access.ts).
 
 import { createHmac } from 'node:crypto';
 import { isSameSecret } from '../../key-ring.js';
 
-/** `service` writes events and owns the schema; `analyst` reads what analysts are shown. */
+/** `service` writes events and owns the schema; `analyst` reads the tables for analysts. */
 export type Role = 'service' | 'analyst';
 
-/** The dashboard reads as the analyst does. A user of its own gives it places that no analyst can take. */
+/** The dashboard has the analyst's role, but its own slots, which no analyst can take. */
 export type User = Role | 'dashboard';
 
-/** The service's own user; its password is in the file of service-url.ts. */
+/** Its password is in the file of service-url.ts. */
 export const SERVICE_USER = 'wishmeter';
-/** The user of analysts. No password: the interface listens on loopback, and this user can only read. */
+/** No password: the interface listens on loopback, and this user can only read. */
 const ANALYST_USER = 'analyst';
 const DASHBOARD_USER = 'dashboard';
-/** A caller that names no user is `default` to ClickHouse and to its clients. Here that is the analyst. */
+/** A caller that names no user, or ClickHouse's `default`, is the analyst. */
 const UNNAMED = ['', 'default'];
 
 export interface Credentials {
@@ -28,12 +27,12 @@ export function roleOf(user: User): Role {
   return user === 'dashboard' ? 'analyst' : user;
 }
 
-/** Derived from the service's, so that there is one secret to keep; it doesn't lead back to it. */
+/** Derived one-way from the service's password, so that there is one secret to keep. */
 function dashboardPassword(servicePassword: string): string {
   return createHmac('sha256', servicePassword).update(DASHBOARD_USER).digest('base64url');
 }
 
-/** The service's URL -> the dashboard's. */
+/** Turns the service's URL into the dashboard's. */
 export function asDashboard(serviceUrl: string): string {
   const url = new URL(serviceUrl);
   url.username = DASHBOARD_USER;
@@ -41,7 +40,7 @@ export function asDashboard(serviceUrl: string): string {
   return url.href;
 }
 
-/** Undefined where the credentials are no user's. */
+/** @returns undefined for wrong credentials */
 export function userOf({ user, password }: Credentials, servicePassword: string): User | undefined {
   if (user === SERVICE_USER) return isSameSecret(password, servicePassword) ? 'service' : undefined;
   if (user === DASHBOARD_USER)
@@ -50,8 +49,7 @@ export function userOf({ user, password }: Credentials, servicePassword: string)
 }
 
 /**
- * Settings that the analyst may give with a request: limits and the look of answers, none that names a file or an
- * expression.
+ * Settings that the analyst may send with a request: limits and output formats, nothing that names a file or an expression.
  */
 const ANALYST_SETTINGS = new RegExp(
   `^(${[
